@@ -1,0 +1,185 @@
+//! One thing a plan touches. Policy judges a plan access by access; locks are keyed on accesses;
+//! at run time a tool can touch only what its plan named.
+
+use crate::path::WorkPath;
+
+/// One thing a call will touch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Access {
+    /// Read or write a path in the workspace.
+    Path(PathAccess),
+    /// Run a command.
+    Command(CommandAccess),
+    /// Open a network connection.
+    Host {
+        /// Name or address as asked for.
+        host: String,
+        /// The port.
+        port: u16,
+    },
+    /// Query a configured database.
+    Database {
+        /// The configured source name, never its credentials.
+        source: String,
+        /// Whether the statement may change data.
+        writes: bool,
+    },
+    /// Send a message to a person or a channel.
+    Message {
+        /// The configured channel.
+        channel: String,
+        /// The recipient within it.
+        target: String,
+    },
+    /// Call a tool that runs elsewhere.
+    RemoteTool {
+        /// The provider that runs it.
+        provider: String,
+        /// The tool's name there.
+        tool: String,
+    },
+}
+
+/// Access to a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PathAccess {
+    /// Read or write.
+    pub mode: PathMode,
+    /// One file, or everything beneath a directory.
+    pub scope: PathScope,
+    /// The path as the input named it.
+    pub path: WorkPath,
+    /// Where that path leads once every symlink is followed. Set by the plan stage, absent in what
+    /// a tool returns. Rules are applied to both, and only this one is opened.
+    pub resolved: Option<WorkPath>,
+    /// Why the back end holds this path to be protected (a git directory, for one), if it does.
+    pub protected: Option<String>,
+}
+
+/// Whether a path is looked at or changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PathMode {
+    /// Looked at.
+    Read,
+    /// Created, changed, moved or removed.
+    Write,
+}
+
+/// How much a path access covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PathScope {
+    /// The named file or directory entry alone.
+    File,
+    /// Everything beneath the named directory.
+    Tree,
+}
+
+/// Access to a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandAccess {
+    /// What will run.
+    pub command: Command,
+    /// The directory it runs in.
+    pub cwd: WorkPath,
+}
+
+/// A command, as a script for a shell or as an argument vector.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// Text for `bash -c`.
+    Shell(String),
+    /// A program and its arguments; no shell is involved.
+    Argv(Vec<String>),
+}
+
+impl Access {
+    /// Reads one file or directory entry.
+    pub fn read(path: WorkPath) -> Self {
+        Self::path(PathMode::Read, PathScope::File, path)
+    }
+
+    /// Reads everything beneath a directory.
+    pub fn read_tree(path: WorkPath) -> Self {
+        Self::path(PathMode::Read, PathScope::Tree, path)
+    }
+
+    /// Creates, changes, moves or removes one file.
+    pub fn write(path: WorkPath) -> Self {
+        Self::path(PathMode::Write, PathScope::File, path)
+    }
+
+    /// Runs a shell script in a directory.
+    pub fn shell(script: impl Into<String>, cwd: WorkPath) -> Self {
+        Self::Command(CommandAccess {
+            command: Command::Shell(script.into()),
+            cwd,
+        })
+    }
+
+    /// Runs a program with arguments in a directory.
+    pub fn argv(argv: Vec<String>, cwd: WorkPath) -> Self {
+        Self::Command(CommandAccess {
+            command: Command::Argv(argv),
+            cwd,
+        })
+    }
+
+    fn path(mode: PathMode, scope: PathScope, path: WorkPath) -> Self {
+        Self::Path(PathAccess {
+            mode,
+            scope,
+            path,
+            resolved: None,
+            protected: None,
+        })
+    }
+
+    /// The word for this kind of access in rules and output.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Path(PathAccess {
+                mode: PathMode::Read,
+                ..
+            }) => "read",
+            Self::Path(PathAccess {
+                mode: PathMode::Write,
+                ..
+            }) => "write",
+            Self::Command(_) => "command",
+            Self::Host { .. } => "connect",
+            Self::Database { .. } => "database",
+            Self::Message { .. } => "message",
+            Self::RemoteTool { .. } => "remote_tool",
+        }
+    }
+}
+
+impl PathAccess {
+    /// The path that will really be opened: the resolved one, once the plan stage has run.
+    pub fn target(&self) -> &WorkPath {
+        self.resolved.as_ref().unwrap_or(&self.path)
+    }
+}
+
+impl Command {
+    /// The command as one line of text: the script itself, or the arguments quoted for reading.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Shell(script) => script.clone(),
+            Self::Argv(argv) => argv
+                .iter()
+                .map(|word| quote(word))
+                .collect::<Vec<_>>()
+                .join(" "),
+        }
+    }
+}
+
+/// Quotes a word so that two different argument vectors never read the same.
+fn quote(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}

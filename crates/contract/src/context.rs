@@ -1,0 +1,197 @@
+//! What a tool knows about the call it serves. An immutable argument, never state of the tool.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    call::CallId,
+    error::ToolError,
+    future::BoxFuture,
+    host::ReadArtifact,
+    identity::Principal,
+    ops::{FileOps, FileVersion, OpsError, ProcessOps, SearchOps, Stream},
+    path::WorkPath,
+    progress::{NoProgress, Progress, ProgressSink, ReportProgress},
+};
+
+/// What a tool may know while it plans: who asks, and where paths are rooted. No operations, so a
+/// plan cannot touch anything.
+#[derive(Debug, Clone)]
+pub struct PlanContext {
+    /// Who asks.
+    pub principal: Arc<Principal>,
+    /// The workspace root as an absolute path, for turning absolute paths into relative ones.
+    pub root: Arc<str>,
+}
+
+impl PlanContext {
+    /// Parses a path parameter, naming the parameter in the error.
+    pub fn path(&self, text: &str, pointer: &str) -> Result<WorkPath, ToolError> {
+        WorkPath::parse(text, &self.root).map_err(|error| {
+            ToolError::from(error)
+                .at(pointer)
+                .hint("give a path inside the workspace, relative to its root")
+        })
+    }
+}
+
+/// Everything a call may use while it runs.
+pub struct CallContext<P> {
+    parts: Arc<CallParts>,
+    progress: ProgressSink<P>,
+}
+
+/// What the runtime supplies for one call. Tools see it through [`CallContext`].
+pub struct CallParts {
+    /// The call's id.
+    pub call: CallId,
+    /// Who asks.
+    pub principal: Arc<Principal>,
+    /// The workspace root as an absolute path.
+    pub root: Arc<str>,
+    /// Files, limited to what the plan names.
+    pub files: Arc<dyn FileOps>,
+    /// Processes, limited to what the plan names.
+    pub processes: Arc<dyn ProcessOps>,
+    /// Search, limited to what the plan names.
+    pub search: Arc<dyn SearchOps>,
+    /// Takes the raw output of a command; cleans, caps and spills it.
+    pub output: Arc<dyn OutputSink>,
+    /// Opens what earlier calls of this session spilled.
+    pub spilled: Arc<dyn OpenSpilled>,
+    /// What this session has read before.
+    pub seen: Arc<dyn SeenFiles>,
+    /// Takes progress reports.
+    pub progress: Arc<dyn ReportProgress>,
+    /// Fires when the call must stop.
+    pub cancel: CancellationToken,
+    /// How long the call may still run.
+    pub time_left: Arc<dyn TimeLeft>,
+}
+
+/// Tells how long a call may still run.
+pub trait TimeLeft: Send + Sync {
+    /// The time to the deadline; zero once it has passed.
+    fn remaining(&self) -> Duration;
+}
+
+/// Takes the raw output of a command as it arrives. What is pushed becomes part of the outcome,
+/// also when the call is cancelled or times out before the tool returns.
+pub trait OutputSink: Send + Sync {
+    /// Takes one chunk. Waits while earlier output is being written out, which slows the producer.
+    fn push<'a>(&'a self, stream: Stream, bytes: &'a [u8]) -> BoxFuture<'a, ()>;
+}
+
+/// Opens the output an earlier call spilled, if this principal may see it.
+pub trait OpenSpilled: Send + Sync {
+    /// The spilled output of a call.
+    fn open(&self, call: CallId) -> BoxFuture<'_, Result<Arc<dyn ReadArtifact>, ToolError>>;
+}
+
+/// Which version of a file this session last read or wrote. Noted by the runtime whenever a file
+/// is opened or written through the context.
+pub trait SeenFiles: Send + Sync {
+    /// The version last seen, if this session has seen the file.
+    fn last_seen<'a>(
+        &'a self,
+        path: &'a WorkPath,
+    ) -> BoxFuture<'a, Result<Option<FileVersion>, OpsError>>;
+}
+
+impl<P> CallContext<P> {
+    /// The call's id.
+    pub fn call(&self) -> CallId {
+        self.parts.call
+    }
+
+    /// Who asks.
+    pub fn principal(&self) -> &Principal {
+        &self.parts.principal
+    }
+
+    /// Files, limited to what the plan names.
+    pub fn files(&self) -> &dyn FileOps {
+        &*self.parts.files
+    }
+
+    /// Processes, limited to what the plan names.
+    pub fn processes(&self) -> &dyn ProcessOps {
+        &*self.parts.processes
+    }
+
+    /// Search, limited to what the plan names.
+    pub fn search(&self) -> &dyn SearchOps {
+        &*self.parts.search
+    }
+
+    /// Takes the raw output of a command.
+    pub fn output(&self) -> &dyn OutputSink {
+        &*self.parts.output
+    }
+
+    /// Opens what earlier calls of this session spilled.
+    pub fn spilled(&self) -> &dyn OpenSpilled {
+        &*self.parts.spilled
+    }
+
+    /// What this session has read before.
+    pub fn seen(&self) -> &dyn SeenFiles {
+        &*self.parts.seen
+    }
+
+    /// Fires when the call must stop.
+    pub fn cancel(&self) -> &CancellationToken {
+        &self.parts.cancel
+    }
+
+    /// How long the call may still run.
+    pub fn remaining(&self) -> Duration {
+        self.parts.time_left.remaining()
+    }
+
+    /// Parses a path parameter the same way [`PlanContext::path`] did.
+    pub fn path(&self, text: &str, pointer: &str) -> Result<WorkPath, ToolError> {
+        WorkPath::parse(text, &self.parts.root).map_err(|error| ToolError::from(error).at(pointer))
+    }
+}
+
+impl<P: serde::Serialize> CallContext<P> {
+    /// Reports where the call stands.
+    pub fn report(&self, progress: Progress<P>) {
+        self.progress.report(progress);
+    }
+
+    /// The progress sink itself, for work that outlives a borrow of the context.
+    pub fn progress(&self) -> ProgressSink<P> {
+        self.progress.clone()
+    }
+}
+
+impl CallContext<NoProgress> {
+    /// The context of one call, as the runtime builds it.
+    pub fn new(parts: CallParts) -> Self {
+        let progress = ProgressSink::new(Arc::clone(&parts.progress));
+        Self {
+            parts: Arc::new(parts),
+            progress,
+        }
+    }
+
+    /// The same context for a tool with a progress type of its own.
+    pub(crate) fn typed<P: serde::Serialize>(self) -> CallContext<P> {
+        let progress = ProgressSink::new(Arc::clone(&self.parts.progress));
+        CallContext {
+            parts: self.parts,
+            progress,
+        }
+    }
+}
+
+impl<P> fmt::Debug for CallContext<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallContext")
+            .field("call", &self.parts.call)
+            .finish_non_exhaustive()
+    }
+}

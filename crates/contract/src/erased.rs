@@ -1,0 +1,159 @@
+//! The one place where typed tools and approvers become objects.
+//!
+//! Tools are written with native `async` and their own types; the registry holds them side by
+//! side. An input is parsed once into its type and the very value that was planned is the value
+//! that runs, so a validated copy and a raw original can never drift apart.
+
+use std::{any::Any, sync::Arc};
+
+use serde_json::Value;
+
+use crate::{
+    content::Content,
+    context::{CallContext, PlanContext},
+    error::{ErrorKind, ToolError},
+    future::BoxFuture,
+    host::{ApprovalAnswer, ApprovalRequest, Approver},
+    name::{NameError, ToolName},
+    plan::Plan,
+    progress::NoProgress,
+    spec::ToolSpec,
+    tool::Tool,
+};
+
+/// An input in its tool's own type. Only the tool that parsed it can read it.
+pub struct ParsedInput(Box<dyn Any + Send + Sync>);
+
+impl ParsedInput {
+    /// Wraps an input for a tool that is an object already (a script, a foreign tool).
+    pub fn new<T: Send + Sync + 'static>(input: T) -> Self {
+        Self(Box::new(input))
+    }
+
+    /// The input, if it is of this type.
+    pub fn get<T: 'static>(&self) -> Option<&T> {
+        self.0.downcast_ref()
+    }
+
+    /// Takes the input out, if it is of this type.
+    pub fn take<T: 'static>(self) -> Option<T> {
+        self.0.downcast().ok().map(|input| *input)
+    }
+}
+
+/// What a tool gave back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolReply {
+    /// For the model to read.
+    pub content: Vec<Content>,
+    /// For programs.
+    pub structured: Value,
+}
+
+/// A tool as an object. Implemented for every [`Tool`] by [`erase`]; implemented by hand only for
+/// tools whose schema is known at run time.
+pub trait ErasedTool: Send + Sync {
+    /// The tool's name.
+    fn name(&self) -> &ToolName;
+    /// The tool's description of itself.
+    fn spec(&self) -> ToolSpec;
+    /// JSON Schema (2020-12) of the input.
+    fn input_schema(&self) -> Value;
+    /// JSON Schema of the structured output.
+    fn output_schema(&self) -> Value;
+    /// Parses a validated input into the tool's own type.
+    fn parse(&self, input: &Value) -> Result<ParsedInput, ToolError>;
+    /// Says what an input will touch.
+    fn plan(&self, input: &ParsedInput, cx: &PlanContext) -> Result<Plan, ToolError>;
+    /// Does it.
+    fn run(
+        &self,
+        input: ParsedInput,
+        cx: CallContext<NoProgress>,
+    ) -> BoxFuture<'_, Result<ToolReply, ToolError>>;
+}
+
+/// Turns a typed tool into an object.
+pub fn erase<T: Tool>(tool: T) -> Result<Arc<dyn ErasedTool>, NameError> {
+    Ok(Arc::new(Typed {
+        name: ToolName::parse(T::NAME)?,
+        tool,
+    }))
+}
+
+/// Turns a typed tool into an object under another name (the configured one).
+pub fn erase_as<T: Tool>(tool: T, name: ToolName) -> Arc<dyn ErasedTool> {
+    Arc::new(Typed { name, tool })
+}
+
+struct Typed<T> {
+    name: ToolName,
+    tool: T,
+}
+
+fn foreign_input() -> ToolError {
+    ToolError::new(ErrorKind::Internal, "the input was parsed for another tool")
+}
+
+impl<T: Tool> ErasedTool for Typed<T> {
+    fn name(&self) -> &ToolName {
+        &self.name
+    }
+
+    fn spec(&self) -> ToolSpec {
+        self.tool.spec()
+    }
+
+    fn input_schema(&self) -> Value {
+        schemars::schema_for!(T::Input).to_value()
+    }
+
+    fn output_schema(&self) -> Value {
+        schemars::schema_for!(T::Output).to_value()
+    }
+
+    fn parse(&self, input: &Value) -> Result<ParsedInput, ToolError> {
+        use serde::Deserialize as _;
+        T::Input::deserialize(input)
+            .map(ParsedInput::new)
+            .map_err(|error| ToolError::invalid_input(error.to_string()))
+    }
+
+    fn plan(&self, input: &ParsedInput, cx: &PlanContext) -> Result<Plan, ToolError> {
+        self.tool
+            .plan(input.get::<T::Input>().ok_or_else(foreign_input)?, cx)
+    }
+
+    fn run(
+        &self,
+        input: ParsedInput,
+        cx: CallContext<NoProgress>,
+    ) -> BoxFuture<'_, Result<ToolReply, ToolError>> {
+        Box::pin(async move {
+            let input = input.take::<T::Input>().ok_or_else(foreign_input)?;
+            let output = self.tool.run(input, cx.typed()).await?;
+            let structured = serde_json::to_value(&output).map_err(|error| {
+                ToolError::new(
+                    ErrorKind::Internal,
+                    format!("the output is not JSON: {error}"),
+                )
+            })?;
+            Ok(ToolReply {
+                content: self.tool.render(&output),
+                structured,
+            })
+        })
+    }
+}
+
+/// An approver as an object.
+pub trait ErasedApprover: Send + Sync {
+    /// Asks; see [`Approver::ask`].
+    fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, ApprovalAnswer>;
+}
+
+impl<A: Approver> ErasedApprover for A {
+    fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, ApprovalAnswer> {
+        Box::pin(Approver::ask(self, request))
+    }
+}

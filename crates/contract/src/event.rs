@@ -1,0 +1,159 @@
+//! The facts that leave a call, through one closed enum. Ledger, live streams, terminals and
+//! metrics are folds over it.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    call::CallId,
+    host::{ApprovalAnswer, ArtifactId, Decision, Timestamp},
+    name::ToolKey,
+    ops::{FileVersion, Stream, Tier},
+    outcome::Outcome,
+    path::WorkPath,
+    plan::{PlanDigest, SealedPlan},
+    progress::RenderedProgress,
+};
+
+/// An event, with the call it belongs to and when it happened.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Happened {
+    /// The call.
+    pub call: CallId,
+    /// When.
+    pub at: Timestamp,
+    /// What.
+    pub event: CallEvent,
+}
+
+/// Something that happened to a call, in the order of the path of a call.
+#[derive(Debug, Clone, PartialEq)]
+pub enum CallEvent {
+    /// The request was taken in.
+    Opened,
+    /// Its name leads to a tool.
+    Resolved {
+        /// The tool.
+        tool: ToolKey,
+    },
+    /// Its input fits the schema.
+    Validated {
+        /// What was rewritten on the way in.
+        coercions: Vec<String>,
+    },
+    /// What it will do is known.
+    Planned {
+        /// The sealed plan.
+        plan: Arc<SealedPlan>,
+    },
+    /// Policy has decided.
+    Decided {
+        /// The decision.
+        decision: Decision,
+    },
+    /// A person is being asked.
+    ApprovalAsked {
+        /// What the answer binds.
+        digest: PlanDigest,
+        /// When the question lapses.
+        expires: Timestamp,
+    },
+    /// The person answered, or nobody did.
+    ApprovalAnswered {
+        /// The answer.
+        answer: ApprovalAnswer,
+    },
+    /// Locks and a place in the queue are held.
+    Admitted {
+        /// How long that took.
+        waited: Duration,
+    },
+    /// The intent is recorded (durably, when the call changes something); the effect may begin.
+    Started {
+        /// How strongly it is confined.
+        tier: Tier,
+    },
+    /// The tool is being handed its input. Not recorded.
+    Running,
+    /// How far it has come. Not recorded.
+    Progress(RenderedProgress),
+    /// Cleaned output as it arrives. Not recorded; what matters of it is in the outcome.
+    Output {
+        /// Which stream it came from.
+        stream: Stream,
+        /// The cleaned text.
+        text: String,
+    },
+    /// What a file held before it was changed is kept.
+    PreimageKept {
+        /// The file.
+        path: WorkPath,
+        /// Its bytes; absent when the file did not exist.
+        artifact: Option<ArtifactId>,
+        /// Its version before the change; absent when the file did not exist.
+        before: Option<FileVersion>,
+    },
+    /// A file was changed.
+    FileChanged {
+        /// The file.
+        path: WorkPath,
+        /// Its version after the change; absent when the file was removed.
+        after: Option<FileVersion>,
+    },
+    /// The tool returned, failed, was stopped or panicked. Not recorded.
+    RunEnded,
+    /// The call has its outcome. Nothing follows.
+    Settled {
+        /// The outcome.
+        outcome: Arc<Outcome>,
+    },
+}
+
+impl CallEvent {
+    /// Whether the ledger keeps it.
+    pub fn is_recorded(&self) -> bool {
+        match self {
+            Self::Opened
+            | Self::Resolved { .. }
+            | Self::Validated { .. }
+            | Self::Planned { .. }
+            | Self::Decided { .. }
+            | Self::ApprovalAsked { .. }
+            | Self::ApprovalAnswered { .. }
+            | Self::Admitted { .. }
+            | Self::Started { .. }
+            | Self::PreimageKept { .. }
+            | Self::FileChanged { .. }
+            | Self::Settled { .. } => true,
+            Self::Running | Self::Progress(_) | Self::Output { .. } | Self::RunEnded => false,
+        }
+    }
+
+    /// The word for this event in JSON and in the ledger.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Opened => "opened",
+            Self::Resolved { .. } => "resolved",
+            Self::Validated { .. } => "validated",
+            Self::Planned { .. } => "planned",
+            Self::Decided { .. } => "decided",
+            Self::ApprovalAsked { .. } => "approval_asked",
+            Self::ApprovalAnswered { .. } => "approval_answered",
+            Self::Admitted { .. } => "admitted",
+            Self::Started { .. } => "started",
+            Self::Running => "running",
+            Self::Progress(_) => "progress",
+            Self::Output { .. } => "output",
+            Self::PreimageKept { .. } => "preimage_kept",
+            Self::FileChanged { .. } => "file_changed",
+            Self::RunEnded => "run_ended",
+            Self::Settled { .. } => "settled",
+        }
+    }
+}
+
+/// Sees every event of every call as it happens. Must not block; a slow listener keeps its own
+/// bounded queue.
+pub trait EventSink: Send + Sync {
+    /// Takes one event.
+    fn happened(&self, happened: &Happened);
+}

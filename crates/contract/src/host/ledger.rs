@@ -1,0 +1,245 @@
+//! The append-only record of calls.
+//!
+//! A call is opened, its events are appended, and it is settled once. Opening reserves room for
+//! the settlement, so a dropped caller, a panic or a full queue can never lose an outcome.
+
+use std::{fmt, sync::Arc};
+
+use serde_json::Value;
+
+use super::{ArtifactStore, Timestamp};
+use crate::{
+    call::{CallId, CallRequest},
+    event::Happened,
+    future::BoxFuture,
+    identity::{Principal, SessionId, SessionKind, TenantId},
+    ops::FileVersion,
+    outcome::Terminal,
+    path::WorkPath,
+};
+
+/// Writes the record.
+pub trait Ledger: Send + Sync {
+    /// Opens the record of a call. Nothing needs to be durable yet. Fails when the store is down,
+    /// and then the call is denied: what cannot be recorded does not run.
+    fn open<'a>(
+        &'a self,
+        request: &'a CallRequest,
+        at: Timestamp,
+    ) -> BoxFuture<'a, Result<Box<dyn CallRecord>, LedgerError>>;
+
+    /// Where artifacts are kept.
+    fn artifacts(&self) -> Arc<dyn ArtifactStore>;
+
+    /// The version of a file a session last saw, if it has seen it.
+    fn last_seen<'a>(
+        &'a self,
+        principal: &'a Principal,
+        path: &'a WorkPath,
+    ) -> BoxFuture<'a, Result<Option<FileVersion>, LedgerError>>;
+
+    /// Notes the version of a file a session saw. Queued; not awaited to be durable.
+    fn note_seen(&self, principal: &Principal, path: &WorkPath, version: &FileVersion);
+
+    /// Waits until everything appended so far is durable.
+    fn flush(&self) -> BoxFuture<'_, Result<(), LedgerError>>;
+}
+
+/// The open record of one call.
+pub trait CallRecord: Send + Sync {
+    /// Appends events in order. With [`Durability::Durable`], returns once they, and everything
+    /// appended to this call before, would survive a power cut.
+    fn append(
+        &self,
+        events: Vec<Happened>,
+        durability: Durability,
+    ) -> BoxFuture<'_, Result<(), LedgerError>>;
+
+    /// Appends the last events of the call, ending with its settlement. Never blocks and never
+    /// fails for want of room: the room was reserved when the call was opened. Only the first
+    /// settlement counts.
+    fn settle(&self, events: Vec<Happened>);
+
+    /// Waits until the settlement is durable.
+    fn settled(&self) -> BoxFuture<'_, Result<(), LedgerError>>;
+}
+
+/// Whether an append waits for the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// Written with the next group commit; not waited for.
+    Queued,
+    /// Waited for.
+    Durable,
+}
+
+/// Reads the record.
+pub trait History: Send + Sync {
+    /// One call, if the tenant has it.
+    fn call<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: CallId,
+    ) -> BoxFuture<'a, Result<Option<StoredCall>, LedgerError>>;
+
+    /// Calls of a tenant, newest first.
+    fn calls<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: &'a CallQuery,
+    ) -> BoxFuture<'a, Result<Vec<StoredCall>, LedgerError>>;
+
+    /// The events of a call, in order.
+    fn events<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: CallId,
+    ) -> BoxFuture<'a, Result<Vec<StoredEvent>, LedgerError>>;
+
+    /// Sessions of a tenant, most recently active first.
+    fn sessions<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<StoredSession>, LedgerError>>;
+
+    /// Recomputes a tenant's hash chain and names the first bad record, if there is one.
+    fn verify<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+    ) -> BoxFuture<'a, Result<Verification, LedgerError>>;
+}
+
+/// Which calls to list.
+#[derive(Debug, Clone, Default)]
+pub struct CallQuery {
+    /// Only this session.
+    pub session: Option<SessionId>,
+    /// Only calls whose tool, input, paths, commands or output match these words.
+    pub search: Option<String>,
+    /// Only calls with this outcome.
+    pub terminal: Option<Terminal>,
+    /// Only calls recorded after this position (for following).
+    pub after: Option<u64>,
+    /// The most calls to return.
+    pub limit: usize,
+}
+
+/// A call as recorded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredCall {
+    /// Its position in the record; grows with every call.
+    pub position: u64,
+    /// The call.
+    pub id: CallId,
+    /// Who asked, as recorded.
+    pub user: String,
+    /// The agent, as recorded.
+    pub agent: String,
+    /// The conversation.
+    pub session: SessionId,
+    /// What kind of conversation it was.
+    pub session_kind: SessionKind,
+    /// The tool's name as the model wrote it.
+    pub asked_tool: String,
+    /// The tool as `provider/name`, if the name resolved.
+    pub tool: Option<String>,
+    /// When it was opened.
+    pub opened: Timestamp,
+    /// How it ended; absent while it is open.
+    pub terminal: Option<Terminal>,
+    /// When it was settled.
+    pub settled: Option<Timestamp>,
+    /// One line about what it did: the command, the path, the failure.
+    pub summary: String,
+}
+
+/// An event as recorded: its kind and its stored form.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredEvent {
+    /// Its place in the tenant's chain.
+    pub sequence: u64,
+    /// When it happened.
+    pub at: Timestamp,
+    /// The word for the event.
+    pub kind: String,
+    /// The event's stored form, secrets redacted.
+    pub body: Value,
+}
+
+/// A session as recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredSession {
+    /// The session.
+    pub id: SessionId,
+    /// What kind it is.
+    pub kind: SessionKind,
+    /// The agent whose conversation it is.
+    pub agent: String,
+    /// When its first call was opened.
+    pub first: Timestamp,
+    /// When its last call was opened.
+    pub last: Timestamp,
+    /// How many calls it has.
+    pub calls: u64,
+}
+
+/// What verifying a chain found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verification {
+    /// Every record is as it was written.
+    Intact {
+        /// How many records.
+        records: u64,
+    },
+    /// The record at this place is not what was written.
+    Broken {
+        /// The first bad record.
+        sequence: u64,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// The ledger could not do what was asked.
+#[derive(Debug, Clone)]
+pub struct LedgerError {
+    kind: LedgerErrorKind,
+    message: String,
+}
+
+/// What sort of failure it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LedgerErrorKind {
+    /// The store cannot be reached or written.
+    Unavailable,
+    /// There is no such thing.
+    NotFound,
+    /// A cap was hit.
+    LimitExceeded,
+    /// What is stored cannot be understood.
+    Corrupt,
+}
+
+impl LedgerError {
+    /// An error of a kind.
+    pub fn new(kind: LedgerErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+        }
+    }
+
+    /// What sort of failure it was.
+    pub fn kind(&self) -> LedgerErrorKind {
+        self.kind
+    }
+}
+
+impl fmt::Display for LedgerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for LedgerError {}

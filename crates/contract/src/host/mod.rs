@@ -1,0 +1,19 @@
+//! What a host supplies to the runtime: a policy, somebody to ask, a ledger, a clock, an executor
+//! and hooks. The runtime knows these traits only, so the same path of a call serves one person's
+//! laptop and a cluster.
+
+mod approver;
+mod artifact;
+mod clock;
+mod executor;
+mod hook;
+mod ledger;
+mod policy;
+
+pub use approver::*;
+pub use artifact::*;
+pub use clock::*;
+pub use executor::*;
+pub use hook::*;
+pub use ledger::*;
+pub use policy::*;

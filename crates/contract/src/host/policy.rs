@@ -1,0 +1,131 @@
+//! Who may do what. A policy is a pure function from facts about a plan to a [`Decision`].
+
+use std::fmt;
+
+use crate::{effects::Effects, identity::Principal, name::ToolKey, plan::SealedPlan};
+
+/// Decides about plans. Pure: no I/O, no clock, the same answer for the same question.
+pub trait Policy: Send + Sync {
+    /// Allow, ask or deny, with the rule that decided. Judges every access of the plan and the
+    /// tool itself; the strictest answer wins.
+    fn decide(&self, question: &Question<'_>) -> Decision;
+
+    /// Whether a tool is worth showing to a principal: not if no input of it could be allowed.
+    fn visibility(&self, principal: &Principal, tool: &ToolFacts<'_>) -> Visibility;
+
+    /// Identifies the rules in force; changes whenever they do.
+    fn version(&self) -> PolicyVersion;
+}
+
+/// What is asked of a policy.
+#[derive(Debug, Clone, Copy)]
+pub struct Question<'a> {
+    /// Who asks.
+    pub principal: &'a Principal,
+    /// The tool, as far as rules can speak of it.
+    pub tool: ToolFacts<'a>,
+    /// What the call will do.
+    pub plan: &'a SealedPlan,
+}
+
+/// What rules can speak of about a tool.
+#[derive(Debug, Clone, Copy)]
+pub struct ToolFacts<'a> {
+    /// Provider and name.
+    pub key: &'a ToolKey,
+    /// The groups it is in.
+    pub groups: &'a [&'static str],
+    /// Its usual effects.
+    pub effects: Effects,
+}
+
+/// The three answers, ordered from loosest to strictest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Verdict {
+    /// Go ahead.
+    Allow,
+    /// Ask a person.
+    Ask,
+    /// No.
+    Deny,
+}
+
+impl Verdict {
+    /// The word used in configuration, JSON and the ledger.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Ask => "ask",
+            Self::Deny => "deny",
+        }
+    }
+
+    /// The verdict with this word, if there is one.
+    pub fn parse(word: &str) -> Option<Self> {
+        [Self::Allow, Self::Ask, Self::Deny]
+            .into_iter()
+            .find(|verdict| verdict.as_str() == word)
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Allow, ask or deny, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// The answer.
+    pub verdict: Verdict,
+    /// The rule that decided; absent when no rule matched and the default did.
+    pub rule: Option<RuleRef>,
+    /// The deciding reason in one sentence, for people and models.
+    pub reason: String,
+    /// Which access it was about, as text; absent when it was the tool as a whole.
+    pub access: Option<String>,
+    /// Glob patterns of paths that a search over a tree must leave out, because reading them is
+    /// not allowed without asking.
+    pub withheld: Vec<String>,
+    /// The rules that were in force.
+    pub policy: PolicyVersion,
+}
+
+/// Points at a rule where a person wrote it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuleRef {
+    /// The rule in the notation it was written in.
+    pub text: String,
+    /// The file, or `preset careful`, or `built in`.
+    pub source: String,
+    /// The line, where the source is a file.
+    pub line: Option<u32>,
+}
+
+impl fmt::Display for RuleRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "`{}` ({}:{line})", self.text, self.source),
+            None => write!(f, "`{}` ({})", self.text, self.source),
+        }
+    }
+}
+
+/// Identifies the rules in force.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PolicyVersion(pub String);
+
+/// Whether a tool is shown to a principal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Visibility {
+    /// It is listed.
+    Advertised,
+    /// It is not, and this is why.
+    Hidden {
+        /// The rule that hides it, where one does.
+        rule: Option<RuleRef>,
+        /// The reason in one sentence.
+        reason: String,
+    },
+}

@@ -1,0 +1,173 @@
+//! Who asks: tenant, user, agent, session, and the scopes of the credential they came with.
+
+use std::{collections::BTreeSet, fmt, sync::Arc};
+
+/// The longest identifier accepted from outside.
+pub const MAX_ID_CHARS: usize = 128;
+
+/// An identifier was empty, too long or held a character that is not allowed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{shown}` is not an identifier: 1 to 128 characters of A-Z, a-z, 0-9 and . _ : @ -")]
+pub struct IdentityError {
+    shown: String,
+}
+
+fn check(id: &str) -> Result<(), IdentityError> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '@' | '-');
+    if id.is_empty() || id.len() > MAX_ID_CHARS || !id.chars().all(allowed) {
+        let shown = id
+            .chars()
+            .take(MAX_ID_CHARS)
+            .flat_map(char::escape_debug)
+            .collect();
+        return Err(IdentityError { shown });
+    }
+    Ok(())
+}
+
+macro_rules! id_type {
+    ($(#[$doc:meta])* $type:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $type(Arc<str>);
+
+        impl $type {
+            /// Parses an identifier from outside.
+            pub fn parse(id: &str) -> Result<Self, IdentityError> {
+                check(id)?;
+                Ok(Self(Arc::from(id)))
+            }
+
+            /// The identifier as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:?}", &*self.0)
+            }
+        }
+
+        impl std::str::FromStr for $type {
+            type Err = IdentityError;
+
+            fn from_str(id: &str) -> Result<Self, Self::Err> {
+                Self::parse(id)
+            }
+        }
+    };
+}
+
+id_type!(
+    /// A customer of a platform; `local` on one person's machine.
+    TenantId
+);
+id_type!(
+    /// The person an agent acts for.
+    UserId
+);
+id_type!(
+    /// The program that asks for tools.
+    AgentId
+);
+id_type!(
+    /// One conversation of an agent.
+    SessionId
+);
+id_type!(
+    /// The chat channel a session belongs to (`telegram`, `slack`, …).
+    ChannelId
+);
+id_type!(
+    /// A right a credential carries, such as `calendar.write`.
+    Scope
+);
+
+/// What kind of conversation a session is. A direct message is never `Main`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SessionKind {
+    /// The operator's own conversation.
+    Main,
+    /// A direct message from another person.
+    Dm,
+    /// A group chat.
+    Group,
+    /// A session started by another session.
+    Subagent,
+    /// A scheduled job.
+    Cron,
+}
+
+impl SessionKind {
+    /// Every kind, in declaration order.
+    pub const ALL: [Self; 5] = [
+        Self::Main,
+        Self::Dm,
+        Self::Group,
+        Self::Subagent,
+        Self::Cron,
+    ];
+
+    /// The word used in configuration and output.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Main => "main",
+            Self::Dm => "dm",
+            Self::Group => "group",
+            Self::Subagent => "subagent",
+            Self::Cron => "cron",
+        }
+    }
+}
+
+impl fmt::Display for SessionKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Who makes a call. Immutable for the life of the call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Principal {
+    /// The tenant whose data and rules apply.
+    pub tenant: TenantId,
+    /// The person the agent acts for.
+    pub user: UserId,
+    /// The agent that asks.
+    pub agent: AgentId,
+    /// Agents that started this one, nearest first. Policy takes the strictest answer of the whole
+    /// line, so a sub-agent is only ever narrower than its parents.
+    pub ancestors: Vec<AgentId>,
+    /// The conversation.
+    pub session: SessionId,
+    /// What kind of conversation it is.
+    pub session_kind: SessionKind,
+    /// The channel the conversation came from, where there is one.
+    pub channel: Option<ChannelId>,
+    /// The scopes of the credential the call came with.
+    pub scopes: BTreeSet<Scope>,
+}
+
+impl Principal {
+    /// The person at this machine: tenant `local`, the given agent and session, kind `main`.
+    pub fn local(user: UserId, agent: AgentId, session: SessionId) -> Self {
+        Self {
+            tenant: TenantId(Arc::from("local")),
+            user,
+            agent,
+            ancestors: Vec::new(),
+            session,
+            session_kind: SessionKind::Main,
+            channel: None,
+            scopes: BTreeSet::new(),
+        }
+    }
+}

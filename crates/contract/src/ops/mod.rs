@@ -1,0 +1,197 @@
+//! How tools touch the world: files, processes, search. A *back end* implements all three, and
+//! the same suite in `testkit` proves each of them.
+//!
+//! Cleaning and capping of output sit above the back ends. Paths are [`WorkPath`]s; a back end
+//! resolves them beneath a directory it holds open and follows a symlink only in
+//! [`FileOps::resolve`].
+
+mod files;
+mod process;
+mod search;
+
+use std::{fmt, sync::Arc};
+
+pub use files::*;
+pub use process::*;
+pub use search::*;
+
+use crate::{
+    error::{ErrorKind, ToolError},
+    path::WorkPath,
+};
+
+/// The three operations of one workspace on one back end.
+#[derive(Clone)]
+pub struct Operations {
+    /// Which back end this is.
+    pub backend: BackendId,
+    /// The workspace root as an absolute path on that back end, for showing and for turning
+    /// absolute paths into relative ones. Never used to open anything.
+    pub root: Arc<str>,
+    /// The tiers child processes can be confined to here.
+    pub tiers: Vec<Tier>,
+    /// Files.
+    pub files: Arc<dyn FileOps>,
+    /// Processes.
+    pub processes: Arc<dyn ProcessOps>,
+    /// Search.
+    pub search: Arc<dyn SearchOps>,
+}
+
+impl fmt::Debug for Operations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Operations")
+            .field("backend", &self.backend)
+            .field("root", &self.root)
+            .field("tiers", &self.tiers)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Names a back end: `local`, `memory`, `ssh:host`, a worker's name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BackendId(Arc<str>);
+
+impl BackendId {
+    /// A back end of this name.
+    pub fn new(name: &str) -> Self {
+        Self(Arc::from(name))
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for BackendId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// How strongly a call is confined. Never silently lowered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Tier {
+    /// A child process with nothing but its own session and an environment built from empty.
+    Host,
+    /// Landlock, seccomp and resource limits.
+    T1,
+    /// Namespaces, Landlock, seccomp and cgroup.
+    T2,
+    /// gVisor.
+    T3,
+    /// No child process: files through a held directory, in this process.
+    InProcess,
+}
+
+impl Tier {
+    /// Every tier, weakest first.
+    pub const ALL: [Self; 5] = [Self::Host, Self::T1, Self::T2, Self::T3, Self::InProcess];
+
+    /// The word used in JSON, in the ledger and in documentation.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Host => "host",
+            Self::T1 => "t1",
+            Self::T2 => "t2",
+            Self::T3 => "t3",
+            Self::InProcess => "in_process",
+        }
+    }
+
+    /// The tier with this word, if there is one.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|tier| tier.as_str() == word)
+    }
+}
+
+impl fmt::Display for Tier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The confinement a tool's child processes need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SandboxMode {
+    /// None: runs on the host. Only by explicit operator configuration.
+    Off,
+    /// T1 or stronger.
+    Basic,
+    /// T2 or stronger.
+    Full,
+}
+
+impl SandboxMode {
+    /// The word used in configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Basic => "basic",
+            Self::Full => "full",
+        }
+    }
+
+    /// Whether a tier is strong enough for this mode.
+    pub fn accepts(self, tier: Tier) -> bool {
+        match self {
+            Self::Off => true,
+            Self::Basic => tier >= Tier::T1,
+            Self::Full => tier >= Tier::T2,
+        }
+    }
+}
+
+/// A back end could not do what was asked.
+#[derive(Debug, Clone)]
+pub struct OpsError {
+    kind: ErrorKind,
+    message: String,
+    path: Option<WorkPath>,
+}
+
+impl OpsError {
+    /// An error of a kind, with a message that names no machine path.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            path: None,
+        }
+    }
+
+    /// Names the path it is about.
+    #[must_use]
+    pub fn on(mut self, path: &WorkPath) -> Self {
+        self.path = Some(path.clone());
+        self
+    }
+
+    /// What sort of failure it was.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// The path it is about, where there is one.
+    pub fn path(&self) -> Option<&WorkPath> {
+        self.path.as_ref()
+    }
+}
+
+impl fmt::Display for OpsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.path {
+            Some(path) => write!(f, "`{path}`: {}", self.message),
+            None => f.write_str(&self.message),
+        }
+    }
+}
+
+impl std::error::Error for OpsError {}
+
+impl From<OpsError> for ToolError {
+    fn from(error: OpsError) -> Self {
+        Self::new(error.kind, error.to_string())
+    }
+}

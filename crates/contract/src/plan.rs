@@ -1,0 +1,129 @@
+//! What a call will do, before it does anything.
+//!
+//! A tool returns a [`Plan`]: accesses and effects for one input. The plan stage of the runtime
+//! resolves its paths and seals it together with everything else an approval must bind — tool,
+//! canonical input, back end, tier, deadline — into a [`SealedPlan`]. Policy judges the sealed
+//! plan, a person approves it, the ledger records it, and the tool can touch only what it names.
+
+use std::{fmt, time::Duration};
+
+use serde_json::Value;
+
+use crate::{
+    access::Access,
+    effects::Effects,
+    name::ToolKey,
+    ops::{BackendId, Tier},
+    path::WorkPath,
+};
+
+/// What a tool says one input will touch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// The action within the tool (`download` of `browser`), where it has several.
+    pub action: Option<&'static str>,
+    /// Everything the call will touch, in the order it will.
+    pub accesses: Vec<Access>,
+    /// What that may do to the world.
+    pub effects: Effects,
+    /// The run time the input itself asks for. It never exceeds the tool's maximum.
+    pub timeout: Option<Duration>,
+}
+
+impl Plan {
+    /// A plan that touches nothing yet.
+    pub fn new(effects: Effects) -> Self {
+        Self {
+            action: None,
+            accesses: Vec::new(),
+            effects,
+            timeout: None,
+        }
+    }
+
+    /// A plan for something that only looks.
+    pub fn read_only() -> Self {
+        Self::new(Effects::READ_ONLY)
+    }
+
+    /// Adds one access.
+    #[must_use]
+    pub fn access(mut self, access: Access) -> Self {
+        self.accesses.push(access);
+        self
+    }
+
+    /// Names the action, which selects its deadline.
+    #[must_use]
+    pub fn action(mut self, action: &'static str) -> Self {
+        self.action = Some(action);
+        self
+    }
+
+    /// Asks for a run time other than the default.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Option<Duration>) -> Self {
+        self.timeout = timeout;
+        self
+    }
+}
+
+/// A plan with everything an approval binds. Made only by the runtime's plan stage.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SealedPlan {
+    /// The tool, by provider and name.
+    pub tool: ToolKey,
+    /// The action within the tool, where it has several.
+    pub action: Option<&'static str>,
+    /// The input as validated, with aliases and coercions applied.
+    pub input: Value,
+    /// Everything the call will touch, with paths resolved.
+    pub accesses: Vec<Access>,
+    /// What that may do to the world.
+    pub effects: Effects,
+    /// Where it runs.
+    pub backend: BackendId,
+    /// The workspace it runs in, as shown to people.
+    pub workspace: String,
+    /// How strongly it is confined.
+    pub tier: Tier,
+    /// How long it may run.
+    pub deadline: Duration,
+    /// Read-denied patterns a search over a tree must leave out; filled when policy has decided.
+    pub withheld: Vec<String>,
+}
+
+impl SealedPlan {
+    /// The resolved path an access with this path and mode leads to, if the plan names one.
+    pub fn path_accesses(&self) -> impl Iterator<Item = &crate::access::PathAccess> {
+        self.accesses.iter().filter_map(|access| match access {
+            Access::Path(path) => Some(path),
+            _ => None,
+        })
+    }
+
+    /// Whether any access covers this path for reading, by file or by tree.
+    pub fn covers_read(&self, path: &WorkPath) -> bool {
+        use crate::access::PathScope;
+        self.path_accesses().any(|access| match access.scope {
+            PathScope::File => access.target() == path,
+            PathScope::Tree => access.target().contains(path),
+        })
+    }
+}
+
+/// SHA-256 of a canonical sealed plan. What an approval binds.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PlanDigest(pub [u8; 32]);
+
+impl fmt::Display for PlanDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for PlanDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

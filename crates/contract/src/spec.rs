@@ -1,0 +1,200 @@
+//! What a tool says about itself, once. Listings, model renderings, documentation and deadlines
+//! are derived from it.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use crate::{effects::Effects, identity::Scope, ops::SandboxMode};
+
+/// The deadline of a tool that names none.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A tool's self-description.
+#[derive(Debug, Clone)]
+pub struct ToolSpec {
+    /// A short title for people.
+    pub title: String,
+    /// What it does, when to use it, when not to, and its key parameters; written for a model.
+    pub description: String,
+    /// The effects of an input nothing more is known about.
+    pub effects: Effects,
+    /// How long a call may run.
+    pub deadline: Deadline,
+    /// Actions with their own deadlines, where the tool has several.
+    pub actions: Vec<ActionSpec>,
+    /// Groups that rules and listings can name (`files`, `search`, `process`).
+    pub groups: Vec<&'static str>,
+    /// Other names that resolve to this tool and are not listed.
+    pub aliases: Vec<&'static str>,
+    /// Other names for parameters, rewritten before validation and recorded.
+    pub parameter_aliases: Vec<ParameterAlias>,
+    /// Reshapes a whole input (`old_string` into `edits`); says what it did.
+    pub reshape: Option<Reshape>,
+    /// Scopes the caller's credential must carry.
+    pub required_scopes: Vec<Scope>,
+    /// The confinement its child processes need unless configuration says otherwise.
+    pub sandbox: SandboxMode,
+}
+
+/// Rewrites an input object in place and says what it changed, if anything.
+pub type Reshape = fn(&mut Map<String, Value>) -> Option<&'static str>;
+
+/// An action of a tool and its own deadline.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActionSpec {
+    /// The action's name, as plans name it.
+    pub name: &'static str,
+    /// Its deadline.
+    pub deadline: Deadline,
+}
+
+/// How long a call may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deadline {
+    /// The run time unless the input or the caller asks for another.
+    pub default: Duration,
+    /// What no input, caller or progress can exceed.
+    pub maximum: Duration,
+    /// Ends a call that reports nothing for this long; each report starts it anew.
+    pub idle: Option<Duration>,
+}
+
+/// Another name for a parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ParameterAlias {
+    /// The name models also use.
+    pub alias: &'static str,
+    /// The parameter it stands for.
+    pub parameter: &'static str,
+    /// Multiplies a number on the way (`timeout` in seconds to `timeout_ms`).
+    pub scale: Option<u32>,
+}
+
+impl ParameterAlias {
+    /// A plain other name.
+    pub const fn new(alias: &'static str, parameter: &'static str) -> Self {
+        Self {
+            alias,
+            parameter,
+            scale: None,
+        }
+    }
+
+    /// Another name in another unit.
+    pub const fn scaled(alias: &'static str, parameter: &'static str, scale: u32) -> Self {
+        Self {
+            alias,
+            parameter,
+            scale: Some(scale),
+        }
+    }
+}
+
+impl Deadline {
+    /// A default and the most that can be asked for.
+    pub const fn new(default: Duration, maximum: Duration) -> Self {
+        Self {
+            default,
+            maximum,
+            idle: None,
+        }
+    }
+
+    /// Also ends a call that reports nothing for this long.
+    #[must_use]
+    pub const fn idle(mut self, idle: Duration) -> Self {
+        self.idle = Some(idle);
+        self
+    }
+}
+
+impl Default for Deadline {
+    fn default() -> Self {
+        Self::new(DEFAULT_TIMEOUT, Duration::from_mins(10))
+    }
+}
+
+impl ToolSpec {
+    /// A spec with a title and a description. Effects are unknown until declared, and child
+    /// processes are fully sandboxed.
+    pub fn new(title: impl Into<String>, description: impl Into<String>) -> Self {
+        Self {
+            title: title.into(),
+            description: description.into(),
+            effects: Effects::UNKNOWN,
+            deadline: Deadline::default(),
+            actions: Vec::new(),
+            groups: Vec::new(),
+            aliases: Vec::new(),
+            parameter_aliases: Vec::new(),
+            reshape: None,
+            required_scopes: Vec::new(),
+            sandbox: SandboxMode::Full,
+        }
+    }
+
+    /// Declares the usual effects.
+    #[must_use]
+    pub fn effects(mut self, effects: Effects) -> Self {
+        self.effects = effects;
+        self
+    }
+
+    /// Sets the deadline.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Deadline) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// Adds an action with its own deadline.
+    #[must_use]
+    pub fn action(mut self, name: &'static str, deadline: Deadline) -> Self {
+        self.actions.push(ActionSpec { name, deadline });
+        self
+    }
+
+    /// Puts the tool into groups.
+    #[must_use]
+    pub fn groups(mut self, groups: &[&'static str]) -> Self {
+        self.groups.extend_from_slice(groups);
+        self
+    }
+
+    /// Adds names that resolve to this tool.
+    #[must_use]
+    pub fn aliases(mut self, aliases: &[&'static str]) -> Self {
+        self.aliases.extend_from_slice(aliases);
+        self
+    }
+
+    /// Adds names that stand for parameters.
+    #[must_use]
+    pub fn parameter_aliases(mut self, aliases: &[ParameterAlias]) -> Self {
+        self.parameter_aliases.extend_from_slice(aliases);
+        self
+    }
+
+    /// Reshapes inputs before validation.
+    #[must_use]
+    pub fn reshape(mut self, reshape: Reshape) -> Self {
+        self.reshape = Some(reshape);
+        self
+    }
+
+    /// Requires scopes of the caller's credential.
+    #[must_use]
+    pub fn required_scopes(mut self, scopes: impl IntoIterator<Item = Scope>) -> Self {
+        self.required_scopes.extend(scopes);
+        self
+    }
+
+    /// The deadline of an action, or the tool's own.
+    pub fn deadline_of(&self, action: Option<&str>) -> Deadline {
+        self.actions
+            .iter()
+            .find(|spec| Some(spec.name) == action)
+            .map_or(self.deadline, |spec| spec.deadline)
+    }
+}
