@@ -10,7 +10,7 @@ use crate::{
     future::BoxFuture,
     host::ReadArtifact,
     identity::Principal,
-    ops::{FileOps, FileVersion, OpsError, ProcessOps, SearchOps, Stream},
+    ops::{FileOps, FileVersion, OpsError, ProcessOps, SearchOps, Stream, Tier},
     path::WorkPath,
     progress::{NoProgress, Progress, ProgressSink, ReportProgress},
 };
@@ -50,6 +50,8 @@ pub struct CallParts {
     pub principal: Arc<Principal>,
     /// The workspace root as an absolute path.
     pub root: Arc<str>,
+    /// The tier child processes of this call run in.
+    pub tier: Tier,
     /// Files, limited to what the plan names.
     pub files: Arc<dyn FileOps>,
     /// Processes, limited to what the plan names.
@@ -108,6 +110,11 @@ impl<P> CallContext<P> {
     /// Who asks.
     pub fn principal(&self) -> &Principal {
         &self.parts.principal
+    }
+
+    /// The tier child processes of this call run in.
+    pub fn tier(&self) -> Tier {
+        self.parts.tier
     }
 
     /// Files, limited to what the plan names.

@@ -4,7 +4,10 @@ use std::fmt;
 
 /// The four effect flags of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[expect(clippy::struct_excessive_bools, reason = "four independent flags, as MCP names them")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "four independent flags, as MCP names them"
+)]
 pub struct Effects {
     /// Changes nothing anybody else can see.
     pub read_only: bool,

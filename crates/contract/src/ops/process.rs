@@ -28,8 +28,26 @@ pub struct Spawn {
     pub tier: Tier,
     /// Bytes to give it on standard input, then end of file. `None` closes standard input at once.
     pub stdin: Option<Vec<u8>>,
-    /// Where the child may write progress lines (file descriptor 3), for script tools.
+    /// Whether the child gets file descriptor 3 to write progress lines to, for script tools.
     pub progress_channel: bool,
+    /// The SHA-256 the program file must have, for a program the operator trusted by hash. The
+    /// back end checks the very file it executes.
+    pub pinned: Option<[u8; 32]>,
+}
+
+impl Spawn {
+    /// A command in a directory, with no input, no extra variables and no progress channel.
+    pub fn new(command: Command, cwd: WorkPath, tier: Tier) -> Self {
+        Self {
+            command,
+            cwd,
+            environment: BTreeMap::new(),
+            tier,
+            stdin: None,
+            progress_channel: false,
+            pinned: None,
+        }
+    }
 }
 
 /// A running child.
