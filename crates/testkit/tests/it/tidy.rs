@@ -1,0 +1,657 @@
+//! Reads the tree and fails on what the compiler cannot see: an edge between crates that the
+//! design does not draw, a file that grew too large, a promise without a test, a document that
+//! names a file that is gone.
+//!
+//! Each check is one test and says in its message what to do. It must not judge style that
+//! `rustfmt` or clippy judge already. Read next: `docs/ARCHITECTURE.md`, "Invariants".
+#![expect(
+    clippy::disallowed_methods,
+    reason = "reads the repository itself, which no workspace confines"
+)]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// The most production lines a file may have; tests at its end do not count.
+const MAX_PRODUCTION_LINES: usize = 600;
+
+/// Files that may be longer, each with the reason it is one thing.
+const LONG_FILES: &[(&str, &str)] = &[];
+
+/// Which of our crates a crate may depend on. A new edge is a design change: ADR first.
+const EDGES: &[(&str, &[&str])] = &[
+    ("contract", &[]),
+    ("policy", &["contract"]),
+    ("backends", &["contract"]),
+    ("tools", &["contract"]),
+    ("ledger", &["contract"]),
+    ("runtime", &["contract"]),
+    ("testkit", &["contract", "runtime"]),
+    (
+        "haft",
+        &[
+            "contract", "runtime", "policy", "backends", "tools", "ledger",
+        ],
+    ),
+    (
+        "cli",
+        &[
+            "contract", "runtime", "policy", "backends", "tools", "ledger", "haft",
+        ],
+    ),
+];
+
+/// What tests of any crate may also depend on. Never `haft` or `cli`: they are the top.
+const DEV_EDGES: &[&str] = &[
+    "contract", "testkit", "backends", "tools", "ledger", "policy", "runtime",
+];
+
+/// Dependencies that stay behind one crate, so that the others build without them.
+const KEPT_BEHIND: &[(&str, &[&str])] = &[
+    ("anyhow", &["cli"]),
+    ("cedar-policy", &["policy"]),
+    ("clap", &["cli"]),
+    ("grep-searcher", &["backends"]),
+    ("ignore", &["backends"]),
+    ("indicatif", &["cli"]),
+    ("jsonschema", &["runtime"]),
+    ("libc", &["backends"]),
+    // The command line asks the terminal whether it is one.
+    ("rustix", &["backends", "cli"]),
+    ("sqlx", &["ledger"]),
+    ("tracing-subscriber", &["cli"]),
+];
+
+/// File names that say nothing about what is inside.
+const VAGUE_NAMES: &[&str] = &[
+    "common", "helper", "helpers", "manager", "misc", "shared", "util", "utils",
+];
+
+#[test]
+fn crates_depend_only_along_the_edges_that_are_drawn() {
+    let mut problems = Vec::new();
+    for (krate, manifest) in manifests() {
+        let Some((_, allowed)) = EDGES.iter().find(|(name, _)| *name == krate) else {
+            problems.push(format!("crates/{krate} is not in `EDGES`"));
+            continue;
+        };
+        for used in our_crates(&manifest, "dependencies") {
+            if !allowed.contains(&used.as_str()) {
+                problems.push(format!("{krate} -> {used}"));
+            }
+        }
+        for used in our_crates(&manifest, "dev-dependencies") {
+            if !DEV_EDGES.contains(&used.as_str()) && !allowed.contains(&used.as_str()) {
+                problems.push(format!("{krate} -> {used} (dev)"));
+            }
+        }
+    }
+    report(
+        &problems,
+        "these edges are not in the design; write an ADR and add them to `EDGES`, or remove them",
+    );
+}
+
+#[test]
+fn heavy_dependencies_stay_behind_one_crate() {
+    let mut problems = Vec::new();
+    for (krate, manifest) in manifests() {
+        for (dependency, homes) in KEPT_BEHIND {
+            let used = table(&manifest, "dependencies").any(|name| name == *dependency);
+            if used && !homes.contains(&krate.as_str()) {
+                problems.push(format!("{krate} uses {dependency}; only {homes:?} may"));
+            }
+        }
+    }
+    report(
+        &problems,
+        "reach what you need through a trait of `contract`",
+    );
+}
+
+#[test]
+fn dependencies_are_declared_once_and_explained() {
+    let mut problems = Vec::new();
+    for (krate, manifest) in manifests() {
+        for section in ["dependencies", "dev-dependencies", "build-dependencies"] {
+            let Some(dependencies) = manifest.get(section).and_then(toml::Value::as_table) else {
+                continue;
+            };
+            for (name, value) in dependencies {
+                if value.get("workspace").and_then(toml::Value::as_bool) != Some(true) {
+                    problems.push(format!(
+                        "crates/{krate}: `{name}` does not say `workspace = true`"
+                    ));
+                }
+            }
+        }
+    }
+    let explained = read("docs/ARCHITECTURE.md");
+    let root: toml::Value = parse("Cargo.toml");
+    let workspace = root.get("workspace").expect("[workspace]").clone();
+    for name in table(&workspace, "dependencies") {
+        if !name.starts_with("haft") && !explained.contains(&format!("`{name}`")) {
+            problems.push(format!("`{name}` has no row in docs/ARCHITECTURE.md"));
+        }
+    }
+    report(
+        &problems,
+        "declare it in the root Cargo.toml and give it a row under \"Dependencies\"",
+    );
+}
+
+#[test]
+fn files_hold_one_thing() {
+    let mut problems = Vec::new();
+    let mut excused = BTreeSet::new();
+    for file in rust_files().filter(SourceFile::is_production) {
+        let lines = production_lines(&file.text);
+        if lines <= MAX_PRODUCTION_LINES {
+            continue;
+        }
+        if LONG_FILES.iter().any(|(path, _)| *path == file.path) {
+            excused.insert(file.path);
+        } else {
+            problems.push(format!("{} has {lines} production lines", file.path));
+        }
+    }
+    for (path, _) in LONG_FILES {
+        if !excused.contains(*path) {
+            problems.push(format!("{path} is in `LONG_FILES` and is not long"));
+        }
+    }
+    report(
+        &problems,
+        "split by meaning, or list it in `LONG_FILES` with the reason it is one thing",
+    );
+}
+
+#[test]
+fn file_names_say_what_is_inside() {
+    let problems: Vec<_> = rust_files()
+        .filter(|file| {
+            Path::new(&file.path)
+                .components()
+                .filter_map(|part| part.as_os_str().to_str())
+                .any(|part| VAGUE_NAMES.contains(&part.trim_end_matches(".rs")))
+        })
+        .map(|file| file.path)
+        .collect();
+    report(&problems, "name the file after the one concept it holds");
+}
+
+#[test]
+fn files_open_by_saying_what_they_are_for() {
+    let problems: Vec<_> = rust_files()
+        .filter(|file| !file.text.starts_with("//!"))
+        .map(|file| file.path)
+        .collect();
+    report(
+        &problems,
+        "open with `//!`: what it is for, what it must not do, where to read next",
+    );
+}
+
+#[test]
+fn every_built_in_tool_is_in_the_catalog() {
+    let catalog = read("crates/tools/src/catalog.rs");
+    let problems: Vec<_> = rust_files()
+        .filter(|file| file.path.starts_with("crates/tools/src/") && file.is_production())
+        .flat_map(|file| {
+            implementors(&strip_tests(&file.text), "Tool")
+                .into_iter()
+                .map(move |tool| (file.path.clone(), tool))
+                .collect::<Vec<_>>()
+        })
+        .filter(|(_, tool)| !has_word(&catalog, tool))
+        .map(|(path, tool)| format!("`{tool}` of {path}"))
+        .collect();
+    report(&problems, "add one line to crates/tools/src/catalog.rs");
+}
+
+#[test]
+fn every_promise_names_the_tests_that_show_it() {
+    let readme = read("README.md");
+    let promises = numbered_items(section(&readme, "## Promises"));
+    assert!(!promises.is_empty(), "the README has no `## Promises`");
+    let tests: BTreeSet<String> = rust_files()
+        .flat_map(|file| test_functions(&file.text))
+        .collect();
+    let mut problems = Vec::new();
+    for promise in promises {
+        let title: String = promise.chars().take(60).collect();
+        let Some((_, shown)) = promise.split_once("Shown by") else {
+            problems.push(format!("no `Shown by` in: {title}…"));
+            continue;
+        };
+        let names = backticked(shown);
+        if names.is_empty() {
+            problems.push(format!("no test named in: {title}…"));
+        }
+        for name in names {
+            if !tests.contains(&name) {
+                problems.push(format!("no test is called `{name}`: {title}…"));
+            }
+        }
+    }
+    report(
+        &problems,
+        "a promise is only printed with the test that would fail without it",
+    );
+}
+
+#[test]
+fn lints_are_lifted_with_a_reason() {
+    let mut problems = Vec::new();
+    for file in rust_files() {
+        for opening in ["#[allow(", "#![allow(", "#[expect(", "#![expect("] {
+            for (at, _) in file.text.match_indices(opening) {
+                if is_commented(&file.text, at) || is_quoted(&file.text, at) {
+                    continue;
+                }
+                let rest = file.text.get(at..).unwrap_or_default();
+                let attribute = rest.split_inclusive(")]").next().unwrap_or_default();
+                let line = line_number(&file.text, at);
+                if !attribute.contains("reason =") {
+                    problems.push(format!("{}:{line} gives no reason", file.path));
+                }
+            }
+        }
+    }
+    report(&problems, "write `#[expect(lint, reason = \"…\")]`");
+}
+
+#[test]
+fn only_backends_is_unsafe() {
+    let mut problems = Vec::new();
+    for file in rust_files().filter(SourceFile::is_production) {
+        if file.path.starts_with("crates/backends/") {
+            continue;
+        }
+        for (at, _) in file.text.match_indices("unsafe") {
+            let rest = file.text.get(at..).unwrap_or_default();
+            let is_code = ["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern"]
+                .iter()
+                .any(|code| rest.starts_with(code));
+            if (is_code || rest.starts_with("unsafe_code")) && !is_commented(&file.text, at) {
+                let line = line_number(&file.text, at);
+                problems.push(format!("{}:{line}", file.path));
+            }
+        }
+    }
+    report(
+        &problems,
+        "unsafe code belongs behind a trait in `backends`",
+    );
+}
+
+#[test]
+fn each_crate_has_one_integration_binary() {
+    let problems: Vec<_> = rust_files()
+        .filter(|file| {
+            let parts: Vec<_> = file.path.split('/').collect();
+            matches!(parts.as_slice(), ["crates", _, "tests", _])
+        })
+        .map(|file| file.path)
+        .collect();
+    report(
+        &problems,
+        "make it a module of tests/it/main.rs; every binary links everything once more",
+    );
+}
+
+#[test]
+fn no_test_is_ignored_and_no_loose_end_is_left() {
+    let mut problems = Vec::new();
+    for file in rust_files() {
+        for mark in [concat!("#[ign", "ore"), concat!("FIX", "ME")] {
+            for (at, _) in file.text.match_indices(mark) {
+                problems.push(format!("{}:{}", file.path, line_number(&file.text, at)));
+            }
+        }
+    }
+    report(&problems, "finish it, or open an issue and remove the mark");
+}
+
+#[test]
+fn no_path_of_the_machine_it_was_written_on() {
+    let marks = [
+        concat!("/wo", "rk/main"),
+        concat!("/wo", "rk/shared"),
+        concat!("/fa", "rm/"),
+        concat!("/tmp/bash", "_jobs"),
+    ];
+    let mut problems = Vec::new();
+    for file in tree() {
+        for mark in marks {
+            for (at, _) in file.text.match_indices(mark) {
+                problems.push(format!("{}:{}", file.path, line_number(&file.text, at)));
+            }
+        }
+    }
+    report(&problems, "use a path that exists on the reader's machine");
+}
+
+#[test]
+fn documents_name_only_files_that_exist() {
+    let mut problems = Vec::new();
+    for file in tree().into_iter().filter(SourceFile::is_document) {
+        let folder = Path::new(&file.path).parent().unwrap_or(Path::new(""));
+        for link in links(&file.text) {
+            if !root().join(folder).join(&link).exists() {
+                problems.push(format!("{} links to {link}", file.path));
+            }
+        }
+        for name in backticked(&file.text) {
+            let is_path = ["crates/", "docs/", ".ci/", ".config/", "examples/"]
+                .iter()
+                .any(|start| name.starts_with(start));
+            if !is_path || name.contains(['<', '*', '…', ' ']) {
+                continue;
+            }
+            for path in braces_expanded(&name) {
+                if !root().join(&path).exists() {
+                    problems.push(format!("{} names `{path}`", file.path));
+                }
+            }
+        }
+    }
+    report(&problems, "a document that is not true is worse than none");
+}
+
+#[test]
+fn the_justfile_is_short() {
+    let justfile = read("justfile");
+    let mut recipes: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut current = "";
+    for line in justfile.lines().filter(|line| !line.trim().is_empty()) {
+        if line.starts_with('#') {
+            continue;
+        }
+        if line.starts_with(char::is_whitespace) {
+            *recipes.entry(current).or_default() += 1;
+        } else {
+            current = line.split([' ', ':']).next().unwrap_or_default();
+            recipes.entry(current).or_default();
+        }
+    }
+    assert!(
+        recipes.len() <= 10 && recipes.values().all(|commands| *commands == 1),
+        "at most ten recipes, one command each; put the logic in Rust: {recipes:?}"
+    );
+}
+
+/// A file of the repository, with its path from the root.
+struct SourceFile {
+    path: String,
+    text: String,
+}
+
+impl SourceFile {
+    fn is_production(&self) -> bool {
+        self.path.starts_with("crates/") && self.path.contains("/src/")
+    }
+
+    fn is_document(&self) -> bool {
+        Path::new(&self.path)
+            .extension()
+            .is_some_and(|extension| extension == "md")
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .expect("the crate is two folders below the root")
+        .to_owned()
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+fn parse(path: &str) -> toml::Value {
+    toml::from_str(&read(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Every text file of the repository, sorted by path.
+fn tree() -> Vec<SourceFile> {
+    let mut files = Vec::new();
+    let mut folders = vec![root()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let entry = entry.unwrap();
+            let name = entry.file_name();
+            let kind = entry.file_type().unwrap();
+            if kind.is_dir() && name != "target" && name != ".git" {
+                folders.push(entry.path());
+            } else if kind.is_file()
+                && name != "Cargo.lock"
+                && let Ok(text) = fs::read_to_string(entry.path())
+            {
+                let path = entry.path();
+                let path = path.strip_prefix(root()).unwrap().to_str().unwrap();
+                files.push(SourceFile {
+                    path: path.to_owned(),
+                    text,
+                });
+            }
+        }
+    }
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    files
+}
+
+fn rust_files() -> impl Iterator<Item = SourceFile> {
+    tree().into_iter().filter(|file| {
+        Path::new(&file.path)
+            .extension()
+            .is_some_and(|extension| extension == "rs")
+    })
+}
+
+fn manifests() -> Vec<(String, toml::Value)> {
+    let mut manifests: Vec<_> = fs::read_dir(root().join("crates"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .map(|krate| (krate.clone(), parse(&format!("crates/{krate}/Cargo.toml"))))
+        .collect();
+    manifests.sort_by(|a, b| a.0.cmp(&b.0));
+    manifests
+}
+
+/// The names in one table of a manifest.
+fn table<'m>(manifest: &'m toml::Value, section: &str) -> impl Iterator<Item = &'m str> {
+    manifest
+        .get(section)
+        .and_then(toml::Value::as_table)
+        .into_iter()
+        .flat_map(|table| table.keys().map(String::as_str))
+}
+
+/// Our own crates in one table of a manifest, by folder.
+fn our_crates(manifest: &toml::Value, section: &str) -> Vec<String> {
+    table(manifest, section)
+        .filter_map(|name| match name {
+            "haft" => Some("haft"),
+            other => other.strip_prefix("haft-"),
+        })
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The text without its `#[cfg(test)]` modules. Relies on `rustfmt`: a block ends at the first
+/// closing brace with the indentation of its opening line.
+fn strip_tests(text: &str) -> String {
+    let mut kept = Vec::new();
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        if line.trim() != "#[cfg(test)]" {
+            kept.push(line);
+            continue;
+        }
+        let indentation = line.len() - line.trim_start().len();
+        let closing = format!("{}}}", " ".repeat(indentation));
+        let opens_block = lines.peek().is_some_and(|next| next.ends_with('{'));
+        for skipped in lines.by_ref() {
+            if !opens_block || skipped == closing {
+                break;
+            }
+        }
+    }
+    kept.join("\n")
+}
+
+fn production_lines(text: &str) -> usize {
+    strip_tests(text).lines().count()
+}
+
+/// The types that implement a trait in this text.
+fn implementors(text: &str, of: &str) -> Vec<String> {
+    let mark = format!("{of} for ");
+    text.lines()
+        .filter(|line| line.starts_with("impl"))
+        .filter_map(|line| line.split_once(mark.as_str()))
+        .filter(|(before, _)| before.trim_end() == "impl" || before.ends_with("> "))
+        .map(|(_, rest)| rest.split([' ', '<', '{']).next().unwrap_or_default())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The names of functions that carry a test attribute or sit in a `proptest!` block.
+fn test_functions(text: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut is_test = false;
+    for line in text.lines().map(str::trim) {
+        if line.starts_with("#[test]") || line.starts_with("#[tokio::test") {
+            is_test = true;
+        } else if let Some(rest) = line
+            .strip_prefix("async fn ")
+            .or_else(|| line.strip_prefix("fn "))
+        {
+            if is_test {
+                let name = rest.split(['(', '<']).next().unwrap_or_default();
+                names.push(name.to_owned());
+            }
+            is_test = false;
+        }
+    }
+    names
+}
+
+/// The part of a document under a heading, up to the next one of the same level.
+fn section<'t>(text: &'t str, heading: &str) -> &'t str {
+    let Some((_, rest)) = text.split_once(&format!("{heading}\n")) else {
+        return "";
+    };
+    rest.split("\n## ").next().unwrap_or(rest)
+}
+
+/// The items of a numbered list, each joined to one line.
+fn numbered_items(text: &str) -> Vec<String> {
+    let mut items: Vec<String> = Vec::new();
+    for line in text.lines() {
+        let is_item = line
+            .split_once(". ")
+            .is_some_and(|(number, _)| number.parse::<u32>().is_ok());
+        if is_item {
+            items.push(line.to_owned());
+        } else if line.starts_with(' ')
+            && let Some(item) = items.last_mut()
+        {
+            item.push(' ');
+            item.push_str(line.trim());
+        }
+    }
+    items
+}
+
+/// What stands between single backticks, outside fenced blocks.
+fn backticked(text: &str) -> Vec<String> {
+    prose(text)
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The text without fenced blocks.
+fn prose(text: &str) -> String {
+    let mut fenced = false;
+    text.lines()
+        .filter(|line| {
+            let is_fence = line.trim_start().starts_with("```");
+            fenced ^= is_fence;
+            !fenced && !is_fence
+        })
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// The relative targets of Markdown links, without fragments.
+fn links(text: &str) -> Vec<String> {
+    prose(text)
+        .split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split_once(')'))
+        .map(|(target, _)| target.split('#').next().unwrap_or_default().to_owned())
+        .filter(|target| !target.is_empty() && !target.contains(':'))
+        .collect()
+}
+
+/// `a/{b,c}.rs` as `a/b.rs` and `a/c.rs`.
+fn braces_expanded(path: &str) -> Vec<String> {
+    let Some((before, rest)) = path.split_once('{') else {
+        return vec![path.to_owned()];
+    };
+    let Some((inside, after)) = rest.split_once('}') else {
+        return vec![path.to_owned()];
+    };
+    inside
+        .split(',')
+        .flat_map(|choice| braces_expanded(&format!("{before}{choice}{after}")))
+        .collect()
+}
+
+/// Whether a name occurs with no letter, digit or underscore on either side.
+fn has_word(text: &str, word: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(word).any(|(at, _)| {
+        let before = text.get(..at).and_then(|text| text.chars().next_back());
+        let after = text
+            .get(at + word.len()..)
+            .and_then(|text| text.chars().next());
+        !before.is_some_and(is_part) && !after.is_some_and(is_part)
+    })
+}
+
+fn line_number(text: &str, at: usize) -> usize {
+    text.get(..at).unwrap_or_default().matches('\n').count() + 1
+}
+
+fn line_before(text: &str, at: usize) -> &str {
+    let before = text.get(..at).unwrap_or_default();
+    before.rsplit('\n').next().unwrap_or_default()
+}
+
+fn is_commented(text: &str, at: usize) -> bool {
+    line_before(text, at).contains("//")
+}
+
+fn is_quoted(text: &str, at: usize) -> bool {
+    line_before(text, at).matches('"').count() % 2 == 1
+}
+
+#[track_caller]
+fn report(problems: &[String], advice: &str) {
+    assert!(
+        problems.is_empty(),
+        "\n  {}\n{advice}\n",
+        problems.join("\n  ")
+    );
+}
