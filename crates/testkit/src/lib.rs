@@ -1,1 +1,35 @@
-//! placeholder
+//! What every other crate's tests stand on: operations in memory, a ledger in memory, scripted
+//! people and policies, sample tools, and the suites that every back end, ledger and tool passes.
+//!
+//! For tests only: nothing here is durable, confined or fast. It knows the contract and nothing
+//! else of Haft, except for `harness`, which drives the real runtime.
+//!
+//! Read next: [`suite`] for how an implementation is proven, [`memory`] for the reference back
+//! end, [`sample`] for tools to call.
+
+#![allow(
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::missing_panics_doc,
+    clippy::naive_bytecount,
+    reason = "a test library asserts"
+)]
+
+pub mod approver;
+pub mod clock;
+pub mod events;
+pub mod ledger;
+pub mod memory;
+pub mod policy;
+pub mod principal;
+pub mod sample;
+pub mod suite;
+
+pub use approver::ScriptedApprover;
+pub use clock::TestClock;
+pub use events::EventLog;
+pub use ledger::MemoryLedger;
+pub use policy::FixedPolicy;
+pub use principal::principal;

@@ -1,0 +1,95 @@
+//! A person whose answers a test wrote down beforehand.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use haft_contract::{
+    PlanDigest,
+    host::{ApprovalAnswer, ApprovalRequest, Approver},
+};
+
+/// The name a [`ScriptedApprover`] answers under.
+pub const PERSON: &str = "person";
+
+/// One answer of the script.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// Yes, to the plan that was shown.
+    Approve,
+    /// No, with a reason.
+    Refuse(String),
+    /// There is nobody to ask.
+    Nobody,
+    /// The question lapsed.
+    Expire,
+    /// No answer ever comes.
+    NeverAnswer,
+    /// Yes, but to another plan.
+    WrongDigest,
+}
+
+/// Answers from a queue and remembers what was asked. When the queue is empty nobody is there.
+/// Clones share the queue.
+#[derive(Debug, Clone, Default)]
+pub struct ScriptedApprover(Arc<Mutex<Inner>>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    answers: VecDeque<Answer>,
+    then: Option<Answer>,
+    asked: Vec<ApprovalRequest>,
+}
+
+impl ScriptedApprover {
+    /// Gives these answers, one per question; after them nobody is there.
+    pub fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
+        let approver = Self::default();
+        approver.with(|inner| inner.answers.extend(answers));
+        approver
+    }
+
+    /// Gives the same answer to every question.
+    pub fn always(answer: Answer) -> Self {
+        let approver = Self::default();
+        approver.with(|inner| inner.then = Some(answer));
+        approver
+    }
+
+    /// Adds an answer to the end of the queue.
+    pub fn then(&self, answer: Answer) {
+        self.with(|inner| inner.answers.push_back(answer));
+    }
+
+    /// What was asked so far, in order.
+    pub fn asked(&self) -> Vec<ApprovalRequest> {
+        self.with(|inner| inner.asked.clone())
+    }
+
+    fn with<T>(&self, look: impl FnOnce(&mut Inner) -> T) -> T {
+        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Approver for ScriptedApprover {
+    async fn ask(&self, request: ApprovalRequest) -> ApprovalAnswer {
+        let answer = self.with(|inner| {
+            inner.asked.push(request.clone());
+            inner.answers.pop_front().or_else(|| inner.then.clone())
+        });
+        match answer.unwrap_or(Answer::Nobody) {
+            Answer::Approve => request.approve(PERSON),
+            Answer::Refuse(reason) => request.refuse(PERSON, Some(reason)),
+            Answer::Nobody => ApprovalAnswer::NobodyThere {
+                reason: "the test has nobody to ask".to_owned(),
+            },
+            Answer::Expire => ApprovalAnswer::Expired,
+            Answer::NeverAnswer => std::future::pending().await,
+            Answer::WrongDigest => ApprovalAnswer::Approved {
+                by: PERSON.to_owned(),
+                digest: PlanDigest(request.digest.0.map(|byte| !byte)),
+            },
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Reading the in-memory ledger back, as `History` states it.
+
+use haft_contract::{
+    BoxFuture, CallId, TenantId, Terminal,
+    host::{CallQuery, History, LedgerError, StoredCall, StoredEvent, StoredSession, Verification},
+};
+
+use super::{CallRow, MemoryLedger, Row, State, record};
+
+impl History for MemoryLedger {
+    fn call<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: CallId,
+    ) -> BoxFuture<'a, Result<Option<StoredCall>, LedgerError>> {
+        Box::pin(async move {
+            self.reachable()?;
+            let state = self.lock();
+            let stored = state.stored(tenant).find(|call| call.id == id);
+            Ok(stored)
+        })
+    }
+
+    fn calls<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: &'a CallQuery,
+    ) -> BoxFuture<'a, Result<Vec<StoredCall>, LedgerError>> {
+        Box::pin(async move {
+            self.reachable()?;
+            let state = self.lock();
+            let mut calls: Vec<StoredCall> = state
+                .stored(tenant)
+                .filter(|call| {
+                    query
+                        .session
+                        .as_ref()
+                        .is_none_or(|only| call.session == *only)
+                })
+                .filter(|call| {
+                    query
+                        .terminal
+                        .is_none_or(|only| call.terminal == Some(only))
+                })
+                .filter(|call| query.after.is_none_or(|after| call.position > after))
+                .filter(|call| {
+                    query
+                        .search
+                        .as_ref()
+                        .is_none_or(|words| state.mentions(call, words))
+                })
+                .collect();
+            calls.reverse();
+            calls.truncate(query.limit);
+            Ok(calls)
+        })
+    }
+
+    fn events<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: CallId,
+    ) -> BoxFuture<'a, Result<Vec<StoredEvent>, LedgerError>> {
+        Box::pin(async move {
+            self.reachable()?;
+            let state = self.lock();
+            let of_call = state.rows.iter();
+            Ok(of_call
+                .filter(|row| row.tenant == tenant.as_str() && row.call == id)
+                .map(|row| StoredEvent {
+                    sequence: row.sequence,
+                    at: row.at,
+                    kind: row.kind.to_owned(),
+                    body: row.body.clone(),
+                })
+                .collect())
+        })
+    }
+
+    fn sessions<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<StoredSession>, LedgerError>> {
+        Box::pin(async move {
+            self.reachable()?;
+            let state = self.lock();
+            let mut sessions: Vec<StoredSession> = Vec::new();
+            for call in state.stored(tenant) {
+                match sessions
+                    .iter_mut()
+                    .find(|session| session.id == call.session)
+                {
+                    Some(session) => {
+                        session.last = session.last.max(call.opened);
+                        session.calls += 1;
+                    }
+                    None => sessions.push(StoredSession {
+                        id: call.session,
+                        kind: call.session_kind,
+                        agent: call.agent,
+                        first: call.opened,
+                        last: call.opened,
+                        calls: 1,
+                    }),
+                }
+            }
+            sessions.sort_by(|a, b| b.last.cmp(&a.last));
+            sessions.truncate(limit);
+            Ok(sessions)
+        })
+    }
+
+    fn verify<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+    ) -> BoxFuture<'a, Result<Verification, LedgerError>> {
+        Box::pin(async move {
+            self.reachable()?;
+            let state = self.lock();
+            let mut previous = [0; 32];
+            let mut records = 0;
+            for row in state
+                .rows
+                .iter()
+                .filter(|row| row.tenant == tenant.as_str())
+            {
+                let Row {
+                    sequence,
+                    call,
+                    at,
+                    kind,
+                    ..
+                } = *row;
+                if record::chain(&previous, sequence, call, at, kind, &row.body) != row.hash {
+                    return Ok(Verification::Broken {
+                        sequence,
+                        reason: "its hash does not fit its content".to_owned(),
+                    });
+                }
+                previous = row.hash;
+                records += 1;
+            }
+            Ok(Verification::Intact { records })
+        })
+    }
+}
+
+impl State {
+    /// The calls of a tenant, oldest first.
+    fn stored(&self, tenant: &TenantId) -> impl Iterator<Item = StoredCall> {
+        let calls = self.calls.iter().enumerate();
+        calls
+            .filter(|(_, call)| call.principal.tenant == *tenant)
+            .map(|(index, call)| self.fold(index as u64 + 1, call))
+    }
+
+    fn fold(&self, position: u64, call: &CallRow) -> StoredCall {
+        let mut stored = StoredCall {
+            position,
+            id: call.id,
+            user: call.principal.user.to_string(),
+            agent: call.principal.agent.to_string(),
+            session: call.principal.session.clone(),
+            session_kind: call.principal.session_kind,
+            asked_tool: call.asked_tool.clone(),
+            tool: None,
+            opened: call.opened,
+            terminal: None,
+            settled: None,
+            summary: String::new(),
+        };
+        for row in self.rows.iter().filter(|row| row.call == call.id) {
+            match row.kind {
+                "resolved" => stored.tool = row.body["tool"].as_str().map(str::to_owned),
+                "planned" => {
+                    let first = row.body["accesses"][0]["text"].as_str();
+                    stored.summary = first.unwrap_or_default().to_owned();
+                }
+                "settled" => {
+                    stored.terminal = row.body["terminal"].as_str().and_then(Terminal::parse);
+                    stored.settled = Some(row.at);
+                    if let Some(error) = row.body["error"].as_str() {
+                        error.clone_into(&mut stored.summary);
+                    }
+                }
+                _ => {}
+            }
+        }
+        stored
+    }
+
+    /// Whether every word occurs in the call's name or rows.
+    fn mentions(&self, call: &StoredCall, words: &str) -> bool {
+        let rows = self.rows.iter().filter(|row| row.call == call.id);
+        let text = rows.fold(call.asked_tool.clone(), |text, row| {
+            format!("{text} {}", row.body)
+        });
+        let text = text.to_lowercase();
+        let mut words = words.split_whitespace();
+        words.all(|word| text.contains(&word.to_lowercase()))
+    }
+}

@@ -1,0 +1,320 @@
+//! A ledger in memory that obeys the contract: durable and queued appends differ, a crash loses
+//! what was only queued, and a store that is down says so.
+//!
+//! It counts durable commits, so that a test can show what was awaited. The real ledgers are in
+//! `haft-ledger`. Read next: `record` for how events become rows, `artifacts` for kept bytes.
+
+mod artifacts;
+mod history;
+mod record;
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use haft_contract::{
+    BoxFuture, CallId, CallRequest, Principal, WorkPath,
+    event::Happened,
+    host::{
+        ArtifactStore, CallRecord, Durability, Ledger, LedgerError, LedgerErrorKind, Timestamp,
+    },
+    ops::FileVersion,
+};
+use serde_json::Value;
+use tokio::sync::watch;
+
+pub use artifacts::MemoryArtifacts;
+
+/// The most rows kept; a test that writes more has a fault.
+pub const MAX_ROWS: usize = 1_000_000;
+
+/// A ledger in memory. Clones share it.
+#[derive(Clone, Default)]
+pub struct MemoryLedger(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    down: AtomicBool,
+    commits: AtomicU64,
+    artifacts: MemoryArtifacts,
+}
+
+#[derive(Default)]
+struct State {
+    calls: Vec<CallRow>,
+    rows: Vec<Row>,
+    /// Rows before this index would survive a power cut.
+    durable: usize,
+    seen: BTreeMap<(String, String, String), FileVersion>,
+}
+
+/// A call as it was opened.
+#[derive(Clone)]
+struct CallRow {
+    id: CallId,
+    principal: Arc<Principal>,
+    asked_tool: String,
+    opened: Timestamp,
+    settled: bool,
+}
+
+/// One record of a tenant's chain.
+#[derive(Clone)]
+struct Row {
+    tenant: String,
+    sequence: u64,
+    call: CallId,
+    at: Timestamp,
+    kind: &'static str,
+    body: Value,
+    hash: [u8; 32],
+}
+
+impl MemoryLedger {
+    /// An empty ledger.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Makes the store unreachable, or reachable again.
+    pub fn set_down(&self, down: bool) {
+        self.0.down.store(down, Ordering::SeqCst);
+    }
+
+    /// How many times something was waited for until it was durable.
+    pub fn durable_commits(&self) -> u64 {
+        self.0.commits.load(Ordering::SeqCst)
+    }
+
+    /// The kinds of the rows of a call, in order.
+    pub fn kinds(&self, call: CallId) -> Vec<&'static str> {
+        let state = self.lock();
+        let of_call = state.rows.iter().filter(|row| row.call == call);
+        of_call.map(|row| row.kind).collect()
+    }
+
+    /// Every call that was opened and not settled.
+    pub fn open_calls(&self) -> Vec<CallId> {
+        let state = self.lock();
+        let open = state.calls.iter().filter(|call| !call.settled);
+        open.map(|call| call.id).collect()
+    }
+
+    /// The ledger as it would be after a power cut and a restart: what was only queued is gone,
+    /// and calls that were open are settled as unknown.
+    #[must_use]
+    pub fn after_crash(&self) -> Self {
+        let state = self.lock();
+        let rows: Vec<Row> = state.rows[..state.durable].to_vec();
+        let mut calls: Vec<CallRow> = state.calls.clone();
+        calls.retain(|call| rows.iter().any(|row| row.call == call.id));
+        let mut survived = State {
+            durable: rows.len(),
+            rows,
+            calls,
+            seen: state.seen.clone(),
+        };
+        for index in 0..survived.calls.len() {
+            let id = survived.calls[index].id;
+            let mut of_call = survived.rows.iter().filter(|row| row.call == id);
+            let Some(last) = of_call.next_back().cloned() else {
+                continue;
+            };
+            survived.calls[index].settled = true;
+            if last.kind != "settled" {
+                let lost = record::unknown(id);
+                survived.push(&last.tenant, id, last.at, "settled", lost);
+            }
+        }
+        survived.durable = survived.rows.len();
+        Self(Arc::new(Shared {
+            state: Mutex::new(survived),
+            artifacts: self.0.artifacts.clone(),
+            ..Shared::default()
+        }))
+    }
+
+    /// Changes a stored row behind the ledger's back, for showing that verifying finds it.
+    pub fn tamper(&self, tenant: &str, sequence: u64) {
+        let mut state = self.lock();
+        let row = state
+            .rows
+            .iter_mut()
+            .find(|row| row.tenant == tenant && row.sequence == sequence)
+            .expect("a row to tamper with");
+        row.body = Value::String("tampered".to_owned());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn reachable(&self) -> Result<(), LedgerError> {
+        if self.0.down.load(Ordering::SeqCst) {
+            return Err(LedgerError::new(
+                LedgerErrorKind::Unavailable,
+                "the ledger cannot be reached",
+            ));
+        }
+        Ok(())
+    }
+
+    fn commit(&self) -> Result<(), LedgerError> {
+        self.reachable()?;
+        let mut state = self.lock();
+        state.durable = state.rows.len();
+        self.0.commits.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+impl State {
+    fn push(&mut self, tenant: &str, call: CallId, at: Timestamp, kind: &'static str, body: Value) {
+        assert!(self.rows.len() < MAX_ROWS, "the in-memory ledger is full");
+        let last = self.rows.iter().rev().find(|row| row.tenant == tenant);
+        let (sequence, previous) = last.map_or((1, [0; 32]), |row| (row.sequence + 1, row.hash));
+        let hash = record::chain(&previous, sequence, call, at, kind, &body);
+        self.rows.push(Row {
+            tenant: tenant.to_owned(),
+            sequence,
+            call,
+            at,
+            kind,
+            body,
+            hash,
+        });
+    }
+
+    fn append(&mut self, tenant: &str, events: &[Happened]) {
+        for happened in events {
+            // Opening the record wrote this row already, with the request.
+            if happened.event.is_recorded() && happened.event.kind() != "opened" {
+                let body = record::body(&happened.event);
+                let kind = happened.event.kind();
+                self.push(tenant, happened.call, happened.at, kind, body);
+            }
+        }
+    }
+}
+
+impl Ledger for MemoryLedger {
+    fn open<'a>(
+        &'a self,
+        request: &'a CallRequest,
+        at: Timestamp,
+    ) -> BoxFuture<'a, Result<Box<dyn CallRecord>, LedgerError>> {
+        Box::pin(async move {
+            self.reachable()?;
+            let tenant = request.principal.tenant.to_string();
+            let mut state = self.lock();
+            state.calls.push(CallRow {
+                id: request.id,
+                principal: Arc::clone(&request.principal),
+                asked_tool: request.tool.clone(),
+                opened: at,
+                settled: false,
+            });
+            let body = record::opened(request);
+            state.push(&tenant, request.id, at, "opened", body);
+            Ok(Box::new(OpenCall {
+                ledger: self.clone(),
+                tenant,
+                call: request.id,
+                settled: watch::Sender::new(false),
+            }) as Box<dyn CallRecord>)
+        })
+    }
+
+    fn artifacts(&self) -> Arc<dyn ArtifactStore> {
+        Arc::new(self.0.artifacts.clone())
+    }
+
+    fn last_seen<'a>(
+        &'a self,
+        principal: &'a Principal,
+        path: &'a WorkPath,
+    ) -> BoxFuture<'a, Result<Option<FileVersion>, LedgerError>> {
+        Box::pin(async move {
+            self.reachable()?;
+            Ok(self.lock().seen.get(&seen_key(principal, path)).cloned())
+        })
+    }
+
+    fn note_seen(&self, principal: &Principal, path: &WorkPath, version: &FileVersion) {
+        let key = seen_key(principal, path);
+        self.lock().seen.insert(key, version.clone());
+    }
+
+    fn flush(&self) -> BoxFuture<'_, Result<(), LedgerError>> {
+        Box::pin(async move { self.commit() })
+    }
+}
+
+fn seen_key(principal: &Principal, path: &WorkPath) -> (String, String, String) {
+    (
+        principal.tenant.to_string(),
+        principal.session.to_string(),
+        path.to_string(),
+    )
+}
+
+/// The open record of one call.
+struct OpenCall {
+    ledger: MemoryLedger,
+    tenant: String,
+    call: CallId,
+    settled: watch::Sender<bool>,
+}
+
+impl CallRecord for OpenCall {
+    fn append(
+        &self,
+        events: Vec<Happened>,
+        durability: Durability,
+    ) -> BoxFuture<'_, Result<(), LedgerError>> {
+        Box::pin(async move {
+            self.ledger.reachable()?;
+            {
+                let mut state = self.ledger.lock();
+                let open = state
+                    .calls
+                    .iter()
+                    .any(|call| call.id == self.call && !call.settled);
+                if open {
+                    state.append(&self.tenant, &events);
+                }
+            }
+            match durability {
+                Durability::Queued => Ok(()),
+                Durability::Durable => self.ledger.commit(),
+            }
+        })
+    }
+
+    fn settle(&self, events: Vec<Happened>) {
+        let mut state = self.ledger.lock();
+        let mut open = state
+            .calls
+            .iter_mut()
+            .filter(|call| call.id == self.call && !call.settled);
+        if let Some(call) = open.next() {
+            call.settled = true;
+            state.append(&self.tenant, &events);
+        }
+        self.settled.send_replace(true);
+    }
+
+    fn settled(&self) -> BoxFuture<'_, Result<(), LedgerError>> {
+        Box::pin(async move {
+            let mut settled = self.settled.subscribe();
+            // The sender lives in `self`, so waiting ends only with a settlement.
+            let _ = settled.wait_for(|settled| *settled).await;
+            self.ledger.commit()
+        })
+    }
+}

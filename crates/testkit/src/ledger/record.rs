@@ -1,0 +1,123 @@
+//! How requests and events become the JSON rows of the in-memory ledger, and how rows are
+//! chained. The stored form of the real ledgers is their own.
+
+use haft_contract::{
+    Access, Arguments, CallEvent, CallId, CallRequest, Outcome,
+    host::{ApprovalAnswer, Timestamp},
+};
+use serde_json::{Value, json};
+
+/// The body of the row that opens a call.
+pub(super) fn opened(request: &CallRequest) -> Value {
+    let arguments = match &request.arguments {
+        Arguments::Text(text) => Value::String(text.clone()),
+        Arguments::Value(value) => value.clone(),
+    };
+    json!({ "tool": request.tool, "arguments": arguments })
+}
+
+/// The body of the row that settles a call nobody settled.
+pub(super) fn unknown(call: CallId) -> Value {
+    json!({ "call": call.to_string(), "terminal": "unknown" })
+}
+
+/// The body of an event.
+pub(super) fn body(event: &CallEvent) -> Value {
+    match event {
+        CallEvent::Opened | CallEvent::Running | CallEvent::RunEnded => json!({}),
+        CallEvent::Resolved { tool } => json!({ "tool": tool.to_string() }),
+        CallEvent::Validated { coercions } => json!({ "coercions": coercions }),
+        CallEvent::Planned { plan } => json!({
+            "tool": plan.tool.to_string(),
+            "input": plan.input,
+            "accesses": plan.accesses.iter().map(access).collect::<Vec<_>>(),
+            "backend": plan.backend.as_str(),
+            "tier": plan.tier.as_str(),
+        }),
+        CallEvent::Decided { decision } => json!({
+            "verdict": decision.verdict.as_str(),
+            "reason": decision.reason,
+        }),
+        CallEvent::ApprovalAsked { digest, expires } => json!({
+            "digest": digest.to_string(),
+            "expires": expires.0,
+        }),
+        CallEvent::ApprovalAnswered { answer } => answered(answer),
+        CallEvent::Admitted { waited } => {
+            json!({ "waited_us": u64::try_from(waited.as_micros()).unwrap_or(u64::MAX) })
+        }
+        CallEvent::Started { tier } => json!({ "tier": tier.as_str() }),
+        CallEvent::Progress(progress) => json!({ "status": progress.status }),
+        CallEvent::Output { stream, text } => json!({ "stream": stream.as_str(), "text": text }),
+        CallEvent::PreimageKept {
+            path,
+            artifact,
+            before,
+        } => json!({
+            "path": path.as_str(),
+            "artifact": artifact.map(|id| id.hex()),
+            "before": before.as_ref().map(haft_contract::ops::FileVersion::as_str),
+        }),
+        CallEvent::FileChanged { path, after } => json!({
+            "path": path.as_str(),
+            "after": after.as_ref().map(haft_contract::ops::FileVersion::as_str),
+        }),
+        CallEvent::Settled { outcome } => settled(outcome),
+    }
+}
+
+/// The hash of a row, which covers the row before it.
+pub(super) fn chain(
+    previous: &[u8; 32],
+    sequence: u64,
+    call: CallId,
+    at: Timestamp,
+    kind: &str,
+    body: &Value,
+) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(previous);
+    hasher.update(&sequence.to_le_bytes());
+    hasher.update(call.as_uuid().as_bytes());
+    hasher.update(&at.0.to_le_bytes());
+    hasher.update(kind.as_bytes());
+    hasher.update(body.to_string().as_bytes());
+    *hasher.finalize().as_bytes()
+}
+
+fn answered(answer: &ApprovalAnswer) -> Value {
+    match answer {
+        ApprovalAnswer::Approved { by, digest } => {
+            json!({ "answer": "approved", "by": by, "digest": digest.to_string() })
+        }
+        ApprovalAnswer::Refused { by, reason } => {
+            json!({ "answer": "refused", "by": by, "reason": reason })
+        }
+        ApprovalAnswer::NobodyThere { reason } => {
+            json!({ "answer": "nobody_there", "reason": reason })
+        }
+        ApprovalAnswer::Expired => json!({ "answer": "expired" }),
+    }
+}
+
+fn settled(outcome: &Outcome) -> Value {
+    json!({
+        "terminal": outcome.terminal.as_str(),
+        "text": outcome.text(),
+        "error": outcome.error.as_ref().map(ToString::to_string),
+        "exit_code": outcome.facts.exit_code,
+        "artifact": outcome.facts.artifact.map(|id| id.hex()),
+    })
+}
+
+fn access(access: &Access) -> Value {
+    let text = match access {
+        Access::Path(path) => path.target().to_string(),
+        Access::Command(command) => command.command.text(),
+        Access::Host { host, port } => format!("{host}:{port}"),
+        Access::Database { source, writes: _ } => source.clone(),
+        Access::Message { channel, target } => format!("{channel}:{target}"),
+        Access::RemoteTool { provider, tool } => format!("{provider}/{tool}"),
+    };
+    json!({ "kind": access.kind(), "text": text })
+}

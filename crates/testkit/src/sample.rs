@@ -1,0 +1,1 @@
+//! Sample tools (being written).
