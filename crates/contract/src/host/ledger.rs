@@ -7,7 +7,7 @@ use std::{fmt, sync::Arc};
 
 use serde_json::Value;
 
-use super::{ArtifactStore, Timestamp};
+use super::{ArtifactId, ArtifactStore, Timestamp};
 use crate::{
     call::{CallId, CallRequest},
     event::Happened,
@@ -40,6 +40,14 @@ pub trait Ledger: Send + Sync {
 
     /// Notes the version of a file a session saw. Queued; not awaited to be durable.
     fn note_seen(&self, principal: &Principal, path: &WorkPath, version: &FileVersion);
+
+    /// Where the whole output of an earlier call is kept, if some of it was left out of its
+    /// result and the call belongs to this principal's tenant and session.
+    fn spilled<'a>(
+        &'a self,
+        principal: &'a Principal,
+        call: CallId,
+    ) -> BoxFuture<'a, Result<Option<ArtifactId>, LedgerError>>;
 
     /// Waits until everything appended so far is durable.
     fn flush(&self) -> BoxFuture<'_, Result<(), LedgerError>>;
