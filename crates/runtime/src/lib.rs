@@ -1,1 +1,32 @@
-//! placeholder
+//! Registry and pipeline: everything between "the model asked" and "the result is recorded".
+//!
+//! A [`Runtime`] holds the tools and what guards them. [`Runtime::call`] takes one request along
+//! the [`pipeline`] and returns its one outcome; [`Runtime::batch`] does so for many at once.
+//!
+//! INVARIANT: there is no other way to run a tool. This crate opens no file, spawns no process and
+//! knows no policy engine and no store; it sees them through `haft-contract`.
+
+mod builder;
+mod capture;
+mod clock;
+mod deadline;
+mod digest;
+mod executor;
+mod guard;
+mod input;
+mod limits;
+mod locks;
+mod nobody;
+pub mod pipeline;
+mod record;
+pub mod registry;
+mod runtime;
+
+pub use self::{
+    builder::{BuildError, RuntimeBuilder},
+    clock::SystemClock,
+    executor::LocalExecutor,
+    limits::{Limits, OutputLimits},
+    nobody::NobodyToAsk,
+    runtime::Runtime,
+};

@@ -1,0 +1,194 @@
+//! Puts a runtime together. What guards a call has no default: a back end, a policy and a ledger
+//! must be given.
+
+use std::{collections::HashMap, sync::Arc};
+
+use haft_contract::{
+    ProviderId, Tool,
+    erased::{ErasedApprover, ErasedTool, erase},
+    event::EventSink,
+    host::{Approver, Clock, Executor, Hook, Ledger, Policy},
+    name::NameError,
+    ops::{Operations, SandboxMode},
+};
+
+use crate::{
+    clock::SystemClock,
+    executor::LocalExecutor,
+    limits::Limits,
+    locks::Locks,
+    nobody::NobodyToAsk,
+    registry::{Registry, RegistryError},
+    runtime::{Inner, Runtime},
+};
+
+/// Builds a [`Runtime`].
+pub struct RuntimeBuilder {
+    operations: Option<Operations>,
+    policy: Option<Arc<dyn Policy>>,
+    ledger: Option<Arc<dyn Ledger>>,
+    approver: Arc<dyn ErasedApprover>,
+    clock: Arc<dyn Clock>,
+    executor: Arc<dyn Executor>,
+    hooks: Vec<Arc<dyn Hook>>,
+    sinks: Vec<Arc<dyn EventSink>>,
+    sandbox: HashMap<String, SandboxMode>,
+    limits: Limits,
+    tools: Vec<(ProviderId, Vec<Arc<dyn ErasedTool>>)>,
+    refused: Option<NameError>,
+}
+
+/// Why a runtime could not be built.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// Something that guards a call is missing.
+    #[error("a runtime needs {0}")]
+    Missing(&'static str),
+    /// A tool's name is not one.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// Two tools have the same name.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+}
+
+impl RuntimeBuilder {
+    pub(crate) fn new() -> Self {
+        Self {
+            operations: None,
+            policy: None,
+            ledger: None,
+            approver: Arc::new(NobodyToAsk::default()),
+            clock: Arc::new(SystemClock),
+            executor: Arc::new(LocalExecutor),
+            hooks: Vec::new(),
+            sinks: Vec::new(),
+            sandbox: HashMap::new(),
+            limits: Limits::default(),
+            tools: Vec::new(),
+            refused: None,
+        }
+    }
+
+    /// The workspace and the back end it is on.
+    #[must_use]
+    pub fn operations(mut self, operations: Operations) -> Self {
+        self.operations = Some(operations);
+        self
+    }
+
+    /// Who may do what.
+    #[must_use]
+    pub fn policy(mut self, policy: Arc<dyn Policy>) -> Self {
+        self.policy = Some(policy);
+        self
+    }
+
+    /// Where calls are recorded.
+    #[must_use]
+    pub fn ledger(mut self, ledger: Arc<dyn Ledger>) -> Self {
+        self.ledger = Some(ledger);
+        self
+    }
+
+    /// Who is asked. Without one, what would ask is denied.
+    #[must_use]
+    pub fn approver(mut self, approver: impl Approver) -> Self {
+        self.approver = Arc::new(approver);
+        self
+    }
+
+    /// A clock other than the machine's.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Runs calls elsewhere than in this process.
+    #[must_use]
+    pub fn executor(mut self, executor: Arc<dyn Executor>) -> Self {
+        self.executor = executor;
+        self
+    }
+
+    /// Adds a hook. Hooks are asked in the order they were added.
+    #[must_use]
+    pub fn hook(mut self, hook: Arc<dyn Hook>) -> Self {
+        self.hooks.push(hook);
+        self
+    }
+
+    /// Adds a listener that sees every event of every call as it happens.
+    #[must_use]
+    pub fn events(mut self, sink: Arc<dyn EventSink>) -> Self {
+        self.sinks.push(sink);
+        self
+    }
+
+    /// Sets the confinement of a tool's child processes.
+    #[must_use]
+    pub fn sandbox(mut self, tool: impl Into<String>, mode: SandboxMode) -> Self {
+        self.sandbox.insert(tool.into(), mode);
+        self
+    }
+
+    /// Sets the caps.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Adds a tool of the embedder's own.
+    #[must_use]
+    pub fn tool<T: Tool>(mut self, tool: T) -> Self {
+        match erase(tool) {
+            Ok(tool) => self.tools.push((ProviderId::embedded(), vec![tool])),
+            Err(error) => self.refused = Some(error),
+        }
+        self
+    }
+
+    /// Adds a provider's tools.
+    #[must_use]
+    pub fn provider(mut self, provider: ProviderId, tools: Vec<Arc<dyn ErasedTool>>) -> Self {
+        self.tools.push((provider, tools));
+        self
+    }
+
+    /// Puts it together.
+    pub fn build(self) -> Result<Runtime, BuildError> {
+        if let Some(error) = self.refused {
+            return Err(error.into());
+        }
+        let registry = Registry::new();
+        for (provider, tools) in self.tools {
+            registry.register(&provider, tools)?;
+        }
+        Ok(Runtime::new(Inner {
+            registry: Arc::new(registry),
+            operations: self
+                .operations
+                .ok_or(BuildError::Missing("the operations of a workspace"))?,
+            policy: self.policy.ok_or(BuildError::Missing("a policy"))?,
+            ledger: self.ledger.ok_or(BuildError::Missing("a ledger"))?,
+            approver: self.approver,
+            clock: self.clock,
+            executor: self.executor,
+            hooks: self.hooks,
+            sinks: self.sinks.into(),
+            sandbox: self.sandbox,
+            limits: self.limits,
+            locks: Locks::default(),
+            in_flight: std::sync::Mutex::default(),
+        }))
+    }
+}
+
+impl std::fmt::Debug for RuntimeBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RuntimeBuilder").finish_non_exhaustive()
+    }
+}

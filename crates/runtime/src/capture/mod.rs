@@ -1,0 +1,163 @@
+//! Output on its way from a command to the model: cleaned, capped, and spilled when it is long.
+//!
+//! The capture belongs to the call, not to the tool, so that what a command wrote is in the
+//! outcome even when the tool is stopped before it returns. Memory is bounded by the caps,
+//! whatever a command writes; reading never stops at a cap, so a command never blocks on one.
+
+mod cap;
+mod clean;
+mod spill;
+
+use std::sync::Arc;
+
+use haft_contract::{
+    BoxFuture, CallEvent,
+    context::OutputSink,
+    host::{ArtifactId, ArtifactStore},
+    ops::Stream,
+};
+use tokio::sync::Mutex;
+
+use self::{cap::Capped, clean::Cleaner, spill::Spill};
+use crate::{limits::OutputLimits, record::Recording};
+
+/// Room for the line that says how much was left out.
+pub(crate) const NOTICE_BYTES: usize = 256;
+
+/// What is left of a call's output.
+#[derive(Debug, Default)]
+pub(crate) struct Captured {
+    /// Head, a line that says what is missing, and tail; or everything.
+    pub(crate) text: String,
+    /// Bytes left out.
+    pub(crate) bytes_omitted: u64,
+    /// Lines left out.
+    pub(crate) lines_omitted: u64,
+    /// Where all of it is kept, if some was left out.
+    pub(crate) artifact: Option<ArtifactId>,
+}
+
+/// Takes the output of one call.
+pub(crate) struct Capture {
+    recording: Arc<Recording>,
+    state: Mutex<State>,
+}
+
+struct State {
+    stdout: Cleaner,
+    stderr: Cleaner,
+    capped: Capped,
+    spill: Spill,
+    clean: String,
+}
+
+impl Capture {
+    pub(crate) fn new(
+        recording: Arc<Recording>,
+        artifacts: Arc<dyn ArtifactStore>,
+        limits: OutputLimits,
+    ) -> Self {
+        Self {
+            recording,
+            state: Mutex::new(State {
+                stdout: Cleaner::default(),
+                stderr: Cleaner::default(),
+                capped: Capped::new(limits),
+                spill: Spill::new(artifacts, limits.artifact_bytes),
+                clean: String::new(),
+            }),
+        }
+    }
+
+    /// What was captured. Later output is dropped.
+    pub(crate) async fn finish(&self) -> Captured {
+        let mut state = self.state.lock().await;
+        let state = &mut *state;
+        state.clean.clear();
+        state.stdout.finish(&mut state.clean);
+        state.stderr.finish(&mut state.clean);
+        let rest = std::mem::take(&mut state.clean);
+        state.take(&rest).await;
+        state.captured().await
+    }
+}
+
+/// Caps one finished text the same way, for tools that return their output whole.
+pub(crate) async fn cap_text(
+    text: String,
+    artifacts: Arc<dyn ArtifactStore>,
+    limits: OutputLimits,
+) -> Captured {
+    if text.len() <= limits.total() {
+        return Captured {
+            text,
+            ..Captured::default()
+        };
+    }
+    let mut state = State {
+        stdout: Cleaner::default(),
+        stderr: Cleaner::default(),
+        capped: Capped::new(limits),
+        spill: Spill::new(artifacts, limits.artifact_bytes),
+        clean: String::new(),
+    };
+    state.take(&text).await;
+    state.captured().await
+}
+
+impl State {
+    /// Takes clean text: to the spill as soon as the caps cannot hold it, and to the caps.
+    async fn take(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        if !self.spill.is_open() && self.capped.would_overflow(text) {
+            let (head, tail) = self.capped.halves();
+            self.spill.start(&[head.as_bytes(), tail.as_bytes()]).await;
+        }
+        self.spill.write(text.as_bytes()).await;
+        self.capped.push(text);
+    }
+
+    async fn captured(&mut self) -> Captured {
+        let artifact = self.spill.finish().await;
+        let (bytes_omitted, lines_omitted) = self.capped.omitted();
+        let text = self.capped.text(|f| match artifact {
+            Some(_) => f.push_str("; read_output with this call's id pages through all of it"),
+            None => f.push_str("; the whole output could not be kept"),
+        });
+        Captured {
+            text,
+            bytes_omitted,
+            lines_omitted,
+            artifact,
+        }
+    }
+}
+
+impl OutputSink for Capture {
+    fn push<'a>(&'a self, stream: Stream, bytes: &'a [u8]) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let mut state = self.state.lock().await;
+            let state = &mut *state;
+            let mut clean = std::mem::take(&mut state.clean);
+            clean.clear();
+            match stream {
+                Stream::Stdout => state.stdout.push(bytes, &mut clean),
+                // A script's progress lines are the tool's to read; whatever of them it pushes
+                // here it wants seen.
+                Stream::Stderr | Stream::Progress => state.stderr.push(bytes, &mut clean),
+            }
+            if !clean.is_empty() {
+                state.take(&clean).await;
+                if self.recording.is_watched() {
+                    self.recording.note(CallEvent::Output {
+                        stream,
+                        text: clean.clone(),
+                    });
+                }
+            }
+            state.clean = clean;
+        })
+    }
+}

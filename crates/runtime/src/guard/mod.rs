@@ -1,0 +1,133 @@
+//! What stands between a running tool and the back end: only what the plan names passes.
+//!
+//! The guard opens the paths that were resolved when the plan was made, not the ones the tool
+//! spells, so what was decided and approved is what is touched. It keeps the content of files
+//! before they change, and notes which versions a session has seen, so no tool can forget to.
+
+mod files;
+mod process;
+mod search;
+
+use std::sync::Arc;
+
+use haft_contract::{
+    BoxFuture, CallId, ErrorKind, PathMode, PathScope, Principal, SealedPlan, ToolError, WorkPath,
+    context::{OpenSpilled, SeenFiles},
+    host::{Ledger, ReadArtifact},
+    ops::{FileVersion, Operations, OpsError},
+};
+
+use crate::record::Recording;
+
+/// The guarded operations of one call.
+pub(crate) struct Guard {
+    pub(crate) operations: Operations,
+    pub(crate) plan: Arc<SealedPlan>,
+    pub(crate) principal: Arc<Principal>,
+    pub(crate) ledger: Arc<dyn Ledger>,
+    pub(crate) recording: Arc<Recording>,
+    pub(crate) preimage_bytes: u64,
+}
+
+impl Guard {
+    /// The resolved path for one the tool names, if the plan covers it for reading. What may be
+    /// written may be read.
+    fn readable(&self, path: &WorkPath) -> Result<WorkPath, OpsError> {
+        self.covered(path, |mode| match mode {
+            PathMode::Read | PathMode::Write => true,
+        })
+    }
+
+    /// The resolved path for one the tool names, if the plan covers it for writing.
+    fn writable(&self, path: &WorkPath) -> Result<WorkPath, OpsError> {
+        self.covered(path, |mode| match mode {
+            PathMode::Read => false,
+            PathMode::Write => true,
+        })
+    }
+
+    fn covered(
+        &self,
+        path: &WorkPath,
+        allowed: impl Fn(PathMode) -> bool,
+    ) -> Result<WorkPath, OpsError> {
+        for access in self
+            .plan
+            .path_accesses()
+            .filter(|access| allowed(access.mode))
+        {
+            match access.scope {
+                PathScope::File => {
+                    if &access.path == path {
+                        return Ok(access.target().clone());
+                    }
+                }
+                PathScope::Tree => {
+                    if access.path.contains(path) {
+                        let depth = access.path.components().count();
+                        let below: Vec<&str> = path.components().skip(depth).collect();
+                        let joined = match below.is_empty() {
+                            true => Ok(access.target().clone()),
+                            false => access.target().join(&below.join("/")),
+                        };
+                        return joined.map_err(|error| {
+                            OpsError::new(ErrorKind::InvalidPath, error.to_string())
+                        });
+                    }
+                }
+            }
+        }
+        Err(OpsError::new(
+            ErrorKind::NotInPlan,
+            "the call's plan does not name this path",
+        )
+        .on(path))
+    }
+
+    fn note_seen(&self, path: &WorkPath, version: &FileVersion) {
+        self.ledger.note_seen(&self.principal, path, version);
+    }
+}
+
+impl SeenFiles for Guard {
+    fn last_seen<'a>(
+        &'a self,
+        path: &'a WorkPath,
+    ) -> BoxFuture<'a, Result<Option<FileVersion>, OpsError>> {
+        Box::pin(async move {
+            let resolved = self.readable(path)?;
+            self.ledger
+                .last_seen(&self.principal, &resolved)
+                .await
+                .map_err(|error| OpsError::new(ErrorKind::Unavailable, error.to_string()))
+        })
+    }
+}
+
+impl OpenSpilled for Guard {
+    fn open(&self, call: CallId) -> BoxFuture<'_, Result<Arc<dyn ReadArtifact>, ToolError>> {
+        Box::pin(async move {
+            let unavailable = |error: haft_contract::host::LedgerError| {
+                ToolError::new(ErrorKind::Unavailable, error.to_string())
+            };
+            let found = self
+                .ledger
+                .spilled(&self.principal, call)
+                .await
+                .map_err(unavailable)?;
+            let Some(artifact) = found else {
+                return Err(ToolError::new(
+                    ErrorKind::NotFound,
+                    format!("this session has no call `{call}` with output left out"),
+                )
+                .at("/call")
+                .hint("use the call id named in the result whose output was cut"));
+            };
+            self.ledger
+                .artifacts()
+                .open(artifact)
+                .await
+                .map_err(unavailable)
+        })
+    }
+}

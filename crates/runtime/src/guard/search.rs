@@ -1,0 +1,34 @@
+//! Guarded search: only planned trees, without the paths this principal may not read.
+
+use haft_contract::{
+    BoxFuture,
+    ops::{FindQuery, FindResults, GrepQuery, GrepResults, OpsError, SearchOps},
+};
+
+use super::Guard;
+
+impl SearchOps for Guard {
+    fn grep<'a>(&'a self, query: GrepQuery<'a>) -> BoxFuture<'a, Result<GrepResults, OpsError>> {
+        Box::pin(async move {
+            let path = self.readable(query.path)?;
+            let query = GrepQuery {
+                path: &path,
+                withheld: &self.plan.withheld,
+                ..query
+            };
+            self.operations.search.grep(query).await
+        })
+    }
+
+    fn find<'a>(&'a self, query: FindQuery<'a>) -> BoxFuture<'a, Result<FindResults, OpsError>> {
+        Box::pin(async move {
+            let path = self.readable(query.path)?;
+            let query = FindQuery {
+                path: &path,
+                withheld: &self.plan.withheld,
+                ..query
+            };
+            self.operations.search.find(query).await
+        })
+    }
+}

@@ -1,0 +1,228 @@
+//! Accepts what models commonly get slightly wrong: a parameter by another name, `"3"` for 3, a
+//! list as JSON text. Everything that is rewritten is recorded in the outcome.
+
+use haft_contract::ToolSpec;
+use serde_json::{Map, Value};
+
+/// How deep coercion looks into an input.
+const MAX_DEPTH: usize = 8;
+
+/// Rewrites an input in place and says what it changed.
+pub(crate) fn coerce(
+    spec: &ToolSpec,
+    schema: &Value,
+    input: &mut Map<String, Value>,
+) -> Vec<String> {
+    let mut changes = Vec::new();
+    for alias in &spec.parameter_aliases {
+        if input.contains_key(alias.parameter) || has_property(schema, alias.alias) {
+            continue;
+        }
+        let Some(value) = input.remove(alias.alias) else {
+            continue;
+        };
+        let value = match alias.scale {
+            None => value,
+            Some(scale) => scaled(value, scale),
+        };
+        changes.push(format!("`{}` read as `{}`", alias.alias, alias.parameter));
+        input.insert(alias.parameter.to_owned(), value);
+    }
+    if let Some(reshape) = spec.reshape
+        && let Some(change) = reshape(input)
+    {
+        changes.push(change.to_owned());
+    }
+    coerce_object(schema, schema, input, "", MAX_DEPTH, &mut changes);
+    changes
+}
+
+fn has_property(schema: &Value, name: &str) -> bool {
+    schema
+        .get("properties")
+        .and_then(|properties| properties.get(name))
+        .is_some()
+}
+
+fn scaled(value: Value, scale: u32) -> Value {
+    let number = match &value {
+        Value::Number(number) => number.as_f64(),
+        Value::String(text) => text.trim().parse().ok(),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    };
+    let Some(number) = number.map(|number| number * f64::from(scale)) else {
+        return value;
+    };
+    if number.fract() == 0.0 && (0.0..9e15).contains(&number) {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a whole number within the range just checked"
+        )]
+        return Value::from(number as u64);
+    }
+    Value::from(number)
+}
+
+fn coerce_object(
+    root: &Value,
+    schema: &Value,
+    input: &mut Map<String, Value>,
+    at: &str,
+    depth: usize,
+    changes: &mut Vec<String>,
+) {
+    let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
+        return;
+    };
+    let required = schema.get("required").and_then(Value::as_array);
+    for (name, property) in properties {
+        let optional = required.is_none_or(|names| !names.iter().any(|n| n == name.as_str()));
+        let Some(value) = input.get_mut(name) else {
+            continue;
+        };
+        let allows_null = types(root, property).contains(&"null");
+        if value.is_null() && optional && !allows_null {
+            input.remove(name);
+            changes.push(format!("`{at}/{name}` was null and is left out"));
+            continue;
+        }
+        coerce_value(
+            root,
+            property,
+            value,
+            &format!("{at}/{name}"),
+            depth,
+            changes,
+        );
+    }
+}
+
+fn coerce_value(
+    root: &Value,
+    schema: &Value,
+    value: &mut Value,
+    at: &str,
+    depth: usize,
+    changes: &mut Vec<String>,
+) {
+    let Some(depth) = depth.checked_sub(1) else {
+        return;
+    };
+    let schema = resolved(root, schema);
+    let wanted = types(root, schema);
+    if let Some(better) = better(value, &wanted) {
+        changes.push(format!("`{at}` was text and is read as {}", kind(&better)));
+        *value = better;
+    }
+    match value {
+        Value::Object(object) => coerce_object(root, schema, object, at, depth, changes),
+        Value::Array(items) => {
+            if let Some(item_schema) = schema.get("items") {
+                for (index, item) in items.iter_mut().enumerate() {
+                    coerce_value(
+                        root,
+                        item_schema,
+                        item,
+                        &format!("{at}/{index}"),
+                        depth,
+                        changes,
+                    );
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// The value text stands for, where the schema does not take text.
+fn better(value: &Value, wanted: &[&str]) -> Option<Value> {
+    let Value::String(text) = value else {
+        return None;
+    };
+    if wanted.is_empty() || wanted.contains(&"string") {
+        return None;
+    }
+    let parsed: Value = serde_json::from_str(text.trim()).ok()?;
+    let fits = match &parsed {
+        Value::Number(number) => {
+            wanted.contains(&"number")
+                || (wanted.contains(&"integer") && (number.is_u64() || number.is_i64()))
+        }
+        Value::Bool(_) => wanted.contains(&"boolean"),
+        Value::Array(_) => wanted.contains(&"array"),
+        Value::Object(_) => wanted.contains(&"object"),
+        Value::Null | Value::String(_) => false,
+    };
+    fits.then_some(parsed)
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// The types a schema names, through one level of `anyOf`.
+fn types<'a>(root: &'a Value, schema: &'a Value) -> Vec<&'a str> {
+    let schema = resolved(root, schema);
+    match schema.get("type") {
+        Some(Value::String(name)) => vec![name],
+        Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
+        Some(_) => Vec::new(),
+        None => schema
+            .get("anyOf")
+            .and_then(Value::as_array)
+            .map(|options| {
+                let kinds = options.iter().map(|option| resolved(root, option));
+                kinds
+                    .filter_map(|option| option.get("type").and_then(Value::as_str))
+                    .collect()
+            })
+            .unwrap_or_default(),
+    }
+}
+
+/// Follows one local `$ref`.
+fn resolved<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
+    schema
+        .get("$ref")
+        .and_then(Value::as_str)
+        .and_then(|uri| root.pointer(uri.trim_start_matches('#')))
+        .unwrap_or(schema)
+}
+
+#[cfg(test)]
+mod tests {
+    use haft_contract::spec::ParameterAlias;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn common_slips_are_read_as_meant_and_recorded() {
+        let spec = ToolSpec::new("t", "d").parameter_aliases(&[
+            ParameterAlias::new("file_path", "path"),
+            ParameterAlias::scaled("timeout", "timeout_ms", 1000),
+        ]);
+        let schema = json!({"type": "object", "properties": {
+            "path": {"type": "string"}, "timeout_ms": {"type": ["integer", "null"]},
+            "limit": {"type": "integer"}, "all": {"type": "boolean"},
+            "edits": {"type": "array", "items": {"$ref": "#/$defs/Edit"}},
+        }, "required": ["path"],
+        "$defs": {"Edit": {"type": "object", "properties": {"line": {"type": "integer"}}}}});
+        let mut input = json!({"file_path": "3", "timeout": 1.5, "limit": "3", "all": "true",
+            "edits": "[{\"line\": \"7\"}]"});
+        let changes = coerce(&spec, &schema, input.as_object_mut().unwrap());
+        assert_eq!(
+            input,
+            json!({"path": "3", "timeout_ms": 1500, "limit": 3, "all": true, "edits": [{"line": 7}]})
+        );
+        assert_eq!(changes.len(), 6, "{changes:?}");
+    }
+}

@@ -1,0 +1,70 @@
+//! Every cap of the runtime, with its default. Each has a key in `haft.toml` under `[limits]`.
+
+use std::time::Duration;
+
+/// The caps of a runtime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Calls in flight at once, waiting ones included; the next is refused as overloaded.
+    pub calls_in_flight: usize,
+    /// How long a call may wait for locks.
+    pub admission_wait: Duration,
+    /// How long a person has to answer.
+    pub approval_wait: Duration,
+    /// No call runs longer than this, whatever its tool, its input or its caller says.
+    pub hard_deadline: Duration,
+    /// How long a tool that was told to stop has to do so before it is dropped.
+    pub stop_grace: Duration,
+    /// How long a result waits for its record to be durable before it is given back regardless.
+    pub settle_wait: Duration,
+    /// The largest file whose content is kept before it is changed.
+    pub preimage_bytes: u64,
+    /// The largest structured output.
+    pub structured_bytes: usize,
+    /// Caps on text output.
+    pub output: OutputLimits,
+}
+
+/// Caps on text output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutputLimits {
+    /// Bytes kept from the start.
+    pub head_bytes: usize,
+    /// Bytes kept from the end.
+    pub tail_bytes: usize,
+    /// Bytes kept as an artifact when output is longer than both together.
+    pub artifact_bytes: u64,
+}
+
+impl OutputLimits {
+    /// The most text a result holds.
+    pub fn total(&self) -> usize {
+        self.head_bytes + self.tail_bytes
+    }
+}
+
+impl Default for OutputLimits {
+    fn default() -> Self {
+        Self {
+            head_bytes: 32 * 1024,
+            tail_bytes: 32 * 1024,
+            artifact_bytes: 256 * 1024 * 1024,
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            calls_in_flight: 16_384,
+            admission_wait: Duration::from_mins(1),
+            approval_wait: Duration::from_mins(10),
+            hard_deadline: Duration::from_hours(1),
+            stop_grace: Duration::from_millis(1_500),
+            settle_wait: Duration::from_secs(10),
+            preimage_bytes: 256 * 1024 * 1024,
+            structured_bytes: 1024 * 1024,
+            output: OutputLimits::default(),
+        }
+    }
+}

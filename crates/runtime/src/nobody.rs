@@ -1,0 +1,33 @@
+//! The approver of a host where no person can be asked: everything that would ask is denied, with
+//! the truthful reason.
+
+use haft_contract::host::{ApprovalAnswer, ApprovalRequest, Approver};
+
+/// Says that nobody is there.
+#[derive(Debug, Clone)]
+pub struct NobodyToAsk {
+    what_to_do: String,
+}
+
+impl NobodyToAsk {
+    /// An approver that tells the caller what would let the call pass.
+    pub fn new(what_to_do: impl Into<String>) -> Self {
+        Self {
+            what_to_do: what_to_do.into(),
+        }
+    }
+}
+
+impl Default for NobodyToAsk {
+    fn default() -> Self {
+        Self::new("add a rule that allows this call, or give the runtime an approver")
+    }
+}
+
+impl Approver for NobodyToAsk {
+    async fn ask(&self, _: ApprovalRequest) -> ApprovalAnswer {
+        ApprovalAnswer::NobodyThere {
+            reason: self.what_to_do.clone(),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Waiting for a turn: locks on what the call touches. After a person approved, also a second
+//! look at the files they approved.
+
+use std::sync::Arc;
+
+use haft_contract::{CallEvent, ErrorKind, Plan, ToolError, outcome::DeniedBy};
+use tokio::time::Instant;
+
+use super::{Authorized, Halt, Planned, luggage::cancelled, plan::resolve_accesses};
+use crate::{digest::plan_digest, locks::Held};
+
+/// A call that holds its locks.
+pub struct Admitted {
+    pub(super) planned: Planned,
+    pub(super) held: Held,
+}
+
+/// Takes the locks, within the admission limit.
+pub async fn admit(authorized: Authorized) -> Result<Admitted, Halt> {
+    let Authorized {
+        mut planned,
+        approved,
+    } = authorized;
+    let runtime = Arc::clone(&planned.luggage.runtime);
+    let asked = Instant::now();
+    let plan = Arc::clone(&planned.plan);
+    let held = tokio::select! {
+        biased;
+        () = planned.luggage.cancel.cancelled() => Err(cancelled()),
+        held = runtime.locks.acquire(&plan.backend, &plan.accesses) => Ok(held),
+        () = tokio::time::sleep(runtime.limits.admission_wait) => Err(ToolError::new(
+            ErrorKind::Unavailable,
+            "other calls held what this one touches for too long",
+        )
+        .hint("repeat the call once they have ended")),
+    };
+    let held = match held {
+        Ok(held) => held,
+        Err(error) => return Err(planned.luggage.halt(error)),
+    };
+    let waited = asked.elapsed();
+    planned.luggage.facts.timings.queued = waited;
+    if approved.is_some() {
+        // Only now that the locks are held can no other call change the files any more.
+        planned = unchanged_since_approval(planned).await?;
+    }
+    planned
+        .luggage
+        .recording
+        .note(CallEvent::Admitted { waited });
+    Ok(Admitted { planned, held })
+}
+
+/// Resolves the paths again: they must still lead to the same versions of the same files.
+async fn unchanged_since_approval(planned: Planned) -> Result<Planned, Halt> {
+    let mut again = Plan::new(planned.plan.effects);
+    again.accesses.clone_from(&planned.plan.accesses);
+    let operations = &planned.luggage.runtime.operations;
+    let unchanged = match resolve_accesses(&mut again, operations).await {
+        Ok(versions) => {
+            let mut now = (*planned.plan).clone();
+            now.accesses = again.accesses;
+            plan_digest(&now, &versions) == plan_digest(&planned.plan, &planned.versions)
+        }
+        Err(_) => false,
+    };
+    if unchanged {
+        return Ok(planned);
+    }
+    let error = ToolError::new(
+        ErrorKind::Conflict,
+        "a file the call touches changed after it was approved; the approval is void",
+    )
+    .hint("read the file again and repeat the call");
+    Err(planned.luggage.halt(error).denied_by(DeniedBy::Expired))
+}

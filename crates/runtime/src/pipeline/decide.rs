@@ -1,0 +1,74 @@
+//! Scopes, then policy, over every access of the plan.
+
+use std::{panic::AssertUnwindSafe, sync::Arc};
+
+use haft_contract::{
+    CallEvent, ErrorKind, ToolError,
+    host::{Decision, Question, Verdict},
+    identity::Scope,
+    outcome::DeniedBy,
+};
+
+use super::{Halt, Planned};
+
+/// A call that policy allows, or wants a person to look at.
+pub struct Decided {
+    pub(super) planned: Planned,
+    pub(super) decision: Decision,
+}
+
+/// Decides about the plan. A denial ends the call here.
+pub fn decide(mut planned: Planned) -> Result<Decided, Halt> {
+    if let Some(scope) = missing_scope(&planned) {
+        let error = ToolError::new(
+            ErrorKind::MissingScope,
+            format!("the credential lacks the scope `{scope}` that the tool needs"),
+        )
+        .hint("ask the operator for a credential with that scope");
+        return Err(planned.luggage.halt(error));
+    }
+    let question = Question {
+        principal: &planned.luggage.principal,
+        tool: planned.entry.facts(),
+        plan: &planned.plan,
+    };
+    let policy = &planned.luggage.runtime.policy;
+    // Fail closed: a policy engine that breaks down has not allowed anything.
+    let decision = match std::panic::catch_unwind(AssertUnwindSafe(|| policy.decide(&question))) {
+        Ok(decision) => decision,
+        Err(_) => {
+            let error = ToolError::new(ErrorKind::Denied, "the policy could not be evaluated");
+            return Err(planned.luggage.halt(error));
+        }
+    };
+    planned.luggage.recording.note(CallEvent::Decided {
+        decision: decision.clone(),
+    });
+    if !decision.withheld.is_empty() {
+        Arc::make_mut(&mut planned.plan)
+            .withheld
+            .clone_from(&decision.withheld);
+    }
+    planned.luggage.facts.tier = Some(planned.plan.tier);
+    planned.luggage.facts.backend = Some(planned.plan.backend.clone());
+    planned.luggage.facts.decision = Some(decision.clone());
+    match decision.verdict {
+        Verdict::Allow | Verdict::Ask => Ok(Decided { planned, decision }),
+        Verdict::Deny => {
+            let call = planned.luggage.call;
+            let error = ToolError::new(ErrorKind::Denied, decision.reason)
+                .hint(format!("`haft explain {call}` names the rule and its line"));
+            Err(planned.luggage.halt(error).denied_by(DeniedBy::Policy))
+        }
+    }
+}
+
+fn missing_scope(planned: &Planned) -> Option<&Scope> {
+    let has = &planned.luggage.principal.scopes;
+    planned
+        .entry
+        .spec()
+        .required_scopes
+        .iter()
+        .find(|scope| !has.contains(*scope))
+}

@@ -1,0 +1,45 @@
+//! What every state of a call carries: who asks, where events go, what has been learnt so far.
+
+use std::{sync::Arc, time::Duration};
+
+use haft_contract::{CallId, ErrorKind, Principal, ToolError, ToolKey, outcome::Facts};
+use tokio_util::sync::CancellationToken;
+
+use super::Halt;
+use crate::{record::Recording, runtime::Inner};
+
+/// The luggage of one call.
+pub(crate) struct Luggage {
+    pub(crate) runtime: Arc<Inner>,
+    pub(crate) recording: Arc<Recording>,
+    pub(crate) call: CallId,
+    pub(crate) principal: Arc<Principal>,
+    /// The run time the caller allows.
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) cancel: CancellationToken,
+    pub(crate) tool: Option<ToolKey>,
+    pub(crate) facts: Facts,
+}
+
+impl Luggage {
+    /// Stops the call with an error.
+    pub(crate) fn halt(self: Box<Self>, error: ToolError) -> Halt {
+        Halt::new(error, self.tool, self.facts)
+    }
+
+    /// Stops the call if the caller asked to.
+    pub(crate) fn unless_cancelled(self: Box<Self>) -> Result<Box<Self>, Halt> {
+        if self.cancel.is_cancelled() {
+            return Err(self.halt(cancelled()));
+        }
+        Ok(self)
+    }
+}
+
+/// The error of a call that was stopped before it ran.
+pub(crate) fn cancelled() -> ToolError {
+    ToolError::new(
+        ErrorKind::Cancelled,
+        "the call was cancelled before it was started",
+    )
+}

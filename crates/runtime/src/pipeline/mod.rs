@@ -1,0 +1,87 @@
+//! The path of a call, from request to recorded outcome.
+//!
+//! ```text
+//! request ─▶ resolve ─▶ validate ─▶ plan ─▶ decide ─▶ approve ─▶ admit ─▶ start ─▶ run ─▶ settle
+//! ```
+//!
+//! Each stage is one file and one function that *consumes* one state and returns the next. The
+//! states have private fields and no constructors, so the only way to hold an [`Admitted`] call
+//! is to have been authorized. [`travel`] is the whole order, on one screen. Order is a security
+//! property: nothing can be inserted between stages.
+//!
+//! Starting a call that was planned but never authorized does not compile:
+//!
+//! ```compile_fail,E0308
+//! use haft_runtime::pipeline::{Halt, Planned, Started, start};
+//! async fn skip_the_decision(planned: Planned) -> Result<Started, Halt> {
+//!     start(planned).await
+//! }
+//! ```
+//!
+//! while the same function compiles once the call has been admitted:
+//!
+//! ```
+//! use haft_runtime::pipeline::{Admitted, Halt, Started, start};
+//! async fn start_what_was_admitted(admitted: Admitted) -> Result<Started, Halt> {
+//!     start(admitted).await
+//! }
+//! ```
+//!
+//! and no state can be made out of thin air:
+//!
+//! ```compile_fail,E0451
+//! use haft_runtime::pipeline::{Authorized, Planned};
+//! fn forge(planned: Planned) -> Authorized {
+//!     Authorized { planned }
+//! }
+//! ```
+
+mod admit;
+mod approve;
+mod decide;
+mod halt;
+mod hooks;
+mod luggage;
+mod plan;
+mod resolve;
+mod run;
+mod settle;
+mod start;
+mod validate;
+
+use haft_contract::Outcome;
+
+pub use self::{
+    admit::{Admitted, admit},
+    approve::{Authorized, approve},
+    decide::{Decided, decide},
+    halt::Halt,
+    hooks::{Hooked, consult_hooks},
+    plan::{Planned, plan},
+    resolve::{Opened, Resolved, resolve},
+    run::{Finished, run},
+    settle::settle,
+    start::{Started, start},
+    validate::{Validated, validate},
+};
+pub(crate) use self::{luggage::Luggage, settle::settle_halt};
+
+/// Takes a call all the way. Every exit is an outcome: a stage that stops a call says why in its
+/// [`Halt`], and the caller of this function settles that too.
+pub(crate) async fn travel(opened: Opened) -> Result<Outcome, Halt> {
+    let mut resolved = resolve(opened)?;
+    let planned = loop {
+        let validated = validate(resolved)?;
+        let planned = plan(validated).await?;
+        match consult_hooks(planned).await? {
+            Hooked::Unchanged(planned) => break planned,
+            Hooked::Rewritten(again) => resolved = again,
+        }
+    };
+    let decided = decide(planned)?;
+    let authorized = approve(decided).await?;
+    let admitted = admit(authorized).await?;
+    let started = start(admitted).await?;
+    let finished = run(started).await;
+    Ok(settle(finished).await)
+}

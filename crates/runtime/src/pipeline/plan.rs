@@ -1,0 +1,198 @@
+//! From an input to a sealed plan: what it will touch, with every path resolved, where it runs,
+//! how strongly it is confined, and for how long.
+
+use std::{panic::AssertUnwindSafe, sync::Arc};
+
+use haft_contract::{
+    Access, CallEvent, Effects, ErrorKind, PathAccess, PathMode, Plan, PlanContext, SealedPlan,
+    ToolError,
+    erased::ParsedInput,
+    ops::{FileKind, FileVersion, Operations, SandboxMode, Tier},
+};
+
+use super::{Halt, Validated, luggage::Luggage};
+use crate::{deadline, registry::Entry};
+
+/// The most accesses one plan may name.
+const MAX_ACCESSES: usize = 4096;
+
+/// A call whose plan is known.
+pub struct Planned {
+    pub(super) luggage: Box<Luggage>,
+    pub(super) entry: Arc<Entry>,
+    pub(super) parsed: ParsedInput,
+    pub(super) plan: Arc<SealedPlan>,
+    /// The version of each access's target when the plan was made, for an approval to bind.
+    pub(super) versions: Vec<Option<FileVersion>>,
+    pub(super) rewrites: u8,
+}
+
+/// Asks the tool what the input will touch, and seals the answer.
+pub async fn plan(validated: Validated) -> Result<Planned, Halt> {
+    let Validated {
+        luggage,
+        entry,
+        input,
+        parsed,
+        rewrites,
+    } = validated;
+    let luggage = luggage.unless_cancelled()?;
+    let runtime = Arc::clone(&luggage.runtime);
+    let operations = &runtime.operations;
+    let mut said = match ask_tool(&entry, &parsed, &luggage, operations) {
+        Ok(said) => said,
+        Err(error) => return Err(luggage.halt(error)),
+    };
+    let versions = match resolve_accesses(&mut said, operations).await {
+        Ok(versions) => versions,
+        Err(error) => return Err(luggage.halt(error)),
+    };
+    let mode = runtime.sandbox_mode(&entry);
+    let tier = match tier(&said, mode, operations, &entry) {
+        Ok(tier) => tier,
+        Err(error) => return Err(luggage.halt(error)),
+    };
+    let spec = entry.spec();
+    let plan = Arc::new(SealedPlan {
+        tool: entry.key().clone(),
+        action: said.action,
+        input,
+        effects: honest_effects(&said),
+        accesses: said.accesses,
+        backend: operations.backend.clone(),
+        workspace: operations.root.to_string(),
+        tier,
+        deadline: deadline::run_time(
+            spec.deadline_of(said.action),
+            said.timeout,
+            luggage.timeout,
+            runtime.limits.hard_deadline,
+        ),
+        withheld: Vec::new(),
+    });
+    luggage.recording.note(CallEvent::Planned {
+        plan: Arc::clone(&plan),
+    });
+    Ok(Planned {
+        luggage,
+        entry,
+        parsed,
+        plan,
+        versions,
+        rewrites,
+    })
+}
+
+fn ask_tool(
+    entry: &Entry,
+    parsed: &ParsedInput,
+    luggage: &Luggage,
+    operations: &Operations,
+) -> Result<Plan, ToolError> {
+    let cx = PlanContext {
+        principal: Arc::clone(&luggage.principal),
+        root: Arc::clone(&operations.root),
+    };
+    let said = std::panic::catch_unwind(AssertUnwindSafe(|| entry.tool().plan(parsed, &cx)))
+        .map_err(|_| ToolError::new(ErrorKind::Internal, "the tool panicked while planning"))??;
+    if said.accesses.len() > MAX_ACCESSES {
+        return Err(ToolError::new(
+            ErrorKind::LimitExceeded,
+            format!("the call would touch more than {MAX_ACCESSES} things"),
+        )
+        .hint("split it into several calls"));
+    }
+    Ok(said)
+}
+
+/// Follows every path to where it leads. This is the only time symlinks are followed; from here
+/// on the resolved paths are opened, and a link that appears on the way is refused.
+pub(super) async fn resolve_accesses(
+    said: &mut Plan,
+    operations: &Operations,
+) -> Result<Vec<Option<FileVersion>>, ToolError> {
+    let mut versions = Vec::with_capacity(said.accesses.len());
+    for access in &mut said.accesses {
+        let version = match access {
+            Access::Path(path) => resolve_path(path, operations).await?,
+            Access::Command(command) => {
+                let there = operations.files.resolve(&command.cwd).await?;
+                if !there
+                    .stat
+                    .is_some_and(|stat| stat.kind == FileKind::Directory)
+                {
+                    return Err(ToolError::new(
+                        ErrorKind::NotDirectory,
+                        format!("there is no directory `{}` to run in", command.cwd),
+                    ));
+                }
+                command.cwd = there.path;
+                None
+            }
+            Access::Host { .. }
+            | Access::Database { .. }
+            | Access::Message { .. }
+            | Access::RemoteTool { .. } => None,
+        };
+        versions.push(version);
+    }
+    Ok(versions)
+}
+
+async fn resolve_path(
+    access: &mut PathAccess,
+    operations: &Operations,
+) -> Result<Option<FileVersion>, ToolError> {
+    let there = operations.files.resolve(&access.path).await?;
+    access.resolved = Some(there.path);
+    access.protected = there.protected;
+    Ok(there.stat.map(|stat| stat.version))
+}
+
+/// A tool that writes or runs something is not read-only, whatever it says.
+fn honest_effects(said: &Plan) -> Effects {
+    let changes = |access: &Access| match access {
+        Access::Path(path) => path.mode == PathMode::Write,
+        Access::Database { writes, .. } => *writes,
+        Access::Command(_) | Access::Message { .. } => true,
+        Access::Host { .. } | Access::RemoteTool { .. } => false,
+    };
+    let mut effects = said.effects;
+    if said.accesses.iter().any(changes) {
+        effects.read_only = false;
+    }
+    effects
+}
+
+/// The weakest tier that is strong enough, or a refusal: never silently a weaker one.
+fn tier(
+    said: &Plan,
+    mode: SandboxMode,
+    operations: &Operations,
+    entry: &Entry,
+) -> Result<Tier, ToolError> {
+    if !said
+        .accesses
+        .iter()
+        .any(|access| matches!(access, Access::Command(_)))
+    {
+        return Ok(Tier::InProcess);
+    }
+    operations
+        .tiers
+        .iter()
+        .copied()
+        .filter(|tier| mode.accepts(*tier))
+        .min()
+        .ok_or_else(|| {
+            let name = &entry.key().tool;
+            ToolError::new(
+            ErrorKind::TierUnavailable,
+            format!("`{name}` needs sandbox mode `{}`, which is not to be had here", mode.as_str()),
+        )
+        .hint(format!(
+            "to run it on the host without a sandbox, the operator sets `sandbox = \"off\"` under \
+             `[tools.{name}]` in haft.toml"
+        ))
+        })
+}

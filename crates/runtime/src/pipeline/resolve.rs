@@ -1,0 +1,97 @@
+//! From a name a model wrote to a registered tool.
+
+use std::sync::Arc;
+
+use haft_contract::{Arguments, CallEvent, ErrorKind, ToolError, host::Visibility};
+
+use super::{Halt, Luggage};
+use crate::registry::{Entry, Snapshot};
+
+/// The longest tool name repeated in an error.
+const MAX_SHOWN_CHARS: usize = 64;
+
+/// A call that was taken in.
+pub struct Opened {
+    pub(crate) luggage: Box<Luggage>,
+    /// The registry as it was when the call came in.
+    pub(crate) tools: Arc<Snapshot>,
+    /// The name as the model wrote it.
+    pub(crate) name: String,
+    pub(crate) arguments: Arguments,
+}
+
+/// A call whose tool is known.
+pub struct Resolved {
+    pub(super) luggage: Box<Luggage>,
+    pub(super) entry: Arc<Entry>,
+    pub(super) arguments: Arguments,
+    /// How often hooks have rewritten the input.
+    pub(super) rewrites: u8,
+}
+
+/// Finds the tool, by name or by alias.
+pub fn resolve(opened: Opened) -> Result<Resolved, Halt> {
+    let Opened {
+        mut luggage,
+        tools,
+        name,
+        arguments,
+    } = opened;
+    let Some(entry) = tools.get(&name) else {
+        return Err(unknown_tool(luggage, &tools, &name));
+    };
+    luggage.tool = Some(entry.key().clone());
+    luggage.recording.note(CallEvent::Resolved {
+        tool: entry.key().clone(),
+    });
+    if entry.key().tool.as_str() != name {
+        luggage
+            .facts
+            .coercions
+            .push(format!("`{name}` is an alias of `{}`", entry.key().tool));
+    }
+    if let Some(reason) = entry.quarantine() {
+        let message = format!("the tool `{}` is quarantined: {reason}", entry.key().tool);
+        return Err(luggage.halt(ToolError::new(ErrorKind::Unavailable, message)));
+    }
+    let entry = Arc::clone(entry);
+    Ok(Resolved {
+        luggage,
+        entry,
+        arguments,
+        rewrites: 0,
+    })
+}
+
+fn unknown_tool(luggage: Box<Luggage>, tools: &Snapshot, name: &str) -> Halt {
+    let shown: String = name
+        .chars()
+        .take(MAX_SHOWN_CHARS)
+        .flat_map(char::escape_debug)
+        .collect();
+    // A tool this principal may not see is not suggested either.
+    let visible = |name: &&str| {
+        tools.get(name).is_some_and(|entry| {
+            luggage
+                .runtime
+                .policy
+                .visibility(&luggage.principal, &entry.facts())
+                == Visibility::Advertised
+        })
+    };
+    let near: Vec<String> = tools
+        .nearest(name)
+        .into_iter()
+        .filter(visible)
+        .map(|near| format!("`{near}`"))
+        .collect();
+    let hint = match near.is_empty() {
+        true => "list the tools to see which there are".to_owned(),
+        false => format!("did you mean {}?", near.join(" or ")),
+    };
+    let error = ToolError::new(
+        ErrorKind::UnknownTool,
+        format!("there is no tool `{shown}`"),
+    );
+    luggage.halt(error.hint(hint))
+}

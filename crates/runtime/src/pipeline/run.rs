@@ -1,0 +1,181 @@
+//! The tool runs, under its deadline and its cancel token. Nothing that happens here escapes as
+//! anything but a [`Finished`] call: a panic, a deadline, a cancel and a stubborn tool included.
+
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use futures::FutureExt as _;
+use haft_contract::{
+    CallContext, CallEvent, ErrorKind, ToolError,
+    context::CallParts,
+    erased::ToolReply,
+    host::Work,
+    progress::{RenderedProgress, ReportProgress},
+};
+use tokio::time::Instant;
+
+use super::{Admitted, Planned, Started};
+use crate::{capture::Capture, deadline::RunClock, guard::Guard, locks::Held, record::Recording};
+
+/// Progress is passed on at most this often; the newest report always gets through in the end.
+const PROGRESS_EVERY: Duration = Duration::from_millis(50);
+
+/// A call whose tool has ended, one way or another.
+pub struct Finished {
+    pub(super) planned: Unplanned,
+    pub(super) reply: Result<ToolReply, ToolError>,
+    pub(super) capture: Arc<Capture>,
+    /// Held until the call is settled.
+    pub(super) held: Held,
+}
+
+/// What is left of a planned call once its input has been handed over.
+pub(super) struct Unplanned {
+    pub(super) luggage: Box<super::Luggage>,
+    pub(super) plan: Arc<haft_contract::SealedPlan>,
+}
+
+/// Runs the tool.
+pub async fn run(started: Started) -> Finished {
+    let Started {
+        admitted: Admitted { planned, held },
+    } = started;
+    let Planned {
+        mut luggage,
+        entry,
+        parsed,
+        plan,
+        ..
+    } = planned;
+    let runtime = Arc::clone(&luggage.runtime);
+    let idle = entry.spec().deadline_of(plan.action).idle;
+    let clock = RunClock::start(plan.deadline, idle);
+    let stop = luggage.cancel.child_token();
+    let capture = Arc::new(Capture::new(
+        Arc::clone(&luggage.recording),
+        runtime.ledger.artifacts(),
+        runtime.limits.output,
+    ));
+    let guard = Arc::new(Guard {
+        operations: runtime.operations.clone(),
+        plan: Arc::clone(&plan),
+        principal: Arc::clone(&luggage.principal),
+        ledger: Arc::clone(&runtime.ledger),
+        recording: Arc::clone(&luggage.recording),
+        preimage_bytes: runtime.limits.preimage_bytes,
+    });
+    let context = CallContext::new(CallParts {
+        call: luggage.call,
+        principal: Arc::clone(&luggage.principal),
+        root: Arc::clone(&runtime.operations.root),
+        tier: plan.tier,
+        files: Arc::<Guard>::clone(&guard),
+        processes: Arc::<Guard>::clone(&guard),
+        search: Arc::<Guard>::clone(&guard),
+        spilled: Arc::<Guard>::clone(&guard),
+        seen: guard,
+        output: Arc::<Capture>::clone(&capture),
+        progress: Arc::new(Throttled::new(&luggage.recording, &clock)),
+        cancel: stop.clone(),
+        time_left: Arc::<RunClock>::clone(&clock),
+    });
+    let work = Work {
+        tool: Arc::clone(entry.tool()),
+        input: parsed,
+        plan: Arc::clone(&plan),
+        context,
+    };
+
+    luggage.recording.note(CallEvent::Running);
+    let began = Instant::now();
+    let mut running = AssertUnwindSafe(runtime.executor.execute(work))
+        .catch_unwind()
+        .boxed();
+    let stopped = tokio::select! {
+        biased;
+        reply = &mut running => Err(reply),
+        () = clock.expired() => Ok(ToolError::new(
+            ErrorKind::TimedOut,
+            format!("the call was stopped after {:.1} s", plan.deadline.as_secs_f64()),
+        )
+        .hint("ask for a longer time, or split the work")),
+        () = luggage.cancel.cancelled() => {
+            Ok(ToolError::new(ErrorKind::Cancelled, "the call was cancelled while it ran"))
+        }
+    };
+    let reply = match stopped {
+        Err(reply) => reply.unwrap_or_else(|_| Err(panicked())),
+        Ok(reason) => {
+            stop.cancel();
+            // The tool gets a moment to end what it started and to say what it did. What is not
+            // gone by then is dropped, which kills its processes.
+            match tokio::time::timeout(runtime.limits.stop_grace, &mut running).await {
+                Ok(Ok(Ok(reply))) => Ok(reply),
+                Ok(Ok(Err(error))) => Err(with_output_of(reason, error)),
+                Ok(Err(_)) => Err(panicked()),
+                Err(_) => Err(reason),
+            }
+        }
+    };
+    drop(running);
+    luggage.facts.timings.ran = began.elapsed();
+    luggage.recording.note(CallEvent::RunEnded);
+    Finished {
+        planned: Unplanned { luggage, plan },
+        reply,
+        capture,
+        held,
+    }
+}
+
+fn panicked() -> ToolError {
+    ToolError::new(ErrorKind::Internal, "the tool panicked")
+        .hint("this is a fault in the tool; the log has the detail")
+}
+
+/// The reason a call was stopped, with what the tool still managed to return.
+fn with_output_of(mut reason: ToolError, mut error: ToolError) -> ToolError {
+    let (content, structured) = error.take_output();
+    for piece in content {
+        reason = reason.with_content(piece);
+    }
+    match structured {
+        Some(structured) => reason.with_structured(structured),
+        None => reason,
+    }
+}
+
+/// Passes progress on at a moderate rate and keeps the call from being held for silent.
+struct Throttled {
+    recording: Arc<Recording>,
+    clock: Arc<RunClock>,
+    last: Mutex<Option<Instant>>,
+}
+
+impl Throttled {
+    fn new(recording: &Arc<Recording>, clock: &Arc<RunClock>) -> Self {
+        Self {
+            recording: Arc::clone(recording),
+            clock: Arc::clone(clock),
+            last: Mutex::new(None),
+        }
+    }
+}
+
+impl ReportProgress for Throttled {
+    fn report(&self, progress: RenderedProgress) {
+        self.clock.sign_of_life();
+        let now = Instant::now();
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = last.is_none_or(|last| now.duration_since(last) >= PROGRESS_EVERY);
+        // The report that says it is finished is never held back.
+        if due || progress.percentage() == Some(100) {
+            *last = Some(now);
+            drop(last);
+            self.recording.note(CallEvent::Progress(progress));
+        }
+    }
+}

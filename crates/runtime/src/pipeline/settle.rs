@@ -1,0 +1,143 @@
+//! The end: content capped and spilled, the outcome built, recorded and given back.
+
+use std::sync::Arc;
+
+use haft_contract::{
+    CallId, Content, Outcome, Terminal, ToolError,
+    erased::ToolReply,
+    outcome::{Facts, Failure},
+};
+use serde_json::{Value, json};
+
+use super::{
+    Finished, Halt,
+    halt::{refused_by, terminal_of},
+    run::Unplanned,
+};
+use crate::{capture, input, runtime::Inner};
+
+/// Builds the outcome of a call that ran. Recording it is the caller's, so that every way a call
+/// can end is recorded in one place.
+pub async fn settle(finished: Finished) -> Outcome {
+    let Finished {
+        planned: Unplanned { luggage, plan },
+        reply,
+        capture,
+        held,
+    } = finished;
+    let captured = capture.finish().await;
+    let mut facts = luggage.facts;
+    facts.bytes_omitted = captured.bytes_omitted;
+    facts.lines_omitted = captured.lines_omitted;
+    facts.artifact = captured.artifact;
+    let mut content = Vec::new();
+    if !captured.text.is_empty() {
+        content.push(Content::Text(captured.text));
+    }
+    let (terminal, structured, error) = match reply {
+        Ok(ToolReply {
+            content: replied,
+            structured,
+        }) => {
+            content.extend(replied);
+            (Terminal::Succeeded, Some(structured), None)
+        }
+        Err(mut error) => {
+            let (replied, structured) = error.take_output();
+            content.extend(replied);
+            facts.denied_by = facts.denied_by.or(refused_by(error.kind()));
+            (terminal_of(error.kind()), structured, Some(failure(&error)))
+        }
+    };
+    let runtime = luggage.runtime;
+    note_exit(&mut facts, structured.as_ref());
+    cap_content(&mut content, &mut facts, &runtime).await;
+    let structured = structured.map(|value| cap_structured(value, runtime.limits.structured_bytes));
+    let mut outcome = Outcome {
+        call: luggage.call,
+        tool: luggage.tool,
+        terminal,
+        content,
+        structured,
+        error,
+        facts,
+    };
+    for hook in &runtime.hooks {
+        hook.after_run(&plan, &mut outcome).await;
+        // How the call ended is not a hook's to change.
+        outcome.terminal = terminal;
+    }
+    drop(held);
+    outcome
+}
+
+/// Builds the outcome of a call that a stage stopped.
+pub(crate) fn settle_halt(call: CallId, halt: Halt) -> Outcome {
+    let Halt {
+        mut error,
+        tool,
+        mut facts,
+    } = halt;
+    // A stage that names who refused has denied the call, whatever kind of error explains it.
+    let terminal = match facts.denied_by {
+        Some(_) => Terminal::Denied,
+        None => terminal_of(error.kind()),
+    };
+    facts.denied_by = facts.denied_by.or(refused_by(error.kind()));
+    let (content, structured) = error.take_output();
+    let error = Some(failure(&error));
+    Outcome {
+        call,
+        tool,
+        terminal,
+        content,
+        structured,
+        error,
+        facts: *facts,
+    }
+}
+
+fn failure(error: &ToolError) -> Failure {
+    Failure {
+        kind: error.kind(),
+        message: error.message().to_owned(),
+        at: error.pointer().map(str::to_owned),
+        hint: error.hint_text().map(str::to_owned),
+    }
+}
+
+/// Exit code and signal are facts of their own, wherever a tool reports them.
+fn note_exit(facts: &mut Facts, structured: Option<&Value>) {
+    let number = |key: &str| {
+        let value = structured?.get(key)?.as_i64()?;
+        i32::try_from(value).ok()
+    };
+    facts.exit_code = number("exit_code");
+    facts.signal = number("signal");
+}
+
+/// Caps the text a tool returned whole. Images and documents are capped by the tools that make
+/// them.
+async fn cap_content(content: &mut [Content], facts: &mut Facts, runtime: &Arc<Inner>) {
+    let limits = runtime.limits.output;
+    for piece in content.iter_mut() {
+        let Content::Text(text) = piece else { continue };
+        // What the capture produced is within the cap plus the line that says what is missing.
+        if text.len() <= limits.total() + capture::NOTICE_BYTES {
+            continue;
+        }
+        let whole = std::mem::take(text);
+        let capped = capture::cap_text(whole, runtime.ledger.artifacts(), limits).await;
+        facts.bytes_omitted += capped.bytes_omitted;
+        facts.lines_omitted += capped.lines_omitted;
+        facts.artifact = facts.artifact.or(capped.artifact);
+        *text = capped.text;
+    }
+}
+
+fn cap_structured(value: Value, limit: usize) -> Value {
+    if input::fits_in(&value, limit) {
+        return value;
+    }
+    json!({ "omitted": format!("the structured output is larger than {limit} bytes") })
+}

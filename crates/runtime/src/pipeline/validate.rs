@@ -1,0 +1,69 @@
+//! From arguments to an input that fits the tool's schema, in the tool's own type.
+
+use std::{panic::AssertUnwindSafe, sync::Arc};
+
+use haft_contract::{Arguments, CallEvent, ErrorKind, ToolError, erased::ParsedInput};
+use serde_json::Value;
+
+use super::{Halt, Resolved, luggage::Luggage};
+use crate::{input, registry::Entry};
+
+/// A call whose input fits.
+pub struct Validated {
+    pub(super) luggage: Box<Luggage>,
+    pub(super) entry: Arc<Entry>,
+    /// The input as JSON, for the plan and the record.
+    pub(super) input: Value,
+    /// The same input in the tool's type: the very value that will run.
+    pub(super) parsed: ParsedInput,
+    pub(super) rewrites: u8,
+}
+
+/// Parses, coerces and checks the arguments.
+pub fn validate(resolved: Resolved) -> Result<Validated, Halt> {
+    let Resolved {
+        mut luggage,
+        entry,
+        arguments,
+        rewrites,
+    } = resolved;
+    match check(&entry, arguments) {
+        Ok((input, parsed, coercions)) => {
+            luggage.facts.coercions.extend(coercions);
+            luggage.recording.note(CallEvent::Validated {
+                coercions: luggage.facts.coercions.clone(),
+            });
+            Ok(Validated {
+                luggage,
+                entry,
+                input,
+                parsed,
+                rewrites,
+            })
+        }
+        Err(error) => Err(luggage.halt(error)),
+    }
+}
+
+fn check(
+    entry: &Entry,
+    arguments: Arguments,
+) -> Result<(Value, ParsedInput, Vec<String>), ToolError> {
+    let schema = entry.input_schema();
+    let properties = schema.get("properties");
+    let has_parameter =
+        |name: &str| properties.is_some_and(|properties| properties.get(name).is_some());
+    let mut object = input::parse(arguments, has_parameter)?;
+    let coercions = input::coerce(entry.spec(), schema, &mut object);
+    let input = Value::Object(object);
+    let validator = entry
+        .validator()
+        .map_err(|reason| ToolError::new(ErrorKind::Unavailable, reason.to_owned()))?;
+    if let Some(violation) = validator.iter_errors(&input).next() {
+        return Err(input::complaint(schema, &violation));
+    }
+    // The tool's own parser runs foreign code; a panic in it is a failure, not a dead gateway.
+    let parsed = std::panic::catch_unwind(AssertUnwindSafe(|| entry.tool().parse(&input)))
+        .map_err(|_| ToolError::new(ErrorKind::Internal, "the tool panicked on its input"))??;
+    Ok((input, parsed, coercions))
+}

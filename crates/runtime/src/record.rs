@@ -1,0 +1,160 @@
+//! The one place a call's events leave through, and the guarantee that it settles exactly once.
+//!
+//! Events go to listeners at once and to the ledger in groups: everything up to the start in one
+//! append, the settlement in another. If the caller drops the call, or a stage panics, the
+//! recording itself settles the call as it is dropped; room for that was reserved on opening.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use haft_contract::{
+    CallEvent, CallId, ErrorKind, Outcome, Terminal, ToolKey,
+    event::{EventSink, Happened},
+    host::{CallRecord, Clock, Durability, LedgerError},
+    outcome::{Facts, Failure},
+};
+
+/// The open recording of one call.
+pub(crate) struct Recording {
+    call: CallId,
+    clock: Arc<dyn Clock>,
+    sinks: Arc<[Arc<dyn EventSink>]>,
+    record: Box<dyn CallRecord>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    pending: Vec<Happened>,
+    tool: Option<ToolKey>,
+    mutating: bool,
+    started: bool,
+    settled: bool,
+}
+
+impl Recording {
+    pub(crate) fn new(
+        call: CallId,
+        clock: Arc<dyn Clock>,
+        sinks: Arc<[Arc<dyn EventSink>]>,
+        record: Box<dyn CallRecord>,
+    ) -> Self {
+        Self {
+            call,
+            clock,
+            sinks,
+            record,
+            state: Mutex::new(State::default()),
+        }
+    }
+
+    /// Whether anybody looks at events as they happen.
+    pub(crate) fn is_watched(&self) -> bool {
+        !self.sinks.is_empty()
+    }
+
+    /// Whether the call was started and may have changed something.
+    pub(crate) fn changes_something(&self) -> bool {
+        let state = self.state();
+        state.mutating && state.started
+    }
+
+    /// Takes an event: to listeners now, to the ledger with the next group.
+    pub(crate) fn note(&self, event: CallEvent) {
+        let happened = Happened {
+            call: self.call,
+            at: self.clock.now(),
+            event,
+        };
+        for sink in self.sinks.iter() {
+            sink.happened(&happened);
+        }
+        if !happened.event.is_recorded() {
+            return;
+        }
+        let mut state = self.state();
+        match &happened.event {
+            CallEvent::Resolved { tool } => state.tool = Some(tool.clone()),
+            CallEvent::Planned { plan } => state.mutating = plan.effects.is_mutating(),
+            CallEvent::Started { .. } => state.started = true,
+            _ => {}
+        }
+        if !state.settled {
+            state.pending.push(happened);
+        }
+    }
+
+    /// Appends everything noted so far to the ledger.
+    pub(crate) async fn commit(&self, durability: Durability) -> Result<(), LedgerError> {
+        let events = std::mem::take(&mut self.state().pending);
+        if events.is_empty() && durability == Durability::Queued {
+            return Ok(());
+        }
+        self.record.append(events, durability).await
+    }
+
+    /// Settles the call. Only the first settlement counts.
+    pub(crate) fn settle(&self, outcome: &Arc<Outcome>) {
+        let mut events = {
+            let mut state = self.state();
+            if std::mem::replace(&mut state.settled, true) {
+                return;
+            }
+            std::mem::take(&mut state.pending)
+        };
+        let event = CallEvent::Settled {
+            outcome: Arc::clone(outcome),
+        };
+        let happened = Happened {
+            call: self.call,
+            at: self.clock.now(),
+            event,
+        };
+        for sink in self.sinks.iter() {
+            sink.happened(&happened);
+        }
+        events.push(happened);
+        self.record.settle(events);
+    }
+
+    /// Waits until the settlement is durable.
+    pub(crate) async fn settled(&self) -> Result<(), LedgerError> {
+        self.record.settled().await
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        let (settled, started, tool) = {
+            let state = self.state();
+            (state.settled, state.started, state.tool.clone())
+        };
+        if settled {
+            return;
+        }
+        let message = match started {
+            true => {
+                "the caller went away while the call ran; it was stopped, and what it had done \
+                     until then stays done"
+            }
+            false => "the caller went away before the call was started; nothing happened",
+        };
+        self.settle(&Arc::new(Outcome {
+            call: self.call,
+            tool,
+            terminal: Terminal::Cancelled,
+            content: Vec::new(),
+            structured: None,
+            error: Some(Failure {
+                kind: ErrorKind::Cancelled,
+                message: message.to_owned(),
+                at: None,
+                hint: None,
+            }),
+            facts: Facts::default(),
+        }));
+    }
+}

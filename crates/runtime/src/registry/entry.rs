@@ -1,0 +1,161 @@
+//! One registered tool: everything derived from it, computed once and never changed.
+
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
+
+use haft_contract::{ProviderId, ToolKey, ToolSpec, erased::ErasedTool, host::ToolFacts};
+use jsonschema::Validator;
+use serde_json::Value;
+
+use super::render::{self, Format, Renderings};
+
+/// The largest input schema a tool may have, in bytes of JSON.
+const MAX_SCHEMA_BYTES: usize = 256 * 1024;
+
+/// A registered tool.
+pub struct Entry {
+    key: ToolKey,
+    tool: Arc<dyn ErasedTool>,
+    spec: ToolSpec,
+    input_schema: Value,
+    output_schema: Value,
+    quarantine: Option<String>,
+    /// Compiling a schema costs more than a hundred validations, so it happens at the first call.
+    validator: OnceLock<Result<Validator, String>>,
+    renderings: OnceLock<Renderings>,
+}
+
+impl Entry {
+    /// Reads everything a tool says about itself.
+    pub fn new(provider: &ProviderId, tool: Arc<dyn ErasedTool>) -> Self {
+        let input_schema = tool.input_schema();
+        Self {
+            key: ToolKey::new(provider.clone(), tool.name().clone()),
+            spec: tool.spec(),
+            quarantine: unusable(&input_schema),
+            output_schema: tool.output_schema(),
+            input_schema,
+            tool,
+            validator: OnceLock::new(),
+            renderings: OnceLock::new(),
+        }
+    }
+
+    /// Provider and name.
+    pub fn key(&self) -> &ToolKey {
+        &self.key
+    }
+
+    /// The tool itself.
+    pub fn tool(&self) -> &Arc<dyn ErasedTool> {
+        &self.tool
+    }
+
+    /// What the tool says about itself.
+    pub fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    /// JSON Schema of the input.
+    pub fn input_schema(&self) -> &Value {
+        &self.input_schema
+    }
+
+    /// JSON Schema of the structured output.
+    pub fn output_schema(&self) -> &Value {
+        &self.output_schema
+    }
+
+    /// What rules can speak of.
+    pub fn facts(&self) -> ToolFacts<'_> {
+        ToolFacts {
+            key: &self.key,
+            groups: &self.spec.groups,
+            effects: self.spec.effects,
+        }
+    }
+
+    /// Why the tool is not offered, if its schema is one that no model could use. One bad schema
+    /// never takes the others down.
+    pub fn quarantine(&self) -> Option<&str> {
+        if let Some(reason) = &self.quarantine {
+            return Some(reason);
+        }
+        // Known only once somebody tried; compiling every schema up front would cost seconds.
+        match self.validator.get() {
+            Some(Err(reason)) => Some(reason),
+            Some(Ok(_)) | None => None,
+        }
+    }
+
+    /// The compiled schema.
+    pub fn validator(&self) -> Result<&Validator, &str> {
+        self.validator
+            .get_or_init(|| {
+                jsonschema::options()
+                    .with_draft(jsonschema::Draft::Draft202012)
+                    // A linear-time engine, so that a hostile `pattern` cannot stall a call.
+                    .with_pattern_options(jsonschema::PatternOptions::regex())
+                    .build(&self.input_schema)
+                    .map_err(|error| format!("its input schema cannot be compiled: {error}"))
+            })
+            .as_ref()
+            .map_err(String::as_str)
+    }
+
+    /// The tool as a model provider wants it described. The same value every time.
+    pub fn rendering(&self, format: Format) -> &Value {
+        self.renderings
+            .get_or_init(|| render::render(self))
+            .of(format)
+    }
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry")
+            .field("key", &self.key)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why a schema cannot be offered to any model.
+fn unusable(schema: &Value) -> Option<String> {
+    let Some(object) = schema.as_object() else {
+        return Some("its input schema is not an object".to_owned());
+    };
+    match object.get("type") {
+        Some(Value::String(kind)) if kind == "object" => {}
+        None if object.contains_key("properties") => {}
+        Some(_) | None => return Some("its input schema does not describe an object".to_owned()),
+    }
+    if !crate::input::fits_in(schema, MAX_SCHEMA_BYTES) {
+        return Some(format!(
+            "its input schema is larger than {MAX_SCHEMA_BYTES} bytes"
+        ));
+    }
+    remote_reference(schema)
+        .map(|uri| format!("its input schema refers to `{uri}`, outside itself"))
+}
+
+/// The first `$ref` that leads out of the schema. Nothing is ever fetched.
+fn remote_reference(schema: &Value) -> Option<&str> {
+    let mut left = vec![schema];
+    while let Some(value) = left.pop() {
+        match value {
+            Value::Object(object) => {
+                if let Some(uri) = object.get("$ref").and_then(Value::as_str)
+                    && !uri.starts_with('#')
+                {
+                    return Some(uri);
+                }
+                left.extend(object.values());
+            }
+            Value::Array(items) => left.extend(items),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    None
+}

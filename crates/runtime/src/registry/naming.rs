@@ -1,0 +1,58 @@
+//! Turns any name a foreign provider uses into one every model provider accepts.
+
+use haft_contract::{ToolName, name::MAX_NAME_CHARS};
+use sha2::{Digest as _, Sha256};
+
+/// Characters of the hash suffix, with its separator.
+const SUFFIX_CHARS: usize = 9;
+
+/// A valid name for a foreign one. A name that is valid already stays; any other has its odd
+/// characters replaced and gets a suffix that depends on the original alone, so that two names
+/// which look the same afterwards stay apart, today and after a restart.
+pub fn sanitise(raw: &str) -> ToolName {
+    if let Ok(name) = ToolName::parse(raw) {
+        return name;
+    }
+    let digest = Sha256::digest(raw.as_bytes());
+    let suffix: String = digest
+        .iter()
+        .take(4)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let stem: String = raw
+        .chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || c == '_' || c == '-' {
+                c
+            } else {
+                '_'
+            }
+        })
+        .take(MAX_NAME_CHARS - SUFFIX_CHARS)
+        .collect();
+    let stem = if stem.is_empty() {
+        "tool".to_owned()
+    } else {
+        stem
+    };
+    match ToolName::parse(&format!("{stem}_{suffix}")) {
+        Ok(name) => name,
+        // Unreachable by construction: the stem is clean and short. Fail closed on a fixed name.
+        Err(_) => sanitise("tool"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r5_names_that_collide_after_sanitising_stay_apart() {
+        assert_eq!(sanitise("read_file").as_str(), "read_file");
+        assert_ne!(sanitise("a.b"), sanitise("a b"));
+        assert_eq!(sanitise("a.b"), sanitise("a.b"));
+        assert!(sanitise("a.b").as_str().starts_with("a_b_"));
+        assert!(sanitise(&"x.".repeat(200)).as_str().len() <= MAX_NAME_CHARS);
+        assert!(sanitise("").as_str().starts_with("tool_"));
+    }
+}

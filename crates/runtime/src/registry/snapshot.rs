@@ -1,0 +1,249 @@
+//! The registry at one moment: look-up, listing, search, suggestions.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, OnceLock},
+};
+
+use haft_contract::{Effects, ProviderId, ToolKey};
+
+use super::{Entry, MAX_TOOLS, RegistryError, search::SearchIndex};
+
+/// The most names suggested for one that is not known.
+const MAX_SUGGESTIONS: usize = 3;
+
+/// How alike two names must be to suggest one for the other, from 0 to 1.
+const SUGGESTION_LIKENESS: f64 = 0.72;
+
+/// An immutable list of tools.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// Sorted by name.
+    entries: Vec<Arc<Entry>>,
+    by_name: HashMap<String, Arc<Entry>>,
+    by_alias: HashMap<&'static str, Arc<Entry>>,
+    index: OnceLock<SearchIndex>,
+}
+
+/// Which tools to list. Everything that is set must hold.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Only tools of this provider.
+    pub provider: Option<ProviderId>,
+    /// Only tools of this group.
+    pub group: Option<String>,
+    /// Only tools with (or without) these effects.
+    pub effects: Option<fn(Effects) -> bool>,
+    /// Only tools whose name or description holds all of these words.
+    pub text: Option<String>,
+    /// Whether quarantined tools are listed too.
+    pub quarantined: bool,
+}
+
+impl Snapshot {
+    pub(super) fn empty() -> Self {
+        Self {
+            entries: Vec::new(),
+            by_name: HashMap::new(),
+            by_alias: HashMap::new(),
+            index: OnceLock::new(),
+        }
+    }
+
+    /// The tool with this name, or the one this is an alias of.
+    pub fn get(&self, name: &str) -> Option<&Arc<Entry>> {
+        self.by_name.get(name).or_else(|| self.by_alias.get(name))
+    }
+
+    /// Whether there is a tool with this name or alias.
+    pub fn exists(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// How many tools there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// A page of all tools by name, quarantined ones included.
+    pub fn page(&self, offset: usize, limit: usize) -> &[Arc<Entry>] {
+        let start = offset.min(self.entries.len());
+        let end = start.saturating_add(limit).min(self.entries.len());
+        self.entries.get(start..end).unwrap_or_default()
+    }
+
+    /// The tools that pass a filter, sorted by name.
+    pub fn list(&self, filter: &Filter) -> Vec<&Arc<Entry>> {
+        let found: Option<Vec<usize>> = filter
+            .text
+            .as_deref()
+            .map(|text| self.index().search(text, self.entries.len()));
+        let passes = |entry: &&Arc<Entry>| {
+            filter
+                .provider
+                .as_ref()
+                .is_none_or(|provider| &entry.key().provider == provider)
+                && filter
+                    .group
+                    .as_deref()
+                    .is_none_or(|group| entry.spec().groups.contains(&group))
+                && filter
+                    .effects
+                    .is_none_or(|wanted| wanted(entry.spec().effects))
+                && (filter.quarantined || entry.quarantine().is_none())
+        };
+        match found {
+            None => self.entries.iter().filter(passes).collect(),
+            Some(mut positions) => {
+                positions.sort_unstable();
+                positions
+                    .iter()
+                    .filter_map(|at| self.entries.get(*at))
+                    .filter(passes)
+                    .collect()
+            }
+        }
+    }
+
+    /// The tools that best fit some words, best first.
+    pub fn search(&self, text: &str, limit: usize) -> Vec<&Arc<Entry>> {
+        let found = self.index().search(text, limit);
+        found
+            .iter()
+            .filter_map(|at| self.entries.get(*at))
+            .collect()
+    }
+
+    /// The names most like one that is not known, nearest first.
+    pub fn nearest(&self, name: &str) -> Vec<&str> {
+        let wanted = name.to_ascii_lowercase();
+        let known = self.entries.iter().map(|entry| {
+            let name = entry.key().tool.as_str();
+            (name, name)
+        });
+        let aliases = self
+            .by_alias
+            .iter()
+            .map(|(alias, entry)| (*alias, entry.key().tool.as_str()));
+        let mut ranked: Vec<(f64, &str)> = known
+            .chain(aliases)
+            .map(|(spelling, name)| {
+                (
+                    strsim::jaro_winkler(&wanted, &spelling.to_ascii_lowercase()),
+                    name,
+                )
+            })
+            .filter(|(likeness, _)| *likeness >= SUGGESTION_LIKENESS)
+            .collect();
+        ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+        let mut names: Vec<&str> = Vec::new();
+        for (_, name) in ranked {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names.truncate(MAX_SUGGESTIONS);
+        names
+    }
+
+    pub(super) fn with_added(&self, added: Vec<Arc<Entry>>) -> Result<Self, RegistryError> {
+        if self.entries.len() + added.len() > MAX_TOOLS {
+            return Err(RegistryError::Full);
+        }
+        let mut entries = self.entries.clone();
+        entries.extend(added);
+        Self::build(entries)
+    }
+
+    pub(super) fn without(&self, key: &ToolKey) -> Result<Self, RegistryError> {
+        let entries: Vec<_> = self
+            .entries
+            .iter()
+            .filter(|entry| entry.key() != key)
+            .cloned()
+            .collect();
+        if entries.len() == self.entries.len() {
+            return Err(RegistryError::Unknown(key.clone()));
+        }
+        Self::build(entries)
+    }
+
+    pub(super) fn without_provider(&self, provider: &ProviderId) -> Self {
+        let kept = |entry: &&Arc<Entry>| &entry.key().provider != provider;
+        let entries = self.entries.iter().filter(kept).cloned().collect();
+        // Taking tools away cannot make two names collide.
+        Self::build(entries).unwrap_or_else(|_| Self::empty())
+    }
+
+    fn build(mut entries: Vec<Arc<Entry>>) -> Result<Self, RegistryError> {
+        entries.sort_by(|a, b| a.key().tool.cmp(&b.key().tool));
+        let builtin = ProviderId::builtin();
+        let mut by_name: HashMap<String, Arc<Entry>> = HashMap::with_capacity(entries.len());
+        for entry in &entries {
+            let name = entry.key().tool.as_str().to_owned();
+            if let Some(first) = by_name.insert(name, Arc::clone(entry)) {
+                return Err(conflict(&first, entry, &builtin));
+            }
+        }
+        let mut by_alias: HashMap<&'static str, Arc<Entry>> = HashMap::new();
+        // Only the tools compiled into this program may claim aliases; a foreign tool could use
+        // one to take over a name that models already know.
+        let trusted = [builtin.clone(), ProviderId::embedded()];
+        for entry in entries
+            .iter()
+            .filter(|entry| trusted.contains(&entry.key().provider))
+        {
+            for alias in &entry.spec().aliases {
+                let own = entry.key().provider == builtin;
+                if let Some(other) = by_name.get(*alias) {
+                    if own && other.key().provider != builtin {
+                        return Err(RegistryError::ShadowsBuiltin {
+                            name: (*alias).to_owned(),
+                            builtin: entry.key().tool.clone(),
+                            provider: other.key().provider.clone(),
+                        });
+                    }
+                    continue;
+                }
+                by_alias.entry(alias).or_insert_with(|| Arc::clone(entry));
+            }
+        }
+        Ok(Self {
+            entries,
+            by_name,
+            by_alias,
+            index: OnceLock::new(),
+        })
+    }
+
+    fn index(&self) -> &SearchIndex {
+        self.index
+            .get_or_init(|| SearchIndex::build(self.entries.iter().map(AsRef::as_ref)))
+    }
+}
+
+fn conflict(first: &Entry, second: &Entry, builtin: &ProviderId) -> RegistryError {
+    let (first, second) = (first.key(), second.key());
+    let (ours, theirs) = if &second.provider == builtin {
+        (second, first)
+    } else {
+        (first, second)
+    };
+    if &ours.provider == builtin && &theirs.provider != builtin {
+        return RegistryError::ShadowsBuiltin {
+            name: ours.tool.as_str().to_owned(),
+            builtin: ours.tool.clone(),
+            provider: theirs.provider.clone(),
+        };
+    }
+    RegistryError::Duplicate {
+        name: first.tool.clone(),
+        first: first.provider.clone(),
+        second: second.provider.clone(),
+    }
+}

@@ -1,0 +1,295 @@
+//! The runtime: everything a call needs, and the two ways in, one call or a batch.
+
+use std::{
+    collections::HashMap,
+    panic::AssertUnwindSafe,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use futures::FutureExt as _;
+use haft_contract::{
+    CallEvent, CallId, CallRequest, ErrorKind, Outcome, Principal, ToolError,
+    erased::ErasedApprover,
+    event::EventSink,
+    host::{Clock, Executor, Hook, Ledger, LedgerErrorKind, Policy, Visibility},
+    ops::{Operations, SandboxMode},
+    outcome::{DeniedBy, Facts},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    builder::RuntimeBuilder,
+    limits::Limits,
+    locks::Locks,
+    pipeline::{self, Halt, Luggage, Opened, settle_halt},
+    record::Recording,
+    registry::{Entry, Filter, Registry},
+};
+
+/// Runs tool calls. Cheap to clone; clones share everything.
+#[derive(Clone)]
+pub struct Runtime {
+    inner: Arc<Inner>,
+}
+
+/// What all clones of a runtime share.
+pub(crate) struct Inner {
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) operations: Operations,
+    pub(crate) policy: Arc<dyn Policy>,
+    pub(crate) approver: Arc<dyn ErasedApprover>,
+    pub(crate) ledger: Arc<dyn Ledger>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) executor: Arc<dyn Executor>,
+    pub(crate) hooks: Vec<Arc<dyn Hook>>,
+    pub(crate) sinks: Arc<[Arc<dyn EventSink>]>,
+    pub(crate) sandbox: HashMap<String, SandboxMode>,
+    pub(crate) limits: Limits,
+    pub(crate) locks: Locks,
+    pub(crate) in_flight: Mutex<HashMap<CallId, CancellationToken>>,
+}
+
+impl Inner {
+    /// The confinement a tool's processes need: what the operator configured, or the tool's own
+    /// default.
+    pub(crate) fn sandbox_mode(&self, entry: &Entry) -> SandboxMode {
+        let configured = self.sandbox.get(entry.key().tool.as_str());
+        configured.copied().unwrap_or(entry.spec().sandbox)
+    }
+
+    fn in_flight(&self) -> MutexGuard<'_, HashMap<CallId, CancellationToken>> {
+        self.in_flight
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Runtime {
+    /// Starts building a runtime.
+    pub fn builder() -> RuntimeBuilder {
+        RuntimeBuilder::new()
+    }
+
+    pub(crate) fn new(inner: Inner) -> Self {
+        Self {
+            inner: Arc::new(inner),
+        }
+    }
+
+    /// The tools, as they are now and as they change.
+    pub fn registry(&self) -> &Arc<Registry> {
+        &self.inner.registry
+    }
+
+    /// The tools that a principal is shown: not quarantined, and not denied whatever the input.
+    pub fn tools_for(&self, principal: &Principal) -> Vec<Arc<Entry>> {
+        let tools = self.inner.registry.snapshot();
+        let shown = |entry: &&&Arc<Entry>| {
+            self.inner.policy.visibility(principal, &entry.facts()) == Visibility::Advertised
+        };
+        tools
+            .list(&Filter::default())
+            .iter()
+            .filter(shown)
+            .map(|entry| Arc::clone(entry))
+            .collect()
+    }
+
+    /// Runs one call to its end. Dropping the future stops the call and settles it as cancelled.
+    pub async fn call(&self, request: CallRequest) -> Arc<Outcome> {
+        self.call_until(request, CancellationToken::new()).await
+    }
+
+    /// Runs one call to its end, or until the token is cancelled.
+    pub async fn call_until(
+        &self,
+        request: CallRequest,
+        cancel: CancellationToken,
+    ) -> Arc<Outcome> {
+        let call = request.id;
+        let cancel = cancel.child_token();
+        let _place = match Place::take(&self.inner, call, &cancel) {
+            Ok(place) => place,
+            Err(error) => {
+                return Arc::new(settle_halt(call, Halt::new(error, None, Facts::default())));
+            }
+        };
+        // Dropping this future stops whatever the call has started.
+        let _stop = cancel.clone().drop_guard();
+        let recording = match self.open(&request).await {
+            Ok(recording) => recording,
+            Err(halt) => return Arc::new(settle_halt(call, halt)),
+        };
+        let opened = self.opened(request, &recording, cancel);
+        let travelled = AssertUnwindSafe(pipeline::travel(opened))
+            .catch_unwind()
+            .await;
+        let outcome = Arc::new(match travelled {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(halt)) => settle_halt(call, halt),
+            Err(_) => settle_halt(call, broken()),
+        });
+        recording.settle(&outcome);
+        self.until_durable(&recording).await;
+        outcome
+    }
+
+    /// Runs calls side by side, as far as what they touch lets them, and returns their outcomes in
+    /// the order of the calls. One that fails never stops another.
+    pub async fn batch(&self, requests: Vec<CallRequest>) -> Vec<Arc<Outcome>> {
+        self.batch_until(requests, CancellationToken::new()).await
+    }
+
+    /// Runs a batch to its end, or until the token is cancelled.
+    pub async fn batch_until(
+        &self,
+        requests: Vec<CallRequest>,
+        cancel: CancellationToken,
+    ) -> Vec<Arc<Outcome>> {
+        let mut tasks = tokio::task::JoinSet::new();
+        let mut outcomes: Vec<Arc<Outcome>> = Vec::with_capacity(requests.len());
+        for (index, request) in requests.into_iter().enumerate() {
+            // Replaced below by what really happened; stands only if the task itself is lost.
+            outcomes.push(Arc::new(settle_halt(request.id, broken())));
+            let (runtime, cancel) = (self.clone(), cancel.child_token());
+            tasks.spawn(async move { (index, runtime.call_until(request, cancel).await) });
+        }
+        while let Some(joined) = tasks.join_next().await {
+            if let Ok((index, outcome)) = joined
+                && let Some(place) = outcomes.get_mut(index)
+            {
+                *place = outcome;
+            }
+        }
+        outcomes
+    }
+
+    /// Stops a call that is in flight. Whether there was one.
+    pub fn cancel(&self, call: CallId) -> bool {
+        let token = self.inner.in_flight().get(&call).cloned();
+        token.map(|token| token.cancel()).is_some()
+    }
+
+    /// How many calls are in flight.
+    pub fn in_flight(&self) -> usize {
+        self.inner.in_flight().len()
+    }
+
+    /// Waits until everything recorded so far is durable.
+    pub async fn flush(&self) -> Result<(), haft_contract::host::LedgerError> {
+        self.inner.ledger.flush().await
+    }
+
+    /// The result of a call that changed something is given back once it is on record. If the
+    /// store fails now, the effect is done and the result is still worth having; the record then
+    /// says `unknown`, which is what it knows.
+    async fn until_durable(&self, recording: &Recording) {
+        if !recording.changes_something() {
+            return;
+        }
+        match tokio::time::timeout(self.inner.limits.settle_wait, recording.settled()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!(%error, "a settlement could not be recorded"),
+            Err(_) => tracing::error!("a settlement was not recorded in time"),
+        }
+    }
+
+    async fn open(&self, request: &CallRequest) -> Result<Arc<Recording>, Halt> {
+        let inner = &self.inner;
+        match inner.ledger.open(request, inner.clock.now()).await {
+            Ok(record) => {
+                let recording = Recording::new(
+                    request.id,
+                    Arc::clone(&inner.clock),
+                    Arc::clone(&inner.sinks),
+                    record,
+                );
+                recording.note(CallEvent::Opened);
+                Ok(Arc::new(recording))
+            }
+            Err(error) => {
+                let message = format!("the call cannot be recorded, so it is not run: {error}");
+                let hint = match error.kind() {
+                    LedgerErrorKind::LimitExceeded => "repeat the call when fewer are in flight",
+                    LedgerErrorKind::Unavailable
+                    | LedgerErrorKind::NotFound
+                    | LedgerErrorKind::Corrupt => "`haft doctor` checks the ledger",
+                };
+                let error = ToolError::new(ErrorKind::Unavailable, message).hint(hint);
+                let facts = Facts {
+                    denied_by: Some(DeniedBy::Ledger),
+                    ..Facts::default()
+                };
+                Err(Halt::new(error, None, facts))
+            }
+        }
+    }
+
+    fn opened(
+        &self,
+        request: CallRequest,
+        recording: &Arc<Recording>,
+        cancel: CancellationToken,
+    ) -> Opened {
+        Opened {
+            luggage: Box::new(Luggage {
+                runtime: Arc::clone(&self.inner),
+                recording: Arc::clone(recording),
+                call: request.id,
+                principal: request.principal,
+                timeout: request.timeout,
+                cancel,
+                tool: None,
+                facts: Facts::default(),
+            }),
+            tools: self.inner.registry.snapshot(),
+            name: request.tool,
+            arguments: request.arguments,
+        }
+    }
+}
+
+impl std::fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Runtime")
+            .field("in_flight", &self.in_flight())
+            .finish_non_exhaustive()
+    }
+}
+
+fn broken() -> Halt {
+    let error = ToolError::new(ErrorKind::Internal, "the runtime broke down on this call")
+        .hint("this is a fault in Haft; the log has the detail");
+    Halt::new(error, None, Facts::default())
+}
+
+/// A call's place among those in flight, given up when dropped.
+struct Place<'a> {
+    inner: &'a Inner,
+    call: CallId,
+}
+
+impl<'a> Place<'a> {
+    fn take(inner: &'a Inner, call: CallId, cancel: &CancellationToken) -> Result<Self, ToolError> {
+        let limit = inner.limits.calls_in_flight;
+        let mut in_flight = inner.in_flight();
+        if in_flight.contains_key(&call) {
+            return Err(ToolError::invalid_input(
+                "a call with this id is in flight already",
+            ));
+        }
+        if in_flight.len() >= limit {
+            let message = format!("{limit} calls are in flight already");
+            return Err(ToolError::new(ErrorKind::Unavailable, message)
+                .hint("repeat the call when fewer are in flight"));
+        }
+        in_flight.insert(call, cancel.clone());
+        Ok(Self { inner, call })
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.inner.in_flight().remove(&self.call);
+    }
+}
