@@ -1,1 +1,19 @@
-//! placeholder
+//! Files, processes and search, for real. The only crate that opens files or spawns processes for
+//! tools.
+//!
+//! [`LocalBackend`] serves a workspace on this machine: every path is resolved beneath a directory
+//! held open ([`jail`]), every child has an environment built from empty and dies with its tree.
+//! It must not decide what is allowed: that is policy's job, before a call gets here. Start with
+//! `local/mod.rs`; `jail.rs` holds what confines files.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this is the one crate meant to touch the operating system"
+)]
+
+mod errno;
+mod jail;
+mod local;
+mod protected;
+
+pub use jail::Mounts;
+pub use local::{LocalBackend, LocalOptions, OpenError};

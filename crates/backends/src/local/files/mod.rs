@@ -1,0 +1,179 @@
+//! File operations of a local workspace. One file per verb; this one only picks where the work
+//! runs: at once when everything is cached, otherwise on the blocking pool.
+
+mod append;
+mod copy;
+mod list;
+mod read;
+mod remove;
+mod rename;
+mod resolve;
+mod stat;
+mod temporary;
+mod write;
+
+use std::sync::Arc;
+
+use haft_contract::{
+    WorkPath,
+    future::BoxFuture,
+    ops::{
+        CopyFile, Expected, FileOps, FileReader, FileStat, FileVersion, ListQuery, Listing,
+        OpsError, Overwrite, RemoveScope, Resolved, WriteFile, Written,
+    },
+};
+
+pub(crate) use self::{list::entry, stat::kind_of};
+use super::pool::blocking;
+use crate::jail::Jail;
+
+/// The files of a local workspace.
+#[derive(Debug)]
+pub(crate) struct LocalFiles {
+    jail: Arc<Jail>,
+}
+
+impl LocalFiles {
+    pub(crate) fn new(jail: Arc<Jail>) -> Self {
+        Self { jail }
+    }
+
+    /// Runs blocking work with the jail and an owned path.
+    async fn run<T, F>(&self, path: &WorkPath, work: F) -> Result<T, OpsError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Jail, &WorkPath) -> Result<T, OpsError> + Send + 'static,
+    {
+        let jail = Arc::clone(&self.jail);
+        let path = path.clone();
+        blocking(move || work(&jail, &path)).await
+    }
+}
+
+impl FileOps for LocalFiles {
+    fn resolve<'a>(&'a self, path: &'a WorkPath) -> BoxFuture<'a, Result<Resolved, OpsError>> {
+        Box::pin(async move {
+            self.jail.check_root()?;
+            match resolve::cached(&self.jail, path) {
+                Some(result) => result,
+                None => self.run(path, resolve::full).await,
+            }
+        })
+    }
+
+    fn stat<'a>(&'a self, path: &'a WorkPath) -> BoxFuture<'a, Result<FileStat, OpsError>> {
+        Box::pin(async move {
+            match stat::cached(&self.jail, path) {
+                Some(result) => result,
+                None => self.run(path, stat::full).await,
+            }
+        })
+    }
+
+    fn open<'a>(
+        &'a self,
+        path: &'a WorkPath,
+    ) -> BoxFuture<'a, Result<Box<dyn FileReader>, OpsError>> {
+        Box::pin(async move {
+            let reader = match read::cached(&self.jail, path) {
+                Some(result) => result?,
+                None => self.run(path, read::full).await?,
+            };
+            Ok(Box::new(reader) as Box<dyn FileReader>)
+        })
+    }
+
+    fn write<'a>(
+        &'a self,
+        path: &'a WorkPath,
+        write: WriteFile<'a>,
+    ) -> BoxFuture<'a, Result<Written, OpsError>> {
+        Box::pin(async move {
+            let bytes = write.bytes.to_vec();
+            let expected = OwnedExpected::from(write.expected);
+            self.run(path, move |jail, path| {
+                write::write(jail, path, &bytes, &expected)
+            })
+            .await
+        })
+    }
+
+    fn append<'a>(
+        &'a self,
+        path: &'a WorkPath,
+        bytes: &'a [u8],
+    ) -> BoxFuture<'a, Result<Written, OpsError>> {
+        Box::pin(async move {
+            let bytes = bytes.to_vec();
+            self.run(path, move |jail, path| append::append(jail, path, &bytes))
+                .await
+        })
+    }
+
+    fn list<'a>(
+        &'a self,
+        path: &'a WorkPath,
+        query: ListQuery<'a>,
+    ) -> BoxFuture<'a, Result<Listing, OpsError>> {
+        Box::pin(async move {
+            // Cancelled with the caller's token, and also when the caller stops waiting.
+            let stop = query.cancel.child_token();
+            let _stop_when_dropped = stop.clone().drop_guard();
+            let job = list::ListJob::new(&query, stop)?;
+            self.run(path, move |jail, path| job.run(jail, path)).await
+        })
+    }
+
+    fn make_dir<'a>(&'a self, path: &'a WorkPath) -> BoxFuture<'a, Result<(), OpsError>> {
+        Box::pin(self.run(path, |jail, path| jail.make_directories(path).map(drop)))
+    }
+
+    fn remove<'a>(
+        &'a self,
+        path: &'a WorkPath,
+        scope: RemoveScope,
+    ) -> BoxFuture<'a, Result<(), OpsError>> {
+        Box::pin(self.run(path, move |jail, path| match scope {
+            RemoveScope::File => remove::file(jail, path),
+            RemoveScope::Tree => remove::tree(jail, path),
+        }))
+    }
+
+    fn rename<'a>(
+        &'a self,
+        from: &'a WorkPath,
+        to: &'a WorkPath,
+        overwrite: Overwrite,
+    ) -> BoxFuture<'a, Result<(), OpsError>> {
+        let to = to.clone();
+        Box::pin(self.run(from, move |jail, from| {
+            rename::rename(jail, from, &to, overwrite)
+        }))
+    }
+
+    fn copy<'a>(
+        &'a self,
+        from: &'a WorkPath,
+        to: &'a WorkPath,
+        copy: CopyFile<'a>,
+    ) -> BoxFuture<'a, Result<Written, OpsError>> {
+        Box::pin(copy::copy(Arc::clone(&self.jail), from, to, copy))
+    }
+}
+
+/// [`Expected`], owned for the blocking pool.
+enum OwnedExpected {
+    Anything,
+    Absent,
+    Version(FileVersion),
+}
+
+impl From<Expected<'_>> for OwnedExpected {
+    fn from(expected: Expected<'_>) -> Self {
+        match expected {
+            Expected::Anything => Self::Anything,
+            Expected::Absent => Self::Absent,
+            Expected::Version(version) => Self::Version(version.clone()),
+        }
+    }
+}

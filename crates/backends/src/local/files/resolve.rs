@@ -1,0 +1,196 @@
+//! Where a path leads once every symlink is followed.
+//!
+//! The only place that follows symlinks, by hand and one at a time, and it opens nothing for use:
+//! whatever it answers is opened later without following any, so a path that is swapped after it
+//! was resolved fails closed.
+
+use std::collections::VecDeque;
+
+use haft_contract::{
+    ErrorKind, WorkPath,
+    ops::{FileKind, OpsError, Resolved},
+};
+use rustix::{
+    fs::{FileType, OFlags, fstat, readlinkat},
+    io::Errno,
+};
+
+use super::stat::file_stat;
+use crate::{
+    errno,
+    jail::{Jail, Lookup},
+    protected,
+};
+
+/// The most symlinks followed for one path, as in the kernel.
+const MAX_LINKS: usize = 40;
+
+/// The most components looked at for one path, links included.
+const MAX_COMPONENTS: usize = 4096;
+
+/// The answer for a path that exists, has no symlinks and needs no look at its surroundings, if
+/// that takes no disk; `None` otherwise.
+pub(super) fn cached(jail: &Jail, path: &WorkPath) -> Option<Result<Resolved, OpsError>> {
+    if protected::needs_a_look(path) {
+        return None;
+    }
+    let file = jail.open_at(path, OFlags::PATH, Lookup::Cached).ok()?;
+    let stat = fstat(&file).ok()?;
+    Some(Ok(Resolved {
+        path: path.clone(),
+        stat: Some(file_stat(&stat)),
+        protected: None,
+    }))
+}
+
+/// The answer for any path.
+pub(super) fn full(jail: &Jail, path: &WorkPath) -> Result<Resolved, OpsError> {
+    let mut walk = Walk {
+        resolved: Vec::new(),
+        pending: path.components().map(str::to_owned).collect(),
+        links: 0,
+        looked: 0,
+        asked: path,
+    };
+    let stat = walk.run(jail)?;
+    let resolved = walk.path()?;
+    Ok(Resolved {
+        protected: protected::reason(jail, &resolved)?,
+        path: resolved,
+        stat,
+    })
+}
+
+struct Walk<'a> {
+    /// Components that are no symlinks, in order.
+    resolved: Vec<String>,
+    /// Components still to look at; link targets are put in front.
+    pending: VecDeque<String>,
+    links: usize,
+    looked: usize,
+    asked: &'a WorkPath,
+}
+
+impl Walk<'_> {
+    /// Follows everything; the state of what is at the end, if anything is.
+    fn run(&mut self, jail: &Jail) -> Result<Option<haft_contract::ops::FileStat>, OpsError> {
+        let mut last = None;
+        while let Some(component) = self.pending.pop_front() {
+            self.looked += 1;
+            if self.looked > MAX_COMPONENTS {
+                return Err(self.fail(ErrorKind::LimitExceeded, "it has too many components"));
+            }
+            if component == ".." {
+                // Only a link's target can hold one; it climbs from where the link is.
+                if self.resolved.pop().is_none() {
+                    return Err(self.outside());
+                }
+                last = None;
+                continue;
+            }
+            self.resolved.push(component);
+            match self.look(jail)? {
+                Found::Nothing => return self.keep_the_rest().map(|()| None),
+                Found::Link(target) => {
+                    self.resolved.pop();
+                    self.follow(&target)?;
+                    last = None;
+                }
+                Found::Thing(stat) => {
+                    if stat.kind != FileKind::Directory && !self.pending.is_empty() {
+                        return Err(self.fail(
+                            ErrorKind::NotDirectory,
+                            "a file stands where a directory is needed",
+                        ));
+                    }
+                    last = Some(stat);
+                }
+            }
+        }
+        match last {
+            Some(stat) => Ok(Some(stat)),
+            // The path ended on `..` or is the root itself: look once more at where it stands.
+            None => match self.look(jail)? {
+                Found::Thing(stat) => Ok(Some(stat)),
+                Found::Nothing | Found::Link(_) => Ok(None),
+            },
+        }
+    }
+
+    /// What the resolved components lead to now.
+    fn look(&self, jail: &Jail) -> Result<Found, OpsError> {
+        let path = self.path()?;
+        let fail = |errno| errno::on_path(errno, self.asked);
+        let file = match jail.open_at(&path, OFlags::PATH | OFlags::NOFOLLOW, Lookup::Full) {
+            Ok(file) => file,
+            Err(Errno::NOENT) => return Ok(Found::Nothing),
+            Err(errno) => return Err(fail(errno)),
+        };
+        let stat = fstat(&file).map_err(fail)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
+            return Ok(Found::Thing(file_stat(&stat)));
+        }
+        let target = readlinkat(&file, "", Vec::new()).map_err(fail)?;
+        let target = target.into_string().map_err(|_| {
+            self.fail(
+                ErrorKind::InvalidPath,
+                "it is a symlink whose target is not valid UTF-8",
+            )
+        })?;
+        Ok(Found::Link(target))
+    }
+
+    fn follow(&mut self, target: &str) -> Result<(), OpsError> {
+        self.links += 1;
+        if self.links > MAX_LINKS {
+            return Err(self.fail(ErrorKind::Symlink, "it crosses too many symlinks"));
+        }
+        if target.starts_with('/') {
+            return Err(self.outside());
+        }
+        for component in target.split('/').rev() {
+            if !component.is_empty() && component != "." {
+                self.pending.push_front(component.to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing is here: what follows is kept as written, unless it climbs from a directory that
+    /// does not exist.
+    fn keep_the_rest(&mut self) -> Result<(), OpsError> {
+        if self.pending.iter().any(|component| component == "..") {
+            return Err(self.fail(
+                ErrorKind::NotFound,
+                "it is a symlink through a directory that does not exist",
+            ));
+        }
+        self.resolved.extend(self.pending.drain(..));
+        Ok(())
+    }
+
+    fn path(&self) -> Result<WorkPath, OpsError> {
+        if self.resolved.is_empty() {
+            return Ok(WorkPath::root());
+        }
+        WorkPath::relative(&self.resolved.join("/"))
+            .map_err(|error| self.fail(ErrorKind::InvalidPath, &error.to_string()))
+    }
+
+    fn outside(&self) -> OpsError {
+        self.fail(
+            ErrorKind::OutsideWorkspace,
+            "it is a symlink that leads out of the workspace",
+        )
+    }
+
+    fn fail(&self, kind: ErrorKind, message: &str) -> OpsError {
+        OpsError::new(kind, message).on(self.asked)
+    }
+}
+
+enum Found {
+    Nothing,
+    Link(String),
+    Thing(haft_contract::ops::FileStat),
+}

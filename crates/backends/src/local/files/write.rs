@@ -1,0 +1,109 @@
+//! Atomic writes: a temporary file in the same directory, synced, then renamed over the old one.
+//! A reader sees the old content or the new, never a part, and a power cut keeps one of them.
+
+use haft_contract::{
+    ErrorKind, WorkPath,
+    ops::{OpsError, Written},
+};
+use rustix::{
+    fs::{FileType, Stat, fstat, fsync},
+    io::Errno,
+};
+
+use super::{
+    OwnedExpected,
+    stat::version,
+    temporary::{Place, Temporary},
+};
+use crate::{
+    errno,
+    jail::{Jail, Parent},
+};
+
+/// Replaces or creates a file.
+pub(super) fn write(
+    jail: &Jail,
+    path: &WorkPath,
+    bytes: &[u8],
+    expected: &OwnedExpected,
+) -> Result<Written, OpsError> {
+    let fail = |errno| errno::on_path(errno, path);
+    let parent = match expected {
+        // A file that must exist has its directory already.
+        OwnedExpected::Version(_) => jail.parent(path)?,
+        OwnedExpected::Anything | OwnedExpected::Absent => jail.parent_or_make(path)?,
+    };
+    let old = replaceable(jail, &parent, path)?;
+    check_expected(old.as_ref(), expected, path)?;
+
+    let temporary =
+        Temporary::create(&parent, if old.is_some() { 0o600 } else { 0o666 }).map_err(fail)?;
+    temporary.write_all(bytes).map_err(fail)?;
+    if let Some(old) = &old {
+        temporary.look_like(old).map_err(fail)?;
+    }
+    fsync(temporary.file()).map_err(fail)?;
+
+    // Looked at again right before the rename; what is left is the width of one system call.
+    let now = replaceable(jail, &parent, path)?;
+    check_expected(now.as_ref(), expected, path)?;
+    let place = match expected {
+        OwnedExpected::Absent => Place::Free,
+        OwnedExpected::Anything | OwnedExpected::Version(_) => Place::Replace,
+    };
+    let file = temporary.place(place).map_err(|errno| match errno {
+        Errno::EXIST => already_there(path),
+        other => fail(other),
+    })?;
+    parent.sync().map_err(fail)?;
+    let stat = fstat(&file).map_err(fail)?;
+    Ok(Written {
+        version: version(&stat),
+        bytes: bytes.len() as u64,
+        created: now.is_none(),
+    })
+}
+
+/// What a write would replace: nothing or a regular file. Everything else is refused.
+pub(super) fn replaceable(
+    jail: &Jail,
+    parent: &Parent<'_>,
+    path: &WorkPath,
+) -> Result<Option<Stat>, OpsError> {
+    let stat = parent.stat().map_err(|errno| errno::on_path(errno, path))?;
+    if let Some(stat) = &stat {
+        let errno = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => return jail.check_links(stat, path).map(|()| Some(*stat)),
+            FileType::Directory => Errno::ISDIR,
+            FileType::Symlink => Errno::LOOP,
+            _ => Errno::NXIO,
+        };
+        return Err(errno::on_path(errno, path));
+    }
+    Ok(None)
+}
+
+/// The refusal of a name that must be free.
+pub(super) fn already_there(path: &WorkPath) -> OpsError {
+    errno::on_path(Errno::EXIST, path)
+}
+
+fn check_expected(
+    found: Option<&Stat>,
+    expected: &OwnedExpected,
+    path: &WorkPath,
+) -> Result<(), OpsError> {
+    let conflict = |message: &str| OpsError::new(ErrorKind::Conflict, message).on(path);
+    match (expected, found) {
+        (OwnedExpected::Anything, _) | (OwnedExpected::Absent, None) => Ok(()),
+        (OwnedExpected::Absent, Some(_)) => Err(already_there(path)),
+        (OwnedExpected::Version(_), None) => Err(conflict("it was removed since it was read")),
+        (OwnedExpected::Version(expected), Some(found)) => {
+            if version(found) == *expected {
+                Ok(())
+            } else {
+                Err(conflict("it changed since it was read; read it again"))
+            }
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! A walk over several threads. Directories are the unit of work; each worker keeps its own
+//! buffers, so nothing is allocated per file.
+
+use std::{
+    collections::VecDeque,
+    ffi::CStr,
+    os::fd::{AsFd, BorrowedFd},
+    sync::{
+        Arc, Condvar, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use haft_contract::{
+    ErrorKind, WorkPath,
+    ops::{FileKind, OpsError},
+};
+use rustix::fs::OFlags;
+use tokio_util::sync::CancellationToken;
+
+use super::{Globs, IgnoreNode, Ignores, Names};
+use crate::jail::{Jail, Lookup};
+
+/// The most threads one walk uses.
+const MAX_THREADS: usize = 8;
+
+/// Directories walked by the caller's own thread before others are started: small trees are done
+/// sooner than a thread is.
+const ALONE: usize = 24;
+
+/// Files of one directory handled as one piece of work; more are split so that threads share a
+/// very large directory.
+const CHUNK: usize = 1024;
+
+/// The deepest directory walked.
+const MAX_DEPTH: usize = 1024;
+
+/// One entry met on a walk.
+pub(crate) struct Visited<'a> {
+    /// The directory it is in, open.
+    pub(crate) directory: BorrowedFd<'a>,
+    /// Its name there.
+    pub(crate) name: &'a CStr,
+    /// Its path relative to the workspace.
+    pub(crate) path: &'a [u8],
+    /// What sort of thing it is.
+    pub(crate) kind: FileKind,
+}
+
+/// What a walk does with what it meets. Every worker has its own.
+pub(crate) trait Visit: Send {
+    /// Whether anything beneath this directory can matter; `path` is relative to the workspace.
+    fn wants_directory(&mut self, path: &[u8]) -> bool;
+
+    /// Takes one entry, directories included.
+    fn entry(&mut self, entry: &Visited<'_>);
+}
+
+/// Walks everything beneath a directory. Each worker gets a visitor from `visitor`; all of them
+/// come back when the walk is done.
+pub(crate) fn walk<V: Visit>(
+    jail: &Jail,
+    start: &WorkPath,
+    globs: &Globs,
+    stop: &CancellationToken,
+    visitor: impl Fn() -> V + Sync,
+) -> Result<Vec<V>, OpsError> {
+    let directory = jail.open_directory(start)?;
+    let ignores = match globs.ignores {
+        Ignores::Respect => IgnoreNode::above(jail, start),
+        Ignores::WalkAll => None,
+    };
+    drop(directory);
+    let path = if start.is_root() {
+        Vec::new()
+    } else {
+        start.as_str().as_bytes().to_vec()
+    };
+    let shared = Shared {
+        jail,
+        globs,
+        stop,
+        queue: Mutex::new(Queue {
+            waiting: VecDeque::from([Task {
+                path,
+                depth: 0,
+                ignores,
+                part: Part::Whole,
+            }]),
+            busy: 0,
+        }),
+        changed: Condvar::new(),
+        done: AtomicBool::new(false),
+    };
+    let visitors = shared.run(&visitor);
+    if stop.is_cancelled() {
+        return Err(OpsError::new(
+            ErrorKind::Cancelled,
+            "the search was stopped",
+        ));
+    }
+    Ok(visitors)
+}
+
+struct Shared<'a> {
+    jail: &'a Jail,
+    globs: &'a Globs,
+    stop: &'a CancellationToken,
+    queue: Mutex<Queue>,
+    changed: Condvar,
+    done: AtomicBool,
+}
+
+struct Queue {
+    waiting: VecDeque<Task>,
+    busy: usize,
+}
+
+/// A directory to walk.
+struct Task {
+    path: Vec<u8>,
+    depth: usize,
+    ignores: Option<Arc<IgnoreNode>>,
+    part: Part,
+}
+
+/// Which of a directory's files a task covers.
+#[derive(Clone, Copy)]
+enum Part {
+    /// All, and its subdirectories; a very large one is split.
+    Whole,
+    /// The files from this position on, at most [`CHUNK`] of them.
+    Files(usize),
+}
+
+impl Shared<'_> {
+    fn run<V: Visit>(&self, visitor: &(impl Fn() -> V + Sync)) -> Vec<V> {
+        let mut first = Worker::new(self, visitor());
+        for _ in 0..ALONE {
+            let Some(task) = self.take() else { break };
+            first.task(task);
+            self.finished();
+        }
+        let threads = std::thread::available_parallelism()
+            .map_or(1, usize::from)
+            .min(MAX_THREADS);
+        let more_to_do = !lock(&self.queue).waiting.is_empty();
+        std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads)
+                .filter(|_| more_to_do)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let mut worker = Worker::new(self, visitor());
+                        worker.run();
+                        worker.visitor
+                    })
+                })
+                .collect();
+            first.run();
+            let mut visitors = vec![first.visitor];
+            visitors.extend(others.into_iter().filter_map(|other| other.join().ok()));
+            visitors
+        })
+    }
+
+    /// The next task; waits while others may still add some. `None` when the walk is over.
+    fn take(&self) -> Option<Task> {
+        let mut queue = lock(&self.queue);
+        loop {
+            if self.done.load(Ordering::Relaxed) || self.stop.is_cancelled() {
+                return None;
+            }
+            // Last in, first out keeps the queue small: it holds siblings of one path.
+            if let Some(task) = queue.waiting.pop_back() {
+                queue.busy += 1;
+                return Some(task);
+            }
+            if queue.busy == 0 {
+                self.done.store(true, Ordering::Relaxed);
+                self.changed.notify_all();
+                return None;
+            }
+            queue = self
+                .changed
+                .wait(queue)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn add(&self, tasks: &mut Vec<Task>) {
+        if tasks.is_empty() {
+            return;
+        }
+        lock(&self.queue).waiting.extend(tasks.drain(..).rev());
+        self.changed.notify_all();
+    }
+
+    fn finished(&self) {
+        let mut queue = lock(&self.queue);
+        queue.busy -= 1;
+        if queue.busy == 0 || self.stop.is_cancelled() {
+            self.changed.notify_all();
+        }
+    }
+}
+
+struct Worker<'a, V> {
+    shared: &'a Shared<'a>,
+    visitor: V,
+    names: Names,
+    path: Vec<u8>,
+    found: Vec<Task>,
+}
+
+impl<'a, V: Visit> Worker<'a, V> {
+    fn new(shared: &'a Shared<'a>, visitor: V) -> Self {
+        Self {
+            shared,
+            visitor,
+            names: Names::new(),
+            path: Vec::new(),
+            found: Vec::new(),
+        }
+    }
+
+    fn run(&mut self) {
+        while let Some(task) = self.shared.take() {
+            self.task(task);
+            self.shared.finished();
+        }
+    }
+
+    /// Walks one directory. One that vanished or became a link since it was met is passed over.
+    fn task(&mut self, task: Task) {
+        if !task.path.is_empty() && !self.visitor.wants_directory(&task.path) {
+            return;
+        }
+        let jail = self.shared.jail;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let path: &[u8] = if task.path.is_empty() {
+            b"."
+        } else {
+            &task.path
+        };
+        let Ok(directory) = jail.open_bytes(path, flags, Lookup::Full) else {
+            return;
+        };
+        if self.names.read(directory.as_fd()).is_err() {
+            return;
+        }
+        let ignores = match (self.shared.globs.ignores, task.part) {
+            (Ignores::Respect, Part::Whole) => IgnoreNode::enter(
+                jail,
+                directory.as_fd(),
+                &task.path,
+                &self.names,
+                task.ignores.clone(),
+            ),
+            // The task carries the rules of its own directory already.
+            (Ignores::Respect, Part::Files(_)) => task.ignores.clone(),
+            (Ignores::WalkAll, _) => None,
+        };
+        let (from, to) = match task.part {
+            Part::Whole => (0, CHUNK),
+            Part::Files(from) => (from, from + CHUNK),
+        };
+        self.path.clear();
+        self.path.extend_from_slice(&task.path);
+        if !self.path.is_empty() {
+            self.path.push(b'/');
+        }
+        let prefix = self.path.len();
+        let mut files = 0;
+        for (name, kind) in self.names.iter() {
+            let is_directory = kind == FileKind::Directory;
+            let mine = if is_directory {
+                matches!(task.part, Part::Whole)
+            } else {
+                let position = files;
+                files += 1;
+                (from..to).contains(&position)
+            };
+            if !mine {
+                continue;
+            }
+            if files % 64 == 0 && self.shared.stop.is_cancelled() {
+                return;
+            }
+            self.path.truncate(prefix);
+            self.path.extend_from_slice(name.to_bytes());
+            if self
+                .shared
+                .globs
+                .leaves_out(&self.path, name, kind, ignores.as_deref())
+            {
+                continue;
+            }
+            self.visitor.entry(&Visited {
+                directory: directory.as_fd(),
+                name,
+                path: &self.path,
+                kind,
+            });
+            if is_directory && task.depth < MAX_DEPTH {
+                self.found.push(Task {
+                    path: self.path.clone(),
+                    depth: task.depth + 1,
+                    ignores: ignores.clone(),
+                    part: Part::Whole,
+                });
+            }
+        }
+        if let Part::Whole = task.part {
+            for from in (CHUNK..files).step_by(CHUNK) {
+                self.found.push(Task {
+                    path: task.path.clone(),
+                    depth: task.depth,
+                    ignores: ignores.clone(),
+                    part: Part::Files(from),
+                });
+            }
+        }
+        self.shared.add(&mut self.found);
+    }
+}
+
+impl Globs {
+    /// Whether an entry is left out: withheld, ignored, or `.git` where ignores are respected.
+    pub(crate) fn leaves_out(
+        &self,
+        path: &[u8],
+        name: &CStr,
+        kind: FileKind,
+        ignores: Option<&IgnoreNode>,
+    ) -> bool {
+        if self.withholds(path) {
+            return true;
+        }
+        match self.ignores {
+            Ignores::WalkAll => false,
+            Ignores::Respect => {
+                name.to_bytes() == b".git"
+                    || ignores.is_some_and(|rules| rules.ignores(path, kind == FileKind::Directory))
+            }
+        }
+    }
+}
+
+/// A panic in a visitor must not hide what the others found.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,15 @@
+//! The local back end against the real operating system: attacks and their benign twins.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    missing_docs,
+    reason = "tests look at the machine from outside the jail"
+)]
+
+mod files;
+mod races;
+mod workspace;

@@ -1,0 +1,168 @@
+//! A workspace with something worth stealing beside it, and the checks every attack ends with.
+
+use std::{fs, path::PathBuf, sync::Arc};
+
+use haft_backends::{LocalBackend, LocalOptions};
+use haft_contract::{
+    ErrorKind, WorkPath,
+    ops::{
+        CopyFile, Expected, FileOps, FileStat, ListQuery, Listing, OpsError, Overwrite, Resolved,
+        WriteFile, Written,
+    },
+};
+use tokio_util::sync::CancellationToken;
+
+pub const SECRET: &str = "a secret outside the workspace";
+
+pub struct Workspace {
+    _temp: tempfile::TempDir,
+    pub root: PathBuf,
+    pub outside: PathBuf,
+    pub backend: LocalBackend,
+    pub files: Arc<dyn FileOps>,
+}
+
+impl Workspace {
+    /// `ws` is the workspace; `outside` lies beside it and holds a secret.
+    pub fn new() -> Self {
+        Self::within(tempfile::tempdir().unwrap())
+    }
+
+    /// A workspace on a file system in memory, where twenty thousand synced writes take seconds.
+    pub fn in_memory() -> Self {
+        Self::within(tempfile::tempdir_in("/dev/shm").unwrap())
+    }
+
+    fn within(temp: tempfile::TempDir) -> Self {
+        let base = temp.path().canonicalize().unwrap();
+        let (root, outside) = (base.join("ws"), base.join("outside"));
+        fs::create_dir(&root).unwrap();
+        fs::create_dir(&outside).unwrap();
+        fs::write(outside.join("secret"), SECRET).unwrap();
+        let backend = LocalBackend::open(&root, LocalOptions::default()).unwrap();
+        Self {
+            _temp: temp,
+            root,
+            outside,
+            files: backend.operations().files,
+            backend,
+        }
+    }
+
+    pub fn put(&self, path: &str, text: &str) {
+        let path = self.root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    pub fn text(&self, path: &str) -> String {
+        fs::read_to_string(self.root.join(path)).unwrap()
+    }
+
+    pub async fn resolve(&self, path: &str) -> Result<Resolved, OpsError> {
+        self.files.resolve(&at(path)).await
+    }
+
+    pub async fn stat(&self, path: &str) -> Result<FileStat, OpsError> {
+        self.files.stat(&at(path)).await
+    }
+
+    pub async fn read(&self, path: &str) -> Result<String, OpsError> {
+        let file = self.files.open(&at(path)).await?;
+        let bytes = file.read_at(0, 1 << 20, Vec::new()).await?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    pub async fn write(&self, path: &str, text: &str) -> Result<Written, OpsError> {
+        self.write_expecting(path, text, Expected::Anything).await
+    }
+
+    pub async fn write_expecting(
+        &self,
+        path: &str,
+        text: &str,
+        expected: Expected<'_>,
+    ) -> Result<Written, OpsError> {
+        let write = WriteFile {
+            bytes: text.as_bytes(),
+            expected,
+        };
+        self.files.write(&at(path), write).await
+    }
+
+    pub async fn copy(
+        &self,
+        from: &str,
+        to: &str,
+        overwrite: Overwrite,
+    ) -> Result<Written, OpsError> {
+        let copy = CopyFile {
+            overwrite,
+            copied: &|_| {},
+            cancel: &CancellationToken::new(),
+        };
+        self.files.copy(&at(from), &at(to), copy).await
+    }
+
+    pub async fn list(&self, path: &str, depth: usize) -> Result<Listing, OpsError> {
+        let query = ListQuery {
+            depth,
+            limit: 1000,
+            respect_ignores: false,
+            withheld: &[],
+            cancel: &CancellationToken::new(),
+        };
+        self.files.list(&at(path), query).await
+    }
+
+    /// Nothing beside the workspace was changed, added or removed.
+    pub fn outside_is_untouched(&self) {
+        let names: Vec<_> = fs::read_dir(&self.outside)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        assert_eq!(names, ["secret"], "something was made or removed outside");
+        assert_eq!(
+            fs::read_to_string(self.outside.join("secret")).unwrap(),
+            SECRET
+        );
+    }
+
+    /// No temporary file was left behind.
+    pub fn no_leftovers(&self) {
+        let mut waiting = vec![self.root.clone()];
+        while let Some(directory) = waiting.pop() {
+            for entry in fs::read_dir(directory).unwrap() {
+                let entry = entry.unwrap();
+                let name = entry.file_name();
+                assert!(
+                    !name.to_string_lossy().starts_with(".haft-"),
+                    "{} was left behind",
+                    entry.path().display()
+                );
+                if entry.file_type().unwrap().is_dir() {
+                    waiting.push(entry.path());
+                }
+            }
+        }
+    }
+}
+
+pub fn at(path: &str) -> WorkPath {
+    WorkPath::relative(path).unwrap()
+}
+
+#[track_caller]
+pub fn refused<T: std::fmt::Debug>(result: Result<T, OpsError>, expect: ErrorKind) {
+    match result {
+        Ok(value) => panic!("expected {expect}, got {value:?}"),
+        Err(error) => {
+            assert_eq!(error.kind(), expect, "{error}");
+            let text = error.to_string();
+            assert!(
+                !text.contains("/tmp") && !text.contains("/etc") && !text.contains("/proc"),
+                "the message names a machine path: {text}"
+            );
+        }
+    }
+}
