@@ -20,6 +20,7 @@
 pub mod approver;
 pub mod clock;
 pub mod events;
+pub mod harness;
 pub mod ledger;
 pub mod memory;
 pub mod policy;
@@ -30,6 +31,7 @@ pub mod suite;
 pub use approver::ScriptedApprover;
 pub use clock::TestClock;
 pub use events::EventLog;
+pub use harness::Harness;
 pub use ledger::MemoryLedger;
 pub use policy::FixedPolicy;
 pub use principal::principal;

@@ -1,0 +1,174 @@
+//! The real runtime, ready for a test: the same pipeline that production uses, on operations,
+//! policy, ledger and approver that the test chooses. Tools are never run any other way.
+
+use std::sync::Arc;
+
+use haft_contract::{
+    CallRequest, Outcome, Principal, ProviderId,
+    erased::ErasedTool,
+    host::{Approver, Hook, Ledger, Policy},
+    ops::{Operations, SandboxMode},
+};
+use haft_runtime::{Limits, Runtime, RuntimeBuilder};
+use serde_json::Value;
+
+use crate::{
+    EventLog, FixedPolicy, MemoryLedger, ScriptedApprover,
+    memory::{self, MemoryTree},
+    principal,
+};
+
+/// Builds a [`Harness`].
+pub struct HarnessBuilder {
+    builder: RuntimeBuilder,
+    tree: Option<MemoryTree>,
+    ledger: MemoryLedger,
+    own_ledger: Option<Arc<dyn Ledger>>,
+    events: EventLog,
+    principal: Arc<Principal>,
+}
+
+/// A runtime, and what a test wants to look at around it.
+pub struct Harness {
+    /// The runtime.
+    pub runtime: Runtime,
+    /// The in-memory workspace, unless the test brought its own operations.
+    pub tree: MemoryTree,
+    /// The in-memory ledger, unless the test brought its own.
+    pub ledger: MemoryLedger,
+    /// Every event so far.
+    pub events: EventLog,
+    /// Who calls.
+    pub principal: Arc<Principal>,
+}
+
+impl Harness {
+    /// A harness over an empty workspace in memory. Everything is allowed, child processes run
+    /// unconfined, nobody can be asked.
+    pub fn memory() -> HarnessBuilder {
+        let (operations, tree) = memory::operations();
+        HarnessBuilder { tree: Some(tree), ..Self::on(operations) }
+    }
+
+    /// A harness over other operations.
+    pub fn on(operations: Operations) -> HarnessBuilder {
+        let events = EventLog::new();
+        let builder = Runtime::builder()
+            .operations(operations)
+            .policy(Arc::new(FixedPolicy::allow_all()))
+            .events(Arc::new(events.clone()));
+        HarnessBuilder {
+            builder,
+            tree: None,
+            ledger: MemoryLedger::new(),
+            own_ledger: None,
+            events,
+            principal: principal(),
+        }
+    }
+
+    /// A request by the harness's principal.
+    pub fn request(&self, tool: &str, arguments: Value) -> CallRequest {
+        CallRequest::new(tool, arguments, Arc::clone(&self.principal))
+    }
+
+    /// Runs one call.
+    pub async fn call(&self, tool: &str, arguments: Value) -> Arc<Outcome> {
+        self.runtime.call(self.request(tool, arguments)).await
+    }
+
+    /// Runs one call that must succeed, and returns its outcome.
+    pub async fn succeed(&self, tool: &str, arguments: Value) -> Arc<Outcome> {
+        let outcome = self.call(tool, arguments).await;
+        assert!(outcome.succeeded(), "{tool}: {:?} {}", outcome.terminal, outcome.model_text());
+        outcome
+    }
+
+    /// Runs one call that must not succeed, and returns its outcome.
+    pub async fn fail(&self, tool: &str, arguments: Value) -> Arc<Outcome> {
+        let outcome = self.call(tool, arguments).await;
+        assert!(!outcome.succeeded(), "{tool} succeeded: {}", outcome.model_text());
+        outcome
+    }
+}
+
+impl HarnessBuilder {
+    /// Adds tools under the provider `builtin`.
+    #[must_use]
+    pub fn tools(mut self, tools: Vec<Arc<dyn ErasedTool>>) -> Self {
+        for tool in &tools {
+            self.builder = self.builder.sandbox(tool.name().as_str(), SandboxMode::Off);
+        }
+        self.builder = self.builder.provider(ProviderId::builtin(), tools);
+        self
+    }
+
+    /// Replaces the policy.
+    #[must_use]
+    pub fn policy(self, policy: impl Policy + 'static) -> Self {
+        self.configure(|builder| builder.policy(Arc::new(policy)))
+    }
+
+    /// Replaces the approver.
+    #[must_use]
+    pub fn approver(self, approver: impl Approver) -> Self {
+        self.configure(|builder| builder.approver(approver))
+    }
+
+    /// A person who answers from a script.
+    #[must_use]
+    pub fn person(self, person: &ScriptedApprover) -> Self {
+        self.approver(person.clone())
+    }
+
+    /// Replaces the ledger.
+    #[must_use]
+    pub fn ledger(mut self, ledger: Arc<dyn Ledger>) -> Self {
+        self.own_ledger = Some(ledger);
+        self
+    }
+
+    /// Adds a hook.
+    #[must_use]
+    pub fn hook(self, hook: impl Hook + 'static) -> Self {
+        self.configure(|builder| builder.hook(Arc::new(hook)))
+    }
+
+    /// Sets the caps.
+    #[must_use]
+    pub fn limits(self, limits: Limits) -> Self {
+        self.configure(|builder| builder.limits(limits))
+    }
+
+    /// Sets the confinement a tool needs.
+    #[must_use]
+    pub fn sandbox(self, tool: &str, mode: SandboxMode) -> Self {
+        self.configure(|builder| builder.sandbox(tool, mode))
+    }
+
+    /// Calls as somebody else.
+    #[must_use]
+    pub fn principal(mut self, principal: Arc<Principal>) -> Self {
+        self.principal = principal;
+        self
+    }
+
+    /// Anything else the runtime's builder can do.
+    #[must_use]
+    pub fn configure(mut self, change: impl FnOnce(RuntimeBuilder) -> RuntimeBuilder) -> Self {
+        self.builder = change(self.builder);
+        self
+    }
+
+    /// Puts it together.
+    pub fn build(self) -> Harness {
+        let ledger = self.own_ledger.unwrap_or_else(|| Arc::new(self.ledger.clone()));
+        Harness {
+            runtime: self.builder.ledger(ledger).build().expect("a runtime"),
+            tree: self.tree.unwrap_or_default(),
+            ledger: self.ledger,
+            events: self.events,
+            principal: self.principal,
+        }
+    }
+}
