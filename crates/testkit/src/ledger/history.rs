@@ -105,7 +105,7 @@ impl History for MemoryLedger {
                     }),
                 }
             }
-            sessions.sort_by(|a, b| b.last.cmp(&a.last));
+            sessions.sort_by_key(|session| std::cmp::Reverse(session.last));
             sessions.truncate(limit);
             Ok(sessions)
         })
@@ -175,7 +175,7 @@ impl State {
                 "resolved" => stored.tool = row.body["tool"].as_str().map(str::to_owned),
                 "planned" => {
                     let first = row.body["accesses"][0]["text"].as_str();
-                    stored.summary = first.unwrap_or_default().to_owned();
+                    first.unwrap_or_default().clone_into(&mut stored.summary);
                 }
                 "settled" => {
                     stored.terminal = row.body["terminal"].as_str().and_then(Terminal::parse);

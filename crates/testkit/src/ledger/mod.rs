@@ -20,7 +20,8 @@ use haft_contract::{
     BoxFuture, CallId, CallRequest, Principal, WorkPath,
     event::Happened,
     host::{
-        ArtifactStore, CallRecord, Durability, Ledger, LedgerError, LedgerErrorKind, Timestamp,
+        ArtifactId, ArtifactStore, CallRecord, Durability, Ledger, LedgerError, LedgerErrorKind,
+        Timestamp,
     },
     ops::FileVersion,
 };
@@ -127,8 +128,8 @@ impl MemoryLedger {
             };
             survived.calls[index].settled = true;
             if last.kind != "settled" {
-                let lost = record::unknown(id);
-                survived.push(&last.tenant, id, last.at, "settled", lost);
+                let body = record::unknown(id);
+                survived.push(&last.tenant, id, last.at, "settled", body);
             }
         }
         survived.durable = survived.rows.len();
@@ -248,6 +249,27 @@ impl Ledger for MemoryLedger {
     fn note_seen(&self, principal: &Principal, path: &WorkPath, version: &FileVersion) {
         let key = seen_key(principal, path);
         self.lock().seen.insert(key, version.clone());
+    }
+
+    fn spilled<'a>(
+        &'a self,
+        principal: &'a Principal,
+        call: CallId,
+    ) -> BoxFuture<'a, Result<Option<ArtifactId>, LedgerError>> {
+        Box::pin(async move {
+            self.reachable()?;
+            let state = self.lock();
+            let is_theirs = |row: &CallRow| {
+                row.id == call
+                    && row.principal.tenant == principal.tenant
+                    && row.principal.session == principal.session
+            };
+            if !state.calls.iter().any(is_theirs) {
+                return Ok(None);
+            }
+            let mut rows = state.rows.iter().filter(|row| row.call == call);
+            Ok(rows.find_map(|row| record::spilled(&row.body)))
+        })
     }
 
     fn flush(&self) -> BoxFuture<'_, Result<(), LedgerError>> {

@@ -3,7 +3,7 @@
 
 use haft_contract::{
     Access, Arguments, CallEvent, CallId, CallRequest, Outcome,
-    host::{ApprovalAnswer, Timestamp},
+    host::{ApprovalAnswer, ArtifactId, Timestamp},
 };
 use serde_json::{Value, json};
 
@@ -66,6 +66,15 @@ pub(super) fn body(event: &CallEvent) -> Value {
     }
 }
 
+/// Where the whole output of a call is kept, if this is the row that says so.
+pub(super) fn spilled(body: &Value) -> Option<ArtifactId> {
+    let spilled = body.get("spilled")?;
+    ArtifactId::from_hex(
+        spilled.get("hash")?.as_str()?,
+        spilled.get("bytes")?.as_u64()?,
+    )
+}
+
 /// The hash of a row, which covers the row before it.
 pub(super) fn chain(
     previous: &[u8; 32],
@@ -106,7 +115,7 @@ fn settled(outcome: &Outcome) -> Value {
         "text": outcome.text(),
         "error": outcome.error.as_ref().map(ToString::to_string),
         "exit_code": outcome.facts.exit_code,
-        "artifact": outcome.facts.artifact.map(|id| id.hex()),
+        "spilled": outcome.facts.artifact.map(|id| json!({ "hash": id.hex(), "bytes": id.bytes })),
     })
 }
 

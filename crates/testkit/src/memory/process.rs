@@ -159,7 +159,7 @@ fn start(tree: MemoryTree, spawn: Spawn, script: Script) -> MemoryProcess {
         progress: spawn.progress_channel,
         chunks,
         control: Arc::clone(&control),
-        alive,
+        _alive: alive,
     };
     let killed = Arc::clone(&control);
     tokio::spawn(async move {
@@ -279,7 +279,8 @@ struct Shell {
     progress: bool,
     chunks: mpsc::Sender<(Stream, Vec<u8>)>,
     control: Arc<Control>,
-    alive: mpsc::Sender<()>,
+    /// Never sent on; its last clone going away tells that the whole tree is gone.
+    _alive: mpsc::Sender<()>,
 }
 
 impl Shell {

@@ -129,8 +129,11 @@ fn grep(tree: &Tree, query: &GrepQuery<'_>) -> Result<GrepResults, OpsError> {
     Ok(results)
 }
 
+/// A file to search and its bytes.
+type Candidate = (String, Arc<Vec<u8>>);
+
 /// The files to search, in order of their paths.
-fn candidates(tree: &Tree, query: &GrepQuery<'_>) -> Result<Vec<(String, Arc<Vec<u8>>)>, OpsError> {
+fn candidates(tree: &Tree, query: &GrepQuery<'_>) -> Result<Vec<Candidate>, OpsError> {
     let withheld = glob::withheld(query.withheld)?;
     let wanted = query.glob.map(glob::pattern).transpose()?;
     let kind = query.file_type.map(file_type).transpose()?;
@@ -229,13 +232,13 @@ fn show(
     for index in kept {
         let from = index.saturating_sub(query.before).max(next);
         let to = (index + query.after + 1).min(lines.len());
-        for at in from..to {
+        for (at, line) in lines.iter().enumerate().take(to).skip(from) {
             // A match past the limit is not shown as context either.
             let is_match = matched.contains(&at);
             if is_match && !kept.contains(&at) {
                 break;
             }
-            let (text, cut) = clip(lines[at], query.max_line_bytes);
+            let (text, cut) = clip(line, query.max_line_bytes);
             shown.push(GrepLine {
                 path: name.to_owned(),
                 number: at as u64 + 1,
@@ -278,12 +281,11 @@ fn below<'n>(directory: &WorkPath, name: &'n str) -> &'n str {
 }
 
 fn stopped(cancelled: bool) -> Result<(), OpsError> {
-    if !cancelled {
-        Ok(())
-    } else {
-        Err(OpsError::new(
+    if cancelled {
+        return Err(OpsError::new(
             ErrorKind::Cancelled,
             "the search was stopped",
-        ))
+        ));
     }
+    Ok(())
 }
