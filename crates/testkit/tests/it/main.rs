@@ -1,4 +1,6 @@
 //! The in-memory implementations pass the suites they were written beside.
 
 mod files;
+mod process;
+mod search;
 mod tidy;

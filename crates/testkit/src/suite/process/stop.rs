@@ -1,0 +1,95 @@
+//! Stop means stop: the whole tree, in time, whoever asks.
+
+use std::time::{Duration, Instant};
+
+use haft_contract::ops::ExitStatus;
+
+use super::{finish, nothing_writes, script, start, until};
+use crate::suite::fixture::{BackendFixture, works};
+
+/// Long enough that a case would fail its own limit if it were waited for.
+const LONG: &str = "300";
+
+/// How long a stop may take beyond its grace.
+const SLACK: Duration = Duration::from_secs(2);
+
+/// Writes a file a moment later, from a child and from a grandchild of the shell.
+const LATE: &str = "(sleep 1; echo x > late.txt) & echo ready; sleep 1; echo x > later.txt; wait";
+
+/// Promise 6, mistake 4: children of the child are gone when `stop` returns.
+pub async fn stop_ends_the_whole_tree(fixture: impl BackendFixture) {
+    let mut child = start(&fixture, script(&fixture, LATE)).await;
+    until(&mut *child, "ready").await;
+    let begun = Instant::now();
+    works("stop", child.stop(Duration::from_secs(10)).await);
+    assert!(
+        begun.elapsed() < SLACK,
+        "a child that heeds SIGTERM needs no grace"
+    );
+    let status = works("wait", child.wait().await);
+    assert!(matches!(status, ExitStatus::Signal(15 | 9)), "{status:?}");
+    nothing_writes(&fixture, "late.txt", Duration::from_millis(1500)).await;
+    assert_eq!(fixture.bytes("later.txt").await, None);
+}
+
+/// What ignores SIGTERM has the grace and not a moment more.
+pub async fn stop_kills_what_ignores_it_after_the_grace(fixture: impl BackendFixture) {
+    let grace = Duration::from_millis(300);
+    let text = format!("trap '' TERM; echo ready; sleep {LONG}; echo over");
+    let mut child = start(&fixture, script(&fixture, &text)).await;
+    until(&mut *child, "ready").await;
+    let begun = Instant::now();
+    works("stop", child.stop(grace).await);
+    assert!(begun.elapsed() < grace + SLACK, "{:?}", begun.elapsed());
+    assert_eq!(works("wait", child.wait().await), ExitStatus::Signal(9));
+    assert_eq!(child.next_chunk().await, None);
+}
+
+/// Stopping twice, or after the end, does nothing and is no error; the code stays.
+pub async fn stop_of_an_ended_child_is_fine(fixture: impl BackendFixture) {
+    let mut child = start(&fixture, script(&fixture, "exit 5")).await;
+    assert_eq!(works("wait", child.wait().await), ExitStatus::Code(5));
+    for _ in 0..2 {
+        works("stop", child.stop(Duration::from_secs(10)).await);
+    }
+    assert_eq!(works("wait", child.wait().await), ExitStatus::Code(5));
+}
+
+/// A dropped call leaves nothing running.
+pub async fn dropping_the_handle_ends_the_whole_tree(fixture: impl BackendFixture) {
+    let mut child = start(&fixture, script(&fixture, LATE)).await;
+    until(&mut *child, "ready").await;
+    drop(child);
+    nothing_writes(&fixture, "late.txt", Duration::from_millis(1500)).await;
+    assert_eq!(fixture.bytes("later.txt").await, None);
+}
+
+/// A grandchild that keeps the pipe delays the end by the drain limit, not by its whole life.
+pub async fn output_ends_although_a_grandchild_holds_it(fixture: impl BackendFixture) {
+    let begun = Instant::now();
+    let text = format!("sleep {LONG} & echo done");
+    let ended = finish(&fixture, script(&fixture, &text)).await;
+    assert!(
+        begun.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        begun.elapsed()
+    );
+    assert_eq!(
+        (ended.stdout().as_str(), ended.status),
+        ("done\n", ExitStatus::Code(0))
+    );
+}
+
+/// Two children of one workspace have their own output and their own end.
+pub async fn a_child_that_is_not_waited_for_does_not_end_others(fixture: impl BackendFixture) {
+    let abandoned = start(&fixture, script(&fixture, &format!("sleep {LONG}"))).await;
+    let mut kept = start(
+        &fixture,
+        script(&fixture, "echo ready; sleep 0.3; echo over"),
+    )
+    .await;
+    until(&mut *kept, "ready").await;
+    drop(abandoned);
+    until(&mut *kept, "over").await;
+    assert_eq!(works("wait", kept.wait().await), ExitStatus::Code(0));
+}
