@@ -61,8 +61,10 @@ impl Mode {
 
     fn compatible(self, other: Self) -> bool {
         match (self, other) {
-            (Self::Write, _) | (_, Self::Write) => false,
-            (Self::Read, Self::IntentWrite) | (Self::IntentWrite, Self::Read) => false,
+            (Self::Write, _)
+            | (_, Self::Write)
+            | (Self::Read, Self::IntentWrite)
+            | (Self::IntentWrite, Self::Read) => false,
             (Self::IntentRead | Self::IntentWrite | Self::Read, _) => true,
         }
     }
@@ -70,9 +72,12 @@ impl Mode {
     /// The weakest mode that covers both.
     fn join(self, other: Self) -> Self {
         match (self, other) {
-            (Self::Write, _) | (_, Self::Write) => Self::Write,
-            // A tree that is read while something in it is written by the same call.
-            (Self::Read, Self::IntentWrite) | (Self::IntentWrite, Self::Read) => Self::Write,
+            // The last two: a tree that is read while something in it is written by the same
+            // call.
+            (Self::Write, _)
+            | (_, Self::Write)
+            | (Self::Read, Self::IntentWrite)
+            | (Self::IntentWrite, Self::Read) => Self::Write,
             (Self::Read, _) | (_, Self::Read) => Self::Read,
             (Self::IntentWrite, _) | (_, Self::IntentWrite) => Self::IntentWrite,
             (Self::IntentRead, Self::IntentRead) => Self::IntentRead,

@@ -135,12 +135,11 @@ impl Drop for Recording {
         if settled {
             return;
         }
-        let message = match started {
-            true => {
-                "the caller went away while the call ran; it was stopped, and what it had done \
-                     until then stays done"
-            }
-            false => "the caller went away before the call was started; nothing happened",
+        let message = if started {
+            "the caller went away while the call ran; it was stopped, and what it had done until \
+             then stays done"
+        } else {
+            "the caller went away before the call was started; nothing happened"
         };
         self.settle(&Arc::new(Outcome {
             call: self.call,

@@ -1,6 +1,6 @@
 //! Keeps the head and the tail of a text and counts exactly what lies between.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, fmt::Write as _};
 
 use crate::limits::OutputLimits;
 
@@ -86,8 +86,8 @@ impl Capped {
             if !text.ends_with('\n') {
                 text.push('\n');
             }
-            text.push_str("[… ");
-            text.push_str(&format!("{bytes} bytes in {lines} lines left out"));
+            // Writing to a `String` cannot fail.
+            let _ = write!(text, "[… {bytes} bytes in {lines} lines left out");
             how_to_get_it(&mut text);
             text.push_str(" …]\n");
         }
@@ -98,7 +98,7 @@ impl Capped {
 }
 
 fn newlines(bytes: &[u8]) -> u64 {
-    bytes.iter().filter(|byte| **byte == b'\n').count() as u64
+    memchr::memchr_iter(b'\n', bytes).count() as u64
 }
 
 /// Splits before `limit` bytes, at a character boundary.
@@ -125,7 +125,9 @@ mod tests {
             tail_bytes: tail,
             artifact_bytes: 0,
         });
-        chunks.iter().for_each(|chunk| capped.push(chunk));
+        for chunk in chunks {
+            capped.push(chunk);
+        }
         capped
     }
 

@@ -28,7 +28,7 @@ impl Cleaner {
             if rest.is_empty() {
                 return;
             }
-            match rest.iter().position(|byte| *byte == ESCAPE) {
+            match memchr::memchr(ESCAPE, rest) {
                 None => {
                     self.text(rest, out);
                     return;
@@ -187,9 +187,9 @@ mod tests {
 
     fn clean(chunks: &[&[u8]]) -> String {
         let (mut cleaner, mut out) = (Cleaner::default(), String::new());
-        chunks
-            .iter()
-            .for_each(|chunk| cleaner.push(chunk, &mut out));
+        for chunk in chunks {
+            cleaner.push(chunk, &mut out);
+        }
         cleaner.finish(&mut out);
         out
     }

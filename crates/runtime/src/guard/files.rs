@@ -175,9 +175,10 @@ impl Guard {
         };
         let (artifact, before) = match stat {
             Some(stat) if stat.kind == FileKind::File => {
-                let artifact = match stat.size <= self.preimage_bytes {
-                    true => Some(self.keep_content(path).await?),
-                    false => None,
+                let artifact = if stat.size <= self.preimage_bytes {
+                    Some(self.keep_content(path).await?)
+                } else {
+                    None
                 };
                 (artifact, Some(stat.version))
             }

@@ -66,9 +66,10 @@ impl Guard {
                     if access.path.contains(path) {
                         let depth = access.path.components().count();
                         let below: Vec<&str> = path.components().skip(depth).collect();
-                        let joined = match below.is_empty() {
-                            true => Ok(access.target().clone()),
-                            false => access.target().join(&below.join("/")),
+                        let joined = if below.is_empty() {
+                            Ok(access.target().clone())
+                        } else {
+                            access.target().join(&below.join("/"))
                         };
                         return joined.map_err(|error| {
                             OpsError::new(ErrorKind::InvalidPath, error.to_string())

@@ -34,12 +34,10 @@ pub fn decide(mut planned: Planned) -> Result<Decided, Halt> {
     };
     let policy = &planned.luggage.runtime.policy;
     // Fail closed: a policy engine that breaks down has not allowed anything.
-    let decision = match std::panic::catch_unwind(AssertUnwindSafe(|| policy.decide(&question))) {
-        Ok(decision) => decision,
-        Err(_) => {
-            let error = ToolError::new(ErrorKind::Denied, "the policy could not be evaluated");
-            return Err(planned.luggage.halt(error));
-        }
+    let decided = std::panic::catch_unwind(AssertUnwindSafe(|| policy.decide(&question)));
+    let Ok(decision) = decided else {
+        let error = ToolError::new(ErrorKind::Denied, "the policy could not be evaluated");
+        return Err(planned.luggage.halt(error));
     };
     planned.luggage.recording.note(CallEvent::Decided {
         decision: decision.clone(),

@@ -117,9 +117,9 @@ pub(super) async fn resolve_accesses(
             Access::Path(path) => resolve_path(path, operations).await?,
             Access::Command(command) => {
                 let there = operations.files.resolve(&command.cwd).await?;
-                if !there
+                if there
                     .stat
-                    .is_some_and(|stat| stat.kind == FileKind::Directory)
+                    .is_none_or(|stat| stat.kind != FileKind::Directory)
                 {
                     return Err(ToolError::new(
                         ErrorKind::NotDirectory,

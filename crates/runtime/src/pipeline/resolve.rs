@@ -85,9 +85,10 @@ fn unknown_tool(luggage: Box<Luggage>, tools: &Snapshot, name: &str) -> Halt {
         .filter(visible)
         .map(|near| format!("`{near}`"))
         .collect();
-    let hint = match near.is_empty() {
-        true => "list the tools to see which there are".to_owned(),
-        false => format!("did you mean {}?", near.join(" or ")),
+    let hint = if near.is_empty() {
+        "list the tools to see which there are".to_owned()
+    } else {
+        format!("did you mean {}?", near.join(" or "))
     };
     let error = ToolError::new(
         ErrorKind::UnknownTool,

@@ -20,9 +20,10 @@ pub async fn start(admitted: Admitted) -> Result<Started, Halt> {
     recording.note(CallEvent::Started {
         tier: planned.plan.tier,
     });
-    let durability = match planned.plan.effects.is_mutating() {
-        true => Durability::Durable,
-        false => Durability::Queued,
+    let durability = if planned.plan.effects.is_mutating() {
+        Durability::Durable
+    } else {
+        Durability::Queued
     };
     if let Err(error) = recording.commit(durability).await {
         let error = ToolError::new(

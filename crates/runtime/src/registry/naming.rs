@@ -14,11 +14,11 @@ pub fn sanitise(raw: &str) -> ToolName {
         return name;
     }
     let digest = Sha256::digest(raw.as_bytes());
-    let suffix: String = digest
+    let number = digest
         .iter()
         .take(4)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+        .fold(0_u32, |number, byte| number << 8 | u32::from(*byte));
+    let suffix = format!("{number:08x}");
     let stem: String = raw
         .chars()
         .map(|c| {
