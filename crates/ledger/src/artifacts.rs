@@ -1,0 +1,319 @@
+//! Bytes kept by content hash, as files: `artifacts/ab/cdef…`, where `abcdef…` is the BLAKE3 hash.
+//!
+//! An artifact is written to a private file with a name nobody can guess, made durable, and then
+//! renamed to its hash, so that a name always leads to whole content. The same content is kept
+//! once. Files are touched on blocking threads only.
+
+use std::{
+    fs::File,
+    io::{self, Write as _},
+    os::unix::fs::{FileExt as _, MetadataExt as _},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+use haft_contract::{
+    BoxFuture,
+    host::{
+        ArtifactId, ArtifactStore, LedgerError, LedgerErrorKind, ReadArtifact, Timestamp,
+        WriteArtifact,
+    },
+};
+
+use crate::directory::{DirectoryError, PrivateDirectory, random_name};
+
+/// The largest artifact kept: 256 MiB.
+pub const MAX_ARTIFACT_BYTES: u64 = 256 * 1024 * 1024;
+
+/// The most bytes one read returns: 16 MiB.
+const MAX_READ_BYTES: usize = 16 * 1024 * 1024;
+
+/// A half-written artifact older than this was left by a process that is gone.
+const ABANDONED_AFTER: Duration = Duration::from_hours(24);
+
+/// Artifacts as files in a private directory.
+#[derive(Debug)]
+pub struct FileArtifacts {
+    folders: Arc<Folders>,
+}
+
+/// What retention removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Expired {
+    /// Artifacts removed.
+    pub removed: u64,
+    /// Bytes removed.
+    pub bytes: u64,
+    /// Bytes that are still kept.
+    pub kept_bytes: u64,
+}
+
+#[derive(Debug)]
+struct Folders {
+    root: PrivateDirectory,
+    writing: PrivateDirectory,
+}
+
+impl FileArtifacts {
+    /// Artifacts beneath the record's directory.
+    pub(crate) fn open(directory: &PrivateDirectory) -> Result<Self, DirectoryError> {
+        let root = directory.subdirectory("artifacts")?;
+        let writing = root.subdirectory("writing")?;
+        Ok(Self {
+            folders: Arc::new(Folders { root, writing }),
+        })
+    }
+
+    /// Removes artifacts last written before a moment, and then the oldest until no more than
+    /// `max_total_bytes` are kept. Half-written ones that were abandoned go too.
+    pub async fn expire(
+        &self,
+        now: Timestamp,
+        older_than: Duration,
+        max_total_bytes: u64,
+    ) -> Result<Expired, LedgerError> {
+        let folders = Arc::clone(&self.folders);
+        blocking(move || folders.expire(now, older_than, max_total_bytes)).await
+    }
+}
+
+impl ArtifactStore for FileArtifacts {
+    fn create(&self) -> BoxFuture<'_, Result<Box<dyn WriteArtifact>, LedgerError>> {
+        let folders = Arc::clone(&self.folders);
+        Box::pin(async move {
+            let writing = blocking(move || Writing::start(folders)).await?;
+            Ok(Box::new(Writer(Some(writing))) as Box<dyn WriteArtifact>)
+        })
+    }
+
+    fn open(&self, id: ArtifactId) -> BoxFuture<'_, Result<Arc<dyn ReadArtifact>, LedgerError>> {
+        let folders = Arc::clone(&self.folders);
+        Box::pin(async move {
+            let file = blocking(move || folders.open(id)).await?;
+            let file = file.ok_or_else(|| {
+                LedgerError::new(
+                    LedgerErrorKind::NotFound,
+                    format!("there is no artifact `{id}`; it may have expired"),
+                )
+            })?;
+            let file = Arc::new(file);
+            Ok(Arc::new(Reader { id, file }) as Arc<dyn ReadArtifact>)
+        })
+    }
+}
+
+/// An artifact being written. Empty only after a failed write, which removed the file.
+struct Writer(Option<Writing>);
+
+impl WriteArtifact for Writer {
+    fn write<'a>(&'a mut self, bytes: &'a [u8]) -> BoxFuture<'a, Result<(), LedgerError>> {
+        Box::pin(async move {
+            let mut writing = self.0.take().ok_or_else(gone)?;
+            let total = writing.bytes.saturating_add(bytes.len() as u64);
+            if total > MAX_ARTIFACT_BYTES {
+                return Err(LedgerError::new(
+                    LedgerErrorKind::LimitExceeded,
+                    format!("an artifact may hold at most {MAX_ARTIFACT_BYTES} bytes"),
+                ));
+            }
+            let bytes = bytes.to_vec();
+            let written = blocking(move || {
+                writing.hasher.update(&bytes);
+                writing.file.write_all(&bytes)?;
+                writing.bytes = total;
+                Ok(writing)
+            });
+            self.0 = Some(written.await?);
+            Ok(())
+        })
+    }
+
+    fn finish(mut self: Box<Self>) -> BoxFuture<'static, Result<ArtifactId, LedgerError>> {
+        Box::pin(async move {
+            let writing = self.0.take().ok_or_else(gone)?;
+            blocking(move || writing.finish()).await
+        })
+    }
+}
+
+/// A private file that becomes an artifact, or is removed when dropped.
+struct Writing {
+    folders: Arc<Folders>,
+    name: String,
+    file: File,
+    hasher: blake3::Hasher,
+    bytes: u64,
+}
+
+impl Writing {
+    fn start(folders: Arc<Folders>) -> io::Result<Self> {
+        let name = random_name()?;
+        let file = folders.writing.create_new(&name)?;
+        Ok(Self {
+            folders,
+            name,
+            file,
+            hasher: blake3::Hasher::new(),
+            bytes: 0,
+        })
+    }
+
+    fn finish(self) -> io::Result<ArtifactId> {
+        let id = ArtifactId {
+            hash: *self.hasher.finalize().as_bytes(),
+            bytes: self.bytes,
+        };
+        self.file.sync_all()?;
+        let (folder, name) = place(id);
+        let folder = self
+            .folders
+            .root
+            .subdirectory(&folder)
+            .map_err(io::Error::other)?;
+        // Replacing an equal artifact also makes it young again, which is what retention goes by.
+        self.folders.writing.rename(&self.name, &folder, &name)?;
+        folder.sync()?;
+        self.folders.root.sync()?;
+        Ok(id)
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        // Gone already when it was finished.
+        let _ = self.folders.writing.remove(&self.name);
+    }
+}
+
+struct Reader {
+    id: ArtifactId,
+    file: Arc<File>,
+}
+
+impl ReadArtifact for Reader {
+    fn id(&self) -> ArtifactId {
+        self.id
+    }
+
+    fn read_at(&self, offset: u64, len: usize) -> BoxFuture<'_, Result<Vec<u8>, LedgerError>> {
+        let file = Arc::clone(&self.file);
+        let left = self.id.bytes.saturating_sub(offset);
+        let len = len
+            .min(MAX_READ_BYTES)
+            .min(usize::try_from(left).unwrap_or(usize::MAX));
+        Box::pin(blocking(move || {
+            let mut bytes = vec![0; len];
+            file.read_exact_at(&mut bytes, offset)?;
+            Ok(bytes)
+        }))
+    }
+}
+
+impl Folders {
+    fn open(&self, id: ArtifactId) -> io::Result<Option<File>> {
+        let (folder, name) = place(id);
+        let folder = self.root.subdirectory(&folder).map_err(io::Error::other)?;
+        let file = match folder.open_existing(&name) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        // A size that does not fit the id is another artifact's, or a damaged one.
+        Ok((file.metadata()?.len() == id.bytes).then_some(file))
+    }
+
+    fn expire(
+        &self,
+        now: Timestamp,
+        older_than: Duration,
+        max_total_bytes: u64,
+    ) -> io::Result<Expired> {
+        let mut kept: Vec<(i64, u64, PathBuf)> = Vec::new();
+        for folder in self.root.names()? {
+            if folder.len() != 2 {
+                continue;
+            }
+            let folder = self.root.subdirectory(&folder).map_err(io::Error::other)?;
+            for name in folder.names()? {
+                let metadata = folder.open_existing(&name)?.metadata()?;
+                let path = PathBuf::from(folder.path().file_name().unwrap_or_default());
+                kept.push((written_at(&metadata), metadata.len(), path.join(name)));
+            }
+        }
+        kept.sort();
+        let oldest = before(now, older_than);
+        let mut expired = Expired {
+            kept_bytes: kept.iter().map(|(_, bytes, _)| bytes).sum(),
+            ..Expired::default()
+        };
+        for (written, bytes, path) in kept {
+            if written >= oldest && expired.kept_bytes <= max_total_bytes {
+                break;
+            }
+            let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+                continue;
+            };
+            let folder = self
+                .root
+                .subdirectory(&folder.to_string_lossy())
+                .map_err(io::Error::other)?;
+            folder.remove(&name.to_string_lossy())?;
+            expired.removed += 1;
+            expired.bytes += bytes;
+            expired.kept_bytes -= bytes;
+        }
+        for name in self.writing.names()? {
+            // Gone in between means finished.
+            if let Ok(file) = self.writing.open_existing(&name)
+                && written_at(&file.metadata()?) < before(now, ABANDONED_AFTER)
+            {
+                self.writing.remove(&name)?;
+            }
+        }
+        Ok(expired)
+    }
+}
+
+/// The folder and the name of an artifact.
+fn place(id: ArtifactId) -> (String, String) {
+    let mut folder = id.hex();
+    let name = folder.split_off(2);
+    (folder, name)
+}
+
+/// When a file was last written, in microseconds since 1970.
+fn written_at(metadata: &std::fs::Metadata) -> i64 {
+    metadata
+        .mtime()
+        .saturating_mul(1_000_000)
+        .saturating_add(metadata.mtime_nsec() / 1_000)
+}
+
+fn before(now: Timestamp, duration: Duration) -> i64 {
+    now.0
+        .saturating_sub(i64::try_from(duration.as_micros()).unwrap_or(i64::MAX))
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T, LedgerError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "an artifact could not be read or written");
+            Err(LedgerError::new(
+                LedgerErrorKind::Unavailable,
+                format!("the artifact store failed: {}", error.kind()),
+            ))
+        }
+        Err(_) => Err(gone()),
+    }
+}
+
+fn gone() -> LedgerError {
+    LedgerError::new(
+        LedgerErrorKind::Unavailable,
+        "the artifact cannot be written any more",
+    )
+}

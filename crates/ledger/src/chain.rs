@@ -1,0 +1,176 @@
+//! What makes a changed record visible: each record's hash covers the one before it, and the end
+//! of the chain is signed with a key that is kept beside the record, so that cutting off its tail
+//! shows too.
+//!
+//! It detects what somebody does to the database; it cannot detect somebody who also has the key,
+//! or who puts back an older copy of the whole database.
+
+use haft_contract::{CallId, TenantId, host::Timestamp, host::Verification};
+use sha2::{Digest as _, Sha256};
+
+/// A SHA-256 hash.
+pub(crate) type Hash = [u8; 32];
+
+/// What the first record of a chain follows.
+pub(crate) const GENESIS: Hash = [0; 32];
+
+/// Names the canonical form below. A different form gets another name.
+const FORM: &[u8] = b"haft-ledger-record-1";
+
+/// One record, as it is hashed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Link<'a> {
+    pub(crate) tenant: &'a str,
+    pub(crate) sequence: u64,
+    pub(crate) call: &'a [u8],
+    pub(crate) at: i64,
+    pub(crate) kind: &'a str,
+    pub(crate) body: &'a str,
+}
+
+impl Link<'_> {
+    /// The hash of this record after another. Every field is length-prefixed, so that no two
+    /// different records have the same bytes.
+    pub(crate) fn hash(&self, previous: &Hash) -> Hash {
+        let mut hasher = Sha256::new();
+        hasher.update(previous);
+        for field in [
+            FORM,
+            self.tenant.as_bytes(),
+            &self.sequence.to_be_bytes(),
+            self.call,
+            &self.at.to_be_bytes(),
+            self.kind.as_bytes(),
+            self.body.as_bytes(),
+        ] {
+            hasher.update((field.len() as u64).to_be_bytes());
+            hasher.update(field);
+        }
+        hasher.finalize().into()
+    }
+}
+
+/// A place in a chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Head {
+    /// The newest record; 0 before the first.
+    pub(crate) sequence: u64,
+    /// Its hash.
+    pub(crate) hash: Hash,
+}
+
+impl Head {
+    /// Before the first record.
+    pub(crate) const START: Self = Self {
+        sequence: 0,
+        hash: GENESIS,
+    };
+
+    /// Appends a record and returns its hash.
+    pub(crate) fn advance(
+        &mut self,
+        tenant: &TenantId,
+        call: CallId,
+        at: Timestamp,
+        kind: &str,
+        body: &str,
+    ) -> Hash {
+        self.sequence += 1;
+        self.hash = Link {
+            tenant: tenant.as_str(),
+            sequence: self.sequence,
+            call: call.as_uuid().as_bytes(),
+            at: at.0,
+            kind,
+            body,
+        }
+        .hash(&self.hash);
+        self.hash
+    }
+
+    /// Signs this place for a tenant.
+    pub(crate) fn sign(&self, tenant: &str, key: &[u8; 32]) -> Hash {
+        let mut hasher = blake3::Hasher::new_keyed(key);
+        hasher.update(FORM);
+        hasher.update(&self.sequence.to_be_bytes());
+        hasher.update(&self.hash);
+        hasher.update(tenant.as_bytes());
+        *hasher.finalize().as_bytes()
+    }
+
+    /// Whether a signature is this place's.
+    pub(crate) fn is_signed(&self, tenant: &str, key: &[u8; 32], mac: &[u8]) -> bool {
+        // `blake3::Hash` compares in constant time.
+        <[u8; 32]>::try_from(mac).is_ok_and(|mac| {
+            blake3::Hash::from_bytes(mac) == blake3::Hash::from_bytes(self.sign(tenant, key))
+        })
+    }
+}
+
+/// Recomputes a chain record by record.
+#[derive(Debug)]
+pub(crate) struct Verifier {
+    head: Head,
+}
+
+impl Verifier {
+    /// Before the first record.
+    pub(crate) fn new() -> Self {
+        Self { head: Head::START }
+    }
+
+    /// Checks the next record. The error names the first bad one.
+    pub(crate) fn next(&mut self, link: &Link<'_>, stored: &[u8]) -> Result<(), Verification> {
+        let expected = self.head.sequence + 1;
+        if link.sequence != expected {
+            return Err(broken(
+                expected,
+                format!("it is missing; the next record is {}", link.sequence),
+            ));
+        }
+        let hash = link.hash(&self.head.hash);
+        if hash != stored {
+            return Err(broken(expected, "it was changed after it was written"));
+        }
+        self.head = Head {
+            sequence: expected,
+            hash,
+        };
+        Ok(())
+    }
+
+    /// Where it stands.
+    pub(crate) fn head(&self) -> Head {
+        self.head
+    }
+
+    /// Checks the signed end once every record was seen.
+    pub(crate) fn end(&self, signed: Option<(Head, bool)>) -> Verification {
+        let records = self.head.sequence;
+        match signed {
+            None if records == 0 => Verification::Intact { records },
+            None => broken(records, "the signed end of the chain is missing"),
+            Some((end, _)) if end.sequence > records => broken(
+                records + 1,
+                format!("it is missing; {} records were written", end.sequence),
+            ),
+            Some((end, true)) if end == self.head => Verification::Intact { records },
+            Some((end, signed)) => broken(
+                end.sequence.max(1),
+                if signed {
+                    "the chain goes on after its signed end"
+                } else {
+                    "the end of the chain is not signed by this ledger"
+                },
+            ),
+        }
+    }
+}
+
+/// The record at this place is bad.
+pub(crate) fn broken(sequence: u64, reason: impl Into<String>) -> Verification {
+    Verification::Broken {
+        sequence,
+        reason: reason.into(),
+    }
+}

@@ -1,0 +1,342 @@
+//! From domain types to the stored form, and back as far as recovery needs it.
+//!
+//! Secrets leave here: what this file returns is what is written, hashed and searched.
+
+use std::{sync::Arc, time::Duration};
+
+use haft_contract::{
+    Access, AgentId, Arguments, CallEvent, CallRequest, Content, Outcome, PathMode, PathScope,
+    Principal, SealedPlan, SessionId, SessionKind, TenantId, UserId, WorkPath,
+    access::{Command, PathAccess},
+    host::{ApprovalAnswer, ArtifactId, Decision},
+    identity::{ChannelId, Scope},
+    ops::{BackendId, FileVersion, Tier},
+    outcome::DeniedBy,
+};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{
+    redact::Redactor,
+    row::{self, BODY_VERSION},
+};
+
+/// The largest body one record holds. Output is capped far below this before it gets here.
+pub(crate) const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
+
+/// A body ready to be written.
+#[derive(Debug)]
+pub(crate) struct Body {
+    /// The exact bytes that are stored and hashed.
+    pub(crate) text: String,
+    /// Whether a secret was taken out.
+    pub(crate) redacted: bool,
+}
+
+/// The stored form of the request that opened a call.
+pub(crate) fn opened(request: &CallRequest, redactor: &Redactor) -> Body {
+    let principal = &request.principal;
+    body(
+        &row::Opened {
+            v: BODY_VERSION,
+            tool: request.tool.clone(),
+            arguments: match &request.arguments {
+                Arguments::Text(text) => row::StoredArguments::Text(text.clone()),
+                Arguments::Value(value) => row::StoredArguments::Value(value.clone()),
+            },
+            principal: row::StoredPrincipal {
+                tenant: principal.tenant.to_string(),
+                user: principal.user.to_string(),
+                agent: principal.agent.to_string(),
+                ancestors: principal.ancestors.iter().map(AgentId::to_string).collect(),
+                session: principal.session.to_string(),
+                session_kind: principal.session_kind.to_string(),
+                channel: principal.channel.as_ref().map(ChannelId::to_string),
+                scopes: principal.scopes.iter().map(Scope::to_string).collect(),
+            },
+            timeout_ms: request.timeout.map(millis),
+        },
+        redactor,
+    )
+}
+
+/// Reads back who asked for what.
+pub(crate) fn request_from(body: &str) -> Option<(String, Arguments, Arc<Principal>)> {
+    let opened: row::Opened = serde_json::from_str(body).ok()?;
+    let principal = opened.principal;
+    let principal = Principal {
+        tenant: TenantId::parse(&principal.tenant).ok()?,
+        user: UserId::parse(&principal.user).ok()?,
+        agent: AgentId::parse(&principal.agent).ok()?,
+        ancestors: principal
+            .ancestors
+            .iter()
+            .map(|agent| AgentId::parse(agent).ok())
+            .collect::<Option<_>>()?,
+        session: SessionId::parse(&principal.session).ok()?,
+        session_kind: session_kind(&principal.session_kind)?,
+        channel: match principal.channel {
+            Some(channel) => Some(ChannelId::parse(&channel).ok()?),
+            None => None,
+        },
+        scopes: principal
+            .scopes
+            .iter()
+            .map(|scope| Scope::parse(scope).ok())
+            .collect::<Option<_>>()?,
+    };
+    let arguments = match opened.arguments {
+        row::StoredArguments::Text(text) => Arguments::Text(text),
+        row::StoredArguments::Value(value) => Arguments::Value(value),
+    };
+    Some((opened.tool, arguments, Arc::new(principal)))
+}
+
+/// The session kind with this word.
+pub(crate) fn session_kind(word: &str) -> Option<SessionKind> {
+    SessionKind::ALL
+        .into_iter()
+        .find(|kind| kind.as_str() == word)
+}
+
+/// The stored form of an event; `None` for one that is not recorded, and for `opened`, whose body
+/// is the request.
+pub(crate) fn event(event: &CallEvent, redactor: &Redactor) -> Option<Body> {
+    let v = BODY_VERSION;
+    let stored = match event {
+        CallEvent::Opened
+        | CallEvent::Running
+        | CallEvent::Progress(_)
+        | CallEvent::Output { .. }
+        | CallEvent::RunEnded => return None,
+        CallEvent::Resolved { tool } => {
+            let tool = tool.to_string();
+            body(&row::Resolved { v, tool }, redactor)
+        }
+        CallEvent::Validated { coercions } => body(&row::Validated { v, coercions }, redactor),
+        CallEvent::Planned { plan } => body(&planned(plan), redactor),
+        CallEvent::Decided { decision } => body(
+            &row::Decided {
+                v,
+                decision: stored_decision(decision),
+            },
+            redactor,
+        ),
+        CallEvent::ApprovalAsked { digest, expires } => body(
+            &row::ApprovalAsked {
+                v,
+                digest: digest.to_string(),
+                expires_us: expires.0,
+            },
+            redactor,
+        ),
+        CallEvent::ApprovalAnswered { answer } => body(
+            &row::ApprovalAnswered {
+                v,
+                answer: stored_answer(answer),
+            },
+            redactor,
+        ),
+        CallEvent::Admitted { waited } => body(
+            &row::Admitted {
+                v,
+                waited_us: micros(*waited),
+            },
+            redactor,
+        ),
+        CallEvent::Started { tier } => {
+            let tier = tier.as_str();
+            body(&row::Started { v, tier }, redactor)
+        }
+        CallEvent::PreimageKept {
+            path,
+            artifact,
+            before,
+        } => body(
+            &row::PreimageKept {
+                v,
+                path: path.as_str(),
+                artifact: artifact.map(stored_artifact),
+                before: before.as_ref().map(FileVersion::as_str),
+            },
+            redactor,
+        ),
+        CallEvent::FileChanged { path, after } => body(
+            &row::FileChanged {
+                v,
+                path: path.as_str(),
+                after: after.as_ref().map(FileVersion::as_str),
+            },
+            redactor,
+        ),
+        CallEvent::Settled { outcome } => body(&settled(outcome), redactor),
+    };
+    Some(stored)
+}
+
+fn planned(plan: &SealedPlan) -> row::Planned<'_> {
+    row::Planned {
+        v: BODY_VERSION,
+        tool: plan.tool.to_string(),
+        action: plan.action,
+        input: &plan.input,
+        accesses: plan.accesses.iter().map(stored_access).collect(),
+        effects: row::StoredEffects {
+            read_only: plan.effects.read_only,
+            idempotent: plan.effects.idempotent,
+            destructive: plan.effects.destructive,
+            open_world: plan.effects.open_world,
+        },
+        backend: plan.backend.as_str(),
+        workspace: &plan.workspace,
+        tier: plan.tier.as_str(),
+        deadline_ms: millis(plan.deadline),
+    }
+}
+
+fn stored_access(access: &Access) -> row::StoredAccess<'_> {
+    match access {
+        Access::Path(path) => match path.mode {
+            PathMode::Read => row::StoredAccess::Read(stored_path(path)),
+            PathMode::Write => row::StoredAccess::Write(stored_path(path)),
+        },
+        Access::Command(command) => {
+            let cwd = command.cwd.as_str();
+            match &command.command {
+                Command::Shell(script) => row::StoredAccess::Shell { script, cwd },
+                Command::Argv(argv) => row::StoredAccess::Argv { argv, cwd },
+            }
+        }
+        Access::Host { host, port } => row::StoredAccess::Connect { host, port: *port },
+        Access::Database { source, writes } => row::StoredAccess::Database {
+            source,
+            writes: *writes,
+        },
+        Access::Message { channel, target } => row::StoredAccess::Message { channel, target },
+        Access::RemoteTool { provider, tool } => row::StoredAccess::RemoteTool { provider, tool },
+    }
+}
+
+fn stored_path(access: &PathAccess) -> row::StoredPath<'_> {
+    row::StoredPath {
+        scope: match access.scope {
+            PathScope::File => "file",
+            PathScope::Tree => "tree",
+        },
+        path: access.path.as_str(),
+        resolved: access.resolved.as_ref().map(WorkPath::as_str),
+        protected: access.protected.as_deref(),
+    }
+}
+
+fn stored_decision(decision: &Decision) -> row::StoredDecision<'_> {
+    row::StoredDecision {
+        verdict: decision.verdict.as_str(),
+        rule: decision.rule.as_ref().map(|rule| row::StoredRule {
+            text: &rule.text,
+            source: &rule.source,
+            line: rule.line,
+        }),
+        reason: &decision.reason,
+        access: decision.access.as_deref(),
+        withheld: &decision.withheld,
+        policy: &decision.policy.0,
+    }
+}
+
+fn stored_answer(answer: &ApprovalAnswer) -> row::StoredAnswer<'_> {
+    match answer {
+        ApprovalAnswer::Approved { by, digest } => row::StoredAnswer::Approved {
+            by,
+            digest: digest.to_string(),
+        },
+        ApprovalAnswer::Refused { by, reason } => row::StoredAnswer::Refused {
+            by,
+            reason: reason.as_deref(),
+        },
+        ApprovalAnswer::NobodyThere { reason } => row::StoredAnswer::NobodyThere { reason },
+        ApprovalAnswer::Expired => row::StoredAnswer::Expired,
+    }
+}
+
+fn stored_artifact(id: ArtifactId) -> row::StoredArtifact {
+    row::StoredArtifact {
+        hash: id.hex(),
+        bytes: id.bytes,
+    }
+}
+
+fn settled(outcome: &Outcome) -> row::Settled<'_> {
+    let facts = &outcome.facts;
+    row::Settled {
+        v: BODY_VERSION,
+        terminal: outcome.terminal.as_str(),
+        tool: outcome.tool.as_ref().map(ToString::to_string),
+        content: outcome.content.iter().map(stored_content).collect(),
+        structured: outcome.structured.as_ref(),
+        error: outcome.error.as_ref().map(|failure| row::StoredFailure {
+            kind: failure.kind.as_str(),
+            message: &failure.message,
+            at: failure.at.as_deref(),
+            hint: failure.hint.as_deref(),
+        }),
+        facts: row::StoredFacts {
+            exit_code: facts.exit_code,
+            signal: facts.signal,
+            bytes_omitted: facts.bytes_omitted,
+            lines_omitted: facts.lines_omitted,
+            artifact: facts.artifact.map(stored_artifact),
+            decision: facts.decision.as_ref().map(stored_decision),
+            denied_by: facts.denied_by.map(DeniedBy::as_str),
+            backend: facts.backend.as_ref().map(BackendId::as_str),
+            tier: facts.tier.map(Tier::as_str),
+            coercions: &facts.coercions,
+            asked_us: micros(facts.timings.asked),
+            queued_us: micros(facts.timings.queued),
+            ran_us: micros(facts.timings.ran),
+        },
+    }
+}
+
+fn stored_content(content: &Content) -> row::StoredContent<'_> {
+    match content {
+        Content::Text(text) => row::StoredContent::Text { text },
+        Content::Image { data, media_type }
+        | Content::Audio { data, media_type }
+        | Content::Document {
+            data, media_type, ..
+        } => row::StoredContent::Bytes {
+            media_type,
+            bytes: data.len(),
+            blake3: blake3::hash(data).to_hex().to_string(),
+        },
+        Content::Link { uri, name, .. } => row::StoredContent::Link { uri, name },
+    }
+}
+
+fn body(stored: &impl Serialize, redactor: &Redactor) -> Body {
+    // Stored forms hold only strings, numbers and JSON values, which JSON can always hold.
+    let mut value = serde_json::to_value(stored).unwrap_or(Value::Null);
+    let redacted = redactor.value(&mut value);
+    let text = value.to_string();
+    if text.len() <= MAX_BODY_BYTES {
+        return Body { text, redacted };
+    }
+    let stand_in = row::TooLarge {
+        v: BODY_VERSION,
+        omitted_bytes: text.len(),
+        blake3: blake3::hash(text.as_bytes()).to_hex().to_string(),
+    };
+    Body {
+        text: serde_json::to_string(&stand_in).unwrap_or_default(),
+        redacted: true,
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,231 @@
+//! The private directory of the record, held open. Everything in it is made and opened relative
+//! to the held directory, never through a symlink, readable by its owner alone.
+//!
+//! This is the record's own store. Tools' files are never opened here; that is `backends`.
+
+use std::{
+    fs::File,
+    io::{self, Read as _, Write as _},
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+};
+
+use rustix::{
+    fs::{AtFlags, CWD, FileType, Mode, OFlags},
+    io::Errno,
+    rand::GetRandomFlags,
+};
+
+/// Bytes of the key that signs checkpoints.
+const KEY_BYTES: usize = 32;
+
+/// Why a directory cannot hold the record.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DirectoryError {
+    /// It is a symlink or something else that is not a directory.
+    #[error("`{}` is not a directory of its own (a symlink is refused)", .0.display())]
+    NotDirectory(PathBuf),
+    /// Somebody else could change what is in it.
+    #[error("`{}` belongs to another user", .0.display())]
+    OtherOwner(PathBuf),
+    /// The file that holds the signing key was cut short.
+    #[error("`{}` does not hold a key of 32 bytes", .0.display())]
+    BadKey(PathBuf),
+    /// The operating system refused.
+    #[error("`{}` cannot be used", .path.display())]
+    Io {
+        /// The directory or file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// A directory that only this user can look into, held open.
+#[derive(Debug)]
+pub(crate) struct PrivateDirectory {
+    path: PathBuf,
+    held: OwnedFd,
+}
+
+impl PrivateDirectory {
+    /// Opens a directory, making it and its parents where they are missing.
+    pub(crate) fn open(path: &Path) -> Result<Self, DirectoryError> {
+        if let Some(parent) = path
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty())
+        {
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "the parents of the record's own directory, not a tool's files"
+            )]
+            std::fs::create_dir_all(parent).map_err(|source| failed(parent, source))?;
+        }
+        Self::open_beneath(CWD, path, path.to_owned())
+    }
+
+    /// Opens a directory inside this one, making it where it is missing.
+    pub(crate) fn subdirectory(&self, name: &str) -> Result<Self, DirectoryError> {
+        Self::open_beneath(&self.held, Path::new(name), self.path.join(name))
+    }
+
+    fn open_beneath(
+        parent: impl std::os::fd::AsFd,
+        name: &Path,
+        path: PathBuf,
+    ) -> Result<Self, DirectoryError> {
+        match rustix::fs::mkdirat(&parent, name, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(failed(&path, error.into())),
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let held = match rustix::fs::openat(&parent, name, flags, Mode::empty()) {
+            Ok(held) => held,
+            Err(Errno::NOTDIR | Errno::LOOP) => return Err(DirectoryError::NotDirectory(path)),
+            Err(error) => return Err(failed(&path, error.into())),
+        };
+        let stat = rustix::fs::fstat(&held).map_err(|error| failed(&path, error.into()))?;
+        if stat.st_uid != rustix::process::geteuid().as_raw() {
+            return Err(DirectoryError::OtherOwner(path));
+        }
+        if stat.st_mode & 0o077 != 0 {
+            rustix::fs::fchmod(&held, Mode::RWXU).map_err(|error| failed(&path, error.into()))?;
+        }
+        Ok(Self { path, held })
+    }
+
+    /// Where it is, for showing and for SQLite, which opens by path.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes a new file; fails if anything, a symlink too, has that name already.
+    pub(crate) fn create_new(&self, name: &str) -> io::Result<File> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        self.file(name, flags)
+    }
+
+    /// Opens a file for reading and writing, making it where it is missing. Refuses a symlink.
+    pub(crate) fn open_or_create(&self, name: &str) -> io::Result<File> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+        self.file(name, flags)
+    }
+
+    /// Opens a file for reading. Refuses a symlink.
+    pub(crate) fn open_existing(&self, name: &str) -> io::Result<File> {
+        self.file(name, OFlags::RDONLY | OFlags::CLOEXEC)
+    }
+
+    fn file(&self, name: &str, flags: OFlags) -> io::Result<File> {
+        let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let opened = rustix::fs::openat(&self.held, name, flags, Mode::RUSR | Mode::WUSR)?;
+        let stat = rustix::fs::fstat(&opened)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(io::Error::other("it is not a regular file"));
+        }
+        Ok(File::from(opened))
+    }
+
+    /// Moves a file into another private directory, replacing what has the name there.
+    pub(crate) fn rename(&self, name: &str, to: &Self, new_name: &str) -> io::Result<()> {
+        Ok(rustix::fs::renameat(&self.held, name, &to.held, new_name)?)
+    }
+
+    /// Removes a file. One that is gone already is fine.
+    pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
+        match rustix::fs::unlinkat(&self.held, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The names in it.
+    pub(crate) fn names(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in rustix::fs::Dir::read_from(&self.held)? {
+            let entry = entry?;
+            // Every file of ours has a plain name; anything else is not ours to touch.
+            if let Ok(name) = entry.file_name().to_str()
+                && !name.starts_with('.')
+            {
+                names.push(name.to_owned());
+            }
+        }
+        Ok(names)
+    }
+
+    /// Makes the names in it survive a power cut.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        Ok(rustix::fs::fsync(&self.held)?)
+    }
+
+    /// The key that signs checkpoints, made on first use.
+    pub(crate) fn signing_key(&self) -> Result<[u8; KEY_BYTES], DirectoryError> {
+        const NAME: &str = "checkpoint.key";
+        let path = self.path.join(NAME);
+        if let Some(key) = self.read_key(NAME)? {
+            return Ok(key);
+        }
+        // Written aside and linked into place, so that another process never reads half a key and
+        // two that start at once end up with the same one.
+        let write_aside = || -> io::Result<()> {
+            let aside = format!("{NAME}.{}", random_name()?);
+            let mut key = [0; KEY_BYTES];
+            fill_random(&mut key)?;
+            let mut file = self.create_new(&aside)?;
+            file.write_all(&key)?;
+            file.sync_all()?;
+            let linked =
+                rustix::fs::linkat(&self.held, &*aside, &self.held, NAME, AtFlags::empty());
+            self.remove(&aside)?;
+            match linked {
+                Ok(()) | Err(Errno::EXIST) => self.sync(),
+                Err(error) => Err(error.into()),
+            }
+        };
+        write_aside().map_err(|source| failed(&path, source))?;
+        self.read_key(NAME)?.ok_or(DirectoryError::BadKey(path))
+    }
+
+    fn read_key(&self, name: &str) -> Result<Option<[u8; KEY_BYTES]>, DirectoryError> {
+        let path = self.path.join(name);
+        let file = match self.open_existing(name) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(failed(&path, source)),
+        };
+        let mut bytes = Vec::with_capacity(KEY_BYTES);
+        file.take(KEY_BYTES as u64 + 1)
+            .read_to_end(&mut bytes)
+            .map_err(|source| failed(&path, source))?;
+        match <[u8; KEY_BYTES]>::try_from(bytes) {
+            Ok(key) => Ok(Some(key)),
+            Err(_) => Err(DirectoryError::BadKey(path)),
+        }
+    }
+}
+
+/// A name nobody can guess.
+pub(crate) fn random_name() -> io::Result<String> {
+    let mut bytes = [0; 16];
+    fill_random(&mut bytes)?;
+    Ok(uuid::Uuid::from_bytes(bytes).simple().to_string())
+}
+
+fn fill_random(bytes: &mut [u8]) -> io::Result<()> {
+    // 32 bytes or fewer come back whole once the pool is ready.
+    let filled = rustix::rand::getrandom(&mut *bytes, GetRandomFlags::empty())?;
+    if filled == bytes.len() {
+        Ok(())
+    } else {
+        Err(io::Error::other("the system gave too little randomness"))
+    }
+}
+
+fn failed(path: &Path, source: io::Error) -> DirectoryError {
+    DirectoryError::Io {
+        path: path.to_owned(),
+        source,
+    }
+}

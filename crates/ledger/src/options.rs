@@ -1,0 +1,81 @@
+//! What an operator can set about a ledger. Every queue and wait of this crate has its cap here.
+
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
+
+use haft_contract::host::Clock;
+
+/// Calls that may be open at once in one process.
+pub const MAX_CALLS_IN_FLIGHT: usize = 65_536;
+
+/// Appends that may wait to be written at once.
+pub const MAX_QUEUED_APPENDS: usize = 65_536;
+
+/// How long `open` waits for a place among the open calls.
+pub const OPEN_WAIT: Duration = Duration::from_secs(5);
+
+/// How long an append waits for room in the queue.
+pub const APPEND_WAIT: Duration = Duration::from_secs(5);
+
+/// How long something that is merely queued waits for company before it is written.
+pub const LINGER: Duration = Duration::from_millis(10);
+
+/// Messages written in one transaction.
+pub const MAX_BATCH: usize = 4_096;
+
+/// Records between two signed checkpoints.
+pub const CHECKPOINT_EVERY: u64 = 1_000;
+
+/// Where the record is kept and how much may wait for it.
+#[derive(Clone)]
+pub struct LedgerOptions {
+    /// The directory of the record. It is made private (0700) and belongs to this crate alone.
+    pub directory: PathBuf,
+    /// Tells the time at which interrupted calls are settled.
+    pub clock: Arc<dyn Clock>,
+    /// Exact values that must never be stored, beside the patterns that are always looked for.
+    pub secrets: Vec<String>,
+    /// Calls that may be open at once.
+    pub max_calls_in_flight: usize,
+    /// Appends that may wait to be written at once.
+    pub max_queued_appends: usize,
+    /// Messages written in one transaction; 1 gives one durable commit for each.
+    pub max_batch: usize,
+    /// How long something that is merely queued waits for company.
+    pub linger: Duration,
+    /// Records between two signed checkpoints.
+    pub checkpoint_every: u64,
+}
+
+impl LedgerOptions {
+    /// The usual limits, for a record in a directory.
+    pub fn new(directory: impl Into<PathBuf>, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            directory: directory.into(),
+            clock,
+            secrets: Vec::new(),
+            max_calls_in_flight: MAX_CALLS_IN_FLIGHT,
+            max_queued_appends: MAX_QUEUED_APPENDS,
+            max_batch: MAX_BATCH,
+            linger: LINGER,
+            checkpoint_every: CHECKPOINT_EVERY,
+        }
+    }
+
+    /// Adds a value that must never be stored.
+    #[must_use]
+    pub fn secret(mut self, value: impl Into<String>) -> Self {
+        self.secrets.push(value.into());
+        self
+    }
+}
+
+impl fmt::Debug for LedgerOptions {
+    // The secrets are what must not be printed.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LedgerOptions")
+            .field("directory", &self.directory)
+            .field("secrets", &self.secrets.len())
+            .field("max_calls_in_flight", &self.max_calls_in_flight)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,283 @@
+//! Takes secrets out of what is stored: values the host names, and the shapes of common tokens.
+//!
+//! Works on the strings inside a body before it is written, so that escapes of the stored form
+//! cannot hide a secret. It never touches what a model reads or edits.
+
+use std::{borrow::Cow, fmt::Write as _, sync::RwLock};
+
+use regex::Regex;
+use serde_json::Value;
+
+/// What stands in the record where a secret was.
+pub const REDACTED: &str = "[redacted]";
+
+/// The shortest exact value that is looked for; anything shorter would blank out ordinary words.
+pub const MIN_SECRET_BYTES: usize = 6;
+
+/// The most exact values one ledger looks for.
+pub const MAX_SECRETS: usize = 1_024;
+
+/// Fields whose text is a secret by its name. Compared in lower case without `_` and `-`.
+const SECRET_FIELDS: [&str; 13] = [
+    "password",
+    "passwd",
+    "passphrase",
+    "secret",
+    "clientsecret",
+    "token",
+    "accesstoken",
+    "refreshtoken",
+    "authtoken",
+    "apikey",
+    "privatekey",
+    "secretaccesskey",
+    "authorization",
+];
+
+/// Shapes of secrets. Group `keep`, where there is one, is kept in front of the mark.
+const PATTERNS: [&str; 12] = [
+    // PEM private keys, whole or cut off.
+    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----|\z)",
+    r"\b(?:AKIA|ASIA|AGPA|AROA|AIDA)[A-Z0-9]{16}\b",
+    r#"(?i)(?P<keep>aws_secret_access_key["']?\s*[:=]\s*["']?)[A-Za-z0-9/+=]{40}"#,
+    r"\bgh[pousr]_[A-Za-z0-9]{30,255}\b",
+    r"\bgithub_pat_[A-Za-z0-9_]{22,255}\b",
+    r"\bglpat-[A-Za-z0-9_-]{20,64}",
+    r"\bxox[abeoprs]-[A-Za-z0-9-]{10,250}",
+    r"\bsk-[A-Za-z0-9_-]{16,250}",
+    r"\bAIza[A-Za-z0-9_-]{35}",
+    r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}",
+    r"(?i)(?P<keep>\bauthorization\W{1,5}(?:bearer|basic|token)\s+)[A-Za-z0-9._~+/=-]{6,}",
+    r#"(?i)(?P<keep>\b[a-z0-9_-]{0,40}(?:password|passwd|passphrase|secret|token|api[_-]?key)\\?["']?\s{0,4}[:=]\s{0,4}\\?["']?)[^\s"'&;,\\\[\]{}]{4,}"#,
+];
+
+/// `scheme://user:secret@host`.
+const URL_PASSWORD: &str = r"(?P<keep>\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{0,128}:)[^\s/@]{1,256}@";
+
+/// Finds secrets and blanks them out.
+#[derive(Debug)]
+pub struct Redactor {
+    patterns: Vec<Regex>,
+    url_password: Option<Regex>,
+    exact: RwLock<Vec<String>>,
+}
+
+impl Redactor {
+    /// Looks for the common shapes and for these exact values.
+    pub fn new(secrets: impl IntoIterator<Item = String>) -> Self {
+        let redactor = Self {
+            patterns: PATTERNS.iter().filter_map(|text| compile(text)).collect(),
+            url_password: compile(URL_PASSWORD),
+            exact: RwLock::new(Vec::new()),
+        };
+        for secret in secrets {
+            redactor.add(&secret);
+        }
+        redactor
+    }
+
+    /// Adds an exact value, such as one a vault has just handed out. Its hexadecimal and
+    /// percent-encoded forms are looked for too. Says whether it is looked for from now on: values
+    /// shorter than [`MIN_SECRET_BYTES`] or beyond [`MAX_SECRETS`] are not.
+    pub fn add(&self, secret: &str) -> bool {
+        let Ok(mut exact) = self.exact.write() else {
+            return false;
+        };
+        if secret.len() < MIN_SECRET_BYTES || exact.len() >= MAX_SECRETS * 3 {
+            return false;
+        }
+        for form in [secret.to_owned(), hex(secret), percent(secret)] {
+            if !exact.contains(&form) {
+                exact.push(form);
+            }
+        }
+        // Longest first, so that a secret that contains another leaves nothing behind.
+        exact.sort_by_key(|form| std::cmp::Reverse(form.len()));
+        true
+    }
+
+    /// The text without its secrets; borrowed when it holds none.
+    pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let mut clean = Cow::Borrowed(text);
+        if let Ok(exact) = self.exact.read() {
+            for secret in exact.iter() {
+                if clean.contains(secret.as_str()) {
+                    clean = Cow::Owned(clean.replace(secret.as_str(), REDACTED));
+                }
+            }
+        }
+        for pattern in &self.patterns {
+            if pattern.is_match(&clean) {
+                let replaced = pattern
+                    .replace_all(&clean, |found: &regex::Captures<'_>| mark(found, ""))
+                    .into_owned();
+                clean = Cow::Owned(replaced);
+            }
+        }
+        if let Some(pattern) = &self.url_password
+            && pattern.is_match(&clean)
+        {
+            let replaced = pattern
+                .replace_all(&clean, |found: &regex::Captures<'_>| mark(found, "@"))
+                .into_owned();
+            clean = Cow::Owned(replaced);
+        }
+        clean
+    }
+
+    /// Blanks out secrets in every string of a value, and says whether there were any.
+    pub fn value(&self, value: &mut Value) -> bool {
+        match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => false,
+            Value::String(text) => {
+                let clean = match self.text(text) {
+                    Cow::Borrowed(_) => return false,
+                    Cow::Owned(clean) => clean,
+                };
+                *text = clean;
+                true
+            }
+            Value::Array(items) => {
+                let mut changed = false;
+                for item in items {
+                    changed |= self.value(item);
+                }
+                changed
+            }
+            Value::Object(fields) => {
+                let mut changed = false;
+                for (name, field) in fields.iter_mut() {
+                    if is_secret_field(name) && holds_text(field) {
+                        *field = Value::String(REDACTED.to_owned());
+                        changed = true;
+                    } else {
+                        changed |= self.value(field);
+                    }
+                }
+                let secret_names: Vec<String> = fields
+                    .keys()
+                    .filter(|name| matches!(self.text(name), Cow::Owned(_)))
+                    .cloned()
+                    .collect();
+                for name in secret_names {
+                    if let Some(field) = fields.remove(&name) {
+                        fields.insert(self.text(&name).into_owned(), field);
+                        changed = true;
+                    }
+                }
+                changed
+            }
+        }
+    }
+}
+
+fn compile(pattern: &str) -> Option<Regex> {
+    // The patterns are constants and a test compiles each of them.
+    Regex::new(pattern).ok()
+}
+
+fn mark(found: &regex::Captures<'_>, after: &str) -> String {
+    let keep = found.name("keep").map_or("", |keep| keep.as_str());
+    format!("{keep}{REDACTED}{after}")
+}
+
+fn is_secret_field(name: &str) -> bool {
+    let plain: String = name
+        .chars()
+        .filter(|c| !matches!(c, '_' | '-'))
+        .map(|c| c.to_ascii_lowercase())
+        .collect();
+    SECRET_FIELDS.contains(&plain.as_str())
+}
+
+fn holds_text(field: &Value) -> bool {
+    match field {
+        Value::String(text) => !text.is_empty() && text != REDACTED,
+        Value::Array(items) => items.iter().any(holds_text),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => false,
+    }
+}
+
+fn hex(text: &str) -> String {
+    let mut hex = String::with_capacity(text.len() * 2);
+    for byte in text.bytes() {
+        // Writing to a `String` cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+    }
+    hex
+}
+
+fn percent(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len() * 3);
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            // Writing to a `String` cannot fail.
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pattern_compiles() {
+        let redactor = Redactor::new([]);
+        assert_eq!(redactor.patterns.len(), PATTERNS.len());
+        assert!(redactor.url_password.is_some());
+    }
+
+    #[test]
+    fn common_shapes_are_found_and_ordinary_text_is_left() {
+        let redactor = Redactor::new(["horse-battery".to_owned()]);
+        let check = |text: &str, expect: &str| assert_eq!(redactor.text(text), expect, "{text}");
+        check("key AKIAIOSFODNN7EXAMPLE end", "key [redacted] end");
+        check("ghp_0123456789abcdefghijABCDEFGHIJ012345", "[redacted]");
+        check("xoxb-1234567890-abcdef", "[redacted]");
+        check("sk-proj-abcdefghijklmnop1234", "[redacted]");
+        check("PGPASSWORD=hunter22 psql", "PGPASSWORD=[redacted] psql");
+        check(
+            "{\"password\": \"hunter22\"}",
+            "{\"password\": \"[redacted]\"}",
+        );
+        check(
+            "curl -H 'Authorization: Bearer abc.def-123'",
+            "curl -H 'Authorization: Bearer [redacted]'",
+        );
+        check(
+            "a -----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY----- b",
+            "a [redacted] b",
+        );
+        check("-----BEGIN PRIVATE KEY-----\nMIIE", "[redacted]");
+        check("postgres://ada:pw1@db/x", "postgres://ada:[redacted]@db/x");
+        check("the horse-battery staple", "the [redacted] staple");
+        check("686f7273652d62617474657279", "[redacted]");
+        for plain in [
+            "cargo test --workspace",
+            "src/token.rs",
+            "desk-top risk-taking",
+            "max_tokens: 12",
+            "http://localhost:8080/a@b",
+        ] {
+            check(plain, plain);
+        }
+    }
+
+    #[test]
+    fn fields_with_secret_names_are_blanked_whatever_they_hold() {
+        let redactor = Redactor::new([]);
+        let mut value = serde_json::json!({"user": "ada", "api_key": "x", "token": ["y"], "n": 1});
+        assert!(redactor.value(&mut value));
+        assert_eq!(
+            value,
+            serde_json::json!({
+                "user": "ada", "api_key": REDACTED, "token": REDACTED, "n": 1,
+            })
+        );
+        assert!(!redactor.value(&mut value));
+    }
+}

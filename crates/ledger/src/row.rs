@@ -1,0 +1,270 @@
+//! The stored form of events, one struct per kind, apart from the domain types on purpose: the
+//! record outlives the code that wrote it.
+//!
+//! Every body carries `"v": 1`. A reader ignores fields it does not know, so a field may be added
+//! without a new version; a changed meaning needs one. Only [`Opened`] is read back into types
+//! (recovery needs it); everything else is read as JSON. `convert.rs` fills these in.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The version of the stored bodies.
+pub(crate) const BODY_VERSION: u8 = 1;
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Opened {
+    pub(crate) v: u8,
+    pub(crate) tool: String,
+    pub(crate) arguments: StoredArguments,
+    pub(crate) principal: StoredPrincipal,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) timeout_ms: Option<u64>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum StoredArguments {
+    Text(String),
+    Value(Value),
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct StoredPrincipal {
+    pub(crate) tenant: String,
+    pub(crate) user: String,
+    pub(crate) agent: String,
+    pub(crate) ancestors: Vec<String>,
+    pub(crate) session: String,
+    pub(crate) session_kind: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) channel: Option<String>,
+    pub(crate) scopes: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Resolved {
+    pub(crate) v: u8,
+    pub(crate) tool: String,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Validated<'a> {
+    pub(crate) v: u8,
+    pub(crate) coercions: &'a [String],
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Planned<'a> {
+    pub(crate) v: u8,
+    pub(crate) tool: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) action: Option<&'a str>,
+    pub(crate) input: &'a Value,
+    pub(crate) accesses: Vec<StoredAccess<'a>>,
+    pub(crate) effects: StoredEffects,
+    pub(crate) backend: &'a str,
+    pub(crate) workspace: &'a str,
+    pub(crate) tier: &'static str,
+    pub(crate) deadline_ms: u64,
+}
+
+#[derive(Debug, Serialize)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "four independent flags, as the contract names them"
+)]
+pub(crate) struct StoredEffects {
+    pub(crate) read_only: bool,
+    pub(crate) idempotent: bool,
+    pub(crate) destructive: bool,
+    pub(crate) open_world: bool,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(tag = "access", rename_all = "snake_case")]
+pub(crate) enum StoredAccess<'a> {
+    Read(StoredPath<'a>),
+    Write(StoredPath<'a>),
+    Shell { script: &'a str, cwd: &'a str },
+    Argv { argv: &'a [String], cwd: &'a str },
+    Connect { host: &'a str, port: u16 },
+    Database { source: &'a str, writes: bool },
+    Message { channel: &'a str, target: &'a str },
+    RemoteTool { provider: &'a str, tool: &'a str },
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct StoredPath<'a> {
+    pub(crate) scope: &'static str,
+    pub(crate) path: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) resolved: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) protected: Option<&'a str>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Decided<'a> {
+    pub(crate) v: u8,
+    #[serde(flatten)]
+    pub(crate) decision: StoredDecision<'a>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct StoredDecision<'a> {
+    pub(crate) verdict: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) rule: Option<StoredRule<'a>>,
+    pub(crate) reason: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) access: Option<&'a str>,
+    pub(crate) withheld: &'a [String],
+    pub(crate) policy: &'a str,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct StoredRule<'a> {
+    pub(crate) text: &'a str,
+    pub(crate) source: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) line: Option<u32>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct ApprovalAsked {
+    pub(crate) v: u8,
+    pub(crate) digest: String,
+    pub(crate) expires_us: i64,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct ApprovalAnswered<'a> {
+    pub(crate) v: u8,
+    #[serde(flatten)]
+    pub(crate) answer: StoredAnswer<'a>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(tag = "answer", rename_all = "snake_case")]
+pub(crate) enum StoredAnswer<'a> {
+    Approved {
+        by: &'a str,
+        digest: String,
+    },
+    Refused {
+        by: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<&'a str>,
+    },
+    NobodyThere {
+        reason: &'a str,
+    },
+    Expired,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Admitted {
+    pub(crate) v: u8,
+    pub(crate) waited_us: u64,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Started {
+    pub(crate) v: u8,
+    pub(crate) tier: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct PreimageKept<'a> {
+    pub(crate) v: u8,
+    pub(crate) path: &'a str,
+    pub(crate) artifact: Option<StoredArtifact>,
+    pub(crate) before: Option<&'a str>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct FileChanged<'a> {
+    pub(crate) v: u8,
+    pub(crate) path: &'a str,
+    pub(crate) after: Option<&'a str>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct StoredArtifact {
+    pub(crate) hash: String,
+    pub(crate) bytes: u64,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Settled<'a> {
+    pub(crate) v: u8,
+    pub(crate) terminal: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tool: Option<String>,
+    pub(crate) content: Vec<StoredContent<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) structured: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<StoredFailure<'a>>,
+    pub(crate) facts: StoredFacts<'a>,
+}
+
+/// Bytes of images and documents are not kept in the record, only what they were.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum StoredContent<'a> {
+    Text {
+        text: &'a str,
+    },
+    Bytes {
+        media_type: &'a str,
+        bytes: usize,
+        blake3: String,
+    },
+    Link {
+        uri: &'a str,
+        name: &'a str,
+    },
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct StoredFailure<'a> {
+    pub(crate) kind: &'static str,
+    pub(crate) message: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) at: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) hint: Option<&'a str>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct StoredFacts<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) exit_code: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) signal: Option<i32>,
+    pub(crate) bytes_omitted: u64,
+    pub(crate) lines_omitted: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) artifact: Option<StoredArtifact>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) decision: Option<StoredDecision<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) denied_by: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) backend: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tier: Option<&'static str>,
+    pub(crate) coercions: &'a [String],
+    pub(crate) asked_us: u64,
+    pub(crate) queued_us: u64,
+    pub(crate) ran_us: u64,
+}
+
+/// Stands in for a body that is larger than a record may be.
+#[derive(Debug, Serialize)]
+pub(crate) struct TooLarge {
+    pub(crate) v: u8,
+    pub(crate) omitted_bytes: usize,
+    pub(crate) blake3: String,
+}

@@ -1,0 +1,326 @@
+//! The ledger on SQLite: one writer thread, a few reading connections.
+//!
+//! This file wires the parts and implements the contract's traits by handing on. `writer.rs` is
+//! the thread that writes, `fold.rs` and `write.rs` one transaction, `read.rs` every query, `recover.rs` what
+//! happens to calls whose process is gone, `migrate.rs` the schema.
+
+pub(crate) mod connect;
+mod fold;
+pub(crate) mod migrate;
+mod read;
+mod record;
+mod recover;
+mod write;
+mod writer;
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use haft_contract::{
+    BoxFuture, CallId, CallRequest, Principal, TenantId, WorkPath,
+    host::{
+        ArtifactId, ArtifactStore, CallQuery, CallRecord, History, Ledger, LedgerError, StoredCall,
+        StoredEvent, StoredSession, Timestamp, Verification,
+    },
+    ops::FileVersion,
+};
+use sqlx::SqlitePool;
+use tokio::sync::oneshot;
+
+pub use connect::OpenError;
+pub use recover::{InterruptedCall, Recovery};
+
+use crate::{
+    artifacts::FileArtifacts,
+    options::LedgerOptions,
+    queue::{Queue, SeenKey, unavailable},
+    redact::Redactor,
+};
+
+/// File versions kept in memory. When there are more, the cache starts over from the store.
+const MAX_SEEN_IN_MEMORY: usize = 16_384;
+
+/// How long a read waits for what was appended before it.
+const READ_WAIT: Duration = Duration::from_secs(2);
+
+/// How long closing waits for the last commit.
+const CLOSE_WAIT: Duration = Duration::from_secs(30);
+
+/// The record in a directory. Clones share it; [`close`](Self::close) it before the process ends,
+/// or what was only queued is lost.
+#[derive(Clone)]
+pub struct SqliteLedger {
+    shared: Arc<Shared>,
+}
+
+/// What the ledger has counted since it was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Transactions committed.
+    pub commits: u64,
+    /// Records written.
+    pub records: u64,
+    /// Settlements that were ignored because the call had ended already.
+    pub second_settlements: u64,
+    /// Times the store failed.
+    pub failures: u64,
+}
+
+/// The counters as the writer and the records keep them.
+#[derive(Debug, Default)]
+pub(crate) struct Counting {
+    pub(crate) commits: AtomicU64,
+    pub(crate) records: AtomicU64,
+    pub(crate) second_settlements: AtomicU64,
+    pub(crate) failures: AtomicU64,
+}
+
+struct Shared {
+    queue: Arc<Queue>,
+    counting: Arc<Counting>,
+    redactor: Arc<Redactor>,
+    pool: SqlitePool,
+    key: [u8; 32],
+    artifacts: Arc<FileArtifacts>,
+    seen: Mutex<HashMap<SeenKey, FileVersion>>,
+    writer: Mutex<Option<Running>>,
+}
+
+struct Running {
+    thread: JoinHandle<()>,
+    stopped: oneshot::Receiver<Result<(), LedgerError>>,
+}
+
+impl SqliteLedger {
+    /// Opens the record, brings its schema up to date, and settles the calls of processes that
+    /// are gone. Safe while other processes use the same record.
+    pub async fn open(options: LedgerOptions) -> Result<(Self, Recovery), OpenError> {
+        let opening = writer::start(options).await?;
+        let shared = Shared {
+            pool: connect::readers(opening.directory.path()),
+            queue: opening.queue,
+            counting: opening.counting,
+            redactor: opening.redactor,
+            key: opening.key,
+            artifacts: Arc::new(FileArtifacts::open(&opening.directory)?),
+            seen: Mutex::new(HashMap::new()),
+            writer: Mutex::new(Some(Running {
+                thread: opening.thread,
+                stopped: opening.stopped,
+            })),
+        };
+        let ledger = Self {
+            shared: Arc::new(shared),
+        };
+        Ok((ledger, opening.recovery))
+    }
+
+    /// Writes what is left, signs the end of the record, and stops. Other clones refuse everything
+    /// from now on. Calls that are still open are settled by the next start.
+    pub async fn close(&self) -> Result<(), LedgerError> {
+        let running = self
+            .shared
+            .writer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let Some(running) = running else {
+            return Ok(());
+        };
+        self.shared.queue.close();
+        let stopped = match tokio::time::timeout(CLOSE_WAIT, running.stopped).await {
+            Ok(stopped) => stopped.unwrap_or_else(|_| Err(unavailable("its writer has stopped"))),
+            Err(_) => return Err(unavailable("it took too long to close")),
+        };
+        // It has said that it is done; joining only waits for the thread to return.
+        let _ = running.thread.join();
+        self.shared.pool.close().await;
+        stopped
+    }
+
+    /// What was counted since the ledger was opened.
+    pub fn counters(&self) -> Counters {
+        let counting = &self.shared.counting;
+        Counters {
+            commits: counting.commits.load(Ordering::Relaxed),
+            records: counting.records.load(Ordering::Relaxed),
+            second_settlements: counting.second_settlements.load(Ordering::Relaxed),
+            failures: counting.failures.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Where artifacts are kept, with retention.
+    pub fn file_artifacts(&self) -> Arc<FileArtifacts> {
+        Arc::clone(&self.shared.artifacts)
+    }
+
+    /// Takes secrets out of what is stored. Add values to it as they become known.
+    pub fn redactor(&self) -> Arc<Redactor> {
+        Arc::clone(&self.shared.redactor)
+    }
+
+    /// Reads see what the same process appended before, unless the store is down or slow.
+    async fn settle_down(&self) {
+        if let Ok(Err(error)) = tokio::time::timeout(READ_WAIT, self.shared.queue.flush()).await {
+            tracing::debug!(%error, "reading a record that is behind");
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // The writer ends by itself; whoever needs to know that it did calls `close`.
+        self.queue.close();
+    }
+}
+
+impl Ledger for SqliteLedger {
+    fn open<'a>(
+        &'a self,
+        request: &'a CallRequest,
+        at: Timestamp,
+    ) -> BoxFuture<'a, Result<Box<dyn CallRecord>, LedgerError>> {
+        Box::pin(async move {
+            let shared = &self.shared;
+            let handle = shared.queue.open(request, at).await?;
+            let record = record::OpenRecord::new(
+                handle,
+                Arc::clone(&shared.queue),
+                Arc::clone(&shared.counting),
+            );
+            Ok(Box::new(record) as Box<dyn CallRecord>)
+        })
+    }
+
+    fn artifacts(&self) -> Arc<dyn ArtifactStore> {
+        self.shared.artifacts.clone()
+    }
+
+    fn last_seen<'a>(
+        &'a self,
+        principal: &'a Principal,
+        path: &'a WorkPath,
+    ) -> BoxFuture<'a, Result<Option<FileVersion>, LedgerError>> {
+        Box::pin(async move {
+            let key = seen_key(principal, path);
+            if let Some(version) = self.shared.seen().get(&key) {
+                return Ok(Some(version.clone()));
+            }
+            // Only versions noted here are cached: another process of the same session may have
+            // noted this one, and then the store has the newer answer.
+            self.settle_down().await;
+            read::last_seen(&self.shared.pool, &key).await
+        })
+    }
+
+    fn note_seen(&self, principal: &Principal, path: &WorkPath, version: &FileVersion) {
+        let key = seen_key(principal, path);
+        let mut seen = self.shared.seen();
+        if seen.len() >= MAX_SEEN_IN_MEMORY {
+            seen.clear();
+        }
+        seen.insert(key.clone(), version.clone());
+        drop(seen);
+        self.shared.queue.note_seen(key, version.clone());
+    }
+
+    fn spilled<'a>(
+        &'a self,
+        principal: &'a Principal,
+        call: CallId,
+    ) -> BoxFuture<'a, Result<Option<ArtifactId>, LedgerError>> {
+        Box::pin(async move {
+            self.settle_down().await;
+            read::spilled(&self.shared.pool, principal, call).await
+        })
+    }
+
+    fn flush(&self) -> BoxFuture<'_, Result<(), LedgerError>> {
+        Box::pin(self.shared.queue.flush())
+    }
+}
+
+impl History for SqliteLedger {
+    fn call<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: CallId,
+    ) -> BoxFuture<'a, Result<Option<StoredCall>, LedgerError>> {
+        Box::pin(async move {
+            self.settle_down().await;
+            read::call(&self.shared.pool, tenant, id).await
+        })
+    }
+
+    fn calls<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: &'a CallQuery,
+    ) -> BoxFuture<'a, Result<Vec<StoredCall>, LedgerError>> {
+        Box::pin(async move {
+            self.settle_down().await;
+            read::calls(&self.shared.pool, tenant, query).await
+        })
+    }
+
+    fn events<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: CallId,
+    ) -> BoxFuture<'a, Result<Vec<StoredEvent>, LedgerError>> {
+        Box::pin(async move {
+            self.settle_down().await;
+            read::events(&self.shared.pool, tenant, id).await
+        })
+    }
+
+    fn sessions<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<StoredSession>, LedgerError>> {
+        Box::pin(async move {
+            self.settle_down().await;
+            read::sessions(&self.shared.pool, tenant, limit).await
+        })
+    }
+
+    fn verify<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+    ) -> BoxFuture<'a, Result<Verification, LedgerError>> {
+        Box::pin(async move {
+            self.settle_down().await;
+            read::verify(&self.shared.pool, tenant, &self.shared.key).await
+        })
+    }
+}
+
+impl Shared {
+    fn seen(&self) -> std::sync::MutexGuard<'_, HashMap<SeenKey, FileVersion>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for SqliteLedger {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SqliteLedger")
+            .field("counters", &self.counters())
+            .finish_non_exhaustive()
+    }
+}
+
+fn seen_key(principal: &Principal, path: &WorkPath) -> SeenKey {
+    (
+        principal.tenant.clone(),
+        principal.session.clone(),
+        path.clone(),
+    )
+}

@@ -1,0 +1,463 @@
+//! Every query. All of them are tenant first, so that one tenant's history never costs another's,
+//! and lists go by position, so that the newest twenty cost the same in a long record.
+
+use std::collections::BTreeMap;
+
+use haft_contract::{
+    CallId, Principal, SessionId, TenantId, Terminal,
+    host::{
+        ArtifactId, CallQuery, LedgerError, LedgerErrorKind, StoredCall, StoredEvent,
+        StoredSession, Timestamp, Verification,
+    },
+    ops::FileVersion,
+};
+use serde_json::Value;
+use sqlx::{QueryBuilder, Row as _, Sqlite, SqliteConnection, SqlitePool, sqlite::SqliteRow};
+use uuid::Uuid;
+
+use super::write::tenant_token;
+use crate::{
+    chain::{Hash, Head, Link, Verifier, broken},
+    convert,
+    queue::SeenKey,
+};
+
+/// The most rows one query returns.
+const MAX_ROWS: usize = 10_000;
+
+/// Words of a search beyond these are ignored.
+const MAX_SEARCH_WORDS: usize = 16;
+
+/// Records checked at a time.
+const VERIFY_PAGE: i64 = 500;
+
+/// What a call's row is read into.
+const CALL_COLUMNS: &str = "c.position, c.id, c.user, c.agent, c.session, c.session_kind, \
+     c.asked_tool, c.tool, c.opened_at, c.terminal, c.settled_at, c.summary";
+
+/// One call.
+pub(crate) async fn call(
+    pool: &SqlitePool,
+    tenant: &TenantId,
+    id: CallId,
+) -> Result<Option<StoredCall>, LedgerError> {
+    let mut query = QueryBuilder::<Sqlite>::new("SELECT ");
+    query
+        .push(CALL_COLUMNS)
+        .push(" FROM call c WHERE c.tenant = ");
+    query.push_bind(tenant.as_str()).push(" AND c.id = ");
+    query.push_bind(id.as_uuid().as_bytes().as_slice());
+    let row = query.build().fetch_optional(pool).await.map_err(failed)?;
+    row.as_ref().map(stored_call).transpose()
+}
+
+/// Calls, newest first.
+pub(crate) async fn calls(
+    pool: &SqlitePool,
+    tenant: &TenantId,
+    query: &CallQuery,
+) -> Result<Vec<StoredCall>, LedgerError> {
+    let words = match &query.search {
+        Some(search) => match match_expression(tenant, search) {
+            Some(words) => Some(words),
+            // Nothing in it is a word, so nothing can hold it.
+            None => return Ok(Vec::new()),
+        },
+        None => None,
+    };
+    let mut select = QueryBuilder::<Sqlite>::new("SELECT ");
+    select.push(CALL_COLUMNS);
+    let position = if let Some(words) = words {
+        select.push(" FROM call_text t JOIN call c ON c.position = t.rowid WHERE call_text MATCH ");
+        select.push_bind(words).push(" AND c.tenant = ");
+        "t.rowid"
+    } else {
+        select.push(" FROM call c WHERE c.tenant = ");
+        "c.position"
+    };
+    select.push_bind(tenant.as_str());
+    if let Some(session) = &query.session {
+        select.push(" AND c.session = ").push_bind(session.as_str());
+    }
+    if let Some(terminal) = query.terminal {
+        select
+            .push(" AND c.terminal = ")
+            .push_bind(terminal.as_str());
+    }
+    if let Some(after) = query.after {
+        let after = i64::try_from(after).unwrap_or(i64::MAX);
+        select
+            .push(" AND ")
+            .push(position)
+            .push(" > ")
+            .push_bind(after);
+    }
+    select
+        .push(" ORDER BY ")
+        .push(position)
+        .push(" DESC LIMIT ");
+    select.push_bind(row_limit(query.limit));
+    let rows = select.build().fetch_all(pool).await.map_err(failed)?;
+    rows.iter().map(stored_call).collect()
+}
+
+/// The events of a call, in order.
+pub(crate) async fn events(
+    pool: &SqlitePool,
+    tenant: &TenantId,
+    id: CallId,
+) -> Result<Vec<StoredEvent>, LedgerError> {
+    let rows = sqlx::query(
+        "SELECT sequence, at, kind, body FROM event
+         WHERE tenant = ?1 AND call = ?2 ORDER BY sequence LIMIT ?3",
+    )
+    .bind(tenant.as_str())
+    .bind(id.as_uuid().as_bytes().as_slice())
+    .bind(row_limit(MAX_ROWS))
+    .fetch_all(pool)
+    .await
+    .map_err(failed)?;
+    rows.iter()
+        .map(|row| {
+            let body: &str = column(row, "body")?;
+            Ok(StoredEvent {
+                sequence: unsigned(column(row, "sequence")?),
+                at: Timestamp(column(row, "at")?),
+                kind: column(row, "kind")?,
+                body: serde_json::from_str::<Value>(body)
+                    .map_err(|_| corrupt("an event's body is not JSON"))?,
+            })
+        })
+        .collect()
+}
+
+/// Sessions, most recently active first.
+pub(crate) async fn sessions(
+    pool: &SqlitePool,
+    tenant: &TenantId,
+    limit: usize,
+) -> Result<Vec<StoredSession>, LedgerError> {
+    let rows = sqlx::query(
+        "SELECT id, kind, agent, first_at, last_at, calls FROM session
+         WHERE tenant = ?1 ORDER BY last_at DESC, id LIMIT ?2",
+    )
+    .bind(tenant.as_str())
+    .bind(row_limit(limit))
+    .fetch_all(pool)
+    .await
+    .map_err(failed)?;
+    rows.iter()
+        .map(|row| {
+            let kind: &str = column(row, "kind")?;
+            Ok(StoredSession {
+                id: session_id(row, "id")?,
+                kind: convert::session_kind(kind).ok_or_else(|| corrupt("a session's kind"))?,
+                agent: column(row, "agent")?,
+                first: Timestamp(column(row, "first_at")?),
+                last: Timestamp(column(row, "last_at")?),
+                calls: unsigned(column(row, "calls")?),
+            })
+        })
+        .collect()
+}
+
+/// The version of a file a session last saw.
+pub(crate) async fn last_seen(
+    pool: &SqlitePool,
+    (tenant, session, path): &SeenKey,
+) -> Result<Option<FileVersion>, LedgerError> {
+    let version: Option<String> = sqlx::query_scalar(
+        "SELECT version FROM seen WHERE tenant = ?1 AND session = ?2 AND path = ?3",
+    )
+    .bind(tenant.as_str())
+    .bind(session.as_str())
+    .bind(path.as_str())
+    .fetch_optional(pool)
+    .await
+    .map_err(failed)?;
+    Ok(version.map(FileVersion::new))
+}
+
+/// Where the whole output of a call of this session is kept, if some of it was left out.
+pub(crate) async fn spilled(
+    pool: &SqlitePool,
+    principal: &Principal,
+    id: CallId,
+) -> Result<Option<ArtifactId>, LedgerError> {
+    let body: Option<String> = sqlx::query_scalar(
+        "SELECT e.body FROM call c
+         JOIN event e ON e.tenant = c.tenant AND e.call = c.id AND e.kind = 'settled'
+         WHERE c.tenant = ?1 AND c.id = ?2 AND c.session = ?3",
+    )
+    .bind(principal.tenant.as_str())
+    .bind(id.as_uuid().as_bytes().as_slice())
+    .bind(principal.session.as_str())
+    .fetch_optional(pool)
+    .await
+    .map_err(failed)?;
+    let settled: Value = match body {
+        Some(body) => serde_json::from_str(&body).map_err(|_| corrupt("an event's body"))?,
+        None => return Ok(None),
+    };
+    let Some(artifact) = settled.pointer("/facts/artifact") else {
+        return Ok(None);
+    };
+    let hash = artifact.get("hash").and_then(Value::as_str);
+    let bytes = artifact.get("bytes").and_then(Value::as_u64);
+    match hash.zip(bytes) {
+        Some((hash, bytes)) => ArtifactId::from_hex(hash, bytes)
+            .map(Some)
+            .ok_or_else(|| corrupt("an artifact's name")),
+        None => Err(corrupt("an artifact's name")),
+    }
+}
+
+/// Recomputes a tenant's chain from its first record.
+pub(crate) async fn verify(
+    pool: &SqlitePool,
+    tenant: &TenantId,
+    key: &[u8; 32],
+) -> Result<Verification, LedgerError> {
+    // One snapshot for records, checkpoints and the signed end.
+    let mut snapshot = pool.begin().await.map_err(failed)?;
+    let signed = signed_places(&mut snapshot, tenant, key).await?;
+    let mut verifier = Verifier::new();
+    loop {
+        let after = i64::try_from(verifier.head().sequence).unwrap_or(i64::MAX);
+        let rows = sqlx::query(
+            "SELECT e.sequence, e.call, e.at, e.kind, e.body, e.hash,
+                 c.session, c.user, c.agent, c.terminal, c.settled_at
+             FROM event e LEFT JOIN call c ON c.tenant = e.tenant AND c.id = e.call
+             WHERE e.tenant = ?1 AND e.sequence > ?2 ORDER BY e.sequence LIMIT ?3",
+        )
+        .bind(tenant.as_str())
+        .bind(after)
+        .bind(VERIFY_PAGE)
+        .fetch_all(&mut *snapshot)
+        .await
+        .map_err(failed)?;
+        if rows.is_empty() {
+            break;
+        }
+        for row in &rows {
+            if let Err(found) = verify_record(&mut verifier, tenant, row, &signed.checkpoints)? {
+                return Ok(found);
+            }
+        }
+    }
+    if let Some((sequence, _)) = signed
+        .checkpoints
+        .range(verifier.head().sequence + 1..)
+        .next()
+    {
+        let missing = format!("it is missing; {sequence} records were signed");
+        return Ok(broken(verifier.head().sequence + 1, missing));
+    }
+    if let Some(sequence) = signed.forged_checkpoint {
+        return Ok(broken(
+            sequence,
+            "its checkpoint is not signed by this ledger",
+        ));
+    }
+    Ok(verifier.end(signed.end))
+}
+
+/// What is signed about a chain.
+struct Signed {
+    end: Option<(Head, bool)>,
+    checkpoints: BTreeMap<u64, Hash>,
+    forged_checkpoint: Option<u64>,
+}
+
+async fn signed_places(
+    connection: &mut SqliteConnection,
+    tenant: &TenantId,
+    key: &[u8; 32],
+) -> Result<Signed, LedgerError> {
+    let end = sqlx::query("SELECT sequence, hash, mac FROM chain WHERE tenant = ?1")
+        .bind(tenant.as_str())
+        .fetch_optional(&mut *connection)
+        .await
+        .map_err(failed)?;
+    let rows = sqlx::query(
+        "SELECT sequence, hash, mac FROM checkpoint WHERE tenant = ?1 ORDER BY sequence",
+    )
+    .bind(tenant.as_str())
+    .fetch_all(connection)
+    .await
+    .map_err(failed)?;
+    let mut signed = Signed {
+        end: end.map(|row| signed_place(&row, tenant, key)).transpose()?,
+        checkpoints: BTreeMap::new(),
+        forged_checkpoint: None,
+    };
+    for row in &rows {
+        let (head, is_signed) = signed_place(row, tenant, key)?;
+        if is_signed {
+            signed.checkpoints.insert(head.sequence, head.hash);
+        } else {
+            signed.forged_checkpoint.get_or_insert(head.sequence);
+        }
+    }
+    Ok(signed)
+}
+
+fn signed_place(
+    row: &SqliteRow,
+    tenant: &TenantId,
+    key: &[u8; 32],
+) -> Result<(Head, bool), LedgerError> {
+    let hash: &[u8] = column(row, "hash")?;
+    let mac: &[u8] = column(row, "mac")?;
+    let head = Head {
+        sequence: unsigned(column(row, "sequence")?),
+        // A hash of another length is no hash; it then differs from every record's.
+        hash: hash.try_into().unwrap_or_default(),
+    };
+    Ok((head, head.is_signed(tenant.as_str(), key, mac)))
+}
+
+/// Checks one record; the inner error is what `verify` reports.
+fn verify_record(
+    verifier: &mut Verifier,
+    tenant: &TenantId,
+    row: &SqliteRow,
+    checkpoints: &BTreeMap<u64, Hash>,
+) -> Result<Result<(), Verification>, LedgerError> {
+    let link = Link {
+        tenant: tenant.as_str(),
+        sequence: unsigned(column(row, "sequence")?),
+        call: column(row, "call")?,
+        at: column(row, "at")?,
+        kind: column(row, "kind")?,
+        body: column(row, "body")?,
+    };
+    if let Err(found) = verifier.next(&link, column(row, "hash")?) {
+        return Ok(Err(found));
+    }
+    let head = verifier.head();
+    if checkpoints
+        .get(&head.sequence)
+        .is_some_and(|hash| *hash != head.hash)
+    {
+        let reason = "it differs from what was signed in a checkpoint";
+        return Ok(Err(broken(head.sequence, reason)));
+    }
+    if !row_agrees(&link, row)? {
+        let reason = "the list of calls says something else than this record";
+        return Ok(Err(broken(head.sequence, reason)));
+    }
+    Ok(Ok(()))
+}
+
+/// Whether a call's row, which lists show, says what its first and last records say.
+fn row_agrees(link: &Link<'_>, row: &SqliteRow) -> Result<bool, LedgerError> {
+    let body = || serde_json::from_str::<Value>(link.body).unwrap_or_default();
+    let text = |name| column::<Option<&str>>(row, name);
+    match link.kind {
+        "opened" => {
+            let body = body();
+            if body.get("principal").is_none() {
+                // Too large to keep; the record says only that it was there.
+                return Ok(text("session")?.is_some());
+            }
+            for (pointer, name) in [
+                ("/principal/session", "session"),
+                ("/principal/user", "user"),
+                ("/principal/agent", "agent"),
+            ] {
+                if body.pointer(pointer).and_then(Value::as_str) != text(name)? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        }
+        "settled" => {
+            let body = body();
+            let terminal = body.get("terminal").and_then(Value::as_str);
+            let settled: Option<i64> = column(row, "settled_at")?;
+            Ok(settled == Some(link.at) && (terminal.is_none() || terminal == text("terminal")?))
+        }
+        _ => Ok(true),
+    }
+}
+
+fn stored_call(row: &SqliteRow) -> Result<StoredCall, LedgerError> {
+    let id: &[u8] = column(row, "id")?;
+    let kind: &str = column(row, "session_kind")?;
+    let terminal = match column::<Option<&str>>(row, "terminal")? {
+        Some(word) => Some(Terminal::parse(word).ok_or_else(|| corrupt("a call's outcome"))?),
+        None => None,
+    };
+    Ok(StoredCall {
+        position: unsigned(column(row, "position")?),
+        id: Uuid::from_slice(id)
+            .map_err(|_| corrupt("a call's id"))?
+            .into(),
+        user: column(row, "user")?,
+        agent: column(row, "agent")?,
+        session: session_id(row, "session")?,
+        session_kind: convert::session_kind(kind).ok_or_else(|| corrupt("a session's kind"))?,
+        asked_tool: column(row, "asked_tool")?,
+        tool: column(row, "tool")?,
+        opened: Timestamp(column(row, "opened_at")?),
+        terminal,
+        settled: column::<Option<i64>>(row, "settled_at")?.map(Timestamp),
+        summary: column(row, "summary")?,
+    })
+}
+
+/// Every word, as a prefix, in this tenant's calls. What was typed is quoted, never syntax.
+fn match_expression(tenant: &TenantId, search: &str) -> Option<String> {
+    let words: Vec<String> = search
+        .split_whitespace()
+        .filter(|word| word.chars().any(char::is_alphanumeric))
+        .take(MAX_SEARCH_WORDS)
+        .map(|word| format!("\"{}\" *", word.replace('"', "\"\"")))
+        .collect();
+    if words.is_empty() {
+        return None;
+    }
+    Some(format!(
+        "tenant : \"{}\" AND text : ({})",
+        tenant_token(tenant),
+        words.join(" AND ")
+    ))
+}
+
+fn column<'r, T>(row: &'r SqliteRow, name: &str) -> Result<T, LedgerError>
+where
+    T: sqlx::Decode<'r, Sqlite> + sqlx::Type<Sqlite>,
+{
+    row.try_get(name).map_err(|_| corrupt("a stored value"))
+}
+
+fn session_id(row: &SqliteRow, name: &str) -> Result<SessionId, LedgerError> {
+    SessionId::parse(column(row, name)?).map_err(|_| corrupt("a session's id"))
+}
+
+fn unsigned(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
+}
+
+fn row_limit(limit: usize) -> i64 {
+    i64::try_from(limit.min(MAX_ROWS)).unwrap_or(i64::MAX)
+}
+
+fn failed(error: sqlx::Error) -> LedgerError {
+    tracing::warn!(
+        error = &error as &dyn std::error::Error,
+        "the record could not be read"
+    );
+    LedgerError::new(
+        LedgerErrorKind::Unavailable,
+        "the record cannot be read right now",
+    )
+}
+
+fn corrupt(what: &str) -> LedgerError {
+    LedgerError::new(
+        LedgerErrorKind::Corrupt,
+        format!("{what} cannot be understood; `haft log verify` names the place"),
+    )
+}

@@ -1,0 +1,300 @@
+//! The one thread that writes. It takes everything that is queued, writes it in one transaction,
+//! and releases everybody who waited for it: one wait for the disk serves them all.
+//!
+//! When the store fails it says so to everybody (what cannot be recorded does not run), keeps what
+//! it could not write, and tries again with growing pauses until the store is back.
+
+use std::{
+    collections::BTreeSet,
+    fs::{File, TryLockError},
+    sync::{Arc, atomic::Ordering},
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use haft_contract::{TenantId, host::LedgerError};
+use sqlx::{Connection as _, SqliteConnection};
+use tokio::sync::oneshot;
+
+use super::{
+    Counting, Recovery,
+    connect::{self, OpenError},
+    fold::{Folder, Pending},
+    migrate, recover,
+    write::{self, Committed, Signing, WriteError},
+};
+use crate::{
+    directory::{DirectoryError, PrivateDirectory},
+    options::LedgerOptions,
+    owner::{self, Owner},
+    queue::{Queue, unavailable},
+    redact::Redactor,
+};
+
+/// The first pause after a failure.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+
+/// The longest pause between two attempts.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// Attempts to write what is left when closing.
+const CLOSING_ATTEMPTS: u32 = 5;
+
+/// How long opening waits for another process that opens the same record.
+const OPENING_WAIT: Duration = Duration::from_mins(1);
+
+/// The pause between two looks at whether that process is done.
+const OPENING_PAUSE: Duration = Duration::from_millis(5);
+
+/// A writer that runs, and what it found when it started.
+pub(crate) struct Opening {
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) counting: Arc<Counting>,
+    pub(crate) redactor: Arc<Redactor>,
+    pub(crate) directory: Arc<PrivateDirectory>,
+    pub(crate) key: [u8; 32],
+    pub(crate) recovery: Recovery,
+    pub(crate) thread: JoinHandle<()>,
+    pub(crate) stopped: oneshot::Receiver<Result<(), LedgerError>>,
+}
+
+/// Opens the record and starts its writer.
+pub(crate) async fn start(options: LedgerOptions) -> Result<Opening, OpenError> {
+    let queue = Arc::new(Queue::new(&options));
+    let counting = Arc::new(Counting::default());
+    let redactor = Arc::new(Redactor::new(options.secrets.iter().cloned()));
+    let (ready, opened) = oneshot::channel();
+    let (stopping, stopped) = oneshot::channel();
+    let parts = (
+        Arc::clone(&queue),
+        Arc::clone(&counting),
+        Arc::clone(&redactor),
+    );
+    // A thread of its own, because a settlement must be written even when the host's runtime is
+    // shutting down, and because hashing and JSON have no place on a runtime's threads.
+    let thread = std::thread::Builder::new()
+        .name("haft-ledger".to_owned())
+        .spawn(move || {
+            let (queue, counting, redactor) = parts;
+            let _guard = StopGuard(Arc::clone(&queue));
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_time()
+                .build();
+            match runtime {
+                Ok(runtime) => runtime.block_on(async move {
+                    match Writer::open(options, queue, counting, redactor).await {
+                        Ok((writer, recovery)) => {
+                            let found = (Arc::clone(&writer.directory), writer.signing.key);
+                            if ready.send(Ok((found, recovery))).is_ok() {
+                                // Nobody listens when the ledger was dropped without closing.
+                                let _ = stopping.send(writer.run().await);
+                            }
+                        }
+                        Err(error) => {
+                            let _ = ready.send(Err(error));
+                        }
+                    }
+                }),
+                Err(error) => {
+                    let _ = ready.send(Err(OpenError::Thread(error)));
+                }
+            }
+        })
+        .map_err(OpenError::Thread)?;
+    let ended = || OpenError::Thread(std::io::Error::other("it ended while opening"));
+    let ((directory, key), recovery) = opened.await.map_err(|_| ended())??;
+    Ok(Opening {
+        queue,
+        counting,
+        redactor,
+        directory,
+        key,
+        recovery,
+        thread,
+        stopped,
+    })
+}
+
+/// Tells everybody that nothing will be written any more, however the thread ends.
+struct StopGuard(Arc<Queue>);
+
+impl Drop for StopGuard {
+    fn drop(&mut self) {
+        self.0.stopped();
+    }
+}
+
+struct Writer {
+    options: LedgerOptions,
+    queue: Arc<Queue>,
+    counting: Arc<Counting>,
+    directory: Arc<PrivateDirectory>,
+    owner: Owner,
+    signing: Signing,
+    folder: Folder,
+    connection: Option<SqliteConnection>,
+    tenants: BTreeSet<TenantId>,
+}
+
+impl Writer {
+    async fn open(
+        options: LedgerOptions,
+        queue: Arc<Queue>,
+        counting: Arc<Counting>,
+        redactor: Arc<Redactor>,
+    ) -> Result<(Self, Recovery), OpenError> {
+        let directory = Arc::new(PrivateDirectory::open(&options.directory)?);
+        // One process at a time makes the schema and settles what others left behind.
+        let _turn = opening_turn(&directory).await?;
+        connect::prepare(&directory)?;
+        let key = directory.signing_key()?;
+        let mut connection = connect::writer(directory.path()).await?;
+        migrate::migrate(&mut connection).await?;
+        let owner = Owner::register(&directory)?;
+        let signing = Signing {
+            owner: owner.id().to_owned(),
+            key,
+            checkpoint_every: options.checkpoint_every,
+        };
+        let now = options.clock.now();
+        recover::register(&mut connection, owner.id(), now).await?;
+        let mut folder = Folder::new(redactor);
+        let recovery =
+            recover::recover(&mut connection, &directory, &mut folder, &signing, now).await?;
+        let writer = Self {
+            options,
+            queue,
+            counting,
+            directory,
+            owner,
+            signing,
+            folder,
+            connection: Some(connection),
+            tenants: BTreeSet::new(),
+        };
+        Ok((writer, recovery))
+    }
+
+    async fn run(mut self) -> Result<(), LedgerError> {
+        while let Some(taken) = self
+            .queue
+            .take(self.options.max_batch.max(1), self.options.linger)
+            .await
+        {
+            let pending = self.folder.fold(taken);
+            self.write(pending).await?;
+        }
+        self.finish()
+            .await
+            .map_err(|error| unavailable(&reason(&error)))
+    }
+
+    /// Writes what is pending, however long the store is away; gives up only when closing.
+    async fn write(&mut self, mut pending: Pending) -> Result<(), LedgerError> {
+        let mut pause = FIRST_PAUSE;
+        let mut closing_attempts = 0;
+        loop {
+            match self.try_write(&pending).await {
+                Ok(committed) => {
+                    self.written(&mut pending, &committed);
+                    return Ok(());
+                }
+                Err(error) => {
+                    let reason = reason(&error);
+                    tracing::error!(%reason, "the record could not be written");
+                    self.counting.failures.fetch_add(1, Ordering::Relaxed);
+                    self.connection = None;
+                    self.queue.fail(&reason);
+                    for waiter in pending.waiters.drain(..) {
+                        let _ = waiter.send(Err(unavailable(&reason)));
+                    }
+                    if self.queue.is_closing() {
+                        closing_attempts += 1;
+                        if closing_attempts >= CLOSING_ATTEMPTS {
+                            return Err(unavailable(&reason));
+                        }
+                    }
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+            }
+        }
+    }
+
+    async fn try_write(&mut self, pending: &Pending) -> Result<Committed, WriteError> {
+        if pending.is_empty() {
+            return Ok(Committed::default());
+        }
+        let connection = match &mut self.connection {
+            Some(connection) => connection,
+            none => none.insert(connect::writer(self.directory.path()).await?),
+        };
+        let committed = write::commit(connection, pending, &self.folder, &self.signing).await?;
+        self.counting.commits.fetch_add(1, Ordering::Relaxed);
+        Ok(committed)
+    }
+
+    fn written(&mut self, pending: &mut Pending, committed: &Committed) {
+        let ended = self.folder.committed(pending, committed);
+        self.tenants.extend(committed.tenants.iter().cloned());
+        self.counting
+            .records
+            .fetch_add(committed.records, Ordering::Relaxed);
+        self.queue.recover();
+        self.queue.release(pending.appends, ended);
+        for waiter in pending.waiters.drain(..) {
+            // Whoever stopped waiting does not mind.
+            let _ = waiter.send(Ok(()));
+        }
+    }
+
+    /// Signs the ends of the chains and gives up the owner's name, if it holds no open call.
+    async fn finish(mut self) -> Result<(), WriteError> {
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => connect::writer(self.directory.path()).await?,
+        };
+        for tenant in &self.tenants {
+            write::checkpoint(&mut connection, tenant, &self.signing.key).await?;
+        }
+        if recover::unregister(&mut connection, self.owner.id()).await? {
+            owner::forget(&self.directory, self.owner.id());
+        }
+        connection.close().await?;
+        Ok(())
+    }
+}
+
+/// What to tell callers: what SQLite says, without paths or queries.
+fn reason(error: &WriteError) -> String {
+    match error {
+        WriteError::Database(sqlx::Error::Database(error)) => error.message().to_owned(),
+        WriteError::Database(sqlx::Error::Io(error)) => error.to_string(),
+        WriteError::Database(_) => "the database cannot be reached".to_owned(),
+        WriteError::Tampered => error.to_string(),
+    }
+}
+
+/// Waits for this process's turn to open the record. The turn lasts until the file is dropped.
+async fn opening_turn(directory: &PrivateDirectory) -> Result<File, OpenError> {
+    const NAME: &str = "opening.lock";
+    let failed = |source| DirectoryError::Io {
+        path: directory.path().join(NAME),
+        source,
+    };
+    let turn = directory.open_or_create(NAME).map_err(failed)?;
+    let taking = async {
+        loop {
+            match turn.try_lock() {
+                Ok(()) => return Ok(()),
+                Err(TryLockError::WouldBlock) => tokio::time::sleep(OPENING_PAUSE).await,
+                Err(TryLockError::Error(error)) => return Err(failed(error)),
+            }
+        }
+    };
+    match tokio::time::timeout(OPENING_WAIT, taking).await {
+        Ok(taken) => taken?,
+        Err(_) => return Err(OpenError::Busy),
+    }
+    Ok(turn)
+}
