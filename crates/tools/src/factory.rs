@@ -1,0 +1,272 @@
+//! Builds tools from configuration: `[[tools]] type, name, config`.
+//!
+//! A configuration is checked when it is read; the tool itself is made when it is first needed.
+//! Types that need a library this crate does not have (a database, a script folder) are added by
+//! whoever has it, with [`Factory::register`].
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, LazyLock},
+};
+
+use haft_contract::{
+    BoxFuture, CallContext, NoProgress, Plan, PlanContext, Tool, ToolError, ToolName, ToolSpec,
+    erased::{ErasedTool, ParsedInput, ToolReply, erase_as},
+    name::NameError,
+};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Map, Value};
+
+use crate::{
+    files::{
+        copy::CopyTool, edit::EditTool, list::ListTool, patch::PatchTool, read::ReadTool,
+        write::WriteTool,
+    },
+    output::read_output::ReadOutputTool,
+    process::bash::{BashConfig, BashTool},
+    search::{find::FindTool, grep::GrepTool},
+};
+
+/// One `[[tools]]` entry.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolEntry {
+    /// The type, which selects how the tool is built.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The name it is registered under.
+    pub name: String,
+    /// The type's own settings.
+    #[serde(default)]
+    pub config: Map<String, Value>,
+}
+
+/// Why a tool could not be built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FactoryError {
+    /// No such type; the known ones are listed.
+    #[error("`{kind}` is not a type of tool; known types are {known}")]
+    UnknownType {
+        /// The type asked for.
+        kind: String,
+        /// The known types.
+        known: String,
+    },
+    /// The name is not a tool's name.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// The settings do not fit the type.
+    #[error("the configuration of tool `{name}` is wrong: {reason}")]
+    Config {
+        /// The tool.
+        name: String,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// Makes a tool when it is first needed.
+pub type MakeTool = Box<dyn FnOnce() -> Arc<dyn ErasedTool> + Send>;
+
+/// Checks a configuration and says how to make the tool.
+pub type PrepareTool =
+    Box<dyn Fn(&ToolName, &Map<String, Value>) -> Result<MakeTool, FactoryError> + Send + Sync>;
+
+/// Builds tools from configuration.
+pub struct Factory {
+    types: BTreeMap<String, PrepareTool>,
+}
+
+impl Factory {
+    /// A factory for every built-in type.
+    pub fn builtin() -> Self {
+        let mut factory = Self {
+            types: BTreeMap::new(),
+        };
+        factory.add(|config: BashConfig| BashTool::configured(&config));
+        factory.add(|_: NoConfig| CopyTool);
+        factory.add(|_: NoConfig| EditTool);
+        factory.add(|_: NoConfig| FindTool);
+        factory.add(|_: NoConfig| GrepTool);
+        factory.add(|_: NoConfig| ListTool);
+        factory.add(|_: NoConfig| PatchTool);
+        factory.add(|_: NoConfig| ReadTool);
+        factory.add(|_: NoConfig| ReadOutputTool);
+        factory.add(|_: NoConfig| WriteTool);
+        factory
+    }
+
+    /// Adds a type, or replaces one.
+    pub fn register(&mut self, kind: impl Into<String>, prepare: PrepareTool) {
+        self.types.insert(kind.into(), prepare);
+    }
+
+    /// The known types, sorted.
+    pub fn types(&self) -> impl Iterator<Item = &str> {
+        self.types.keys().map(String::as_str)
+    }
+
+    /// Checks an entry and returns its tool, which is made when it is first used.
+    pub fn build(&self, entry: &ToolEntry) -> Result<Arc<dyn ErasedTool>, FactoryError> {
+        let name = ToolName::parse(&entry.name)?;
+        let prepare = self
+            .types
+            .get(&entry.kind)
+            .ok_or_else(|| FactoryError::UnknownType {
+                kind: entry.kind.clone(),
+                known: self.types().collect::<Vec<_>>().join(", "),
+            })?;
+        let make = prepare(&name, &entry.config)?;
+        Ok(Arc::new(LazyTool {
+            keeps_aliases: entry.name == entry.kind,
+            tool: LazyLock::new(make),
+            name,
+        }))
+    }
+
+    fn add<T: Tool, C: DeserializeOwned + Send + 'static>(&mut self, make: fn(C) -> T) {
+        let prepare: PrepareTool = Box::new(move |name, config| {
+            let config: C = read_config(name, config)?;
+            let name = name.clone();
+            Ok(Box::new(move || erase_as(make(config), name)))
+        });
+        self.register(T::NAME, prepare);
+    }
+}
+
+/// Reads a type's settings, naming the tool in the error.
+pub fn read_config<C: DeserializeOwned>(
+    name: &ToolName,
+    config: &Map<String, Value>,
+) -> Result<C, FactoryError> {
+    serde_json::from_value(Value::Object(config.clone())).map_err(|error| FactoryError::Config {
+        name: name.to_string(),
+        reason: error.to_string(),
+    })
+}
+
+/// The settings of a type that has none.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NoConfig {}
+
+/// A tool that is made when it is first needed.
+struct LazyTool {
+    name: ToolName,
+    /// A tool under another name than its type's must not also claim the type's aliases.
+    keeps_aliases: bool,
+    tool: LazyLock<Arc<dyn ErasedTool>, MakeTool>,
+}
+
+impl ErasedTool for LazyTool {
+    fn name(&self) -> &ToolName {
+        &self.name
+    }
+
+    fn spec(&self) -> ToolSpec {
+        let mut spec = self.tool.spec();
+        if !self.keeps_aliases {
+            spec.aliases.clear();
+        }
+        spec
+    }
+
+    fn input_schema(&self) -> Value {
+        self.tool.input_schema()
+    }
+
+    fn output_schema(&self) -> Value {
+        self.tool.output_schema()
+    }
+
+    fn parse(&self, input: &Value) -> Result<ParsedInput, ToolError> {
+        self.tool.parse(input)
+    }
+
+    fn plan(&self, input: &ParsedInput, cx: &PlanContext) -> Result<Plan, ToolError> {
+        self.tool.plan(input, cx)
+    }
+
+    fn run(
+        &self,
+        input: ParsedInput,
+        cx: CallContext<NoProgress>,
+    ) -> BoxFuture<'_, Result<ToolReply, ToolError>> {
+        self.tool.run(input, cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn entry(value: Value) -> ToolEntry {
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn refusal(value: Value) -> String {
+        match Factory::builtin().build(&entry(value)) {
+            Ok(tool) => panic!("built {}", tool.name()),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn r7_the_configured_name_is_the_registered_name() {
+        let tool = Factory::builtin()
+            .build(&entry(
+                json!({"type": "bash", "name": "long_bash", "config": {"timeout_ms": 300_000}}),
+            ))
+            .unwrap();
+        assert_eq!(tool.name().as_str(), "long_bash");
+        assert_eq!(tool.spec().deadline.default.as_secs(), 300);
+        assert!(tool.spec().aliases.is_empty());
+    }
+
+    #[test]
+    fn r7_an_unknown_type_lists_the_known_ones() {
+        assert_eq!(
+            refusal(json!({"type": "shell", "name": "x"})),
+            "`shell` is not a type of tool; known types are bash, copy, edit, find, grep, list, \
+             patch, read, read_output, write"
+        );
+    }
+
+    #[test]
+    fn r7_wrong_settings_are_found_when_the_entry_is_read() {
+        assert!(
+            refusal(json!({"type": "read", "name": "x", "config": {"colour": 1}}))
+                .starts_with("the configuration of tool `x` is wrong: unknown field `colour`")
+        );
+        assert!(refusal(json!({"type": "read", "name": "a b"})).contains("a b"));
+    }
+
+    #[test]
+    fn r7_a_tool_is_made_when_it_is_first_needed_and_only_once() {
+        let made = Arc::new(AtomicUsize::new(0));
+        let mut factory = Factory::builtin();
+        let counter = Arc::clone(&made);
+        factory.register(
+            "counted",
+            Box::new(move |name, _| {
+                let (name, counter) = (name.clone(), Arc::clone(&counter));
+                Ok(Box::new(move || {
+                    counter.fetch_add(1, Ordering::SeqCst);
+                    erase_as(ReadTool, name)
+                }))
+            }),
+        );
+        let tool = factory
+            .build(&entry(json!({"type": "counted", "name": "x"})))
+            .unwrap();
+        assert_eq!(made.load(Ordering::SeqCst), 0);
+        tool.spec();
+        tool.input_schema();
+        assert_eq!(made.load(Ordering::SeqCst), 1);
+    }
+}

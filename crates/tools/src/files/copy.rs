@@ -1,0 +1,218 @@
+//! `copy`: copies one file, with progress by bytes.
+//!
+//! The destination is complete or untouched. Symlinks are refused by asking where each path leads
+//! *before* anything is opened; the back end refuses them again when it opens.
+
+use std::time::Instant;
+
+use haft_contract::{
+    Access, CallContext, Content, Effects, ErrorKind, Plan, PlanContext, Progress, Tool, ToolError,
+    ToolSpec, WorkPath,
+    ops::{CopyFile, FileKind, Overwrite, Resolved},
+    spec::{Deadline, ParameterAlias},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+use crate::text::display::one_line;
+
+const DESCRIPTION: &str = "\
+Copies one regular file inside the workspace; its mode is kept and missing parent directories of \
+the destination are created.
+Use it instead of `cp` in `bash`. It copies neither directories nor symlinks.
+The destination must not exist unless `overwrite` is set; it is replaced only once the copy is \
+complete. Name the destination file itself, not a directory.";
+
+/// A large copy takes as long as the disk needs, within reason.
+const DEADLINE: Deadline = Deadline::new(Duration::from_mins(5), Duration::from_mins(10));
+
+/// Copies files.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CopyTool;
+
+/// What `copy` takes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CopyInput {
+    /// The file to copy: relative to the workspace, or absolute inside it.
+    pub source: String,
+    /// The file to create.
+    pub destination: String,
+    /// Whether to replace the destination if it exists.
+    #[serde(default)]
+    pub overwrite: bool,
+}
+
+/// What `copy` did.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct CopyOutput {
+    /// The file copied, relative to the workspace.
+    pub source: String,
+    /// The copy, relative to the workspace.
+    pub destination: String,
+    /// Bytes copied.
+    pub bytes: u64,
+    /// Whether the destination is new.
+    pub created: bool,
+}
+
+/// How far a copy has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct CopyProgress {
+    /// Bytes copied so far.
+    pub bytes: u64,
+    /// Bytes in all.
+    pub total_bytes: u64,
+}
+
+impl Tool for CopyTool {
+    type Input = CopyInput;
+    type Output = CopyOutput;
+    type Progress = CopyProgress;
+    const NAME: &'static str = "copy";
+
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new("Copy a file", DESCRIPTION)
+            .effects(Effects::REPLACES)
+            .deadline(DEADLINE)
+            .groups(&["files"])
+            .aliases(&["file_copy"])
+            .parameter_aliases(&[
+                ParameterAlias::new("src", "source"),
+                ParameterAlias::new("from", "source"),
+                ParameterAlias::new("dest", "destination"),
+                ParameterAlias::new("to", "destination"),
+            ])
+    }
+
+    fn plan(&self, input: &CopyInput, cx: &PlanContext) -> Result<Plan, ToolError> {
+        let source = cx.path(&input.source, "/source")?;
+        let destination = cx.path(&input.destination, "/destination")?;
+        refuse_same(&source, &destination)?;
+        let effects = if input.overwrite {
+            Effects::REPLACES
+        } else {
+            Effects::CHANGES
+        };
+        Ok(Plan::new(effects)
+            .access(Access::read(source))
+            .access(Access::write(destination)))
+    }
+
+    async fn run(
+        &self,
+        input: CopyInput,
+        cx: CallContext<CopyProgress>,
+    ) -> Result<CopyOutput, ToolError> {
+        let source = cx.path(&input.source, "/source")?;
+        let destination = cx.path(&input.destination, "/destination")?;
+        let total_bytes = source_size(&cx, &source).await?;
+        let target = without_symlinks(&cx, &destination, "/destination").await?;
+        refuse_same(&source, &target.path)?;
+        let started = Instant::now();
+        let report = |bytes: u64| {
+            let progress = Progress::of(bytes, Some(total_bytes), "copying")
+                .elapsed(started.elapsed())
+                .detail(CopyProgress { bytes, total_bytes });
+            cx.report(progress);
+        };
+        let copy = CopyFile {
+            overwrite: if input.overwrite {
+                Overwrite::Replace
+            } else {
+                Overwrite::Never
+            },
+            copied: &report,
+            cancel: cx.cancel(),
+        };
+        let written = cx
+            .files()
+            .copy(&source, &destination, copy)
+            .await
+            .map_err(|error| {
+                let kind = error.kind();
+                let error = ToolError::from(error);
+                if kind == ErrorKind::AlreadyExists {
+                    error
+                        .at("/destination")
+                        .hint("choose another destination, or set `overwrite`")
+                } else {
+                    error
+                }
+            })?;
+        report(written.bytes);
+        Ok(CopyOutput {
+            source: source.as_str().to_owned(),
+            destination: destination.as_str().to_owned(),
+            bytes: written.bytes,
+            created: written.created,
+        })
+    }
+
+    fn render(&self, output: &CopyOutput) -> Vec<Content> {
+        vec![Content::text(format!(
+            "copied {} to {} ({} bytes)",
+            one_line(&output.source),
+            one_line(&output.destination),
+            output.bytes
+        ))]
+    }
+}
+
+fn refuse_same(source: &WorkPath, destination: &WorkPath) -> Result<(), ToolError> {
+    if source == destination {
+        return Err(
+            ToolError::invalid_input("the source and the destination are the same file")
+                .at("/destination")
+                .hint("name another destination"),
+        );
+    }
+    Ok(())
+}
+
+async fn source_size(cx: &CallContext<CopyProgress>, source: &WorkPath) -> Result<u64, ToolError> {
+    let resolved = without_symlinks(cx, source, "/source").await?;
+    let stat = resolved.stat.ok_or_else(|| {
+        ToolError::new(
+            ErrorKind::NotFound,
+            format!("`{}` does not exist", one_line(source.as_str())),
+        )
+        .at("/source")
+        .hint("use `find` or `list` to see which files there are")
+    })?;
+    match stat.kind {
+        FileKind::File => Ok(stat.size),
+        FileKind::Directory | FileKind::Symlink | FileKind::Other => Err(ToolError::new(
+            ErrorKind::NotRegularFile,
+            format!(
+                "`{}` is not a regular file but a {}",
+                one_line(source.as_str()),
+                stat.kind.as_str()
+            ),
+        )
+        .at("/source")),
+    }
+}
+
+/// Where a path leads, refused if a symlink is on the way.
+async fn without_symlinks(
+    cx: &CallContext<CopyProgress>,
+    path: &WorkPath,
+    pointer: &str,
+) -> Result<Resolved, ToolError> {
+    let resolved = cx.files().resolve(path).await?;
+    if resolved.path != *path {
+        return Err(ToolError::new(
+            ErrorKind::Symlink,
+            format!(
+                "`{}` is, or lies behind, a symlink to `{}`",
+                one_line(path.as_str()),
+                one_line(resolved.path.as_str())
+            ),
+        )
+        .at(pointer)
+        .hint("name the file itself"));
+    }
+    Ok(resolved)
+}

@@ -1,0 +1,452 @@
+//! `edit`: replaces pieces of a file and leaves every other byte alone.
+//!
+//! All edits are matched against the file as it is, must each mean one place (or say which), and
+//! must not overlap. The file is written only if it is still the version that was matched.
+
+use haft_contract::{
+    Access, CallContext, Content, Effects, ErrorKind, NoProgress, Plan, PlanContext, Tool,
+    ToolError, ToolSpec,
+    ops::{Expected, WriteFile},
+    spec::ParameterAlias,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::whole::read_whole;
+use crate::text::{
+    diff::{Side, unified},
+    display::one_line,
+    encoding::{DecodedText, Replacement, is_binary},
+    locate::{Locator, NotLocated, Place, Wanted},
+    nearest::nearest_lines,
+};
+
+/// The largest file an edit may make.
+const MAX_RESULT_BYTES: usize = 64 * 1024 * 1024;
+
+const DESCRIPTION: &str = "\
+Changes parts of one file: each edit replaces the text `old` by the text `new`.
+Use it for any change to an existing file; read the file first. Use `write` to replace a whole \
+file, `patch` to change several files in one step; do not use `sed -i` in `bash`.
+`old` must occur exactly once, so include enough lines around the change; otherwise set `all` to \
+change every occurrence, or `line` to say which one. All edits refer to the file as it is before \
+the call and must not overlap. Line ends, encoding and untouched text are kept as they are. The \
+result is the diff.";
+
+/// Edits files.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct EditTool;
+
+/// What `edit` takes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EditInput {
+    /// The file to change: relative to the workspace, or absolute inside it.
+    pub path: String,
+    /// The replacements to make, all against the file as it is now.
+    #[schemars(length(min = 1))]
+    pub edits: Vec<Edit>,
+}
+
+/// One replacement.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Edit {
+    /// The text to replace, copied from the file without line numbers.
+    #[schemars(length(min = 1))]
+    pub old: String,
+    /// The text to put in its place; empty to delete.
+    pub new: String,
+    /// Whether to replace every occurrence.
+    #[serde(default)]
+    pub all: bool,
+    /// The line (from 1) of the occurrence meant, when there are several.
+    #[serde(default)]
+    #[schemars(range(min = 1))]
+    pub line: Option<u64>,
+}
+
+/// What `edit` did.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct EditOutput {
+    /// The file, relative to the workspace.
+    pub path: String,
+    /// Places changed.
+    pub replacements: u64,
+    /// Lines added.
+    pub added: u64,
+    /// Lines removed.
+    pub removed: u64,
+    /// The change as a unified diff.
+    #[serde(skip)]
+    diff: String,
+}
+
+impl Tool for EditTool {
+    type Input = EditInput;
+    type Output = EditOutput;
+    type Progress = NoProgress;
+    const NAME: &'static str = "edit";
+
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new("Edit a file", DESCRIPTION)
+            .effects(Effects::CHANGES)
+            .groups(&["files"])
+            .aliases(&["edit_file", "Edit", "MultiEdit"])
+            .parameter_aliases(&[ParameterAlias::new("file_path", "path")])
+            .reshape(single_edit_into_list)
+    }
+
+    fn plan(&self, input: &EditInput, cx: &PlanContext) -> Result<Plan, ToolError> {
+        let path = cx.path(&input.path, "/path")?;
+        for (index, edit) in input.edits.iter().enumerate() {
+            check(index, edit)?;
+        }
+        Ok(Plan::new(Effects::CHANGES)
+            .access(Access::read(path.clone()))
+            .access(Access::write(path)))
+    }
+
+    async fn run(
+        &self,
+        input: EditInput,
+        cx: CallContext<NoProgress>,
+    ) -> Result<EditOutput, ToolError> {
+        let path = cx.path(&input.path, "/path")?;
+        let reader = cx.files().open(&path).await.map_err(|error| {
+            let absent = error.kind() == ErrorKind::NotFound;
+            let error = ToolError::from(error).at("/path");
+            if absent {
+                error.hint("use `write` to create a file")
+            } else {
+                error
+            }
+        })?;
+        let file = read_whole(&*reader, &path).await?;
+        if is_binary(&file.bytes) {
+            return Err(ToolError::invalid_input(format!(
+                "`{}` is a binary file",
+                one_line(path.as_str())
+            ))
+            .at("/path"));
+        }
+        let decoded = DecodedText::decode(&file.bytes);
+        let replacements = locate_all(decoded.text(), &input.edits)?;
+        check_size(file.bytes.len(), &replacements)?;
+        let bytes = decoded.splice(&replacements).map_err(|refused| {
+            ToolError::invalid_input(format!(
+                "the change cannot be written in the file's encoding, {}, without changing other \
+                 bytes",
+                refused.encoding
+            ))
+            .at("/edits")
+            .hint("convert the file to UTF-8 first, for example with `iconv` in `bash`")
+        })?;
+        let after = DecodedText::decode(&bytes);
+        let shown = unified(
+            Side {
+                path: Some(path.as_str()),
+                text: decoded.text(),
+            },
+            Side {
+                path: Some(path.as_str()),
+                text: after.text(),
+            },
+        );
+        let write = WriteFile {
+            bytes: &bytes,
+            expected: Expected::Version(&file.version),
+        };
+        cx.files().write(&path, write).await?;
+        Ok(EditOutput {
+            path: path.as_str().to_owned(),
+            replacements: replacements.len() as u64,
+            added: shown.added,
+            removed: shown.removed,
+            diff: shown.text,
+        })
+    }
+
+    fn render(&self, output: &EditOutput) -> Vec<Content> {
+        vec![Content::text(output.diff.clone())]
+    }
+}
+
+/// Accepts `old_string`, `new_string` and `replace_all` at the top level as one edit, and the same
+/// names inside `edits`.
+fn single_edit_into_list(input: &mut Map<String, Value>) -> Option<&'static str> {
+    const NAMES: [(&str, &str); 8] = [
+        ("old_string", "old"),
+        ("old_text", "old"),
+        ("old_str", "old"),
+        ("new_string", "new"),
+        ("new_text", "new"),
+        ("new_str", "new"),
+        ("replace_all", "all"),
+        ("line", "line"),
+    ];
+    let mut done = None;
+    if !input.contains_key("edits") {
+        let mut edit = Map::new();
+        let own = [("old", "old"), ("new", "new"), ("all", "all")];
+        for (given, name) in NAMES.into_iter().chain(own) {
+            if let Some(value) = input.remove(given) {
+                edit.insert(name.to_owned(), value);
+            }
+        }
+        if !edit.is_empty() {
+            input.insert("edits".to_owned(), Value::Array(vec![Value::Object(edit)]));
+            done = Some("a single old/new pair became `edits`");
+        }
+    }
+    let parsed = input
+        .get("edits")
+        .and_then(Value::as_str)
+        .and_then(|text| serde_json::from_str::<Vec<Value>>(text).ok());
+    if let Some(list) = parsed {
+        input.insert("edits".to_owned(), Value::Array(list));
+        done = Some("`edits` was a JSON string");
+    }
+    let edits = input.get_mut("edits").and_then(Value::as_array_mut);
+    for edit in edits.into_iter().flatten().filter_map(Value::as_object_mut) {
+        for (given, name) in NAMES {
+            if given != name
+                && !edit.contains_key(name)
+                && let Some(value) = edit.remove(given)
+            {
+                edit.insert(name.to_owned(), value);
+                done = done.or(Some("other names for `old`, `new` and `all` were accepted"));
+            }
+        }
+    }
+    done
+}
+
+/// What can be said about an edit without the file.
+fn check(index: usize, edit: &Edit) -> Result<(), ToolError> {
+    if edit.old.is_empty() {
+        return Err(ToolError::invalid_input("the text to replace is empty")
+            .at(format!("/edits/{index}/old"))
+            .hint("use `write` to create a file, or name the text before the place to insert at"));
+    }
+    if edit.old == edit.new {
+        return Err(
+            ToolError::invalid_input("the old and the new text are the same")
+                .at(format!("/edits/{index}/new"))
+                .hint("leave this edit out"),
+        );
+    }
+    if edit.all && edit.line.is_some() {
+        return Err(
+            ToolError::invalid_input("`all` and `line` cannot both be given")
+                .at(format!("/edits/{index}/line")),
+        );
+    }
+    Ok(())
+}
+
+/// Every replacement of every edit, sorted by place.
+fn locate_all(text: &str, edits: &[Edit]) -> Result<Vec<Replacement>, ToolError> {
+    let mut locator = Locator::new(text);
+    let mut found: Vec<(usize, Replacement)> = Vec::new();
+    for (index, edit) in edits.iter().enumerate() {
+        let place = match edit.line {
+            _ if edit.all => Place::Every,
+            Some(line) => Place::Line(line),
+            None => Place::Only,
+        };
+        let wanted = Wanted {
+            old: &edit.old,
+            new: &edit.new,
+            place,
+        };
+        let located = locator
+            .locate(wanted)
+            .map_err(|missing| not_located(text, index, edit, &missing))?;
+        found.extend(located.into_iter().map(|replacement| (index, replacement)));
+    }
+    found.sort_by_key(|(_, replacement)| (replacement.range.start, replacement.range.end));
+    for pair in found.windows(2) {
+        if let [(first, one), (second, other)] = pair
+            && other.range.start < one.range.end
+        {
+            return Err(ToolError::invalid_input(format!(
+                "edits {first} and {second} change the same text"
+            ))
+            .at(format!("/edits/{}/old", first.max(second)))
+            .hint("merge them into one edit"));
+        }
+    }
+    Ok(found
+        .into_iter()
+        .map(|(_, replacement)| replacement)
+        .collect())
+}
+
+fn not_located(text: &str, index: usize, edit: &Edit, missing: &NotLocated) -> ToolError {
+    let pointer = format!("/edits/{index}/old");
+    match missing {
+        NotLocated::Absent => {
+            let error = ToolError::new(
+                ErrorKind::NoMatch,
+                "the text to replace is not in the file; nothing was changed",
+            )
+            .at(pointer)
+            .hint("copy the text from a fresh `read`, without line numbers");
+            match nearest_lines(text, &edit.old) {
+                Some(nearest) => error.with_content(Content::Text(nearest)),
+                None => error,
+            }
+        }
+        NotLocated::Ambiguous(lines) => ToolError::new(
+            ErrorKind::NoMatch,
+            format!(
+                "the text to replace is in several places (lines {}); nothing was changed",
+                named(lines)
+            ),
+        )
+        .at(pointer)
+        .hint("add surrounding lines to `old`, or give `line`, or set `all`"),
+        NotLocated::Elsewhere(lines) => ToolError::new(
+            ErrorKind::NoMatch,
+            format!(
+                "the text to replace is not on that line but on lines {}; nothing was changed",
+                named(lines)
+            ),
+        )
+        .at(format!("/edits/{index}/line"))
+        .hint("give one of these lines"),
+    }
+}
+
+fn named(lines: &[u64]) -> String {
+    let lines: Vec<String> = lines.iter().map(u64::to_string).collect();
+    lines.join(", ")
+}
+
+/// Computed before anything is allocated, so that `all` cannot blow up memory.
+fn check_size(before: usize, replacements: &[Replacement]) -> Result<(), ToolError> {
+    let added: usize = replacements
+        .iter()
+        .map(|replacement| replacement.text.len())
+        .fold(0, usize::saturating_add);
+    if before.saturating_add(added) > MAX_RESULT_BYTES {
+        return Err(ToolError::new(
+            ErrorKind::LimitExceeded,
+            format!(
+                "the edited file would be larger than {} MiB; nothing was changed",
+                MAX_RESULT_BYTES / 1024 / 1024
+            ),
+        )
+        .at("/edits"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn reshape(mut input: Value) -> Value {
+        single_edit_into_list(input.as_object_mut().unwrap());
+        input
+    }
+
+    #[test]
+    fn a_single_pair_becomes_a_list() {
+        assert_eq!(
+            reshape(
+                json!({"path": "x", "old_string": "a", "new_string": "b", "replace_all": true})
+            ),
+            json!({"path": "x", "edits": [{"old": "a", "new": "b", "all": true}]})
+        );
+        assert_eq!(
+            reshape(json!({"path": "x", "edits": [{"old_string": "a", "new_string": "b"}]})),
+            json!({"path": "x", "edits": [{"old": "a", "new": "b"}]})
+        );
+        assert_eq!(
+            reshape(json!({"path": "x", "edits": "[{\"old\": \"a\", \"new\": \"b\"}]"})),
+            json!({"path": "x", "edits": [{"old": "a", "new": "b"}]})
+        );
+    }
+
+    fn edit(old: &str, new: &str) -> Edit {
+        Edit {
+            old: old.to_owned(),
+            new: new.to_owned(),
+            all: false,
+            line: None,
+        }
+    }
+
+    #[test]
+    fn overlapping_edits_are_refused() {
+        let error = locate_all("abcdef", &[edit("bcd", "x"), edit("cde", "y")]).unwrap_err();
+        assert_eq!(error.pointer(), Some("/edits/1/old"));
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn edits_are_matched_against_the_original() {
+        let found = locate_all("a b", &[edit("a", "b"), edit("b", "a")]).unwrap();
+        let decoded = DecodedText::decode(b"a b");
+        assert_eq!(decoded.splice(&found).unwrap(), b"b a");
+    }
+
+    #[test]
+    fn rx_17_an_edit_that_explodes_is_refused_before_it_allocates() {
+        let replacement = Replacement {
+            range: 0..1,
+            text: "x".repeat(1024),
+        };
+        let many = vec![replacement; 70_000];
+        assert_eq!(
+            check_size(1, &many).unwrap_err().kind(),
+            ErrorKind::LimitExceeded
+        );
+    }
+
+    proptest::proptest! {
+        /// Whatever is asked for, bytes outside the matched places are the file's own.
+        #[test]
+        fn an_edit_never_changes_bytes_outside_its_places(
+            bytes in proptest::collection::vec(
+                proptest::sample::select(b"ab \t\n\r\"'-\xe2\x80\x94\xc3\xa9\xff".to_vec()), 0..80),
+            old in "[ab \t\n\"'-]{1,6}",
+            new in "[abc \t\n\"'-]{0,6}",
+            all in proptest::bool::ANY,
+        ) {
+            let decoded = DecodedText::decode(&bytes);
+            let wanted = Wanted {
+                old: &old,
+                new: &new,
+                place: if all { Place::Every } else { Place::Only },
+            };
+            if let Ok(found) = Locator::new(decoded.text()).locate(wanted)
+                && let Ok(spliced) = decoded.splice(&found)
+            {
+                // Replacing every place by itself gives the file back, byte by byte; so the
+                // bytes between places are copied, and the new text stands in the places alone.
+                let same: Vec<Replacement> = found
+                    .iter()
+                    .map(|r| Replacement { range: r.range.clone(), text: String::new() })
+                    .collect();
+                let without = decoded.splice(&same).unwrap();
+                let inserted: usize = spliced.len() - without.len();
+                proptest::prop_assert!(inserted <= found.iter().map(|r| r.text.len() * 2).sum());
+                let prefix = found.first().map_or(0, |r| r.range.start);
+                let kept = decoded.text().get(..prefix).unwrap();
+                let spliced_text = DecodedText::decode(&spliced);
+                if decoded.unusual_encoding().is_none() && spliced_text.unusual_encoding().is_none() {
+                    proptest::prop_assert!(spliced_text.text().starts_with(kept));
+                    let suffix = found.last().map_or(0, |r| r.range.end);
+                    proptest::prop_assert!(
+                        spliced_text.text().ends_with(decoded.text().get(suffix..).unwrap()));
+                }
+            }
+        }
+    }
+}

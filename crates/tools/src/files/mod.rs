@@ -1,0 +1,12 @@
+//! Tools that read and change files.
+
+pub mod copy;
+pub mod edit;
+pub mod list;
+pub mod patch;
+pub mod read;
+pub mod write;
+
+mod media;
+mod patch_steps;
+mod whole;

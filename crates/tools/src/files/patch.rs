@@ -1,0 +1,387 @@
+//! `patch`: changes several files in one step, or none.
+//!
+//! Everything is read, placed and checked before anything is written. If a write then fails, what
+//! was already done is taken back in reverse order, and what could not be taken back is named.
+
+use std::collections::BTreeSet;
+
+use haft_contract::{
+    Access, CallContext, Content, Effects, ErrorKind, NoProgress, Plan, PlanContext, Tool,
+    ToolError, ToolSpec, WorkPath,
+    ops::{FileKind, FileVersion},
+    spec::ParameterAlias,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    patch_steps::{Step, apply_all},
+    whole::read_whole,
+};
+use crate::text::{
+    diff::{Side, unified},
+    display::one_line,
+    encoding::{DecodedText, is_binary},
+    nearest::nearest_lines,
+    patch::{self, FilePatch, Hunk, NotPlaced},
+};
+
+const DESCRIPTION: &str = "\
+Applies a patch to one or more files, all of it or nothing: adds, updates, moves and deletes files.
+Use it for changes that belong together across files or in many places; for one small change use \
+`edit`. Read the files first.
+`patch` is either a unified diff (`--- a/x`, `+++ b/x`, `@@ -1,3 +1,4 @@`) or this form:
+*** Begin Patch
+*** Update File: src/lib.rs
+@@ fn main() {
+ a line that stays
+-a line that goes
++a line that comes
+*** Add File: src/new.rs
++its first line
+*** Delete File: src/old.rs
+*** End Patch
+`*** Move to: path` after `*** Update File:` moves the file. `@@ text` names a line above the change \
+when the same lines occur more than once.";
+
+/// Applies patches.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PatchTool;
+
+/// What `patch` takes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PatchInput {
+    /// The patch: a `*** Begin Patch` … `*** End Patch` envelope or a unified diff. Paths are
+    /// relative to the workspace.
+    #[schemars(length(min = 1))]
+    pub patch: String,
+}
+
+/// What `patch` did.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct PatchOutput {
+    /// The files changed, in the order of the patch.
+    pub files: Vec<PatchedFile>,
+    /// The changes as unified diffs.
+    #[serde(skip)]
+    diff: String,
+}
+
+/// What happened to one file.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct PatchedFile {
+    /// The file, relative to the workspace; where it moved to, if it moved.
+    pub path: String,
+    /// `added`, `updated`, `moved` or `deleted`.
+    pub change: &'static str,
+    /// Lines added.
+    pub added: u64,
+    /// Lines removed.
+    pub removed: u64,
+}
+
+impl Tool for PatchTool {
+    type Input = PatchInput;
+    type Output = PatchOutput;
+    type Progress = NoProgress;
+    const NAME: &'static str = "patch";
+
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new("Patch files", DESCRIPTION)
+            .effects(Effects::REPLACES)
+            .groups(&["files"])
+            .aliases(&["apply_patch"])
+            .parameter_aliases(&[
+                ParameterAlias::new("input", "patch"),
+                ParameterAlias::new("diff", "patch"),
+            ])
+    }
+
+    fn plan(&self, input: &PatchInput, cx: &PlanContext) -> Result<Plan, ToolError> {
+        let files = parse(&input.patch)?;
+        let mut plan = Plan::new(Effects {
+            idempotent: false,
+            destructive: files.iter().any(removes),
+            ..Effects::CHANGES
+        });
+        let mut named = BTreeSet::new();
+        for file in &files {
+            for (path, access) in accesses(file, |text| cx.path(text, "/patch"))? {
+                if !named.insert(path.clone()) {
+                    return Err(ToolError::invalid_input(format!(
+                        "`{}` is named twice in the patch",
+                        one_line(path.as_str())
+                    ))
+                    .at("/patch")
+                    .hint("put all changes of a file under one header"));
+                }
+                plan.accesses.extend(access);
+            }
+        }
+        Ok(plan)
+    }
+
+    async fn run(
+        &self,
+        input: PatchInput,
+        cx: CallContext<NoProgress>,
+    ) -> Result<PatchOutput, ToolError> {
+        let mut steps = Vec::new();
+        let mut output = PatchOutput {
+            files: Vec::new(),
+            diff: String::new(),
+        };
+        for file in parse(&input.patch)? {
+            let prepared = prepare(&cx, file).await?;
+            output.files.push(prepared.summary);
+            output.diff.push_str(&prepared.diff);
+            steps.extend(prepared.step);
+        }
+        if cx.cancel().is_cancelled() {
+            return Err(ToolError::new(
+                ErrorKind::Cancelled,
+                "stopped before anything was written",
+            ));
+        }
+        apply_all(cx.files(), steps).await?;
+        Ok(output)
+    }
+
+    fn render(&self, output: &PatchOutput) -> Vec<Content> {
+        let mut text = String::new();
+        for file in &output.files {
+            let path = one_line(&file.path);
+            text.push_str(&format!(
+                "{} {path} (+{} -{})\n",
+                file.change, file.added, file.removed
+            ));
+        }
+        text.push_str(&output.diff);
+        vec![Content::Text(text)]
+    }
+}
+
+fn parse(text: &str) -> Result<Vec<FilePatch>, ToolError> {
+    patch::parse(text).map_err(|error| {
+        ToolError::invalid_input(error.to_string())
+            .at("/patch")
+            .hint("nothing was changed; send the whole patch again")
+    })
+}
+
+fn removes(file: &FilePatch) -> bool {
+    match file {
+        FilePatch::Add { .. } => false,
+        FilePatch::Delete { .. } => true,
+        FilePatch::Update { move_to, .. } => move_to.is_some(),
+    }
+}
+
+/// Every path a file's patch touches, with its accesses.
+fn accesses(
+    file: &FilePatch,
+    parse_path: impl Fn(&str) -> Result<WorkPath, ToolError>,
+) -> Result<Vec<(WorkPath, Vec<Access>)>, ToolError> {
+    let changed = |path: WorkPath| {
+        let both = vec![Access::read(path.clone()), Access::write(path.clone())];
+        (path, both)
+    };
+    let created = |path: WorkPath| (path.clone(), vec![Access::write(path)]);
+    Ok(match file {
+        FilePatch::Add { path, .. } => vec![created(parse_path(path)?)],
+        FilePatch::Delete { path, .. } => vec![changed(parse_path(path)?)],
+        FilePatch::Update { path, move_to, .. } => {
+            let mut all = vec![changed(parse_path(path)?)];
+            if let Some(to) = move_to {
+                all.push(created(parse_path(to)?));
+            }
+            all
+        }
+    })
+}
+
+/// One file's patch, checked against the file but not yet written.
+struct Prepared {
+    step: Option<Step>,
+    summary: PatchedFile,
+    diff: String,
+}
+
+async fn prepare(cx: &CallContext<NoProgress>, file: FilePatch) -> Result<Prepared, ToolError> {
+    match file {
+        FilePatch::Add { path, content } => {
+            let path = cx.path(&path, "/patch")?;
+            refuse_existing(cx, &path).await?;
+            let side = Side {
+                path: None,
+                text: "",
+            };
+            let prepared = shown(side, Some(&path), &content, "added");
+            let bytes = content.into_bytes();
+            Ok(prepared.step(Step::Create { path, bytes }))
+        }
+        FilePatch::Delete { path, hunks } => {
+            let path = cx.path(&path, "/patch")?;
+            let (bytes, version) = read(cx, &path).await?;
+            let decoded = DecodedText::decode(&bytes);
+            if !hunks.is_empty() && !changed_bytes(&path, &decoded, &hunks)?.is_empty() {
+                return Err(ToolError::new(
+                    ErrorKind::NoMatch,
+                    format!(
+                        "`{}` has lines the patch does not delete; nothing was changed",
+                        one_line(path.as_str())
+                    ),
+                )
+                .at("/patch")
+                .hint("read the file again before deleting it"));
+            }
+            let before = Side {
+                path: Some(path.as_str()),
+                text: decoded.text(),
+            };
+            let prepared = shown(before, None, "", "deleted");
+            Ok(prepared.step(Step::Remove {
+                path,
+                bytes,
+                version,
+            }))
+        }
+        FilePatch::Update {
+            path,
+            move_to,
+            hunks,
+        } => {
+            let path = cx.path(&path, "/patch")?;
+            let (bytes, version) = read(cx, &path).await?;
+            let decoded = DecodedText::decode(&bytes);
+            let after = changed_bytes(&path, &decoded, &hunks)?;
+            let before = Side {
+                path: Some(path.as_str()),
+                text: decoded.text(),
+            };
+            let after_text = DecodedText::decode(&after);
+            let Some(to) = move_to else {
+                let prepared = shown(before, Some(&path), after_text.text(), "updated");
+                return Ok(prepared.step(Step::Change {
+                    path,
+                    before: bytes,
+                    after,
+                    version,
+                }));
+            };
+            let to = cx.path(&to, "/patch")?;
+            refuse_existing(cx, &to).await?;
+            let prepared = shown(before, Some(&to), after_text.text(), "moved");
+            Ok(prepared.step(Step::Move {
+                from: path,
+                to,
+                before: bytes,
+                after,
+                version,
+            }))
+        }
+    }
+}
+
+fn shown(before: Side<'_>, to: Option<&WorkPath>, after: &str, change: &'static str) -> Prepared {
+    let diff = unified(
+        before,
+        Side {
+            path: to.map(WorkPath::as_str),
+            text: after,
+        },
+    );
+    let path = to.map(WorkPath::as_str).or(before.path).unwrap_or_default();
+    Prepared {
+        step: None,
+        summary: PatchedFile {
+            path: path.to_owned(),
+            change,
+            added: diff.added,
+            removed: diff.removed,
+        },
+        diff: diff.text,
+    }
+}
+
+impl Prepared {
+    fn step(mut self, step: Step) -> Self {
+        self.step = Some(step);
+        self
+    }
+}
+
+async fn read(
+    cx: &CallContext<NoProgress>,
+    path: &WorkPath,
+) -> Result<(Vec<u8>, FileVersion), ToolError> {
+    let at_patch = |error: ToolError| error.at("/patch");
+    let reader = cx.files().open(path).await;
+    let reader = reader.map_err(|error| {
+        at_patch(error.into()).hint("nothing was changed; check the path with `find`")
+    })?;
+    let file = read_whole(&*reader, path).await.map_err(at_patch)?;
+    Ok((file.bytes, file.version))
+}
+
+async fn refuse_existing(cx: &CallContext<NoProgress>, path: &WorkPath) -> Result<(), ToolError> {
+    match cx.files().stat(path).await {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(ToolError::from(error).at("/patch")),
+        Ok(stat) => {
+            let what = match stat.kind {
+                FileKind::File => "file",
+                FileKind::Directory => "directory",
+                FileKind::Symlink => "symlink",
+                FileKind::Other => "special file",
+            };
+            Err(ToolError::new(
+                ErrorKind::AlreadyExists,
+                format!(
+                    "`{}` exists already as a {what}; nothing was changed",
+                    one_line(path.as_str())
+                ),
+            )
+            .at("/patch")
+            .hint("use `*** Update File:` to change it"))
+        }
+    }
+}
+
+fn changed_bytes(
+    path: &WorkPath,
+    decoded: &DecodedText<'_>,
+    hunks: &[Hunk],
+) -> Result<Vec<u8>, ToolError> {
+    let name = one_line(path.as_str());
+    if !hunks.is_empty() && is_binary(decoded.bytes()) {
+        return Err(ToolError::invalid_input(format!("`{name}` is a binary file")).at("/patch"));
+    }
+    let replacements = patch::place(decoded.text(), hunks)
+        .map_err(|missing| not_placed(&name, decoded.text(), &missing))?;
+    decoded.splice(&replacements).map_err(|refused| {
+        ToolError::invalid_input(format!(
+            "the change to `{name}` cannot be written in its encoding, {}",
+            refused.encoding
+        ))
+        .at("/patch")
+        .hint("convert the file to UTF-8 first, for example with `iconv` in `bash`")
+    })
+}
+
+fn not_placed(name: &str, text: &str, missing: &NotPlaced) -> ToolError {
+    let error = ToolError::new(
+        ErrorKind::NoMatch,
+        format!(
+            "the hunk at line {} of the patch does not fit `{name}`; nothing was changed",
+            missing.patch_line
+        ),
+    )
+    .at("/patch")
+    .hint("copy the lines around the change from a fresh `read`");
+    match nearest_lines(text, &missing.wanted) {
+        Some(nearest) => error.with_content(Content::Text(nearest)),
+        None => error,
+    }
+}

@@ -1,0 +1,188 @@
+//! Writes what a patch prepared, or takes back what it wrote.
+//!
+//! Each step names the version it was prepared against, so a file that changed in between stops
+//! the patch instead of being overwritten. Removals come last: they are the one step whose undoing
+//! cannot restore a file's mode.
+
+use haft_contract::{
+    ErrorKind, ToolError, WorkPath,
+    ops::{Expected, FileOps, FileVersion, OpsError, Overwrite, RemoveScope, WriteFile},
+};
+
+use crate::text::display::one_line;
+
+/// One change to one file.
+pub(super) enum Step {
+    /// Creates a file.
+    Create {
+        /// The file.
+        path: WorkPath,
+        /// Its content.
+        bytes: Vec<u8>,
+    },
+    /// Changes a file in place.
+    Change {
+        /// The file.
+        path: WorkPath,
+        /// What it held.
+        before: Vec<u8>,
+        /// What it will hold.
+        after: Vec<u8>,
+        /// The version it was read at.
+        version: FileVersion,
+    },
+    /// Moves a file and perhaps changes it.
+    Move {
+        /// The file.
+        from: WorkPath,
+        /// Where it goes.
+        to: WorkPath,
+        /// What it held.
+        before: Vec<u8>,
+        /// What it will hold.
+        after: Vec<u8>,
+        /// The version it was read at.
+        version: FileVersion,
+    },
+    /// Removes a file.
+    Remove {
+        /// The file.
+        path: WorkPath,
+        /// What it held.
+        bytes: Vec<u8>,
+        /// The version it was read at.
+        version: FileVersion,
+    },
+}
+
+/// Takes every step, or none.
+pub(super) async fn apply_all(files: &dyn FileOps, mut steps: Vec<Step>) -> Result<(), ToolError> {
+    steps.sort_by_key(|step| matches!(step, Step::Remove { .. }));
+    let mut done: Vec<&Step> = Vec::with_capacity(steps.len());
+    for step in &steps {
+        if let Err(error) = take(files, step).await {
+            return Err(take_all_back(files, &done, error).await);
+        }
+        done.push(step);
+    }
+    Ok(())
+}
+
+async fn take(files: &dyn FileOps, step: &Step) -> Result<(), OpsError> {
+    match step {
+        Step::Create { path, bytes } => write(files, path, bytes, Expected::Absent).await,
+        Step::Change {
+            path,
+            after,
+            version,
+            ..
+        } => write(files, path, after, Expected::Version(version)).await,
+        Step::Move {
+            from,
+            to,
+            before,
+            after,
+            version,
+        } => {
+            require(files, from, version).await?;
+            files.rename(from, to, Overwrite::Never).await?;
+            if before == after {
+                return Ok(());
+            }
+            let changed = rewrite(files, to, after).await;
+            if changed.is_err() {
+                // Half a step is taken back here; whole steps are taken back by the caller.
+                files.rename(to, from, Overwrite::Never).await?;
+            }
+            changed
+        }
+        Step::Remove { path, version, .. } => {
+            require(files, path, version).await?;
+            files.remove(path, RemoveScope::File).await
+        }
+    }
+}
+
+async fn take_back(files: &dyn FileOps, step: &Step) -> Result<(), OpsError> {
+    match step {
+        Step::Create { path, .. } => files.remove(path, RemoveScope::File).await,
+        Step::Change { path, before, .. } => rewrite(files, path, before).await,
+        Step::Move {
+            from,
+            to,
+            before,
+            after,
+            ..
+        } => {
+            if before != after {
+                rewrite(files, to, before).await?;
+            }
+            files.rename(to, from, Overwrite::Never).await
+        }
+        Step::Remove { path, bytes, .. } => write(files, path, bytes, Expected::Absent).await,
+    }
+}
+
+async fn take_all_back(files: &dyn FileOps, done: &[&Step], error: OpsError) -> ToolError {
+    let mut left = Vec::new();
+    for step in done.iter().rev() {
+        if take_back(files, step).await.is_err() {
+            left.push(format!("`{}`", one_line(step.path().as_str())));
+        }
+    }
+    if left.is_empty() {
+        return ToolError::new(error.kind(), format!("{error}; nothing was changed"))
+            .at("/patch")
+            .hint("read the files again and send a new patch");
+    }
+    ToolError::new(
+        ErrorKind::Io,
+        format!(
+            "{error}; these files were changed and could not be restored: {}",
+            left.join(", ")
+        ),
+    )
+    .hint("read them before going on")
+}
+
+impl Step {
+    fn path(&self) -> &WorkPath {
+        match self {
+            Self::Create { path, .. } | Self::Change { path, .. } | Self::Remove { path, .. } => {
+                path
+            }
+            Self::Move { from, .. } => from,
+        }
+    }
+}
+
+async fn write(
+    files: &dyn FileOps,
+    path: &WorkPath,
+    bytes: &[u8],
+    expected: Expected<'_>,
+) -> Result<(), OpsError> {
+    files.write(path, WriteFile { bytes, expected }).await?;
+    Ok(())
+}
+
+/// Writes over the version that is there now; used where this very call put it there.
+async fn rewrite(files: &dyn FileOps, path: &WorkPath, bytes: &[u8]) -> Result<(), OpsError> {
+    let present = files.stat(path).await?;
+    write(files, path, bytes, Expected::Version(&present.version)).await
+}
+
+async fn require(
+    files: &dyn FileOps,
+    path: &WorkPath,
+    version: &FileVersion,
+) -> Result<(), OpsError> {
+    if files.stat(path).await?.version == *version {
+        return Ok(());
+    }
+    Err(OpsError::new(
+        ErrorKind::Conflict,
+        "the file changed while the patch was being applied",
+    )
+    .on(path))
+}

@@ -1,0 +1,152 @@
+//! `write`: creates a file or replaces all of it, atomically.
+//!
+//! Must not overwrite what somebody else changed since this session last read the file: the
+//! version that was seen is the version that must still be there.
+
+use haft_contract::{
+    Access, CallContext, Content, Effects, ErrorKind, NoProgress, Plan, PlanContext, Tool,
+    ToolError, ToolSpec, WorkPath,
+    ops::{Expected, FileKind, FileStat, WriteFile},
+    spec::ParameterAlias,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::text::display::one_line;
+
+const DESCRIPTION: &str = "\
+Writes a whole file: creates it, with missing parent directories, or replaces everything in it.
+Use it for new files and complete rewrites. To change part of a file use `edit`, to change several \
+files at once use `patch`; do not use `echo >` or `tee` in `bash`.
+The write is atomic. It is refused when the file changed since you last read it: read it again, or \
+set `force` if its present content does not matter.";
+
+/// Writes whole files.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct WriteTool;
+
+/// What `write` takes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WriteInput {
+    /// The file to write: relative to the workspace, or absolute inside it.
+    pub path: String,
+    /// The complete new content of the file.
+    pub content: String,
+    /// Whether to write even if the file changed since you last read it.
+    #[serde(default)]
+    pub force: bool,
+}
+
+/// What `write` did.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct WriteOutput {
+    /// The file, relative to the workspace.
+    pub path: String,
+    /// Bytes written.
+    pub bytes: u64,
+    /// Whether the file is new.
+    pub created: bool,
+}
+
+impl Tool for WriteTool {
+    type Input = WriteInput;
+    type Output = WriteOutput;
+    type Progress = NoProgress;
+    const NAME: &'static str = "write";
+
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new("Write a file", DESCRIPTION)
+            .effects(Effects::REPLACES)
+            .groups(&["files"])
+            .aliases(&["write_file", "Write"])
+            .parameter_aliases(&[
+                ParameterAlias::new("file_path", "path"),
+                ParameterAlias::new("contents", "content"),
+            ])
+    }
+
+    fn plan(&self, input: &WriteInput, cx: &PlanContext) -> Result<Plan, ToolError> {
+        let path = cx.path(&input.path, "/path")?;
+        Ok(Plan::new(Effects::REPLACES).access(Access::write(path)))
+    }
+
+    async fn run(
+        &self,
+        input: WriteInput,
+        cx: CallContext<NoProgress>,
+    ) -> Result<WriteOutput, ToolError> {
+        let path = cx.path(&input.path, "/path")?;
+        let present = present(&cx, &path).await?;
+        if !input.force {
+            refuse_if_changed(&cx, &path, present.as_ref()).await?;
+        }
+        let expected = match &present {
+            _ if input.force => Expected::Anything,
+            Some(stat) => Expected::Version(&stat.version),
+            None => Expected::Absent,
+        };
+        let write = WriteFile {
+            bytes: input.content.as_bytes(),
+            expected,
+        };
+        let written = cx.files().write(&path, write).await?;
+        Ok(WriteOutput {
+            path: path.as_str().to_owned(),
+            bytes: written.bytes,
+            created: written.created,
+        })
+    }
+
+    fn render(&self, output: &WriteOutput) -> Vec<Content> {
+        let what = if output.created {
+            "created"
+        } else {
+            "replaced"
+        };
+        let path = one_line(&output.path);
+        vec![Content::text(format!(
+            "{what} {path} ({} bytes)",
+            output.bytes
+        ))]
+    }
+}
+
+/// What is there now, if anything.
+async fn present(
+    cx: &CallContext<NoProgress>,
+    path: &WorkPath,
+) -> Result<Option<FileStat>, ToolError> {
+    match cx.files().stat(path).await {
+        Ok(stat) if stat.kind == FileKind::Directory => Err(ToolError::new(
+            ErrorKind::NotRegularFile,
+            format!("`{}` is a directory", one_line(path.as_str())),
+        )
+        .at("/path")
+        .hint("give the path of a file in it")),
+        Ok(stat) => Ok(Some(stat)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(ToolError::from(error).at("/path")),
+    }
+}
+
+async fn refuse_if_changed(
+    cx: &CallContext<NoProgress>,
+    path: &WorkPath,
+    present: Option<&FileStat>,
+) -> Result<(), ToolError> {
+    let seen = cx.seen().last_seen(path).await?;
+    match (seen, present) {
+        (Some(seen), Some(present)) if seen != present.version => Err(ToolError::new(
+            ErrorKind::Conflict,
+            format!(
+                "`{}` changed since this session last read it; nothing was written",
+                one_line(path.as_str())
+            ),
+        )
+        .at("/path")
+        .hint("read it again and decide anew, or set `force` to replace it anyway")),
+        // Never read, unchanged, or gone: nothing of anybody's is lost unseen.
+        (Some(_) | None, Some(_) | None) => Ok(()),
+    }
+}

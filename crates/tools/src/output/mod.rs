@@ -1,0 +1,3 @@
+//! Tools that show what earlier calls left behind.
+
+pub mod read_output;

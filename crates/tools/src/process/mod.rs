@@ -1,0 +1,3 @@
+//! Tools that run commands.
+
+pub mod bash;

@@ -1,0 +1,271 @@
+//! Finds the place an edit means: exactly first, then tolerantly.
+//!
+//! Must not guess: an edit that fits nowhere, or in several places, is an error that says where.
+
+use std::{borrow::Cow, ops::Range};
+
+use memchr::{memchr_iter, memmem};
+
+use super::{
+    encoding::{Replacement, line_end, with_line_end},
+    tolerant::Folded,
+};
+
+/// How many places an error names.
+const MAX_LINES_NAMED: usize = 10;
+
+/// One change that was asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    /// The text to find.
+    pub(crate) old: &'a str,
+    /// What stands there instead.
+    pub(crate) new: &'a str,
+    /// Which of several places is meant.
+    pub(crate) place: Place,
+}
+
+/// Which of several places is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// There must be exactly one.
+    Only,
+    /// All of them.
+    Every,
+    /// The one that starts on, or covers, this line (from 1).
+    Line(u64),
+}
+
+/// Why no place was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum NotLocated {
+    /// The text is nowhere in the file.
+    Absent,
+    /// It is in more than one place; the lines of the first few.
+    Ambiguous(Vec<u64>),
+    /// It is in the file, but not on the named line; where it is.
+    Elsewhere(Vec<u64>),
+}
+
+/// A text that edits are located in. Folds it at most once, and only when needed.
+pub(crate) struct Locator<'t> {
+    text: &'t str,
+    folded: Option<Option<Folded>>,
+}
+
+impl<'t> Locator<'t> {
+    /// A locator for one text.
+    pub(crate) fn new(text: &'t str) -> Self {
+        Self { text, folded: None }
+    }
+
+    /// The replacements one change amounts to, sorted and without overlaps.
+    pub(crate) fn locate(&mut self, wanted: Wanted<'_>) -> Result<Vec<Replacement>, NotLocated> {
+        for (old, new) in spellings(self.text, wanted.old, wanted.new) {
+            let found = self.exact(&old, wanted.place);
+            if !found.is_empty() {
+                let chosen = self.choose(found, wanted.place, |range| range)?;
+                return Ok(chosen
+                    .into_iter()
+                    .map(|range| self.replace(range, &old, &new))
+                    .collect());
+            }
+        }
+        self.locate_tolerantly(wanted)
+    }
+
+    fn exact(&self, old: &str, place: Place) -> Vec<Range<usize>> {
+        let bytes = self.text.as_bytes();
+        let finder = memmem::Finder::new(old);
+        match place {
+            Place::Every | Place::Line(_) => finder
+                .find_iter(bytes)
+                .map(|start| start..start + old.len())
+                .collect(),
+            // Overlapping places are places too: `aa` is in `aaa` twice.
+            Place::Only => {
+                let mut found = Vec::new();
+                let mut from = 0;
+                while found.len() <= MAX_LINES_NAMED
+                    && let Some(at) = bytes.get(from..).and_then(|rest| finder.find(rest))
+                {
+                    found.push(from + at..from + at + old.len());
+                    from += at + 1;
+                }
+                found
+            }
+        }
+    }
+
+    fn locate_tolerantly(&mut self, wanted: Wanted<'_>) -> Result<Vec<Replacement>, NotLocated> {
+        let text = self.text;
+        if self.folded.is_none() {
+            self.folded = Some(Folded::new(text));
+        }
+        let Some(Some(folded)) = &self.folded else {
+            return Err(NotLocated::Absent);
+        };
+        let limit = match wanted.place {
+            Place::Only => MAX_LINES_NAMED + 1,
+            Place::Every | Place::Line(_) => usize::MAX,
+        };
+        let found = folded.find(text, wanted.old, limit);
+        if found.is_empty() {
+            return Err(NotLocated::Absent);
+        }
+        let chosen = self.choose(found, wanted.place, |found| &found.range)?;
+        Ok(chosen
+            .into_iter()
+            .map(|found| Replacement {
+                text: folded.rewrite(text, &found, wanted.old, wanted.new),
+                range: found.range,
+            })
+            .collect())
+    }
+
+    fn choose<M>(
+        &self,
+        found: Vec<M>,
+        place: Place,
+        range: impl Fn(&M) -> &Range<usize>,
+    ) -> Result<Vec<M>, NotLocated> {
+        let lines = |found: &[M]| {
+            let named = found.iter().take(MAX_LINES_NAMED);
+            named.map(|m| line_at(self.text, range(m).start)).collect()
+        };
+        match place {
+            Place::Every => Ok(found),
+            Place::Only if found.len() == 1 => Ok(found),
+            Place::Only => Err(NotLocated::Ambiguous(lines(&found))),
+            Place::Line(line) => {
+                let covers = |m: &M| {
+                    let Range { start, end } = *range(m);
+                    let last = end.saturating_sub(1).max(start);
+                    (line_at(self.text, start)..=line_at(self.text, last)).contains(&line)
+                };
+                let elsewhere = lines(&found);
+                let mut on_line: Vec<M> = found.into_iter().filter(covers).collect();
+                if on_line.len() > 1 {
+                    // Several cover the line; the one that starts there is meant.
+                    on_line.retain(|m| line_at(self.text, range(m).start) == line);
+                }
+                match on_line.len() {
+                    1 => Ok(on_line),
+                    0 => Err(NotLocated::Elsewhere(elsewhere)),
+                    _ => Err(NotLocated::Ambiguous(lines(&on_line))),
+                }
+            }
+        }
+    }
+
+    fn replace(&self, range: Range<usize>, old: &str, new: &str) -> Replacement {
+        // Whoever spells out `\r\n` means it; otherwise new lines follow the place they stand in.
+        let text = if old.contains("\r\n") {
+            Cow::Borrowed(new)
+        } else {
+            with_line_end(new, line_end(self.text))
+        };
+        Replacement {
+            text: text.into_owned(),
+            range,
+        }
+    }
+}
+
+/// The line (from 1) a byte of the text is on.
+pub(crate) fn line_at(text: &str, offset: usize) -> u64 {
+    let before = text.as_bytes().get(..offset).unwrap_or_default();
+    memchr_iter(b'\n', before).count() as u64 + 1
+}
+
+/// The wanted text as given, then with the line ends of the file.
+fn spellings<'w>(text: &str, old: &'w str, new: &'w str) -> Vec<(Cow<'w, str>, Cow<'w, str>)> {
+    let mut spellings = vec![(Cow::Borrowed(old), Cow::Borrowed(new))];
+    if old.contains("\r\n") {
+        let plain = |s: &str| Cow::Owned(s.replace("\r\n", "\n"));
+        spellings.push((plain(old), plain(new)));
+    } else if old.contains('\n') && text.contains("\r\n") {
+        let old = with_line_end(old, "\r\n");
+        spellings.push((old, with_line_end(new, "\r\n")));
+    }
+    spellings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn locate(text: &str, old: &str, new: &str, place: Place) -> Result<String, NotLocated> {
+        let found = Locator::new(text).locate(Wanted { old, new, place })?;
+        let mut result = text.to_owned();
+        for replacement in found.into_iter().rev() {
+            result.replace_range(replacement.range, &replacement.text);
+        }
+        Ok(result)
+    }
+
+    #[test]
+    fn an_exact_match_wins_over_a_tolerant_one() {
+        assert_eq!(
+            locate("a  b\na b\n", "a b", "x", Place::Only).unwrap(),
+            "a  b\nx\n"
+        );
+    }
+
+    #[test]
+    fn several_places_are_named_by_line() {
+        assert_eq!(
+            locate("x\ny\nx\n", "x", "z", Place::Only),
+            Err(NotLocated::Ambiguous(vec![1, 3]))
+        );
+        assert_eq!(
+            locate("aaa", "aa", "z", Place::Only),
+            Err(NotLocated::Ambiguous(vec![1, 1]))
+        );
+        assert_eq!(
+            locate("x\ny\nx\n", "x", "z", Place::Every).unwrap(),
+            "z\ny\nz\n"
+        );
+    }
+
+    #[test]
+    fn a_line_says_which_place_is_meant() {
+        assert_eq!(
+            locate("x\ny\nx\n", "x", "z", Place::Line(3)).unwrap(),
+            "x\ny\nz\n"
+        );
+        assert_eq!(
+            locate("x\ny\nx\n", "x", "z", Place::Line(2)),
+            Err(NotLocated::Elsewhere(vec![1, 3]))
+        );
+    }
+
+    #[test]
+    fn line_ends_of_the_file_are_kept() {
+        assert_eq!(
+            locate("a\r\nb\r\nc\r\n", "a\nb", "1\n2\n3", Place::Only).unwrap(),
+            "1\r\n2\r\n3\r\nc\r\n"
+        );
+        assert_eq!(
+            locate("a\r\nb\r\n", "b", "b\nc", Place::Only).unwrap(),
+            "a\r\nb\r\nc\r\n"
+        );
+        assert_eq!(
+            locate("a\nb\n", "a\r\nb", "x\r\ny", Place::Only).unwrap(),
+            "x\ny\n"
+        );
+        assert_eq!(
+            locate("a\r\nb\r\n", "\r\n", "\n", Place::Every).unwrap(),
+            "a\nb\n"
+        );
+    }
+
+    #[test]
+    fn what_is_not_there_is_absent() {
+        assert_eq!(
+            locate("abc", "abd", "x", Place::Only),
+            Err(NotLocated::Absent)
+        );
+        assert_eq!(locate("", "x", "y", Place::Only), Err(NotLocated::Absent));
+    }
+}

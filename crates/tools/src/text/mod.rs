@@ -1,0 +1,14 @@
+//! Text logic shared by the file tools. Pure: nothing here opens a file.
+//!
+//! [`encoding`] reads bytes as text and puts changes back without touching the rest, [`locate`]
+//! finds the place an edit means, [`patch`] reads and places patches, [`diff`] shows changes,
+//! [`paging`] cuts a long text into pages, [`display`] makes hostile names safe to show.
+
+pub(crate) mod diff;
+pub(crate) mod display;
+pub(crate) mod encoding;
+pub(crate) mod locate;
+pub(crate) mod nearest;
+pub(crate) mod paging;
+pub(crate) mod patch;
+pub(crate) mod tolerant;

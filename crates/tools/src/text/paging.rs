@@ -1,0 +1,331 @@
+//! Cuts a long text into pages of whole lines, reading no more than it must.
+//!
+//! A page starts at a line, holds at most so many lines and bytes, and names where the next one
+//! starts. A line longer than a page is continued by column, so nothing is out of reach. Seeking
+//! reuses one buffer however deep it goes.
+
+use std::future::Future;
+
+use haft_contract::{ErrorKind, ToolError};
+use memchr::{memchr_iter, memrchr};
+use tokio_util::sync::CancellationToken;
+
+/// The most lines of a page.
+pub(crate) const PAGE_LINES: u64 = 2_000;
+
+/// The most bytes of a page.
+pub(crate) const PAGE_BYTES: usize = 50 * 1024;
+
+/// How much is read at once while seeking.
+pub(crate) const SEEK_BYTES: usize = 1024 * 1024;
+
+/// Bytes that can be read from any position.
+pub(crate) trait ByteSource: Sync {
+    /// Reads up to `len` bytes at an offset into the buffer handed in; fewer mean the end.
+    fn read_at(
+        &self,
+        offset: u64,
+        len: usize,
+        buffer: Vec<u8>,
+    ) -> impl Future<Output = Result<Vec<u8>, ToolError>> + Send;
+}
+
+impl ByteSource for [u8] {
+    async fn read_at(
+        &self,
+        offset: u64,
+        len: usize,
+        mut buffer: Vec<u8>,
+    ) -> Result<Vec<u8>, ToolError> {
+        let rest = usize::try_from(offset).ok().and_then(|at| self.get(at..));
+        let rest = rest.unwrap_or_default();
+        buffer.clear();
+        buffer.extend_from_slice(rest.get(..len).unwrap_or(rest));
+        Ok(buffer)
+    }
+}
+
+/// Which page to cut.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PageRequest {
+    /// The line it starts at, from 1.
+    pub(crate) line: u64,
+    /// The byte of that line it starts at, for a line longer than a page.
+    pub(crate) column: u64,
+    /// The most lines.
+    pub(crate) lines: u64,
+}
+
+/// A page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Page {
+    /// The bytes, ending with a line end unless the text or a very long line ends it.
+    pub(crate) bytes: Vec<u8>,
+    /// Lines that start or continue in it.
+    pub(crate) lines: u64,
+    /// Where the next page starts, unless this is the last.
+    pub(crate) next: Option<NextPage>,
+}
+
+/// Where the next page starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NextPage {
+    /// The line.
+    pub(crate) line: u64,
+    /// The byte of that line; zero unless a line is longer than a page.
+    pub(crate) column: u64,
+}
+
+/// A page, or how many lines there are when it would start past the last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Paged {
+    /// The page.
+    Page(Page),
+    /// The text has only this many lines.
+    PastEnd {
+        /// Lines in all.
+        lines: u64,
+    },
+}
+
+/// Where a line starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sought {
+    At(u64),
+    PastEnd { lines: u64 },
+}
+
+/// Reads one page. `start` holds the first bytes of the source, which the caller has read already.
+pub(crate) async fn read_page<S: ByteSource + ?Sized>(
+    source: &S,
+    request: PageRequest,
+    start: Start,
+    cancel: &CancellationToken,
+) -> Result<Paged, ToolError> {
+    if request.line <= 1 && request.column == 0 && (start.is_all || start.bytes.len() > PAGE_BYTES)
+    {
+        let page = cut(start.bytes, start.is_all, request);
+        return Ok(Paged::Page(page));
+    }
+    let mut buffer = start.bytes;
+    let sought = seek(source, request.line, &mut buffer, cancel).await?;
+    let at = match sought {
+        Sought::At(at) => at.saturating_add(request.column),
+        Sought::PastEnd { lines } => return Ok(Paged::PastEnd { lines }),
+    };
+    let bytes = source.read_at(at, PAGE_BYTES + 1, buffer).await?;
+    if bytes.is_empty() && request.line > 1 && request.column == 0 {
+        return Ok(Paged::PastEnd {
+            lines: request.line - 1,
+        });
+    }
+    let is_all = bytes.len() <= PAGE_BYTES;
+    Ok(Paged::Page(cut(bytes, is_all, request)))
+}
+
+/// The first bytes of a source.
+#[derive(Debug, Default)]
+pub(crate) struct Start {
+    /// The bytes.
+    pub(crate) bytes: Vec<u8>,
+    /// Whether there are no more.
+    pub(crate) is_all: bool,
+}
+
+/// Finds where a line starts by counting line ends, chunk by chunk, into one buffer.
+async fn seek<S: ByteSource + ?Sized>(
+    source: &S,
+    line: u64,
+    buffer: &mut Vec<u8>,
+    cancel: &CancellationToken,
+) -> Result<Sought, ToolError> {
+    let wanted = line.saturating_sub(1);
+    if wanted == 0 {
+        return Ok(Sought::At(0));
+    }
+    let mut offset = 0_u64;
+    let mut passed = 0_u64;
+    let mut last = None;
+    loop {
+        if cancel.is_cancelled() {
+            return Err(ToolError::new(
+                ErrorKind::Cancelled,
+                "stopped while looking for the line",
+            ));
+        }
+        *buffer = source
+            .read_at(offset, SEEK_BYTES, std::mem::take(buffer))
+            .await?;
+        let ends = memchr_iter(b'\n', buffer).count() as u64;
+        if passed + ends >= wanted {
+            let nth = usize::try_from(wanted - passed - 1).unwrap_or(usize::MAX);
+            let at = memchr_iter(b'\n', buffer).nth(nth).unwrap_or(0);
+            return Ok(Sought::At(offset + at as u64 + 1));
+        }
+        passed += ends;
+        offset += buffer.len() as u64;
+        last = buffer.last().copied().or(last);
+        if buffer.len() < SEEK_BYTES {
+            let unfinished = last.is_some_and(|byte| byte != b'\n');
+            return Ok(Sought::PastEnd {
+                lines: passed + u64::from(unfinished),
+            });
+        }
+    }
+}
+
+/// Cuts a page off the front of `bytes`; `is_all` says that nothing follows them.
+fn cut(mut bytes: Vec<u8>, is_all: bool, request: PageRequest) -> Page {
+    let room = bytes.get(..PAGE_BYTES).unwrap_or(&bytes);
+    let last_line = usize::try_from(request.lines.max(1) - 1).unwrap_or(usize::MAX);
+    if let Some(end) = memchr_iter(b'\n', room).nth(last_line) {
+        let lines = request.lines.max(1);
+        let more = end + 1 < bytes.len() || !is_all;
+        bytes.truncate(end + 1);
+        return Page {
+            bytes,
+            lines,
+            next: more.then_some(NextPage {
+                line: request.line + lines,
+                column: 0,
+            }),
+        };
+    }
+    if is_all && bytes.len() <= PAGE_BYTES {
+        let ends = memchr_iter(b'\n', &bytes).count() as u64;
+        let unfinished = bytes.last().is_some_and(|byte| *byte != b'\n');
+        return Page {
+            bytes,
+            lines: ends + u64::from(unfinished),
+            next: None,
+        };
+    }
+    if let Some(end) = memrchr(b'\n', room) {
+        let lines = memchr_iter(b'\n', room).count() as u64;
+        bytes.truncate(end + 1);
+        return Page {
+            bytes,
+            lines,
+            next: Some(NextPage {
+                line: request.line + lines,
+                column: 0,
+            }),
+        };
+    }
+    let end = character_end(&bytes, PAGE_BYTES);
+    bytes.truncate(end);
+    Page {
+        bytes,
+        lines: 1,
+        next: Some(NextPage {
+            line: request.line,
+            column: request.column + end as u64,
+        }),
+    }
+}
+
+/// The last position at or before `limit` that does not split a UTF-8 character.
+fn character_end(bytes: &[u8], limit: usize) -> usize {
+    const LONGEST_TAIL: usize = 3;
+    let starts_inside = |at: usize| bytes.get(at).is_some_and(|byte| byte & 0xc0 == 0x80);
+    (limit.saturating_sub(LONGEST_TAIL)..=limit)
+        .rev()
+        .find(|&at| !starts_inside(at))
+        .unwrap_or(limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(bytes: &[u8], line: u64, column: u64, lines: u64) -> Paged {
+        let request = PageRequest {
+            line,
+            column,
+            lines,
+        };
+        let start = Start {
+            bytes: bytes.get(..PAGE_BYTES + 1).unwrap_or(bytes).to_vec(),
+            is_all: bytes.len() <= PAGE_BYTES,
+        };
+        let cancel = CancellationToken::new();
+        let future = read_page(bytes, request, start, &cancel);
+        tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap()
+            .block_on(future)
+            .unwrap()
+    }
+
+    fn check(bytes: &[u8], line: u64, lines: u64, expect: (&[u8], u64, Option<u64>)) {
+        let Paged::Page(page) = page(bytes, line, 0, lines) else {
+            panic!("past the end");
+        };
+        assert_eq!(
+            (
+                page.bytes.as_slice(),
+                page.lines,
+                page.next.map(|next| next.line)
+            ),
+            expect
+        );
+    }
+
+    #[test]
+    fn pages_hold_whole_lines_and_name_the_next() {
+        check(b"a\nb\nc\n", 1, 2, (b"a\nb\n", 2, Some(3)));
+        check(b"a\nb\nc\n", 3, 2, (b"c\n", 1, None));
+        check(b"a\nb\nc", 2, 5, (b"b\nc", 2, None));
+        check(b"a\nb\n", 1, 2, (b"a\nb\n", 2, None));
+        check(b"", 1, 2, (b"", 0, None));
+    }
+
+    #[test]
+    fn past_the_end_says_how_many_lines_there_are() {
+        assert_eq!(page(b"a\nb\n", 3, 0, 1), Paged::PastEnd { lines: 2 });
+        assert_eq!(page(b"a\nb", 9, 0, 1), Paged::PastEnd { lines: 2 });
+        assert_eq!(page(b"", 2, 0, 1), Paged::PastEnd { lines: 0 });
+    }
+
+    /// RX-04: one line longer than any page is bounded, and the rest of it can be read.
+    #[test]
+    fn rx_04_a_line_longer_than_a_page_is_continued_by_column() {
+        let mut long = "é".repeat(40_000).into_bytes();
+        long.extend_from_slice(b"\nend\n");
+        let mut read = Vec::new();
+        let mut next = NextPage { line: 1, column: 0 };
+        loop {
+            let Paged::Page(page) = page(&long, next.line, next.column, PAGE_LINES) else {
+                panic!("past the end");
+            };
+            assert!(page.bytes.len() <= PAGE_BYTES);
+            assert!(std::str::from_utf8(&page.bytes).is_ok());
+            read.extend(page.bytes);
+            match page.next {
+                Some(following) => next = following,
+                None => break,
+            }
+        }
+        assert_eq!(read, long);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn reading_page_after_page_gives_back_every_byte(
+            lines in proptest::collection::vec("[a-zé]{0,300}", 0..400),
+            per_page in 1_u64..60,
+        ) {
+            let bytes = lines.join("\n").into_bytes();
+            let mut read = Vec::new();
+            let mut next = Some(NextPage { line: 1, column: 0 });
+            while let Some(at) = next {
+                let Paged::Page(page) = page(&bytes, at.line, at.column, per_page) else {
+                    panic!("past the end");
+                };
+                read.extend(page.bytes);
+                next = page.next;
+            }
+            proptest::prop_assert_eq!(read, bytes);
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Patches: what they say, apart from how they are written.
+//!
+//! [`envelope`] reads the `*** Begin Patch` form, [`unified`] reads unified diffs, [`place`] finds
+//! where hunks belong in a text. Neither parser may panic or guess: a patch it does not understand
+//! is an error that names the line.
+
+mod envelope;
+mod place;
+mod unified;
+
+pub(crate) use place::{NotPlaced, place};
+
+/// The most files one patch may touch.
+const MAX_FILES: usize = 1_000;
+
+/// What a patch does to one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum FilePatch {
+    /// Creates a file.
+    Add {
+        /// The file.
+        path: String,
+        /// Its content.
+        content: String,
+    },
+    /// Removes a file.
+    Delete {
+        /// The file.
+        path: String,
+        /// Its content as the patch states it; none where it does not.
+        hunks: Vec<Hunk>,
+    },
+    /// Changes a file, moves it, or both.
+    Update {
+        /// The file.
+        path: String,
+        /// Where it moves to.
+        move_to: Option<String>,
+        /// The changes.
+        hunks: Vec<Hunk>,
+    },
+}
+
+/// One connected change.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Hunk {
+    /// The line of the patch it starts at.
+    pub(crate) patch_line: usize,
+    /// Lines to look for first, outermost first.
+    pub(crate) anchors: Vec<String>,
+    /// The line of the file (from 1) the patch says it starts at.
+    pub(crate) at_line: Option<usize>,
+    /// Whether it ends the file.
+    pub(crate) at_end: bool,
+    /// What it says about the final newline.
+    pub(crate) final_newline: FinalNewline,
+    /// Its lines, without line ends.
+    pub(crate) lines: Vec<HunkLine>,
+}
+
+/// What a hunk says about the newline at the end of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum FinalNewline {
+    /// Nothing: as the file has it.
+    #[default]
+    AsBefore,
+    /// There is one afterwards.
+    Present,
+    /// There is none afterwards.
+    Absent,
+}
+
+/// One line of a hunk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum HunkLine {
+    /// In the file, and stays.
+    Keep(String),
+    /// In the file, and goes.
+    Remove(String),
+    /// Not in the file, and comes.
+    Add(String),
+}
+
+impl Hunk {
+    /// The lines the file must have, in order.
+    pub(crate) fn old_lines(&self) -> Vec<&str> {
+        self.lines
+            .iter()
+            .filter_map(|line| match line {
+                HunkLine::Keep(text) | HunkLine::Remove(text) => Some(text.as_str()),
+                HunkLine::Add(_) => None,
+            })
+            .collect()
+    }
+}
+
+/// A patch that cannot be understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line} of the patch: {message}")]
+pub(crate) struct PatchError {
+    line: usize,
+    message: String,
+}
+
+impl PatchError {
+    fn new(index: usize, message: impl Into<String>) -> Self {
+        Self {
+            line: index + 1,
+            message: message.into(),
+        }
+    }
+}
+
+/// Reads a patch in either form.
+pub(crate) fn parse(text: &str) -> Result<Vec<FilePatch>, PatchError> {
+    let lines: Vec<&str> = text.lines().collect();
+    let files = if lines
+        .iter()
+        .any(|line| line.trim_end() == envelope::BEGIN_MARK)
+    {
+        envelope::parse(&lines)?
+    } else {
+        unified::parse(&lines)?
+    };
+    if files.is_empty() {
+        return Err(PatchError::new(
+            0,
+            "no file is named; start with `*** Begin Patch` or with a unified diff's `---` and `+++`",
+        ));
+    }
+    if files.len() > MAX_FILES {
+        return Err(PatchError::new(
+            0,
+            format!("more than {MAX_FILES} files in one patch"),
+        ));
+    }
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    proptest::proptest! {
+        #[test]
+        fn parsing_never_panics(text in "(?s).{0,400}") {
+            let _ = parse(&text);
+        }
+
+        #[test]
+        fn parsing_patch_like_text_never_panics(
+            lines in proptest::collection::vec(proptest::sample::select(vec![
+                "*** Begin Patch", "*** End Patch", "*** Add File: a", "*** Update File: b",
+                "*** Delete File: c", "*** Move to: d", "*** End of File", "@@", "@@ fn x",
+                "@@ -1,2 +1,3 @@", "@@ -0,0 +1 @@", "@@ -99999999999999999999 +1 @@",
+                "--- a/x", "+++ b/x", "--- /dev/null", "+++ /dev/null", "diff --git a/x b/x",
+                "rename from x", "rename to y", "\\ No newline at end of file", "", " a", "-b", "+c",
+            ]), 0..30),
+        ) {
+            if let Ok(files) = parse(&lines.join("\n")) {
+                for file in files {
+                    if let FilePatch::Update { hunks, .. } = file {
+                        let _ = place("a\nb\nc", &hunks);
+                    }
+                }
+            }
+        }
+    }
+}
