@@ -1,2 +1,222 @@
-//! stub
-pub const CASES: &[&str] = &[];
+//! What every tool must say about itself. The rules are in `docs/spec/tool.md`; the suite is
+//! `tool_suite!`, and how a tool *behaves* is for its own tests, through the harness.
+
+#![allow(clippy::unused_async, reason = "the cases of all suites have one shape")]
+
+use std::sync::Arc;
+
+use haft_contract::{PlanContext, ToolName, erased::ErasedTool};
+use serde_json::{Value, json};
+
+super::suite! { $
+    /// One test per case of the tool suite, for a [`ToolFixture`](crate::suite::tool::ToolFixture).
+    tool_suite, tool:
+    the_title_and_description_are_there,
+    the_description_says_when_not_to_use_it,
+    the_deadlines_are_in_order,
+    aliases_are_names_of_their_own,
+    parameter_aliases_lead_to_parameters,
+    the_input_schema_is_a_closed_object,
+    every_parameter_is_described,
+    the_output_schema_is_an_object,
+    schemas_are_the_same_each_time,
+    the_examples_parse,
+    an_unknown_field_is_refused,
+    planning_is_pure,
+    a_plan_is_never_looser_than_its_accesses,
+}
+
+/// A tool and inputs it accepts, at least one.
+pub struct ToolFixture {
+    /// The tool.
+    pub tool: Arc<dyn ErasedTool>,
+    /// Inputs as a model would write them, after aliases.
+    pub examples: Vec<Value>,
+}
+
+impl ToolFixture {
+    /// A tool and its example inputs.
+    pub fn new(tool: Arc<dyn ErasedTool>, examples: impl IntoIterator<Item = Value>) -> Self {
+        Self {
+            tool,
+            examples: examples.into_iter().collect(),
+        }
+    }
+
+    fn parameters(&self) -> Vec<(String, Value)> {
+        let schema = self.tool.input_schema();
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let properties = properties.into_iter().flatten();
+        properties
+            .map(|(name, schema)| (name.clone(), schema.clone()))
+            .collect()
+    }
+
+    fn name(&self) -> &str {
+        self.tool.name().as_str()
+    }
+}
+
+/// R2: something to show to a person, and enough for a model.
+pub async fn the_title_and_description_are_there(fixture: ToolFixture) {
+    let spec = fixture.tool.spec();
+    assert!(
+        !spec.title.trim().is_empty(),
+        "`{}` has no title",
+        fixture.name()
+    );
+    let words = spec.description.split_whitespace().count();
+    assert!(
+        words >= 10,
+        "the description of `{}` has {words} words",
+        fixture.name()
+    );
+}
+
+/// R2: a model chooses well only if it knows when not to.
+pub async fn the_description_says_when_not_to_use_it(fixture: ToolFixture) {
+    let description = fixture.tool.spec().description.to_lowercase();
+    let says = ["not ", "never ", "instead", "rather than"];
+    assert!(
+        says.iter().any(|word| description.contains(word)),
+        "the description of `{}` does not say when not to use it",
+        fixture.name()
+    );
+}
+
+/// No default passes its maximum, and no idle limit its maximum.
+pub async fn the_deadlines_are_in_order(fixture: ToolFixture) {
+    let spec = fixture.tool.spec();
+    let actions = spec.actions.iter().map(|action| action.deadline);
+    for deadline in actions.chain([spec.deadline]) {
+        assert!(!deadline.default.is_zero());
+        assert!(deadline.default <= deadline.maximum, "{deadline:?}");
+        assert!(
+            deadline.idle.is_none_or(|idle| idle <= deadline.maximum),
+            "{deadline:?}"
+        );
+    }
+}
+
+/// R5, R6: an alias is a good name and not the tool's own.
+pub async fn aliases_are_names_of_their_own(fixture: ToolFixture) {
+    let aliases = fixture.tool.spec().aliases;
+    for (index, alias) in aliases.iter().enumerate() {
+        assert!(ToolName::parse(alias).is_ok(), "`{alias}` is not a name");
+        assert_ne!(*alias, fixture.name());
+        assert!(!aliases[..index].contains(alias), "`{alias}` comes twice");
+    }
+}
+
+/// An alias leads to a parameter there is, and hides none.
+pub async fn parameter_aliases_lead_to_parameters(fixture: ToolFixture) {
+    let parameters = fixture.parameters();
+    let is_parameter = |name: &str| parameters.iter().any(|(parameter, _)| parameter == name);
+    for alias in fixture.tool.spec().parameter_aliases {
+        assert!(
+            is_parameter(alias.parameter),
+            "`{}` leads nowhere",
+            alias.alias
+        );
+        assert!(
+            !is_parameter(alias.alias),
+            "`{}` is a parameter itself",
+            alias.alias
+        );
+    }
+}
+
+/// A model that invents a parameter is told, so the schema admits no others.
+pub async fn the_input_schema_is_a_closed_object(fixture: ToolFixture) {
+    let schema = fixture.tool.input_schema();
+    assert_eq!(schema["type"], "object", "{schema}");
+    assert_eq!(schema["additionalProperties"], json!(false), "{schema}");
+}
+
+/// Every parameter has a description for the model.
+pub async fn every_parameter_is_described(fixture: ToolFixture) {
+    for (name, schema) in fixture.parameters() {
+        let description = schema.get("description").and_then(Value::as_str);
+        assert!(
+            description.is_some_and(|text| !text.trim().is_empty()),
+            "the parameter `{name}` of `{}` has no description",
+            fixture.name()
+        );
+    }
+}
+
+/// Programs get an object, so that fields can be added later.
+pub async fn the_output_schema_is_an_object(fixture: ToolFixture) {
+    let schema = fixture.tool.output_schema();
+    assert_eq!(schema["type"], "object", "{schema}");
+}
+
+/// Mistake 19: prompt caches hit only if nothing moves.
+pub async fn schemas_are_the_same_each_time(fixture: ToolFixture) {
+    let text = || {
+        let tool = &fixture.tool;
+        format!("{} {}", tool.input_schema(), tool.output_schema())
+    };
+    assert_eq!(text(), text());
+}
+
+/// The examples are inputs of this tool.
+pub async fn the_examples_parse(fixture: ToolFixture) {
+    assert!(
+        !fixture.examples.is_empty(),
+        "`{}` has no example input",
+        fixture.name()
+    );
+    for example in &fixture.examples {
+        if let Err(error) = fixture.tool.parse(example) {
+            panic!("`{}` refuses {example}: {error}", fixture.name());
+        }
+    }
+}
+
+/// The type is as strict as the schema.
+pub async fn an_unknown_field_is_refused(fixture: ToolFixture) {
+    for example in &fixture.examples {
+        let mut input = example.clone();
+        input["no_such_parameter"] = json!(1);
+        assert!(fixture.tool.parse(&input).is_err(), "{input} was accepted");
+    }
+}
+
+/// The same input gives the same plan, and planning needs no operations by its type.
+pub async fn planning_is_pure(fixture: ToolFixture) {
+    for example in &fixture.examples {
+        assert_eq!(
+            plan(&fixture, example),
+            plan(&fixture, example),
+            "{example}"
+        );
+    }
+}
+
+/// A plan that writes does not call itself read-only.
+pub async fn a_plan_is_never_looser_than_its_accesses(fixture: ToolFixture) {
+    for example in &fixture.examples {
+        let plan = plan(&fixture, example);
+        let writes = plan.accesses.iter().any(|access| access.kind() == "write");
+        assert!(
+            !(writes && plan.effects.read_only),
+            "{example} writes and says it only looks"
+        );
+        assert!(
+            !(plan.effects.read_only && plan.effects.destructive),
+            "{example} only looks and destroys"
+        );
+    }
+}
+
+fn plan(fixture: &ToolFixture, example: &Value) -> haft_contract::Plan {
+    let cx = PlanContext {
+        principal: crate::principal(),
+        root: Arc::from(crate::memory::ROOT),
+    };
+    let input = fixture.tool.parse(example);
+    let input = input.unwrap_or_else(|error| panic!("{example}: {error}"));
+    let plan = fixture.tool.plan(&input, &cx);
+    plan.unwrap_or_else(|error| panic!("{example}: {error}"))
+}

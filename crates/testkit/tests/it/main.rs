@@ -2,5 +2,6 @@
 
 mod files;
 mod process;
+mod sample;
 mod search;
 mod tidy;

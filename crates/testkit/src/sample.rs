@@ -1,1 +1,0 @@
-//! Sample tools (being written).
