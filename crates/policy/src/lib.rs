@@ -1,1 +1,48 @@
-//! placeholder
+//! From facts about a plan to allow, ask or deny, with the rule that decided.
+//!
+//! Operators write `allow`, `ask` and `deny` lists ([`load`]); each entry becomes a [`rule`], each
+//! rule one Cedar policy ([`compile`]), and the [`engine`] hands Cedar only those policies that can
+//! match the question. Decisions can be taken apart again ([`explain`]) and rule files checked
+//! before they are used ([`lint`]).
+//!
+//! INVARIANT: this crate performs no I/O and reads no clock; the same question gets the same
+//! answer. What cannot be understood or evaluated is never allowed.
+//!
+//! ```
+//! use haft_policy::{CedarPolicy, PolicySource};
+//!
+//! let policy = CedarPolicy::load(&[PolicySource::new(
+//!     "haft.toml",
+//!     r#"
+//!     [policy]
+//!     preset = "careful"
+//!     allow = ["bash(cargo test)"]
+//!     deny = ["read(**/.env)"]
+//!     "#,
+//! )])?;
+//! assert!(policy.cedar_text().contains("forbid"));
+//! # Ok::<(), haft_policy::LoadError>(())
+//! ```
+
+mod cache;
+pub mod compile;
+pub mod engine;
+pub mod explain;
+pub mod facts;
+mod index;
+mod judge;
+pub mod lint;
+pub mod load;
+mod pattern;
+pub mod preset;
+mod protected;
+pub mod rule;
+pub mod settings;
+mod suggest;
+
+pub use engine::CedarPolicy;
+pub use explain::Explanation;
+pub use lint::{Finding, FindingKind};
+pub use load::{LoadError, PolicyFile, PolicySource};
+pub use preset::Preset;
+pub use settings::{SessionLevel, ToolSettings};

@@ -1,0 +1,267 @@
+//! Bounded memory of answers already given. Forgetting is always right; remembering is exact: an
+//! entry is used only if its whole key is equal, so two questions can never share an answer by the
+//! accident (or the design) of equal hashes.
+
+use std::{
+    collections::HashMap,
+    hash::{BuildHasher, Hash, Hasher, RandomState},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use haft_contract::{
+    Access, AgentId, Effects, SessionKind, TenantId, ToolKey, UserId,
+    access::Command,
+    host::{Decision, Question},
+    identity::ChannelId,
+    ops::Tier,
+};
+
+/// How many decisions are remembered in all.
+const DECISIONS: usize = 8192;
+/// How many locks they are spread over.
+const SHARDS: usize = 16;
+/// The largest question that is remembered, in bytes of its variable parts.
+const MAX_QUESTION_BYTES: usize = 4096;
+
+/// Remembers values in two generations: when the young one is full it becomes the old one, and
+/// what was old and unused is forgotten.
+#[derive(Debug)]
+pub(crate) struct Generations<K, V> {
+    young: HashMap<K, V>,
+    old: HashMap<K, V>,
+    capacity: usize,
+}
+
+impl<K: Hash + Eq + Clone, V: Clone> Generations<K, V> {
+    /// Remembers at most twice `capacity` values.
+    pub(crate) fn new(capacity: usize) -> Self {
+        Self {
+            young: HashMap::new(),
+            old: HashMap::new(),
+            capacity,
+        }
+    }
+
+    /// The value, if it is remembered.
+    pub(crate) fn get<Q>(&mut self, key: &Q) -> Option<V>
+    where
+        K: std::borrow::Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        if let Some(value) = self.young.get(key) {
+            return Some(value.clone());
+        }
+        let (key, value) = self.old.remove_entry(key)?;
+        self.insert(key, value.clone());
+        Some(value)
+    }
+
+    /// Remembers a value.
+    pub(crate) fn insert(&mut self, key: K, value: V) {
+        if self.young.len() >= self.capacity {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(key, value);
+    }
+}
+
+/// Decisions by question.
+#[derive(Debug)]
+pub(crate) struct DecisionCache {
+    hasher: RandomState,
+    shards: Vec<Mutex<Generations<u64, Arc<Entry>>>>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    key: Key,
+    decision: Decision,
+}
+
+/// Everything of a question that a decision can depend on.
+#[derive(Debug)]
+struct Key {
+    tenant: TenantId,
+    user: UserId,
+    agent: AgentId,
+    ancestors: Vec<AgentId>,
+    session_kind: SessionKind,
+    channel: Option<ChannelId>,
+    tool: ToolKey,
+    groups: Vec<&'static str>,
+    usual_effects: Effects,
+    effects: Effects,
+    tier: Tier,
+    accesses: Vec<Access>,
+}
+
+/// The place of a question in the cache.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place(u64);
+
+impl DecisionCache {
+    /// An empty cache.
+    pub(crate) fn new() -> Self {
+        let shard = || Mutex::new(Generations::new(DECISIONS / SHARDS / 2));
+        Self {
+            hasher: RandomState::new(),
+            shards: std::iter::repeat_with(shard).take(SHARDS).collect(),
+        }
+    }
+
+    /// Where a question belongs; nowhere if it is too large to be remembered.
+    pub(crate) fn place(&self, question: &Question<'_>) -> Option<Place> {
+        let mut hasher = self.hasher.build_hasher();
+        let bytes = hash(question, &mut hasher);
+        (bytes <= MAX_QUESTION_BYTES).then(|| Place(hasher.finish()))
+    }
+
+    /// The decision on this question, if it is remembered.
+    pub(crate) fn get(&self, place: Place, question: &Question<'_>) -> Option<Decision> {
+        let entry = self
+            .shard(place)?
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&place.0)?;
+        entry.key.is_of(question).then(|| entry.decision.clone())
+    }
+
+    /// Remembers a decision.
+    pub(crate) fn insert(&self, place: Place, question: &Question<'_>, decision: &Decision) {
+        let entry = Arc::new(Entry {
+            key: Key::of(question),
+            decision: decision.clone(),
+        });
+        if let Some(shard) = self.shard(place) {
+            shard
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .insert(place.0, entry);
+        }
+    }
+
+    fn shard(&self, place: Place) -> Option<&Mutex<Generations<u64, Arc<Entry>>>> {
+        // The low bits choose the shard; the map mixes the whole value again.
+        let shards = u64::try_from(SHARDS).unwrap_or(1);
+        self.shards.get(usize::try_from(place.0 % shards).ok()?)
+    }
+}
+
+impl Key {
+    fn of(question: &Question<'_>) -> Self {
+        let Question {
+            principal,
+            tool,
+            plan,
+        } = question;
+        Self {
+            tenant: principal.tenant.clone(),
+            user: principal.user.clone(),
+            agent: principal.agent.clone(),
+            ancestors: principal.ancestors.clone(),
+            session_kind: principal.session_kind,
+            channel: principal.channel.clone(),
+            tool: tool.key.clone(),
+            groups: tool.groups.to_vec(),
+            usual_effects: tool.effects,
+            effects: plan.effects,
+            tier: plan.tier,
+            accesses: plan.accesses.clone(),
+        }
+    }
+
+    fn is_of(&self, question: &Question<'_>) -> bool {
+        let Question {
+            principal,
+            tool,
+            plan,
+        } = question;
+        self.accesses == plan.accesses
+            && self.tool == *tool.key
+            && self.agent == principal.agent
+            && self.ancestors == principal.ancestors
+            && self.session_kind == principal.session_kind
+            && self.channel == principal.channel
+            && self.user == principal.user
+            && self.tenant == principal.tenant
+            && self.groups == tool.groups
+            && self.usual_effects == tool.effects
+            && self.effects == plan.effects
+            && self.tier == plan.tier
+    }
+}
+
+/// Hashes what most often differs and returns how large the question is. The rest is left to the
+/// comparison of keys.
+fn hash(question: &Question<'_>, hasher: &mut impl Hasher) -> usize {
+    let principal = question.principal;
+    let mut bytes = 0;
+    let mut text = |hasher: &mut dyn Hasher, text: &str| {
+        bytes += text.len();
+        hasher.write(text.as_bytes());
+        hasher.write_u8(0xff);
+    };
+    text(hasher, question.tool.key.provider.as_str());
+    text(hasher, question.tool.key.tool.as_str());
+    text(hasher, principal.agent.as_str());
+    text(hasher, principal.user.as_str());
+    text(hasher, principal.tenant.as_str());
+    for ancestor in &principal.ancestors {
+        text(hasher, ancestor.as_str());
+    }
+    if let Some(channel) = &principal.channel {
+        text(hasher, channel.as_str());
+    }
+    for access in &question.plan.accesses {
+        match access {
+            Access::Path(path) => {
+                text(hasher, path.path.as_str());
+                if let Some(resolved) = &path.resolved {
+                    text(hasher, resolved.as_str());
+                }
+                (path.mode, path.scope).hash(hasher);
+            }
+            Access::Command(command) => {
+                text(hasher, command.cwd.as_str());
+                match &command.command {
+                    Command::Shell(script) => text(hasher, script),
+                    Command::Argv(argv) => argv.iter().for_each(|word| text(hasher, word)),
+                }
+            }
+            Access::Host { host, port } => {
+                text(hasher, host);
+                hasher.write_u16(*port);
+            }
+            Access::Database { source, .. } => text(hasher, source),
+            Access::Message { channel, target } => {
+                text(hasher, channel);
+                text(hasher, target);
+            }
+            Access::RemoteTool { provider, tool } => {
+                text(hasher, provider);
+                text(hasher, tool);
+            }
+        }
+    }
+    principal.session_kind.hash(hasher);
+    question.plan.tier.hash(hasher);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_used_survives_and_the_rest_is_forgotten() {
+        let mut cache = Generations::new(2);
+        cache.insert(1, "one");
+        cache.insert(2, "two");
+        cache.insert(3, "three");
+        assert_eq!(cache.get(&1), Some("one"));
+        cache.insert(4, "four");
+        assert_eq!(cache.get(&1), Some("one"));
+        assert_eq!(cache.get(&2), None);
+        assert!(cache.young.len() + cache.old.len() <= 4);
+    }
+}

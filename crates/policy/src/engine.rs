@@ -1,0 +1,484 @@
+//! The policy in force: indexes the rules, asks Cedar, remembers the answers.
+//!
+//! A question is judged item by item (the tool, then each access), for the agent and every agent
+//! that started it, under every preset that applies; the strictest answer wins. Anything that goes
+//! wrong on the way is a denial. Read next: `index.rs` for how candidates are found, `judge.rs` for
+//! one evaluation.
+
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use haft_contract::{
+    Access, AgentId, PathMode, PathScope, Principal,
+    host::{Decision, Policy, PolicyVersion, Question, RuleRef, ToolFacts, Verdict, Visibility},
+    identity::{ChannelId, SessionKind},
+};
+use sha2::{Digest, Sha256};
+
+use crate::{
+    cache::DecisionCache,
+    compile::{CompileError, Origin, compile},
+    facts::{self, CallFacts, InWords, Item, items},
+    index::{AlsoReads, Index, Slots},
+    judge::{Case, Cause, Judge, Judgement},
+    load::{LoadError, PolicyFile, PolicySource},
+    preset::Preset,
+    rule::Rule,
+    settings::ToolSettings,
+};
+
+/// A policy written as rules and decided by Cedar.
+#[derive(Debug)]
+pub struct CedarPolicy {
+    pub(crate) rules: Vec<Rule>,
+    pub(crate) presets: Presets,
+    pub(crate) index: Index,
+    pub(crate) judge: Judge,
+    settings: ToolSettings,
+    version: PolicyVersion,
+    cache: DecisionCache,
+}
+
+/// Which presets apply to whom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Presets {
+    /// For everyone without another.
+    pub(crate) everyone: Preset,
+    /// The agents that have a section, and the preset it names.
+    pub(crate) agents: BTreeMap<AgentId, Option<Preset>>,
+    /// Applied besides the above.
+    pub(crate) sessions: BTreeMap<SessionKind, Preset>,
+    /// Applied besides the above.
+    pub(crate) channels: BTreeMap<ChannelId, Preset>,
+}
+
+/// One judgement and what it was about.
+pub(crate) struct Judged<'q> {
+    pub(crate) agent: &'q AgentId,
+    pub(crate) preset: Preset,
+    pub(crate) item: Item<'q>,
+    pub(crate) judgement: Judgement,
+}
+
+impl CedarPolicy {
+    /// Loads a policy from the texts of its files. A problem in any of them is an error.
+    pub fn load(sources: &[PolicySource]) -> Result<Self, LoadError> {
+        PolicyFile::parse_all(sources)?.build()
+    }
+
+    /// A preset without any rules.
+    pub fn preset(preset: Preset) -> Result<Self, CompileError> {
+        let presets = Presets {
+            everyone: preset,
+            agents: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            channels: BTreeMap::new(),
+        };
+        Self::new(Vec::new(), presets, ToolSettings::default())
+    }
+
+    pub(crate) fn new(
+        rules: Vec<Rule>,
+        presets: Presets,
+        settings: ToolSettings,
+    ) -> Result<Self, CompileError> {
+        let compiled = compile(&rules)?;
+        let index = Index::new(&rules).map_err(|error| CompileError::of_globs(&error))?;
+        let mut policy = Self {
+            judge: Judge::new(compiled)?,
+            rules,
+            presets,
+            index,
+            settings,
+            version: PolicyVersion(String::new()),
+            cache: DecisionCache::new(),
+        };
+        policy.version = policy.fingerprint();
+        Ok(policy)
+    }
+
+    /// The settings of tools: session levels and sandbox modes.
+    pub fn tool_settings(&self) -> &ToolSettings {
+        &self.settings
+    }
+
+    /// The rules as Cedar policies, those of the presets in use included.
+    pub fn cedar_text(&self) -> String {
+        let mut text = String::new();
+        for compiled in self.judge.compiled() {
+            let shown = match compiled.origin {
+                Origin::Preset(preset, _) => self.presets.uses(preset),
+                Origin::UnlistedAgent => !self.presets.agents.is_empty(),
+                Origin::Protected | Origin::Rule(_) => true,
+            };
+            if shown {
+                let _ = writeln!(text, "{}\n", compiled.text);
+            }
+        }
+        text
+    }
+
+    /// Every rule, as written.
+    pub fn rules(&self) -> impl Iterator<Item = &Rule> {
+        self.rules.iter()
+    }
+
+    /// Every judgement a question needs, lazily: one for each agent of the line, preset and item.
+    pub(crate) fn judgements<'q>(
+        &'q self,
+        question: &'q Question<'q>,
+    ) -> impl Iterator<Item = Judged<'q>> {
+        let principal = question.principal;
+        let call = CallFacts::of(question);
+        line(principal).flat_map(move |agent| {
+            let slots = self.index.slots(principal, agent, &question.tool);
+            let listed = self.presets.lists(agent);
+            let presets = self.presets.of(principal, agent);
+            items(question).flat_map(move |item| {
+                let case = self.case(question, agent, listed, call, &slots, item);
+                presets.clone().into_iter().map(move |preset| Judged {
+                    agent,
+                    preset,
+                    item,
+                    judgement: self.judge.judge(&case, preset),
+                })
+            })
+        })
+    }
+
+    fn case<'q>(
+        &self,
+        question: &Question<'q>,
+        agent: &'q AgentId,
+        listed: bool,
+        call: CallFacts,
+        slots: &Slots,
+        item: Item<'q>,
+    ) -> Case<'q> {
+        let patterns = item
+            .access
+            .map(|access| self.index.matches(access))
+            .unwrap_or_default();
+        let rules = match item.access {
+            None => self.index.about_tool(slots),
+            Some(access) => self.index.about_access(slots, access, &patterns),
+        };
+        let speaks_of_commands = |rule: &usize| {
+            let pattern = self.rules.get(*rule).and_then(|rule| rule.pattern.as_ref());
+            pattern.is_some_and(|pattern| pattern.words.is_some())
+        };
+        let command_rules = matches!(item.access, Some(Access::Command(_)))
+            && self
+                .index
+                .strict_patterns(slots, AlsoReads::No)
+                .iter()
+                .any(speaks_of_commands);
+        Case {
+            principal: question.principal,
+            agent,
+            listed,
+            tool: question.tool,
+            call,
+            item,
+            command_rules,
+            patterns: patterns
+                .into_iter()
+                .filter_map(|id| self.index.pattern_at(id))
+                .map(|pattern| (pattern.reach, pattern.text.clone()))
+                .collect(),
+            rules,
+        }
+    }
+
+    fn decide_uncached(&self, question: &Question<'_>) -> Decision {
+        let mut strictest: Option<Judged<'_>> = None;
+        for judged in self.judgements(question) {
+            let stricter = strictest.as_ref().is_none_or(|best| {
+                let (new, old) = (judged.judgement.verdict, best.judgement.verdict);
+                // Of several reasons to allow, a rule says more than a default.
+                new > old || (new == old && new == Verdict::Allow && judged.names_a_rule(best))
+            });
+            if stricter {
+                strictest = Some(judged);
+            }
+            if matches!(&strictest, Some(best) if best.judgement.verdict == Verdict::Deny) {
+                break;
+            }
+        }
+        let Some(best) = strictest else {
+            return self.broken("there was nothing to judge");
+        };
+        self.decision(question, &best)
+    }
+
+    pub(crate) fn decision(&self, question: &Question<'_>, best: &Judged<'_>) -> Decision {
+        let withheld = match best.judgement.verdict {
+            Verdict::Deny => Vec::new(),
+            Verdict::Allow | Verdict::Ask => self.withheld(question),
+        };
+        Decision {
+            verdict: best.judgement.verdict,
+            rule: self.rule_ref(&best.judgement.cause),
+            reason: self.reason(question, best),
+            access: best.item.access.map(facts::access_text),
+            withheld,
+            policy: self.version.clone(),
+        }
+    }
+
+    /// What a search over a tree must leave out: everything a deny or ask rule withholds from this
+    /// principal. A rule that speaks of the searched directory itself is not among them; it has
+    /// decided about the whole search already.
+    fn withheld(&self, question: &Question<'_>) -> Vec<String> {
+        let trees: Vec<_> = question
+            .plan
+            .path_accesses()
+            .filter(|path| path.scope == PathScope::Tree && path.mode == PathMode::Read)
+            .collect();
+        let mut globs = Vec::new();
+        if trees.is_empty() {
+            return globs;
+        }
+        for agent in line(question.principal) {
+            let slots = self.index.slots(question.principal, agent, &question.tool);
+            for number in self.index.strict_patterns(&slots, AlsoReads::Yes) {
+                let pattern = self
+                    .rules
+                    .get(number)
+                    .and_then(|rule| rule.pattern.as_ref());
+                let Some(path) = pattern.and_then(|pattern| pattern.path.as_ref()) else {
+                    continue;
+                };
+                let applies = trees.iter().any(|tree| {
+                    let root = tree.target().as_str();
+                    path.may_reach_beneath(root)
+                        && !path.matches(root)
+                        && !path.matches(tree.path.as_str())
+                });
+                if applies {
+                    globs.extend(path.withheld());
+                }
+            }
+        }
+        globs.sort_unstable();
+        globs.dedup();
+        globs
+    }
+
+    pub(crate) fn rule_ref(&self, cause: &Cause) -> Option<RuleRef> {
+        let built_in = |text: &str| RuleRef {
+            text: text.to_owned(),
+            source: "built in".to_owned(),
+            line: None,
+        };
+        match cause {
+            Cause::Rule(number) => self.rules.get(*number).map(|rule| rule.origin.clone()),
+            Cause::Protected { rule, .. } => Some(built_in(rule)),
+            Cause::UnlistedAgent => Some(built_in("agents without a section ask")),
+            Cause::Preset | Cause::Broken(_) => None,
+        }
+    }
+
+    pub(crate) fn reason(&self, question: &Question<'_>, judged: &Judged<'_>) -> String {
+        let Judged {
+            agent,
+            preset,
+            item,
+            judgement,
+        } = judged;
+        let what = InWords(*item, question.tool.key.tool.as_str());
+        let verb = match judgement.verdict {
+            Verdict::Allow => "allows",
+            Verdict::Ask => "asks before",
+            Verdict::Deny => "denies",
+        };
+        let mut reason = match (&judgement.cause, judgement.verdict) {
+            (Cause::Rule(number), verdict) => {
+                let Some(rule) = self.rules.get(*number) else {
+                    return format!("a rule {verb} {what}");
+                };
+                if verdict == Verdict::Deny && rule.verdict == Verdict::Ask {
+                    format!(
+                        "{} asks before {what}, and preset `{preset}` asks nobody",
+                        rule.origin
+                    )
+                } else {
+                    format!("{} {verb} {what}", rule.origin)
+                }
+            }
+            (Cause::Protected { why, .. }, _) => {
+                format!("{what} is never allowed: {why}; no rule can change that")
+            }
+            (Cause::UnlistedAgent, _) => format!(
+                "agent `{agent}` has no `[agents.{agent}]` section, so it may do nothing \
+                 unasked, such as {what}"
+            ),
+            (Cause::Broken(why), _) => {
+                format!("the policy could not be evaluated ({why}), so {what} is denied")
+            }
+            (Cause::Preset, Verdict::Allow) => format!("preset `{preset}` allows {what}"),
+            (Cause::Preset, Verdict::Ask) => {
+                format!("no rule allows {what}, so preset `{preset}` asks")
+            }
+            (Cause::Preset, Verdict::Deny) => {
+                format!("no rule allows {what}, and preset `{preset}` asks nobody")
+            }
+        };
+        if **agent != question.principal.agent {
+            let _ = write!(
+                reason,
+                " (for agent `{agent}`, which started `{}`)",
+                question.principal.agent
+            );
+        }
+        reason
+    }
+
+    fn broken(&self, why: &str) -> Decision {
+        Decision {
+            verdict: Verdict::Deny,
+            rule: None,
+            reason: format!("the policy could not be evaluated ({why}), so the call is denied"),
+            access: None,
+            withheld: Vec::new(),
+            policy: self.version.clone(),
+        }
+    }
+
+    /// SHA-256 over everything that can change an answer, shortened.
+    fn fingerprint(&self) -> PolicyVersion {
+        let mut hash = Sha256::new();
+        for compiled in self.judge.compiled() {
+            hash.update(compiled.text.as_bytes());
+            hash.update([0]);
+        }
+        hash.update(format!("{:?}{:?}", self.presets, self.settings).as_bytes());
+        let mut version = String::from("sha256:");
+        for byte in hash.finalize().iter().take(12) {
+            let _ = write!(version, "{byte:02x}");
+        }
+        PolicyVersion(version)
+    }
+
+    /// Why a tool is of no use to one agent of the line, if it is not.
+    fn useless(
+        &self,
+        principal: &Principal,
+        agent: &AgentId,
+        tool: &ToolFacts<'_>,
+    ) -> Option<(Option<RuleRef>, String)> {
+        let slots = self.index.slots(principal, agent, tool);
+        let item = Item {
+            action: facts::Action::Use,
+            access: None,
+        };
+        let listed = self.presets.lists(agent);
+        // The loosest call a tool could plan: whatever it touches is named and judged by itself.
+        let case = Case {
+            principal,
+            agent,
+            listed,
+            tool: *tool,
+            call: CallFacts {
+                trusted: facts::is_trusted(tool),
+                accounted: true,
+                harmless: true,
+                sandboxed: true,
+            },
+            item,
+            command_rules: false,
+            patterns: Vec::new(),
+            rules: self.index.about_tool(&slots),
+        };
+        let name = &tool.key.tool;
+        for preset in self.presets.of(principal, agent) {
+            let judgement = self.judge.judge(&case, preset);
+            if judgement.verdict == Verdict::Deny {
+                let rule = self.rule_ref(&judgement.cause);
+                let reason = match (&rule, &judgement.cause) {
+                    (Some(rule), Cause::Rule(_)) => {
+                        format!("{rule} denies every use of `{name}` to agent `{agent}`")
+                    }
+                    (_, _) => format!(
+                        "no rule allows `{name}` to agent `{agent}`, and preset `{preset}` asks nobody"
+                    ),
+                };
+                return Some((rule, reason));
+            }
+            if preset == Preset::Locked && self.index.some_allow(&slots).is_none() {
+                let reason = format!(
+                    "no rule allows any use of `{name}` to agent `{agent}`, and preset `locked` asks nobody"
+                );
+                return Some((None, reason));
+            }
+        }
+        None
+    }
+}
+
+impl Policy for CedarPolicy {
+    fn decide(&self, question: &Question<'_>) -> Decision {
+        let Some(place) = self.cache.place(question) else {
+            return self.decide_uncached(question);
+        };
+        if let Some(decision) = self.cache.get(place, question) {
+            return decision;
+        }
+        let decision = self.decide_uncached(question);
+        self.cache.insert(place, question, &decision);
+        decision
+    }
+
+    fn visibility(&self, principal: &Principal, tool: &ToolFacts<'_>) -> Visibility {
+        line(principal)
+            .find_map(|agent| self.useless(principal, agent, tool))
+            .map_or(Visibility::Advertised, |(rule, reason)| {
+                Visibility::Hidden { rule, reason }
+            })
+    }
+
+    fn version(&self) -> PolicyVersion {
+        self.version.clone()
+    }
+}
+
+impl Presets {
+    /// Whether an agent may be treated as known.
+    pub(crate) fn lists(&self, agent: &AgentId) -> bool {
+        self.agents.is_empty() || self.agents.contains_key(agent)
+    }
+
+    /// The presets that apply, without repetition: the agent's own or everyone's, and those of
+    /// the session's kind and channel besides.
+    fn of(&self, principal: &Principal, agent: &AgentId) -> Vec<Preset> {
+        let own = self.agents.get(agent).copied().flatten();
+        let session = self.sessions.get(&principal.session_kind).copied();
+        let channel = principal.channel.as_ref();
+        let channel = channel.and_then(|channel| self.channels.get(channel).copied());
+        let mut presets = vec![own.unwrap_or(self.everyone)];
+        for preset in session.into_iter().chain(channel) {
+            if !presets.contains(&preset) {
+                presets.push(preset);
+            }
+        }
+        presets
+    }
+
+    fn uses(&self, preset: Preset) -> bool {
+        self.everyone == preset
+            || self.agents.values().any(|used| *used == Some(preset))
+            || self.sessions.values().any(|used| *used == preset)
+            || self.channels.values().any(|used| *used == preset)
+    }
+}
+
+impl Judged<'_> {
+    fn names_a_rule(&self, other: &Self) -> bool {
+        matches!(self.judgement.cause, Cause::Rule(_))
+            && !matches!(other.judgement.cause, Cause::Rule(_))
+    }
+}
+
+/// The agent that asks and those that started it.
+fn line(principal: &Principal) -> impl Iterator<Item = &AgentId> {
+    std::iter::once(&principal.agent).chain(&principal.ancestors)
+}

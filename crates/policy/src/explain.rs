@@ -1,0 +1,92 @@
+//! Takes a decision apart: what was judged, which rules were considered, which one won, and which
+//! default applied where none did. For `haft explain` and `haft policy check`.
+
+use haft_contract::{
+    AgentId,
+    host::{Decision, Policy as _, Question, RuleRef, Verdict},
+};
+
+use crate::{
+    engine::{CedarPolicy, Judged},
+    facts::{Action, access_text},
+    preset::Preset,
+};
+
+/// Why a question got its answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explanation {
+    /// The answer.
+    pub decision: Decision,
+    /// Each thing that was judged, in order.
+    pub steps: Vec<Step>,
+}
+
+/// One thing that was judged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// The agent it was judged for: the one that asked, or one that started it.
+    pub agent: AgentId,
+    /// The preset it was judged under.
+    pub preset: Preset,
+    /// What is done.
+    pub action: Action,
+    /// To what; absent for the tool as a whole.
+    pub access: Option<String>,
+    /// The answer.
+    pub verdict: Verdict,
+    /// The rule that decided; absent when the preset did.
+    pub rule: Option<RuleRef>,
+    /// The reason in one sentence.
+    pub reason: String,
+    /// Every rule that could have spoken, with its answer.
+    pub considered: Vec<(Verdict, RuleRef)>,
+}
+
+impl CedarPolicy {
+    /// Decides a question and says why, step by step.
+    pub fn explain(&self, question: &Question<'_>) -> Explanation {
+        let steps = self
+            .judgements(question)
+            .map(|judged| self.step(question, judged))
+            .collect();
+        Explanation {
+            decision: self.decide(question),
+            steps,
+        }
+    }
+
+    fn step(&self, question: &Question<'_>, judged: Judged<'_>) -> Step {
+        let slots = self
+            .index
+            .slots(question.principal, judged.agent, &question.tool);
+        let considered = match judged.item.access {
+            None => self.index.about_tool(&slots),
+            Some(access) => {
+                let patterns = self.index.matches(access);
+                self.index.about_access(&slots, access, &patterns)
+            }
+        };
+        let considered = considered
+            .into_iter()
+            .filter_map(|number| self.rules.get(number))
+            .map(|rule| (rule.verdict, rule.origin.clone()))
+            .collect();
+        Step {
+            agent: judged.agent.clone(),
+            preset: judged.preset,
+            action: judged.item.action,
+            access: judged.item.access.map(access_text),
+            verdict: judged.judgement.verdict,
+            rule: self.rule_ref(&judged.judgement.cause),
+            reason: self.reason(question, &judged),
+            considered,
+        }
+    }
+}
+
+impl Step {
+    /// Whether no rule spoke and the preset's default applied.
+    pub fn is_default(&self) -> bool {
+        self.rule.is_none()
+    }
+}

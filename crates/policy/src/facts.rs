@@ -1,0 +1,220 @@
+//! What a question says, in the form rules are applied to: one item for the tool itself and one for
+//! each access of the plan. Borrows everything; decides nothing.
+
+use std::fmt;
+
+use haft_contract::{
+    Access, PathMode, PathScope,
+    host::{Question, ToolFacts},
+    ops::Tier,
+};
+
+/// The longest text of an access that is shown in a decision.
+const MAX_SHOWN_CHARS: usize = 200;
+
+/// Providers whose declared effects are believed. Any other can only tighten.
+const TRUSTED_PROVIDERS: [&str; 3] = ["builtin", "embedded", "script"];
+
+/// What is done: an access kind, or the use of the tool as such.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Action {
+    /// Use the tool at all.
+    Use,
+    /// Read a path.
+    Read,
+    /// Write a path.
+    Write,
+    /// Run a command.
+    Command,
+    /// Open a network connection.
+    Connect,
+    /// Query a database.
+    Database,
+    /// Send a message.
+    Message,
+    /// Call a tool elsewhere.
+    RemoteTool,
+}
+
+impl Action {
+    /// Every action, in declaration order.
+    pub const ALL: [Self; 8] = [
+        Self::Use,
+        Self::Read,
+        Self::Write,
+        Self::Command,
+        Self::Connect,
+        Self::Database,
+        Self::Message,
+        Self::RemoteTool,
+    ];
+
+    /// The action of an access.
+    pub fn of(access: &Access) -> Self {
+        match access {
+            Access::Path(path) => match path.mode {
+                PathMode::Read => Self::Read,
+                PathMode::Write => Self::Write,
+            },
+            Access::Command(_) => Self::Command,
+            Access::Host { .. } => Self::Connect,
+            Access::Database { .. } => Self::Database,
+            Access::Message { .. } => Self::Message,
+            Access::RemoteTool { .. } => Self::RemoteTool,
+        }
+    }
+
+    /// Its name as a Cedar action.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Use => "use",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Command => "command",
+            Self::Connect => "connect",
+            Self::Database => "database",
+            Self::Message => "message",
+            Self::RemoteTool => "remote_tool",
+        }
+    }
+}
+
+/// One thing to judge: the tool itself (`None`) or one of its accesses.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Item<'q> {
+    pub(crate) action: Action,
+    pub(crate) access: Option<&'q Access>,
+}
+
+/// The items of a question, the tool first.
+pub(crate) fn items<'q>(question: &Question<'q>) -> impl Iterator<Item = Item<'q>> {
+    let tool = Item {
+        action: Action::Use,
+        access: None,
+    };
+    let accesses = question.plan.accesses.iter().map(|access| Item {
+        action: Action::of(access),
+        access: Some(access),
+    });
+    std::iter::once(tool).chain(accesses)
+}
+
+/// What is known about the whole call, for the conditions of presets.
+#[derive(Debug, Clone, Copy)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one attribute of the Cedar context, read by name in the policies"
+)]
+pub(crate) struct CallFacts {
+    /// The provider's declarations are believed.
+    pub(crate) trusted: bool,
+    /// What the call changes is named by its accesses, which are judged one by one.
+    pub(crate) accounted: bool,
+    /// It only looks, and reaches nothing outside.
+    pub(crate) harmless: bool,
+    /// Its child processes are confined.
+    pub(crate) sandboxed: bool,
+}
+
+impl CallFacts {
+    pub(crate) fn of(question: &Question<'_>) -> Self {
+        let plan = question.plan;
+        let changes = plan.accesses.iter().any(|access| match access {
+            Access::Path(path) => path.mode == PathMode::Write,
+            Access::Command(_)
+            | Access::Host { .. }
+            | Access::Database { .. }
+            | Access::Message { .. }
+            | Access::RemoteTool { .. } => true,
+        });
+        Self {
+            trusted: is_trusted(&question.tool),
+            accounted: !plan.accesses.is_empty() && (plan.effects.read_only || changes),
+            harmless: plan.effects.read_only && !plan.effects.open_world,
+            sandboxed: match plan.tier {
+                Tier::T1 | Tier::T2 | Tier::T3 => true,
+                Tier::Host | Tier::InProcess => false,
+            },
+        }
+    }
+}
+
+/// Whether the declarations of this tool's provider are believed.
+pub(crate) fn is_trusted(tool: &ToolFacts<'_>) -> bool {
+    TRUSTED_PROVIDERS.contains(&tool.key.provider.as_str())
+}
+
+/// Every group a tool is in: its own and those its effects put it in.
+pub(crate) fn groups(tool: &ToolFacts<'_>) -> Vec<&'static str> {
+    let mut groups = tool.groups.to_vec();
+    if tool.effects.read_only && is_trusted(tool) {
+        groups.push("read-only");
+    }
+    if tool.effects.destructive {
+        groups.push("destructive");
+    }
+    if tool.effects.open_world {
+        groups.push("open-world");
+    }
+    groups
+}
+
+/// The groups that exist because of effects, whatever tools there are, and the usual families.
+pub(crate) const BUILT_IN_GROUPS: [&str; 7] = [
+    "all",
+    "read-only",
+    "destructive",
+    "open-world",
+    "files",
+    "search",
+    "process",
+];
+
+/// An item in words: reading `x`, running `y`.
+pub(crate) struct InWords<'q>(pub(crate) Item<'q>, pub(crate) &'q str);
+
+impl fmt::Display for InWords<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(item, tool) = self;
+        let Some(access) = item.access else {
+            return write!(f, "using `{tool}`");
+        };
+        let verb = match item.action {
+            Action::Use => "using",
+            Action::Read => "reading",
+            Action::Write => "writing",
+            Action::Command => "running",
+            Action::Connect => "connecting to",
+            Action::Database => "querying",
+            Action::Message => "sending to",
+            Action::RemoteTool => "calling",
+        };
+        write!(f, "{verb} `{}`", shown(access))
+    }
+}
+
+/// An access as a decision names it: its kind and what it touches.
+pub(crate) fn access_text(access: &Access) -> String {
+    format!("{} {}", access.kind(), shown(access))
+}
+
+fn shown(access: &Access) -> String {
+    let text = match access {
+        Access::Path(path) => match &path.resolved {
+            Some(resolved) if *resolved != path.path => {
+                format!("{} (which is {resolved})", path.path)
+            }
+            Some(_) | None if path.scope == PathScope::Tree => format!("{}/**", path.path),
+            Some(_) | None => path.path.to_string(),
+        },
+        Access::Command(command) => command.command.text(),
+        Access::Host { host, port } => format!("{host}:{port}"),
+        Access::Database { source, .. } => source.clone(),
+        Access::Message { channel, target } => format!("{channel}:{target}"),
+        Access::RemoteTool { provider, tool } => format!("{provider}/{tool}"),
+    };
+    match text.char_indices().nth(MAX_SHOWN_CHARS) {
+        None => text,
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+    }
+}

@@ -1,0 +1,517 @@
+//! Finds the rules that can match, without trying them all: by section, by tool, and by pattern
+//! (literal texts and directories by hash, globs by the directories they start with).
+//!
+//! Cedar's cost grows with the policies it is given, so this is what keeps a decision as cheap
+//! with ten thousand rules as with ten. It only narrows; whether a candidate applies is for Cedar.
+
+use std::collections::{BTreeSet, HashMap};
+
+use globset::{Candidate, GlobSet, GlobSetBuilder};
+use haft_contract::{
+    Access, PathAccess, PathMode, PathScope, Principal, ToolKey, ToolName, WorkPath,
+    host::ToolFacts,
+    identity::{AgentId, ChannelId, SessionKind},
+};
+
+use crate::{
+    facts::groups,
+    pattern::{PathPattern, PathShape, Pattern, Reach, TextPattern, ancestors, domains},
+    rule::{Rule, Section, Selector, name_matches},
+};
+
+/// A pattern's number. The same text in the same kind of list has one number.
+pub(crate) type PatternId = u32;
+
+/// The rules, found by what they speak of.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    sections: HashMap<Section, u32>,
+    named: HashMap<ToolName, u32>,
+    provided: HashMap<ToolKey, u32>,
+    groups: HashMap<String, u32>,
+    likes: HashMap<String, Vec<(String, u32)>>,
+    like_prefixes: BTreeSet<usize>,
+    reads: Option<u32>,
+    writes: Option<u32>,
+    selectors: u32,
+    rules: HashMap<(u32, u32, Option<PatternId>), Vec<usize>>,
+    /// Deny and ask rules with a pattern, for trees and for commands.
+    strict: HashMap<(u32, u32), Vec<usize>>,
+    /// Whether any allow rule at all speaks of this section and tool.
+    allows: HashMap<(u32, u32), usize>,
+    pattern_ids: HashMap<(Reach, bool, String), PatternId>,
+    patterns: Vec<Pattern>,
+    exact: Patterns,
+    wide: Patterns,
+}
+
+/// The patterns of one reach, by what they look like.
+#[derive(Debug, Default)]
+struct Patterns {
+    everything: Vec<PatternId>,
+    literal_paths: HashMap<String, Vec<PatternId>>,
+    directories: HashMap<String, Vec<PatternId>>,
+    globs: HashMap<String, Bucket>,
+    all_paths: Vec<PatternId>,
+    tree_globs: Vec<PatternId>,
+    literal_texts: HashMap<String, Vec<PatternId>>,
+    wild_texts: HashMap<String, Vec<PatternId>>,
+    wilder_texts: Vec<PatternId>,
+    literal_hosts: HashMap<String, Vec<PatternId>>,
+    wild_hosts: Vec<PatternId>,
+}
+
+/// Globs that start with the same directories.
+#[derive(Debug, Default)]
+struct Bucket {
+    set: GlobSet,
+    ids: Vec<PatternId>,
+}
+
+/// Who asks and with which tool, as numbers of the index.
+#[derive(Debug, Clone)]
+pub(crate) struct Slots {
+    sections: Vec<u32>,
+    selectors: Vec<u32>,
+}
+
+impl Index {
+    /// Indexes the rules. The error is the glob engine's, on sets too large to compile.
+    pub(crate) fn new(rules: &[Rule]) -> Result<Self, globset::Error> {
+        let mut index = Self::default();
+        for (number, rule) in rules.iter().enumerate() {
+            index.add(number, rule);
+        }
+        let Self {
+            exact,
+            wide,
+            patterns,
+            ..
+        } = &mut index;
+        exact.build(patterns)?;
+        wide.build(patterns)?;
+        Ok(index)
+    }
+
+    fn add(&mut self, number: usize, rule: &Rule) {
+        let next = u32::try_from(self.sections.len()).unwrap_or(u32::MAX);
+        let section = *self.sections.entry(rule.section.clone()).or_insert(next);
+        let selector = self.selector(&rule.selector);
+        let pattern = rule.pattern.as_ref().map(|pattern| self.pattern(pattern));
+        self.rules
+            .entry((section, selector, pattern))
+            .or_default()
+            .push(number);
+        match rule.pattern.as_ref().map(|pattern| pattern.reach) {
+            Some(Reach::Wide) => self
+                .strict
+                .entry((section, selector))
+                .or_default()
+                .push(number),
+            Some(Reach::Exact) | None => {}
+        }
+        if rule.verdict == haft_contract::host::Verdict::Allow {
+            self.allows.entry((section, selector)).or_insert(number);
+        }
+    }
+
+    fn selector(&mut self, selector: &Selector) -> u32 {
+        let next = self.selectors;
+        let number = match selector {
+            Selector::Named(name) => *self.named.entry(name.clone()).or_insert(next),
+            Selector::Provided(key) => *self.provided.entry(key.clone()).or_insert(next),
+            Selector::Group(group) => *self.groups.entry(group.clone()).or_insert(next),
+            Selector::Accesses(PathMode::Read) => *self.reads.get_or_insert(next),
+            Selector::Accesses(PathMode::Write) => *self.writes.get_or_insert(next),
+            Selector::Like(glob) => {
+                let prefix = glob.split('*').next().unwrap_or_default();
+                self.like_prefixes.insert(prefix.len());
+                let likes = self.likes.entry(prefix.to_owned()).or_default();
+                match likes.iter().find(|(known, _)| known == glob) {
+                    Some((_, number)) => *number,
+                    None => {
+                        likes.push((glob.clone(), next));
+                        next
+                    }
+                }
+            }
+        };
+        self.selectors = self.selectors.max(number.saturating_add(1));
+        number
+    }
+
+    fn pattern(&mut self, pattern: &Pattern) -> PatternId {
+        let key = (pattern.reach, pattern.path.is_some(), pattern.text.clone());
+        let next = u32::try_from(self.patterns.len()).unwrap_or(u32::MAX);
+        let id = *self.pattern_ids.entry(key).or_insert(next);
+        if id == next {
+            match pattern.reach {
+                Reach::Exact => self.exact.add(id, pattern),
+                Reach::Wide => self.wide.add(id, pattern),
+            }
+            self.patterns.push(pattern.clone());
+        }
+        id
+    }
+
+    /// Who asks and with which tool, looked up once for all items of a question.
+    pub(crate) fn slots(
+        &self,
+        principal: &Principal,
+        agent: &AgentId,
+        tool: &ToolFacts<'_>,
+    ) -> Slots {
+        Slots {
+            sections: self.sections_of(agent, principal.session_kind, principal.channel.as_ref()),
+            selectors: self.selectors_of(tool),
+        }
+    }
+
+    fn sections_of(
+        &self,
+        agent: &AgentId,
+        kind: SessionKind,
+        channel: Option<&ChannelId>,
+    ) -> Vec<u32> {
+        let non_main = (kind != SessionKind::Main).then_some(Section::NonMainSessions);
+        [
+            Some(Section::Everyone),
+            Some(Section::Agent(agent.clone())),
+            Some(Section::Session(kind)),
+            non_main,
+            channel.map(|channel| Section::Channel(channel.clone())),
+        ]
+        .into_iter()
+        .flatten()
+        .filter_map(|section| self.sections.get(&section).copied())
+        .collect()
+    }
+
+    fn selectors_of(&self, tool: &ToolFacts<'_>) -> Vec<u32> {
+        let name = tool.key.tool.as_str();
+        let mut found: Vec<u32> = Vec::new();
+        found.extend(self.named.get(name));
+        found.extend(self.provided.get(tool.key));
+        if !self.groups.is_empty() {
+            found.extend(
+                groups(tool)
+                    .iter()
+                    .filter_map(|name| self.groups.get(*name)),
+            );
+        }
+        for length in &self.like_prefixes {
+            let likes = name.get(..*length).and_then(|start| self.likes.get(start));
+            let matching = likes.into_iter().flatten();
+            found.extend(
+                matching
+                    .filter(|(glob, _)| name_matches(glob, name))
+                    .map(|(_, number)| *number),
+            );
+        }
+        found
+    }
+
+    /// The rules that can match the use of the tool as such.
+    pub(crate) fn about_tool(&self, slots: &Slots) -> Vec<usize> {
+        let mut found = Vec::new();
+        self.collect(slots, &slots.selectors, None, &mut found);
+        found.sort_unstable();
+        found
+    }
+
+    /// The rules that can match an access, given the patterns it matches.
+    pub(crate) fn about_access(
+        &self,
+        slots: &Slots,
+        access: &Access,
+        matched: &[PatternId],
+    ) -> Vec<usize> {
+        let mut found = Vec::new();
+        self.collect(slots, &slots.selectors, None, &mut found);
+        let accesses = self.access_selector(access);
+        for pattern in matched {
+            self.collect(slots, &slots.selectors, Some(*pattern), &mut found);
+            if let Some(accesses) = accesses {
+                self.collect(slots, &[accesses], Some(*pattern), &mut found);
+            }
+        }
+        found.sort_unstable();
+        found
+    }
+
+    fn collect(
+        &self,
+        slots: &Slots,
+        selectors: &[u32],
+        pattern: Option<PatternId>,
+        found: &mut Vec<usize>,
+    ) {
+        for section in &slots.sections {
+            for selector in selectors {
+                if let Some(rules) = self.rules.get(&(*section, *selector, pattern)) {
+                    found.extend_from_slice(rules);
+                }
+            }
+        }
+    }
+
+    fn access_selector(&self, access: &Access) -> Option<u32> {
+        match access {
+            Access::Path(path) => match path.mode {
+                PathMode::Read => self.reads,
+                PathMode::Write => self.writes,
+            },
+            Access::Command(_)
+            | Access::Host { .. }
+            | Access::Database { .. }
+            | Access::Message { .. }
+            | Access::RemoteTool { .. } => None,
+        }
+    }
+
+    /// Deny and ask rules with a pattern about this tool; with `reads`, also those about reading
+    /// by any tool.
+    pub(crate) fn strict_patterns(&self, slots: &Slots, reads: AlsoReads) -> Vec<usize> {
+        let reads = match reads {
+            AlsoReads::Yes => self.reads,
+            AlsoReads::No => None,
+        };
+        let mut found = Vec::new();
+        for section in &slots.sections {
+            for selector in slots.selectors.iter().copied().chain(reads) {
+                if let Some(rules) = self.strict.get(&(*section, selector)) {
+                    found.extend_from_slice(rules);
+                }
+            }
+        }
+        found.sort_unstable();
+        found
+    }
+
+    /// Whether any allow rule, with or without a pattern, speaks of this tool.
+    pub(crate) fn some_allow(&self, slots: &Slots) -> Option<usize> {
+        slots.sections.iter().find_map(|section| {
+            slots
+                .selectors
+                .iter()
+                .find_map(|selector| self.allows.get(&(*section, *selector)).copied())
+        })
+    }
+
+    /// The patterns an access matches.
+    pub(crate) fn matches(&self, access: &Access) -> Vec<PatternId> {
+        let mut found = Vec::new();
+        match access {
+            Access::Path(path) => self.path_matches(path, &mut found),
+            Access::Command(command) => {
+                let text = command.command.text();
+                found.extend(self.exact.literal_texts.get(&text).into_iter().flatten());
+                self.wide.texts(&text, &self.patterns, &mut found);
+            }
+            Access::Host { host, .. } => {
+                self.exact.hosts(host, &self.patterns, &mut found);
+                self.wide.hosts(host, &self.patterns, &mut found);
+            }
+            Access::Database { source, .. } => {
+                self.exact.texts(source, &self.patterns, &mut found);
+                self.wide.texts(source, &self.patterns, &mut found);
+            }
+            Access::Message { channel, target } => {
+                let text = format!("{channel}:{target}");
+                self.exact.texts(&text, &self.patterns, &mut found);
+                self.wide.texts(&text, &self.patterns, &mut found);
+            }
+            Access::RemoteTool { .. } => {}
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    /// A path is denied or asked about if it *or* where it leads matches, and allowed only if both
+    /// do.
+    fn path_matches(&self, access: &PathAccess, found: &mut Vec<PatternId>) {
+        let mut allowed = Vec::new();
+        self.exact_paths(access.scope, &access.path, &mut allowed);
+        self.wide_paths(access, &access.path, found);
+        if let Some(resolved) = access
+            .resolved
+            .as_ref()
+            .filter(|path| **path != access.path)
+        {
+            let mut there = Vec::new();
+            self.exact_paths(access.scope, resolved, &mut there);
+            allowed.retain(|pattern| there.contains(pattern));
+            self.wide_paths(access, resolved, found);
+        }
+        found.append(&mut allowed);
+    }
+
+    fn exact_paths(&self, scope: PathScope, path: &WorkPath, found: &mut Vec<PatternId>) {
+        match scope {
+            PathScope::File => self.exact.paths(path.as_str(), Reach::Exact, found),
+            PathScope::Tree => self.exact.trees(path.as_str(), &self.patterns, found),
+        }
+    }
+
+    fn wide_paths(&self, access: &PathAccess, path: &WorkPath, found: &mut Vec<PatternId>) {
+        self.wide.paths(path.as_str(), Reach::Wide, found);
+        // What a search must leave out of a tree is withheld from it; a change to a whole tree
+        // cannot leave anything out, so it meets every rule about something in the tree.
+        if access.scope == PathScope::Tree && access.mode == PathMode::Write {
+            let reaches = |id: &&PatternId| {
+                self.pattern_at(**id)
+                    .and_then(|pattern| pattern.path.as_ref())
+                    .is_some_and(|pattern| pattern.may_reach_beneath(path.as_str()))
+            };
+            found.extend(self.wide.all_paths.iter().filter(reaches));
+        }
+    }
+
+    /// The pattern with this number.
+    pub(crate) fn pattern_at(&self, id: PatternId) -> Option<&Pattern> {
+        self.patterns.get(usize::try_from(id).ok()?)
+    }
+}
+
+/// Whether rules about reading by any tool are wanted too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AlsoReads {
+    Yes,
+    No,
+}
+
+impl Patterns {
+    fn add(&mut self, id: PatternId, pattern: &Pattern) {
+        if let Some(path) = &pattern.path {
+            self.add_path(id, path);
+        }
+        match &pattern.words {
+            Some(TextPattern::Literal(text)) => {
+                self.literal_texts.entry(text.clone()).or_default().push(id);
+            }
+            Some(words @ TextPattern::Wild(_)) => match words.prefix().split_once(' ') {
+                Some((word, _)) => {
+                    let texts = self.wild_texts.entry(word.to_owned()).or_default();
+                    texts.push(id);
+                }
+                None => self.wilder_texts.push(id),
+            },
+            None => {}
+        }
+        match &pattern.host {
+            Some(TextPattern::Literal(host)) => {
+                self.literal_hosts.entry(host.clone()).or_default().push(id);
+            }
+            Some(TextPattern::Wild(_)) => self.wild_hosts.push(id),
+            None => {}
+        }
+    }
+
+    fn add_path(&mut self, id: PatternId, path: &PathPattern) {
+        self.all_paths.push(id);
+        match &path.shape {
+            PathShape::Everything => self.everything.push(id),
+            PathShape::Literal(literal) => {
+                let ids = self.literal_paths.entry(literal.clone()).or_default();
+                ids.push(id);
+            }
+            PathShape::Beneath(directory) => {
+                let ids = self.directories.entry(directory.clone()).or_default();
+                ids.push(id);
+            }
+            PathShape::Glob { stem, .. } => {
+                self.globs.entry(stem.clone()).or_default().ids.push(id);
+                if path.glob.ends_with("/**") {
+                    self.tree_globs.push(id);
+                }
+            }
+        }
+    }
+
+    fn build(&mut self, patterns: &[Pattern]) -> Result<(), globset::Error> {
+        for bucket in self.globs.values_mut() {
+            let mut set = GlobSetBuilder::new();
+            for id in &bucket.ids {
+                if let Some(PathShape::Glob { glob, .. }) = path_shape(patterns, *id) {
+                    set.add(glob.as_ref().clone());
+                }
+            }
+            bucket.set = set.build()?;
+        }
+        Ok(())
+    }
+
+    fn paths(&self, path: &str, reach: Reach, found: &mut Vec<PatternId>) {
+        found.extend_from_slice(&self.everything);
+        if self.all_paths.len() == self.everything.len() {
+            return;
+        }
+        for directory in ancestors(path).skip(1) {
+            found.extend(self.directories.get(directory).into_iter().flatten());
+        }
+        let depth = match reach {
+            Reach::Exact => 1,
+            Reach::Wide => usize::MAX,
+        };
+        let mut places = Vec::new();
+        for part in ancestors(path).take(depth) {
+            found.extend(self.literal_paths.get(part).into_iter().flatten());
+            if self.globs.is_empty() {
+                continue;
+            }
+            let candidate = Candidate::new(part);
+            let stems = ancestors(part).skip(1).chain(std::iter::once(""));
+            for bucket in stems.filter_map(|stem| self.globs.get(stem)) {
+                bucket.set.matches_candidate_into(&candidate, &mut places);
+                found.extend(places.iter().filter_map(|place| bucket.ids.get(*place)));
+            }
+        }
+    }
+
+    fn trees(&self, root: &str, patterns: &[Pattern], found: &mut Vec<PatternId>) {
+        found.extend_from_slice(&self.everything);
+        for directory in ancestors(root) {
+            found.extend(self.directories.get(directory).into_iter().flatten());
+        }
+        let covers = |id: &&PatternId| {
+            pattern_at(patterns, **id)
+                .and_then(|pattern| pattern.path.as_ref())
+                .is_some_and(|path| path.covers_tree(root))
+        };
+        found.extend(self.tree_globs.iter().filter(covers));
+    }
+
+    fn texts(&self, text: &str, patterns: &[Pattern], found: &mut Vec<PatternId>) {
+        found.extend(self.literal_texts.get(text).into_iter().flatten());
+        let word = text.split(' ').next().unwrap_or_default();
+        let same_word = self.wild_texts.get(word).into_iter().flatten();
+        let matching = |id: &&PatternId| {
+            pattern_at(patterns, **id)
+                .and_then(|pattern| pattern.words.as_ref())
+                .is_some_and(|words| words.matches(text))
+        };
+        found.extend(same_word.chain(&self.wilder_texts).filter(matching));
+    }
+
+    fn hosts(&self, host: &str, patterns: &[Pattern], found: &mut Vec<PatternId>) {
+        let lower = host.to_ascii_lowercase();
+        let lower = lower.strip_suffix('.').unwrap_or(&lower);
+        let named = domains(lower).filter_map(|domain| self.literal_hosts.get(domain));
+        let matching = |id: &&PatternId| {
+            pattern_at(patterns, **id).is_some_and(|pattern| pattern.matches_host(host))
+        };
+        found.extend(named.flatten().chain(&self.wild_hosts).filter(matching));
+    }
+}
+
+fn pattern_at(patterns: &[Pattern], id: PatternId) -> Option<&Pattern> {
+    patterns.get(usize::try_from(id).ok()?)
+}
+
+fn path_shape(patterns: &[Pattern], id: PatternId) -> Option<&PathShape> {
+    pattern_at(patterns, id)?
+        .path
+        .as_ref()
+        .map(|path| &path.shape)
+}

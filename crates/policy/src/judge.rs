@@ -1,0 +1,387 @@
+//! One evaluation: a case and the few policies that can match it, given to Cedar twice — first as
+//! if nobody had approved, then as if somebody had. Allowed at once is *allow*, allowed with
+//! approval is *ask*, neither is *deny*. A policy that fails to evaluate makes it *deny*.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use cedar_policy::{
+    Authorizer, Context, Decision as Answer, Entities, Entity, EntityId, EntityTypeName, EntityUid,
+    PolicySet, Request, Response, RestrictedExpression,
+};
+use haft_contract::{
+    Access, AgentId, PathMode, PathScope, Principal,
+    host::{ToolFacts, Verdict},
+};
+
+use crate::{
+    cache::Generations,
+    compile::{CompileError, Compiled, Origin, pattern_type},
+    facts::{Action, CallFacts, Item, groups},
+    pattern::Reach,
+    preset::Preset,
+    protected::protecting_rule,
+};
+
+/// How many compiled policy sets are remembered.
+const POLICY_SETS: usize = 512;
+
+/// Everything one evaluation depends on.
+pub(crate) struct Case<'q> {
+    pub(crate) principal: &'q Principal,
+    /// The agent it is judged for: the one that asks, or one that started it.
+    pub(crate) agent: &'q AgentId,
+    /// Whether that agent has a section, or none has.
+    pub(crate) listed: bool,
+    pub(crate) tool: ToolFacts<'q>,
+    pub(crate) call: CallFacts,
+    pub(crate) item: Item<'q>,
+    /// Whether a deny or ask rule speaks of command texts of this tool.
+    pub(crate) command_rules: bool,
+    /// The patterns the item matches.
+    pub(crate) patterns: Vec<(Reach, String)>,
+    /// The rules that can match.
+    pub(crate) rules: Vec<usize>,
+}
+
+/// An answer and why.
+#[derive(Debug, Clone)]
+pub(crate) struct Judgement {
+    pub(crate) verdict: Verdict,
+    pub(crate) cause: Cause,
+}
+
+/// What decided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// A rule.
+    Rule(usize),
+    /// The path is protected.
+    Protected {
+        /// The built-in rule, in notation.
+        rule: String,
+        /// What it is.
+        why: String,
+    },
+    /// Agents have sections and this one has none.
+    UnlistedAgent,
+    /// No rule spoke, so the preset did.
+    Preset,
+    /// Something went wrong.
+    Broken(String),
+}
+
+/// The compiled policies and Cedar.
+#[derive(Debug)]
+pub(crate) struct Judge {
+    compiled: Vec<Compiled>,
+    protected: Vec<usize>,
+    unlisted: Vec<usize>,
+    presets: HashMap<(Preset, Action), Vec<usize>>,
+    /// The place of the first rule among the compiled policies.
+    first_rule: usize,
+    types: Types,
+    authorizer: Authorizer,
+    sets: Mutex<Generations<Vec<usize>, Arc<PolicySet>>>,
+}
+
+/// Entity type names, parsed once.
+#[derive(Debug)]
+struct Types {
+    agent: EntityTypeName,
+    action: EntityTypeName,
+    resources: HashMap<Action, EntityTypeName>,
+    pattern: EntityTypeName,
+    exact_pattern: EntityTypeName,
+}
+
+impl Judge {
+    pub(crate) fn new(compiled: Vec<Compiled>) -> Result<Self, CompileError> {
+        let mut judge = Self {
+            protected: Vec::new(),
+            unlisted: Vec::new(),
+            presets: HashMap::new(),
+            first_rule: compiled.len(),
+            types: Types::new()?,
+            authorizer: Authorizer::new(),
+            sets: Mutex::new(Generations::new(POLICY_SETS)),
+            compiled: Vec::new(),
+        };
+        for (place, policy) in compiled.iter().enumerate() {
+            match policy.origin {
+                Origin::Protected => judge.protected.push(place),
+                Origin::UnlistedAgent => judge.unlisted.push(place),
+                Origin::Preset(preset, action) => {
+                    let actions = Action::ALL
+                        .into_iter()
+                        .filter(|known| action.is_none_or(|action| action == *known));
+                    for action in actions {
+                        let places = judge.presets.entry((preset, action)).or_default();
+                        places.push(place);
+                    }
+                }
+                Origin::Rule(_) => judge.first_rule = judge.first_rule.min(place),
+            }
+        }
+        judge.compiled = compiled;
+        Ok(judge)
+    }
+
+    /// The policies, in the order of their numbers.
+    pub(crate) fn compiled(&self) -> &[Compiled] {
+        &self.compiled
+    }
+
+    /// Judges a case under one preset.
+    pub(crate) fn judge(&self, case: &Case<'_>, preset: Preset) -> Judgement {
+        let protection = protection(case.item);
+        let mut places = Vec::new();
+        if protection.is_some() {
+            places.extend_from_slice(&self.protected);
+        }
+        if !case.listed {
+            places.extend_from_slice(&self.unlisted);
+        }
+        if let Some(preset) = self.presets.get(&(preset, case.item.action)) {
+            places.extend_from_slice(preset);
+        }
+        places.extend(case.rules.iter().map(|rule| self.first_rule + rule));
+        self.evaluate(case, &places, protection)
+            .unwrap_or_else(|error| Judgement {
+                verdict: Verdict::Deny,
+                cause: Cause::Broken(error),
+            })
+    }
+
+    fn evaluate(
+        &self,
+        case: &Case<'_>,
+        places: &[usize],
+        protection: Option<(String, String)>,
+    ) -> Result<Judgement, String> {
+        let policies = self.policy_set(places)?;
+        let resource = self.types.resource(case.item, &case.tool);
+        let entities = self.entities(case, &resource)?;
+        let is_protected = protection.is_some();
+        let ask = |approved: bool| -> Result<Response, String> {
+            let context = context(case, is_protected, approved)?;
+            let request = Request::new(
+                uid(&self.types.agent, case.agent.as_str()),
+                uid(&self.types.action, case.item.action.as_str()),
+                resource.clone(),
+                context,
+                None,
+            )
+            .map_err(|error| error.to_string())?;
+            let response = self
+                .authorizer
+                .is_authorized(&request, &policies, &entities);
+            // Cedar skips a policy that fails; a skipped `forbid` must not let anything through.
+            let failed = response
+                .diagnostics()
+                .errors()
+                .next()
+                .map(ToString::to_string);
+            failed.map_or(Ok(response), Err)
+        };
+        let unasked = ask(false)?;
+        if unasked.decision() == Answer::Allow {
+            return Ok(self.judgement(Verdict::Allow, &unasked, None));
+        }
+        let approved = ask(true)?;
+        let (verdict, deciding) = match approved.decision() {
+            Answer::Allow => (Verdict::Ask, &unasked),
+            Answer::Deny => (Verdict::Deny, &approved),
+        };
+        let judgement = self.judgement(verdict, deciding, protection.clone());
+        if verdict == Verdict::Deny && judgement.cause == Cause::Preset {
+            // Nobody may be asked. Name what would have asked, if anything would.
+            return Ok(self.judgement(Verdict::Deny, &unasked, protection));
+        }
+        Ok(judgement)
+    }
+
+    /// Names the policy that decided: built-in before rule before preset, and of several rules the
+    /// strictest, and of these the first.
+    fn judgement(
+        &self,
+        verdict: Verdict,
+        response: &Response,
+        protection: Option<(String, String)>,
+    ) -> Judgement {
+        let mut places: Vec<usize> = response
+            .diagnostics()
+            .reason()
+            .filter_map(|id| AsRef::<str>::as_ref(id).parse().ok())
+            .collect();
+        places.sort_unstable();
+        let origins = || {
+            places
+                .iter()
+                .filter_map(|place| self.compiled.get(*place))
+                .map(|compiled| compiled.origin)
+        };
+        let rule = origins().find_map(|origin| match origin {
+            Origin::Rule(number) => Some(number),
+            Origin::Preset(..) | Origin::Protected | Origin::UnlistedAgent => None,
+        });
+        let cause = match (protection, rule) {
+            (Some((rule, why)), _) if origins().any(|origin| origin == Origin::Protected) => {
+                Cause::Protected { rule, why }
+            }
+            (_, Some(rule)) => Cause::Rule(rule),
+            (_, None) if origins().any(|origin| origin == Origin::UnlistedAgent) => {
+                Cause::UnlistedAgent
+            }
+            (_, None) => Cause::Preset,
+        };
+        Judgement { verdict, cause }
+    }
+
+    fn policy_set(&self, places: &[usize]) -> Result<Arc<PolicySet>, String> {
+        let mut sets = self.sets.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(set) = sets.get(places) {
+            return Ok(set);
+        }
+        let policies = places
+            .iter()
+            .filter_map(|place| self.compiled.get(*place))
+            .map(|compiled| compiled.policy.clone());
+        let set = PolicySet::from_policies(policies).map_err(|error| error.to_string())?;
+        let set = Arc::new(set);
+        sets.insert(places.to_vec(), Arc::clone(&set));
+        Ok(set)
+    }
+
+    /// The principal and the resource. Built-in policies read only the context, so without rules
+    /// there is nothing to build.
+    fn entities(&self, case: &Case<'_>, resource: &EntityUid) -> Result<Entities, String> {
+        if case.rules.is_empty() {
+            return Ok(Entities::empty());
+        }
+        let text = |text: &str| RestrictedExpression::new_string(text.to_owned());
+        let principal = case.principal;
+        let mut attributes = HashMap::from([
+            ("user".to_owned(), text(principal.user.as_str())),
+            ("tenant".to_owned(), text(principal.tenant.as_str())),
+            (
+                "session_kind".to_owned(),
+                text(principal.session_kind.as_str()),
+            ),
+        ]);
+        if let Some(channel) = &principal.channel {
+            attributes.insert("channel".to_owned(), text(channel.as_str()));
+        }
+        let agent = uid(&self.types.agent, case.agent.as_str());
+        let agent =
+            Entity::new(agent, attributes, HashSet::new()).map_err(|error| error.to_string())?;
+        let patterns = case.patterns.iter().map(|(reach, pattern)| match reach {
+            Reach::Exact => uid(&self.types.exact_pattern, pattern),
+            Reach::Wide => uid(&self.types.pattern, pattern),
+        });
+        let resource = Entity::new_no_attrs(resource.clone(), patterns.collect());
+        Entities::from_entities([agent, resource], None).map_err(|error| error.to_string())
+    }
+}
+
+impl Types {
+    fn new() -> Result<Self, CompileError> {
+        let parse = |name: &str| -> Result<EntityTypeName, CompileError> {
+            name.parse()
+                .map_err(|error: cedar_policy::ParseErrors| CompileError::of_type(name, &error))
+        };
+        let mut resources = HashMap::new();
+        for action in Action::ALL {
+            let name = match action {
+                Action::Use => "Tool",
+                Action::Read | Action::Write => "Path",
+                Action::Command => "Command",
+                Action::Connect => "Host",
+                Action::Database => "Database",
+                Action::Message => "Recipient",
+                Action::RemoteTool => "RemoteTool",
+            };
+            resources.insert(action, parse(name)?);
+        }
+        Ok(Self {
+            agent: parse("Agent")?,
+            action: parse("Action")?,
+            resources,
+            pattern: parse(pattern_type(Reach::Wide))?,
+            exact_pattern: parse(pattern_type(Reach::Exact))?,
+        })
+    }
+
+    fn resource(&self, item: Item<'_>, tool: &ToolFacts<'_>) -> EntityUid {
+        let id = match item.access {
+            None => tool.key.to_string(),
+            Some(Access::Path(path)) => path.path.to_string(),
+            Some(Access::Command(command)) => command.command.text(),
+            Some(Access::Host { host, port }) => format!("{host}:{port}"),
+            Some(Access::Database { source, .. }) => source.clone(),
+            Some(Access::Message { channel, target }) => format!("{channel}:{target}"),
+            Some(Access::RemoteTool { provider, tool }) => format!("{provider}/{tool}"),
+        };
+        // Every action has a type; the agent's would only be a resource no rule speaks of.
+        let kind = self.resources.get(&item.action).unwrap_or(&self.agent);
+        uid(kind, &id)
+    }
+}
+
+fn uid(kind: &EntityTypeName, id: &str) -> EntityUid {
+    EntityUid::from_type_name_and_id(kind.clone(), EntityId::new(id))
+}
+
+fn context(case: &Case<'_>, protected: bool, approved: bool) -> Result<Context, String> {
+    let flag = RestrictedExpression::new_bool;
+    let text = |text: &str| RestrictedExpression::new_string(text.to_owned());
+    let call = case.call;
+    let mut pairs = vec![
+        ("approved".to_owned(), flag(approved)),
+        ("trusted".to_owned(), flag(call.trusted)),
+        ("accounted".to_owned(), flag(call.accounted)),
+        ("harmless".to_owned(), flag(call.harmless)),
+        ("sandboxed".to_owned(), flag(call.sandboxed)),
+        ("command_rules".to_owned(), flag(case.command_rules)),
+        ("protected".to_owned(), flag(protected)),
+        ("listed".to_owned(), flag(case.listed)),
+    ];
+    if !case.rules.is_empty() {
+        let groups = groups(&case.tool).into_iter().map(text);
+        pairs.extend([
+            ("tool".to_owned(), text(case.tool.key.tool.as_str())),
+            ("provider".to_owned(), text(case.tool.key.provider.as_str())),
+            ("groups".to_owned(), RestrictedExpression::new_set(groups)),
+        ]);
+    }
+    Context::from_pairs(pairs).map_err(|error| error.to_string())
+}
+
+/// The built-in rule that forbids this item, and why: writes to protected paths, by name or by
+/// what the back end knows, on the path as written and where it leads. A change to a whole tree
+/// could reach protected paths inside it, so it counts as one.
+fn protection(item: Item<'_>) -> Option<(String, String)> {
+    let Some(Access::Path(path)) = item.access else {
+        return None;
+    };
+    if path.mode == PathMode::Read {
+        return None;
+    }
+    if let Some(why) = &path.protected {
+        return Some(("write(protected path)".to_owned(), why.clone()));
+    }
+    let by_name = std::iter::once(&path.path)
+        .chain(&path.resolved)
+        .find_map(|path| protecting_rule(path.as_str()));
+    if let Some(rule) = by_name {
+        return Some((rule, "the path is protected".to_owned()));
+    }
+    (path.scope == PathScope::Tree).then(|| {
+        (
+            "write(tree)".to_owned(),
+            "a whole directory may hold protected paths".to_owned(),
+        )
+    })
+}

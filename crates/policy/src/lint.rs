@@ -1,0 +1,325 @@
+//! Finds rules that do nothing: that can never match, are repeated, or are covered whole by
+//! another. Each is an error, because its author believes it does something.
+//!
+//! [`check_rules`] needs only the rules and runs at every load; [`CedarPolicy::lint`] also needs the
+//! tools there are. Only rules of one file are held against each other: that an operator's file
+//! overrules another is the point of having both.
+
+use std::{collections::HashMap, fmt};
+
+use haft_contract::{
+    PathMode,
+    host::{RuleRef, ToolFacts, Verdict},
+};
+
+use crate::{
+    engine::CedarPolicy,
+    facts::{BUILT_IN_GROUPS, groups},
+    load::Problem,
+    pattern::{PathShape, Pattern},
+    protected::protecting_rule,
+    rule::{Rule, Section, Selector},
+    suggest::nearest,
+};
+
+/// The group whose tools run commands.
+const COMMAND_GROUP: &str = "process";
+
+/// A rule that does not do what its author believes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The rule.
+    pub rule: RuleRef,
+    /// What is wrong with it.
+    pub kind: FindingKind,
+}
+
+/// What is wrong with a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FindingKind {
+    /// No tool there is can match it.
+    UnknownTool {
+        /// The nearest name that exists.
+        nearest: Option<String>,
+    },
+    /// No tool is in the group, and no such group is configured.
+    UnknownGroup {
+        /// The nearest group that exists.
+        nearest: Option<String>,
+    },
+    /// The same rule stands elsewhere.
+    Duplicate {
+        /// Where.
+        of: RuleRef,
+    },
+    /// Another rule decides everything this one speaks of.
+    Shadowed {
+        /// By which rule.
+        by: RuleRef,
+    },
+    /// A wildcard over command texts in an `allow` list.
+    CommandWildcard,
+}
+
+impl Finding {
+    /// What to do about it.
+    pub fn hint(&self) -> String {
+        match &self.kind {
+            FindingKind::UnknownTool {
+                nearest: Some(word),
+            } => format!("did you mean `{word}`?"),
+            FindingKind::UnknownGroup {
+                nearest: Some(word),
+            } => format!("did you mean `@{word}`?"),
+            FindingKind::UnknownTool { nearest: None } => {
+                "`haft tools` lists the tools there are".to_owned()
+            }
+            FindingKind::UnknownGroup { nearest: None } => {
+                "define it under `groups` in [policy]".to_owned()
+            }
+            FindingKind::Duplicate { .. } => "remove one of the two".to_owned(),
+            FindingKind::Shadowed { .. } => "remove it, or narrow the other rule".to_owned(),
+            FindingKind::CommandWildcard => {
+                "command wildcards in allow come with shell analysis; allow the exact text"
+                    .to_owned()
+            }
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = &self.rule.text;
+        match &self.kind {
+            FindingKind::UnknownTool { .. } => {
+                write!(f, "`{text}` can never match: there is no such tool")
+            }
+            FindingKind::UnknownGroup { .. } => {
+                write!(f, "`{text}` can never match: no tool is in this group")
+            }
+            FindingKind::Duplicate { of } => write!(f, "`{text}` repeats {of}"),
+            FindingKind::Shadowed { by } => write!(f, "`{text}` has no effect: {by} covers it"),
+            FindingKind::CommandWildcard => write!(
+                f,
+                "`{text}` would allow more than it says: a wildcard also covers `; rm -rf ~`"
+            ),
+        }
+    }
+}
+
+impl From<Finding> for Problem {
+    fn from(finding: Finding) -> Self {
+        Self {
+            source: finding.rule.source.clone(),
+            line: finding.rule.line,
+            column: None,
+            message: finding.to_string(),
+            hint: Some(finding.hint()),
+        }
+    }
+}
+
+impl CedarPolicy {
+    /// Checks every rule against the tools there are.
+    pub fn lint(&self, tools: &[ToolFacts<'_>]) -> Vec<Finding> {
+        let mut findings = check_rules(&self.rules);
+        findings.extend(self.rules.iter().filter_map(|rule| {
+            let kind = check_tool(rule, tools)?;
+            Some(finding(rule, kind))
+        }));
+        findings
+    }
+}
+
+/// Checks the rules against each other.
+pub(crate) fn check_rules(rules: &[Rule]) -> Vec<Finding> {
+    let covers = Covers::new(rules);
+    rules
+        .iter()
+        .enumerate()
+        .filter_map(|(number, rule)| {
+            let kind = covers.check(number, rule)?;
+            Some(finding(rule, kind))
+        })
+        .collect()
+}
+
+fn finding(rule: &Rule, kind: FindingKind) -> Finding {
+    Finding {
+        rule: rule.origin.clone(),
+        kind,
+    }
+}
+
+fn check_tool(rule: &Rule, tools: &[ToolFacts<'_>]) -> Option<FindingKind> {
+    let names = || tools.iter().map(|tool| tool.key.tool.as_str());
+    let unknown = |written: &str| FindingKind::UnknownTool {
+        nearest: nearest(written, names()).map(str::to_owned),
+    };
+    let selected = |tool: &&ToolFacts<'_>| match &rule.selector {
+        Selector::Named(_) | Selector::Like(_) => {
+            rule.selector.matches_name(tool.key.tool.as_str())
+        }
+        Selector::Provided(key) => key == tool.key,
+        Selector::Group(group) => groups(tool).contains(&group.as_str()),
+        Selector::Accesses(_) => true,
+    };
+    let known = tools.iter().any(|tool| selected(&tool));
+    if !known {
+        return match &rule.selector {
+            Selector::Named(name) => Some(unknown(name.as_str())),
+            Selector::Provided(key) => Some(unknown(key.tool.as_str())),
+            // Tools of a mounted server come and go with it, and a group of effects may be empty.
+            Selector::Like(_) | Selector::Accesses(_) => None,
+            Selector::Group(group) if BUILT_IN_GROUPS.contains(&group.as_str()) => None,
+            Selector::Group(group) => {
+                let known = tools.iter().flat_map(groups).chain(BUILT_IN_GROUPS);
+                Some(FindingKind::UnknownGroup {
+                    nearest: nearest(group, known).map(str::to_owned),
+                })
+            }
+        };
+    }
+    let runs_commands = |tool: &ToolFacts<'_>| tool.groups.contains(&COMMAND_GROUP);
+    let wild = rule.pattern.as_ref().is_some_and(Pattern::is_wild_text);
+    let commands = tools.iter().filter(selected).any(runs_commands);
+    (rule.verdict == Verdict::Allow && wild && commands).then_some(FindingKind::CommandWildcard)
+}
+
+/// What each file says, by what could cover another rule.
+struct Covers<'r> {
+    rules: &'r [Rule],
+    same: HashMap<(&'r str, &'r Section, &'r Selector, Option<&'r str>), Vec<usize>>,
+    /// Deny rules with a glob, for literal rules they may cover.
+    globs: HashMap<(&'r str, &'r Selector), Vec<usize>>,
+}
+
+impl<'r> Covers<'r> {
+    fn new(rules: &'r [Rule]) -> Self {
+        let mut same: HashMap<_, Vec<usize>> = HashMap::new();
+        let mut globs: HashMap<_, Vec<usize>> = HashMap::new();
+        for (number, rule) in rules.iter().enumerate() {
+            let source = rule.origin.source.as_str();
+            let pattern = rule.pattern.as_ref().map(|pattern| pattern.text.as_str());
+            same.entry((source, &rule.section, &rule.selector, pattern))
+                .or_default()
+                .push(number);
+            if rule.verdict == Verdict::Deny && rule.pattern.as_ref().is_some_and(is_broad) {
+                globs
+                    .entry((source, &rule.selector))
+                    .or_default()
+                    .push(number);
+            }
+        }
+        Self { rules, same, globs }
+    }
+
+    fn check(&self, number: usize, rule: &Rule) -> Option<FindingKind> {
+        if let Some(built_in) = protected(rule) {
+            return Some(FindingKind::Shadowed { by: built_in });
+        }
+        let source = rule.origin.source.as_str();
+        let pattern = rule.pattern.as_ref().map(|pattern| pattern.text.as_str());
+        // `write(x)` in deny and ask speaks of every tool, so it covers an allow of `write(x)` too.
+        let accesses = match &rule.selector {
+            Selector::Named(name) if name.as_str() == "read" => {
+                Some(Selector::Accesses(PathMode::Read))
+            }
+            Selector::Named(name) if name.as_str() == "write" => {
+                Some(Selector::Accesses(PathMode::Write))
+            }
+            Selector::Named(_)
+            | Selector::Provided(_)
+            | Selector::Like(_)
+            | Selector::Group(_)
+            | Selector::Accesses(_) => None,
+        };
+        let selectors = || std::iter::once(&rule.selector).chain(&accesses);
+        for section in [&rule.section, &Section::Everyone] {
+            for selector in selectors() {
+                for pattern in [pattern, None] {
+                    let others = self.same.get(&(source, section, selector, pattern));
+                    for other in others.into_iter().flatten().filter(|n| **n != number) {
+                        let Some(cover) = self.rules.get(*other) else {
+                            continue;
+                        };
+                        if let Some(kind) = covered(number, rule, *other, cover) {
+                            return Some(kind);
+                        }
+                    }
+                }
+            }
+        }
+        selectors()
+            .filter_map(|selector| self.globs.get(&(source, selector)))
+            .flatten()
+            .filter(|other| **other != number)
+            .filter_map(|other| self.rules.get(*other))
+            .find(|cover| {
+                (cover.section == rule.section || cover.section == Section::Everyone)
+                    && literal_is_covered(rule, cover)
+            })
+            .map(|cover| FindingKind::Shadowed {
+                by: cover.origin.clone(),
+            })
+    }
+}
+
+/// Whether `cover`, which has the same or no pattern, leaves `rule` nothing to decide.
+fn covered(number: usize, rule: &Rule, other: usize, cover: &Rule) -> Option<FindingKind> {
+    let by = cover.origin.clone();
+    let pattern = |rule: &Rule| rule.pattern.as_ref().map(|pattern| pattern.text.clone());
+    let identical = rule.section == cover.section
+        && rule.selector == cover.selector
+        && pattern(rule) == pattern(cover);
+    if identical && rule.verdict == cover.verdict {
+        // Of two equal rules the later one is the repetition.
+        return (other < number).then_some(FindingKind::Duplicate { of: by });
+    }
+    (cover.verdict >= rule.verdict).then_some(FindingKind::Shadowed { by })
+}
+
+fn is_broad(pattern: &Pattern) -> bool {
+    let path = pattern.path.as_ref();
+    pattern.is_wild_text()
+        || path.is_some_and(|path| {
+            !matches!(path.shape, PathShape::Literal(_)) || !path.glob.contains('/')
+        })
+}
+
+fn literal_is_covered(rule: &Rule, cover: &Rule) -> bool {
+    let (Some(mine), Some(theirs)) = (&rule.pattern, &cover.pattern) else {
+        return false;
+    };
+    if mine.text == theirs.text {
+        return false;
+    }
+    match (&mine.path, &theirs.path) {
+        (Some(mine), Some(theirs)) => match &mine.shape {
+            PathShape::Literal(path) => theirs.matches(path),
+            PathShape::Everything | PathShape::Beneath(_) | PathShape::Glob { .. } => false,
+        },
+        (None, None) => !mine.is_wild_text() && theirs.matches_command(&mine.text),
+        (Some(_), None) | (None, Some(_)) => false,
+    }
+}
+
+/// The built-in rule that an allow rule for writing can never overrule.
+fn protected(rule: &Rule) -> Option<RuleRef> {
+    let writes = matches!(&rule.selector, Selector::Named(name) if name.as_str() == "write");
+    if rule.verdict != Verdict::Allow || !writes {
+        return None;
+    }
+    let path = rule.pattern.as_ref()?.path.as_ref()?;
+    let example = match &path.shape {
+        PathShape::Literal(path) => path.clone(),
+        PathShape::Beneath(directory) => format!("{directory}/x"),
+        PathShape::Everything | PathShape::Glob { .. } => return None,
+    };
+    protecting_rule(&example).map(|text| RuleRef {
+        text,
+        source: "built in".to_owned(),
+        line: None,
+    })
+}

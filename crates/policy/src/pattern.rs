@@ -1,0 +1,409 @@
+//! The part of a rule in parentheses: what it says about a path, a command text or a host.
+//!
+//! One principle decides every doubt: in `deny` and `ask` a pattern reaches as far as it can, in
+//! `allow` only as far as it says. Matching is by whole components and whole texts, never by
+//! substring. Read next: `index.rs`, which finds matching patterns without trying them all.
+
+use globset::{Glob, GlobBuilder, GlobMatcher};
+
+/// How far a pattern reaches, decided by the list it stands in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Reach {
+    /// `allow`: exactly what is written.
+    Exact,
+    /// `deny` and `ask`: at any depth where no directory is named, and everything beneath a
+    /// directory that matches.
+    Wide,
+}
+
+/// A parsed pattern. The same text can speak of a path, a command or a host; which of these
+/// applies depends on the access it meets.
+#[derive(Debug, Clone)]
+pub(crate) struct Pattern {
+    /// As written.
+    pub(crate) text: String,
+    pub(crate) reach: Reach,
+    pub(crate) path: Option<PathPattern>,
+    pub(crate) words: Option<TextPattern>,
+    pub(crate) host: Option<TextPattern>,
+}
+
+/// A glob over workspace-relative paths.
+#[derive(Debug, Clone)]
+pub(crate) struct PathPattern {
+    /// The normalised glob.
+    pub(crate) glob: String,
+    pub(crate) shape: PathShape,
+    /// The directories whose whole tree a glob ending in `/**` covers.
+    trees: Option<PathShape>,
+    reach: Reach,
+}
+
+/// What a path glob amounts to; the common shapes need no glob engine.
+#[derive(Debug, Clone)]
+pub(crate) enum PathShape {
+    /// `**`.
+    Everything,
+    /// A path without wildcards.
+    Literal(String),
+    /// `directory/**` without other wildcards: everything strictly beneath it.
+    Beneath(String),
+    /// Anything else.
+    Glob {
+        glob: Box<Glob>,
+        matcher: Box<GlobMatcher>,
+        /// The leading directories without wildcards; empty where there are none.
+        stem: String,
+    },
+}
+
+/// A text with `*` for any run of characters, `\*` for a star itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum TextPattern {
+    /// No wildcard: the whole text.
+    Literal(String),
+    /// The pieces between the wildcards, at least two.
+    Wild(Vec<String>),
+}
+
+/// Why a pattern was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PatternError {
+    Empty,
+    NotRelative,
+    Climbs,
+    Glob(String),
+}
+
+impl Pattern {
+    /// Parses the pattern of a rule about commands, where every character but `*` is literal.
+    pub(crate) fn command(text: &str, reach: Reach) -> Result<Self, PatternError> {
+        if text.is_empty() {
+            return Err(PatternError::Empty);
+        }
+        Ok(Self {
+            text: text.to_owned(),
+            reach,
+            path: None,
+            words: Some(TextPattern::parse(text)),
+            host: None,
+        })
+    }
+
+    /// Parses any other pattern: `domain:` for a host, otherwise a path glob that also speaks of
+    /// the texts of custom command tools, database sources and channels.
+    pub(crate) fn parse(text: &str, reach: Reach) -> Result<Self, PatternError> {
+        if let Some(domain) = text.strip_prefix("domain:") {
+            if domain.is_empty() {
+                return Err(PatternError::Empty);
+            }
+            return Ok(Self {
+                text: text.to_owned(),
+                reach,
+                path: None,
+                words: None,
+                host: Some(TextPattern::parse(&domain.to_ascii_lowercase())),
+            });
+        }
+        Ok(Self {
+            text: text.to_owned(),
+            reach,
+            path: Some(PathPattern::parse(text, reach)?),
+            words: Some(TextPattern::parse(text)),
+            host: None,
+        })
+    }
+
+    /// Whether the pattern speaks of this command. In `allow`, a wildcard never does: until a
+    /// command is analysed segment by segment, `npm run *` would cover `npm run x; rm -rf ~`.
+    pub(crate) fn matches_command(&self, text: &str) -> bool {
+        match (&self.words, self.reach) {
+            (Some(TextPattern::Wild(_)), Reach::Exact) | (None, _) => false,
+            (Some(words), _) => words.matches(text),
+        }
+    }
+
+    /// Whether the pattern speaks of this host. In `deny` and `ask`, also of its subdomains.
+    pub(crate) fn matches_host(&self, host: &str) -> bool {
+        let host = host.to_ascii_lowercase();
+        let host = host.strip_suffix('.').unwrap_or(&host);
+        let Some(pattern) = &self.host else {
+            return false;
+        };
+        match self.reach {
+            Reach::Exact => pattern.matches(host),
+            Reach::Wide => domains(host).any(|domain| pattern.matches(domain)),
+        }
+    }
+
+    /// Whether this is a wildcard over a text.
+    pub(crate) fn is_wild_text(&self) -> bool {
+        matches!(self.words, Some(TextPattern::Wild(_)))
+    }
+}
+
+impl PathPattern {
+    fn parse(text: &str, reach: Reach) -> Result<Self, PatternError> {
+        let mut glob = normalise(text)?;
+        if reach == Reach::Wide && !glob.contains('/') && glob != "**" {
+            glob = format!("**/{glob}");
+        }
+        let shape = PathShape::of(&glob)?;
+        let trees = glob.strip_suffix("/**").map(PathShape::of).transpose()?;
+        Ok(Self {
+            glob,
+            shape,
+            trees,
+            reach,
+        })
+    }
+
+    /// Whether the pattern speaks of this path (`.` for the root).
+    pub(crate) fn matches(&self, path: &str) -> bool {
+        match self.reach {
+            Reach::Exact => self.shape.matches(path),
+            Reach::Wide => ancestors(path).any(|ancestor| self.shape.matches(ancestor)),
+        }
+    }
+
+    /// Whether the pattern speaks of everything beneath a directory.
+    pub(crate) fn covers_tree(&self, root: &str) -> bool {
+        if matches!(self.shape, PathShape::Everything) {
+            return true;
+        }
+        let covered = self
+            .trees
+            .as_ref()
+            .is_some_and(|trees| ancestors(root).any(|above| trees.matches(above)));
+        covered || (self.reach == Reach::Wide && self.matches(root))
+    }
+
+    /// Whether the pattern could speak of something beneath a directory. Over-estimates.
+    pub(crate) fn may_reach_beneath(&self, root: &str) -> bool {
+        let stem = match &self.shape {
+            PathShape::Everything => return true,
+            PathShape::Literal(path) | PathShape::Beneath(path) => path,
+            PathShape::Glob { stem, .. } => stem,
+        };
+        root == "." || stem.is_empty() || is_beneath(stem, root) || is_beneath(root, stem)
+    }
+
+    /// Globs that leave out everything this pattern speaks of, for a search over a tree.
+    pub(crate) fn withheld(&self) -> Vec<String> {
+        let mut globs = vec![self.glob.clone()];
+        if self.reach == Reach::Wide && !self.glob.ends_with("**") {
+            globs.push(format!("{}/**", self.glob));
+        }
+        globs
+    }
+}
+
+impl PathShape {
+    fn of(glob: &str) -> Result<Self, PatternError> {
+        if glob == "**" || glob == "**/**" {
+            return Ok(Self::Everything);
+        }
+        if is_literal(glob) {
+            return Ok(Self::Literal(glob.to_owned()));
+        }
+        if let Some(directory) = glob.strip_suffix("/**").filter(|stem| is_literal(stem)) {
+            return Ok(Self::Beneath(directory.to_owned()));
+        }
+        let parsed = GlobBuilder::new(glob)
+            .literal_separator(true)
+            .backslash_escape(true)
+            .build()
+            .map_err(|error| PatternError::Glob(error.kind().to_string()))?;
+        let directories: Vec<&str> = glob
+            .split('/')
+            .take_while(|component| is_literal(component))
+            .collect();
+        Ok(Self::Glob {
+            matcher: Box::new(parsed.compile_matcher()),
+            glob: Box::new(parsed),
+            stem: directories.join("/"),
+        })
+    }
+
+    fn matches(&self, path: &str) -> bool {
+        match self {
+            Self::Everything => true,
+            Self::Literal(literal) => literal == path,
+            Self::Beneath(directory) => directory != path && is_beneath(path, directory),
+            Self::Glob { matcher, .. } => matcher.is_match(path),
+        }
+    }
+}
+
+impl TextPattern {
+    fn parse(text: &str) -> Self {
+        let mut pieces = vec![String::new()];
+        let mut characters = text.chars().peekable();
+        while let Some(character) = characters.next() {
+            match character {
+                '\\' if characters.peek() == Some(&'*') => {
+                    characters.next();
+                    push(&mut pieces, '*');
+                }
+                '*' => pieces.push(String::new()),
+                other => push(&mut pieces, other),
+            }
+        }
+        match <[String; 1]>::try_from(pieces) {
+            Ok([literal]) => Self::Literal(literal),
+            Err(pieces) => Self::Wild(pieces),
+        }
+    }
+
+    /// Whether the whole text matches.
+    pub(crate) fn matches(&self, text: &str) -> bool {
+        match self {
+            Self::Literal(literal) => literal == text,
+            Self::Wild(pieces) => matches_pieces(pieces, text),
+        }
+    }
+
+    /// What every matching text starts with.
+    pub(crate) fn prefix(&self) -> &str {
+        match self {
+            Self::Literal(literal) => literal,
+            Self::Wild(pieces) => pieces.first().map_or("", String::as_str),
+        }
+    }
+}
+
+/// The path and every directory above it, nearest first, without the root; the root alone is `.`.
+pub(crate) fn ancestors(path: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(path), |path| {
+        path.rsplit_once('/').map(|(parent, _)| parent)
+    })
+}
+
+/// The host and every domain above it.
+pub(crate) fn domains(host: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(host), |host| {
+        host.split_once('.').map(|(_, parent)| parent)
+    })
+}
+
+fn is_beneath(path: &str, directory: &str) -> bool {
+    path.strip_prefix(directory)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+fn is_literal(glob: &str) -> bool {
+    !glob.contains(['*', '?', '[', ']', '{', '}', '\\'])
+}
+
+fn normalise(text: &str) -> Result<String, PatternError> {
+    if text.is_empty() {
+        return Err(PatternError::Empty);
+    }
+    if text.starts_with(['/', '~']) {
+        return Err(PatternError::NotRelative);
+    }
+    let directory = text.len() > 1 && text.ends_with('/');
+    let mut components = Vec::new();
+    for component in text.split('/') {
+        match component {
+            "" | "." => {}
+            ".." => return Err(PatternError::Climbs),
+            name => components.push(name),
+        }
+    }
+    if components.is_empty() {
+        return Ok(".".to_owned());
+    }
+    if directory {
+        components.push("**");
+    }
+    Ok(components.join("/"))
+}
+
+fn push(pieces: &mut [String], character: char) {
+    if let Some(piece) = pieces.last_mut() {
+        piece.push(character);
+    }
+}
+
+/// Leftmost placement of each piece is enough: `*` takes any run, so an earlier match of a middle
+/// piece never rules out a later one. Linear in the text for each piece.
+fn matches_pieces(pieces: &[String], text: &str) -> bool {
+    let [first, middle @ .., last] = pieces else {
+        return false;
+    };
+    let Some(mut rest) = text.strip_prefix(first.as_str()) else {
+        return false;
+    };
+    for piece in middle {
+        match rest.split_once(piece.as_str()) {
+            Some((_, after)) => rest = after,
+            None => return false,
+        }
+    }
+    rest.ends_with(last.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(pattern: &str, reach: Reach, path: &str) -> bool {
+        Pattern::parse(pattern, reach)
+            .unwrap()
+            .path
+            .unwrap()
+            .matches(path)
+    }
+
+    #[test]
+    fn allow_reaches_only_what_it_says() {
+        assert!(path("README.md", Reach::Exact, "README.md"));
+        assert!(!path("README.md", Reach::Exact, "vendor/README.md"));
+        assert!(path("src/**", Reach::Exact, "src/a/b.rs"));
+        assert!(!path("src/**", Reach::Exact, "src"));
+        assert!(!path("src/**", Reach::Exact, "src2/a"));
+        assert!(!path("src/*.rs", Reach::Exact, "src/a/b.rs"));
+        assert!(path("**/*.rs", Reach::Exact, "lib.rs"));
+    }
+
+    #[test]
+    fn deny_reaches_as_far_as_it_can() {
+        assert!(path(".env", Reach::Wide, "a/b/.env"));
+        assert!(path("*.pem", Reach::Wide, "certs/key.pem"));
+        assert!(path("secrets", Reach::Wide, "secrets/a/key"));
+        assert!(path("**/secrets", Reach::Wide, "x/secrets/key"));
+        assert!(!path("secrets", Reach::Wide, "secrets2/key"));
+        assert!(!path("a/secrets", Reach::Wide, "b/a/secrets"));
+    }
+
+    #[test]
+    fn a_text_matches_whole_or_not_at_all() {
+        let matches = |pattern: &str, text: &str| TextPattern::parse(pattern).matches(text);
+        assert!(matches("rm *", "rm -rf x"));
+        assert!(!matches("rm *", "farm x"));
+        assert!(!matches("su", "result"));
+        assert!(matches("a*b*c", "a--b--b--c"));
+        assert!(!matches("a*b", "a"));
+        assert!(!matches("ab*b", "ab"));
+        assert!(matches(r"ls \*", "ls *"));
+        assert!(!matches(r"ls \*", "ls x"));
+    }
+
+    #[test]
+    fn an_allowed_tree_must_be_covered_whole() {
+        let covers = |pattern: &str, root: &str| {
+            Pattern::parse(pattern, Reach::Exact)
+                .unwrap()
+                .path
+                .unwrap()
+                .covers_tree(root)
+        };
+        assert!(covers("src/**", "src"));
+        assert!(covers("src/**", "src/a"));
+        assert!(!covers("src/**", "."));
+        assert!(!covers("src/*.rs", "src"));
+        assert!(covers("**/src/**", "a/src"));
+        assert!(covers("**", "."));
+    }
+}

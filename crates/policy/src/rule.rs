@@ -1,0 +1,305 @@
+//! A rule: who, which tool, which pattern, and the answer. Parsed once from the notation people
+//! write; nothing downstream looks at the text again.
+//!
+//! Notation: `tool`, `tool(pattern)`, `provider/tool`, `mcp__github__*`, `@group`. `read(glob)` and
+//! `write(glob)` in `deny` and `ask` speak of every tool that reads or writes such a path. Read
+//! next: `compile.rs` for the Cedar policy a rule becomes.
+
+use std::fmt;
+
+use haft_contract::{
+    PathMode, ProviderId, ToolKey, ToolName,
+    host::{RuleRef, Verdict},
+    identity::{AgentId, ChannelId, SessionKind},
+};
+
+use crate::pattern::{Pattern, PatternError, Reach};
+
+/// The tool whose pattern is a command text.
+const COMMAND_TOOL: &str = "bash";
+
+/// One rule.
+#[derive(Debug, Clone)]
+pub struct Rule {
+    /// The answer it gives.
+    pub(crate) verdict: Verdict,
+    /// For whom.
+    pub(crate) section: Section,
+    /// About which tools.
+    pub(crate) selector: Selector,
+    /// About which inputs; all of them where there is none.
+    pub(crate) pattern: Option<Pattern>,
+    /// Where it was written.
+    pub(crate) origin: RuleRef,
+}
+
+/// For whom a rule holds.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Section {
+    /// `[policy]`.
+    Everyone,
+    /// `[agents.NAME]`.
+    Agent(AgentId),
+    /// `[sessions.KIND]`.
+    Session(SessionKind),
+    /// Every session but the operator's own.
+    NonMainSessions,
+    /// `[channels.NAME]`.
+    Channel(ChannelId),
+}
+
+/// About which tools a rule speaks.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Selector {
+    /// The tool registered under this name, whatever provides it.
+    Named(ToolName),
+    /// The tool of one provider.
+    Provided(ToolKey),
+    /// Tools whose name matches, `*` for any run of characters.
+    Like(String),
+    /// Tools in a group.
+    Group(String),
+    /// Every tool that reads, or writes, a path the pattern speaks of.
+    Accesses(PathMode),
+}
+
+/// Why a rule was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuleError {
+    rule: String,
+    kind: RuleErrorKind,
+}
+
+/// What was wrong with a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RuleErrorKind {
+    /// Nothing was written.
+    Empty,
+    /// A parenthesis is missing.
+    Parenthesis,
+    /// The tool part is neither a name, `provider/name`, a name glob nor `@group`.
+    Tool,
+    /// Nothing stands between the parentheses.
+    EmptyPattern,
+    /// The path pattern is absolute or starts with `~`.
+    NotRelative,
+    /// The path pattern holds `..`.
+    Climbs,
+    /// The path pattern is not a glob.
+    Glob(String),
+    /// A wildcard over a command text in an `allow` list.
+    CommandWildcard,
+}
+
+impl Rule {
+    /// Parses one entry of a list.
+    pub(crate) fn parse(
+        text: &str,
+        verdict: Verdict,
+        section: Section,
+        origin: RuleRef,
+    ) -> Result<Self, RuleError> {
+        let refuse = |kind| RuleError {
+            rule: text.to_owned(),
+            kind,
+        };
+        if text.is_empty() {
+            return Err(refuse(RuleErrorKind::Empty));
+        }
+        let (tool, pattern) = split(text).map_err(refuse)?;
+        let selector = Selector::parse(tool).ok_or_else(|| refuse(RuleErrorKind::Tool))?;
+        let reach = match verdict {
+            Verdict::Allow => Reach::Exact,
+            Verdict::Ask | Verdict::Deny => Reach::Wide,
+        };
+        let commands = selector.is_command_tool();
+        let pattern = match pattern {
+            None => None,
+            Some(text) if commands => Some(Pattern::command(text, reach)),
+            Some(text) => Some(Pattern::parse(text, reach)),
+        };
+        let pattern = pattern.transpose().map_err(|error| refuse(error.into()))?;
+        if let Some(pattern) = &pattern
+            && commands
+            && reach == Reach::Exact
+            && pattern.is_wild_text()
+        {
+            return Err(refuse(RuleErrorKind::CommandWildcard));
+        }
+        // A deny over every command is a deny over the tool: it must hide it too.
+        let everything = pattern
+            .as_ref()
+            .is_some_and(|p| reach == Reach::Wide && matches!(p.text.as_str(), "*" | "**"));
+        let selector = match (selector, &pattern) {
+            (Selector::Named(name), Some(_)) if reach == Reach::Wide => match name.as_str() {
+                "read" => Selector::Accesses(PathMode::Read),
+                "write" => Selector::Accesses(PathMode::Write),
+                _ => Selector::Named(name),
+            },
+            (selector, _) => selector,
+        };
+        let pattern = pattern.filter(|_| !everything || matches!(selector, Selector::Accesses(_)));
+        Ok(Self {
+            verdict,
+            section,
+            selector,
+            pattern,
+            origin,
+        })
+    }
+
+    /// Whether an example given with the rule is something the rule speaks of: a command for a
+    /// command tool, a host for `domain:`, a path otherwise, a tool name where there is no pattern.
+    pub(crate) fn speaks_of(&self, example: &str) -> bool {
+        match &self.pattern {
+            None => self.selector.matches_name(example),
+            Some(pattern) if self.selector.is_command_tool() => pattern.matches_command(example),
+            Some(pattern) if pattern.host.is_some() => pattern.matches_host(example),
+            Some(pattern) => pattern
+                .path
+                .as_ref()
+                .is_some_and(|path| path.matches(example)),
+        }
+    }
+
+    /// Where the rule was written.
+    pub fn origin(&self) -> &RuleRef {
+        &self.origin
+    }
+
+    /// The answer it gives.
+    pub fn verdict(&self) -> Verdict {
+        self.verdict
+    }
+}
+
+impl Selector {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        if let Some(group) = text.strip_prefix('@') {
+            let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+            return (!group.is_empty() && group.chars().all(plain)).then(|| match group {
+                "all" => Self::Like("*".to_owned()),
+                _ => Self::Group(group.to_owned()),
+            });
+        }
+        if text.contains('*') {
+            let name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '*');
+            return text.chars().all(name).then(|| Self::Like(text.to_owned()));
+        }
+        match text.split_once('/') {
+            Some((provider, tool)) => Some(Self::Provided(ToolKey::new(
+                ProviderId::parse(provider).ok()?,
+                ToolName::parse(tool).ok()?,
+            ))),
+            None => ToolName::parse(text).ok().map(Self::Named),
+        }
+    }
+
+    /// Whether patterns of this selector are command texts, whatever else is known.
+    pub(crate) fn is_command_tool(&self) -> bool {
+        match self {
+            Self::Named(name) => name.as_str() == COMMAND_TOOL,
+            Self::Provided(key) => key.tool.as_str() == COMMAND_TOOL,
+            Self::Like(_) | Self::Group(_) | Self::Accesses(_) => false,
+        }
+    }
+
+    /// Whether a tool name alone is enough to be selected.
+    pub(crate) fn matches_name(&self, name: &str) -> bool {
+        match self {
+            Self::Named(tool) => tool.as_str() == name,
+            Self::Provided(key) => key.to_string() == name,
+            Self::Like(glob) => name_matches(glob, name),
+            Self::Group(_) | Self::Accesses(_) => false,
+        }
+    }
+}
+
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Named(name) => name.fmt(f),
+            Self::Provided(key) => key.fmt(f),
+            Self::Like(glob) => f.write_str(glob),
+            Self::Group(group) => write!(f, "@{group}"),
+            Self::Accesses(PathMode::Read) => f.write_str("read"),
+            Self::Accesses(PathMode::Write) => f.write_str("write"),
+        }
+    }
+}
+
+impl RuleError {
+    /// What was wrong.
+    pub fn kind(&self) -> &RuleErrorKind {
+        &self.kind
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self.kind {
+            RuleErrorKind::Empty | RuleErrorKind::Parenthesis | RuleErrorKind::Tool => {
+                "write `tool`, `tool(pattern)`, `provider/tool`, `mcp__server__*` or `@group`"
+            }
+            RuleErrorKind::EmptyPattern => "leave the parentheses away to speak of every input",
+            RuleErrorKind::NotRelative | RuleErrorKind::Climbs => {
+                "paths are relative to the workspace, such as `src/**` or `**/.env`"
+            }
+            RuleErrorKind::Glob(_) => "put `\\` before a character that is meant literally",
+            RuleErrorKind::CommandWildcard => {
+                "command wildcards in allow come with shell analysis; allow the exact text"
+            }
+        }
+    }
+}
+
+impl fmt::Display for RuleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rule = &self.rule;
+        match &self.kind {
+            RuleErrorKind::Empty => write!(f, "the rule is empty"),
+            RuleErrorKind::Parenthesis => write!(f, "`{rule}` has unbalanced parentheses"),
+            RuleErrorKind::Tool => write!(f, "`{rule}` does not start with a tool"),
+            RuleErrorKind::EmptyPattern => write!(f, "`{rule}` has an empty pattern"),
+            RuleErrorKind::NotRelative => {
+                write!(f, "`{rule}` can never match: its path is not relative")
+            }
+            RuleErrorKind::Climbs => write!(f, "`{rule}` can never match: its path holds `..`"),
+            RuleErrorKind::Glob(error) => write!(f, "`{rule}` is not a valid glob: {error}"),
+            RuleErrorKind::CommandWildcard => write!(
+                f,
+                "`{rule}` would allow more than it says: a wildcard also covers `; rm -rf ~`"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for RuleError {}
+
+impl From<PatternError> for RuleErrorKind {
+    fn from(error: PatternError) -> Self {
+        match error {
+            PatternError::Empty => Self::EmptyPattern,
+            PatternError::NotRelative => Self::NotRelative,
+            PatternError::Climbs => Self::Climbs,
+            PatternError::Glob(error) => Self::Glob(error),
+        }
+    }
+}
+
+/// Whether a name matches a name glob.
+pub(crate) fn name_matches(glob: &str, name: &str) -> bool {
+    Pattern::command(glob, Reach::Wide).is_ok_and(|pattern| pattern.matches_command(name))
+}
+
+/// The tool part and the pattern, whitespace kept as written.
+fn split(text: &str) -> Result<(&str, Option<&str>), RuleErrorKind> {
+    match text.split_once('(') {
+        None if text.contains(')') => Err(RuleErrorKind::Parenthesis),
+        None => Ok((text, None)),
+        Some((tool, rest)) => rest
+            .strip_suffix(')')
+            .map(|pattern| (tool, Some(pattern)))
+            .ok_or(RuleErrorKind::Parenthesis),
+    }
+}

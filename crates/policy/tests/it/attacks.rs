@@ -1,0 +1,133 @@
+//! Attack cases on paths, each with a benign twin.
+
+use haft_contract::{
+    Access,
+    host::Verdict::{Allow, Deny},
+};
+
+use crate::world::{Call, check, path, policy, through};
+
+/// The loosest policy there can be: every answer other than allow is the protection's.
+const LOOSEST: &str = "[policy]\npreset = \"workspace\"\nallow = [\"@all\"]";
+
+#[track_caller]
+fn protected(text: &str) {
+    let rules = policy(LOOSEST);
+    let call = Call::write(text);
+    check(&rules, &call, Deny);
+    let decision = call.decide(&rules);
+    assert_eq!(decision.rule.unwrap().source, "built in");
+    check(&rules, &Call::read(text), Allow);
+    check(
+        &rules,
+        &Call::of("edit", vec![Access::write(path(text))]),
+        Deny,
+    );
+}
+
+#[track_caller]
+fn ordinary(text: &str) {
+    check(&policy(LOOSEST), &Call::write(text), Allow);
+}
+
+#[test]
+fn pe_19_git_hooks_and_config() {
+    for text in [
+        ".git/hooks/pre-commit",
+        "vendor/lib/.git/hooks/post-checkout",
+        ".git/hooks",
+        ".git/config",
+        ".git",
+        ".gitmodules",
+        "sub/.gitmodules",
+    ] {
+        protected(text);
+    }
+    for text in [
+        ".gitignore",
+        ".github/workflows/ci.yml",
+        "git/hooks/x",
+        "hooks/pre-commit",
+    ] {
+        ordinary(text);
+    }
+}
+
+/// Policy never looks at the disk, so present and absent are the same case by construction.
+#[test]
+fn pe_20_files_that_run_or_configure_something() {
+    for text in [
+        ".bashrc",
+        ".bash_profile",
+        ".profile",
+        ".zshrc",
+        ".zprofile",
+        "home/.profile",
+        ".mcp.json",
+        ".vscode/settings.json",
+        ".vscode",
+        ".idea/workspace.xml",
+        ".claude/settings.json",
+        ".cursor/rules",
+        ".codex/config.toml",
+        "AGENTS-policy",
+        "haft.toml",
+        "sub/haft.toml",
+        ".haft/state.db",
+    ] {
+        protected(text);
+    }
+    for text in [
+        "bashrc",
+        "docs/vscode/settings.json",
+        "AGENTS.md",
+        "haft.toml.md",
+        "mcp.json",
+    ] {
+        ordinary(text);
+    }
+}
+
+#[test]
+fn pe_21_case_decides_unless_the_back_end_says_otherwise() {
+    ordinary(".Git/hooks/x");
+    ordinary(".GIT/config");
+    let rules = policy(LOOSEST);
+    let mut access = Access::write(path(".Git/hooks/x"));
+    if let Access::Path(path) = &mut access {
+        path.protected = Some("the directory ignores case".to_owned());
+    }
+    let call = Call::of("write", vec![access]);
+    check(&rules, &call, Deny);
+    let reason = call.decide(&rules).reason;
+    assert!(reason.contains("the directory ignores case"), "{reason}");
+}
+
+#[test]
+fn pe_22_a_moved_git_directory_is_protected_by_what_the_back_end_found() {
+    let rules = policy(LOOSEST);
+    let mut access = Access::write(path("other/hooks/pre-commit"));
+    check(&rules, &Call::of("write", vec![access.clone()]), Allow);
+    if let Access::Path(path) = &mut access {
+        path.protected = Some("`other` is a git directory".to_owned());
+    }
+    check(&rules, &Call::of("write", vec![access]), Deny);
+}
+
+#[test]
+fn sl_11_rules_hold_where_the_path_leads() {
+    let rules =
+        policy("[policy]\nallow = [\"write(c/**)\"]\ndeny = [\"write(a/**)\", \"read(**/.env)\"]");
+    let write = |text: &str, leads_to: &str| {
+        Call::of("write", vec![through(Access::write(path(text)), leads_to)])
+    };
+    check(&rules, &write("c/b", "c/b"), Allow);
+    check(&rules, &write("c/b", "a/b"), Deny);
+    // An allow holds only if both the name and what it leads to are covered.
+    assert_ne!(write("c/b", "d/b").decide(&rules).verdict, Allow);
+    let read = Call::of("read", vec![through(Access::read(path("notes")), "x/.env")]);
+    check(&rules, &read, Deny);
+    let loosest = policy(LOOSEST);
+    check(&loosest, &write("notes", ".git/hooks/pre-commit"), Deny);
+    check(&loosest, &write(".git/hooks/pre-commit", "notes"), Deny);
+}

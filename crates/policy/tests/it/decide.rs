@@ -1,0 +1,282 @@
+//! The answers of presets and rules, and what they say.
+
+use haft_contract::{
+    Access, Effects, WorkPath,
+    host::Verdict::{Allow, Ask, Deny},
+    ops::Tier,
+};
+
+use crate::world::{Call, check, path, policy};
+
+#[test]
+fn careful_allows_reads_and_asks_before_changes() {
+    let careful = policy("");
+    check(&careful, &Call::read("src/lib.rs"), Allow);
+    check(&careful, &Call::grep("."), Allow);
+    check(&careful, &Call::write("src/lib.rs"), Ask);
+    check(&careful, &Call::bash("ls"), Ask);
+    check(&careful, &Call::bash("ls").tier(Tier::T2), Ask);
+    let decision = Call::write("a").decide(&careful);
+    assert_eq!(
+        decision.reason,
+        "no rule allows writing `a`, so preset `careful` asks"
+    );
+    assert_eq!(decision.access.as_deref(), Some("write a"));
+    assert_eq!(decision.rule, None);
+}
+
+#[test]
+fn workspace_allows_edits_and_commands_only_in_a_sandbox() {
+    let workspace = policy("[policy]\npreset = \"workspace\"");
+    check(&workspace, &Call::write("src/lib.rs"), Allow);
+    check(&workspace, &Call::bash("ls").tier(Tier::T1), Allow);
+    check(&workspace, &Call::bash("ls").tier(Tier::Host), Ask);
+    check(&workspace, &Call::bash("ls").tier(Tier::InProcess), Ask);
+    let fetch = Call::of(
+        "web_fetch",
+        vec![Access::Host {
+            host: "docs.rs".to_owned(),
+            port: 443,
+        }],
+    );
+    check(&workspace, &fetch, Ask);
+}
+
+#[test]
+fn workspace_asks_about_commands_once_a_rule_speaks_of_their_text() {
+    let workspace = policy("[policy]\npreset = \"workspace\"\ndeny = [\"bash(rm *)\"]");
+    check(&workspace, &Call::bash("rm -rf x").tier(Tier::T2), Deny);
+    check(&workspace, &Call::bash("ls; rm -rf x").tier(Tier::T2), Ask);
+    check(&workspace, &Call::bash("/bin/rm -rf x").tier(Tier::T2), Ask);
+}
+
+#[test]
+fn locked_denies_with_a_truthful_reason_and_never_asks() {
+    let locked = policy(
+        "[policy]\npreset = \"locked\"\nallow = [\"read(src/**)\", \"bash(cargo test)\"]\nask = [\"write\"]",
+    );
+    check(&locked, &Call::read("src/lib.rs"), Allow);
+    check(&locked, &Call::bash("cargo test"), Allow);
+    check(&locked, &Call::read("Cargo.toml"), Deny);
+    check(&locked, &Call::bash("cargo test "), Deny);
+    check(&locked, &Call::write("a"), Deny);
+    assert_eq!(
+        Call::read("Cargo.toml").decide(&locked).reason,
+        "no rule allows reading `Cargo.toml`, and preset `locked` asks nobody"
+    );
+    assert_eq!(
+        Call::write("a").decide(&locked).reason,
+        "`write` (haft.toml:4) asks before using `write`, and preset `locked` asks nobody"
+    );
+}
+
+#[test]
+fn the_strictest_access_decides() {
+    let rules = policy("[policy]\nallow = [\"copy\"]\ndeny = [\"read(**/.env)\"]");
+    let copy = |from: &str| {
+        let accesses = vec![Access::read(path(from)), Access::write(path("b"))];
+        Call::of("copy", accesses)
+    };
+    check(&rules, &copy("a"), Allow);
+    check(&rules, &copy("x/.env"), Deny);
+}
+
+#[test]
+fn a_change_that_no_access_names_asks() {
+    let careful = policy("");
+    let quiet = Call::from("embedded", "greet", vec![]);
+    check(&careful, &quiet.clone().effects(Effects::READ_ONLY), Allow);
+    check(&careful, &quiet.effects(Effects::CHANGES), Ask);
+    let reads = Call::from("embedded", "sync", vec![Access::read(path("a"))]);
+    check(&careful, &reads.clone().effects(Effects::READ_ONLY), Allow);
+    check(&careful, &reads.effects(Effects::CHANGES), Ask);
+}
+
+#[test]
+fn foreign_tools_ask_until_a_rule_names_them() {
+    let call = |tool: &str| {
+        let remote = Access::RemoteTool {
+            provider: "github".to_owned(),
+            tool: "list_issues".to_owned(),
+        };
+        Call::from("github", tool, vec![remote]).effects(Effects::READ_ONLY)
+    };
+    let list = call("mcp__github__list_issues");
+    check(&policy(""), &list, Ask);
+    check(&policy("[policy]\nallow = [\"@read-only\"]"), &list, Ask);
+    check(
+        &policy("[policy]\nallow = [\"mcp__github__*\"]"),
+        &list,
+        Allow,
+    );
+    check(
+        &policy("[policy]\nallow = [\"mcp__gitlab__*\"]"),
+        &list,
+        Ask,
+    );
+    let qualified = policy("[policy]\nallow = [\"github/mcp__github__list_issues\"]");
+    check(&qualified, &list, Allow);
+}
+
+#[test]
+fn groups_select_tools_by_name_membership_and_effects() {
+    check(
+        &policy("[policy]\nallow = [\"@files\"]"),
+        &Call::write("a"),
+        Allow,
+    );
+    check(
+        &policy("[policy]\ndeny = [\"@search\"]"),
+        &Call::grep("."),
+        Deny,
+    );
+    check(
+        &policy("[policy]\ndeny = [\"@all\"]"),
+        &Call::read("a"),
+        Deny,
+    );
+    check(
+        &policy("[policy]\ndeny = [\"@destructive\"]"),
+        &Call::write("a"),
+        Deny,
+    );
+    let mine = policy("[policy]\ngroups = { edits = [\"write\", \"edit\"] }\nallow = [\"@edits\"]");
+    check(&mine, &Call::write("a"), Allow);
+    check(&mine, &Call::bash("ls"), Ask);
+}
+
+#[test]
+fn a_search_leaves_out_what_may_not_be_read() {
+    let rules = policy(
+        "[policy]\ndeny = [\"read(**/.env)\", \"read(vault/**)\", \"write(x/**)\"]\nask = [\"grep(private)\"]",
+    );
+    let decision = Call::grep(".").decide(&rules);
+    assert_eq!(decision.verdict, Allow);
+    assert_eq!(
+        decision.withheld,
+        [
+            "**/.env",
+            "**/.env/**",
+            "**/private",
+            "**/private/**",
+            "vault/**"
+        ]
+    );
+    let beneath = Call::grep("src").decide(&rules);
+    assert!(!beneath.withheld.contains(&"vault/**".to_owned()));
+    // The person is asked about exactly this, so it is not withheld from the answer.
+    let private = Call::grep("private").decide(&rules);
+    assert_eq!(private.verdict, Ask);
+    assert_eq!(private.withheld, ["**/.env", "**/.env/**"]);
+    assert!(Call::read("a").decide(&rules).withheld.is_empty());
+}
+
+#[test]
+fn an_allowed_tree_is_covered_whole() {
+    let rules = policy("[policy]\npreset = \"locked\"\nallow = [\"grep(src/**)\"]");
+    check(&rules, &Call::grep("src"), Allow);
+    check(&rules, &Call::grep("src/a"), Allow);
+    check(&rules, &Call::grep("."), Deny);
+}
+
+#[test]
+fn hosts_are_matched_by_domain() {
+    let fetch = |host: &str| {
+        let access = Access::Host {
+            host: host.to_owned(),
+            port: 443,
+        };
+        Call::of("web_fetch", vec![access])
+    };
+    let rules = policy(
+        "[policy]\nallow = [\"web_fetch(domain:docs.rs)\"]\ndeny = [\"web_fetch(domain:evil.example)\"]",
+    );
+    check(&rules, &fetch("docs.rs"), Allow);
+    check(&rules, &fetch("DOCS.rs."), Allow);
+    check(&rules, &fetch("docs.rs.evil.net"), Ask);
+    check(&rules, &fetch("x.docs.rs"), Ask);
+    check(&rules, &fetch("cdn.evil.example"), Deny);
+    check(&rules, &fetch("notevil.example"), Ask);
+}
+
+#[test]
+fn an_explanation_names_every_step_and_rule() {
+    let rules = policy("[policy]\nask = [\"read\"]\ndeny = [\"read(**/.env)\"]");
+    let call = Call::read("a/.env");
+    let explanation = rules.explain(&call.question());
+    assert_eq!(explanation.decision.verdict, Deny);
+    let rule = explanation.decision.rule.unwrap();
+    assert_eq!(rule.to_string(), "`read(**/.env)` (haft.toml:3)");
+    let steps: Vec<_> = explanation
+        .steps
+        .iter()
+        .map(|step| (step.action.as_str(), step.verdict, step.considered.len()))
+        .collect();
+    assert_eq!(steps, [("use", Ask, 1), ("read", Deny, 2)]);
+    let careful = policy("");
+    let default = careful.explain(&Call::bash("ls").question());
+    assert!(
+        default
+            .steps
+            .iter()
+            .all(haft_policy::explain::Step::is_default)
+    );
+}
+
+#[test]
+fn cedar_text_is_what_is_in_force() {
+    let rules = policy("[policy]\ndeny = [\"read(**/.env)\"]\nask = [\"bash\"]");
+    let text = rules.cedar_text();
+    let expect = "@rule(\"read(**/.env)\")\n@source(\"haft.toml:2\")\n\
+        forbid (principal, action == Action::\"read\", resource in Pattern::\"**/.env\");\n";
+    assert!(text.contains(expect), "{text}");
+    assert!(text.contains("when { context.tool == \"bash\" }\nunless { context.approved };"));
+    assert!(
+        text.contains("preset careful") && !text.contains("preset locked"),
+        "{text}"
+    );
+    text.parse::<cedar_policy::PolicySet>().unwrap();
+}
+
+#[test]
+fn the_version_changes_with_the_rules() {
+    use haft_contract::host::Policy as _;
+    let one = policy("[policy]\ndeny = [\"bash\"]");
+    assert_eq!(
+        one.version(),
+        policy("[policy]\ndeny = [\"bash\"]").version()
+    );
+    assert_ne!(
+        one.version(),
+        policy("[policy]\nask = [\"bash\"]").version()
+    );
+    assert_ne!(
+        policy("").version(),
+        policy("[policy]\npreset = \"locked\"").version()
+    );
+    let level = "[tools.bash]\nsandbox = \"full\"";
+    assert_ne!(policy("").version(), policy(level).version());
+}
+
+#[test]
+fn a_changed_whole_tree_meets_every_rule_inside_it() {
+    let workspace = policy("[policy]\npreset = \"workspace\"\nask = [\"write(src/gen/**)\"]");
+    let tree = |text: &str| {
+        let mut access = Access::write(path(text));
+        if let Access::Path(path) = &mut access {
+            path.scope = haft_contract::PathScope::Tree;
+        }
+        Call::of("write", vec![access])
+    };
+    check(&workspace, &tree("src"), Deny);
+    check(&workspace, &Call::write("src/gen/a"), Ask);
+    check(&workspace, &Call::write("src/a"), Allow);
+    check(
+        &workspace,
+        &Call::of(
+            "bash",
+            vec![Access::argv(vec!["ls".into()], WorkPath::root())],
+        ),
+        Ask,
+    );
+}

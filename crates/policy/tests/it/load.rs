@@ -1,0 +1,177 @@
+//! What a file may say, and what is said about one that says it wrongly.
+
+use haft_contract::host::Verdict::{Allow, Ask, Deny};
+use haft_policy::{CedarPolicy, PolicySource};
+
+use crate::world::{Call, check, policy, problem};
+
+#[track_caller]
+fn refused(text: &str, expect: &str) {
+    assert_eq!(problem(text), expect);
+}
+
+#[test]
+fn unknown_keys_and_words_name_the_nearest() {
+    refused(
+        "[policy]\nalow = [\"read\"]",
+        "haft.toml:2:1: unknown key in [policy] `alow`\n  hint: did you mean `allow`?",
+    );
+    refused(
+        "[policy]\npreset = \"carefull\"",
+        "haft.toml:2:10: unknown preset `carefull`\n  hint: did you mean `careful`?",
+    );
+    refused(
+        "[agents.x]\ndeney = []",
+        "haft.toml:2:1: unknown key in [agents.x] `deney`\n  hint: did you mean `deny`?",
+    );
+    refused(
+        "[sessions.direct]\ndeny = []",
+        "haft.toml:1:11: unknown session kind `direct`\n  hint: known: main, dm, group, subagent, cron",
+    );
+    refused(
+        "[tools.bash]\nsession = \"nonmain\"",
+        "haft.toml:2:11: unknown session `nonmain`\n  hint: did you mean `non-main`?",
+    );
+}
+
+#[test]
+fn wrong_shapes_are_named_with_their_place() {
+    refused(
+        "[policy]\nallow = \"read\"",
+        "haft.toml:2:9: `allow` must be a list\n  hint: write [\"…\"]",
+    );
+    refused("policy = 3", "haft.toml:1:10: [policy] must be a table");
+    assert!(problem("[policy]\ndeny = [3]").starts_with("haft.toml:2:9: a rule is a text"));
+    assert!(problem("[policy\n").starts_with("haft.toml:1:"));
+}
+
+#[test]
+fn rules_that_cannot_be_right_are_refused() {
+    let rule = |rule: &str| problem(&format!("[policy]\ndeny = ['{rule}']"));
+    assert!(rule("read(").contains("unbalanced parentheses"));
+    assert!(rule("read()").contains("an empty pattern"));
+    assert!(rule("").contains("the rule is empty"));
+    assert!(rule("re ad").contains("does not start with a tool"));
+    assert!(rule("read(/etc/passwd)").contains("its path is not relative"));
+    assert!(rule("read(../x)").contains("its path holds `..`"));
+    assert!(rule("read(a[)").contains("is not a valid glob"));
+}
+
+#[test]
+fn sessions_and_channels_cannot_widen() {
+    let text = problem("[sessions.main]\nallow = [\"bash\"]");
+    assert!(text.starts_with("haft.toml:2:1: `allow` does not belong into [sessions.main]"));
+    assert!(problem("[channels.x]\nallow = [\"bash\"]").contains("can only narrow"));
+}
+
+#[test]
+fn the_rest_of_the_file_is_left_alone() {
+    let rules = policy(
+        r#"
+        [workspace]
+        root = "."
+        [tools.bash]
+        timeout_ms = 1000
+        [tools.read]
+        session = "always"
+        [policy]
+        deny = ["bash"]
+        "#,
+    );
+    check(&rules, &Call::bash("ls"), Deny);
+    let factory = "[[tools]]\ntype = \"script\"\nname = \"deploy\"\nsession = \"main\"";
+    assert_eq!(policy(factory).rules().count(), 1);
+}
+
+#[test]
+fn examples_are_checked() {
+    policy(
+        r#"
+        [policy]
+        deny = [
+          { rule = "bash(rm *)", matches = ["rm -rf x"], not_matches = ["farm x"] },
+          { rule = "read(**/.env)", matches = [".env", "a/.env"], not_matches = ["a/.envrc"] },
+          { rule = "mcp__x__*", matches = ["mcp__x__y"], not_matches = ["mcp__y__x"] },
+        ]
+        "#,
+    );
+    refused(
+        "[policy]\ndeny = [{ rule = \"bash(rm *)\", matches = [\"rmdir x\"] }]",
+        "haft.toml:2:43: `bash(rm *)` does not match its example `rmdir x`\n  hint: change the pattern, or the example",
+    );
+    assert!(
+        problem("[policy]\ndeny = [{ rule = \"read(*.rs)\", not_matches = [\"a/b.rs\"] }]")
+            .contains("which it must not")
+    );
+}
+
+#[test]
+fn dead_rules_are_errors_with_their_line() {
+    refused(
+        "[policy]\ndeny = [\"bash\",\n  \"bash\"]",
+        "haft.toml:3: `bash` repeats `bash` (haft.toml:2)\n  hint: remove one of the two",
+    );
+    let shadowed = |text: &str| {
+        let text = problem(text);
+        assert!(text.contains("has no effect"), "{text}");
+    };
+    shadowed("[policy]\nallow = [\"bash(ls)\"]\ndeny = [\"bash\"]");
+    shadowed("[policy]\nallow = [\"bash\"]\ndeny = [\"bash\"]");
+    shadowed("[policy]\nallow = [\"read\", \"read(src/**)\"]");
+    shadowed("[policy]\nallow = [\"read(a/.env)\"]\ndeny = [\"read(**/.env)\"]");
+    shadowed("[policy]\nask = [\"bash(rm x)\"]\ndeny = [\"bash(rm *)\"]");
+    shadowed("[policy]\nallow = [\"write(.git/config)\"]");
+    shadowed("[policy]\ndeny = [\"bash\"]\n[agents.a]\nallow = [\"bash(ls)\"]");
+    shadowed("[policy]\nallow = [\"write(secret)\"]\ndeny = [\"write(secret)\"]");
+    // These look alike and are not dead.
+    policy(
+        "[policy]\nallow = [\"bash(ls)\"]\nask = [\"write\"]\ndeny = [\"read(**/.env)\", \"read(**/.key)\"]",
+    );
+    policy("[policy]\nallow = [\"read\"]\nask = [\"read(secret/**)\"]");
+    policy("[agents.a]\nallow = [\"bash\"]\n[agents.b]\ndeny = [\"bash\"]");
+}
+
+#[test]
+fn unknown_tools_and_groups_are_found_with_the_tools_at_hand() {
+    let rules = policy(
+        "[policy]\ndeny = [\"Bash\", \"raed\", \"@serch\", \"bash\", \"@search\", \"mcp__x__*\"]",
+    );
+    let (bash, read) = (Call::bash("ls"), Call::read("a"));
+    let found: Vec<String> = rules
+        .lint(&[bash.facts(), read.facts()])
+        .iter()
+        .map(|finding| format!("{finding}; {}", finding.hint()))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            "`Bash` can never match: there is no such tool; did you mean `bash`?",
+            "`raed` can never match: there is no such tool; did you mean `read`?",
+            "`@serch` can never match: no tool is in this group; did you mean `@search`?",
+        ]
+    );
+}
+
+#[test]
+fn several_files_add_up_and_the_stricter_holds() {
+    let load = |first: &str, second: &str| {
+        CedarPolicy::load(&[
+            PolicySource::new("user.toml", first),
+            PolicySource::new("project.toml", second),
+        ])
+        .unwrap()
+    };
+    let both = load(
+        "[policy]\ndeny = [\"bash\"]",
+        "[policy]\nallow = [\"bash\", \"write\"]",
+    );
+    check(&both, &Call::bash("ls"), Deny);
+    check(&both, &Call::write("a"), Allow);
+    let rule = Call::bash("ls").decide(&both).rule.unwrap();
+    assert_eq!(rule.to_string(), "`bash` (user.toml:2)");
+    let presets = load(
+        "[policy]\npreset = \"careful\"",
+        "[policy]\npreset = \"workspace\"",
+    );
+    check(&presets, &Call::write("a"), Ask);
+}

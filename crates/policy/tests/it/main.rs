@@ -1,0 +1,18 @@
+//! What the policy promises, by requirement, mistake and attack.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs,
+    reason = "tests"
+)]
+
+mod attacks;
+mod decide;
+mod load;
+mod mistakes;
+mod properties;
+mod reference;
+mod requirements;
+mod world;

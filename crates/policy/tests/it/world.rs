@@ -1,0 +1,174 @@
+//! Questions and policies for tests, in few words.
+
+use std::time::Duration;
+
+use haft_contract::{
+    Access, AgentId, Effects, Principal, ProviderId, SealedPlan, SessionId, SessionKind, ToolKey,
+    ToolName, UserId, WorkPath,
+    host::{Decision, Policy as _, Question, ToolFacts, Verdict, Visibility},
+    ops::{BackendId, Tier},
+};
+use haft_policy::{CedarPolicy, PolicySource};
+
+/// The policy of a `haft.toml`.
+pub(crate) fn policy(text: &str) -> CedarPolicy {
+    CedarPolicy::load(&[PolicySource::new("haft.toml", text)]).unwrap_or_else(|error| {
+        panic!("{error}");
+    })
+}
+
+/// What is wrong with a `haft.toml`.
+pub(crate) fn problem(text: &str) -> String {
+    match CedarPolicy::load(&[PolicySource::new("haft.toml", text)]) {
+        Ok(_) => panic!("loaded: {text}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+pub(crate) fn path(text: &str) -> WorkPath {
+    WorkPath::relative(text).unwrap()
+}
+
+/// A path that is a symlink, or beneath one.
+pub(crate) fn through(access: Access, leads_to: &str) -> Access {
+    match access {
+        Access::Path(mut access) => {
+            access.resolved = Some(path(leads_to));
+            Access::Path(access)
+        }
+        other => other,
+    }
+}
+
+/// A call, ready to be asked about.
+#[derive(Clone)]
+pub(crate) struct Call {
+    pub(crate) principal: Principal,
+    pub(crate) key: ToolKey,
+    pub(crate) groups: Vec<&'static str>,
+    pub(crate) plan: SealedPlan,
+}
+
+impl Call {
+    /// A call of a tool, which is in the groups its name suggests.
+    pub(crate) fn of(tool: &str, accesses: Vec<Access>) -> Self {
+        Self::from("builtin", tool, accesses)
+    }
+
+    pub(crate) fn from(provider: &str, tool: &str, accesses: Vec<Access>) -> Self {
+        let key = ToolKey::new(
+            ProviderId::parse(provider).unwrap(),
+            ToolName::parse(tool).unwrap(),
+        );
+        let (groups, effects) = match tool {
+            "read" | "list" => (vec!["files"], Effects::READ_ONLY),
+            "grep" | "find" => (vec!["search"], Effects::READ_ONLY),
+            "write" | "edit" | "copy" => (vec!["files"], Effects::REPLACES),
+            "bash" => (vec!["process"], Effects::UNKNOWN),
+            _ => (vec![], Effects::UNKNOWN),
+        };
+        let principal = Principal::local(
+            UserId::parse("ada").unwrap(),
+            AgentId::parse("main").unwrap(),
+            SessionId::parse("s1").unwrap(),
+        );
+        let plan = SealedPlan {
+            tool: key.clone(),
+            action: None,
+            input: serde_json::Value::Null,
+            accesses,
+            effects,
+            backend: BackendId::new("memory"),
+            workspace: "/w".to_owned(),
+            tier: Tier::Host,
+            deadline: Duration::from_secs(30),
+            withheld: Vec::new(),
+        };
+        Self {
+            principal,
+            key,
+            groups,
+            plan,
+        }
+    }
+
+    pub(crate) fn read(text: &str) -> Self {
+        Self::of("read", vec![Access::read(path(text))])
+    }
+
+    pub(crate) fn write(text: &str) -> Self {
+        Self::of("write", vec![Access::write(path(text))])
+    }
+
+    pub(crate) fn grep(root: &str) -> Self {
+        Self::of("grep", vec![Access::read_tree(path(root))])
+    }
+
+    pub(crate) fn bash(script: &str) -> Self {
+        Self::of("bash", vec![Access::shell(script, WorkPath::root())])
+    }
+
+    pub(crate) fn agent(mut self, agent: &str) -> Self {
+        self.principal.agent = AgentId::parse(agent).unwrap();
+        self
+    }
+
+    pub(crate) fn started_by(mut self, agent: &str) -> Self {
+        self.principal
+            .ancestors
+            .push(AgentId::parse(agent).unwrap());
+        self
+    }
+
+    pub(crate) fn session(mut self, kind: SessionKind) -> Self {
+        self.principal.session_kind = kind;
+        self
+    }
+
+    pub(crate) fn channel(mut self, channel: &str) -> Self {
+        self.principal.channel = Some(channel.parse().unwrap());
+        self
+    }
+
+    pub(crate) fn tier(mut self, tier: Tier) -> Self {
+        self.plan.tier = tier;
+        self
+    }
+
+    pub(crate) fn effects(mut self, effects: Effects) -> Self {
+        self.plan.effects = effects;
+        self
+    }
+
+    pub(crate) fn question(&self) -> Question<'_> {
+        Question {
+            principal: &self.principal,
+            tool: self.facts(),
+            plan: &self.plan,
+        }
+    }
+
+    pub(crate) fn facts(&self) -> ToolFacts<'_> {
+        ToolFacts {
+            key: &self.key,
+            groups: &self.groups,
+            effects: self.plan.effects,
+        }
+    }
+
+    pub(crate) fn decide(&self, policy: &CedarPolicy) -> Decision {
+        policy.decide(&self.question())
+    }
+
+    pub(crate) fn visibility(&self, policy: &CedarPolicy) -> Visibility {
+        policy.visibility(&self.principal, &self.facts())
+    }
+}
+
+/// Asserts the answer, and that asking again gives the very same one.
+#[track_caller]
+pub(crate) fn check(policy: &CedarPolicy, call: &Call, expect: Verdict) {
+    let decision = call.decide(policy);
+    assert_eq!(decision.verdict, expect, "{}", decision.reason);
+    assert_eq!(call.decide(policy), decision, "remembered otherwise");
+}
