@@ -16,8 +16,9 @@ impl History for MemoryLedger {
         Box::pin(async move {
             self.reachable()?;
             let state = self.lock();
-            let stored = state.stored(tenant).find(|call| call.id == id);
-            Ok(stored)
+            let mut calls = state.calls.iter().enumerate();
+            let found = calls.find(|(_, call)| call.id == id && call.principal.tenant == *tenant);
+            Ok(found.map(|(index, call)| state.fold(index as u64 + 1, call)))
         })
     }
 

@@ -99,6 +99,11 @@ impl MemoryLedger {
         of_call.map(|row| row.kind).collect()
     }
 
+    /// How many artifacts are kept.
+    pub fn kept_artifacts(&self) -> usize {
+        self.0.artifacts.count()
+    }
+
     /// Every call that was opened and not settled.
     pub fn open_calls(&self) -> Vec<CallId> {
         let state = self.lock();

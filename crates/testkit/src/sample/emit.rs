@@ -24,7 +24,7 @@ pub struct Input {
 /// One chunk.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Chunk {
+pub(super) struct Chunk {
     /// The raw bytes.
     bytes: Vec<u8>,
     /// Where they go; standard output unless said otherwise.
@@ -35,7 +35,7 @@ pub struct Chunk {
 /// A stream, as an input names it.
 #[derive(Debug, Default, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum To {
+pub(super) enum To {
     /// Standard output.
     #[default]
     Stdout,

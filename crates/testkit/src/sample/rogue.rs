@@ -27,7 +27,7 @@ pub struct Input {
 /// What it does with the path it did not plan.
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum How {
+pub(super) enum How {
     /// Reads it.
     Read,
     /// Replaces it.

@@ -1,2 +1,110 @@
-//! stub
-pub const CASES: &[&str] = &[];
+//! What every ledger must do. The rules are in `docs/spec/ledger.md`; the suite is
+//! `ledger_suite!`.
+
+mod artifacts;
+mod history;
+mod script;
+mod write;
+
+use std::sync::Arc;
+
+use haft_contract::{
+    TenantId,
+    host::{History, Ledger},
+};
+
+pub use artifacts::*;
+pub use history::*;
+pub use write::*;
+
+use crate::MemoryLedger;
+
+super::suite! { $
+    /// One test per case of the ledger suite, for a [`LedgerFixture`](crate::suite::ledger::LedgerFixture).
+    ledger_suite, ledger:
+    a_settled_call_is_recorded,
+    an_open_call_has_no_outcome,
+    events_keep_their_order_and_time,
+    passing_events_are_not_kept,
+    only_the_first_settlement_counts,
+    nothing_follows_a_settlement,
+    settling_never_lacks_room,
+    many_calls_at_once_are_all_recorded,
+    a_durable_append_survives_reopening,
+    a_settlement_survives_reopening,
+    flushing_makes_everything_durable,
+    open_calls_are_unknown_after_reopening,
+    a_file_is_seen_per_session,
+    spilled_output_belongs_to_its_session,
+    calls_are_newest_first_and_limited,
+    calls_can_be_followed,
+    calls_filter_by_session_and_outcome,
+    calls_are_found_by_what_they_touched,
+    odd_search_text_is_only_text,
+    sessions_are_most_recent_first,
+    tenants_do_not_see_each_other,
+    an_untouched_chain_is_intact,
+    a_changed_record_is_named,
+    an_artifact_comes_back_as_it_was,
+    the_same_bytes_are_one_artifact,
+    artifacts_are_read_in_ranges,
+    an_unfinished_artifact_leaves_nothing,
+    a_missing_artifact_is_not_found,
+    an_artifact_survives_reopening,
+}
+
+/// A fresh, empty ledger with a way behind its back. One fixture serves one case.
+#[allow(
+    async_fn_in_trait,
+    reason = "suites run on one thread and need no `Send`"
+)]
+pub trait LedgerFixture {
+    /// Writes the record.
+    fn ledger(&self) -> Arc<dyn Ledger>;
+
+    /// Reads the record.
+    fn history(&self) -> Arc<dyn History>;
+
+    /// Gives the ledger up as `kill -9` would, without flushing, and opens the same store anew.
+    /// The case has dropped everything it held of the old one.
+    async fn reopen(&mut self);
+
+    /// Changes the stored content of one record behind the ledger's back.
+    async fn tamper(&self, tenant: &TenantId, sequence: u64);
+
+    /// How many artifacts are kept, unfinished ones too.
+    async fn kept_artifacts(&self) -> usize;
+}
+
+/// The in-memory ledger, to be tested by the suite and to be used as the example of a fixture.
+#[derive(Default)]
+pub struct MemoryLedgerFixture(MemoryLedger);
+
+impl MemoryLedgerFixture {
+    /// An empty ledger.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl LedgerFixture for MemoryLedgerFixture {
+    fn ledger(&self) -> Arc<dyn Ledger> {
+        Arc::new(self.0.clone())
+    }
+
+    fn history(&self) -> Arc<dyn History> {
+        Arc::new(self.0.clone())
+    }
+
+    async fn reopen(&mut self) {
+        self.0 = self.0.after_crash();
+    }
+
+    async fn tamper(&self, tenant: &TenantId, sequence: u64) {
+        self.0.tamper(tenant.as_str(), sequence);
+    }
+
+    async fn kept_artifacts(&self) -> usize {
+        self.0.kept_artifacts()
+    }
+}

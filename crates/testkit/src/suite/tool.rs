@@ -1,7 +1,10 @@
 //! What every tool must say about itself. The rules are in `docs/spec/tool.md`; the suite is
 //! `tool_suite!`, and how a tool *behaves* is for its own tests, through the harness.
 
-#![allow(clippy::unused_async, reason = "the cases of all suites have one shape")]
+#![allow(
+    clippy::unused_async,
+    reason = "the cases of all suites have one shape"
+)]
 
 use std::sync::Arc;
 

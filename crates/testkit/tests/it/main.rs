@@ -1,6 +1,7 @@
 //! The in-memory implementations pass the suites they were written beside.
 
 mod files;
+mod ledger;
 mod process;
 mod sample;
 mod search;

@@ -1,0 +1,176 @@
+//! Calls to record: requests, the events of a whole call, outcomes.
+
+use std::{sync::Arc, time::Duration};
+
+use haft_contract::{
+    Access, CallEvent, CallId, CallRequest, Content, Effects, ErrorKind, Facts, Outcome, Principal,
+    ProviderId, SealedPlan, Terminal, ToolKey, ToolName,
+    event::Happened,
+    host::{ArtifactId, CallRecord, Decision, Durability, PolicyVersion, Timestamp, Verdict},
+    ops::{BackendId, Tier},
+    outcome::Failure,
+};
+use serde_json::json;
+
+use super::LedgerFixture;
+use crate::suite::fixture::{at, works};
+
+/// The moment the first call of a case is opened.
+pub(super) const START: Timestamp = crate::clock::START;
+
+/// A moment of a case: so many seconds after [`START`].
+pub(super) fn second(number: u64) -> Timestamp {
+    START.after(Duration::from_secs(number))
+}
+
+/// A call that runs a command.
+pub(super) fn request(principal: &Arc<Principal>, command: &str) -> CallRequest {
+    CallRequest::new("bash", json!({ "command": command }), Arc::clone(principal))
+}
+
+/// Something that happened at [`START`].
+pub(super) fn happened(call: CallId, event: CallEvent) -> Happened {
+    Happened {
+        call,
+        at: START,
+        event,
+    }
+}
+
+/// The events of a call that runs a command, up to its start.
+pub(super) fn started(call: CallId, command: &str) -> Vec<Happened> {
+    let decision = Decision {
+        verdict: Verdict::Allow,
+        rule: None,
+        reason: "the suite says so".to_owned(),
+        access: None,
+        withheld: Vec::new(),
+        policy: PolicyVersion("suite".to_owned()),
+    };
+    [
+        CallEvent::Resolved { tool: tool() },
+        CallEvent::Validated {
+            coercions: vec!["cmd to command".to_owned()],
+        },
+        CallEvent::Planned {
+            plan: Arc::new(plan(command)),
+        },
+        CallEvent::Decided { decision },
+        CallEvent::Admitted {
+            waited: Duration::from_millis(1),
+        },
+        CallEvent::Started { tier: Tier::Host },
+    ]
+    .map(|event| happened(call, event))
+    .into()
+}
+
+/// The settlement of a call.
+pub(super) fn settled(call: CallId, terminal: Terminal, text: &str) -> Vec<Happened> {
+    settled_with(call, terminal, text, Facts::default())
+}
+
+/// The settlement of a call whose output was spilled.
+pub(super) fn spilled(call: CallId, artifact: ArtifactId) -> Vec<Happened> {
+    let facts = Facts {
+        artifact: Some(artifact),
+        ..Facts::default()
+    };
+    settled_with(call, Terminal::Succeeded, "", facts)
+}
+
+/// Opens a call, records its events up to its start, and gives the open record.
+pub(super) async fn open(
+    fixture: &impl LedgerFixture,
+    request: &CallRequest,
+    durability: Durability,
+) -> Box<dyn CallRecord> {
+    open_at(fixture, request, START, durability).await
+}
+
+/// Records a whole call and waits until it is durable.
+pub(super) async fn record(
+    fixture: &impl LedgerFixture,
+    principal: &Arc<Principal>,
+    command: &str,
+    terminal: Terminal,
+) -> CallId {
+    record_at(fixture, principal, command, terminal, START).await
+}
+
+/// Records a whole call that was opened at a moment.
+pub(super) async fn record_at(
+    fixture: &impl LedgerFixture,
+    principal: &Arc<Principal>,
+    command: &str,
+    terminal: Terminal,
+    opened: Timestamp,
+) -> CallId {
+    let request = request(principal, command);
+    let record = open_at(fixture, &request, opened, Durability::Queued).await;
+    record.settle(settled(
+        request.id,
+        terminal,
+        &format!("output of {command}"),
+    ));
+    works("settled", record.settled().await);
+    request.id
+}
+
+/// The tool every call of the suite uses.
+pub(super) fn tool() -> ToolKey {
+    let name = ToolName::parse("bash").expect("a name");
+    ToolKey::new(ProviderId::builtin(), name)
+}
+
+async fn open_at(
+    fixture: &impl LedgerFixture,
+    request: &CallRequest,
+    at: Timestamp,
+    durability: Durability,
+) -> Box<dyn CallRecord> {
+    let ledger = fixture.ledger();
+    let record = works("open", ledger.open(request, at).await);
+    let command = match &request.arguments {
+        haft_contract::Arguments::Value(value) => value["command"].as_str().unwrap_or_default(),
+        haft_contract::Arguments::Text(text) => text,
+    };
+    let events = started(request.id, command);
+    works("append", record.append(events, durability).await);
+    record
+}
+
+fn plan(command: &str) -> SealedPlan {
+    SealedPlan {
+        tool: tool(),
+        action: None,
+        input: json!({ "command": command }),
+        accesses: vec![Access::shell(command, at("."))],
+        effects: Effects::UNKNOWN,
+        backend: BackendId::new("memory"),
+        workspace: "/workspace".to_owned(),
+        tier: Tier::Host,
+        deadline: Duration::from_secs(30),
+        withheld: Vec::new(),
+    }
+}
+
+fn settled_with(call: CallId, terminal: Terminal, text: &str, facts: Facts) -> Vec<Happened> {
+    let failure = Failure {
+        kind: ErrorKind::CommandFailed,
+        message: "it did not work".to_owned(),
+        at: None,
+        hint: None,
+    };
+    let outcome = Outcome {
+        call,
+        tool: Some(tool()),
+        terminal,
+        content: vec![Content::text(text)],
+        structured: None,
+        error: (terminal != Terminal::Succeeded).then_some(failure),
+        facts,
+    };
+    let outcome = Arc::new(outcome);
+    vec![happened(call, CallEvent::Settled { outcome })]
+}

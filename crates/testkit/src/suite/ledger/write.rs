@@ -1,0 +1,352 @@
+//! Opening, appending, settling, and what survives.
+
+use std::sync::Arc;
+
+use haft_contract::{
+    CallEvent, CallId, Progress, TenantId, Terminal,
+    event::Happened,
+    host::{Durability, StoredCall, Verification},
+    ops::{FileVersion, Stream},
+};
+use serde_json::Value;
+
+use super::{
+    LedgerFixture,
+    script::{START, happened, open, record, request, second, settled, spilled, started},
+};
+use crate::{
+    principal,
+    principal::{in_session, in_tenant},
+    suite::fixture::{at, works},
+};
+
+/// How many calls are open at once in the cases about many.
+const MANY: usize = 500;
+
+/// What was asked, by whom, which tool it was, when, and how it ended.
+pub async fn a_settled_call_is_recorded(fixture: impl LedgerFixture) {
+    let principal = principal();
+    let id = record(&fixture, &principal, "cargo test", Terminal::Failed).await;
+    let call = stored(&fixture, id).await.expect("the call");
+    assert_eq!(call.id, id);
+    assert_eq!(
+        (call.user.as_str(), call.agent.as_str()),
+        ("tester", "agent")
+    );
+    assert_eq!(
+        (call.session, call.session_kind),
+        (principal.session.clone(), principal.session_kind)
+    );
+    assert_eq!(
+        (call.asked_tool.as_str(), call.tool.as_deref()),
+        ("bash", Some("builtin/bash"))
+    );
+    assert_eq!((call.opened, call.settled), (START, Some(START)));
+    assert_eq!(call.terminal, Some(Terminal::Failed));
+    assert!(!call.summary.is_empty());
+}
+
+/// A call that is still open is there, without an end.
+pub async fn an_open_call_has_no_outcome(fixture: impl LedgerFixture) {
+    let request = request(&principal(), "sleep 10");
+    let _record = open(&fixture, &request, Durability::Durable).await;
+    let call = stored(&fixture, request.id).await.expect("the call");
+    assert_eq!((call.terminal, call.settled), (None, None));
+}
+
+/// In the order they were appended, with their own times, on one rising sequence.
+pub async fn events_keep_their_order_and_time(fixture: impl LedgerFixture) {
+    let request = request(&principal(), "x");
+    let record = works("open", fixture.ledger().open(&request, START).await);
+    let at_second = |(index, event): (usize, Happened)| Happened {
+        at: second(index as u64 + 1),
+        ..event
+    };
+    let events: Vec<Happened> = started(request.id, "x")
+        .into_iter()
+        .enumerate()
+        .map(at_second)
+        .collect();
+    works(
+        "append",
+        record
+            .append(events[..2].to_vec(), Durability::Queued)
+            .await,
+    );
+    works(
+        "append",
+        record
+            .append(events[2..].to_vec(), Durability::Durable)
+            .await,
+    );
+    record.settle(settled(request.id, Terminal::Succeeded, "x"));
+    works("settled", record.settled().await);
+    let tenant = local();
+    let stored = works(
+        "events",
+        fixture.history().events(&tenant, request.id).await,
+    );
+    // Whether opening writes a record of its own is the ledger's choice.
+    let after: Vec<_> = stored
+        .iter()
+        .filter(|event| event.kind != "opened")
+        .collect();
+    let kinds: Vec<&str> = after.iter().map(|event| event.kind.as_str()).collect();
+    assert_eq!(
+        kinds,
+        [
+            "resolved",
+            "validated",
+            "planned",
+            "decided",
+            "admitted",
+            "started",
+            "settled"
+        ]
+    );
+    let times: Vec<_> = after.iter().take(6).map(|event| event.at).collect();
+    assert_eq!(times, (1..=6).map(second).collect::<Vec<_>>());
+    assert!(stored.is_sorted_by(|a, b| a.sequence < b.sequence));
+    assert!(after.iter().any(|event| event.body != Value::Null));
+}
+
+/// Progress and live output are for those who watch, not for the record.
+pub async fn passing_events_are_not_kept(fixture: impl LedgerFixture) {
+    let request = request(&principal(), "x");
+    let record = open(&fixture, &request, Durability::Queued).await;
+    let passing = [
+        CallEvent::Running,
+        CallEvent::Progress(Progress::of(1, None, "half").detail(Value::Null)),
+        CallEvent::Output {
+            stream: Stream::Stdout,
+            text: "live".to_owned(),
+        },
+        CallEvent::RunEnded,
+    ];
+    let passing = passing.map(|event| happened(request.id, event)).into();
+    works("append", record.append(passing, Durability::Durable).await);
+    let kinds = kinds(&fixture, request.id).await;
+    for kind in ["running", "progress", "output", "run_ended"] {
+        assert!(
+            !kinds.iter().any(|stored| stored == kind),
+            "{kind} was kept"
+        );
+    }
+}
+
+/// Promise 3: never two outcomes.
+pub async fn only_the_first_settlement_counts(fixture: impl LedgerFixture) {
+    let request = request(&principal(), "x");
+    let record = open(&fixture, &request, Durability::Queued).await;
+    record.settle(settled(request.id, Terminal::Succeeded, "first"));
+    record.settle(settled(request.id, Terminal::Cancelled, "second"));
+    works("settled", record.settled().await);
+    record.settle(settled(request.id, Terminal::Failed, "third"));
+    works("flush", fixture.ledger().flush().await);
+    let call = stored(&fixture, request.id).await.expect("the call");
+    assert_eq!(call.terminal, Some(Terminal::Succeeded));
+    let kinds = kinds(&fixture, request.id).await;
+    assert_eq!(kinds.iter().filter(|kind| *kind == "settled").count(), 1);
+}
+
+/// An event that comes late is refused or dropped; the settlement stays last.
+pub async fn nothing_follows_a_settlement(fixture: impl LedgerFixture) {
+    let request = request(&principal(), "x");
+    let record = open(&fixture, &request, Durability::Queued).await;
+    record.settle(settled(request.id, Terminal::Succeeded, "x"));
+    works("settled", record.settled().await);
+    let late = happened(
+        request.id,
+        CallEvent::FileChanged {
+            path: at("late.txt"),
+            after: None,
+        },
+    );
+    let _ = record.append(vec![late], Durability::Durable).await;
+    works("flush", fixture.ledger().flush().await);
+    let kinds = kinds(&fixture, request.id).await;
+    assert_eq!(kinds.last().map(String::as_str), Some("settled"));
+}
+
+/// Opening reserved the room: many settlements in one breath are all taken.
+pub async fn settling_never_lacks_room(fixture: impl LedgerFixture) {
+    let principal = principal();
+    let ledger = fixture.ledger();
+    let mut records = Vec::new();
+    for number in 0..MANY {
+        let request = request(&principal, &format!("echo {number}"));
+        let record = works("open", ledger.open(&request, START).await);
+        records.push((request.id, record));
+    }
+    // No `await` in between: nothing can make room.
+    for (id, record) in &records {
+        record.settle(settled(*id, Terminal::Succeeded, "x"));
+    }
+    for (id, record) in &records {
+        works("settled", record.settled().await);
+        let call = stored(&fixture, *id).await.expect("the call");
+        assert_eq!(call.terminal, Some(Terminal::Succeeded));
+    }
+}
+
+/// Tasks that write at the same time lose nothing and keep the chain whole.
+pub async fn many_calls_at_once_are_all_recorded(fixture: impl LedgerFixture) {
+    let principal = principal();
+    let mut tasks = Vec::new();
+    for number in 0..MANY {
+        let ledger = fixture.ledger();
+        let request = request(&principal, &format!("echo {number}"));
+        tasks.push(tokio::spawn(async move {
+            let record = works("open", ledger.open(&request, START).await);
+            let events = started(request.id, "echo");
+            works("append", record.append(events, Durability::Durable).await);
+            record.settle(settled(request.id, Terminal::Succeeded, "x"));
+            works("settled", record.settled().await);
+            request.id
+        }));
+    }
+    for task in tasks {
+        let id = works("a task", task.await);
+        let call = stored(&fixture, id).await.expect("the call");
+        assert_eq!(call.terminal, Some(Terminal::Succeeded));
+    }
+    let verified = works("verify", fixture.history().verify(&local()).await);
+    assert!(
+        matches!(verified, Verification::Intact { .. }),
+        "{verified:?}"
+    );
+}
+
+/// Promise 4: an intent that was waited for is there after a crash.
+pub async fn a_durable_append_survives_reopening(mut fixture: impl LedgerFixture) {
+    let request = request(&principal(), "rm file");
+    let record = open(&fixture, &request, Durability::Durable).await;
+    drop(record);
+    fixture.reopen().await;
+    let kinds = kinds(&fixture, request.id).await;
+    assert!(kinds.iter().any(|kind| kind == "started"), "{kinds:?}");
+    let call = stored(&fixture, request.id).await.expect("the call");
+    assert_eq!(
+        (call.asked_tool.as_str(), call.tool.as_deref()),
+        ("bash", Some("builtin/bash"))
+    );
+}
+
+/// An outcome that was waited for is there after a crash, and stays what it was.
+pub async fn a_settlement_survives_reopening(mut fixture: impl LedgerFixture) {
+    let id = record(&fixture, &principal(), "x", Terminal::TimedOut).await;
+    fixture.reopen().await;
+    let call = stored(&fixture, id).await.expect("the call");
+    assert_eq!(call.terminal, Some(Terminal::TimedOut));
+    let kinds = kinds(&fixture, id).await;
+    assert_eq!(kinds.iter().filter(|kind| *kind == "settled").count(), 1);
+}
+
+/// After a flush there is nothing left to lose.
+pub async fn flushing_makes_everything_durable(mut fixture: impl LedgerFixture) {
+    let request = request(&principal(), "x");
+    let record = open(&fixture, &request, Durability::Queued).await;
+    record.settle(settled(request.id, Terminal::Succeeded, "x"));
+    works("flush", fixture.ledger().flush().await);
+    drop(record);
+    fixture.reopen().await;
+    let call = stored(&fixture, request.id).await.expect("the call");
+    assert_eq!(call.terminal, Some(Terminal::Succeeded));
+}
+
+/// Promises 3 and 4: a call that was cut off ends as unknown, once, however often one restarts.
+pub async fn open_calls_are_unknown_after_reopening(mut fixture: impl LedgerFixture) {
+    let request = request(&principal(), "rm file");
+    let record = open(&fixture, &request, Durability::Durable).await;
+    drop(record);
+    for _ in 0..2 {
+        fixture.reopen().await;
+        let call = stored(&fixture, request.id).await.expect("the call");
+        assert_eq!(call.terminal, Some(Terminal::Unknown));
+        let kinds = kinds(&fixture, request.id).await;
+        assert_eq!(kinds.iter().filter(|kind| *kind == "settled").count(), 1);
+    }
+    let verified = works("verify", fixture.history().verify(&local()).await);
+    assert!(
+        matches!(verified, Verification::Intact { .. }),
+        "{verified:?}"
+    );
+}
+
+/// What one session saw another has not seen; the newest version counts.
+pub async fn a_file_is_seen_per_session(fixture: impl LedgerFixture) {
+    let ledger = fixture.ledger();
+    let (mine, other) = (in_session("mine"), in_session("other"));
+    let path = at("src/lib.rs");
+    assert_eq!(
+        works("last_seen", ledger.last_seen(&mine, &path).await),
+        None
+    );
+    for version in ["v1", "v2"] {
+        ledger.note_seen(&mine, &path, &FileVersion::new(version));
+    }
+    let seen = works("last_seen", ledger.last_seen(&mine, &path).await);
+    assert_eq!(seen, Some(FileVersion::new("v2")));
+    assert_eq!(
+        works("last_seen", ledger.last_seen(&other, &path).await),
+        None
+    );
+    assert_eq!(
+        works("last_seen", ledger.last_seen(&mine, &at("src")).await),
+        None
+    );
+    let elsewhere = in_tenant("elsewhere");
+    assert_eq!(
+        works("last_seen", ledger.last_seen(&elsewhere, &path).await),
+        None
+    );
+}
+
+/// Spilled output is found by the session whose call it was, and by no other.
+pub async fn spilled_output_belongs_to_its_session(fixture: impl LedgerFixture) {
+    let ledger = fixture.ledger();
+    let mut writer = works("create", ledger.artifacts().create().await);
+    works("write", writer.write(b"all of it").await);
+    let artifact = works("finish", writer.finish().await);
+    let mine = in_session("mine");
+    let (kept, plain) = (request(&mine, "long"), request(&mine, "short"));
+    let record = open(&fixture, &kept, Durability::Queued).await;
+    record.settle(spilled(kept.id, artifact));
+    works("settled", record.settled().await);
+    let record = open(&fixture, &plain, Durability::Queued).await;
+    record.settle(settled(plain.id, Terminal::Succeeded, "x"));
+    works("settled", record.settled().await);
+    assert_eq!(
+        works("spilled", ledger.spilled(&mine, kept.id).await),
+        Some(artifact)
+    );
+    assert_eq!(
+        works("spilled", ledger.spilled(&mine, plain.id).await),
+        None
+    );
+    assert_eq!(
+        works("spilled", ledger.spilled(&mine, CallId::new()).await),
+        None
+    );
+    for stranger in [in_session("other"), in_tenant("elsewhere")] {
+        assert_eq!(
+            works("spilled", ledger.spilled(&stranger, kept.id).await),
+            None
+        );
+    }
+}
+
+pub(super) fn local() -> TenantId {
+    principal().tenant.clone()
+}
+
+async fn stored(fixture: &impl LedgerFixture, id: CallId) -> Option<StoredCall> {
+    let history = fixture.history();
+    works("call", history.call(&local(), id).await)
+}
+
+async fn kinds(fixture: &impl LedgerFixture, id: CallId) -> Vec<String> {
+    let history: Arc<_> = fixture.history();
+    let events = works("events", history.events(&local(), id).await);
+    events.into_iter().map(|event| event.kind).collect()
+}
