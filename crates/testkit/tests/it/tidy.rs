@@ -136,9 +136,17 @@ fn dependencies_are_declared_once_and_explained() {
     let explained = read("docs/ARCHITECTURE.md");
     let root: toml::Value = parse("Cargo.toml");
     let workspace = root.get("workspace").expect("[workspace]").clone();
-    for name in table(&workspace, "dependencies") {
-        if !name.starts_with("haft") && !explained.contains(&format!("`{name}`")) {
+    for name in table(&workspace, "dependencies").filter(|name| !name.starts_with("haft")) {
+        if !explained.contains(&format!("`{name}`")) {
             problems.push(format!("`{name}` has no row in docs/ARCHITECTURE.md"));
+        }
+        let is_used = |manifest: &toml::Value| {
+            ["dependencies", "dev-dependencies", "build-dependencies"]
+                .iter()
+                .any(|section| table(manifest, section).any(|used| used == name))
+        };
+        if !manifests().iter().any(|(_, manifest)| is_used(manifest)) {
+            problems.push(format!("`{name}` is declared and used by no crate"));
         }
     }
     report(
@@ -311,9 +319,12 @@ fn each_crate_has_one_integration_binary() {
 fn no_test_is_ignored_and_no_loose_end_is_left() {
     let mut problems = Vec::new();
     for file in rust_files() {
-        for mark in [concat!("#[ign", "ore"), concat!("FIX", "ME")] {
-            for (at, _) in file.text.match_indices(mark) {
-                problems.push(format!("{}:{}", file.path, line_number(&file.text, at)));
+        for (number, line) in file.text.lines().enumerate() {
+            let is_ignored = line.trim_start().starts_with(concat!("#[ign", "ore"));
+            // A crash test starts its own binary again and kills it; that half is no test.
+            let is_other_half = line.contains("the other process");
+            if line.contains(concat!("FIX", "ME")) || (is_ignored && !is_other_half) {
+                problems.push(format!("{}:{}", file.path, number + 1));
             }
         }
     }
