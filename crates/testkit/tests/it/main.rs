@@ -5,4 +5,5 @@ mod ledger;
 mod process;
 mod sample;
 mod search;
+mod spec;
 mod tidy;
