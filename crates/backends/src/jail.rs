@@ -80,11 +80,6 @@ impl Jail {
         &self.shown
     }
 
-    /// The held root.
-    pub(crate) fn root(&self) -> BorrowedFd<'_> {
-        self.root.as_fd()
-    }
-
     /// Fails if the root's path no longer names the directory that is held. Operations already
     /// under way keep working on the held one; new calls are refused.
     ///
@@ -158,17 +153,6 @@ impl Jail {
             .map_err(|errno| errno::on_path(errno, path))
     }
 
-    /// What is at a path, without following a final symlink; `None` when nothing is.
-    pub(crate) fn stat(&self, path: &WorkPath) -> Result<Option<Stat>, OpsError> {
-        match self.open_at(path, OFlags::PATH | OFlags::NOFOLLOW, Lookup::Full) {
-            Ok(file) => fstat(&file)
-                .map(Some)
-                .map_err(|errno| errno::on_path(errno, path)),
-            Err(Errno::NOENT) => Ok(None),
-            Err(errno) => Err(errno::on_path(errno, path)),
-        }
-    }
-
     /// The directory a path is in, opened, and the path's last component.
     pub(crate) fn parent<'p>(&self, path: &'p WorkPath) -> Result<Parent<'p>, OpsError> {
         let (parent, name) = split(path)?;
@@ -240,6 +224,13 @@ impl Jail {
             .on(path));
         }
         Ok(())
+    }
+
+    /// The same jail as somebody else would hold it.
+    #[cfg(test)]
+    pub(crate) fn as_another_user(mut self) -> Self {
+        self.user += 1;
+        self
     }
 
     /// The limits of every lookup: beneath the root, no symlink, no magic link, no other mount

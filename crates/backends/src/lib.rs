@@ -16,4 +16,4 @@ mod local;
 mod protected;
 
 pub use jail::Mounts;
-pub use local::{LocalBackend, LocalOptions, OpenError};
+pub use local::{DRAIN_LIMIT, LocalBackend, LocalOptions, OpenError};

@@ -6,26 +6,53 @@
 
 mod files;
 mod pool;
+mod process;
 mod walk;
 
-use std::{fmt, path::Path, sync::Arc};
+use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
 
 use haft_contract::ops::{BackendId, Operations, Tier};
 
-use self::files::LocalFiles;
+pub use self::process::DRAIN_LIMIT;
+use self::{files::LocalFiles, process::LocalProcesses};
 use crate::jail::{Jail, Mounts};
 
 /// A workspace on this machine.
 #[derive(Clone)]
 pub struct LocalBackend {
     jail: Arc<Jail>,
+    options: Arc<LocalOptions>,
 }
 
-/// How a local workspace behaves.
-#[derive(Debug, Clone, Default)]
+/// How a local workspace behaves. The default suits nobody's tools and harms nobody: children find
+/// the system's programs and no home.
+#[derive(Debug, Clone)]
 pub struct LocalOptions {
     /// Whether paths may lead onto file systems mounted inside the workspace.
     pub cross_mounts: Mounts,
+    /// `PATH` of every child; also where programs named without a slash are looked for.
+    pub search_path: String,
+    /// `HOME` of every child. Must not be the workspace: files there would configure programs.
+    pub home: String,
+    /// `TMPDIR` of every child.
+    pub temporary: String,
+    /// `USER` and `LOGNAME` of every child.
+    pub user: String,
+    /// More variables of every child, from the operator. Any name is allowed; the ones above win.
+    pub environment: BTreeMap<String, String>,
+}
+
+impl Default for LocalOptions {
+    fn default() -> Self {
+        Self {
+            cross_mounts: Mounts::Refuse,
+            search_path: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned(),
+            home: "/nonexistent".to_owned(),
+            temporary: "/tmp".to_owned(),
+            user: "haft".to_owned(),
+            environment: BTreeMap::new(),
+        }
+    }
 }
 
 /// A workspace could not be opened.
@@ -51,6 +78,7 @@ impl LocalBackend {
         })?;
         Ok(Self {
             jail: Arc::new(jail),
+            options: Arc::new(options),
         })
     }
 
@@ -61,7 +89,10 @@ impl LocalBackend {
             root: Arc::from(self.jail.shown()),
             tiers: vec![Tier::Host],
             files: Arc::new(LocalFiles::new(Arc::clone(&self.jail))),
-            processes: Arc::new(LocalProcesses),
+            processes: Arc::new(LocalProcesses::new(
+                Arc::clone(&self.jail),
+                Arc::clone(&self.options),
+            )),
             search: Arc::new(LocalSearch),
         }
     }
@@ -75,23 +106,6 @@ impl fmt::Debug for LocalBackend {
     }
 }
 
-struct LocalProcesses;
-impl haft_contract::ops::ProcessOps for LocalProcesses {
-    fn spawn(
-        &self,
-        _: haft_contract::ops::Spawn,
-    ) -> haft_contract::future::BoxFuture<
-        '_,
-        Result<Box<dyn haft_contract::ops::ProcessHandle>, haft_contract::ops::OpsError>,
-    > {
-        Box::pin(async {
-            Err(haft_contract::ops::OpsError::new(
-                haft_contract::ErrorKind::Unavailable,
-                "not yet",
-            ))
-        })
-    }
-}
 struct LocalSearch;
 impl haft_contract::ops::SearchOps for LocalSearch {
     fn grep<'a>(

@@ -10,6 +10,9 @@
     reason = "tests look at the machine from outside the jail"
 )]
 
+mod environment;
 mod files;
+mod process;
 mod races;
+mod suites;
 mod workspace;

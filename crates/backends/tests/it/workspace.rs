@@ -12,24 +12,24 @@ use haft_contract::{
 };
 use tokio_util::sync::CancellationToken;
 
-pub const SECRET: &str = "a secret outside the workspace";
+pub(crate) const SECRET: &str = "a secret outside the workspace";
 
-pub struct Workspace {
+pub(crate) struct Workspace {
     _temp: tempfile::TempDir,
-    pub root: PathBuf,
-    pub outside: PathBuf,
-    pub backend: LocalBackend,
-    pub files: Arc<dyn FileOps>,
+    pub(crate) root: PathBuf,
+    pub(crate) outside: PathBuf,
+    pub(crate) backend: LocalBackend,
+    pub(crate) files: Arc<dyn FileOps>,
 }
 
 impl Workspace {
     /// `ws` is the workspace; `outside` lies beside it and holds a secret.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::within(tempfile::tempdir().unwrap())
     }
 
     /// A workspace on a file system in memory, where twenty thousand synced writes take seconds.
-    pub fn in_memory() -> Self {
+    pub(crate) fn in_memory() -> Self {
         Self::within(tempfile::tempdir_in("/dev/shm").unwrap())
     }
 
@@ -49,35 +49,35 @@ impl Workspace {
         }
     }
 
-    pub fn put(&self, path: &str, text: &str) {
+    pub(crate) fn put(&self, path: &str, text: &str) {
         let path = self.root.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
 
-    pub fn text(&self, path: &str) -> String {
+    pub(crate) fn text(&self, path: &str) -> String {
         fs::read_to_string(self.root.join(path)).unwrap()
     }
 
-    pub async fn resolve(&self, path: &str) -> Result<Resolved, OpsError> {
+    pub(crate) async fn resolve(&self, path: &str) -> Result<Resolved, OpsError> {
         self.files.resolve(&at(path)).await
     }
 
-    pub async fn stat(&self, path: &str) -> Result<FileStat, OpsError> {
+    pub(crate) async fn stat(&self, path: &str) -> Result<FileStat, OpsError> {
         self.files.stat(&at(path)).await
     }
 
-    pub async fn read(&self, path: &str) -> Result<String, OpsError> {
+    pub(crate) async fn read(&self, path: &str) -> Result<String, OpsError> {
         let file = self.files.open(&at(path)).await?;
         let bytes = file.read_at(0, 1 << 20, Vec::new()).await?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    pub async fn write(&self, path: &str, text: &str) -> Result<Written, OpsError> {
+    pub(crate) async fn write(&self, path: &str, text: &str) -> Result<Written, OpsError> {
         self.write_expecting(path, text, Expected::Anything).await
     }
 
-    pub async fn write_expecting(
+    pub(crate) async fn write_expecting(
         &self,
         path: &str,
         text: &str,
@@ -90,7 +90,7 @@ impl Workspace {
         self.files.write(&at(path), write).await
     }
 
-    pub async fn copy(
+    pub(crate) async fn copy(
         &self,
         from: &str,
         to: &str,
@@ -104,7 +104,7 @@ impl Workspace {
         self.files.copy(&at(from), &at(to), copy).await
     }
 
-    pub async fn list(&self, path: &str, depth: usize) -> Result<Listing, OpsError> {
+    pub(crate) async fn list(&self, path: &str, depth: usize) -> Result<Listing, OpsError> {
         let query = ListQuery {
             depth,
             limit: 1000,
@@ -116,7 +116,7 @@ impl Workspace {
     }
 
     /// Nothing beside the workspace was changed, added or removed.
-    pub fn outside_is_untouched(&self) {
+    pub(crate) fn outside_is_untouched(&self) {
         let names: Vec<_> = fs::read_dir(&self.outside)
             .unwrap()
             .map(|entry| entry.unwrap().file_name())
@@ -129,7 +129,7 @@ impl Workspace {
     }
 
     /// No temporary file was left behind.
-    pub fn no_leftovers(&self) {
+    pub(crate) fn no_leftovers(&self) {
         let mut waiting = vec![self.root.clone()];
         while let Some(directory) = waiting.pop() {
             for entry in fs::read_dir(directory).unwrap() {
@@ -148,12 +148,12 @@ impl Workspace {
     }
 }
 
-pub fn at(path: &str) -> WorkPath {
+pub(crate) fn at(path: &str) -> WorkPath {
     WorkPath::relative(path).unwrap()
 }
 
 #[track_caller]
-pub fn refused<T: std::fmt::Debug>(result: Result<T, OpsError>, expect: ErrorKind) {
+pub(crate) fn refused<T: std::fmt::Debug>(result: Result<T, OpsError>, expect: ErrorKind) {
     match result {
         Ok(value) => panic!("expected {expect}, got {value:?}"),
         Err(error) => {

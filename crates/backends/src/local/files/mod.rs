@@ -177,3 +177,56 @@ impl From<Expected<'_>> for OwnedExpected {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use haft_contract::ErrorKind;
+
+    use super::*;
+    use crate::jail::Mounts;
+
+    /// SL-05: a hard link to somebody else's file, made before the workspace was opened. Giving a
+    /// file away takes root, so here it is us who are somebody else.
+    #[tokio::test]
+    async fn sl_05_a_hard_link_to_another_users_file_is_refused() {
+        let temp = tempfile::tempdir().expect("a directory");
+        let root = temp.path().join("ws");
+        std::fs::create_dir(&root).expect("a workspace");
+        std::fs::write(temp.path().join("secret"), "secret").expect("a file outside");
+        std::fs::hard_link(temp.path().join("secret"), root.join("link")).expect("a link");
+        std::fs::write(root.join("own"), "one name only").expect("a file");
+        let jail = Jail::open(&root, Mounts::Refuse).expect("the jail");
+        let link = WorkPath::relative("link").expect("a path");
+        let own = WorkPath::relative("own").expect("a path");
+
+        // Benign twin: our own file with two names.
+        let ours = LocalFiles::new(Arc::new(jail));
+        assert!(ours.open(&link).await.is_ok());
+
+        let jail = Jail::open(&root, Mounts::Refuse).expect("the jail");
+        let theirs = LocalFiles::new(Arc::new(jail.as_another_user()));
+        assert!(theirs.open(&own).await.is_ok(), "one name is no risk");
+        let kind = theirs
+            .open(&link)
+            .await
+            .map(drop)
+            .map_err(|error| error.kind());
+        assert_eq!(kind, Err(ErrorKind::AccessDenied));
+        let write = WriteFile {
+            bytes: b"x",
+            expected: Expected::Anything,
+        };
+        let kind = theirs
+            .write(&link, write)
+            .await
+            .map_err(|error| error.kind());
+        assert_eq!(kind, Err(ErrorKind::AccessDenied));
+        let kind = theirs
+            .append(&link, b"x")
+            .await
+            .map_err(|error| error.kind());
+        assert_eq!(kind, Err(ErrorKind::AccessDenied));
+        let text = std::fs::read_to_string(temp.path().join("secret")).expect("the file");
+        assert_eq!(text, "secret");
+    }
+}

@@ -1,16 +1,20 @@
 //! Renaming within the workspace. Both ends are held directories, so neither can be swapped for a
-//! link that leads elsewhere; a symlink is renamed as such.
+//! link that leads elsewhere. A symlink at either end is refused; one that appears at the last
+//! moment is moved or replaced as such, never followed.
 
 use haft_contract::{
     ErrorKind, WorkPath,
     ops::{OpsError, Overwrite},
 };
 use rustix::{
-    fs::{RenameFlags, renameat_with},
+    fs::{FileType, RenameFlags, Stat, renameat_with},
     io::Errno,
 };
 
-use crate::{errno, jail::Jail};
+use crate::{
+    errno,
+    jail::{Jail, Parent},
+};
 
 /// Renames, creating the destination's missing parents.
 pub(super) fn rename(
@@ -21,14 +25,11 @@ pub(super) fn rename(
 ) -> Result<(), OpsError> {
     let source = jail.parent(from)?;
     // Looked at first so that a missing source makes no directories.
-    if source
-        .stat()
-        .map_err(|errno| errno::on_path(errno, from))?
-        .is_none()
-    {
+    if no_link(&source, from)?.is_none() {
         return Err(errno::on_path(Errno::NOENT, from));
     }
     let destination = jail.parent_or_make(to)?;
+    no_link(&destination, to)?;
     let flags = match overwrite {
         Overwrite::Never => RenameFlags::NOREPLACE,
         Overwrite::Replace => RenameFlags::empty(),
@@ -53,4 +54,16 @@ pub(super) fn rename(
         .sync()
         .and_then(|()| source.sync())
         .map_err(|errno| errno::on_path(errno, to))
+}
+
+/// What is at a name, which must not be a symlink.
+fn no_link(parent: &Parent<'_>, path: &WorkPath) -> Result<Option<Stat>, OpsError> {
+    let fail = |errno| errno::on_path(errno, path);
+    let stat = parent.stat().map_err(fail)?;
+    match stat {
+        Some(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink => {
+            Err(fail(Errno::LOOP))
+        }
+        other => Ok(other),
+    }
 }

@@ -1,0 +1,261 @@
+//! A running child: its output, its end, and stopping it.
+//!
+//! Reading never stops at a cap; whoever holds the handle drains it. After the child has ended,
+//! something it started may hold its streams open: that is waited for only so long, then the
+//! whole tree is killed and what was written before is still handed out.
+
+use std::{os::fd::OwnedFd, time::Duration};
+
+use haft_contract::{
+    ErrorKind,
+    future::BoxFuture,
+    ops::{ExitStatus, OpsError, OutputChunk, ProcessHandle, Stream},
+};
+use rustix::process::Signal;
+use tokio::{
+    io::{Interest, unix::AsyncFd},
+    task::JoinHandle,
+    time::{Instant, timeout_at},
+};
+
+use super::{leader::Leader, output::Output, streams::feed, tree::Tree, watch::watch};
+use crate::local::pool::blocking;
+
+/// How long output is still waited for after the child itself has ended, when something it started
+/// holds the streams open.
+pub const DRAIN_LIMIT: Duration = Duration::from_secs(2);
+
+/// How long the end of the streams is waited for after the whole tree was killed.
+const LAST_WORDS: Duration = Duration::from_millis(100);
+
+/// The most bytes read after the whole tree was killed: what its pipes can hold, and no more, so
+/// that a process that could not be found cannot flood for ever.
+const LAST_BYTES: usize = 4 * 1024 * 1024;
+
+/// Between two looks whether a tree has ended by itself.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// A child that has just been started, with our ends of its streams.
+pub(super) struct Child {
+    pub(super) leader: Leader,
+    pub(super) pipes: Vec<(Stream, OwnedFd)>,
+    pub(super) stdin: Option<(OwnedFd, Vec<u8>)>,
+}
+
+/// A running child.
+pub(super) struct LocalProcess {
+    leader: Leader,
+    /// Becomes readable when the child ends.
+    ended: AsyncFd<OwnedFd>,
+    output: Output,
+    input: Option<JoinHandle<()>>,
+    status: Option<ExitStatus>,
+    phase: Phase,
+}
+
+/// How output is read.
+#[derive(Clone, Copy)]
+enum Phase {
+    /// The child runs.
+    Running,
+    /// The child has ended; its streams are waited for until then.
+    Draining(Instant),
+    /// The tree was killed; what it wrote before is read until then, and at most so many bytes.
+    LastWords { until: Instant, left: usize },
+}
+
+impl LocalProcess {
+    pub(super) fn new(child: Child) -> Result<Self, OpsError> {
+        // An early return drops the leader, which ends the child.
+        let fail = |error: std::io::Error| {
+            OpsError::new(
+                ErrorKind::LimitExceeded,
+                format!("the child cannot be watched: {}", error.kind()),
+            )
+        };
+        let pidfd = child.leader.pidfd().ok_or_else(lost_track)?;
+        let ended = watch(
+            pidfd.try_clone_to_owned().map_err(fail)?,
+            Interest::READABLE,
+        )
+        .map_err(fail)?;
+        let output = Output::new(child.pipes).map_err(fail)?;
+        let input = match child.stdin {
+            Some((pipe, bytes)) => {
+                let pipe = watch(pipe, Interest::WRITABLE).map_err(fail)?;
+                Some(tokio::spawn(feed(pipe, bytes)))
+            }
+            None => None,
+        };
+        Ok(Self {
+            leader: child.leader,
+            ended,
+            output,
+            input,
+            status: None,
+            phase: Phase::Running,
+        })
+    }
+
+    /// Waits until the child itself has ended, and notes how. The child stays unreaped.
+    async fn exited(&mut self) -> Result<ExitStatus, OpsError> {
+        if let Some(status) = self.status {
+            return Ok(status);
+        }
+        // Readable means ended, and stays so.
+        drop(self.ended.readable().await.map_err(|_| lost_track())?);
+        let status = self.leader.status().ok_or_else(lost_track)?;
+        self.status = Some(status);
+        Ok(status)
+    }
+
+    /// The next chunk while the child runs; `None` once it has ended or its streams have.
+    async fn chunk_while_running(&mut self) -> Option<OutputChunk> {
+        tokio::select! {
+            // Output first: what was written before the end is handed out before it.
+            biased;
+            chunk = self.output.next() => chunk,
+            _ = self.ended.readable() => None,
+        }
+    }
+
+    /// The next chunk after the child has ended.
+    async fn chunk_after_end(&mut self) -> Option<OutputChunk> {
+        loop {
+            match self.phase {
+                Phase::Running => {
+                    self.phase = Phase::Draining(Instant::now() + DRAIN_LIMIT);
+                }
+                Phase::Draining(until) => {
+                    if Instant::now() < until
+                        && let Ok(chunk) = timeout_at(until, self.output.next()).await
+                    {
+                        return chunk;
+                    }
+                    // Somebody holds the streams, silently or flooding them.
+                    if let Err(error) = self.on_tree(Tree::kill).await {
+                        tracing::warn!(%error, "a process outlived its call");
+                    }
+                    self.phase = Phase::LastWords {
+                        until: Instant::now() + LAST_WORDS,
+                        left: LAST_BYTES,
+                    };
+                }
+                Phase::LastWords { until, left } => {
+                    let chunk = timeout_at(until, self.output.next()).await;
+                    if let Ok(Some(chunk)) = chunk
+                        && let Some(left) = left.checked_sub(chunk.bytes.len())
+                    {
+                        self.phase = Phase::LastWords {
+                            until: Instant::now() + LAST_WORDS,
+                            left,
+                        };
+                        return Some(chunk);
+                    }
+                    self.output.close();
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Kills what is left of the group and reaps the child if there is nothing more to come.
+    fn finish_if_over(&mut self) {
+        if self.status.is_some() && self.output.has_ended() {
+            self.leader.finish();
+        }
+    }
+
+    /// Runs blocking work on the tree; nothing once the child is reaped.
+    async fn on_tree(
+        &self,
+        work: impl FnOnce(&Tree) -> Result<(), OpsError> + Send + 'static,
+    ) -> Result<(), OpsError> {
+        let Some(tree) = self.leader.tree().cloned() else {
+            return Ok(());
+        };
+        blocking(move || work(&tree)).await
+    }
+
+    /// Whether everything has ended by itself.
+    async fn is_gone(&self) -> Result<bool, OpsError> {
+        let Some(tree) = self.leader.tree().cloned() else {
+            return Ok(true);
+        };
+        blocking(move || Ok(tree.is_gone())).await
+    }
+}
+
+impl ProcessHandle for LocalProcess {
+    fn next_chunk(&mut self) -> BoxFuture<'_, Option<OutputChunk>> {
+        Box::pin(async move {
+            if self.status.is_none() {
+                if let Some(chunk) = self.chunk_while_running().await {
+                    return Some(chunk);
+                }
+                if self.output.has_ended() {
+                    return None;
+                }
+                if let Err(error) = self.exited().await {
+                    tracing::warn!(%error, "a child cannot be waited for");
+                }
+            }
+            let chunk = self.chunk_after_end().await;
+            if chunk.is_none() {
+                self.finish_if_over();
+            }
+            chunk
+        })
+    }
+
+    fn wait(&mut self) -> BoxFuture<'_, Result<ExitStatus, OpsError>> {
+        Box::pin(async move {
+            let status = self.exited().await?;
+            self.finish_if_over();
+            Ok(status)
+        })
+    }
+
+    fn stop(&mut self, grace: Duration) -> BoxFuture<'_, Result<(), OpsError>> {
+        Box::pin(async move {
+            if self.leader.tree().is_none() {
+                return Ok(());
+            }
+            let until = Instant::now() + grace;
+            self.on_tree(|tree| {
+                tree.signal_all(Signal::TERM);
+                // A stopped process hears SIGTERM only once it goes on.
+                tree.signal_all(Signal::CONT);
+                Ok(())
+            })
+            .await?;
+            // The child first, then whatever else it left.
+            let _ = timeout_at(until, self.exited()).await;
+            while Instant::now() < until && !self.is_gone().await? {
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+            self.on_tree(Tree::kill).await?;
+            self.exited().await?;
+            self.leader.finish();
+            Ok(())
+        })
+    }
+}
+
+impl Drop for LocalProcess {
+    fn drop(&mut self) {
+        if let Some(input) = self.input.take() {
+            input.abort();
+        }
+        // Over already: finished here and now, without a look at the whole machine. Otherwise the
+        // leader, dropped next, ends the tree.
+        self.finish_if_over();
+    }
+}
+
+fn lost_track() -> OpsError {
+    OpsError::new(
+        ErrorKind::Internal,
+        "the child ended and its exit status is lost",
+    )
+}

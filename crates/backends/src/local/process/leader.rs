@@ -1,0 +1,91 @@
+//! The child itself: how it ended, and taking it off the process table.
+//!
+//! It is reaped only after its group was killed, so that its id cannot come to mean another process
+//! in between. Whoever drops it ends the whole tree.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use haft_contract::ops::ExitStatus;
+use rustix::{
+    io::Errno,
+    process::{Signal, WaitId, WaitIdOptions, WaitIdStatus, waitid},
+};
+
+use super::{spawn::Started, tree::Tree};
+
+/// A child that has been started and is not yet reaped.
+pub(super) struct Leader {
+    tree: Tree,
+    /// Absent once it is reaped.
+    pidfd: Option<OwnedFd>,
+}
+
+impl Leader {
+    pub(super) fn new(started: Started, mark: &str) -> Self {
+        Self {
+            tree: Tree::new(started.pid, mark),
+            pidfd: Some(started.pidfd),
+        }
+    }
+
+    /// The tree, while the child is not reaped and its id means it.
+    pub(super) fn tree(&self) -> Option<&Tree> {
+        self.pidfd.as_ref().map(|_| &self.tree)
+    }
+
+    /// A descriptor that becomes readable when the child ends.
+    pub(super) fn pidfd(&self) -> Option<BorrowedFd<'_>> {
+        self.pidfd.as_ref().map(AsFd::as_fd)
+    }
+
+    /// How the child ended; `None` while it runs. It stays unreaped.
+    pub(super) fn status(&self) -> Option<ExitStatus> {
+        let flags = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        waitid(WaitId::PidFd(self.pidfd()?), flags)
+            .ok()
+            .flatten()
+            .and_then(|status| exit_status(&status))
+    }
+
+    /// Kills what is left of the group and reaps the child, which has ended.
+    pub(super) fn finish(&mut self) {
+        if let Some(pidfd) = self.pidfd.take() {
+            self.tree.signal_group(Signal::KILL);
+            reap(&pidfd);
+        }
+    }
+}
+
+impl Drop for Leader {
+    fn drop(&mut self) {
+        let Some(pidfd) = self.pidfd.take() else {
+            return;
+        };
+        // The group dies at once. Those that left it, and the reaping, take a look at the whole
+        // machine and happen behind the caller's back.
+        self.tree.signal_group(Signal::KILL);
+        let tree = self.tree.clone();
+        let work = move || {
+            if let Err(error) = tree.kill() {
+                tracing::warn!(%error, "a process outlived its call");
+            }
+            reap(&pidfd);
+        };
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(work)),
+            Err(_) => drop(std::thread::spawn(work)),
+        }
+    }
+}
+
+/// Takes the child off the process table. It has ended, or has been killed and is about to.
+fn reap(pidfd: &OwnedFd) {
+    while let Err(Errno::INTR) = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED) {}
+}
+
+fn exit_status(status: &WaitIdStatus) -> Option<ExitStatus> {
+    status
+        .exit_status()
+        .map(ExitStatus::Code)
+        .or_else(|| status.terminating_signal().map(ExitStatus::Signal))
+}

@@ -1,0 +1,113 @@
+//! The output of a child, from all its streams, in the order it arrives.
+//!
+//! Each stream is a pipe, so bytes of one stream are always in order. Between two streams the order
+//! is that of arrival: what a child writes to both within a few microseconds, before either is
+//! read, comes grouped by stream.
+
+use std::{
+    os::fd::OwnedFd,
+    task::{Context, Poll, ready},
+};
+
+use haft_contract::ops::{OutputChunk, Stream};
+use rustix::io::Errno;
+use tokio::io::{Interest, unix::AsyncFd};
+
+use super::watch::watch;
+
+/// The largest chunk: what a pipe holds.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+/// The read ends of a child's streams.
+pub(super) struct Output {
+    streams: Vec<(Stream, AsyncFd<OwnedFd>)>,
+    sequence: u64,
+    /// Where the next look starts, so that a flood on one stream cannot starve the others.
+    next: usize,
+    buffer: Vec<u8>,
+}
+
+impl Output {
+    pub(super) fn new(pipes: Vec<(Stream, OwnedFd)>) -> std::io::Result<Self> {
+        let streams = pipes
+            .into_iter()
+            .map(|(stream, pipe)| Ok((stream, watch(pipe, Interest::READABLE)?)))
+            .collect::<std::io::Result<_>>()?;
+        Ok(Self {
+            streams,
+            sequence: 0,
+            next: 0,
+            buffer: Vec::with_capacity(CHUNK_BYTES),
+        })
+    }
+
+    /// Whether every stream has ended.
+    pub(super) fn has_ended(&self) -> bool {
+        self.streams.is_empty()
+    }
+
+    /// Gives up on streams that somebody still holds open.
+    pub(super) fn close(&mut self) {
+        self.streams.clear();
+    }
+
+    /// The next chunk; `None` when every stream has ended.
+    pub(super) async fn next(&mut self) -> Option<OutputChunk> {
+        std::future::poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<OutputChunk>> {
+        let mut looked = 0;
+        while looked < self.streams.len() {
+            let index = self.next % self.streams.len();
+            let Some((stream, pipe)) = self.streams.get(index) else {
+                break;
+            };
+            let stream = *stream;
+            match poll_read(pipe, &mut self.buffer, cx) {
+                Poll::Pending => {
+                    self.next = index + 1;
+                    looked += 1;
+                }
+                Poll::Ready(true) => {
+                    self.next = index + 1;
+                    let sequence = self.sequence;
+                    self.sequence += 1;
+                    return Poll::Ready(Some(OutputChunk {
+                        sequence,
+                        stream,
+                        bytes: self.buffer.clone(),
+                    }));
+                }
+                Poll::Ready(false) => {
+                    // The next stream is now at this index.
+                    self.streams.remove(index);
+                    self.next = index;
+                    looked = 0;
+                }
+            }
+        }
+        if self.streams.is_empty() {
+            Poll::Ready(None)
+        } else {
+            Poll::Pending
+        }
+    }
+}
+
+/// Reads what there is into the buffer; `false` at the end of the stream.
+fn poll_read(pipe: &AsyncFd<OwnedFd>, buffer: &mut Vec<u8>, cx: &mut Context<'_>) -> Poll<bool> {
+    loop {
+        let Ok(mut ready) = ready!(pipe.poll_read_ready(cx)) else {
+            return Poll::Ready(false);
+        };
+        buffer.clear();
+        match rustix::io::read(pipe.get_ref(), rustix::buffer::spare_capacity(buffer)) {
+            Ok(got) => return Poll::Ready(got > 0),
+            Err(Errno::AGAIN) => ready.clear_ready(),
+            Err(Errno::INTR) => {}
+            // A pipe that cannot be read is at its end.
+            Err(_) => return Poll::Ready(false),
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Starting a child with `posix_spawn`: no copy of the parent is ever made, so a large parent
+//! starts children as fast as a small one. Nothing of ours runs between fork and exec.
+#![expect(unsafe_code, reason = "posix_spawn is only to be had from libc")]
+
+use std::{
+    ffi::{CStr, CString},
+    mem::MaybeUninit,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+    ptr,
+};
+
+use rustix::{
+    io::Errno,
+    process::{Pid, PidfdFlags, pidfd_open},
+};
+
+/// Descriptors of ours that the child will use are moved here or above, clear of the numbers they
+/// get in the child.
+const CLEAR_OF_STANDARD: i32 = 16;
+
+/// Everything a child starts with.
+pub(super) struct Launch<'a> {
+    /// The program's path.
+    pub(super) program: &'a CStr,
+    /// Its arguments, the name first.
+    pub(super) arguments: &'a [CString],
+    /// Its environment.
+    pub(super) environment: &'a [CString],
+    /// The directory it starts in.
+    pub(super) directory: BorrowedFd<'a>,
+    /// The descriptors it gets, numbered from 0 there. It gets no others.
+    pub(super) descriptors: &'a [BorrowedFd<'a>],
+}
+
+/// A child that has been started.
+pub(super) struct Started {
+    /// Its process id, which is also that of its group and its session.
+    pub(super) pid: Pid,
+    /// A descriptor for the process itself.
+    pub(super) pidfd: OwnedFd,
+}
+
+/// Starts a child in a session of its own, with default signals and only the descriptors named.
+pub(super) fn launch(launch: &Launch<'_>) -> Result<Started, Errno> {
+    // Held until the child has started.
+    let moved = launch
+        .descriptors
+        .iter()
+        .map(|descriptor| clear(*descriptor))
+        .collect::<Result<Vec<_>, Errno>>()?;
+    let directory = clear(launch.directory)?;
+
+    let mut actions = Actions::new()?;
+    actions.change_directory(directory.as_fd())?;
+    let mut number = 0;
+    for descriptor in &moved {
+        actions.hand_over(descriptor.as_fd(), number)?;
+        number += 1;
+    }
+    // Ours close on exec; those that other code in this process left open close here.
+    actions.close_from(number)?;
+    let attributes = Attributes::new()?;
+    let arguments = pointers(launch.arguments);
+    let environment = pointers(launch.environment);
+    let mut pid = 0;
+    // SAFETY: every pointer is to a live, NUL-terminated string or a NULL-terminated array of
+    // such, and the actions and attributes are initialised; posix_spawn only reads them.
+    let result = unsafe {
+        libc::posix_spawn(
+            &raw mut pid,
+            launch.program.as_ptr(),
+            actions.0.as_ptr(),
+            attributes.0.as_ptr(),
+            arguments.as_ptr(),
+            environment.as_ptr(),
+        )
+    };
+    check(result)?;
+    let pid = Pid::from_raw(pid).ok_or(Errno::CHILD)?;
+    // The child cannot be reaped by anybody but us, so its id still means it.
+    let pidfd = pidfd_open(pid, PidfdFlags::NONBLOCK)?;
+    Ok(Started { pid, pidfd })
+}
+
+/// A duplicate well above the numbers descriptors get in the child, closed on exec.
+fn clear(descriptor: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    rustix::io::fcntl_dupfd_cloexec(descriptor, CLEAR_OF_STANDARD)
+}
+
+fn pointers(strings: &[CString]) -> Vec<*mut libc::c_char> {
+    strings
+        .iter()
+        .map(|string| string.as_ptr().cast_mut())
+        .chain([ptr::null_mut()])
+        .collect()
+}
+
+fn check(result: libc::c_int) -> Result<(), Errno> {
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(Errno::from_raw_os_error(result))
+    }
+}
+
+/// What happens to descriptors in the child, in order.
+struct Actions(MaybeUninit<libc::posix_spawn_file_actions_t>);
+
+impl Actions {
+    fn new() -> Result<Self, Errno> {
+        let mut actions = MaybeUninit::uninit();
+        // SAFETY: the pointer is to writable memory of the right type.
+        check(unsafe { libc::posix_spawn_file_actions_init(actions.as_mut_ptr()) })?;
+        Ok(Self(actions))
+    }
+
+    fn change_directory(&mut self, directory: BorrowedFd<'_>) -> Result<(), Errno> {
+        // SAFETY: the actions are initialised.
+        check(unsafe {
+            libc::posix_spawn_file_actions_addfchdir_np(self.0.as_mut_ptr(), directory.as_raw_fd())
+        })
+    }
+
+    fn hand_over(&mut self, descriptor: BorrowedFd<'_>, number: i32) -> Result<(), Errno> {
+        // SAFETY: the actions are initialised.
+        check(unsafe {
+            libc::posix_spawn_file_actions_adddup2(
+                self.0.as_mut_ptr(),
+                descriptor.as_raw_fd(),
+                number,
+            )
+        })
+    }
+
+    fn close_from(&mut self, number: i32) -> Result<(), Errno> {
+        // SAFETY: the actions are initialised.
+        check(unsafe {
+            libc::posix_spawn_file_actions_addclosefrom_np(self.0.as_mut_ptr(), number)
+        })
+    }
+}
+
+impl Drop for Actions {
+    fn drop(&mut self) {
+        // SAFETY: they were initialised and are not used again.
+        unsafe { libc::posix_spawn_file_actions_destroy(self.0.as_mut_ptr()) };
+    }
+}
+
+/// A session of its own, no signal blocked, every signal at its default: Rust programs ignore
+/// SIGPIPE, and a child must not inherit that.
+struct Attributes(MaybeUninit<libc::posix_spawnattr_t>);
+
+impl Attributes {
+    fn new() -> Result<Self, Errno> {
+        let mut raw = MaybeUninit::uninit();
+        // SAFETY: the pointer is to writable memory of the right type.
+        check(unsafe { libc::posix_spawnattr_init(raw.as_mut_ptr()) })?;
+        let mut attributes = Self(raw);
+        let mut none = MaybeUninit::<libc::sigset_t>::uninit();
+        let mut all = MaybeUninit::<libc::sigset_t>::uninit();
+        let flags = libc::c_int::from(libc::POSIX_SPAWN_SETSID)
+            | libc::POSIX_SPAWN_SETSIGDEF
+            | libc::POSIX_SPAWN_SETSIGMASK;
+        let flags = libc::c_short::try_from(flags).map_err(|_| Errno::INVAL)?;
+        // SAFETY: the sets are initialised by the first two calls before the others read them,
+        // and the attributes are initialised.
+        unsafe {
+            libc::sigemptyset(none.as_mut_ptr());
+            libc::sigfillset(all.as_mut_ptr());
+            check(libc::posix_spawnattr_setsigmask(
+                attributes.0.as_mut_ptr(),
+                none.as_ptr(),
+            ))?;
+            check(libc::posix_spawnattr_setsigdefault(
+                attributes.0.as_mut_ptr(),
+                all.as_ptr(),
+            ))?;
+            check(libc::posix_spawnattr_setflags(
+                attributes.0.as_mut_ptr(),
+                flags,
+            ))?;
+        }
+        Ok(attributes)
+    }
+}
+
+impl Drop for Attributes {
+    fn drop(&mut self) {
+        // SAFETY: they were initialised and are not used again.
+        unsafe { libc::posix_spawnattr_destroy(self.0.as_mut_ptr()) };
+    }
+}

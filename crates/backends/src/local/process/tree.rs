@@ -1,0 +1,202 @@
+//! Everything a child started, and ending it.
+//!
+//! A process belongs to the tree if it is in the child's session, descends from one that does, or
+//! carries the tree's mark in its environment. That finds children that left the session or were
+//! given to init. What it cannot find is a process that did both *and* cleared its environment;
+//! only the sandbox tiers (pid namespace, cgroup) can promise that one too.
+
+use std::{
+    collections::{HashMap, HashSet},
+    time::{Duration, Instant},
+};
+
+use haft_contract::{ErrorKind, ops::OpsError};
+use rustix::{
+    io::Errno,
+    process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal},
+};
+
+use super::environment::TREE_MARK;
+
+/// How long a tree may take to vanish after SIGKILL.
+const KILL_LIMIT: Duration = Duration::from_secs(2);
+
+/// Between two looks at a tree that is going.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// The most bytes read of a process's environment.
+const MAX_ENVIRON_BYTES: usize = 256 * 1024;
+
+/// A child and all it started. The child must not be reaped while this is in use, so that its id
+/// cannot come to mean another process.
+#[derive(Debug, Clone)]
+pub(super) struct Tree {
+    leader: Pid,
+    mark: String,
+}
+
+impl Tree {
+    pub(super) fn new(leader: Pid, mark: &str) -> Self {
+        Self {
+            leader,
+            mark: format!("{TREE_MARK}={mark}"),
+        }
+    }
+
+    /// Signals the child's group.
+    pub(super) fn signal_group(&self, signal: Signal) {
+        // Nothing there any more is what was wanted.
+        let _ = kill_process_group(self.leader, signal);
+    }
+
+    /// Whether any process of the tree still runs.
+    pub(super) fn is_gone(&self) -> bool {
+        self.members().is_empty()
+    }
+
+    /// Signals every process of the tree, also those that left the session.
+    pub(super) fn signal_all(&self, signal: Signal) {
+        self.signal_group(signal);
+        for member in self.members() {
+            member.signal(signal);
+        }
+    }
+
+    /// Kills everything, again and again until nothing is left: a process may fork while the others
+    /// are being killed.
+    pub(super) fn kill(&self) -> Result<(), OpsError> {
+        let deadline = Instant::now() + KILL_LIMIT;
+        loop {
+            self.signal_group(Signal::KILL);
+            let members = self.members();
+            if members.is_empty() {
+                return Ok(());
+            }
+            for member in &members {
+                member.signal(Signal::KILL);
+            }
+            if Instant::now() > deadline {
+                return Err(OpsError::new(
+                    ErrorKind::Unavailable,
+                    format!(
+                        "{} processes did not end within {} s of being killed",
+                        members.len(),
+                        KILL_LIMIT.as_secs()
+                    ),
+                ));
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+
+    /// The processes of the tree that still run.
+    fn members(&self) -> Vec<Process> {
+        let all = processes();
+        let leader = self.leader.as_raw_nonzero().get();
+        // The child is not reaped yet, so it is listed, as a zombie if nothing else.
+        let started = all
+            .iter()
+            .find(|process| process.pid == leader)
+            .map_or(0, |process| process.start);
+        let mut found: HashSet<i32> = all
+            .iter()
+            .filter(|process| {
+                process.pid == leader
+                    || process.session == leader
+                    || (process.start >= started && self.marks(process.pid))
+            })
+            .map(|process| process.pid)
+            .collect();
+        let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
+        for process in &all {
+            children
+                .entry(process.parent)
+                .or_default()
+                .push(process.pid);
+        }
+        let mut waiting: Vec<i32> = found.iter().copied().collect();
+        while let Some(pid) = waiting.pop() {
+            for child in children.get(&pid).into_iter().flatten() {
+                if found.insert(*child) {
+                    waiting.push(*child);
+                }
+            }
+        }
+        all.into_iter()
+            .filter(|process| found.contains(&process.pid) && !process.is_dead())
+            .collect()
+    }
+
+    fn marks(&self, pid: i32) -> bool {
+        use std::io::Read as _;
+        let Ok(file) = std::fs::File::open(format!("/proc/{pid}/environ")) else {
+            return false;
+        };
+        let mut environment = Vec::new();
+        let limit = MAX_ENVIRON_BYTES as u64;
+        if file.take(limit).read_to_end(&mut environment).is_err() {
+            return false;
+        }
+        environment
+            .split(|byte| *byte == 0)
+            .any(|variable| variable == self.mark.as_bytes())
+    }
+}
+
+/// One process at one moment.
+struct Process {
+    pid: i32,
+    parent: i32,
+    session: i32,
+    start: u64,
+    state: u8,
+}
+
+impl Process {
+    fn is_dead(&self) -> bool {
+        matches!(self.state, b'Z' | b'X')
+    }
+
+    /// Signals this process and no other that got its id since.
+    fn signal(&self, signal: Signal) {
+        let Some(pid) = Pid::from_raw(self.pid) else {
+            return;
+        };
+        match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(held) => {
+                let same = read(self.pid).is_some_and(|now| now.start == self.start);
+                if same {
+                    let _ = pidfd_send_signal(&held, signal);
+                }
+            }
+            Err(Errno::SRCH) => {}
+            Err(errno) => tracing::warn!(%errno, pid = self.pid, "a process cannot be signalled"),
+        }
+    }
+}
+
+/// Every process there is.
+fn processes() -> Vec<Process> {
+    let Ok(entries) = std::fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    entries
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter_map(read)
+        .collect()
+}
+
+fn read(pid: i32) -> Option<Process> {
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    // The name is in parentheses and may hold anything, also parentheses and spaces.
+    let after_name = stat.iter().rposition(|byte| *byte == b')')? + 2;
+    let rest = std::str::from_utf8(stat.get(after_name..)?).ok()?;
+    let fields: Vec<&str> = rest.split(' ').collect();
+    Some(Process {
+        pid,
+        state: *fields.first()?.as_bytes().first()?,
+        parent: fields.get(1)?.parse().ok()?,
+        session: fields.get(3)?.parse().ok()?,
+        start: fields.get(19)?.parse().ok()?,
+    })
+}
