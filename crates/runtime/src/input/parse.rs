@@ -107,8 +107,7 @@ fn read(text: &str) -> Result<Value, ToolError> {
     })
 }
 
-/// Checks a value that was parsed elsewhere, with a stack of its own. A value that is too deep is
-/// taken apart here, because dropping it recursively could overflow the thread's stack.
+/// Checks a value that was parsed elsewhere, with a stack of its own rather than the thread's.
 fn within_limits(value: &Value) -> Result<(), ToolError> {
     let mut values = 0_usize;
     let mut stack = vec![(value, 0_usize)];

@@ -1,0 +1,103 @@
+//! Deadlines per tool, per action, per call, and the hard maximum; mistake 6.
+
+use std::time::Duration;
+
+use haft_contract::{Deadline, Terminal};
+use haft_runtime::Limits;
+use haft_testkit::Harness;
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::scripted::Scripted;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn harness() -> Harness {
+    let sleeper = Scripted::new("sleeper", |_, cx| async move {
+        cx.cancel().cancelled().await;
+        Err(haft_contract::ToolError::new(
+            haft_contract::ErrorKind::Cancelled,
+            "stopped",
+        ))
+    })
+    .spec(|spec| {
+        spec.deadline(Deadline::new(SECOND * 30, SECOND * 60))
+            .action("slow", Deadline::new(SECOND * 300, SECOND * 300))
+    });
+    let limits = Limits {
+        hard_deadline: SECOND * 200,
+        ..Limits::default()
+    };
+    Harness::memory()
+        .tools(vec![sleeper.tool()])
+        .limits(limits)
+        .build()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_comes_from_the_tool_the_action_the_input_or_the_caller() {
+    let harness = harness();
+    let check = async |arguments: serde_json::Value, caller: Option<Duration>, expect: Duration| {
+        let mut request = harness.request("sleeper", arguments);
+        request.timeout = caller;
+        let started = Instant::now();
+        let outcome = harness.runtime.call(request).await;
+        assert_eq!(outcome.terminal, Terminal::TimedOut);
+        assert_eq!(started.elapsed().as_secs(), expect.as_secs());
+    };
+    check(json!({}), None, SECOND * 30).await;
+    check(json!({"timeout_ms": 45_000}), None, SECOND * 45).await;
+    check(json!({"timeout_ms": 999_000}), None, SECOND * 60).await;
+    check(json!({}), Some(SECOND * 5), SECOND * 5).await;
+    check(json!({"action": "slow"}), None, SECOND * 200).await;
+}
+
+/// Mistake 6: a timeout that resolves to nothing and so looks like success.
+#[tokio::test(start_paused = true)]
+async fn mistake_06_a_timeout_is_an_outcome_of_its_own() {
+    let harness = harness();
+    let outcome = harness.fail("sleeper", json!({"timeout_ms": 1000})).await;
+    assert_eq!(outcome.terminal, Terminal::TimedOut);
+    assert_eq!(
+        outcome.model_text(),
+        "timed_out: the call was stopped after 1.0 s\n\
+         hint: ask for a longer time, or split the work"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_ignores_its_cancel_is_dropped_after_the_grace() {
+    let stubborn = Scripted::new("stubborn", |_, _| async {
+        std::future::pending::<()>().await;
+        Ok(json!(null))
+    });
+    let harness = Harness::memory().tools(vec![stubborn.tool()]).build();
+    let started = Instant::now();
+    let request = harness.request("stubborn", json!({})).timeout(SECOND);
+    let outcome = harness.runtime.call(request).await;
+    assert_eq!(outcome.terminal, Terminal::TimedOut);
+    assert!(
+        started.elapsed() < SECOND * 3,
+        "stop means stop: {:?}",
+        started.elapsed()
+    );
+    assert_eq!(harness.runtime.in_flight(), 0);
+}
+
+#[tokio::test]
+async fn rx_07_a_cancel_ends_a_call_within_a_second() {
+    let harness = harness();
+    let request = harness.request("sleeper", json!({}));
+    let call = request.id;
+    let runtime = harness.runtime.clone();
+    let running = tokio::spawn(async move { runtime.call(request).await });
+    while harness.events.count("running") == 0 {
+        tokio::task::yield_now().await;
+    }
+    let asked = Instant::now();
+    assert!(harness.runtime.cancel(call));
+    let outcome = running.await.unwrap();
+    assert_eq!(outcome.terminal, Terminal::Cancelled);
+    assert!(asked.elapsed() < SECOND, "{:?}", asked.elapsed());
+    assert!(!harness.runtime.cancel(call), "it is gone");
+}

@@ -1,0 +1,23 @@
+//! The runtime through its public doors: registry, pipeline, batches, and what happens when
+//! things go wrong.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs,
+    reason = "tests"
+)]
+
+mod approvals;
+mod deadlines;
+mod exactly_once;
+mod guard;
+mod hooks;
+mod input;
+mod load;
+mod output;
+mod parallel;
+mod policy;
+mod registry;
+mod scripted;

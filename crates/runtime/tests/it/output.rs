@@ -1,0 +1,141 @@
+//! Promise 7: output never floods and is never lost. Mistakes 13 and 20, RX-02 to RX-04.
+
+use haft_contract::{Terminal, ops::Stream};
+use haft_runtime::{Limits, OutputLimits};
+use haft_testkit::{Harness, harness::HarnessBuilder};
+use serde_json::json;
+use std::time::Duration;
+
+use crate::scripted::Scripted;
+
+const MIB: usize = 1024 * 1024;
+
+fn small_caps() -> Limits {
+    let output = OutputLimits {
+        head_bytes: 1024,
+        tail_bytes: 1024,
+        artifact_bytes: 64 * MIB as u64,
+    };
+    Limits {
+        output,
+        ..Limits::default()
+    }
+}
+
+fn flood(bytes: usize, line: &'static str) -> HarnessBuilder {
+    let tool = Scripted::new("flood", move |_, cx| async move {
+        let chunk = line.repeat(64 * 1024 / line.len());
+        let mut left = bytes;
+        while left > 0 {
+            let part = &chunk.as_bytes()[..left.min(chunk.len())];
+            cx.output().push(Stream::Stdout, part).await;
+            left -= part.len();
+        }
+        Ok(json!(null))
+    });
+    Harness::memory()
+        .tools(vec![tool.tool()])
+        .limits(small_caps())
+}
+
+#[tokio::test]
+async fn rx_02_a_flood_is_capped_counted_exactly_and_kept() {
+    let total = 10 * MIB;
+    let harness = flood(total, "yes\n").build();
+    let outcome = harness.succeed("flood", json!({})).await;
+    let text = outcome.text();
+    assert!(text.len() < 4096, "{}", text.len());
+    assert!(text.starts_with("yes\nyes\n"));
+    assert_eq!(outcome.facts.bytes_omitted, (total - 2048) as u64);
+    assert_eq!(outcome.facts.lines_omitted, (total - 2048) as u64 / 4);
+    assert!(
+        text.contains(&format!("{} bytes in", total - 2048)),
+        "{text}"
+    );
+    let kept = outcome.facts.artifact.unwrap();
+    assert_eq!(kept.bytes, total as u64, "the whole output is kept");
+}
+
+#[tokio::test]
+async fn rx_04_one_endless_line_is_bounded() {
+    let harness = flood(32 * MIB, "x").build();
+    let outcome = harness.succeed("flood", json!({})).await;
+    assert!(outcome.text().len() < 4096);
+    assert_eq!(outcome.facts.lines_omitted, 0);
+    assert_eq!(outcome.facts.bytes_omitted, (32 * MIB - 2048) as u64);
+}
+
+#[tokio::test]
+async fn rx_03_both_streams_keep_their_order() {
+    let tool = Scripted::new("both", |_, cx| async move {
+        for n in 0..3 {
+            cx.output()
+                .push(Stream::Stdout, format!("out {n}\n").as_bytes())
+                .await;
+            cx.output()
+                .push(Stream::Stderr, format!("err {n}\n").as_bytes())
+                .await;
+        }
+        Ok(json!(null))
+    });
+    let harness = Harness::memory().tools(vec![tool.tool()]).build();
+    let text = harness.succeed("both", json!({})).await.text();
+    assert!(
+        text.starts_with("out 0\nerr 0\nout 1\nerr 1\nout 2\nerr 2\n"),
+        "{text}"
+    );
+}
+
+/// Mistake 20: a sequence that is split over two chunks survives stripping chunk by chunk.
+#[tokio::test]
+async fn mistake_20_split_sequences_do_not_reach_the_model() {
+    let tool = Scripted::new("split", |_, cx| async move {
+        cx.output().push(Stream::Stdout, b"a\x1b[3").await;
+        cx.output().push(Stream::Stderr, b"x").await;
+        cx.output().push(Stream::Stdout, b"1mb").await;
+        Ok(json!(null))
+    });
+    let harness = Harness::memory().tools(vec![tool.tool()]).build();
+    assert!(
+        harness
+            .succeed("split", json!({}))
+            .await
+            .text()
+            .starts_with("axb")
+    );
+}
+
+#[tokio::test]
+async fn output_is_kept_when_a_call_is_stopped() {
+    let tool = Scripted::new("stuck", |_, cx| async move {
+        cx.output().push(Stream::Stdout, b"so far so good\n").await;
+        std::future::pending::<()>().await;
+        Ok(json!(null))
+    });
+    let limits = Limits {
+        stop_grace: Duration::from_millis(10),
+        ..Limits::default()
+    };
+    let harness = Harness::memory()
+        .tools(vec![tool.tool()])
+        .limits(limits)
+        .build();
+    let request = harness
+        .request("stuck", json!({}))
+        .timeout(Duration::from_millis(50));
+    let outcome = harness.runtime.call(request).await;
+    assert_eq!(outcome.terminal, Terminal::TimedOut);
+    assert_eq!(outcome.text(), "so far so good\n");
+}
+
+#[tokio::test]
+async fn text_a_tool_returns_whole_is_capped_too() {
+    let tool = Scripted::new("wordy", |_, _| async { Ok(json!("word ".repeat(10_000))) });
+    let harness = Harness::memory()
+        .tools(vec![tool.tool()])
+        .limits(small_caps())
+        .build();
+    let outcome = harness.succeed("wordy", json!({})).await;
+    assert!(outcome.text().len() < 4096);
+    assert_eq!(outcome.facts.artifact.unwrap().bytes, 50_002);
+}

@@ -1,0 +1,115 @@
+//! The decide stage: scopes, a policy that breaks, a ledger that is down.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use haft_contract::{
+    Effects, ErrorKind, Principal, Terminal,
+    host::{Decision, Policy, PolicyVersion, Question, ToolFacts, Visibility},
+    identity::Scope,
+    outcome::DeniedBy,
+};
+use haft_testkit::{FixedPolicy, Harness, principal};
+use serde_json::json;
+
+use crate::scripted::Scripted;
+
+#[tokio::test]
+async fn r25_a_tool_that_requires_a_scope_needs_a_credential_with_it() {
+    let scope = Scope::parse("calendar.write").unwrap();
+    let tool = |scope: &Scope| {
+        let scope = scope.clone();
+        Scripted::echo("calendar")
+            .spec(|spec| spec.required_scopes([scope]))
+            .tool()
+    };
+    let without = Harness::memory().tools(vec![tool(&scope)]).build();
+    let outcome = without.fail("calendar", json!({})).await;
+    assert_eq!(outcome.terminal, Terminal::Denied);
+    assert_eq!(
+        outcome.error.as_ref().unwrap().kind,
+        ErrorKind::MissingScope
+    );
+    assert!(outcome.model_text().contains("`calendar.write`"));
+    let mut with = Principal::clone(&principal());
+    with.scopes.insert(scope.clone());
+    let with = Harness::memory()
+        .tools(vec![tool(&scope)])
+        .principal(Arc::new(with))
+        .build();
+    with.succeed("calendar", json!({})).await;
+}
+
+/// A policy engine that breaks down has not allowed anything.
+#[tokio::test]
+async fn mistake_02_a_policy_that_panics_denies() {
+    struct Broken;
+    impl Policy for Broken {
+        fn decide(&self, _: &Question<'_>) -> Decision {
+            panic!("broken")
+        }
+        fn visibility(&self, _: &Principal, _: &ToolFacts<'_>) -> Visibility {
+            Visibility::Advertised
+        }
+        fn version(&self) -> PolicyVersion {
+            PolicyVersion("broken".into())
+        }
+    }
+    let ran = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&ran);
+    let tool = Scripted::new("tool", move |_, _| {
+        told.store(true, Ordering::SeqCst);
+        async { Ok(json!(1)) }
+    });
+    let harness = Harness::memory()
+        .tools(vec![tool.tool()])
+        .policy(Broken)
+        .build();
+    assert_eq!(
+        harness.fail("tool", json!({})).await.terminal,
+        Terminal::Denied
+    );
+    assert!(!ran.load(Ordering::SeqCst));
+}
+
+#[tokio::test]
+async fn a_denial_has_no_effect_is_recorded_and_names_its_reason() {
+    let ran = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&ran);
+    let tool = Scripted::new("tool", move |_, _| {
+        told.store(true, Ordering::SeqCst);
+        async { Ok(json!(1)) }
+    });
+    let harness = Harness::memory()
+        .tools(vec![tool.tool()])
+        .policy(FixedPolicy::deny_all())
+        .build();
+    let outcome = harness.fail("tool", json!({})).await;
+    assert!(!ran.load(Ordering::SeqCst));
+    assert_eq!(outcome.terminal, Terminal::Denied);
+    assert_eq!(outcome.facts.denied_by, Some(DeniedBy::Policy));
+    assert!(outcome.facts.decision.as_ref().unwrap().rule.is_some());
+    assert!(harness.ledger.kinds(outcome.call).contains(&"settled"));
+}
+
+/// AU-06: what cannot be recorded does not run.
+#[tokio::test]
+async fn au_06_a_ledger_that_is_down_denies() {
+    let ran = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&ran);
+    let tool = Scripted::new("tool", move |_, _| {
+        told.store(true, Ordering::SeqCst);
+        async { Ok(json!(1)) }
+    })
+    .effects(Effects::CHANGES);
+    let harness = Harness::memory().tools(vec![tool.tool()]).build();
+    harness.ledger.set_down(true);
+    let outcome = harness.fail("tool", json!({})).await;
+    assert_eq!(outcome.terminal, Terminal::Denied);
+    assert_eq!(outcome.facts.denied_by, Some(DeniedBy::Ledger));
+    assert!(!ran.load(Ordering::SeqCst));
+    harness.ledger.set_down(false);
+    harness.succeed("tool", json!({})).await;
+}
