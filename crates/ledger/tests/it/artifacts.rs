@@ -1,0 +1,140 @@
+//! Artifacts: content hash, one copy, a cap, retention, and no way in for a planted link.
+
+use std::{os::unix::fs::PermissionsExt as _, path::PathBuf, time::Duration};
+
+use haft_contract::host::{ArtifactId, ArtifactStore as _, LedgerErrorKind, Timestamp};
+use haft_ledger::{FileArtifacts, MAX_ARTIFACT_BYTES};
+
+use crate::support::Fixture;
+
+async fn keep(artifacts: &FileArtifacts, bytes: &[u8]) -> ArtifactId {
+    let mut writer = artifacts.create().await.unwrap();
+    for part in bytes.chunks(7) {
+        writer.write(part).await.unwrap();
+    }
+    writer.finish().await.unwrap()
+}
+
+fn kept(fixture: &Fixture) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![fixture.directory().join("artifacts")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+#[tokio::test]
+async fn the_same_bytes_are_kept_once_under_their_hash() {
+    let fixture = Fixture::new();
+    let artifacts = fixture.open().await.file_artifacts();
+    let bytes = b"what the command printed";
+    let id = keep(&artifacts, bytes).await;
+    assert_eq!(keep(&artifacts, bytes).await, id);
+    assert_eq!(id.hash, *blake3::hash(bytes).as_bytes());
+    let hex = id.hex();
+    let place = format!("artifacts/{}/{}", &hex[..2], &hex[2..]);
+    assert_eq!(kept(&fixture), [fixture.directory().join(place)]);
+    let artifact = artifacts.open(id).await.unwrap();
+    assert_eq!(artifact.read_at(5, 3).await.unwrap(), b"the");
+    assert_eq!(artifact.read_at(20, 100).await.unwrap(), b"nted");
+    assert_eq!(artifact.read_at(1_000, 10).await.unwrap(), b"");
+}
+
+#[tokio::test]
+async fn a_dropped_writer_leaves_nothing() {
+    let fixture = Fixture::new();
+    let artifacts = fixture.open().await.file_artifacts();
+    let mut writer = artifacts.create().await.unwrap();
+    writer.write(b"half").await.unwrap();
+    assert_eq!(kept(&fixture).len(), 1);
+    drop(writer);
+    assert!(kept(&fixture).is_empty());
+    let absent = ArtifactId {
+        hash: [1; 32],
+        bytes: 4,
+    };
+    let error = artifacts.open(absent).await.err().unwrap();
+    assert_eq!(error.kind(), LedgerErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn an_artifact_has_a_cap() {
+    let fixture = Fixture::new();
+    let artifacts = fixture.open().await.file_artifacts();
+    let mut writer = artifacts.create().await.unwrap();
+    let too_much = vec![0; usize::try_from(MAX_ARTIFACT_BYTES).unwrap() + 1];
+    let error = writer.write(&too_much).await.unwrap_err();
+    assert_eq!(error.kind(), LedgerErrorKind::LimitExceeded);
+    drop(writer);
+    assert!(kept(&fixture).is_empty());
+}
+
+#[tokio::test]
+async fn retention_removes_the_old_and_then_the_oldest() {
+    let fixture = Fixture::new();
+    let artifacts = fixture.open().await.file_artifacts();
+    let day = 24 * 60 * 60;
+    let now = Timestamp(1_800_000_000_000_000);
+    let mut ids = Vec::new();
+    for age_days in [40_u8, 3, 2, 1] {
+        let id = keep(&artifacts, &vec![age_days; 1_000]).await;
+        let hex = id.hex();
+        let path = fixture
+            .directory()
+            .join(format!("artifacts/{}/{}", &hex[..2], &hex[2..]));
+        let written =
+            std::time::UNIX_EPOCH + Duration::from_secs(1_800_000_000 - u64::from(age_days) * day);
+        let file = std::fs::File::options().write(true).open(path).unwrap();
+        file.set_modified(written).unwrap();
+        ids.push(id);
+    }
+    let month = Duration::from_secs(30 * day);
+    let expired = artifacts.expire(now, month, u64::MAX).await.unwrap();
+    assert_eq!((expired.removed, expired.kept_bytes), (1, 3_000));
+    assert!(artifacts.open(ids[0]).await.is_err());
+    let expired = artifacts.expire(now, month, 2_000).await.unwrap();
+    assert_eq!((expired.removed, expired.kept_bytes), (1, 2_000));
+    assert!(artifacts.open(ids[1]).await.is_err());
+    assert!(artifacts.open(ids[2]).await.is_ok());
+    assert!(artifacts.open(ids[3]).await.is_ok());
+}
+
+#[tokio::test]
+async fn sl_13_a_planted_link_is_not_followed() {
+    let fixture = Fixture::new();
+    let outside = tempfile::tempdir().unwrap();
+    let bytes = b"spilled output";
+    let hex = blake3::hash(bytes).to_hex().to_string();
+    let ledger = fixture.open().await;
+    let artifacts = ledger.file_artifacts();
+    // The artifact's own name is a link to somebody's file: the rename replaces the link.
+    let victim = outside.path().join("victim");
+    std::fs::write(&victim, "untouched").unwrap();
+    let folder = fixture.directory().join("artifacts").join(&hex[..2]);
+    std::fs::create_dir(&folder).unwrap();
+    std::os::unix::fs::symlink(&victim, folder.join(&hex[2..])).unwrap();
+    let id = keep(&artifacts, bytes).await;
+    assert_eq!(std::fs::read_to_string(&victim).unwrap(), "untouched");
+    let read = artifacts.open(id).await.unwrap();
+    assert_eq!(read.read_at(0, 100).await.unwrap(), bytes);
+    // The folder is a link to somewhere else: refused, nothing is written there.
+    std::fs::remove_dir_all(&folder).unwrap();
+    std::os::unix::fs::symlink(outside.path(), &folder).unwrap();
+    let mut writer = artifacts.create().await.unwrap();
+    writer.write(bytes).await.unwrap();
+    assert!(writer.finish().await.is_err());
+    assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 1);
+    for folder in ["", "artifacts", "artifacts/writing", "owners"] {
+        let mode = std::fs::metadata(fixture.directory().join(folder)).unwrap();
+        assert_eq!(mode.permissions().mode() & 0o777, 0o700, "{folder}");
+    }
+}

@@ -1,0 +1,208 @@
+//! The other process of the crash tests: this test binary, started again with a part to play.
+
+use std::{
+    io::{BufRead as _, BufReader},
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use haft_contract::{
+    Terminal,
+    host::{Durability, Ledger as _, LedgerErrorKind},
+};
+use haft_ledger::{LedgerOptions, SqliteLedger};
+use serde_json::json;
+
+use crate::support::{Fixed, NOW, reads, request, settled, started, whole_call, writes};
+
+const PART: &str = "HAFT_LEDGER_TEST_PART";
+const DIRECTORY: &str = "HAFT_LEDGER_TEST_DIRECTORY";
+
+/// How many calls the `append` part makes.
+pub(crate) const CALLS: usize = 40;
+
+/// A running child. It is killed when dropped.
+pub(crate) struct Player(Child);
+
+impl Player {
+    /// Kills it as `kill -9` does and waits until it is gone.
+    pub(crate) fn kill(mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+
+    /// Waits until it ends by itself and says whether it was content.
+    pub(crate) fn ended_well(mut self) -> bool {
+        self.0.wait().unwrap().success()
+    }
+}
+
+impl Drop for Player {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts a child; returns once it says that it has reached its point.
+pub(crate) fn play(part: &str, directory: &Path) -> Player {
+    wait_ready(start(part, directory, None))
+}
+
+/// Starts a child without waiting.
+pub(crate) fn start(part: &str, directory: &Path, shell_prefix: Option<&str>) -> Player {
+    let binary = std::env::current_exe().unwrap();
+    let arguments = [
+        "--exact",
+        "child::the_other_process",
+        "--ignored",
+        "--nocapture",
+    ];
+    let mut command = match shell_prefix {
+        None => Command::new(binary),
+        Some(prefix) => {
+            let mut shell = Command::new("sh");
+            shell.arg("-c").arg(format!("{prefix} exec \"$0\" \"$@\""));
+            shell.arg(binary);
+            shell
+        }
+    };
+    let child = command
+        .args(arguments)
+        .env(PART, part)
+        .env(DIRECTORY, directory)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit())
+        .spawn()
+        .unwrap();
+    Player(child)
+}
+
+fn wait_ready(mut player: Player) -> Player {
+    let output = BufReader::new(player.0.stdout.as_mut().unwrap());
+    let ready = output
+        .lines()
+        .any(|line| line.unwrap().contains("at its point"));
+    assert!(ready, "the child ended before it reached its point");
+    player
+}
+
+#[test]
+#[ignore = "this is the other process of the crash tests, not a test"]
+fn the_other_process() {
+    let part = std::env::var(PART).unwrap();
+    let directory = std::env::var_os(DIRECTORY).unwrap();
+    let options = LedgerOptions::new(directory, Arc::new(Fixed));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let (ledger, _) = SqliteLedger::open(options).await.unwrap();
+        match part.as_str() {
+            "append" => append(&ledger).await,
+            "disk_full" => disk_full(&ledger).await,
+            point => {
+                let _open = reach(&ledger, point).await;
+                println!("at its point");
+                std::future::pending::<()>().await;
+            }
+        }
+    });
+}
+
+/// Brings one call to a named point.
+async fn reach(ledger: &SqliteLedger, point: &str) -> Box<dyn haft_contract::host::CallRecord> {
+    let asked = request("s1", "sample", json!({"point": point}));
+    let id = asked.id;
+    let record = ledger.open(&asked, NOW).await.unwrap();
+    if point == "accepted" {
+        return record;
+    }
+    ledger.flush().await.unwrap();
+    if point == "opened" {
+        return record;
+    }
+    let plan = if point == "started_reading" {
+        reads(id)
+    } else {
+        writes(id)
+    };
+    record
+        .append(vec![plan], Durability::Durable)
+        .await
+        .unwrap();
+    if point == "planned" {
+        return record;
+    }
+    record
+        .append(vec![started(id)], Durability::Durable)
+        .await
+        .unwrap();
+    if matches!(point, "started" | "started_reading") {
+        return record;
+    }
+    record.settle(vec![settled(id, Terminal::Succeeded, "done")]);
+    if point == "settling" {
+        return record;
+    }
+    record.settled().await.unwrap();
+    assert_eq!(point, "settled");
+    record
+}
+
+/// Forty calls, ten at a time, and a clean end.
+async fn append(ledger: &SqliteLedger) {
+    for _ in 0..CALLS / 10 {
+        let calls = (0..10).map(|_| {
+            let ledger = ledger.clone();
+            tokio::spawn(async move {
+                let (_, record) = whole_call(&ledger, "shared", "from a child").await;
+                record.settled().await.unwrap();
+            })
+        });
+        for call in calls.collect::<Vec<_>>() {
+            call.await.unwrap();
+        }
+    }
+    ledger.close().await.unwrap();
+}
+
+/// Runs under a limit on file sizes that it lifts itself, as a disk that fills up and is cleared.
+async fn disk_full(ledger: &SqliteLedger) {
+    let text = "x".repeat(20_000);
+    let refused = loop {
+        let asked = request("s1", "sample", json!({"text": text}));
+        match ledger.open(&asked, NOW).await {
+            Err(error) => break error,
+            Ok(record) => {
+                let begun = vec![writes(asked.id), started(asked.id)];
+                // A refusal here is what `open` then says too.
+                let _ = record.append(begun, Durability::Durable).await;
+                record.settle(vec![settled(asked.id, Terminal::Succeeded, "done")]);
+            }
+        }
+    };
+    assert_eq!(refused.kind(), LedgerErrorKind::Unavailable);
+    assert!(ledger.counters().failures > 0);
+    let mut limit = rustix::process::getrlimit(rustix::process::Resource::Fsize);
+    limit.current = limit.maximum;
+    rustix::process::setrlimit(rustix::process::Resource::Fsize, limit).unwrap();
+    let again = async {
+        loop {
+            if ledger.flush().await.is_ok() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let (_, record) = whole_call(ledger, "after", "room again").await;
+        record.settled().await.unwrap();
+        ledger.close().await.unwrap();
+    };
+    tokio::time::timeout(Duration::from_secs(30), again)
+        .await
+        .unwrap();
+}

@@ -1,0 +1,24 @@
+//! What the ledger on SQLite must do, shown from outside: through the contract's traits, through
+//! the bytes it leaves on disk, and by killing processes that use it.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    missing_docs,
+    reason = "tests"
+)]
+
+mod artifacts;
+mod chain;
+mod child;
+mod crash;
+mod failure;
+mod group;
+mod record;
+mod secrets;
+mod store;
+mod support;

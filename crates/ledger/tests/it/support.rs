@@ -1,0 +1,188 @@
+//! A ledger in a temporary directory, and the events tests put into it.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use haft_contract::{
+    Access, AgentId, CallEvent, CallId, CallRequest, Content, Effects, ErrorKind, Facts, Outcome,
+    Principal, ProviderId, SealedPlan, SessionId, TenantId, Terminal, ToolKey, ToolName, UserId,
+    WorkPath,
+    event::Happened,
+    host::{CallRecord, Clock, Durability, Ledger as _, Timestamp},
+    ops::{BackendId, Tier},
+    outcome::Failure,
+};
+use haft_ledger::{LedgerOptions, Recovery, SqliteLedger};
+use serde_json::{Value, json};
+use sqlx::{Connection as _, SqliteConnection};
+
+/// A moment in 2023.
+pub(crate) const NOW: Timestamp = Timestamp(1_700_000_000_000_000);
+
+pub(crate) struct Fixed;
+
+impl Clock for Fixed {
+    fn now(&self) -> Timestamp {
+        NOW
+    }
+}
+
+/// A directory that a ledger is opened in, again and again.
+pub(crate) struct Fixture {
+    folder: tempfile::TempDir,
+}
+
+impl Fixture {
+    pub(crate) fn new() -> Self {
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    pub(crate) fn directory(&self) -> PathBuf {
+        self.folder.path().join("record")
+    }
+
+    pub(crate) fn options(&self) -> LedgerOptions {
+        LedgerOptions::new(self.directory(), Arc::new(Fixed))
+    }
+
+    pub(crate) async fn open(&self) -> SqliteLedger {
+        self.recover().await.0
+    }
+
+    pub(crate) async fn recover(&self) -> (SqliteLedger, Recovery) {
+        SqliteLedger::open(self.options()).await.unwrap()
+    }
+
+    /// Changes the database behind the ledger's back.
+    pub(crate) async fn tamper(&self, sql: &'static str) {
+        let mut connection = database(&self.directory()).await;
+        sqlx::raw_sql(sql).execute(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+    }
+
+    pub(crate) async fn number(&self, sql: &'static str) -> i64 {
+        let mut connection = database(&self.directory()).await;
+        let number = sqlx::query_scalar(sql).fetch_one(&mut connection).await;
+        connection.close().await.unwrap();
+        number.unwrap()
+    }
+}
+
+async fn database(directory: &Path) -> SqliteConnection {
+    let path = directory.join("ledger.db");
+    SqliteConnection::connect(&format!("sqlite://{}", path.display()))
+        .await
+        .unwrap()
+}
+
+pub(crate) fn principal(session: &str) -> Arc<Principal> {
+    Arc::new(Principal::local(
+        UserId::parse("ada").unwrap(),
+        AgentId::parse("agent").unwrap(),
+        SessionId::parse(session).unwrap(),
+    ))
+}
+
+pub(crate) fn tenant() -> TenantId {
+    TenantId::parse("local").unwrap()
+}
+
+pub(crate) fn request(session: &str, tool: &str, input: Value) -> CallRequest {
+    CallRequest::new(tool, input, principal(session))
+}
+
+pub(crate) fn at(call: CallId, event: CallEvent) -> Happened {
+    Happened {
+        call,
+        at: NOW,
+        event,
+    }
+}
+
+pub(crate) fn planned(call: CallId, effects: Effects, access: Access) -> Happened {
+    let plan = SealedPlan {
+        tool: ToolKey::new(ProviderId::builtin(), ToolName::parse("sample").unwrap()),
+        action: None,
+        input: json!({"what": "a sample"}),
+        accesses: vec![access],
+        effects,
+        backend: BackendId::new("memory"),
+        workspace: "/work".to_owned(),
+        tier: Tier::InProcess,
+        deadline: Duration::from_secs(30),
+        withheld: Vec::new(),
+    };
+    at(
+        call,
+        CallEvent::Planned {
+            plan: Arc::new(plan),
+        },
+    )
+}
+
+pub(crate) fn writes(call: CallId) -> Happened {
+    let path = WorkPath::relative("src/lib.rs").unwrap();
+    planned(call, Effects::CHANGES, Access::write(path))
+}
+
+pub(crate) fn reads(call: CallId) -> Happened {
+    let path = WorkPath::relative("src/lib.rs").unwrap();
+    planned(call, Effects::READ_ONLY, Access::read(path))
+}
+
+pub(crate) fn started(call: CallId) -> Happened {
+    at(
+        call,
+        CallEvent::Started {
+            tier: Tier::InProcess,
+        },
+    )
+}
+
+pub(crate) fn outcome(call: CallId, terminal: Terminal, text: &str) -> Outcome {
+    Outcome {
+        call,
+        tool: None,
+        terminal,
+        content: vec![Content::text(text)],
+        structured: None,
+        error: (terminal != Terminal::Succeeded).then(|| Failure {
+            kind: ErrorKind::CommandFailed,
+            message: "it went wrong".to_owned(),
+            at: None,
+            hint: None,
+        }),
+        facts: Facts::default(),
+    }
+}
+
+pub(crate) fn settled(call: CallId, terminal: Terminal, text: &str) -> Happened {
+    let outcome = Arc::new(outcome(call, terminal, text));
+    at(call, CallEvent::Settled { outcome })
+}
+
+/// A whole call that changes something, settled but not yet waited for.
+pub(crate) async fn whole_call(
+    ledger: &SqliteLedger,
+    session: &str,
+    text: &str,
+) -> (CallId, Box<dyn CallRecord>) {
+    let request = request(session, "sample", json!({"text": text}));
+    let id = request.id;
+    let record = ledger.open(&request, NOW).await.unwrap();
+    record
+        .append(vec![writes(id)], Durability::Queued)
+        .await
+        .unwrap();
+    record
+        .append(vec![started(id)], Durability::Durable)
+        .await
+        .unwrap();
+    record.settle(vec![settled(id, Terminal::Succeeded, text)]);
+    (id, record)
+}
