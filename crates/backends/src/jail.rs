@@ -216,7 +216,7 @@ impl Jail {
     /// Refuses a file that is also linked from elsewhere and belongs to somebody else: its other
     /// name may lie outside the workspace, placed there before the workspace was opened.
     pub(crate) fn check_links(&self, stat: &Stat, path: &WorkPath) -> Result<(), OpsError> {
-        if stat.st_nlink > 1 && stat.st_uid != self.user {
+        if self.links_elsewhere(stat) {
             return Err(OpsError::new(
                 ErrorKind::AccessDenied,
                 "it is a hard link to a file of another user; copy it into the workspace instead",
@@ -224,6 +224,11 @@ impl Jail {
             .on(path));
         }
         Ok(())
+    }
+
+    /// Whether a file is one that [`Jail::check_links`] refuses.
+    pub(crate) fn links_elsewhere(&self, stat: &Stat) -> bool {
+        stat.st_nlink > 1 && stat.st_uid != self.user
     }
 
     /// The same jail as somebody else would hold it.

@@ -7,6 +7,7 @@
 mod files;
 mod pool;
 mod process;
+mod search;
 mod walk;
 
 use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
@@ -14,7 +15,7 @@ use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
 use haft_contract::ops::{BackendId, Operations, Tier};
 
 pub use self::process::DRAIN_LIMIT;
-use self::{files::LocalFiles, process::LocalProcesses};
+use self::{files::LocalFiles, process::LocalProcesses, search::LocalSearch};
 use crate::jail::{Jail, Mounts};
 
 /// A workspace on this machine.
@@ -93,7 +94,7 @@ impl LocalBackend {
                 Arc::clone(&self.jail),
                 Arc::clone(&self.options),
             )),
-            search: Arc::new(LocalSearch),
+            search: Arc::new(LocalSearch::new(Arc::clone(&self.jail))),
         }
     }
 }
@@ -103,37 +104,5 @@ impl fmt::Debug for LocalBackend {
         f.debug_struct("LocalBackend")
             .field("root", &self.jail.shown())
             .finish_non_exhaustive()
-    }
-}
-
-struct LocalSearch;
-impl haft_contract::ops::SearchOps for LocalSearch {
-    fn grep<'a>(
-        &'a self,
-        _: haft_contract::ops::GrepQuery<'a>,
-    ) -> haft_contract::future::BoxFuture<
-        'a,
-        Result<haft_contract::ops::GrepResults, haft_contract::ops::OpsError>,
-    > {
-        Box::pin(async {
-            Err(haft_contract::ops::OpsError::new(
-                haft_contract::ErrorKind::Unavailable,
-                "not yet",
-            ))
-        })
-    }
-    fn find<'a>(
-        &'a self,
-        _: haft_contract::ops::FindQuery<'a>,
-    ) -> haft_contract::future::BoxFuture<
-        'a,
-        Result<haft_contract::ops::FindResults, haft_contract::ops::OpsError>,
-    > {
-        Box::pin(async {
-            Err(haft_contract::ops::OpsError::new(
-                haft_contract::ErrorKind::Unavailable,
-                "not yet",
-            ))
-        })
     }
 }

@@ -14,5 +14,6 @@ mod environment;
 mod files;
 mod process;
 mod races;
+mod search;
 mod suites;
 mod workspace;

@@ -23,7 +23,10 @@ use haft_contract::{
     },
 };
 
-pub(crate) use self::{list::entry, stat::kind_of};
+pub(crate) use self::{
+    list::entry,
+    stat::{kind_of, modified_ms},
+};
 use super::pool::blocking;
 use crate::jail::Jail;
 

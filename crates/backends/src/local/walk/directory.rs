@@ -77,11 +77,6 @@ impl Names {
         Ok(())
     }
 
-    /// How many names there are.
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len()
-    }
-
     /// The names and what sort of thing each is, sorted.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (&CStr, FileKind)> {
         self.entries.iter().filter_map(|entry| {

@@ -92,7 +92,7 @@ pub(crate) fn walk<V: Visit>(
         changed: Condvar::new(),
         done: AtomicBool::new(false),
     };
-    let visitors = shared.run(&visitor);
+    let visitors = shared.run(&visitor)?;
     if stop.is_cancelled() {
         return Err(OpsError::new(
             ErrorKind::Cancelled,
@@ -134,12 +134,13 @@ enum Part {
 }
 
 impl Shared<'_> {
-    fn run<V: Visit>(&self, visitor: &(impl Fn() -> V + Sync)) -> Vec<V> {
+    fn run<V: Visit>(&self, visitor: &(impl Fn() -> V + Sync)) -> Result<Vec<V>, OpsError> {
         let mut first = Worker::new(self, visitor());
         for _ in 0..ALONE {
-            let Some(task) = self.take() else { break };
+            let Some((task, _busy)) = self.take() else {
+                break;
+            };
             first.task(task);
-            self.finished();
         }
         let threads = std::thread::available_parallelism()
             .map_or(1, usize::from)
@@ -158,13 +159,21 @@ impl Shared<'_> {
                 .collect();
             first.run();
             let mut visitors = vec![first.visitor];
-            visitors.extend(others.into_iter().filter_map(|other| other.join().ok()));
-            visitors
+            for other in others {
+                let visitor = other.join().map_err(|_| {
+                    OpsError::new(
+                        ErrorKind::Internal,
+                        "the search failed inside; the log has the detail",
+                    )
+                })?;
+                visitors.push(visitor);
+            }
+            Ok(visitors)
         })
     }
 
     /// The next task; waits while others may still add some. `None` when the walk is over.
-    fn take(&self) -> Option<Task> {
+    fn take(&self) -> Option<(Task, Busy<'_>)> {
         let mut queue = lock(&self.queue);
         loop {
             if self.done.load(Ordering::Relaxed) || self.stop.is_cancelled() {
@@ -173,7 +182,7 @@ impl Shared<'_> {
             // Last in, first out keeps the queue small: it holds siblings of one path.
             if let Some(task) = queue.waiting.pop_back() {
                 queue.busy += 1;
-                return Some(task);
+                return Some((task, Busy(&self.queue, &self.changed)));
             }
             if queue.busy == 0 {
                 self.done.store(true, Ordering::Relaxed);
@@ -194,12 +203,17 @@ impl Shared<'_> {
         lock(&self.queue).waiting.extend(tasks.drain(..).rev());
         self.changed.notify_all();
     }
+}
 
-    fn finished(&self) {
-        let mut queue = lock(&self.queue);
+/// A task being worked on; also ends when its worker panics, so that the others do not wait for it.
+struct Busy<'a>(&'a Mutex<Queue>, &'a Condvar);
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        let mut queue = lock(self.0);
         queue.busy -= 1;
-        if queue.busy == 0 || self.stop.is_cancelled() {
-            self.changed.notify_all();
+        if queue.busy == 0 {
+            self.1.notify_all();
         }
     }
 }
@@ -224,9 +238,8 @@ impl<'a, V: Visit> Worker<'a, V> {
     }
 
     fn run(&mut self) {
-        while let Some(task) = self.shared.take() {
+        while let Some((task, _busy)) = self.shared.take() {
             self.task(task);
-            self.shared.finished();
         }
     }
 

@@ -1,0 +1,95 @@
+//! Takes the lines of one file as the searcher finds them.
+
+use std::io;
+
+use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
+use haft_contract::ops::GrepMode;
+
+use super::hits::{FileHits, Hits, Line};
+
+/// Collects the hits of one file; reused from file to file.
+pub(super) struct LineSink<'a> {
+    hits: &'a Hits,
+    found: FileHits,
+}
+
+impl<'a> LineSink<'a> {
+    pub(super) fn new(hits: &'a Hits) -> Self {
+        Self {
+            hits,
+            found: FileHits::default(),
+        }
+    }
+
+    /// Forgets the file before.
+    pub(super) fn clear(&mut self) {
+        self.found.count = 0;
+        self.found.lines.clear();
+    }
+
+    /// The hits of the file, if there are any.
+    pub(super) fn take(&mut self) -> Option<FileHits> {
+        (self.found.count > 0).then(|| std::mem::take(&mut self.found))
+    }
+
+    fn push(&mut self, bytes: &[u8], number: u64, matched: bool) {
+        let line = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let shown = cut(line, self.hits.asked.max_line_bytes);
+        self.found.lines.push(Line {
+            number,
+            text: String::from_utf8_lossy(shown).into_owned(),
+            matched,
+            cut: (line.len() - shown.len()) as u64,
+        });
+    }
+}
+
+impl Sink for LineSink<'_> {
+    type Error = io::Error;
+
+    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
+        match self.hits.asked.mode {
+            GrepMode::Files => {
+                self.found.count = 1;
+                Ok(false)
+            }
+            GrepMode::Count => {
+                self.found.count += found.lines().count() as u64;
+                Ok(true)
+            }
+            GrepMode::Content => {
+                let mut number = found.line_number().unwrap_or(1);
+                // A match over several lines is one piece here.
+                for line in found.lines() {
+                    self.push(line, number, true);
+                    self.found.count += 1;
+                    number += 1;
+                }
+                // One more than the page holds tells that there is more.
+                Ok(self.found.count < self.hits.wanted())
+            }
+        }
+    }
+
+    fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> Result<bool, io::Error> {
+        if self.hits.asked.mode == GrepMode::Content {
+            self.push(context.bytes(), context.line_number().unwrap_or(1), false);
+        }
+        Ok(true)
+    }
+}
+
+/// A line cut to a length, not in the middle of a character.
+fn cut(line: &[u8], limit: usize) -> &[u8] {
+    if line.len() <= limit {
+        return line;
+    }
+    let is_inside = |at: usize| line.get(at).is_some_and(|byte| byte & 0xc0 == 0x80);
+    let mut end = limit;
+    // A character has at most four bytes; what has more of these is no text anyway.
+    while end > 0 && limit - end < 4 && is_inside(end) {
+        end -= 1;
+    }
+    line.get(..end).unwrap_or_default()
+}

@@ -1,0 +1,57 @@
+//! Search over a local workspace, with ripgrep's own libraries in this process.
+//!
+//! Files are opened through the jail and nothing a model writes is ever a flag of another program.
+//! Hidden files are searched like others; `.git` and what ignore files leave out are not. Results
+//! are bounded while they are found, so a pattern that matches everything costs no more memory than
+//! the page that was asked for.
+
+mod find;
+mod grep;
+mod hits;
+mod lines;
+
+use std::sync::Arc;
+
+use haft_contract::{
+    future::BoxFuture,
+    ops::{FindQuery, FindResults, GrepQuery, GrepResults, OpsError, SearchOps},
+};
+
+use self::{find::FindJob, grep::GrepJob};
+use super::pool::blocking;
+use crate::jail::Jail;
+
+/// Search over a local workspace.
+#[derive(Debug)]
+pub(crate) struct LocalSearch {
+    jail: Arc<Jail>,
+}
+
+impl LocalSearch {
+    pub(crate) fn new(jail: Arc<Jail>) -> Self {
+        Self { jail }
+    }
+}
+
+impl SearchOps for LocalSearch {
+    fn grep<'a>(&'a self, query: GrepQuery<'a>) -> BoxFuture<'a, Result<GrepResults, OpsError>> {
+        Box::pin(async move {
+            // Stopped with the caller's token, and also when the caller stops waiting.
+            let stop = query.cancel.child_token();
+            let _stop_when_dropped = stop.clone().drop_guard();
+            let job = GrepJob::new(&query, stop)?;
+            let jail = Arc::clone(&self.jail);
+            blocking(move || job.run(&jail)).await
+        })
+    }
+
+    fn find<'a>(&'a self, query: FindQuery<'a>) -> BoxFuture<'a, Result<FindResults, OpsError>> {
+        Box::pin(async move {
+            let stop = query.cancel.child_token();
+            let _stop_when_dropped = stop.clone().drop_guard();
+            let job = FindJob::new(&query, stop)?;
+            let jail = Arc::clone(&self.jail);
+            blocking(move || job.run(&jail)).await
+        })
+    }
+}
