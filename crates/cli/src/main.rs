@@ -1,2 +1,93 @@
-//! placeholder
-fn main() {}
+//! The `haft` program: parses the command line, runs one command, ends with its exit code.
+//!
+//! Read next: `args.rs` for the commands, `wire.rs` for how configuration becomes a runtime,
+//! `exit.rs` for the exit codes.
+
+mod args;
+mod commands;
+mod config;
+mod exit;
+mod interrupt;
+mod stop;
+mod suggest;
+mod terminal;
+mod view;
+mod wire;
+
+use std::{process::ExitCode, time::Duration};
+
+use clap::Parser as _;
+
+use crate::{
+    args::{Cli, Color},
+    commands::App,
+    config::Env,
+    exit::Exit,
+    stop::Stop,
+    terminal::{Format, Output, sanitise},
+};
+
+/// How long work that was told to stop may still hold up the end of the program.
+const SHUTDOWN_WAIT: Duration = Duration::from_millis(200);
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    let env = Env::read();
+    let format = if cli.global.json { Format::Json } else { Format::Text };
+    let colours = cli.global.color == Color::Auto && !env.no_colour;
+    let output = Output::new(format, colours);
+    log_to_stderr(&env);
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            let stop = Stop::new(
+                Exit::Failed,
+                format!("the program cannot start its threads: {error}"),
+                "check the limits on processes and memory",
+            );
+            output.stop(&stop);
+            return stop.exit().into();
+        }
+    };
+    let app = App { env, global: cli.global, output };
+    let ended = runtime.block_on(commands::run(cli.command, &app));
+    runtime.shutdown_timeout(SHUTDOWN_WAIT);
+    match ended {
+        Ok(exit) => exit.into(),
+        Err(stop) => {
+            output.stop(&stop);
+            stop.exit().into()
+        }
+    }
+}
+
+/// Help and version are results; everything else is a mistake on the command line, whose words may
+/// be anybody's.
+fn usage(error: &clap::Error) -> ExitCode {
+    let output = Output::new(Format::Text, false);
+    let text = error.render().to_string();
+    if error.use_stderr() {
+        output.note(&terminal::Page::new().block(sanitise::block(&text)));
+        return Exit::Usage.into();
+    }
+    match output.content(&text) {
+        Ok(()) => Exit::Ok.into(),
+        Err(stop) => stop.exit().into(),
+    }
+}
+
+fn log_to_stderr(env: &Env) {
+    use tracing_subscriber::EnvFilter;
+    let filter = env.log.as_deref().unwrap_or("error");
+    let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("error"));
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .finish();
+    // Fails only if there is one already, and then that one is used.
+    let _ = tracing::subscriber::set_global_default(subscriber);
+}

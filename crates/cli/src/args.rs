@@ -1,0 +1,142 @@
+//! The command line as a whole: what every command understands, and the list of commands. Each
+//! command's own arguments are in its file under `commands/`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use haft_contract::{
+    SessionKind,
+    identity::{ChannelId, Scope},
+};
+
+use crate::{
+    commands::{
+        batch::BatchArgs, call::CallArgs, completions::CompletionsArgs, docs::DocsArgs,
+        doctor::DoctorArgs, explain::ExplainArgs, init::InitArgs, log::LogArgs,
+        policy::PolicyArgs, recover::RecoverArgs, show::ShowArgs, tools::ToolsArgs,
+        trust::TrustArgs,
+    },
+    config::resolve::Overrides,
+};
+
+/// Runs tools for AI agents: every call is planned, decided, recorded and explained.
+#[derive(Debug, Parser)]
+#[command(
+    name = "haft",
+    version,
+    max_term_width = 100,
+    disable_help_subcommand = true,
+    after_help = "Start with `haft init` in a directory an agent may work in."
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: GlobalArgs,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every command understands.
+#[derive(Debug, Args)]
+pub(crate) struct GlobalArgs {
+    /// The directory tools work in [default: the nearest one above with a trusted haft.toml, or the current one]
+    #[arg(long, short = 'C', global = true, value_name = "DIR")]
+    pub(crate) workspace: Option<PathBuf>,
+    /// Use this configuration file and no other
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Where the record and the trust store are kept [default: haft in the user's data directory]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Print results as JSON
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// When to use colours
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub(crate) color: Color,
+}
+
+impl GlobalArgs {
+    /// What they say about where things are.
+    pub(crate) fn overrides(&self) -> Overrides {
+        Overrides {
+            workspace: self.workspace.clone(),
+            config: self.config.clone(),
+            data_dir: self.data_dir.clone(),
+        }
+    }
+}
+
+/// When to use colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless `NO_COLOR` is set
+    Auto,
+    /// Never
+    Never,
+}
+
+/// Who calls.
+#[derive(Debug, Args)]
+pub(crate) struct IdentityArgs {
+    /// The agent that asks [default: cli]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
+    /// The conversation it asks in [default: main]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) session: Option<String>,
+    /// What kind of conversation that is
+    #[arg(long, value_name = "KIND", default_value = "main")]
+    pub(crate) session_kind: Kind,
+    /// The channel the conversation came from
+    #[arg(long, value_name = "NAME")]
+    pub(crate) channel: Option<ChannelId>,
+    /// A scope the caller's credential carries; may be repeated
+    #[arg(long = "scope", value_name = "SCOPE")]
+    pub(crate) scopes: Vec<Scope>,
+}
+
+/// What kind of conversation a session is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kind {
+    /// The operator's own
+    Main,
+    /// A direct message from another person
+    Dm,
+    /// A group chat
+    Group,
+    /// Started by another session
+    Subagent,
+    /// A scheduled job
+    Cron,
+}
+
+impl From<Kind> for SessionKind {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Main => Self::Main,
+            Kind::Dm => Self::Dm,
+            Kind::Group => Self::Group,
+            Kind::Subagent => Self::Subagent,
+            Kind::Cron => Self::Cron,
+        }
+    }
+}
+
+/// The commands, in the order a newcomer meets them.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Init(InitArgs),
+    Doctor(DoctorArgs),
+    Tools(ToolsArgs),
+    Call(CallArgs),
+    Batch(BatchArgs),
+    Log(LogArgs),
+    Show(ShowArgs),
+    Explain(ExplainArgs),
+    Policy(PolicyArgs),
+    Trust(TrustArgs),
+    Recover(RecoverArgs),
+    Completions(CompletionsArgs),
+    #[command(hide = true)]
+    Docs(DocsArgs),
+}

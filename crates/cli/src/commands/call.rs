@@ -1,0 +1,197 @@
+//! `haft call`: one call, along the whole path, with its outcome printed and its exit code.
+
+use std::{sync::Arc, time::Duration};
+
+use clap::Args;
+use haft_contract::{Arguments, CallRequest, Outcome, Principal, host::Ledger};
+use haft_ledger::SqliteLedger;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    App,
+    arguments::{self, Parameters},
+};
+use crate::{
+    args::IdentityArgs,
+    exit::Exit,
+    interrupt,
+    stop::Stop,
+    terminal::{Format, TerminalApprover, Watcher, somebody_is_there},
+    view::outcome::OutcomeView,
+    wire::{self, Wired},
+};
+
+/// How often the spinner looks whether it is time to appear.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Run one tool
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  haft call read README.md
+  haft call grep pattern=TODO path=src limit=5
+  haft call edit path=a.txt edits:='[{\"old\": \"x\", \"new\": \"y\"}]'
+  haft call bash --json '{\"command\": \"cargo test\"}'
+  echo '{\"path\": \"README.md\"}' | haft call read -")]
+pub(crate) struct CallArgs {
+    /// The tool's name or alias
+    tool: String,
+    /// key=value, key:=JSON, a value for the next required parameter, one JSON object, or - for a JSON object on standard input
+    #[arg(value_name = "ARGUMENT", allow_hyphen_values = true)]
+    arguments: Vec<String>,
+    /// Stop the call after this long (such as 500ms, 30s, 2m)
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    timeout: Option<Duration>,
+    #[command(flatten)]
+    identity: IdentityArgs,
+}
+
+/// Runs the command.
+pub(crate) async fn run(args: CallArgs, app: &App) -> Result<Exit, Stop> {
+    let ready = ready(app, &args.identity, 1).await?;
+    let arguments = ready.arguments(&args.tool, &args.arguments)?;
+    let request = request(args.tool, arguments, &ready.principal, args.timeout);
+    let outcome = ready.call(request).await;
+    ready.close().await;
+    print(&outcome, app)?;
+    Ok(Exit::of_call(outcome.terminal))
+}
+
+/// A runtime on its record, a person or nobody, and a token that Ctrl-C cancels.
+pub(crate) struct Ready {
+    pub(crate) wired: Wired,
+    pub(crate) principal: Arc<Principal>,
+    ledger: SqliteLedger,
+    watcher: Arc<Watcher>,
+    cancel: CancellationToken,
+}
+
+/// Gets ready to run a number of calls.
+pub(crate) async fn ready(app: &App, identity: &IdentityArgs, calls: usize) -> Result<Ready, Stop> {
+    let settings = app.settings()?;
+    let principal = wire::principal(identity, &app.env)?;
+    let record = wire::open_record(&settings.places).await?;
+    app.recovered(&record.recovery);
+    Ready::new(app, wire::assemble(settings)?, record.ledger, principal, calls)
+}
+
+impl Ready {
+    /// Puts the parts together.
+    pub(crate) fn new(
+        app: &App,
+        parts: wire::Parts,
+        ledger: SqliteLedger,
+        principal: Arc<Principal>,
+        calls: usize,
+    ) -> Result<Self, Stop> {
+        app.notes(parts.notes());
+        let watcher = Arc::new(Watcher::new(calls, app.output.stderr_is_terminal()));
+        let approver = TerminalApprover::new(
+            app.output,
+            parts.suggest(),
+            Arc::clone(&watcher),
+            principal.user.to_string(),
+            somebody_is_there(),
+        );
+        let wired = parts
+            .events(Arc::clone(&watcher) as _)
+            .approver(approver)
+            .build(Arc::new(ledger.clone()) as Arc<dyn Ledger>)?;
+        let cancel = CancellationToken::new();
+        interrupt::cancels(&cancel, app.output);
+        Ok(Self { wired, principal, ledger, watcher, cancel })
+    }
+
+    /// Words of the command line as arguments of a tool.
+    pub(crate) fn arguments(&self, tool: &str, words: &[String]) -> Result<Arguments, Stop> {
+        let tools = self.wired.runtime.registry().snapshot();
+        let parameters = tools
+            .get(tool)
+            .map(|entry| Parameters::of(entry.spec(), entry.input_schema()));
+        arguments::parse(words, &parameters.unwrap_or_default())
+    }
+
+    /// Runs one call to its end.
+    pub(crate) async fn call(&self, request: CallRequest) -> Arc<Outcome> {
+        let runtime = &self.wired.runtime;
+        self.watched(runtime.call_until(request, self.cancel.clone())).await
+    }
+
+    /// Runs calls to their ends, in their order.
+    pub(crate) async fn batch(&self, requests: Vec<CallRequest>) -> Vec<Arc<Outcome>> {
+        let runtime = &self.wired.runtime;
+        self.watched(runtime.batch_until(requests, self.cancel.clone())).await
+    }
+
+    /// Makes everything durable and stops the record.
+    pub(crate) async fn close(&self) {
+        if let Err(error) = self.ledger.close().await {
+            tracing::error!(%error, "the record could not be closed");
+        }
+    }
+
+    async fn watched<T>(&self, work: impl Future<Output = T>) -> T {
+        let mut work = std::pin::pin!(work);
+        let mut look = tokio::time::interval(LOOK);
+        let done = loop {
+            tokio::select! {
+                done = &mut work => break done,
+                _ = look.tick() => self.watcher.look(),
+            }
+        };
+        self.watcher.finish();
+        done
+    }
+}
+
+/// A request for a call.
+pub(crate) fn request(
+    tool: String,
+    arguments: Arguments,
+    principal: &Arc<Principal>,
+    timeout: Option<Duration>,
+) -> CallRequest {
+    let principal = Arc::clone(principal);
+    let request = match arguments {
+        Arguments::Text(text) => CallRequest::from_text(tool, text, principal),
+        Arguments::Value(value) => CallRequest::new(tool, value, principal),
+    };
+    match timeout {
+        Some(timeout) => request.timeout(timeout),
+        None => request,
+    }
+}
+
+fn print(outcome: &Outcome, app: &App) -> Result<(), Stop> {
+    let view = OutcomeView::of(outcome);
+    match app.output.format() {
+        Format::Json => app.output.json(&view),
+        Format::Text => {
+            let text = outcome.text();
+            if !text.is_empty() {
+                app.output.content(&text)?;
+            }
+            app.output.note(&view.epilogue(app.output.stderr_is_terminal()));
+            Ok(())
+        }
+    }
+}
+
+/// A number and a unit: `500ms`, `30s`, `2m`, `1h`.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = text.get(digits.len()..).unwrap_or_default();
+    let number: u64 = digits.parse().map_err(|_| "write a number and a unit, such as 30s".to_owned())?;
+    let milliseconds = match unit {
+        "ms" => Some(1),
+        "s" => Some(1_000),
+        "m" => Some(60_000),
+        "h" => Some(3_600_000),
+        _ => None,
+    };
+    let milliseconds = milliseconds.and_then(|unit: u64| number.checked_mul(unit));
+    match milliseconds {
+        Some(milliseconds) if milliseconds > 0 => Ok(Duration::from_millis(milliseconds)),
+        Some(_) | None => Err("write a number and a unit: ms, s, m or h".to_owned()),
+    }
+}

@@ -1,0 +1,122 @@
+//! `haft explain`: why a call was allowed, asked about or denied: the rule, its file and its line.
+
+use clap::Args;
+use haft_contract::{
+    Terminal,
+    host::{History as _, Policy as _, StoredCall, StoredEvent},
+};
+use serde::{Deserialize as _, Serialize};
+use serde_json::Value;
+
+use super::{App, lookup};
+use crate::{
+    exit::Exit,
+    stop::Stop,
+    terminal::{Format, Page, Style},
+    view::{
+        call::{CallView, outcome_style},
+        decision::DecisionView,
+        time,
+    },
+    wire::{self, Record},
+};
+
+/// Explain why a call was allowed, asked about or denied
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// The call's id, the beginning of it, or `last`
+    #[arg(default_value = "last")]
+    id: String,
+}
+
+/// Why, for programs.
+#[derive(Debug, Serialize)]
+struct ExplainView {
+    #[serde(flatten)]
+    call: CallView,
+    /// What policy decided; absent when the call ended before it was asked.
+    decision: Option<DecisionView>,
+    /// What a person answered, when one was asked.
+    approval: Option<Value>,
+    /// What went wrong, unless it succeeded.
+    error: Option<Value>,
+    /// Whether the rules are still the same.
+    rules_unchanged: Option<bool>,
+}
+
+/// Runs the command.
+pub(crate) async fn run(args: &ExplainArgs, app: &App) -> Result<Exit, Stop> {
+    let places = app.places()?;
+    let Record { ledger, recovery } = wire::open_record(&places).await?;
+    app.recovered(&recovery);
+    let call = lookup::call(&ledger, &args.id).await?;
+    let events = ledger.events(&lookup::tenant()?, call.id).await.map_err(|error| Stop::ledger(&error))?;
+    let decision = event(&events, "decided").and_then(|body| DecisionView::deserialize(body).ok());
+    // Explaining what happened must work also when today's configuration does not.
+    let now = places.settings().ok().map(|settings| settings.policy.version().0);
+    let rules_unchanged = match (&decision, &now) {
+        (Some(decision), Some(now)) => Some(decision.policy == *now),
+        _ => None,
+    };
+    let view = ExplainView {
+        call: CallView::of(&call),
+        approval: event(&events, "approval_answered").cloned(),
+        error: event(&events, "settled").and_then(|body| body.get("error")).cloned(),
+        decision,
+        rules_unchanged,
+    };
+    match app.output.format() {
+        Format::Json => app.output.json(&view)?,
+        Format::Text => app.output.page(&page(&call, &view))?,
+    }
+    Ok(Exit::Ok)
+}
+
+fn event<'e>(events: &'e [StoredEvent], kind: &str) -> Option<&'e Value> {
+    events.iter().find(|event| event.kind == kind).map(|event| &event.body)
+}
+
+fn page(call: &StoredCall, view: &ExplainView) -> Page {
+    let mut page = Page::new()
+        .styled(Style::Strong, &view.call.call)
+        .text(format!("  {}", view.call.tool))
+        .styled(Style::Dim, format!("  {}", time::local(call.opened)))
+        .end()
+        .field("did", &view.call.summary);
+    page = match &view.decision {
+        Some(decision) => page.page(decision.page()),
+        None => page.field("decision", "none: the call ended before policy was asked"),
+    };
+    if let Some(approval) = &view.approval {
+        page = page.field("person", answer(approval));
+    }
+    page = page
+        .styled(Style::Dim, "outcome   ")
+        .styled(outcome_style(call.terminal), &view.call.outcome)
+        .end();
+    if let Some(error) = &view.error {
+        let text = |key: &str| error.get(key).and_then(Value::as_str);
+        page = page.field("error", text("message").unwrap_or_default());
+        if let Some(hint) = text("hint") {
+            page = page.styled(Style::Warn, "hint: ").text(hint).end();
+        }
+    }
+    if view.rules_unchanged == Some(false) {
+        page = page.styled(Style::Warn, "note: ").text("the rules have changed since; `haft policy check` says what they say now").end();
+    }
+    if call.terminal == Some(Terminal::Unknown) {
+        page = page.styled(Style::Warn, "note: ").text("it was started, and nobody can say how it ended; look before you repeat it").end();
+    }
+    page
+}
+
+fn answer(approval: &Value) -> String {
+    let text = |key: &str| approval.get(key).and_then(Value::as_str).unwrap_or_default();
+    match text("answer") {
+        "approved" => format!("{} said yes to plan {}", text("by"), text("digest")),
+        "refused" => format!("{} said no", text("by")),
+        "nobody_there" => "nobody was there to ask".to_owned(),
+        "expired" => "nobody answered in time".to_owned(),
+        other => other.to_owned(),
+    }
+}

@@ -1,0 +1,88 @@
+//! `haft init`: makes a directory a workspace. Writes a `haft.toml` that explains itself and trusts
+//! it, because the operator made it with this very command.
+
+use std::io::ErrorKind;
+
+use clap::{Args, ValueEnum};
+use serde_json::json;
+
+use super::App;
+use crate::{
+    config::{Places, private, template},
+    exit::Exit,
+    stop::{Stop, shown},
+    terminal::{Format, Page, Style},
+};
+
+/// Make the current directory a workspace
+#[derive(Debug, Args)]
+pub(crate) struct InitArgs {
+    /// What applies where no rule speaks
+    #[arg(long, value_name = "PRESET", default_value = "careful")]
+    preset: PresetName,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum PresetName {
+    /// Reads are allowed, everything that changes something asks
+    Careful,
+    /// Edits inside the workspace are allowed too
+    Workspace,
+    /// Nothing asks; what no rule allows is denied
+    Locked,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &InitArgs, app: &App) -> Result<Exit, Stop> {
+    let mut overrides = app.global.overrides();
+    // A new workspace is the directory itself, not the nearest one above that is one already.
+    overrides.workspace.get_or_insert_with(|| app.env.workspace.clone().unwrap_or_else(|| app.env.current_dir.clone()));
+    let mut places = Places::find(&app.env, &overrides)?;
+    let preset = match args.preset {
+        PresetName::Careful => "careful",
+        PresetName::Workspace => "workspace",
+        PresetName::Locked => "locked",
+    };
+    let text = template::haft_toml(preset);
+    let path = places.project_config.clone();
+    private::create(&path, text.as_bytes()).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => Stop::config(
+            format!("`{}` exists already", shown(&path)),
+            "read it, then run `haft trust` to use it as it is",
+        ),
+        _ => Stop::config(
+            format!("`{}` cannot be written: {error}", shown(&path)),
+            "check that the directory is yours and has room",
+        ),
+    })?;
+    places.trust.pin(&path, text.as_bytes());
+    places.trust.save()?;
+    if app.output.format() == Format::Json {
+        app.output.json(&json!({
+            "workspace": places.workspace,
+            "config": path,
+            "data_dir": places.data_dir,
+            "preset": preset,
+        }))?;
+        return Ok(Exit::Ok);
+    }
+    let page = Page::new()
+        .styled(Style::Good, "ready")
+        .text(format!(": {} is a workspace", shown(&places.workspace)))
+        .end()
+        .field("config", path.display().to_string())
+        .field("record", places.data_dir.display().to_string())
+        .end()
+        .text("Try:")
+        .end()
+        .text("  haft call list path=.            a call that only reads is allowed")
+        .end()
+        .text("  haft call bash 'date'            a command asks you first")
+        .end()
+        .text("  haft log                         both are on record")
+        .end()
+        .text("  haft explain last                why the last one was allowed or denied")
+        .end();
+    app.output.page(&page)?;
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,65 @@
+//! Finds the call a person means: by its id, by the beginning of its id, or as `last`.
+
+use haft_contract::{
+    CallId, TenantId,
+    host::{CallQuery, History, StoredCall},
+};
+
+use crate::{exit::Exit, stop::Stop};
+
+/// How far back an abbreviated id is looked for.
+const MAX_CALLS: usize = 20_000;
+
+/// How many candidates of an ambiguous id are named.
+const MAX_NAMED: usize = 5;
+
+/// The tenant of everything recorded on one machine.
+pub(crate) fn tenant() -> Result<TenantId, Stop> {
+    TenantId::parse("local").map_err(|error| {
+        Stop::new(Exit::Failed, error.to_string(), "this is a fault in Haft; please report it")
+    })
+}
+
+/// The call with an id, an abbreviated id, or the last one.
+pub(crate) async fn call(history: &impl History, id: &str) -> Result<StoredCall, Stop> {
+    let tenant = tenant()?;
+    if let Some(id) = CallId::parse(id) {
+        let call = history.call(&tenant, id).await.map_err(|error| Stop::ledger(&error))?;
+        return call.ok_or_else(|| unknown(&id.to_string()));
+    }
+    let last = id == "last";
+    let query = CallQuery {
+        limit: if last { 1 } else { MAX_CALLS },
+        ..CallQuery::default()
+    };
+    let calls = history.calls(&tenant, &query).await.map_err(|error| Stop::ledger(&error))?;
+    if last {
+        return calls.into_iter().next().ok_or_else(|| {
+            Stop::new(Exit::NotFound, "nothing has been recorded yet", "make a call: haft call list path=.")
+        });
+    }
+    let wanted = id.to_ascii_lowercase();
+    let fits = |call: &StoredCall| !wanted.is_empty() && call.id.to_string().starts_with(&wanted);
+    let mut found: Vec<StoredCall> = calls.into_iter().filter(fits).collect();
+    match (found.len(), found.pop()) {
+        (1, Some(call)) => Ok(call),
+        (0, _) | (_, None) => Err(unknown(id)),
+        (several, Some(last)) => {
+            let mut named: Vec<String> = found.iter().rev().take(MAX_NAMED - 1).map(|call| call.id.to_string()).collect();
+            named.insert(0, last.id.to_string());
+            Err(Stop::new(
+                Exit::NotFound,
+                format!("`{id}` is the beginning of {several} ids"),
+                format!("give more of it: {}", named.join(", ")),
+            ))
+        }
+    }
+}
+
+fn unknown(id: &str) -> Stop {
+    Stop::new(
+        Exit::NotFound,
+        format!("no call `{id}` is on record"),
+        "`haft log` lists the calls; `last` is the newest one",
+    )
+}

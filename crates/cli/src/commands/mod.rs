@@ -1,0 +1,97 @@
+//! One file for each command: its arguments and what it does. Commands print through `Output` and
+//! run tools through the runtime; they touch nothing themselves.
+
+pub(crate) mod arguments;
+pub(crate) mod batch;
+pub(crate) mod call;
+pub(crate) mod completions;
+pub(crate) mod docs;
+pub(crate) mod doctor;
+pub(crate) mod explain;
+pub(crate) mod init;
+pub(crate) mod log;
+pub(crate) mod lookup;
+pub(crate) mod policy;
+pub(crate) mod recover;
+pub(crate) mod rehearsal;
+pub(crate) mod show;
+pub(crate) mod tools;
+pub(crate) mod trust;
+
+use haft_ledger::Recovery;
+
+use crate::{
+    args::{Command, GlobalArgs},
+    config::{Env, Places, Settings},
+    exit::Exit,
+    stop::Stop,
+    terminal::{Output, Page, Style},
+};
+
+/// What every command gets.
+#[derive(Debug)]
+pub(crate) struct App {
+    /// What the environment says.
+    pub(crate) env: Env,
+    /// What the command line says to every command.
+    pub(crate) global: GlobalArgs,
+    /// Where to print.
+    pub(crate) output: Output,
+}
+
+/// Runs a command.
+pub(crate) async fn run(command: Command, app: &App) -> Result<Exit, Stop> {
+    match command {
+        Command::Init(args) => init::run(&args, app),
+        Command::Doctor(args) => doctor::run(&args, app).await,
+        Command::Tools(args) => tools::run(&args, app),
+        Command::Call(args) => call::run(args, app).await,
+        Command::Batch(args) => batch::run(args, app).await,
+        Command::Log(args) => log::run(args, app).await,
+        Command::Show(args) => show::run(&args, app).await,
+        Command::Explain(args) => explain::run(&args, app).await,
+        Command::Policy(args) => policy::run(args, app).await,
+        Command::Trust(args) => trust::run(&args, app),
+        Command::Recover(args) => recover::run(&args, app).await,
+        Command::Completions(args) => completions::run(&args, app),
+        Command::Docs(args) => docs::run(&args, app),
+    }
+}
+
+impl App {
+    /// Finds out where everything is.
+    pub(crate) fn places(&self) -> Result<Places, Stop> {
+        Places::find(&self.env, &self.global.overrides())
+    }
+
+    /// Reads the configuration.
+    pub(crate) fn settings(&self) -> Result<Settings, Stop> {
+        self.places()?.settings()
+    }
+
+    /// Tells a person things that are not results.
+    pub(crate) fn notes<'n>(&self, notes: impl IntoIterator<Item = &'n String>) {
+        for note in notes {
+            self.output.note(&Page::new().styled(Style::Warn, "note: ").text(note).end());
+        }
+    }
+
+    /// Says in one line what an earlier run left open.
+    pub(crate) fn recovered(&self, recovery: &Recovery) {
+        let mut parts = Vec::new();
+        match recovery.settled_unknown.len() {
+            0 => {}
+            1 => parts.push("1 call of an earlier run ended unknown".to_owned()),
+            more => parts.push(format!("{more} calls of an earlier run ended unknown")),
+        }
+        match recovery.never_started.len() {
+            0 => {}
+            1 => parts.push("1 call of an earlier run was never started".to_owned()),
+            more => parts.push(format!("{more} calls of an earlier run were never started")),
+        }
+        if !parts.is_empty() {
+            let text = format!("{}; `haft log` shows them", parts.join(", "));
+            self.notes([&text]);
+        }
+    }
+}

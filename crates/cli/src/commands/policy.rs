@@ -1,0 +1,287 @@
+//! `haft policy`: the rules in force, what they would say about a call, and mistakes in them.
+
+use std::sync::Arc;
+
+use clap::{Args, Subcommand};
+use haft_contract::host::{Policy as _, Question};
+use haft_policy::{Finding, Preset, explain::Step};
+use serde::Serialize;
+use serde_json::json;
+
+use super::{
+    App,
+    arguments::{self, Parameters},
+    call,
+    rehearsal::{self, NoRecord, Rehearsed},
+};
+use crate::{
+    args::IdentityArgs,
+    config::Settings,
+    exit::Exit,
+    stop::Stop,
+    terminal::{Format, Page, Style},
+    view::{
+        decision::{DecisionView, RuleView, verdict_style},
+        outcome::OutcomeView,
+    },
+    wire,
+};
+
+/// Show, try out and check the rules
+#[derive(Debug, Args)]
+pub(crate) struct PolicyArgs {
+    #[command(subcommand)]
+    command: PolicyCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum PolicyCommand {
+    /// Print the rules in force and where each one stands
+    Show(ShowArgs),
+    /// Say what the rules say about a call, without running it
+    Check(CheckArgs),
+    /// Look for rules that do nothing
+    Lint,
+}
+
+#[derive(Debug, Args)]
+struct ShowArgs {
+    /// Print the Cedar policies the rules become
+    #[arg(long)]
+    cedar: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Exit code: 0 allowed, 9 a person would be asked, 3 denied.
+
+Example:
+  haft policy check bash 'git push'")]
+struct CheckArgs {
+    /// The tool's name or alias
+    tool: String,
+    /// Its arguments, as for `haft call`
+    #[arg(value_name = "ARGUMENT", allow_hyphen_values = true)]
+    arguments: Vec<String>,
+    #[command(flatten)]
+    identity: IdentityArgs,
+}
+
+/// Runs the command.
+pub(crate) async fn run(args: PolicyArgs, app: &App) -> Result<Exit, Stop> {
+    match args.command {
+        PolicyCommand::Show(args) => show(&args, app),
+        PolicyCommand::Check(args) => check(args, app).await,
+        PolicyCommand::Lint => lint(app),
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct PolicyView {
+    preset: &'static str,
+    version: String,
+    sources: Vec<String>,
+    rules: Vec<PolicyRuleView>,
+}
+
+#[derive(Debug, Serialize)]
+struct PolicyRuleView {
+    verdict: &'static str,
+    #[serde(flatten)]
+    rule: RuleView,
+}
+
+fn show(args: &ShowArgs, app: &App) -> Result<Exit, Stop> {
+    let settings = app.settings()?;
+    app.notes(&settings.notes);
+    let policy = &settings.policy;
+    if args.cedar {
+        if app.output.format() == Format::Json {
+            app.output.json(&json!({"cedar": policy.cedar_text()}))?;
+        } else {
+            app.output.content(&policy.cedar_text())?;
+        }
+        return Ok(Exit::Ok);
+    }
+    let view = PolicyView {
+        preset: preset(&settings).as_str(),
+        version: policy.version().0,
+        sources: settings.sources.iter().map(|source| source.name.clone()).collect(),
+        rules: policy
+            .rules()
+            .map(|rule| PolicyRuleView {
+                verdict: rule.verdict().as_str(),
+                rule: RuleView::of(rule.origin()),
+            })
+            .collect(),
+    };
+    if app.output.format() == Format::Json {
+        app.output.json(&view)?;
+        return Ok(Exit::Ok);
+    }
+    let sources = if view.sources.is_empty() {
+        "none; built-in defaults (`haft init` makes a haft.toml)".to_owned()
+    } else {
+        view.sources.join(", ")
+    };
+    let mut page = Page::new()
+        .field("preset", view.preset)
+        .field("files", sources)
+        .field("version", &view.version);
+    for rule in &view.rules {
+        page = page
+            .styled(verdict_style(rule.verdict), format!("{:<10}", rule.verdict))
+            .text(rule.rule.to_string())
+            .end();
+    }
+    app.output.page(&page)?;
+    Ok(Exit::Ok)
+}
+
+/// The preset for everyone: the strictest of the files.
+fn preset(settings: &Settings) -> Preset {
+    let named = |text: &str| {
+        let file: toml::Table = text.parse().ok()?;
+        Preset::parse(file.get("policy")?.get("preset")?.as_str()?)
+    };
+    let presets = settings.sources.iter().filter_map(|source| named(&source.text));
+    presets.max().unwrap_or(Preset::Careful)
+}
+
+#[derive(Debug, Serialize)]
+struct CheckView {
+    #[serde(flatten)]
+    decision: DecisionView,
+    steps: Vec<StepView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to_allow: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct StepView {
+    agent: String,
+    preset: &'static str,
+    action: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    access: Option<String>,
+    verdict: &'static str,
+    reason: String,
+    considered: Vec<PolicyRuleView>,
+}
+
+async fn check(args: CheckArgs, app: &App) -> Result<Exit, Stop> {
+    let parts = wire::assemble(app.settings()?)?;
+    app.notes(parts.notes());
+    let suggest = parts.suggest();
+    let principal = wire::principal(&args.identity, &app.env)?;
+    let asker = Arc::clone(&principal);
+    let Rehearsed { wired, planned } = rehearsal::rehearse(parts, |wired| {
+        let tools = wired.runtime.registry().snapshot();
+        let parameters = tools
+            .get(&args.tool)
+            .map(|entry| Parameters::of(entry.spec(), entry.input_schema()));
+        let arguments = arguments::parse(&args.arguments, &parameters.unwrap_or_default())?;
+        Ok(call::request(args.tool.clone(), arguments, &asker, None))
+    })
+    .await?;
+    let plan = match planned {
+        Ok(plan) => plan,
+        Err(outcome) => {
+            // It would not even get as far as policy; that is the answer.
+            let view = OutcomeView::of(&outcome);
+            match app.output.format() {
+                Format::Json => app.output.json(&view)?,
+                Format::Text => app.output.note(&view.refusal()),
+            }
+            return Ok(Exit::of_call(outcome.terminal));
+        }
+    };
+    let tools = wired.runtime.registry().snapshot();
+    let Some(entry) = tools.get(plan.tool.tool.as_str()) else {
+        return Err(Stop::new(Exit::NotFound, "the tool is gone", "`haft tools` lists the tools"));
+    };
+    let question = Question { principal: &principal, tool: entry.facts(), plan: &plan };
+    let explanation = wired.policy.explain(&question);
+    let verdict = explanation.decision.verdict;
+    let exit = Exit::of_verdict(verdict);
+    let to_allow = (exit == Exit::Asks).then(|| suggest.sentence(&principal, &plan));
+    let view = CheckView {
+        decision: DecisionView::of(&explanation.decision),
+        steps: explanation.steps.iter().map(step).collect(),
+        to_allow,
+    };
+    if app.output.format() == Format::Json {
+        app.output.json(&view)?;
+        return Ok(exit);
+    }
+    let mut page = view.decision.page();
+    for step in &view.steps {
+        let about = step.access.as_deref().unwrap_or("the tool itself");
+        page = page
+            .styled(Style::Dim, "judged    ")
+            .styled(verdict_style(step.verdict), format!("{:<6}", step.verdict))
+            .text(format!("{} {about}", step.action))
+            .styled(Style::Dim, format!("  {}", step.reason))
+            .end();
+    }
+    if let Some(to_allow) = &view.to_allow {
+        page = page.styled(Style::Warn, "hint: ").text(to_allow).end();
+    }
+    app.output.page(&page)?;
+    Ok(exit)
+}
+
+fn step(step: &Step) -> StepView {
+    StepView {
+        agent: step.agent.to_string(),
+        preset: step.preset.as_str(),
+        action: step.action.as_str(),
+        access: step.access.clone(),
+        verdict: step.verdict.as_str(),
+        reason: step.reason.clone(),
+        considered: step
+            .considered
+            .iter()
+            .map(|(verdict, rule)| PolicyRuleView {
+                verdict: verdict.as_str(),
+                rule: RuleView::of(rule),
+            })
+            .collect(),
+    }
+}
+
+fn lint(app: &App) -> Result<Exit, Stop> {
+    let parts = wire::assemble(app.settings()?)?;
+    app.notes(parts.notes());
+    let wired = parts.build_for_lint(Arc::new(NoRecord))?;
+    let tools = wired.runtime.registry().snapshot();
+    let facts: Vec<_> = tools.page(0, tools.len()).iter().map(|entry| entry.facts()).collect();
+    let findings = wired.policy.lint(&facts);
+    let rules = wired.policy.rules().count();
+    if app.output.format() == Format::Json {
+        let found = |finding: &Finding| {
+            json!({
+                "rule": RuleView::of(&finding.rule),
+                "problem": finding.to_string(),
+                "hint": finding.hint(),
+            })
+        };
+        let findings: Vec<_> = findings.iter().map(found).collect();
+        app.output.json(&json!({"rules": rules, "findings": findings}))?;
+    } else if findings.is_empty() {
+        let page = Page::new().styled(Style::Good, "no mistakes").text(format!(" in {rules} rules"));
+        app.output.page(&page.end())?;
+    } else {
+        for finding in &findings {
+            let page = Page::new()
+                .styled(Style::Bad, "error: ")
+                .text(finding.to_string())
+                .end()
+                .styled(Style::Warn, "hint: ")
+                .text(finding.hint())
+                .end();
+            app.output.page(&page)?;
+        }
+    }
+    Ok(if findings.is_empty() { Exit::Ok } else { Exit::Config })
+}

@@ -1,0 +1,79 @@
+//! `haft recover`: what an interrupted run left behind. Opening the record settles it, whatever the
+//! command; this one says what was settled and, if asked, runs again what only read.
+
+use clap::Args;
+use haft_contract::{AgentId, SessionId, UserId};
+use serde_json::json;
+
+use super::{
+    App,
+    call::{Ready, request},
+};
+use crate::{
+    exit::Exit,
+    stop::Stop,
+    terminal::{Format, Page},
+    view::outcome::OutcomeView,
+    wire::{self, Record},
+};
+
+/// Settle calls that an interrupted run left open
+#[derive(Debug, Args)]
+pub(crate) struct RecoverArgs {
+    /// Run again, as new calls, those that only read
+    #[arg(long)]
+    rerun_read_only: bool,
+}
+
+/// Runs the command.
+pub(crate) async fn run(args: &RecoverArgs, app: &App) -> Result<Exit, Stop> {
+    let settings = app.settings()?;
+    let Record { ledger, recovery } = wire::open_record(&settings.places).await?;
+    let ids = |ids: &[haft_contract::CallId]| ids.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let (unknown, never) = (ids(&recovery.settled_unknown), ids(&recovery.never_started));
+    if app.output.format() == Format::Json {
+        app.output.json_line(&json!({
+            "unknown": unknown,
+            "never_started": never,
+            "can_run_again": recovery.rerunnable.iter().map(|call| call.id.to_string()).collect::<Vec<_>>(),
+        }))?;
+    } else {
+        let mut page = Page::new();
+        for (id, word) in unknown.iter().map(|id| (id, "unknown")).chain(never.iter().map(|id| (id, "never started"))) {
+            page = page.text(format!("{id}  {word}")).end();
+        }
+        if recovery.is_empty() {
+            page = page.text("nothing was left open").end();
+        }
+        app.output.page(&page)?;
+    }
+    if !args.rerun_read_only || recovery.rerunnable.is_empty() {
+        ledger.close().await.map_err(|error| Stop::ledger(&error))?;
+        return Ok(Exit::Ok);
+    }
+    let calls = recovery.rerunnable;
+    let nobody = |_| Stop::usage("the caller has no name", "this is a fault in Haft; please report it");
+    let principal = match calls.first() {
+        Some(call) => std::sync::Arc::clone(&call.principal),
+        None => std::sync::Arc::new(haft_contract::Principal::local(
+            UserId::parse("unknown").map_err(nobody)?,
+            AgentId::parse("cli").map_err(nobody)?,
+            SessionId::parse("main").map_err(nobody)?,
+        )),
+    };
+    let ready = Ready::new(app, wire::assemble(settings)?, ledger, principal, calls.len())?;
+    let requests = calls
+        .into_iter()
+        .map(|call| request(call.tool, call.arguments, &call.principal, None))
+        .collect();
+    let outcomes = ready.batch(requests).await;
+    ready.close().await;
+    let mut exit = Exit::Ok;
+    for outcome in &outcomes {
+        app.output.json_line(&OutcomeView::of(outcome))?;
+        if exit == Exit::Ok {
+            exit = Exit::of_call(outcome.terminal);
+        }
+    }
+    Ok(exit)
+}

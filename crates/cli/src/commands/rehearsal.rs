@@ -1,0 +1,134 @@
+//! Plans a call without running it, for `haft policy check`: the same pipeline up to the decision,
+//! stopped by a hook before anything is decided, on a record that keeps nothing because nothing
+//! happens.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use haft_contract::{
+    BoxFuture, CallId, CallRequest, Outcome, Principal, SealedPlan, WorkPath,
+    event::Happened,
+    host::{
+        ArtifactId, ArtifactStore, BeforeDecide, CallRecord, Durability, Hook, Ledger, LedgerError,
+        LedgerErrorKind, ReadArtifact, Timestamp, WriteArtifact,
+    },
+    ops::FileVersion,
+};
+
+use crate::{
+    stop::Stop,
+    wire::{Parts, Wired},
+};
+
+/// A call that was planned and went no further.
+pub(crate) struct Rehearsed {
+    /// The runtime it was planned with.
+    pub(crate) wired: Wired,
+    /// Its plan, or how it ended before it had one.
+    pub(crate) planned: Result<SealedPlan, Arc<Outcome>>,
+}
+
+/// Plans a call.
+pub(crate) async fn rehearse(
+    parts: Parts,
+    request: impl FnOnce(&Wired) -> Result<CallRequest, Stop>,
+) -> Result<Rehearsed, Stop> {
+    let stopper = Arc::new(StopBeforeDeciding::default());
+    let hook = Arc::clone(&stopper);
+    let wired = parts.with(|builder| builder.hook(hook)).build(Arc::new(NoRecord))?;
+    let request = request(&wired)?;
+    let outcome = wired.runtime.call(request).await;
+    let planned = stopper.plan.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or(outcome);
+    Ok(Rehearsed { wired, planned })
+}
+
+/// Keeps the plan and ends the call.
+#[derive(Default)]
+struct StopBeforeDeciding {
+    plan: Mutex<Option<SealedPlan>>,
+}
+
+impl Hook for StopBeforeDeciding {
+    fn before_decide<'a>(
+        &'a self,
+        _: &'a Principal,
+        plan: &'a SealedPlan,
+    ) -> BoxFuture<'a, BeforeDecide> {
+        *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = Some(plan.clone());
+        Box::pin(async { BeforeDecide::Deny("only planned, not run".to_owned()) })
+    }
+}
+
+/// The record of a program that runs nothing.
+pub(crate) struct NoRecord;
+
+impl Ledger for NoRecord {
+    fn open<'a>(
+        &'a self,
+        _: &'a CallRequest,
+        _: Timestamp,
+    ) -> BoxFuture<'a, Result<Box<dyn CallRecord>, LedgerError>> {
+        Box::pin(async { Ok(Box::new(NoRecord) as Box<dyn CallRecord>) })
+    }
+
+    fn artifacts(&self) -> Arc<dyn ArtifactStore> {
+        Arc::new(Self)
+    }
+
+    fn last_seen<'a>(
+        &'a self,
+        _: &'a Principal,
+        _: &'a WorkPath,
+    ) -> BoxFuture<'a, Result<Option<FileVersion>, LedgerError>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    fn note_seen(&self, _: &Principal, _: &WorkPath, _: &FileVersion) {}
+
+    fn spilled<'a>(
+        &'a self,
+        _: &'a Principal,
+        _: CallId,
+    ) -> BoxFuture<'a, Result<Option<ArtifactId>, LedgerError>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    fn flush(&self) -> BoxFuture<'_, Result<(), LedgerError>> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+impl CallRecord for NoRecord {
+    /// Everything up to the plan may be noted; a start is refused, so nothing can run on this.
+    fn append(
+        &self,
+        _: Vec<Happened>,
+        durability: Durability,
+    ) -> BoxFuture<'_, Result<(), LedgerError>> {
+        Box::pin(async move {
+            match durability {
+                Durability::Queued => Ok(()),
+                Durability::Durable => Err(nothing_is_kept()),
+            }
+        })
+    }
+
+    fn settle(&self, _: Vec<Happened>) {}
+
+    fn settled(&self) -> BoxFuture<'_, Result<(), LedgerError>> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+impl ArtifactStore for NoRecord {
+    fn create(&self) -> BoxFuture<'_, Result<Box<dyn WriteArtifact>, LedgerError>> {
+        Box::pin(async { Err(nothing_is_kept()) })
+    }
+
+    fn open(&self, _: ArtifactId) -> BoxFuture<'_, Result<Arc<dyn ReadArtifact>, LedgerError>> {
+        Box::pin(async { Err(nothing_is_kept()) })
+    }
+}
+
+fn nothing_is_kept() -> LedgerError {
+    LedgerError::new(LedgerErrorKind::Unavailable, "nothing is recorded in a rehearsal")
+}

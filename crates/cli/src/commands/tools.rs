@@ -1,0 +1,199 @@
+//! `haft tools`: the tools a caller is shown, in the form a model provider wants; and why one is
+//! not among them.
+
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum};
+use haft_contract::{
+    Principal,
+    host::{Policy as _, Visibility},
+};
+use haft_runtime::registry::{Entry, Filter, Format as Rendering};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{App, rehearsal::NoRecord};
+use crate::{
+    args::IdentityArgs,
+    exit::Exit,
+    stop::Stop,
+    terminal::{Format, Page, Style},
+    view::decision::RuleView,
+    wire::{self, Wired},
+};
+
+/// List the tools, or say why one is not listed
+#[derive(Debug, Args)]
+pub(crate) struct ToolsArgs {
+    /// Print the tools as a model provider wants them
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<Shape>,
+    /// Say whether this tool is shown, and if not, why
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["format", "group", "search"])]
+    why: Option<String>,
+    /// Only tools of this group
+    #[arg(long, value_name = "GROUP")]
+    group: Option<String>,
+    /// Only tools whose name or description holds these words
+    #[arg(long, value_name = "WORDS")]
+    search: Option<String>,
+    #[command(flatten)]
+    identity: IdentityArgs,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Shape {
+    /// MCP `tools/list` entries
+    Mcp,
+    /// OpenAI functions
+    Openai,
+    /// Anthropic tools
+    Anthropic,
+}
+
+/// A tool for programs.
+#[derive(Debug, Serialize)]
+struct ToolView<'e> {
+    name: &'e str,
+    provider: &'e str,
+    title: &'e str,
+    description: &'e str,
+    effects: EffectsView,
+    groups: &'e [&'static str],
+    aliases: &'e [&'static str],
+    timeout_ms: u64,
+    max_timeout_ms: u64,
+    sandbox: &'static str,
+    input_schema: &'e Value,
+}
+
+#[derive(Debug, Serialize)]
+#[expect(clippy::struct_excessive_bools, reason = "four independent flags, as the contract names them")]
+struct EffectsView {
+    read_only: bool,
+    idempotent: bool,
+    destructive: bool,
+    open_world: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct WhyView {
+    tool: String,
+    shown: bool,
+    reason: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rule: Option<RuleView>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &ToolsArgs, app: &App) -> Result<Exit, Stop> {
+    let parts = wire::assemble(app.settings()?)?;
+    app.notes(parts.notes());
+    let principal = wire::principal(&args.identity, &app.env)?;
+    let wired = parts.build(Arc::new(NoRecord))?;
+    if let Some(name) = &args.why {
+        return why(name, &principal, &wired, app);
+    }
+    let tools = wired.runtime.registry().snapshot();
+    let filter = Filter {
+        group: args.group.clone(),
+        text: args.search.clone(),
+        ..Filter::default()
+    };
+    let shown: Vec<_> = tools
+        .list(&filter)
+        .into_iter()
+        .filter(|entry| wired.policy.visibility(&principal, &entry.facts()) == Visibility::Advertised)
+        .collect();
+    if let Some(shape) = args.format {
+        let rendering = match shape {
+            Shape::Mcp => Rendering::Mcp,
+            Shape::Openai => Rendering::OpenAi,
+            Shape::Anthropic => Rendering::Anthropic,
+        };
+        let list: Vec<&Value> = shown.iter().map(|entry| entry.rendering(rendering)).collect();
+        app.output.json(&list)?;
+        return Ok(Exit::Ok);
+    }
+    if app.output.format() == Format::Json {
+        let list: Vec<_> = shown.iter().map(|entry| view(entry)).collect();
+        app.output.json(&list)?;
+        return Ok(Exit::Ok);
+    }
+    let mut page = Page::new();
+    let width = shown.iter().map(|entry| entry.key().tool.as_str().len()).max().unwrap_or(0);
+    for entry in &shown {
+        let first = entry.spec().description.split_once(". ").map_or(&*entry.spec().description, |(first, _)| first);
+        page = page
+            .styled(Style::Strong, format!("{:<width$}", entry.key().tool.as_str()))
+            .styled(Style::Dim, format!("  {:<11}  ", if entry.spec().effects.read_only { "reads" } else { "changes" }))
+            .text(first.lines().next().unwrap_or_default())
+            .end();
+    }
+    if shown.is_empty() {
+        page = page.text("no tools; `haft tools --why NAME` says why one is missing").end();
+    }
+    app.output.page(&page)?;
+    Ok(Exit::Ok)
+}
+
+fn why(name: &str, principal: &Principal, wired: &Wired, app: &App) -> Result<Exit, Stop> {
+    let tools = wired.runtime.registry().snapshot();
+    let Some(entry) = tools.get(name) else {
+        let near = tools.nearest(name);
+        let hint = match near.first() {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "`haft tools` lists the tools there are".to_owned(),
+        };
+        return Err(Stop::new(Exit::NotFound, format!("there is no tool `{name}`"), hint));
+    };
+    let tool = entry.key().tool.as_str();
+    let alias = if tool == name { String::new() } else { format!("`{name}` is another name of `{tool}`; ") };
+    let (shown, reason, rule) = match (entry.quarantine(), wired.policy.visibility(principal, &entry.facts())) {
+        (Some(why), _) => (false, format!("{alias}it is quarantined: {why}"), None),
+        (None, Visibility::Hidden { rule, reason }) => {
+            (false, format!("{alias}{reason}"), rule.as_ref().map(RuleView::of))
+        }
+        (None, Visibility::Advertised) => {
+            let reason = "it is shown: some input of it could be allowed (`haft policy check` says which)";
+            (true, format!("{alias}{reason}"), None)
+        }
+    };
+    let view = WhyView { tool: entry.key().to_string(), shown, reason, rule };
+    if app.output.format() == Format::Json {
+        app.output.json(&view)?;
+        return Ok(Exit::Ok);
+    }
+    let (word, style) = if shown { ("shown", Style::Good) } else { ("hidden", Style::Bad) };
+    let page = Page::new()
+        .styled(Style::Strong, &view.tool)
+        .text("  ")
+        .styled(style, word)
+        .end()
+        .field("because", &view.reason);
+    app.output.page(&page)?;
+    Ok(Exit::Ok)
+}
+
+fn view(entry: &Entry) -> ToolView<'_> {
+    let spec = entry.spec();
+    let millis = |duration: std::time::Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    ToolView {
+        name: entry.key().tool.as_str(),
+        provider: entry.key().provider.as_str(),
+        title: &spec.title,
+        description: &spec.description,
+        effects: EffectsView {
+            read_only: spec.effects.read_only,
+            idempotent: spec.effects.idempotent,
+            destructive: spec.effects.destructive,
+            open_world: spec.effects.open_world,
+        },
+        groups: &spec.groups,
+        aliases: &spec.aliases,
+        timeout_ms: millis(spec.deadline.default),
+        max_timeout_ms: millis(spec.deadline.maximum),
+        sandbox: spec.sandbox.as_str(),
+        input_schema: entry.input_schema(),
+    }
+}

@@ -1,0 +1,143 @@
+//! `haft trust`: pins a workspace's `haft.toml`, and the scripts it names, at what they say now.
+//! Shows what that lets tools do without asking.
+
+use clap::Args;
+use haft_contract::{host::Verdict, ops::SandboxMode};
+use serde_json::json;
+
+use super::App;
+use crate::{
+    config::{
+        Settings, private,
+        resolve::check,
+        scripts,
+        trust::{Trust, hex, sha256},
+    },
+    exit::Exit,
+    stop::{Stop, shown},
+    terminal::{Format, Page, Style},
+    wire,
+};
+
+/// Trust this workspace's haft.toml as it is now
+#[derive(Debug, Args)]
+pub(crate) struct TrustArgs {
+    /// Trust it no longer
+    #[arg(long, conflicts_with = "list")]
+    forget: bool,
+    /// List everything that is trusted
+    #[arg(long)]
+    list: bool,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &TrustArgs, app: &App) -> Result<Exit, Stop> {
+    if args.list {
+        return list(app);
+    }
+    let mut places = app.places()?;
+    let path = places.project_config.clone();
+    if args.forget {
+        if !places.trust.forget(&path) {
+            return Err(Stop::new(
+                Exit::NotFound,
+                format!("`{}` is not trusted", shown(&path)),
+                "`haft trust --list` shows what is",
+            ));
+        }
+        places.trust.forget(&places.workspace);
+        places.trust.save()?;
+        return done(app, &path.display().to_string(), "forgotten", Page::new());
+    }
+    let bytes = private::read(&path, private::MAX_CONFIG_BYTES)
+        .map_err(|error| Stop::config(format!("`{}` cannot be read: {error}", shown(&path)), "check who may read it"))?
+        .ok_or_else(|| Stop::config(format!("there is no `{}`", shown(&path)), "`haft init` makes one"))?;
+    let text = std::str::from_utf8(&bytes)
+        .map_err(|_| Stop::config(format!("`{}` is not UTF-8", shown(&path)), "save it as UTF-8"))?;
+    check(&places.name_of(&path), text)?;
+    let before = places.trust.of(&path, &bytes);
+    places.trust.pin(&path, &bytes);
+    places.trust.save()?;
+    // Read again through the front door, which checks the pin that was just written.
+    let settings = app.settings()?;
+    pin_scripts(&settings, app)?;
+    let word = match before {
+        Trust::Trusted => "trusted as before",
+        Trust::Changed => "trusted again",
+        Trust::Never => "trusted",
+    };
+    let page = consequences(&settings).field("sha256", hex(sha256(&bytes)));
+    done(app, &path.display().to_string(), word, page)
+}
+
+/// Pins the manifests and programs of every script the configuration names.
+fn pin_scripts(settings: &Settings, app: &App) -> Result<(), Stop> {
+    let mut store = app.places()?.trust;
+    let mut found = Vec::new();
+    for folder in &settings.script_folders {
+        let scripts = scripts::read_all(folder).map_err(|error| {
+            Stop::config(
+                format!("the script folder `{}` cannot be read: {error}", shown(folder)),
+                "make it, or take it out of `folders` under [scripts]",
+            )
+        })?;
+        found.extend(scripts);
+    }
+    for (manifest, _) in wire::configured_scripts(settings)? {
+        found.push(scripts::read(&manifest));
+    }
+    let mut notes = Vec::new();
+    for script in found {
+        match script {
+            Ok(files) => {
+                files.pin(&mut store);
+                notes.push(format!("trusted the script `{}` and its program", shown(files.manifest_path())));
+            }
+            Err(why) => {
+                return Err(Stop::config(format!("a script cannot be trusted: {why}"), "correct it, then run `haft trust` again"));
+            }
+        }
+    }
+    store.save()?;
+    app.notes(&notes);
+    Ok(())
+}
+
+/// What tools may do without asking from now on.
+fn consequences(settings: &Settings) -> Page {
+    let mut page = Page::new();
+    for rule in settings.policy.rules().filter(|rule| rule.verdict() == Verdict::Allow) {
+        page = page.field("allows", rule.origin().to_string());
+    }
+    let unconfined = settings.policy.tool_settings().sandboxes().filter(|(_, mode)| *mode == SandboxMode::Off);
+    for (tool, _) in unconfined {
+        page = page.field("unconfined", format!(" `{tool}` runs without a sandbox"));
+    }
+    page
+}
+
+fn done(app: &App, path: &str, word: &str, more: Page) -> Result<Exit, Stop> {
+    match app.output.format() {
+        Format::Json => app.output.json(&json!({"config": path, "state": word}))?,
+        Format::Text => {
+            let page = Page::new().styled(Style::Good, word).text(format!(": {path}")).end();
+            app.output.page(&page.page(more))?;
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+fn list(app: &App) -> Result<Exit, Stop> {
+    let store = app.places()?.trust;
+    if app.output.format() == Format::Json {
+        let files: Vec<_> = store.files().map(|(path, hash)| json!({"path": path, "sha256": hash})).collect();
+        app.output.json(&files)?;
+        return Ok(Exit::Ok);
+    }
+    let mut page = Page::new();
+    for (path, hash) in store.files() {
+        page = page.styled(Style::Dim, hash.get(..12).unwrap_or(hash)).text(format!("  {}", path.display())).end();
+    }
+    app.output.page(&page)?;
+    Ok(Exit::Ok)
+}

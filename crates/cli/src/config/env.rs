@@ -1,0 +1,85 @@
+//! The environment variables Haft knows, read once. Anything else in the environment is ignored.
+
+use std::{env, ffi::OsString, path::PathBuf};
+
+/// What the environment says.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Env {
+    /// `HAFT_CONFIG`: a configuration file to use instead of the usual ones.
+    pub(crate) config: Option<PathBuf>,
+    /// `HAFT_DATA_DIR`: where the record and the trust store are kept.
+    pub(crate) data_dir: Option<PathBuf>,
+    /// `HAFT_WORKSPACE`: the workspace root.
+    pub(crate) workspace: Option<PathBuf>,
+    /// `HAFT_AGENT`: who asks.
+    pub(crate) agent: Option<String>,
+    /// `HAFT_SESSION`: in which conversation.
+    pub(crate) session: Option<String>,
+    /// `HAFT_LOG`: what is logged to standard error, as `tracing` filters say it.
+    pub(crate) log: Option<String>,
+    /// `XDG_CONFIG_HOME`, or `.config` in the home directory.
+    pub(crate) config_home: Option<PathBuf>,
+    /// `XDG_DATA_HOME`, or `.local/share` in the home directory.
+    pub(crate) data_home: Option<PathBuf>,
+    /// `USER` or `LOGNAME`.
+    pub(crate) user: Option<String>,
+    /// Whether colours are unwelcome: `NO_COLOR` is set, or `TERM` is `dumb`.
+    pub(crate) no_colour: bool,
+    /// The directory the program was started in.
+    pub(crate) current_dir: PathBuf,
+}
+
+/// Each variable and what it does, for the reference.
+pub(crate) const VARIABLES: &[(&str, &str)] = &[
+    ("HAFT_CONFIG", "the same as `--config`"),
+    ("HAFT_DATA_DIR", "the same as `--data-dir`"),
+    ("HAFT_WORKSPACE", "the same as `--workspace`"),
+    ("HAFT_AGENT", "the same as `--agent`"),
+    ("HAFT_SESSION", "the same as `--session`"),
+    ("HAFT_LOG", "what is logged to standard error, such as `debug` or `haft_runtime=trace`"),
+    ("XDG_CONFIG_HOME", "your own configuration is `haft/haft.toml` in it; default `~/.config`"),
+    ("XDG_DATA_HOME", "the record is `haft/` in it; default `~/.local/share`"),
+    ("NO_COLOR", "no colours when set and not empty"),
+];
+
+impl Env {
+    /// Reads the environment.
+    pub(crate) fn read() -> Self {
+        let home = path("HOME");
+        let beneath_home = |below: &str| home.as_ref().map(|home| home.join(below));
+        let no_colour = value("NO_COLOR").is_some_and(|value| !value.is_empty())
+            || value("TERM").is_some_and(|term| term == "dumb");
+        Self {
+            config: path("HAFT_CONFIG"),
+            data_dir: path("HAFT_DATA_DIR"),
+            workspace: path("HAFT_WORKSPACE"),
+            agent: text("HAFT_AGENT"),
+            session: text("HAFT_SESSION"),
+            log: text("HAFT_LOG"),
+            // The XDG specification says that relative paths are to be ignored.
+            config_home: path("XDG_CONFIG_HOME")
+                .filter(|path| path.is_absolute())
+                .or_else(|| beneath_home(".config")),
+            data_home: path("XDG_DATA_HOME")
+                .filter(|path| path.is_absolute())
+                .or_else(|| beneath_home(".local/share")),
+            user: text("USER").or_else(|| text("LOGNAME")),
+            no_colour,
+            current_dir: env::current_dir().unwrap_or_default(),
+        }
+    }
+}
+
+fn value(name: &str) -> Option<OsString> {
+    env::var_os(name)
+}
+
+fn path(name: &str) -> Option<PathBuf> {
+    value(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+fn text(name: &str) -> Option<String> {
+    value(name)
+        .filter(|value| !value.is_empty())
+        .map(|value| value.to_string_lossy().into_owned())
+}

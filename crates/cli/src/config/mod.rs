@@ -1,0 +1,23 @@
+//! From environment, command line and `haft.toml` to settings that cannot be wrong. The only part
+//! of the program that reads variables and configuration files.
+//!
+//! Repository content is never configuration: a project's `haft.toml` is read only after its
+//! operator ran `haft trust`, which pins its hash ([`trust`]). [`resolve`] says what is read when.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "reads Haft's own configuration, which no workspace confines"
+)]
+
+pub(crate) mod env;
+pub(crate) mod file;
+pub(crate) mod private;
+pub(crate) mod resolve;
+pub(crate) mod scripts;
+pub(crate) mod template;
+pub(crate) mod trust;
+
+pub(crate) use env::Env;
+pub(crate) use resolve::{Places, Settings};
+
+/// The name of a configuration file.
+pub(crate) const FILE_NAME: &str = "haft.toml";

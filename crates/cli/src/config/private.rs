@@ -1,0 +1,61 @@
+//! Haft's own small files: made readable by their owner alone, replaced as a whole or not at all.
+
+use std::{
+    fs::{self, DirBuilder, OpenOptions},
+    io::{self, Read as _, Write as _},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::Path,
+};
+
+/// The largest configuration file that is read.
+pub(crate) const MAX_CONFIG_BYTES: u64 = 16 * 1024 * 1024;
+
+/// Makes a directory and its missing parents, readable by their owner alone.
+pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Reads a small regular file; `None` if it does not exist. A device or FIFO is refused, not
+/// waited for.
+pub(crate) fn read(path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
+    let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
+    let opened = OpenOptions::new().read(true).custom_flags(nonblocking).open(path);
+    let file = match opened {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(limit + 1).read_to_end(&mut bytes)?;
+    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > limit {
+        return Err(io::Error::other(format!("it has more than {limit} bytes")));
+    }
+    Ok(Some(bytes))
+}
+
+/// Makes a new file; fails if there is anything of that name.
+pub(crate) fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+/// Replaces a file as a whole.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let aside = path.with_extension(format!("new.{}", std::process::id()));
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&aside)?;
+    let written = file.write_all(bytes).and_then(|()| file.sync_all());
+    let replaced = written.and_then(|()| fs::rename(&aside, path));
+    if replaced.is_err() {
+        // The fault that is reported is the first one.
+        let _ = fs::remove_file(&aside);
+    }
+    replaced
+}

@@ -1,0 +1,342 @@
+//! What is read, in which order, and what it comes to.
+//!
+//! 1. `--config FILE` or `HAFT_CONFIG`, if given, is the whole configuration.
+//! 2. Otherwise your own `haft/haft.toml` in the configuration directory, and the workspace's
+//!    `haft.toml` if it is trusted. They add up; where they contradict each other the stricter holds.
+//! 3. A workspace file that was trusted and has changed stops everything; one that never was is
+//!    left alone, with a note.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use haft_policy::{CedarPolicy, PolicyFile, PolicySource, load::Problem};
+use haft_runtime::Limits;
+
+use super::{
+    FILE_NAME,
+    env::Env,
+    file::{self, ConfiguredTool},
+    private,
+    trust::{Trust, TrustStore},
+};
+use crate::stop::{Stop, shown};
+
+/// What the command line says about where things are.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Overrides {
+    /// `--workspace`.
+    pub(crate) workspace: Option<PathBuf>,
+    /// `--config`.
+    pub(crate) config: Option<PathBuf>,
+    /// `--data-dir`.
+    pub(crate) data_dir: Option<PathBuf>,
+}
+
+/// Where everything is. Nothing has been read but the trust store.
+#[derive(Debug)]
+pub(crate) struct Places {
+    /// The workspace root, absolute.
+    pub(crate) workspace: PathBuf,
+    /// Where the record and the trust store are.
+    pub(crate) data_dir: PathBuf,
+    /// The one configuration file, if one was named.
+    pub(crate) only_config: Option<PathBuf>,
+    /// The user's own configuration file, which need not exist.
+    pub(crate) user_config: Option<PathBuf>,
+    /// The workspace's configuration file, which need not exist.
+    pub(crate) project_config: PathBuf,
+    /// What is trusted.
+    pub(crate) trust: TrustStore,
+}
+
+/// Everything configuration decides.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    /// Where everything is.
+    pub(crate) places: Places,
+    /// The files that were read, as policy knows them.
+    pub(crate) sources: Vec<PolicySource>,
+    /// Where rules are best added.
+    pub(crate) rules_go_to: PathBuf,
+    /// The policy in force.
+    pub(crate) policy: CedarPolicy,
+    /// The caps.
+    pub(crate) limits: Limits,
+    /// Whether paths may lead onto mounted file systems.
+    pub(crate) cross_mounts: bool,
+    /// Folders with script tools, absolute.
+    pub(crate) script_folders: Vec<PathBuf>,
+    /// Tools built from configuration, with the directory of the file that says so.
+    pub(crate) tools: Vec<(PathBuf, ConfiguredTool)>,
+    /// What a person should know, such as a file that was not read.
+    pub(crate) notes: Vec<String>,
+}
+
+impl Places {
+    /// Finds out where everything is.
+    pub(crate) fn find(env: &Env, overrides: &Overrides) -> Result<Self, Stop> {
+        let absolute = |path: &Path| env.current_dir.join(path);
+        let data_dir = overrides
+            .data_dir
+            .as_ref()
+            .or(env.data_dir.as_ref())
+            .map(|path| absolute(path))
+            .or_else(|| env.data_home.as_ref().map(|home| home.join("haft")))
+            .ok_or_else(|| {
+                Stop::config(
+                    "there is no home directory to keep the record in",
+                    "set HOME, or name a directory with `--data-dir`",
+                )
+            })?;
+        let trust = TrustStore::open(&data_dir)?;
+        let named = overrides.workspace.as_ref().or(env.workspace.as_ref());
+        let workspace = match named {
+            Some(named) => canonical(&absolute(named))?,
+            None => nearest_workspace(&canonical(&env.current_dir)?, &trust),
+        };
+        let places = Self {
+            project_config: workspace.join(FILE_NAME),
+            workspace,
+            data_dir,
+            only_config: overrides.config.as_ref().or(env.config.as_ref()).map(|path| absolute(path)),
+            user_config: env.config_home.as_ref().map(|home| home.join("haft").join(FILE_NAME)),
+            trust,
+        };
+        places.keep_apart()?;
+        Ok(places)
+    }
+
+    /// A tool that could write the record or the trust store could allow itself anything.
+    fn keep_apart(&self) -> Result<(), Stop> {
+        let own = [Some(&self.data_dir), self.user_config.as_ref()];
+        for path in own.into_iter().flatten() {
+            let real = real(path);
+            if real.starts_with(&self.workspace) {
+                return Err(Stop::config(
+                    format!(
+                        "the workspace `{}` holds Haft's own files (`{}`), which no tool may reach",
+                        shown(&self.workspace),
+                        shown(path)
+                    ),
+                    "work in a directory below it, or name one with `--workspace`",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the configuration.
+    pub(crate) fn settings(self) -> Result<Settings, Stop> {
+        let mut read: Vec<(PathBuf, String)> = Vec::new();
+        let mut notes = Vec::new();
+        if let Some(only) = &self.only_config {
+            let text = text_of(only)?.ok_or_else(|| {
+                Stop::config(
+                    format!("there is no configuration file `{}`", shown(only)),
+                    "check `--config` and `HAFT_CONFIG`",
+                )
+            })?;
+            read.push((only.clone(), text));
+        } else {
+            if let Some(user) = &self.user_config
+                && let Some(text) = text_of(user)?
+            {
+                read.push((user.clone(), text));
+            }
+            self.read_project(&mut read, &mut notes)?;
+        }
+        let rules_go_to = match (&self.only_config, self.trust.knows(&self.project_config)) {
+            (Some(only), _) => only.clone(),
+            (None, true) => self.project_config.clone(),
+            (None, false) => self.user_config.clone().unwrap_or_else(|| self.project_config.clone()),
+        };
+        Settings::from_texts(self, read, rules_go_to, notes)
+    }
+
+    fn read_project(
+        &self,
+        read: &mut Vec<(PathBuf, String)>,
+        notes: &mut Vec<String>,
+    ) -> Result<(), Stop> {
+        let path = &self.project_config;
+        let Some(bytes) = bytes_of(path)? else {
+            if self.trust.knows(path) {
+                return Err(Stop::config(
+                    format!("`{}` was trusted and is gone, and its rules with it", shown(path)),
+                    "restore it, or forget it with `haft trust --forget`",
+                ));
+            }
+            return Ok(());
+        };
+        match self.trust.of(path, &bytes) {
+            Trust::Trusted => read.push((path.clone(), utf8(path, bytes)?)),
+            Trust::Changed => {
+                return Err(Stop::config(
+                    format!("`{}` has changed since it was trusted", shown(path)),
+                    "read it, then run `haft trust`",
+                ));
+            }
+            Trust::Never => notes.push(format!(
+                "`{}` is not read, because you have not trusted it; read it, then run `haft trust`",
+                shown(path)
+            )),
+        }
+        Ok(())
+    }
+}
+
+impl Settings {
+    fn from_texts(
+        places: Places,
+        read: Vec<(PathBuf, String)>,
+        rules_go_to: PathBuf,
+        notes: Vec<String>,
+    ) -> Result<Self, Stop> {
+        let sources: Vec<PolicySource> = read
+            .iter()
+            .map(|(path, text)| PolicySource::new(places.name_of(path), text.clone()))
+            .collect();
+        let mut problems: Vec<Problem> = Vec::new();
+        let mut limits = Limits::default();
+        let mut cross_mounts = None;
+        let mut script_folders = Vec::new();
+        let mut tools = Vec::new();
+        for (source, (path, _)) in sources.iter().zip(&read) {
+            match file::parse(source) {
+                Ok(file) => {
+                    file.limits.apply(&mut limits);
+                    cross_mounts = file.cross_mounts.or(cross_mounts);
+                    let beside = path.parent().unwrap_or(Path::new("/"));
+                    script_folders.extend(file.script_folders.iter().map(|name| beside.join(name)));
+                    tools.extend(file.tools.into_iter().map(|tool| (beside.to_owned(), tool)));
+                }
+                Err(found) => problems.extend(found),
+            }
+        }
+        let policy = PolicyFile::parse_all(&sources).and_then(PolicyFile::build);
+        let policy = match (policy, problems.is_empty()) {
+            (Ok(policy), true) => policy,
+            (Ok(_), false) => return Err(mistakes(&problems)),
+            (Err(error), _) => {
+                // A file that is not TOML is reported by both readers; once is enough.
+                for problem in error.problems() {
+                    let known = |other: &Problem| {
+                        (&other.source, other.line) == (&problem.source, problem.line)
+                    };
+                    if !problems.iter().any(known) {
+                        problems.push(problem.clone());
+                    }
+                }
+                return Err(mistakes(&problems));
+            }
+        };
+        Ok(Self {
+            places,
+            sources,
+            rules_go_to,
+            policy,
+            limits,
+            cross_mounts: cross_mounts.unwrap_or(false),
+            script_folders,
+            tools,
+            notes,
+        })
+    }
+
+    /// What the file rules are best added to is called in messages.
+    pub(crate) fn rules_file_name(&self) -> String {
+        self.places.name_of(&self.rules_go_to)
+    }
+}
+
+impl Places {
+    /// What a configuration file is called in messages: short where it is in the workspace.
+    pub(crate) fn name_of(&self, path: &Path) -> String {
+        path.strip_prefix(&self.workspace)
+            .unwrap_or(path)
+            .display()
+            .to_string()
+    }
+}
+
+/// Checks a configuration text as a whole, before it is trusted.
+pub(crate) fn check(name: &str, text: &str) -> Result<(), Stop> {
+    let source = PolicySource::new(name, text);
+    let mut problems = file::parse(&source).err().unwrap_or_default();
+    if let Err(error) = CedarPolicy::load(std::slice::from_ref(&source))
+        && problems.is_empty()
+    {
+        problems.extend(error.problems().iter().cloned());
+    }
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(mistakes(&problems))
+    }
+}
+
+fn mistakes(problems: &[Problem]) -> Stop {
+    let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    let what = match problems.len() {
+        1 => "a mistake in the configuration".to_owned(),
+        several => format!("{several} mistakes in the configuration"),
+    };
+    Stop::config(
+        format!("{what}\n{}", lines.join("\n")),
+        "correct it; `haft policy lint` checks it again",
+    )
+}
+
+/// The nearest directory above that has a trusted configuration, or else the directory itself.
+fn nearest_workspace(current: &Path, trust: &TrustStore) -> PathBuf {
+    current
+        .ancestors()
+        .find(|directory| trust.knows(&directory.join(FILE_NAME)))
+        .unwrap_or(current)
+        .to_owned()
+}
+
+fn canonical(path: &Path) -> Result<PathBuf, Stop> {
+    fs::canonicalize(path).map_err(|error| {
+        Stop::config(
+            format!("the workspace `{}` cannot be opened: {error}", shown(path)),
+            "name an existing directory with `--workspace`",
+        )
+    })
+}
+
+/// The path with symlinks followed as far as it exists.
+fn real(path: &Path) -> PathBuf {
+    for ancestor in path.ancestors() {
+        if let Ok(real) = fs::canonicalize(ancestor)
+            && let Ok(rest) = path.strip_prefix(ancestor)
+        {
+            return real.join(rest);
+        }
+    }
+    path.to_owned()
+}
+
+fn bytes_of(path: &Path) -> Result<Option<Vec<u8>>, Stop> {
+    private::read(path, private::MAX_CONFIG_BYTES).map_err(|error| {
+        Stop::config(
+            format!("`{}` cannot be read: {error}", shown(path)),
+            "check who may read it",
+        )
+    })
+}
+
+fn text_of(path: &Path) -> Result<Option<String>, Stop> {
+    bytes_of(path)?.map(|bytes| utf8(path, bytes)).transpose()
+}
+
+fn utf8(path: &Path, bytes: Vec<u8>) -> Result<String, Stop> {
+    String::from_utf8(bytes).map_err(|_| {
+        Stop::config(
+            format!("`{}` is not UTF-8", shown(path)),
+            "save it as UTF-8",
+        )
+    })
+}

@@ -1,0 +1,44 @@
+//! The configuration `haft init` writes: every line explained, careful by default.
+
+/// A new `haft.toml` with a preset.
+pub(crate) fn haft_toml(preset: &str) -> String {
+    TEMPLATE.replace("PRESET", preset)
+}
+
+const TEMPLATE: &str = r#"# Haft: what agents may do in this workspace.
+#
+# This file counts because you made it with `haft init`. After every edit run `haft trust`, which pins
+# what it says now; until then Haft refuses to work here. Nobody else's haft.toml is ever read.
+
+[policy]
+# careful    reads inside the workspace are allowed, everything that changes something asks you
+# workspace  edits inside the workspace are allowed too, commands only in a sandbox
+# locked     nothing asks; what no rule allows is denied (for machines without a person)
+preset = "PRESET"
+
+# Rules are `tool` or `tool(pattern)`. deny beats ask, ask beats allow. `haft policy check` tries one
+# out, `haft explain` names the rule that decided a call.
+
+# Done without asking. A command counts only if it is exactly this text.
+#   allow = ["bash(cargo test)", "edit(docs/**)"]
+allow = []
+
+# Always asked, whatever the preset says.
+ask = []
+
+# Never done, and what matches is left out of searches.
+deny = ["read(**/.env)", "read(**/*.pem)", "read(**/id_*)"]
+
+[tools.bash]
+# Commands run on this machine without a sandbox, because this version has none yet. That is why
+# this line is here for you to see: delete it, and Haft refuses to run commands. With it, a command
+# can do whatever you can, so each one asks unless a rule above allows exactly its text.
+sandbox = "off"
+
+# [limits]
+# approval_wait_ms = 600000     # how long a question waits for you
+# hard_deadline_ms = 3600000    # no call runs longer than this
+
+# [scripts]
+# folders = ["tools"]           # your own tools: a manifest and a program each, pinned by `haft trust`
+"#;

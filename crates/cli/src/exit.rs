@@ -1,0 +1,124 @@
+//! How the program ends, as a number a script can rely on. Each number means one thing and never
+//! changes its meaning; `docs/guide/reference.md` prints this table.
+
+use std::process::ExitCode;
+
+use haft_contract::{Terminal, host::Verdict};
+
+/// The exit codes of `haft`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// What was asked for was done.
+    Ok,
+    /// The call failed, a check of `doctor` failed, or something went wrong that has no code of
+    /// its own.
+    Failed,
+    /// The command line is not one.
+    Usage,
+    /// The call was denied: by a rule, by a person, or because nobody was there to ask.
+    Denied,
+    /// The call ran into its deadline.
+    TimedOut,
+    /// The call was stopped.
+    Cancelled,
+    /// The call was started and nobody can say how it ended.
+    Unknown,
+    /// The configuration cannot be used: a mistake in it, or not trusted.
+    Config,
+    /// The record cannot be opened, or is not as it was written.
+    Ledger,
+    /// `policy check`: a person would be asked.
+    Asks,
+    /// There is no such call or tool.
+    NotFound,
+}
+
+impl Exit {
+    /// Every code, in order.
+    pub(crate) const ALL: [Self; 11] = [
+        Self::Ok,
+        Self::Failed,
+        Self::Usage,
+        Self::Denied,
+        Self::TimedOut,
+        Self::Cancelled,
+        Self::Unknown,
+        Self::Config,
+        Self::Ledger,
+        Self::Asks,
+        Self::NotFound,
+    ];
+
+    /// The number.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Ok => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Denied => 3,
+            Self::TimedOut => 4,
+            Self::Cancelled => 5,
+            Self::Unknown => 6,
+            Self::Config => 7,
+            Self::Ledger => 8,
+            Self::Asks => 9,
+            Self::NotFound => 10,
+        }
+    }
+
+    /// What it means, in one line.
+    pub(crate) fn meaning(self) -> &'static str {
+        match self {
+            Self::Ok => "done; the call succeeded",
+            Self::Failed => "the call failed, or a check did",
+            Self::Usage => "the command line is not valid",
+            Self::Denied => "denied by a rule, by a person, or because nobody was there to ask",
+            Self::TimedOut => "the call ran into its deadline",
+            Self::Cancelled => "the call was stopped",
+            Self::Unknown => "the call was started and nobody can say how it ended",
+            Self::Config => "the configuration has a mistake or is not trusted",
+            Self::Ledger => "the record cannot be used, or is not as it was written",
+            Self::Asks => "`policy check`: a person would be asked",
+            Self::NotFound => "there is no such call or tool",
+        }
+    }
+
+    /// The code for how a call ended.
+    pub(crate) fn of_call(terminal: Terminal) -> Self {
+        match terminal {
+            Terminal::Succeeded => Self::Ok,
+            Terminal::Failed => Self::Failed,
+            Terminal::Denied => Self::Denied,
+            Terminal::TimedOut => Self::TimedOut,
+            Terminal::Cancelled => Self::Cancelled,
+            Terminal::Unknown => Self::Unknown,
+        }
+    }
+
+    /// The code for what a policy would say.
+    pub(crate) fn of_verdict(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Allow => Self::Ok,
+            Verdict::Ask => Self::Asks,
+            Verdict::Deny => Self::Denied,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_is_its_own_number() {
+        for (number, exit) in Exit::ALL.into_iter().enumerate() {
+            assert_eq!(usize::from(exit.code()), number);
+        }
+    }
+}

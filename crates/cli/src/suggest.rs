@@ -1,0 +1,131 @@
+//! Finds the line that would allow a call, and proves it: a suggestion is made only after the
+//! policy, with that line added, has said allow.
+
+use haft_contract::{
+    Access, Effects, Principal, SealedPlan, ToolKey,
+    access::Command,
+    erased::ErasedTool,
+    host::{Policy as _, Question, ToolFacts, Verdict},
+};
+use haft_policy::{CedarPolicy, PolicySource};
+
+/// What rules can speak of about a tool, kept for later.
+#[derive(Debug, Clone)]
+struct KnownTool {
+    key: ToolKey,
+    groups: Vec<&'static str>,
+    effects: Effects,
+}
+
+/// Finds lines that would allow calls.
+#[derive(Debug, Clone)]
+pub(crate) struct Suggest {
+    sources: Vec<PolicySource>,
+    rules_file: String,
+    then: &'static str,
+    tools: Vec<KnownTool>,
+}
+
+/// What to do after a configuration file was edited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AfterEdit {
+    /// It is a workspace's file, which must be trusted again.
+    Trust,
+    /// It is the operator's own.
+    Nothing,
+}
+
+impl Suggest {
+    /// For a configuration and the file in which rules are best added.
+    pub(crate) fn new(sources: Vec<PolicySource>, rules_file: String, after: AfterEdit) -> Self {
+        Self {
+            sources,
+            rules_file,
+            then: match after {
+                AfterEdit::Trust => ", then run `haft trust`",
+                AfterEdit::Nothing => "",
+            },
+            tools: Vec::new(),
+        }
+    }
+
+    /// Makes a tool known.
+    pub(crate) fn know(&mut self, key: ToolKey, tool: &dyn ErasedTool) {
+        let spec = tool.spec();
+        self.tools.push(KnownTool {
+            key,
+            groups: spec.groups,
+            effects: spec.effects,
+        });
+    }
+
+    /// What would let this plan pass without asking, in a sentence.
+    pub(crate) fn sentence(&self, principal: &Principal, plan: &SealedPlan) -> String {
+        match self.rules(principal, plan) {
+            Some(rules) => {
+                let quoted: Vec<String> = rules
+                    .into_iter()
+                    .map(|rule| toml::Value::String(rule).to_string())
+                    .collect();
+                format!(
+                    "to allow exactly this without asking, add {} to `allow` under [policy] in {}{}",
+                    quoted.join(", "),
+                    self.rules_file,
+                    self.then
+                )
+            }
+            None => "no line in `allow` would let this pass without asking; run it where a person \
+                     can answer at the terminal"
+                .to_owned(),
+        }
+    }
+
+    /// Rules that, added to `allow`, make the policy say allow.
+    fn rules(&self, principal: &Principal, plan: &SealedPlan) -> Option<Vec<String>> {
+        let tool = self.tools.iter().find(|tool| tool.key == plan.tool)?;
+        let question = Question {
+            principal,
+            tool: ToolFacts {
+                key: &tool.key,
+                groups: &tool.groups,
+                effects: tool.effects,
+            },
+            plan,
+        };
+        let name = plan.tool.tool.as_str();
+        let mut narrow: Vec<String> = plan.accesses.iter().map(|access| rule(name, access)).collect();
+        narrow.dedup();
+        let changes: Vec<String> = plan
+            .accesses
+            .iter()
+            .filter(|access| access.kind() != "read")
+            .map(|access| rule(name, access))
+            .collect();
+        [changes, narrow, vec![name.to_owned()]]
+            .into_iter()
+            .find(|rules| !rules.is_empty() && self.would_allow(rules, &question))
+    }
+
+    fn would_allow(&self, rules: &[String], question: &Question<'_>) -> bool {
+        let list = toml::Value::Array(rules.iter().cloned().map(toml::Value::String).collect());
+        let mut sources = self.sources.clone();
+        sources.push(PolicySource::new("suggestion", format!("[policy]\nallow = {list}\n")));
+        CedarPolicy::load(&sources)
+            .is_ok_and(|policy| policy.decide(question).verdict == Verdict::Allow)
+    }
+}
+
+/// The narrowest rule about one access.
+fn rule(tool: &str, access: &Access) -> String {
+    match access {
+        Access::Path(path) => format!("{tool}({})", path.path),
+        Access::Command(command) => match &command.command {
+            Command::Shell(script) => format!("{tool}({script})"),
+            Command::Argv(_) => tool.to_owned(),
+        },
+        Access::Host { host, .. } => format!("{tool}(domain:{host})"),
+        Access::Database { source, .. } => format!("{tool}({source})"),
+        Access::Message { channel, target } => format!("{tool}({channel}:{target})"),
+        Access::RemoteTool { .. } => tool.to_owned(),
+    }
+}

@@ -1,0 +1,137 @@
+//! The one place that prints. Standard output carries results, standard error everything else; a
+//! reader that goes away ends the program quietly.
+
+use std::io::{ErrorKind, IsTerminal as _, Write as _};
+
+use serde::Serialize;
+
+use super::{
+    page::{Colours, Page, Style},
+    sanitise,
+};
+use crate::{exit::Exit, stop::Stop};
+
+/// Whether results are for people or for programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// Text.
+    Text,
+    /// JSON.
+    Json,
+}
+
+/// Where output goes and how it looks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Output {
+    format: Format,
+    stdout_is_terminal: bool,
+    stderr_is_terminal: bool,
+    colours_wanted: bool,
+}
+
+impl Output {
+    /// Output of this process.
+    pub(crate) fn new(format: Format, colours_wanted: bool) -> Self {
+        Self {
+            format,
+            stdout_is_terminal: std::io::stdout().is_terminal(),
+            stderr_is_terminal: std::io::stderr().is_terminal(),
+            colours_wanted,
+        }
+    }
+
+    /// Whether results are for people or for programs.
+    pub(crate) fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Whether a person sees standard error.
+    pub(crate) fn stderr_is_terminal(&self) -> bool {
+        self.stderr_is_terminal
+    }
+
+    /// Prints a page of results.
+    pub(crate) fn page(&self, page: &Page) -> Result<(), Stop> {
+        let colours = self.colours(self.stdout_is_terminal);
+        to_stdout(&page.render(colours))
+    }
+
+    /// Prints what a tool gave back: harmless on a terminal, exact in a pipe or a file.
+    pub(crate) fn content(&self, text: &str) -> Result<(), Stop> {
+        let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+        if self.stdout_is_terminal {
+            to_stdout(&format!("{}{end}", sanitise::block(text)))
+        } else {
+            to_stdout(&format!("{text}{end}"))
+        }
+    }
+
+    /// Prints one JSON value: over several lines for a person, on one for a program.
+    pub(crate) fn json(&self, value: &impl Serialize) -> Result<(), Stop> {
+        let text = if self.stdout_is_terminal {
+            serde_json::to_string_pretty(value)
+        } else {
+            serde_json::to_string(value)
+        };
+        to_stdout(&format!("{}\n", sanitise::json(&text.map_err(not_json)?)))
+    }
+
+    /// Prints one JSON value on a line of its own.
+    pub(crate) fn json_line(&self, value: &impl Serialize) -> Result<(), Stop> {
+        let text = serde_json::to_string(value).map_err(not_json)?;
+        to_stdout(&format!("{}\n", sanitise::json(&text)))
+    }
+
+    /// Tells a person something that is not a result.
+    pub(crate) fn note(&self, page: &Page) {
+        to_stderr(&page.render(self.colours(self.stderr_is_terminal)));
+    }
+
+    /// Says why a command could not go on.
+    pub(crate) fn stop(&self, stop: &Stop) {
+        let Some(message) = stop.message() else {
+            return;
+        };
+        let page = Page::new().styled(Style::Bad, "error: ").block(message).end();
+        self.note(&page.page(hint(stop.hint())));
+    }
+
+    fn colours(&self, terminal: bool) -> Colours {
+        if terminal && self.colours_wanted {
+            Colours::On
+        } else {
+            Colours::Off
+        }
+    }
+}
+
+/// A hint, on lines of its own.
+pub(crate) fn hint(text: &str) -> Page {
+    Page::new().styled(Style::Warn, "hint: ").block(text).end()
+}
+
+fn not_json(error: serde_json::Error) -> Stop {
+    Stop::new(
+        Exit::Failed,
+        format!("the result is not JSON: {error}"),
+        "this is a fault in Haft; please report it",
+    )
+}
+
+fn to_stdout(text: &str) -> Result<(), Stop> {
+    let mut stdout = std::io::stdout().lock();
+    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    written.map_err(|error| match error.kind() {
+        ErrorKind::BrokenPipe => Stop::reader_gone(),
+        _ => Stop::new(
+            Exit::Failed,
+            format!("standard output cannot be written: {error}"),
+            "check that there is room where the output goes",
+        ),
+    })
+}
+
+fn to_stderr(text: &str) {
+    // If nobody can be told, there is nobody to tell about it.
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}

@@ -1,0 +1,287 @@
+//! From settings to a runtime: the one place that knows every crate. Nothing is decided here; each
+//! part is made from what configuration says and handed to the next.
+
+use std::{path::PathBuf, sync::Arc};
+
+use haft_backends::{LocalBackend, LocalOptions, Mounts};
+use haft_contract::{
+    AgentId, Principal, ProviderId, SessionId, ToolKey, ToolName, UserId,
+    erased::ErasedTool,
+    event::EventSink,
+    host::{Approver, Clock, Ledger},
+};
+use haft_ledger::{LedgerOptions, Recovery, SqliteLedger};
+use haft_policy::CedarPolicy;
+use haft_runtime::{Runtime, RuntimeBuilder, SystemClock};
+use haft_tools::{
+    factory::{Factory, ToolEntry},
+    script::ScriptTool,
+};
+
+use crate::{
+    args::IdentityArgs,
+    config::{
+        Env, Places, Settings,
+        file::ConfiguredTool,
+        scripts::{self, FoundScript, ScriptState},
+    },
+    exit::Exit,
+    stop::{Stop, chain, shown},
+    suggest::{AfterEdit, Suggest},
+};
+
+/// Everything but the record and the person.
+pub(crate) struct Parts {
+    builder: RuntimeBuilder,
+    policy: Arc<CedarPolicy>,
+    suggest: Suggest,
+    notes: Vec<String>,
+    scripts_refused: bool,
+}
+
+/// A runtime and what commands look at beside it.
+pub(crate) struct Wired {
+    /// Runs calls.
+    pub(crate) runtime: Runtime,
+    /// The rules in force.
+    pub(crate) policy: Arc<CedarPolicy>,
+}
+
+/// The record, opened.
+pub(crate) struct Record {
+    /// The record.
+    pub(crate) ledger: SqliteLedger,
+    /// What was found open and settled.
+    pub(crate) recovery: Recovery,
+}
+
+/// Opens the record and settles what an earlier run left open.
+pub(crate) async fn open_record(places: &Places) -> Result<Record, Stop> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let options = LedgerOptions::new(places.data_dir.join("record"), clock);
+    match SqliteLedger::open(options).await {
+        Ok((ledger, recovery)) => Ok(Record { ledger, recovery }),
+        Err(error) => Err(Stop::new(
+            Exit::Ledger,
+            format!("the record in `{}` cannot be opened: {}", shown(&places.data_dir), chain(&error)),
+            "check that the directory is yours and has room, or name another with `--data-dir`",
+        )),
+    }
+}
+
+/// Puts together what settings say.
+pub(crate) fn assemble(settings: Settings) -> Result<Parts, Stop> {
+    let after = if settings.rules_go_to == settings.places.project_config {
+        AfterEdit::Trust
+    } else {
+        AfterEdit::Nothing
+    };
+    let mut suggest = Suggest::new(settings.sources.clone(), settings.rules_file_name(), after);
+    let mut notes = settings.notes.clone();
+    let builtins = built_in(&settings)?;
+    let (scripts, scripts_refused) = script_tools(&settings, &mut notes)?;
+    let mut builder = Runtime::builder()
+        .operations(workspace(&settings)?.operations())
+        .limits(settings.limits);
+    for (tool, mode) in settings.policy.tool_settings().sandboxes() {
+        builder = builder.sandbox(tool.as_str(), mode);
+    }
+    for (provider, tools) in [(ProviderId::builtin(), builtins), (ProviderId::script(), scripts)] {
+        for tool in &tools {
+            suggest.know(ToolKey::new(provider.clone(), tool.name().clone()), &**tool);
+        }
+        builder = builder.provider(provider, tools);
+    }
+    let policy = Arc::new(settings.policy);
+    Ok(Parts {
+        builder: builder.policy(Arc::clone(&policy) as _),
+        policy,
+        suggest,
+        notes,
+        scripts_refused,
+    })
+}
+
+impl Parts {
+    /// What a person should know.
+    pub(crate) fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Finds lines that would allow a call.
+    pub(crate) fn suggest(&self) -> Suggest {
+        self.suggest.clone()
+    }
+
+    /// Adds a listener.
+    pub(crate) fn events(mut self, sink: Arc<dyn EventSink>) -> Self {
+        self.builder = self.builder.events(sink);
+        self
+    }
+
+    /// Adds who is asked.
+    pub(crate) fn approver(mut self, approver: impl Approver) -> Self {
+        self.builder = self.builder.approver(approver);
+        self
+    }
+
+    /// Changes the builder itself.
+    pub(crate) fn with(mut self, change: impl FnOnce(RuntimeBuilder) -> RuntimeBuilder) -> Self {
+        self.builder = change(self.builder);
+        self
+    }
+
+    /// Builds the runtime on a record, and holds the rules against the tools there are.
+    pub(crate) fn build(self, ledger: Arc<dyn Ledger>) -> Result<Wired, Stop> {
+        let wired = self.build_unchecked(ledger)?;
+        let tools = wired.0.runtime.registry().snapshot();
+        let entries = tools.page(0, tools.len());
+        let facts: Vec<_> = entries.iter().map(|entry| entry.facts()).collect();
+        let findings = wired.0.policy.lint(&facts);
+        match findings.first() {
+            // A rule about a script that is not trusted right now is no mistake.
+            Some(finding) if !wired.1 => Err(Stop::config(finding.to_string(), finding.hint())),
+            Some(_) | None => Ok(wired.0),
+        }
+    }
+
+    /// Builds the runtime without looking at the rules again.
+    fn build_unchecked(self, ledger: Arc<dyn Ledger>) -> Result<(Wired, bool), Stop> {
+        let runtime = self.builder.ledger(ledger).build().map_err(|error| {
+            Stop::config(chain(&error), "give every tool a name of its own")
+        })?;
+        let wired = Wired { runtime, policy: self.policy };
+        Ok((wired, self.scripts_refused))
+    }
+
+    /// Builds the runtime for looking at the rules themselves.
+    pub(crate) fn build_for_lint(self, ledger: Arc<dyn Ledger>) -> Result<Wired, Stop> {
+        Ok(self.build_unchecked(ledger)?.0)
+    }
+}
+
+/// Who calls, from the command line and the environment.
+pub(crate) fn principal(identity: &IdentityArgs, env: &Env) -> Result<Arc<Principal>, Stop> {
+    let refused = |error: haft_contract::identity::IdentityError| {
+        Stop::usage(error.to_string(), "choose a shorter, plainer name")
+    };
+    let user = env.user.as_deref().and_then(|user| UserId::parse(user).ok());
+    let user = match user {
+        Some(user) => user,
+        None => {
+            let uid = rustix::process::getuid().as_raw();
+            UserId::parse(&format!("uid-{uid}")).map_err(refused)?
+        }
+    };
+    let agent = identity.agent.as_deref().or(env.agent.as_deref()).unwrap_or("cli");
+    let session = identity.session.as_deref().or(env.session.as_deref()).unwrap_or("main");
+    let mut principal = Principal::local(
+        user,
+        AgentId::parse(agent).map_err(refused)?,
+        SessionId::parse(session).map_err(refused)?,
+    );
+    principal.session_kind = identity.session_kind.into();
+    principal.scopes = identity.scopes.iter().cloned().collect();
+    principal.channel = identity.channel.clone();
+    Ok(Arc::new(principal))
+}
+
+fn workspace(settings: &Settings) -> Result<LocalBackend, Stop> {
+    let options = LocalOptions {
+        cross_mounts: if settings.cross_mounts { Mounts::Cross } else { Mounts::Refuse },
+        ..LocalOptions::default()
+    };
+    LocalBackend::open(&settings.places.workspace, options).map_err(|error| {
+        Stop::config(chain(&error), "name an existing directory with `--workspace`")
+    })
+}
+
+/// The built-in tools; one that is configured under its own name takes the place of the default.
+fn built_in(settings: &Settings) -> Result<Vec<Arc<dyn ErasedTool>>, Stop> {
+    let mut tools = haft_tools::builtins();
+    let factory = Factory::builtin();
+    for (_, configured) in settings.tools.iter().filter(|(_, tool)| tool.kind != SCRIPT) {
+        let tool = factory.build(&entry(configured)).map_err(|error| {
+            Stop::config(
+                format!("{}: {error}", configured.place),
+                "`haft tools` lists the tools there are",
+            )
+        })?;
+        if configured.kind == configured.name {
+            tools.retain(|known| known.name() != tool.name());
+        }
+        tools.push(tool);
+    }
+    Ok(tools)
+}
+
+/// The type of a configured tool that is a script.
+const SCRIPT: &str = "script";
+
+fn entry(configured: &ConfiguredTool) -> ToolEntry {
+    ToolEntry {
+        kind: configured.kind.clone(),
+        name: configured.name.clone(),
+        config: configured.config.as_object().cloned().unwrap_or_default(),
+    }
+}
+
+/// The scripts of the configured folders, and those that are configured one by one under a name.
+fn script_tools(
+    settings: &Settings,
+    notes: &mut Vec<String>,
+) -> Result<(Vec<Arc<dyn ErasedTool>>, bool), Stop> {
+    let trust = &settings.places.trust;
+    let mut found: Vec<(FoundScript, Option<ToolName>)> = Vec::new();
+    for folder in &settings.script_folders {
+        let scripts = scripts::find(folder, trust).map_err(|error| {
+            Stop::config(
+                format!("the script folder `{}` cannot be read: {error}", shown(folder)),
+                "make it, or take it out of `folders` under [scripts]",
+            )
+        })?;
+        found.extend(scripts.into_iter().map(|script| (script, None)));
+    }
+    for (manifest, configured) in configured_scripts(settings)? {
+        let name = ToolName::parse(&configured.name).map_err(|error| {
+            Stop::config(format!("{}: {error}", configured.place), "choose another name")
+        })?;
+        found.push((scripts::look(manifest, trust), Some(name)));
+    }
+    let mut tools = Vec::new();
+    let mut refused = false;
+    for (script, name) in found {
+        let tool = match script.state {
+            ScriptState::Ready(source) => ScriptTool::new(*source).map_err(|error| error.to_string()),
+            ScriptState::Refused(why) => Err(why),
+        };
+        match (tool, name) {
+            (Ok(tool), Some(name)) => tools.push(tool.named(name).erased()),
+            (Ok(tool), None) => tools.push(tool.erased()),
+            (Err(why), _) => {
+                refused = true;
+                notes.push(format!(
+                    "the script `{}` is not offered: {why}; read it, then run `haft trust`",
+                    shown(&script.manifest_path)
+                ));
+            }
+        }
+    }
+    Ok((tools, refused))
+}
+
+/// The manifests of tools configured with `type = "script"`.
+pub(crate) fn configured_scripts(
+    settings: &Settings,
+) -> Result<Vec<(PathBuf, &ConfiguredTool)>, Stop> {
+    let scripts = settings.tools.iter().filter(|(_, tool)| tool.kind == SCRIPT);
+    scripts
+        .map(|(beside, tool)| match tool.config.get("manifest").and_then(|path| path.as_str()) {
+            Some(manifest) => Ok((beside.join(manifest), tool)),
+            None => Err(Stop::config(
+                format!("{}: a script needs the path of its manifest", tool.place),
+                "write config = { manifest = \"tools/NAME.toml\" }",
+            )),
+        })
+        .collect()
+}
