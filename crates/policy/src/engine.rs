@@ -358,61 +358,6 @@ impl CedarPolicy {
         }
         PolicyVersion(version)
     }
-
-    /// Why a tool is of no use to one agent of the line, if it is not.
-    fn useless(
-        &self,
-        principal: &Principal,
-        agent: &AgentId,
-        tool: &ToolFacts<'_>,
-    ) -> Option<(Option<RuleRef>, String)> {
-        let slots = self.index.slots(principal, agent, tool);
-        let item = Item {
-            action: facts::Action::Use,
-            access: None,
-        };
-        let listed = self.presets.lists(agent);
-        // The loosest call a tool could plan: whatever it touches is named and judged by itself.
-        let case = Case {
-            principal,
-            agent,
-            listed,
-            tool: *tool,
-            call: CallFacts {
-                trusted: facts::is_trusted(tool),
-                accounted: true,
-                harmless: true,
-                sandboxed: true,
-            },
-            item,
-            command_rules: false,
-            patterns: Vec::new(),
-            rules: self.index.about_tool(&slots),
-        };
-        let name = &tool.key.tool;
-        for preset in self.presets.of(principal, agent) {
-            let judgement = self.judge.judge(&case, preset);
-            if judgement.verdict == Verdict::Deny {
-                let rule = self.rule_ref(&judgement.cause);
-                let reason = match (&rule, &judgement.cause) {
-                    (Some(rule), Cause::Rule(_)) => {
-                        format!("{rule} denies every use of `{name}` to agent `{agent}`")
-                    }
-                    (_, _) => format!(
-                        "no rule allows `{name}` to agent `{agent}`, and preset `{preset}` asks nobody"
-                    ),
-                };
-                return Some((rule, reason));
-            }
-            if preset == Preset::Locked && self.index.some_allow(&slots).is_none() {
-                let reason = format!(
-                    "no rule allows any use of `{name}` to agent `{agent}`, and preset `locked` asks nobody"
-                );
-                return Some((None, reason));
-            }
-        }
-        None
-    }
 }
 
 impl Policy for CedarPolicy {
@@ -449,7 +394,7 @@ impl Presets {
 
     /// The presets that apply, without repetition: the agent's own or everyone's, and those of
     /// the session's kind and channel besides.
-    fn of(&self, principal: &Principal, agent: &AgentId) -> Vec<Preset> {
+    pub(crate) fn of(&self, principal: &Principal, agent: &AgentId) -> Vec<Preset> {
         let own = self.agents.get(agent).copied().flatten();
         let session = self.sessions.get(&principal.session_kind).copied();
         let channel = principal.channel.as_ref();

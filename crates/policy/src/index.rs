@@ -1,12 +1,11 @@
 //! Finds the rules that can match, without trying them all: by section, by tool, and by pattern
-//! (literal texts and directories by hash, globs by the directories they start with).
+//! (`pattern_index.rs`).
 //!
 //! Cedar's cost grows with the policies it is given, so this is what keeps a decision as cheap
 //! with ten thousand rules as with ten. It only narrows; whether a candidate applies is for Cedar.
 
 use std::collections::{BTreeSet, HashMap};
 
-use globset::{Candidate, GlobSet, GlobSetBuilder};
 use haft_contract::{
     Access, PathAccess, PathMode, PathScope, Principal, ToolKey, ToolName, WorkPath,
     host::ToolFacts,
@@ -15,12 +14,10 @@ use haft_contract::{
 
 use crate::{
     facts::groups,
-    pattern::{PathPattern, PathShape, Pattern, Reach, TextPattern, ancestors, domains},
+    pattern::{Pattern, Reach},
+    pattern_index::{self, PatternId, Patterns},
     rule::{Rule, Section, Selector, name_matches},
 };
-
-/// A pattern's number. The same text in the same kind of list has one number.
-pub(crate) type PatternId = u32;
 
 /// The rules, found by what they speak of.
 #[derive(Debug, Default)]
@@ -43,29 +40,6 @@ pub(crate) struct Index {
     patterns: Vec<Pattern>,
     exact: Patterns,
     wide: Patterns,
-}
-
-/// The patterns of one reach, by what they look like.
-#[derive(Debug, Default)]
-struct Patterns {
-    everything: Vec<PatternId>,
-    literal_paths: HashMap<String, Vec<PatternId>>,
-    directories: HashMap<String, Vec<PatternId>>,
-    globs: HashMap<String, Bucket>,
-    all_paths: Vec<PatternId>,
-    tree_globs: Vec<PatternId>,
-    literal_texts: HashMap<String, Vec<PatternId>>,
-    wild_texts: HashMap<String, Vec<PatternId>>,
-    wilder_texts: Vec<PatternId>,
-    literal_hosts: HashMap<String, Vec<PatternId>>,
-    wild_hosts: Vec<PatternId>,
-}
-
-/// Globs that start with the same directories.
-#[derive(Debug, Default)]
-struct Bucket {
-    set: GlobSet,
-    ids: Vec<PatternId>,
 }
 
 /// Who asks and with which tool, as numbers of the index.
@@ -127,13 +101,12 @@ impl Index {
                 let prefix = glob.split('*').next().unwrap_or_default();
                 self.like_prefixes.insert(prefix.len());
                 let likes = self.likes.entry(prefix.to_owned()).or_default();
-                match likes.iter().find(|(known, _)| known == glob) {
-                    Some((_, number)) => *number,
-                    None => {
-                        likes.push((glob.clone(), next));
-                        next
-                    }
+                let known = likes.iter().find(|(known, _)| known == glob);
+                let number = known.map_or(next, |(_, number)| *number);
+                if number == next {
+                    likes.push((glob.clone(), next));
                 }
+                number
             }
         };
         self.selectors = self.selectors.max(number.saturating_add(1));
@@ -305,7 +278,7 @@ impl Index {
             Access::Path(path) => self.path_matches(path, &mut found),
             Access::Command(command) => {
                 let text = command.command.text();
-                found.extend(self.exact.literal_texts.get(&text).into_iter().flatten());
+                self.exact.literal_texts(&text, &mut found);
                 self.wide.texts(&text, &self.patterns, &mut found);
             }
             Access::Host { host, .. } => {
@@ -359,18 +332,14 @@ impl Index {
         // What a search must leave out of a tree is withheld from it; a change to a whole tree
         // cannot leave anything out, so it meets every rule about something in the tree.
         if access.scope == PathScope::Tree && access.mode == PathMode::Write {
-            let reaches = |id: &&PatternId| {
-                self.pattern_at(**id)
-                    .and_then(|pattern| pattern.path.as_ref())
-                    .is_some_and(|pattern| pattern.may_reach_beneath(path.as_str()))
-            };
-            found.extend(self.wide.all_paths.iter().filter(reaches));
+            self.wide
+                .reaching_beneath(path.as_str(), &self.patterns, found);
         }
     }
 
     /// The pattern with this number.
     pub(crate) fn pattern_at(&self, id: PatternId) -> Option<&Pattern> {
-        self.patterns.get(usize::try_from(id).ok()?)
+        pattern_index::pattern_at(&self.patterns, id)
     }
 }
 
@@ -379,139 +348,4 @@ impl Index {
 pub(crate) enum AlsoReads {
     Yes,
     No,
-}
-
-impl Patterns {
-    fn add(&mut self, id: PatternId, pattern: &Pattern) {
-        if let Some(path) = &pattern.path {
-            self.add_path(id, path);
-        }
-        match &pattern.words {
-            Some(TextPattern::Literal(text)) => {
-                self.literal_texts.entry(text.clone()).or_default().push(id);
-            }
-            Some(words @ TextPattern::Wild(_)) => match words.prefix().split_once(' ') {
-                Some((word, _)) => {
-                    let texts = self.wild_texts.entry(word.to_owned()).or_default();
-                    texts.push(id);
-                }
-                None => self.wilder_texts.push(id),
-            },
-            None => {}
-        }
-        match &pattern.host {
-            Some(TextPattern::Literal(host)) => {
-                self.literal_hosts.entry(host.clone()).or_default().push(id);
-            }
-            Some(TextPattern::Wild(_)) => self.wild_hosts.push(id),
-            None => {}
-        }
-    }
-
-    fn add_path(&mut self, id: PatternId, path: &PathPattern) {
-        self.all_paths.push(id);
-        match &path.shape {
-            PathShape::Everything => self.everything.push(id),
-            PathShape::Literal(literal) => {
-                let ids = self.literal_paths.entry(literal.clone()).or_default();
-                ids.push(id);
-            }
-            PathShape::Beneath(directory) => {
-                let ids = self.directories.entry(directory.clone()).or_default();
-                ids.push(id);
-            }
-            PathShape::Glob { stem, .. } => {
-                self.globs.entry(stem.clone()).or_default().ids.push(id);
-                if path.glob.ends_with("/**") {
-                    self.tree_globs.push(id);
-                }
-            }
-        }
-    }
-
-    fn build(&mut self, patterns: &[Pattern]) -> Result<(), globset::Error> {
-        for bucket in self.globs.values_mut() {
-            let mut set = GlobSetBuilder::new();
-            for id in &bucket.ids {
-                if let Some(PathShape::Glob { glob, .. }) = path_shape(patterns, *id) {
-                    set.add(glob.as_ref().clone());
-                }
-            }
-            bucket.set = set.build()?;
-        }
-        Ok(())
-    }
-
-    fn paths(&self, path: &str, reach: Reach, found: &mut Vec<PatternId>) {
-        found.extend_from_slice(&self.everything);
-        if self.all_paths.len() == self.everything.len() {
-            return;
-        }
-        for directory in ancestors(path).skip(1) {
-            found.extend(self.directories.get(directory).into_iter().flatten());
-        }
-        let depth = match reach {
-            Reach::Exact => 1,
-            Reach::Wide => usize::MAX,
-        };
-        let mut places = Vec::new();
-        for part in ancestors(path).take(depth) {
-            found.extend(self.literal_paths.get(part).into_iter().flatten());
-            if self.globs.is_empty() {
-                continue;
-            }
-            let candidate = Candidate::new(part);
-            let stems = ancestors(part).skip(1).chain(std::iter::once(""));
-            for bucket in stems.filter_map(|stem| self.globs.get(stem)) {
-                bucket.set.matches_candidate_into(&candidate, &mut places);
-                found.extend(places.iter().filter_map(|place| bucket.ids.get(*place)));
-            }
-        }
-    }
-
-    fn trees(&self, root: &str, patterns: &[Pattern], found: &mut Vec<PatternId>) {
-        found.extend_from_slice(&self.everything);
-        for directory in ancestors(root) {
-            found.extend(self.directories.get(directory).into_iter().flatten());
-        }
-        let covers = |id: &&PatternId| {
-            pattern_at(patterns, **id)
-                .and_then(|pattern| pattern.path.as_ref())
-                .is_some_and(|path| path.covers_tree(root))
-        };
-        found.extend(self.tree_globs.iter().filter(covers));
-    }
-
-    fn texts(&self, text: &str, patterns: &[Pattern], found: &mut Vec<PatternId>) {
-        found.extend(self.literal_texts.get(text).into_iter().flatten());
-        let word = text.split(' ').next().unwrap_or_default();
-        let same_word = self.wild_texts.get(word).into_iter().flatten();
-        let matching = |id: &&PatternId| {
-            pattern_at(patterns, **id)
-                .and_then(|pattern| pattern.words.as_ref())
-                .is_some_and(|words| words.matches(text))
-        };
-        found.extend(same_word.chain(&self.wilder_texts).filter(matching));
-    }
-
-    fn hosts(&self, host: &str, patterns: &[Pattern], found: &mut Vec<PatternId>) {
-        let lower = host.to_ascii_lowercase();
-        let lower = lower.strip_suffix('.').unwrap_or(&lower);
-        let named = domains(lower).filter_map(|domain| self.literal_hosts.get(domain));
-        let matching = |id: &&PatternId| {
-            pattern_at(patterns, **id).is_some_and(|pattern| pattern.matches_host(host))
-        };
-        found.extend(named.flatten().chain(&self.wild_hosts).filter(matching));
-    }
-}
-
-fn pattern_at(patterns: &[Pattern], id: PatternId) -> Option<&Pattern> {
-    patterns.get(usize::try_from(id).ok()?)
-}
-
-fn path_shape(patterns: &[Pattern], id: PatternId) -> Option<&PathShape> {
-    pattern_at(patterns, id)?
-        .path
-        .as_ref()
-        .map(|path| &path.shape)
 }

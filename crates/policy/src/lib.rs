@@ -34,11 +34,14 @@ mod judge;
 pub mod lint;
 pub mod load;
 mod pattern;
+mod pattern_index;
 pub mod preset;
 mod protected;
+mod reader;
 pub mod rule;
 pub mod settings;
 mod suggest;
+mod visibility;
 
 pub use engine::CedarPolicy;
 pub use explain::Explanation;

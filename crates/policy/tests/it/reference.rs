@@ -1,1 +1,228 @@
+//! A second, naive opinion: the rules as prose says they work, applied one after the other. Shares
+//! no code with the crate; slow and obvious on purpose.
 
+use haft_contract::{
+    Access, PathMode, PathScope, SessionKind,
+    access::Command,
+    host::Verdict::{self, Allow, Ask, Deny},
+    ops::Tier,
+};
+
+use crate::world::Call;
+
+/// A rule as a test writes it.
+#[derive(Debug, Clone)]
+pub(crate) struct Written {
+    pub(crate) section: &'static str,
+    pub(crate) list: Verdict,
+    pub(crate) tool: &'static str,
+    pub(crate) pattern: Option<&'static str>,
+}
+
+impl Written {
+    /// The rule as a file of its own.
+    pub(crate) fn toml(&self) -> String {
+        let rule = match self.pattern {
+            Some(pattern) => format!("{}({pattern})", self.tool),
+            None => self.tool.to_owned(),
+        };
+        format!("[{}]\n{} = ['{rule}']\n", self.section, self.list.as_str())
+    }
+
+    pub(crate) fn selects(&self, call: &Call) -> bool {
+        let name = call.key.tool.as_str();
+        match self.tool {
+            "@all" => true,
+            "@files" => call.groups.contains(&"files"),
+            "re*" => name.starts_with("re"),
+            "builtin/read" => call.key.to_string() == "builtin/read",
+            tool => tool == name,
+        }
+    }
+
+    fn concerns(&self, call: &Call, agent: &str) -> bool {
+        match self.section {
+            "policy" => true,
+            "sessions.dm" => call.principal.session_kind == SessionKind::Dm,
+            section => section == format!("agents.{agent}"),
+        }
+    }
+
+    /// `None` is the tool as a whole.
+    fn applies(&self, call: &Call, access: Option<&Access>) -> bool {
+        let wide = self.list != Allow;
+        let Some(pattern) = self.pattern else {
+            return self.selects(call);
+        };
+        let Some(access) = access else {
+            // A pattern that excludes nothing is a rule over the tool.
+            return wide
+                && matches!(pattern, "*" | "**")
+                && !matches!(self.tool, "read" | "write")
+                && self.selects(call);
+        };
+        match access {
+            Access::Path(path) => {
+                let by_mode = match path.mode {
+                    PathMode::Read => "read",
+                    PathMode::Write => "write",
+                };
+                let any_tool = wide && matches!(self.tool, "read" | "write");
+                let selected = if any_tool {
+                    self.tool == by_mode
+                } else {
+                    self.selects(call)
+                };
+                let written = path.path.as_str();
+                let leads = path.resolved.as_ref().map_or(written, |path| path.as_str());
+                selected
+                    && if wide {
+                        reaches(pattern, written) || reaches(pattern, leads)
+                    } else if path.scope == PathScope::Tree {
+                        covers(pattern, written) && covers(pattern, leads)
+                    } else {
+                        glob(pattern, written) && glob(pattern, leads)
+                    }
+            }
+            Access::Command(command) => {
+                let Command::Shell(text) = &command.command else {
+                    return false;
+                };
+                let everything = matches!(pattern, "*" | "**") && wide;
+                self.selects(call)
+                    && !(self.tool == "write" || self.tool == "read")
+                    && (everything
+                        || if wide || !pattern.contains('*') {
+                            wild(pattern, text)
+                        } else {
+                            false
+                        })
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The answer, by trying everything.
+pub(crate) fn decide(rules: &[Written], preset: &str, call: &Call) -> Verdict {
+    let agents = std::iter::once(&call.principal.agent).chain(&call.principal.ancestors);
+    let items = || std::iter::once(None).chain(call.plan.accesses.iter().map(Some));
+    agents
+        .flat_map(|agent| items().map(move |item| (agent.as_str(), item)))
+        .map(|(agent, item)| judge(rules, preset, call, agent, item))
+        .max()
+        .unwrap()
+}
+
+fn judge(
+    rules: &[Written],
+    preset: &str,
+    call: &Call,
+    agent: &str,
+    access: Option<&Access>,
+) -> Verdict {
+    let mine: Vec<&Written> = rules
+        .iter()
+        .filter(|rule| rule.concerns(call, agent))
+        .collect();
+    let strictest = mine
+        .iter()
+        .filter(|rule| rule.applies(call, access))
+        .map(|rule| rule.list)
+        .max();
+    let mut verdict = strictest.unwrap_or_else(|| default(&mine, preset, call, access));
+    let any_agent = rules.iter().any(|rule| rule.section.starts_with("agents."));
+    let listed = rules
+        .iter()
+        .any(|rule| rule.section == format!("agents.{agent}"));
+    if any_agent && !listed {
+        verdict = verdict.max(Ask);
+    }
+    if preset == "locked" && verdict == Ask {
+        verdict = Deny;
+    }
+    verdict
+}
+
+fn default(mine: &[&Written], preset: &str, call: &Call, access: Option<&Access>) -> Verdict {
+    let trusted = call.key.provider.as_str() == "builtin";
+    let allowed = match access {
+        None => {
+            let accesses = &call.plan.accesses;
+            let changes = accesses.iter().any(|access| access.kind() != "read");
+            let named = !accesses.is_empty() && (call.plan.effects.read_only || changes);
+            let looks = call.plan.effects.read_only && !call.plan.effects.open_world;
+            named || (looks && preset != "locked")
+        }
+        Some(access) => match (access.kind(), preset) {
+            (_, "locked") => false,
+            ("read", _) | ("write", "workspace") => true,
+            ("command", "workspace") => {
+                let spoken_of = mine.iter().any(|rule| {
+                    rule.list != Allow
+                        && rule.selects(call)
+                        && !matches!(rule.pattern, None | Some("*" | "**"))
+                });
+                call.plan.tier == Tier::T2 && !spoken_of
+            }
+            _ => false,
+        },
+    };
+    match (trusted && allowed, preset) {
+        (true, _) => Allow,
+        (false, "locked") => Deny,
+        (false, _) => Ask,
+    }
+}
+
+/// In deny and ask: at any depth without a slash, and everything beneath what matches.
+fn reaches(pattern: &str, path: &str) -> bool {
+    let pattern = if pattern.contains('/') || pattern == "**" {
+        pattern.to_owned()
+    } else {
+        format!("**/{pattern}")
+    };
+    let components: Vec<&str> = path.split('/').collect();
+    (1..=components.len()).any(|depth| glob(&pattern, &components[..depth].join("/")))
+}
+
+/// In allow, for a whole tree.
+fn covers(pattern: &str, root: &str) -> bool {
+    if pattern == "**" {
+        return true;
+    }
+    let Some(directory) = pattern.strip_suffix("/**") else {
+        return false;
+    };
+    let components: Vec<&str> = root.split('/').collect();
+    (1..=components.len()).any(|depth| glob(directory, &components[..depth].join("/")))
+}
+
+fn glob(pattern: &str, path: &str) -> bool {
+    fn go(pattern: &[&str], path: &[&str]) -> bool {
+        match (pattern, path) {
+            ([], []) => true,
+            (["**"], rest) => !rest.is_empty(),
+            (["**", more @ ..], rest) => (0..=rest.len()).any(|skip| go(more, &rest[skip..])),
+            ([one, more @ ..], [name, rest @ ..]) => wild(one, name) && go(more, rest),
+            _ => false,
+        }
+    }
+    let split = |text: &'_ str| text.split('/').map(str::to_owned).collect::<Vec<_>>();
+    let (pattern, path) = (split(pattern), split(path));
+    go(
+        &pattern.iter().map(String::as_str).collect::<Vec<_>>(),
+        &path.iter().map(String::as_str).collect::<Vec<_>>(),
+    )
+}
+
+fn wild(pattern: &str, text: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == text,
+        Some((before, after)) => text.strip_prefix(before).is_some_and(|rest| {
+            (0..=rest.len())
+                .filter(|at| rest.is_char_boundary(*at))
+                .any(|at| wild(after, &rest[at..]))
+        }),
+    }
+}

@@ -41,7 +41,7 @@ pub(crate) fn through(access: Access, leads_to: &str) -> Access {
 }
 
 /// A call, ready to be asked about.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub(crate) struct Call {
     pub(crate) principal: Principal,
     pub(crate) key: ToolKey,

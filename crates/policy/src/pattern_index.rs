@@ -1,0 +1,198 @@
+//! Finds the patterns that speak of a path, a text or a host: literal ones and directories by
+//! hash, globs by the directories they start with, command wildcards by their first word. Must
+//! agree with `pattern.rs`, which says what each pattern means; a property test holds the whole
+//! engine against a naive reading.
+
+use std::collections::HashMap;
+
+use globset::{Candidate, GlobSet, GlobSetBuilder};
+
+use crate::pattern::{PathPattern, PathShape, Pattern, Reach, TextPattern, ancestors, domains};
+
+/// A pattern's number. The same text in the same kind of list has one number.
+pub(crate) type PatternId = u32;
+
+/// The patterns of one reach, by what they look like.
+#[derive(Debug, Default)]
+pub(crate) struct Patterns {
+    everything: Vec<PatternId>,
+    literal_paths: HashMap<String, Vec<PatternId>>,
+    directories: HashMap<String, Vec<PatternId>>,
+    globs: HashMap<String, Bucket>,
+    all_paths: Vec<PatternId>,
+    tree_globs: Vec<PatternId>,
+    literal_texts: HashMap<String, Vec<PatternId>>,
+    wild_texts: HashMap<String, Vec<PatternId>>,
+    wilder_texts: Vec<PatternId>,
+    literal_hosts: HashMap<String, Vec<PatternId>>,
+    wild_hosts: Vec<PatternId>,
+}
+
+/// Globs that start with the same directories.
+#[derive(Debug, Default)]
+struct Bucket {
+    set: GlobSet,
+    ids: Vec<PatternId>,
+}
+
+impl Patterns {
+    /// Adds a pattern.
+    pub(crate) fn add(&mut self, id: PatternId, pattern: &Pattern) {
+        if let Some(path) = &pattern.path {
+            self.add_path(id, path);
+        }
+        match &pattern.words {
+            Some(TextPattern::Literal(text)) => {
+                self.literal_texts.entry(text.clone()).or_default().push(id);
+            }
+            Some(words @ TextPattern::Wild(_)) => match words.prefix().split_once(' ') {
+                Some((word, _)) => {
+                    let texts = self.wild_texts.entry(word.to_owned()).or_default();
+                    texts.push(id);
+                }
+                None => self.wilder_texts.push(id),
+            },
+            None => {}
+        }
+        match &pattern.host {
+            Some(TextPattern::Literal(host)) => {
+                self.literal_hosts.entry(host.clone()).or_default().push(id);
+            }
+            Some(TextPattern::Wild(_)) => self.wild_hosts.push(id),
+            None => {}
+        }
+    }
+
+    fn add_path(&mut self, id: PatternId, path: &PathPattern) {
+        self.all_paths.push(id);
+        match &path.shape {
+            PathShape::Everything => self.everything.push(id),
+            PathShape::Literal(literal) => {
+                let ids = self.literal_paths.entry(literal.clone()).or_default();
+                ids.push(id);
+            }
+            PathShape::Beneath(directory) => {
+                let ids = self.directories.entry(directory.clone()).or_default();
+                ids.push(id);
+            }
+            PathShape::Glob { stem, .. } => {
+                self.globs.entry(stem.clone()).or_default().ids.push(id);
+                if path.glob.ends_with("/**") {
+                    self.tree_globs.push(id);
+                }
+            }
+        }
+    }
+
+    /// Compiles the globs, once every pattern is added.
+    pub(crate) fn build(&mut self, patterns: &[Pattern]) -> Result<(), globset::Error> {
+        for bucket in self.globs.values_mut() {
+            let mut set = GlobSetBuilder::new();
+            for id in &bucket.ids {
+                if let Some(PathShape::Glob { glob, .. }) = path_shape(patterns, *id) {
+                    set.add(glob.as_ref().clone());
+                }
+            }
+            bucket.set = set.build()?;
+        }
+        Ok(())
+    }
+
+    /// The patterns that speak of a path.
+    pub(crate) fn paths(&self, path: &str, reach: Reach, found: &mut Vec<PatternId>) {
+        found.extend_from_slice(&self.everything);
+        if self.all_paths.len() == self.everything.len() {
+            return;
+        }
+        for directory in ancestors(path).skip(1) {
+            found.extend(self.directories.get(directory).into_iter().flatten());
+        }
+        let depth = match reach {
+            Reach::Exact => 1,
+            Reach::Wide => usize::MAX,
+        };
+        let mut places = Vec::new();
+        for part in ancestors(path).take(depth) {
+            found.extend(self.literal_paths.get(part).into_iter().flatten());
+            if self.globs.is_empty() {
+                continue;
+            }
+            let candidate = Candidate::new(part);
+            let stems = ancestors(part).skip(1).chain(std::iter::once(""));
+            for bucket in stems.filter_map(|stem| self.globs.get(stem)) {
+                bucket.set.matches_candidate_into(&candidate, &mut places);
+                found.extend(places.iter().filter_map(|place| bucket.ids.get(*place)));
+            }
+        }
+    }
+
+    /// The patterns that speak of everything beneath a directory.
+    pub(crate) fn trees(&self, root: &str, patterns: &[Pattern], found: &mut Vec<PatternId>) {
+        found.extend_from_slice(&self.everything);
+        for directory in ancestors(root) {
+            found.extend(self.directories.get(directory).into_iter().flatten());
+        }
+        let covers = |id: &&PatternId| {
+            pattern_at(patterns, **id)
+                .and_then(|pattern| pattern.path.as_ref())
+                .is_some_and(|path| path.covers_tree(root))
+        };
+        found.extend(self.tree_globs.iter().filter(covers));
+    }
+
+    /// The patterns that could speak of something beneath a directory.
+    pub(crate) fn reaching_beneath(
+        &self,
+        root: &str,
+        patterns: &[Pattern],
+        found: &mut Vec<PatternId>,
+    ) {
+        let reaches = |id: &&PatternId| {
+            pattern_at(patterns, **id)
+                .and_then(|pattern| pattern.path.as_ref())
+                .is_some_and(|path| path.may_reach_beneath(root))
+        };
+        found.extend(self.all_paths.iter().filter(reaches));
+    }
+
+    /// The patterns without a wildcard that are this text.
+    pub(crate) fn literal_texts(&self, text: &str, found: &mut Vec<PatternId>) {
+        found.extend(self.literal_texts.get(text).into_iter().flatten());
+    }
+
+    /// The patterns that speak of a text.
+    pub(crate) fn texts(&self, text: &str, patterns: &[Pattern], found: &mut Vec<PatternId>) {
+        self.literal_texts(text, found);
+        let word = text.split(' ').next().unwrap_or_default();
+        let same_word = self.wild_texts.get(word).into_iter().flatten();
+        let matching = |id: &&PatternId| {
+            pattern_at(patterns, **id)
+                .and_then(|pattern| pattern.words.as_ref())
+                .is_some_and(|words| words.matches(text))
+        };
+        found.extend(same_word.chain(&self.wilder_texts).filter(matching));
+    }
+
+    /// The patterns that speak of a host.
+    pub(crate) fn hosts(&self, host: &str, patterns: &[Pattern], found: &mut Vec<PatternId>) {
+        let lower = host.to_ascii_lowercase();
+        let lower = lower.strip_suffix('.').unwrap_or(&lower);
+        let named = domains(lower).filter_map(|domain| self.literal_hosts.get(domain));
+        let matching = |id: &&PatternId| {
+            pattern_at(patterns, **id).is_some_and(|pattern| pattern.matches_host(host))
+        };
+        found.extend(named.flatten().chain(&self.wild_hosts).filter(matching));
+    }
+}
+
+/// The pattern with this number.
+pub(crate) fn pattern_at(patterns: &[Pattern], id: PatternId) -> Option<&Pattern> {
+    patterns.get(usize::try_from(id).ok()?)
+}
+
+fn path_shape(patterns: &[Pattern], id: PatternId) -> Option<&PathShape> {
+    pattern_at(patterns, id)?
+        .path
+        .as_ref()
+        .map(|path| &path.shape)
+}

@@ -1,0 +1,491 @@
+//! Walks one configuration document and turns its policy part into rules, presets and settings.
+//! Every mistake is noted with its line and column and the walk goes on, so that a person sees all
+//! of them at once. What the keys mean is documented in `load.rs`.
+
+use std::collections::BTreeMap;
+
+use haft_contract::{
+    ToolName,
+    host::{RuleRef, Verdict},
+    identity::{AgentId, ChannelId, SessionKind},
+    ops::SandboxMode,
+};
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
+
+use crate::{
+    facts::BUILT_IN_GROUPS,
+    load::{PolicyFile, PolicySource, Problem},
+    preset::Preset,
+    rule::{Rule, Section, Selector},
+    settings::SessionLevel,
+    suggest::nearest,
+};
+
+/// The largest policy text that is read, in bytes.
+const MAX_TEXT_BYTES: usize = 16 * 1024 * 1024;
+
+type Table<'t> = DeTable<'t>;
+type Value<'t> = Spanned<DeValue<'t>>;
+
+/// Walks one document and collects what it says, and what it says wrongly.
+pub(crate) struct Reader<'s> {
+    source: &'s PolicySource,
+    lines: Vec<usize>,
+    groups: BTreeMap<String, Vec<String>>,
+    file: &'s mut PolicyFile,
+    problems: &'s mut Vec<Problem>,
+}
+
+impl<'s> Reader<'s> {
+    pub(crate) fn new(
+        source: &'s PolicySource,
+        file: &'s mut PolicyFile,
+        problems: &'s mut Vec<Problem>,
+    ) -> Self {
+        let starts = source.text.match_indices('\n').map(|(at, _)| at + 1);
+        Self {
+            source,
+            lines: std::iter::once(0).chain(starts).collect(),
+            groups: BTreeMap::new(),
+            file,
+            problems,
+        }
+    }
+
+    /// Reads the document into the file, and what is wrong with it into the problems.
+    pub(crate) fn read(&mut self) {
+        if self.source.text.len() > MAX_TEXT_BYTES {
+            self.problem(0, "the file is too large for a policy", None);
+            return;
+        }
+        let source = self.source;
+        let document = match DeTable::parse(&source.text) {
+            Ok(document) => document,
+            Err(error) => {
+                let at = error.span().map_or(0, |span| span.start);
+                self.problem(at, error.message(), None);
+                return;
+            }
+        };
+        let document = document.get_ref();
+        if let Some(policy) = document.get("policy") {
+            self.policy(policy);
+        }
+        self.sections(document, "agents");
+        self.sections(document, "sessions");
+        self.sections(document, "channels");
+        if let Some(tools) = document.get("tools") {
+            self.tools(tools);
+        }
+    }
+
+    fn policy(&mut self, value: &Value<'_>) {
+        const KEYS: [&str; 5] = ["preset", "allow", "ask", "deny", "groups"];
+        let Some(table) = self.table(value, "[policy]") else {
+            return;
+        };
+        self.known_keys(table, "[policy]", &KEYS);
+        if let Some(groups) = table.get("groups") {
+            self.read_groups(groups);
+        }
+        if let Some(preset) = table.get("preset").and_then(|value| self.preset(value)) {
+            self.file.presets.push(preset);
+        }
+        for verdict in [Verdict::Allow, Verdict::Ask, Verdict::Deny] {
+            self.list(table, verdict, &Section::Everyone);
+        }
+    }
+
+    fn read_groups(&mut self, value: &Value<'_>) {
+        let Some(table) = self.table(value, "groups") else {
+            return;
+        };
+        for (name, members) in table {
+            let mut texts = Vec::new();
+            for member in self.array(members, "a group") {
+                let Some(text) = self.text(member, "a group member") else {
+                    continue;
+                };
+                if Selector::parse(text).is_none() || text.starts_with('@') {
+                    self.problem(
+                        member.span().start,
+                        format!("`{text}` is not a tool"),
+                        Some("a group lists tools: `tool`, `provider/tool` or `mcp__server__*`"),
+                    );
+                } else {
+                    texts.push(text.to_owned());
+                }
+            }
+            if BUILT_IN_GROUPS.contains(&name.get_ref().as_ref()) {
+                let message = format!("the group `{}` is built in", name.get_ref());
+                self.problem(name.span().start, message, Some("choose another name"));
+            }
+            self.groups.insert(name.get_ref().to_string(), texts);
+        }
+    }
+
+    /// `[agents.*]`, `[sessions.*]` or `[channels.*]`.
+    fn sections(&mut self, document: &Table<'_>, kind: &'static str) {
+        let Some(value) = document.get(kind) else {
+            return;
+        };
+        let Some(table) = self.table(value, kind) else {
+            return;
+        };
+        for (name, value) in table {
+            let at = name.span().start;
+            let name = name.get_ref().as_ref();
+            let title = format!("[{kind}.{name}]");
+            let Some(section) = self.section(kind, name, at) else {
+                continue;
+            };
+            let Some(table) = self.table(value, &title) else {
+                continue;
+            };
+            let preset = table.get("preset").and_then(|value| self.preset(value));
+            match &section {
+                Section::Agent(agent) => {
+                    self.known_keys(table, &title, &["preset", "allow", "ask", "deny"]);
+                    let known = self.file.agents.entry(agent.clone()).or_default();
+                    *known = (*known).max(preset);
+                    self.list(table, Verdict::Allow, &section);
+                }
+                Section::Session(kind) => {
+                    self.narrowing_keys(table, &title);
+                    let known = self.file.sessions.get(kind).copied();
+                    if let Some(preset) = known.max(preset) {
+                        self.file.sessions.insert(*kind, preset);
+                    }
+                }
+                Section::Channel(channel) => {
+                    self.narrowing_keys(table, &title);
+                    let known = self.file.channels.get(channel).copied();
+                    if let Some(preset) = known.max(preset) {
+                        self.file.channels.insert(channel.clone(), preset);
+                    }
+                }
+                Section::Everyone | Section::NonMainSessions => {}
+            }
+            self.list(table, Verdict::Ask, &section);
+            self.list(table, Verdict::Deny, &section);
+        }
+    }
+
+    fn section(&mut self, kind: &'static str, name: &str, at: usize) -> Option<Section> {
+        let parsed = match kind {
+            "agents" => AgentId::parse(name).map(Section::Agent),
+            "channels" => ChannelId::parse(name).map(Section::Channel),
+            _ => {
+                let words = SessionKind::ALL.map(SessionKind::as_str);
+                let known = SessionKind::ALL
+                    .into_iter()
+                    .find(|kind| kind.as_str() == name);
+                if known.is_none() {
+                    self.unknown(at, "session kind", name, &words);
+                }
+                return known.map(Section::Session);
+            }
+        };
+        match parsed {
+            Ok(section) => Some(section),
+            Err(error) => {
+                self.problem(at, error.to_string(), None);
+                None
+            }
+        }
+    }
+
+    /// A session or channel can only be narrower than the agent it belongs to.
+    fn narrowing_keys(&mut self, table: &Table<'_>, title: &str) {
+        if let Some((key, _)) = table.get_key_value("allow") {
+            self.problem(
+                key.span().start,
+                format!("`allow` does not belong into {title}: it can only narrow"),
+                Some("put it into [policy] or [agents.NAME]"),
+            );
+        }
+        self.known_keys(table, title, &["preset", "ask", "deny", "allow"]);
+    }
+
+    /// `[tools.NAME]`, or `[[tools]]` with a `name`.
+    fn tools(&mut self, value: &Value<'_>) {
+        match value.get_ref() {
+            DeValue::Table(tools) => {
+                for (name, settings) in tools {
+                    if let Some(table) = settings.get_ref().as_table() {
+                        self.tool(name.get_ref(), name.span().start, table);
+                    }
+                }
+            }
+            DeValue::Array(tools) => {
+                for tool in tools {
+                    let Some(table) = tool.get_ref().as_table() else {
+                        continue;
+                    };
+                    let name = table.get("name").or_else(|| table.get("type"));
+                    if let Some(name) = name
+                        && let Some(text) = name.get_ref().as_str()
+                    {
+                        self.tool(text, name.span().start, table);
+                    }
+                }
+            }
+            DeValue::String(_)
+            | DeValue::Integer(_)
+            | DeValue::Float(_)
+            | DeValue::Boolean(_)
+            | DeValue::Datetime(_) => {
+                self.problem(value.span().start, "`tools` must be a table", None);
+            }
+        }
+    }
+
+    fn tool(&mut self, name: &str, at: usize, table: &Table<'_>) {
+        let (session, sandbox) = (table.get("session"), table.get("sandbox"));
+        if session.is_none() && sandbox.is_none() {
+            return;
+        }
+        let tool = match ToolName::parse(name) {
+            Ok(tool) => tool,
+            Err(error) => {
+                self.problem(at, error.to_string(), None);
+                return;
+            }
+        };
+        if let Some(value) = session
+            && let Some(level) = self.word(value, "session", SessionLevel::parse, || {
+                SessionLevel::ALL.map(SessionLevel::as_str).to_vec()
+            })
+        {
+            self.session_level(tool.clone(), level, value.span().start);
+        }
+        let modes = [SandboxMode::Off, SandboxMode::Basic, SandboxMode::Full];
+        let parse = |word: &str| modes.into_iter().find(|mode| mode.as_str() == word);
+        if let Some(value) = sandbox
+            && let Some(mode) = self.word(value, "sandbox", parse, || {
+                modes.map(SandboxMode::as_str).to_vec()
+            })
+        {
+            self.file.settings.set_sandbox(tool, mode);
+        }
+    }
+
+    /// A session level is a deny rule for the sessions it does not admit.
+    fn session_level(&mut self, tool: ToolName, level: SessionLevel, at: usize) {
+        let section = match level {
+            SessionLevel::Always => None,
+            SessionLevel::Main => Some(Section::NonMainSessions),
+            SessionLevel::NonMain => Some(Section::Session(SessionKind::Main)),
+            SessionLevel::Blocked => Some(Section::Everyone),
+        };
+        self.file.settings.set_session(tool.clone(), level);
+        if let Some(section) = section {
+            let text = format!("tools.{tool}.session = \"{}\"", level.as_str());
+            let origin = self.origin(text, at);
+            self.file.rules.push(Rule {
+                verdict: Verdict::Deny,
+                section,
+                selector: Selector::Named(tool),
+                pattern: None,
+                origin,
+            });
+        }
+    }
+
+    fn list(&mut self, table: &Table<'_>, verdict: Verdict, section: &Section) {
+        let Some(value) = table.get(verdict.as_str()) else {
+            return;
+        };
+        for entry in self.array(value, verdict.as_str()) {
+            match entry.get_ref() {
+                DeValue::String(text) => {
+                    self.rule(text, entry.span().start, verdict, section);
+                }
+                DeValue::Table(table) => self.rule_with_examples(table, entry, verdict, section),
+                DeValue::Integer(_)
+                | DeValue::Float(_)
+                | DeValue::Boolean(_)
+                | DeValue::Datetime(_)
+                | DeValue::Array(_) => self.problem(
+                    entry.span().start,
+                    "a rule is a text",
+                    Some("write \"tool\" or { rule = \"tool(pattern)\", matches = [\"…\"] }"),
+                ),
+            }
+        }
+    }
+
+    fn rule_with_examples(
+        &mut self,
+        table: &Table<'_>,
+        entry: &Value<'_>,
+        verdict: Verdict,
+        section: &Section,
+    ) {
+        self.known_keys(table, "a rule", &["rule", "matches", "not_matches"]);
+        let Some(rule) = table.get("rule") else {
+            self.problem(
+                entry.span().start,
+                "a rule without `rule`",
+                Some("write { rule = \"tool(pattern)\", matches = [\"…\"] }"),
+            );
+            return;
+        };
+        let Some(text) = self.text(rule, "`rule`") else {
+            return;
+        };
+        let range = self.rule(text, rule.span().start, verdict, section);
+        for (key, wanted) in [("matches", true), ("not_matches", false)] {
+            let Some(examples) = table.get(key) else {
+                continue;
+            };
+            for example in self.array(examples, key) {
+                let Some(shown) = self.text(example, "an example") else {
+                    continue;
+                };
+                let rules = self.file.rules.get(range.clone()).unwrap_or_default();
+                let speaks = rules.iter().any(|rule| rule.speaks_of(shown));
+                if speaks != wanted && !rules.is_empty() {
+                    let message = if wanted {
+                        format!("`{text}` does not match its example `{shown}`")
+                    } else {
+                        format!("`{text}` matches `{shown}`, which it must not")
+                    };
+                    let hint = "change the pattern, or the example";
+                    self.problem(example.span().start, message, Some(hint));
+                }
+            }
+        }
+    }
+
+    /// Adds one rule; a group of the file becomes one rule for each member. Returns the places of
+    /// what was added.
+    fn rule(
+        &mut self,
+        text: &str,
+        at: usize,
+        verdict: Verdict,
+        section: &Section,
+    ) -> std::ops::Range<usize> {
+        let first = self.file.rules.len();
+        let (tool, pattern) = text.split_at(text.find('(').unwrap_or(text.len()));
+        let members = tool
+            .strip_prefix('@')
+            .and_then(|name| self.groups.get(name));
+        let written: Vec<String> = match members {
+            None => vec![text.to_owned()],
+            Some(members) => members
+                .iter()
+                .map(|member| format!("{member}{pattern}"))
+                .collect(),
+        };
+        for rule in written {
+            let origin = self.origin(text.to_owned(), at);
+            match Rule::parse(&rule, verdict, section.clone(), origin) {
+                Ok(rule) => self.file.rules.push(rule),
+                Err(error) => self.problem(at, error.to_string(), Some(error.hint())),
+            }
+        }
+        first..self.file.rules.len()
+    }
+
+    fn preset(&mut self, value: &Value<'_>) -> Option<Preset> {
+        self.word(value, "preset", Preset::parse, || {
+            Preset::ALL.map(Preset::as_str).to_vec()
+        })
+    }
+
+    fn word<T>(
+        &mut self,
+        value: &Value<'_>,
+        what: &str,
+        parse: impl Fn(&str) -> Option<T>,
+        known: impl Fn() -> Vec<&'static str>,
+    ) -> Option<T> {
+        let text = self.text(value, what)?;
+        let parsed = parse(text);
+        if parsed.is_none() {
+            self.unknown(value.span().start, what, text, &known());
+        }
+        parsed
+    }
+
+    fn known_keys(&mut self, table: &Table<'_>, place: &str, known: &[&str]) {
+        for (key, _) in table {
+            let name = key.get_ref().as_ref();
+            if !known.contains(&name) {
+                self.unknown(key.span().start, &format!("key in {place}"), name, known);
+            }
+        }
+    }
+
+    fn unknown(&mut self, at: usize, what: &str, written: &str, known: &[&str]) {
+        let hint = match nearest(written, known.iter().copied()) {
+            Some(word) => format!("did you mean `{word}`?"),
+            None => format!("known: {}", known.join(", ")),
+        };
+        self.problem(at, format!("unknown {what} `{written}`"), Some(&hint));
+    }
+
+    fn table<'v, 't>(&mut self, value: &'v Value<'t>, what: &str) -> Option<&'v Table<'t>> {
+        let table = value.get_ref().as_table();
+        if table.is_none() {
+            let message = format!("{what} must be a table");
+            self.problem(value.span().start, message, None);
+        }
+        table
+    }
+
+    fn array<'v, 't>(
+        &mut self,
+        value: &'v Value<'t>,
+        what: &str,
+    ) -> impl Iterator<Item = &'v Value<'t>> + use<'v, 't> {
+        let array = value.get_ref().as_array();
+        if array.is_none() {
+            let message = format!("`{what}` must be a list");
+            self.problem(value.span().start, message, Some("write [\"…\"]"));
+        }
+        array.into_iter().flatten()
+    }
+
+    fn text<'v>(&mut self, value: &'v Value<'_>, what: &str) -> Option<&'v str> {
+        let text = value.get_ref().as_str();
+        if text.is_none() {
+            self.problem(value.span().start, format!("{what} must be a text"), None);
+        }
+        text
+    }
+
+    fn origin(&self, text: String, at: usize) -> RuleRef {
+        RuleRef {
+            text,
+            source: self.source.name.clone(),
+            line: self.line_and_column(at).0,
+        }
+    }
+
+    fn problem(&mut self, at: usize, message: impl Into<String>, hint: Option<&str>) {
+        let (line, column) = self.line_and_column(at);
+        self.problems.push(Problem {
+            source: self.source.name.clone(),
+            line,
+            column,
+            message: message.into(),
+            hint: hint.map(str::to_owned),
+        });
+    }
+
+    fn line_and_column(&self, at: usize) -> (Option<u32>, Option<u32>) {
+        let line = self.lines.partition_point(|start| *start <= at);
+        let start = self.lines.get(line.saturating_sub(1)).copied().unwrap_or(0);
+        let before = self.source.text.get(start..at).unwrap_or_default();
+        (
+            u32::try_from(line).ok(),
+            u32::try_from(before.chars().count() + 1).ok(),
+        )
+    }
+}

@@ -1,0 +1,71 @@
+//! Whether a tool is worth showing: not if no input of it could be allowed or asked about. Errs on
+//! the side of showing; what is hidden here is denied by the engine whatever its input.
+
+use haft_contract::{
+    AgentId, Principal,
+    host::{RuleRef, ToolFacts, Verdict},
+};
+
+use crate::{
+    engine::CedarPolicy,
+    facts::{self, Action, CallFacts, Item},
+    judge::{Case, Cause},
+    preset::Preset,
+};
+
+impl CedarPolicy {
+    /// Why a tool is of no use to one agent of the line, if it is not.
+    pub(crate) fn useless(
+        &self,
+        principal: &Principal,
+        agent: &AgentId,
+        tool: &ToolFacts<'_>,
+    ) -> Option<(Option<RuleRef>, String)> {
+        let slots = self.index.slots(principal, agent, tool);
+        let item = Item {
+            action: Action::Use,
+            access: None,
+        };
+        let listed = self.presets.lists(agent);
+        // The loosest call a tool could plan: whatever it touches is named and judged by itself.
+        let case = Case {
+            principal,
+            agent,
+            listed,
+            tool: *tool,
+            call: CallFacts {
+                trusted: facts::is_trusted(tool),
+                accounted: true,
+                harmless: true,
+                sandboxed: true,
+            },
+            item,
+            command_rules: false,
+            patterns: Vec::new(),
+            rules: self.index.about_tool(&slots),
+        };
+        let name = &tool.key.tool;
+        for preset in self.presets.of(principal, agent) {
+            let judgement = self.judge.judge(&case, preset);
+            if judgement.verdict == Verdict::Deny {
+                let rule = self.rule_ref(&judgement.cause);
+                let reason = match (&rule, &judgement.cause) {
+                    (Some(rule), Cause::Rule(_)) => {
+                        format!("{rule} denies every use of `{name}` to agent `{agent}`")
+                    }
+                    (_, _) => format!(
+                        "no rule allows `{name}` to agent `{agent}`, and preset `{preset}` asks nobody"
+                    ),
+                };
+                return Some((rule, reason));
+            }
+            if preset == Preset::Locked && self.index.some_allow(&slots).is_none() {
+                let reason = format!(
+                    "no rule allows any use of `{name}` to agent `{agent}`, and preset `locked` asks nobody"
+                );
+                return Some((None, reason));
+            }
+        }
+        None
+    }
+}
