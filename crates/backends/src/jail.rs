@@ -233,7 +233,7 @@ impl Jail {
 
     /// The same jail as somebody else would hold it.
     #[cfg(test)]
-    pub(crate) fn as_another_user(mut self) -> Self {
+    pub(crate) fn of_another_user(mut self) -> Self {
         self.user += 1;
         self
     }

@@ -14,6 +14,10 @@ mod errno;
 mod jail;
 mod local;
 mod protected;
+mod scripts;
 
 pub use jail::Mounts;
 pub use local::{DRAIN_LIMIT, LocalBackend, LocalOptions, OpenError};
+pub use scripts::{
+    MAX_MANIFEST_BYTES, MAX_PROGRAM_BYTES, MAX_SCRIPTS, ScriptError, ScriptFile, load_scripts,
+};

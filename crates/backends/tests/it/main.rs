@@ -14,6 +14,7 @@ mod environment;
 mod files;
 mod process;
 mod races;
+mod scripts;
 mod search;
 mod suites;
 mod workspace;

@@ -138,7 +138,7 @@ async fn rx_05_a_grandchild_that_holds_the_pipe_is_killed_after_the_drain_limit(
     let ended = finish(&mut *child).await;
     let took = begun.elapsed();
     assert!(
-        took >= haft_backends::DRAIN_LIMIT - Duration::from_millis(50),
+        took + Duration::from_millis(50) >= haft_backends::DRAIN_LIMIT,
         "{took:?}"
     );
     assert!(
@@ -423,16 +423,6 @@ async fn a_pinned_binary_runs() {
 #[tokio::test]
 async fn a_large_parent_starts_children_as_fast_as_a_small_one() {
     let ws = Workspace::new();
-    async fn best(ws: &Workspace) -> Duration {
-        let mut best = Duration::MAX;
-        for _ in 0..15 {
-            let begun = Instant::now();
-            let mut child = start(ws, argv(&["/bin/true"])).await;
-            best = best.min(begun.elapsed());
-            finish(&mut *child).await;
-        }
-        best
-    }
     let small = best(&ws).await;
     let mut ballast = vec![1_u8; 512 << 20];
     for page in ballast.chunks_mut(4096) {
@@ -445,4 +435,16 @@ async fn a_large_parent_starts_children_as_fast_as_a_small_one() {
         large < small * 3 + Duration::from_millis(3),
         "{small:?} grew to {large:?}"
     );
+}
+
+/// The shortest time a child took to start.
+async fn best(ws: &Workspace) -> Duration {
+    let mut best = Duration::MAX;
+    for _ in 0..15 {
+        let begun = Instant::now();
+        let mut child = start(ws, argv(&["/bin/true"])).await;
+        best = best.min(begun.elapsed());
+        finish(&mut *child).await;
+    }
+    best
 }

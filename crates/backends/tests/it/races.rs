@@ -21,14 +21,14 @@ use crate::workspace::{SECRET, Workspace, at};
 const ROUNDS: u64 = 20_000;
 
 /// Swaps `d` and `link` until dropped.
-struct Swapper {
+pub(crate) struct Swapper {
     stop: Arc<AtomicBool>,
     swaps: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Swapper {
-    fn start(root: &Path) -> Self {
+    pub(crate) fn start(root: &Path) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let swaps = Arc::new(AtomicU64::new(0));
         let (d, link) = (root.join("d"), root.join("link"));
@@ -50,7 +50,7 @@ impl Swapper {
         }
     }
 
-    fn swaps(&self) -> u64 {
+    pub(crate) fn swaps(&self) -> u64 {
         self.swaps.load(Ordering::Relaxed)
     }
 }

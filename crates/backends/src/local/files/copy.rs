@@ -156,13 +156,13 @@ impl Job {
         let mut at = 0;
         while at < size && !self.stop.is_cancelled() {
             // Holes are skipped, so a sparse file of an exabyte copies in an instant.
-            let Some((start, end)) = next_data(from, at, size)? else {
+            let Some((begin, end)) = next_data(from, at, size)? else {
                 break;
             };
-            at = start;
+            at = begin;
             while at < end && !self.stop.is_cancelled() {
                 let want = usize::try_from(end - at).unwrap_or(STEP).min(STEP);
-                let got = self.step(&mut way, from, to, at, want)?;
+                let got = way.step(from, to, at, want)?;
                 if got == 0 {
                     // It shrank while it was copied.
                     ftruncate(to, at)?;
@@ -179,50 +179,12 @@ impl Job {
         self.fill_unsized(from, to)
     }
 
-    /// Copies some bytes at an offset, the fastest way that works here.
-    fn step(
-        &self,
-        way: &mut Way,
-        from: BorrowedFd<'_>,
-        to: BorrowedFd<'_>,
-        at: u64,
-        want: usize,
-    ) -> Result<usize, Errno> {
-        if let Way::Kernel = way {
-            let (mut read_at, mut write_at) = (at, at);
-            match copy_file_range(from, Some(&mut read_at), to, Some(&mut write_at), want) {
-                Err(Errno::XDEV | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM) => {
-                    *way = Way::Buffer(vec![0; BUFFER]);
-                }
-                Err(Errno::INTR) => return self.step(way, from, to, at, want),
-                other => return other,
-            }
-        }
-        let Way::Buffer(buffer) = way else {
-            return Err(Errno::IO);
-        };
-        let room = buffer.len().min(want);
-        let space = buffer.get_mut(..room).unwrap_or_default();
-        let got = pread(from, space, at)?;
-        let mut rest = buffer.get(..got).unwrap_or_default();
-        let mut write_at = at;
-        while !rest.is_empty() {
-            let written = pwrite(to, rest, write_at)?;
-            if written == 0 {
-                return Err(Errno::NOSPC);
-            }
-            write_at += written as u64;
-            rest = rest.get(written..).unwrap_or_default();
-        }
-        Ok(got)
-    }
-
     /// Copies a file whose size the kernel does not know, to its end.
     fn fill_unsized(&self, from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<u64, Errno> {
         let mut way = Way::Buffer(vec![0; BUFFER]);
         let mut at = 0;
         while !self.stop.is_cancelled() {
-            match self.step(&mut way, from, to, at, BUFFER)? {
+            match way.step(from, to, at, BUFFER)? {
                 0 => break,
                 got => at += got as u64,
             }
@@ -251,6 +213,57 @@ impl Job {
 enum Way {
     Kernel,
     Buffer(Vec<u8>),
+}
+
+impl Way {
+    /// Copies some bytes at an offset, the fastest way that works here. Zero at the end.
+    fn step(
+        &mut self,
+        from: BorrowedFd<'_>,
+        to: BorrowedFd<'_>,
+        at: u64,
+        want: usize,
+    ) -> Result<usize, Errno> {
+        loop {
+            match self {
+                Self::Kernel => {
+                    let (mut read_at, mut write_at) = (at, at);
+                    let copied =
+                        copy_file_range(from, Some(&mut read_at), to, Some(&mut write_at), want);
+                    match copied {
+                        Err(
+                            Errno::XDEV
+                            | Errno::INVAL
+                            | Errno::NOSYS
+                            | Errno::OPNOTSUPP
+                            | Errno::PERM,
+                        ) => *self = Self::Buffer(vec![0; BUFFER]),
+                        Err(Errno::INTR) => {}
+                        other => return other,
+                    }
+                }
+                Self::Buffer(buffer) => {
+                    let room = buffer.len().min(want);
+                    let got = pread(from, buffer.get_mut(..room).unwrap_or_default(), at)?;
+                    write_all_at(to, buffer.get(..got).unwrap_or_default(), at)?;
+                    return Ok(got);
+                }
+            }
+        }
+    }
+}
+
+fn write_all_at(to: BorrowedFd<'_>, mut bytes: &[u8], mut at: u64) -> Result<(), Errno> {
+    while !bytes.is_empty() {
+        match pwrite(to, bytes, at)? {
+            0 => return Err(Errno::NOSPC),
+            written => {
+                at += written as u64;
+                bytes = bytes.get(written..).unwrap_or_default();
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The next stretch of data at or after an offset; `None` when only holes are left.

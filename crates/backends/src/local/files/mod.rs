@@ -207,7 +207,7 @@ mod tests {
         assert!(ours.open(&link).await.is_ok());
 
         let jail = Jail::open(&root, Mounts::Refuse).expect("the jail");
-        let theirs = LocalFiles::new(Arc::new(jail.as_another_user()));
+        let theirs = LocalFiles::new(Arc::new(jail.of_another_user()));
         assert!(theirs.open(&own).await.is_ok(), "one name is no risk");
         let kind = theirs
             .open(&link)

@@ -116,14 +116,14 @@ impl Read {
     /// Reads on from where the buffer ends until it is full or the file is at its end.
     fn run(&mut self, file: BorrowedFd<'_>, wait: Wait) -> Result<(), Errno> {
         while self.buffer.len() < self.len {
-            let want = (self.len - self.buffer.len()).min(STEP);
+            let room = (self.len - self.buffer.len()).min(STEP);
             let at = self.offset.saturating_add(self.buffer.len() as u64);
-            let got = read_some(file, &mut self.buffer, want, at, wait)?;
+            let got = read_some(file, &mut self.buffer, room, at, wait)?;
             let end = at.saturating_add(got as u64);
             // A short read at or past the size the file had when it was opened is its end; asking
             // once more to hear zero would cost a second system call for every small file. Files
             // of size zero may be ones whose size the kernel does not know.
-            if got == 0 || (got < want && self.size > 0 && end >= self.size) {
+            if got == 0 || (got < room && self.size > 0 && end >= self.size) {
                 break;
             }
         }
@@ -135,7 +135,7 @@ impl Read {
 fn read_some(
     file: BorrowedFd<'_>,
     buffer: &mut Vec<u8>,
-    want: usize,
+    room: usize,
     offset: u64,
     wait: Wait,
 ) -> Result<usize, Errno> {
@@ -146,30 +146,25 @@ fn read_some(
         Wait::Never => libc::RWF_NOWAIT,
         Wait::Allowed => 0,
     };
-    buffer.reserve(want);
+    buffer.reserve(room);
     let spare = buffer.spare_capacity_mut();
     let target = libc::iovec {
         iov_base: spare.as_mut_ptr().cast(),
-        iov_len: want.min(spare.len()),
+        iov_len: room.min(spare.len()),
     };
     loop {
         // SAFETY: `target` names `iov_len` writable bytes of the buffer's spare capacity, which
         // outlives the call; the kernel writes at most that many.
         let got = unsafe { libc::preadv2(file.as_raw_fd(), &raw const target, 1, offset, flags) };
-        match usize::try_from(got) {
-            Ok(got) => {
-                // SAFETY: the kernel has just initialised `got` bytes of the spare capacity.
-                unsafe { buffer.set_len(buffer.len() + got) };
-                return Ok(got);
-            }
-            Err(_) => {
-                let errno = Errno::from_io_error(&std::io::Error::last_os_error());
-                match errno {
-                    Some(Errno::INTR) => {}
-                    Some(errno) => return Err(errno),
-                    None => return Err(Errno::IO),
-                }
-            }
+        if let Ok(got) = usize::try_from(got) {
+            // SAFETY: the kernel has just initialised `got` bytes of the spare capacity.
+            unsafe { buffer.set_len(buffer.len() + got) };
+            return Ok(got);
+        }
+        match Errno::from_io_error(&std::io::Error::last_os_error()) {
+            Some(Errno::INTR) => {}
+            Some(errno) => return Err(errno),
+            None => return Err(Errno::IO),
         }
     }
 }

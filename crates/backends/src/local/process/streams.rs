@@ -27,18 +27,16 @@ impl Streams {
             ours: Vec::with_capacity(3),
             input: None,
         };
-        match &spawn.stdin {
-            None => {
-                let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-                let nothing = open("/dev/null", flags, Mode::empty())?;
-                streams.theirs.push(nothing);
-            }
-            Some(_) => {
-                let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
-                fcntl_setfl(&write, OFlags::NONBLOCK)?;
-                streams.theirs.push(read);
-                streams.input = Some(write);
-            }
+        if spawn.stdin.is_some() {
+            let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+            fcntl_setfl(&write, OFlags::NONBLOCK)?;
+            streams.theirs.push(read);
+            streams.input = Some(write);
+        } else {
+            let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+            streams
+                .theirs
+                .push(open("/dev/null", flags, Mode::empty())?);
         }
         streams.add(Stream::Stdout)?;
         streams.add(Stream::Stderr)?;

@@ -87,10 +87,10 @@ impl GrepJob {
     pub(super) fn run(self, jail: &Jail) -> Result<GrepResults, OpsError> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW;
         let fail = |errno| errno::on_path(errno, &self.path);
-        let start = jail
+        let held = jail
             .open_at(&self.path, flags, Lookup::Full)
             .map_err(fail)?;
-        let stat = fstat(&start).map_err(fail)?;
+        let stat = fstat(&held).map_err(fail)?;
         let searched = if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
             self.one_file(jail)?
         } else {

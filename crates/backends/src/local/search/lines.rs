@@ -59,12 +59,11 @@ impl Sink for LineSink<'_> {
                 Ok(true)
             }
             GrepMode::Content => {
-                let mut number = found.line_number().unwrap_or(1);
                 // A match over several lines is one piece here.
-                for line in found.lines() {
+                let first = found.line_number().unwrap_or(1);
+                for (number, line) in (first..).zip(found.lines()) {
                     self.push(line, number, true);
                     self.found.count += 1;
-                    number += 1;
                 }
                 // One more than the page holds tells that there is more.
                 Ok(self.found.count < self.hits.wanted())
