@@ -18,7 +18,7 @@ use crate::{
     cache::DecisionCache,
     compile::{CompileError, Origin, compile},
     facts::{self, CallFacts, InWords, Item, items},
-    index::{AlsoReads, Index, Slots},
+    index::{Index, Slots},
     judge::{Case, Cause, Judge, Judgement},
     load::{LoadError, PolicyFile, PolicySource},
     preset::Preset,
@@ -162,16 +162,8 @@ impl CedarPolicy {
             None => self.index.about_tool(slots),
             Some(access) => self.index.about_access(slots, access, &patterns),
         };
-        let speaks_of_commands = |rule: &usize| {
-            let pattern = self.rules.get(*rule).and_then(|rule| rule.pattern.as_ref());
-            pattern.is_some_and(|pattern| pattern.words.is_some())
-        };
-        let command_rules = matches!(item.access, Some(Access::Command(_)))
-            && self
-                .index
-                .strict_patterns(slots, AlsoReads::No)
-                .iter()
-                .any(speaks_of_commands);
+        let command_rules =
+            matches!(item.access, Some(Access::Command(_))) && self.index.speaks_of_commands(slots);
         Case {
             principal: question.principal,
             agent,
@@ -240,7 +232,7 @@ impl CedarPolicy {
         }
         for agent in line(question.principal) {
             let slots = self.index.slots(question.principal, agent, &question.tool);
-            for number in self.index.strict_patterns(&slots, AlsoReads::Yes) {
+            for number in self.index.strict_paths(&slots) {
                 let pattern = self
                     .rules
                     .get(number)

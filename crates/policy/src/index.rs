@@ -4,11 +4,11 @@
 //! Cedar's cost grows with the policies it is given, so this is what keeps a decision as cheap
 //! with ten thousand rules as with ten. It only narrows; whether a candidate applies is for Cedar.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use haft_contract::{
     Access, PathAccess, PathMode, PathScope, Principal, ToolKey, ToolName, WorkPath,
-    host::ToolFacts,
+    host::{ToolFacts, Verdict},
     identity::{AgentId, ChannelId, SessionKind},
 };
 
@@ -32,8 +32,10 @@ pub(crate) struct Index {
     writes: Option<u32>,
     selectors: u32,
     rules: HashMap<(u32, u32, Option<PatternId>), Vec<usize>>,
-    /// Deny and ask rules with a pattern, for trees and for commands.
+    /// Deny and ask rules with a path pattern, for trees.
     strict: HashMap<(u32, u32), Vec<usize>>,
+    /// Where a deny or ask rule speaks of texts, such as commands.
+    texts: HashSet<(u32, u32)>,
     /// Whether any allow rule at all speaks of this section and tool.
     allows: HashMap<(u32, u32), usize>,
     pattern_ids: HashMap<(Reach, bool, String), PatternId>,
@@ -76,15 +78,18 @@ impl Index {
             .entry((section, selector, pattern))
             .or_default()
             .push(number);
-        match rule.pattern.as_ref().map(|pattern| pattern.reach) {
-            Some(Reach::Wide) => self
-                .strict
-                .entry((section, selector))
-                .or_default()
-                .push(number),
-            Some(Reach::Exact) | None => {}
+        if let Some(pattern) = &rule.pattern
+            && pattern.reach == Reach::Wide
+        {
+            if pattern.path.is_some() {
+                let strict = self.strict.entry((section, selector)).or_default();
+                strict.push(number);
+            }
+            if pattern.words.is_some() {
+                self.texts.insert((section, selector));
+            }
         }
-        if rule.verdict == haft_contract::host::Verdict::Allow {
+        if rule.verdict == Verdict::Allow {
             self.allows.entry((section, selector)).or_insert(number);
         }
     }
@@ -242,16 +247,11 @@ impl Index {
         }
     }
 
-    /// Deny and ask rules with a pattern about this tool; with `reads`, also those about reading
-    /// by any tool.
-    pub(crate) fn strict_patterns(&self, slots: &Slots, reads: AlsoReads) -> Vec<usize> {
-        let reads = match reads {
-            AlsoReads::Yes => self.reads,
-            AlsoReads::No => None,
-        };
+    /// Deny and ask rules with a path pattern about this tool, or about reading by any tool.
+    pub(crate) fn strict_paths(&self, slots: &Slots) -> Vec<usize> {
         let mut found = Vec::new();
         for section in &slots.sections {
-            for selector in slots.selectors.iter().copied().chain(reads) {
+            for selector in slots.selectors.iter().copied().chain(self.reads) {
                 if let Some(rules) = self.strict.get(&(*section, selector)) {
                     found.extend_from_slice(rules);
                 }
@@ -259,6 +259,16 @@ impl Index {
         }
         found.sort_unstable();
         found
+    }
+
+    /// Whether a deny or ask rule speaks of command texts of this tool.
+    pub(crate) fn speaks_of_commands(&self, slots: &Slots) -> bool {
+        slots.sections.iter().any(|section| {
+            slots
+                .selectors
+                .iter()
+                .any(|selector| self.texts.contains(&(*section, *selector)))
+        })
     }
 
     /// Whether any allow rule, with or without a pattern, speaks of this tool.
@@ -341,11 +351,4 @@ impl Index {
     pub(crate) fn pattern_at(&self, id: PatternId) -> Option<&Pattern> {
         pattern_index::pattern_at(&self.patterns, id)
     }
-}
-
-/// Whether rules about reading by any tool are wanted too.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AlsoReads {
-    Yes,
-    No,
 }

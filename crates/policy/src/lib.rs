@@ -43,9 +43,10 @@ pub mod settings;
 mod suggest;
 mod visibility;
 
+pub use compile::CompileError;
 pub use engine::CedarPolicy;
 pub use explain::Explanation;
 pub use lint::{Finding, FindingKind};
-pub use load::{LoadError, PolicyFile, PolicySource};
+pub use load::{LoadError, PolicyFile, PolicySource, Problem};
 pub use preset::Preset;
 pub use settings::{SessionLevel, ToolSettings};

@@ -1,8 +1,8 @@
 //! Finds rules that do nothing: that can never match, are repeated, or are covered whole by
 //! another. Each is an error, because its author believes it does something.
 //!
-//! [`check_rules`] needs only the rules and runs at every load; [`CedarPolicy::lint`] also needs the
-//! tools there are. Only rules of one file are held against each other: that an operator's file
+//! What needs only the rules is checked at every load; [`CedarPolicy::lint`] also knows the tools
+//! there are. Only rules of one file are held against each other: that an operator's file
 //! overrules another is the point of having both.
 
 use std::{collections::HashMap, fmt};
