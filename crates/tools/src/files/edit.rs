@@ -308,6 +308,12 @@ fn not_located(text: &str, index: usize, edit: &Edit, missing: &NotLocated) -> T
         )
         .at(pointer)
         .hint("add surrounding lines to `old`, or give `line`, or set `all`"),
+        NotLocated::TooMany => ToolError::new(
+            ErrorKind::LimitExceeded,
+            "the text to replace is in too many places; nothing was changed",
+        )
+        .at(pointer)
+        .hint("give a longer `old`, or use a command in `bash`, such as `sed`"),
         NotLocated::Elsewhere(lines) => ToolError::new(
             ErrorKind::NoMatch,
             format!(
@@ -400,7 +406,7 @@ mod tests {
     fn rx_17_an_edit_that_explodes_is_refused_before_it_allocates() {
         let replacement = Replacement {
             range: 0..1,
-            text: "x".repeat(1024),
+            text: "x".repeat(1024).into(),
         };
         let many = vec![replacement; 70_000];
         assert_eq!(
@@ -432,7 +438,7 @@ mod tests {
                 // bytes between places are copied, and the new text stands in the places alone.
                 let same: Vec<Replacement> = found
                     .iter()
-                    .map(|r| Replacement { range: r.range.clone(), text: String::new() })
+                    .map(|r| Replacement { range: r.range.clone(), text: "".into() })
                     .collect();
                 let without = decoded.splice(&same).unwrap();
                 let inserted: usize = spliced.len() - without.len();

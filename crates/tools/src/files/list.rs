@@ -1,5 +1,7 @@
 //! `list`: what is in a directory, typed, sized and sorted.
 
+use std::fmt::Write as _;
+
 use haft_contract::{
     Access, CallContext, Content, Effects, ErrorKind, NoProgress, Plan, PlanContext, Tool,
     ToolError, ToolSpec,
@@ -142,7 +144,6 @@ impl Tool for ListTool {
     }
 
     fn render(&self, output: &ListOutput) -> Vec<Content> {
-        use std::fmt::Write as _;
         let mut text = String::new();
         for entry in &output.entries {
             let path = one_line(&entry.path);

@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Media {
     /// The media type.
-    pub(crate) media_type: &'static str,
+    pub(crate) mime: &'static str,
     /// The most bytes that are returned.
     pub(crate) max_bytes: usize,
     /// Whether it is an image or a document.
@@ -29,8 +29,8 @@ const MAX_PDF_BYTES: usize = 20 * 1024 * 1024;
 impl Media {
     /// What the first bytes of a file say it is, if it is one of these.
     pub(crate) fn sniff(start: &[u8]) -> Option<Self> {
-        let image = |media_type| Self {
-            media_type,
+        let image = |mime| Self {
+            mime,
             max_bytes: MAX_IMAGE_BYTES,
             class: MediaClass::Image,
         };
@@ -54,7 +54,7 @@ impl Media {
                 ..,
             ] => Some(image("image/webp")),
             [b'%', b'P', b'D', b'F', b'-', ..] => Some(Self {
-                media_type: "application/pdf",
+                mime: "application/pdf",
                 max_bytes: MAX_PDF_BYTES,
                 class: MediaClass::Document,
             }),

@@ -3,7 +3,7 @@
 //! Everything is read, placed and checked before anything is written. If a write then fails, what
 //! was already done is taken back in reverse order, and what could not be taken back is named.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fmt::Write as _};
 
 use haft_contract::{
     Access, CallContext, Content, Effects, ErrorKind, NoProgress, Plan, PlanContext, Tool,
@@ -19,17 +19,20 @@ use super::{
     whole::read_whole,
 };
 use crate::text::{
-    diff::{Side, unified},
+    diff::{MAX_DIFF_BYTES, Side, unified},
     display::one_line,
     encoding::{DecodedText, is_binary},
     nearest::nearest_lines,
     patch::{self, FilePatch, Hunk, NotPlaced},
 };
 
+/// The most bytes of diff returned over all files.
+const MAX_DIFFS_BYTES: usize = 2 * MAX_DIFF_BYTES;
+
 const DESCRIPTION: &str = "\
 Applies a patch to one or more files, all of it or nothing: adds, updates, moves and deletes files.
-Use it for changes that belong together across files or in many places; for one small change use \
-`edit`. Read the files first.
+Use it for changes that belong together across files or in many places; not for one small change (use \
+`edit` instead). Read the files first.
 `patch` is either a unified diff (`--- a/x`, `+++ b/x`, `@@ -1,3 +1,4 @@`) or this form:
 *** Begin Patch
 *** Update File: src/lib.rs
@@ -134,8 +137,14 @@ impl Tool for PatchTool {
         };
         for file in parse(&input.patch)? {
             let prepared = prepare(&cx, file).await?;
+            if output.diff.len() + prepared.diff.len() <= MAX_DIFFS_BYTES {
+                output.diff.push_str(&prepared.diff);
+            } else {
+                let path = &prepared.summary.path;
+                // Writing to a `String` cannot fail.
+                let _ = writeln!(output.diff, "[diff of {} left out]", one_line(path));
+            }
             output.files.push(prepared.summary);
-            output.diff.push_str(&prepared.diff);
             steps.extend(prepared.step);
         }
         if cx.cancel().is_cancelled() {
@@ -152,10 +161,12 @@ impl Tool for PatchTool {
         let mut text = String::new();
         for file in &output.files {
             let path = one_line(&file.path);
-            text.push_str(&format!(
-                "{} {path} (+{} -{})\n",
+            // Writing to a `String` cannot fail.
+            let _ = writeln!(
+                text,
+                "{} {path} (+{} -{})",
                 file.change, file.added, file.removed
-            ));
+            );
         }
         text.push_str(&output.diff);
         vec![Content::Text(text)]

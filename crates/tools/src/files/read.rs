@@ -3,6 +3,8 @@
 //! Reads only what it returns. A small file costs one open and one read. Must not load a file to
 //! return a part of it; see [`crate::text::paging`] for how a deep page is found.
 
+use std::fmt::Write as _;
+
 use haft_contract::{
     Access, CallContext, Content, Effects, ErrorKind, NoProgress, Plan, PlanContext, Tool,
     ToolError, ToolSpec, WorkPath, ops::FileReader, spec::ParameterAlias,
@@ -25,6 +27,13 @@ const MIN_FIRST_READ: usize = 4 * 1024;
 
 /// UTF-16 text is decoded as a whole before it is cut into pages; larger files are refused.
 const MAX_UTF16_BYTES: usize = 16 * 1024 * 1024;
+
+/// With numbers of seven digits and more, this many lines and a page of bytes stay within what the
+/// runtime returns whole (64 KB).
+const DEEP_NUMBERED_LINES: u64 = 1_500;
+
+/// From this line on, numbers widen their column.
+const DEEP_LINE: u64 = 990_000;
 
 const DESCRIPTION: &str = "\
 Reads a file of the workspace and returns its text, an image (PNG, JPEG, GIF, WebP) or a PDF.
@@ -137,10 +146,15 @@ impl Tool for ReadTool {
         if encoding::is_binary(&start.bytes) {
             return Err(binary(&path, reader.stat().size));
         }
+        let most_lines = if input.numbered && input.offset > DEEP_LINE {
+            DEEP_NUMBERED_LINES
+        } else {
+            PAGE_LINES
+        };
         let request = PageRequest {
             line: input.offset.max(1),
             column: input.column,
-            lines: input.limit.clamp(1, PAGE_LINES),
+            lines: input.limit.clamp(1, most_lines),
         };
         let (paged, decoded_from) = if let Some(utf16) = encoding::utf16(&start.bytes) {
             let paged = page_of_utf16(&*reader, &path, request, cx.cancel()).await?;
@@ -206,7 +220,7 @@ async fn whole_media(
             format!(
                 "`{}` ({}) is larger than {} MiB",
                 one_line(path.as_str()),
-                media.media_type,
+                media.mime,
                 media.max_bytes / 1024 / 1024
             ),
         )
@@ -222,7 +236,7 @@ async fn whole_media(
     if data.len() > media.max_bytes {
         return Err(too_large());
     }
-    let media_type = media.media_type.to_owned();
+    let media_type = media.mime.to_owned();
     let content = match media.class {
         MediaClass::Image => Content::Image { data, media_type },
         MediaClass::Document => Content::Document {
@@ -233,7 +247,7 @@ async fn whole_media(
     };
     Ok(ReadOutput {
         path: path.as_str().to_owned(),
-        media_type: media.media_type,
+        media_type: media.mime,
         size,
         lines: None,
         next_offset: None,
@@ -342,7 +356,6 @@ fn decode_page(bytes: Vec<u8>) -> (String, Option<&'static str>) {
 }
 
 fn number_lines(text: &str, first: u64) -> String {
-    use std::fmt::Write as _;
     let mut numbered = String::with_capacity(text.len() + text.len() / 4);
     for (number, line) in (first..).zip(text.split_inclusive('\n')) {
         // Writing to a `String` cannot fail.

@@ -3,7 +3,7 @@
 //! Spilled output can be gigabytes in one line: everything here works in bounded buffers, and
 //! patterns run on a linear-time engine with a size limit.
 
-use std::sync::Arc;
+use std::{fmt::Write as _, sync::Arc};
 
 use haft_contract::{
     CallContext, CallId, Content, Effects, ErrorKind, NoProgress, Plan, PlanContext, Tool,
@@ -190,14 +190,16 @@ async fn page(
             let mut text = String::from_utf8_lossy(&page.bytes).into_owned();
             if let Some(next) = page.next {
                 end_line(&mut text);
-                text.push_str(&if next.column > 0 {
-                    format!(
+                // Writing to a `String` cannot fail.
+                let _ = if next.column > 0 {
+                    write!(
+                        text,
                         "[the line goes on; continue with offset={} column={}]",
                         next.line, next.column
                     )
                 } else {
-                    format!("[continue with offset={}]", next.line)
-                });
+                    write!(text, "[continue with offset={}]", next.line)
+                };
             }
             Ok(ReadOutputOutput {
                 size,
@@ -300,8 +302,7 @@ impl Matches<'_> {
             self.text.push_str("[no line matches]");
         }
         if let Some(next) = self.stopped_at {
-            self.text
-                .push_str(&format!("[there is more; continue with offset={next}]"));
+            let _ = write!(self.text, "[there is more; continue with offset={next}]");
         }
         ReadOutputOutput {
             size,

@@ -250,16 +250,12 @@ impl ProgressLines {
 
 /// `{"step": 1, "total": 3, "status": "…"}`, or any other line as a status.
 fn progress(line: &[u8]) -> Progress<NoProgress> {
-    match serde_json::from_slice::<ProgressLine>(line) {
-        Ok(line) => Progress::of(
-            line.step,
-            line.total,
-            start_of(&line.status, MAX_STATUS_BYTES),
-        ),
-        Err(_) => {
-            let text = String::from_utf8_lossy(line);
-            Progress::of(0, None, start_of(text.trim(), MAX_STATUS_BYTES))
-        }
+    if let Ok(line) = serde_json::from_slice::<ProgressLine>(line) {
+        let status = start_of(&line.status, MAX_STATUS_BYTES);
+        Progress::of(line.step, line.total, status)
+    } else {
+        let text = String::from_utf8_lossy(line);
+        Progress::of(0, None, start_of(text.trim(), MAX_STATUS_BYTES))
     }
 }
 
@@ -303,6 +299,6 @@ mod tests {
         };
         assert_eq!(reply(b"{\"a\":1}\n"), json!({"a": 1}));
         assert_eq!(reply(b"done"), Value::Null);
-        assert_eq!(reply(&[b'1'; MAX_RESULT_BYTES + 1]), Value::Null);
+        assert_eq!(reply(&vec![b'1'; MAX_RESULT_BYTES + 1]), Value::Null);
     }
 }

@@ -1,5 +1,7 @@
 //! `find`: files by name pattern. Results never leave the workspace.
 
+use std::fmt::Write as _;
+
 use haft_contract::{
     Access, CallContext, Content, Effects, NoProgress, Plan, PlanContext, Tool, ToolError,
     ToolSpec,
@@ -173,11 +175,13 @@ impl Tool for FindTool {
             text.push_str("[nothing matches]");
         }
         if let Some(next) = output.next_offset {
-            text.push_str(&format!(
+            // Writing to a `String` cannot fail.
+            let _ = write!(
+                text,
                 "[{} of {}; continue with offset={next}]",
                 output.entries.len(),
                 output.total
-            ));
+            );
         }
         vec![Content::Text(text)]
     }

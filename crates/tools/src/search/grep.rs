@@ -1,6 +1,8 @@
 //! `grep`: text in files. Patterns run on a linear-time engine in process; nothing a model writes
 //! ever becomes a flag of another program.
 
+use std::fmt::Write as _;
+
 use haft_contract::{
     Access, CallContext, Content, Effects, NoProgress, Plan, PlanContext, Tool, ToolError,
     ToolSpec,
@@ -201,10 +203,11 @@ impl Tool for GrepTool {
         };
         let next_offset = found.more.then(|| input.offset.saturating_add(results));
         if results == 0 {
-            text.push_str(&format!("[no match in {} files]", found.searched));
+            // Writing to a `String` cannot fail.
+            let _ = write!(text, "[no match in {} files]", found.searched);
         }
         if let Some(next) = next_offset {
-            text.push_str(&format!("[there is more; continue with offset={next}]"));
+            let _ = write!(text, "[there is more; continue with offset={next}]");
         }
         Ok(GrepOutput {
             results,
@@ -257,7 +260,6 @@ fn context_and_mode_words(input: &mut Map<String, Value>) -> Option<&'static str
 
 /// Lines under their file's name; `12:` marks a match, `11-` context, `--` a gap.
 fn lines_text(lines: &[GrepLine]) -> String {
-    use std::fmt::Write as _;
     let mut text = String::new();
     let mut previous: Option<&GrepLine> = None;
     for line in lines {

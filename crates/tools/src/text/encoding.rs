@@ -5,7 +5,7 @@
 //! are refused, never approximated. Byte-order mark, line ends and the final newline stay because
 //! they are never part of a range that nobody named.
 
-use std::{borrow::Cow, ops::Range};
+use std::{borrow::Cow, ops::Range, sync::Arc};
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
@@ -28,8 +28,8 @@ pub(crate) struct DecodedText<'b> {
 pub(crate) struct Replacement {
     /// Byte range of the decoded text.
     pub(crate) range: Range<usize>,
-    /// What stands there instead.
-    pub(crate) text: String,
+    /// What stands there instead; shared, because one text may stand in a million places.
+    pub(crate) text: Arc<str>,
 }
 
 /// A change cannot be put back into the file's encoding.
@@ -293,7 +293,7 @@ mod tests {
         let start = decoded.text().find(from).expect("the text is there");
         let replacement = Replacement {
             range: start..start + from.len(),
-            text: to.to_owned(),
+            text: to.into(),
         };
         let spliced = decoded.splice(&[replacement]).expect("can be spelled");
         assert_eq!(spliced, expect);
@@ -357,7 +357,7 @@ mod tests {
         let decoded = DecodedText::decode(&latin);
         let replacement = Replacement {
             range: 0..1,
-            text: "漢".to_owned(),
+            text: "漢".into(),
         };
         assert!(decoded.splice(&[replacement]).is_err());
     }

@@ -2,7 +2,7 @@
 //!
 //! Must not guess: an edit that fits nowhere, or in several places, is an error that says where.
 
-use std::{borrow::Cow, ops::Range};
+use std::{borrow::Cow, ops::Range, sync::Arc};
 
 use memchr::{memchr_iter, memmem};
 
@@ -13,6 +13,12 @@ use super::{
 
 /// How many places an error names.
 const MAX_LINES_NAMED: usize = 10;
+
+/// The most places one change may have. Each costs memory before it is known to fit.
+const MAX_PLACES: usize = 1_000_000;
+
+/// The most places that are aligned word by word.
+const MAX_TOLERANT_PLACES: usize = 10_000;
 
 /// One change that was asked for.
 #[derive(Debug, Clone, Copy)]
@@ -43,6 +49,8 @@ pub(crate) enum NotLocated {
     Absent,
     /// It is in more than one place; the lines of the first few.
     Ambiguous(Vec<u64>),
+    /// It is in more places than can be changed at once.
+    TooMany,
     /// It is in the file, but not on the named line; where it is.
     Elsewhere(Vec<u64>),
 }
@@ -50,13 +58,25 @@ pub(crate) enum NotLocated {
 /// A text that edits are located in. Folds it at most once, and only when needed.
 pub(crate) struct Locator<'t> {
     text: &'t str,
-    folded: Option<Option<Folded>>,
+    ending: &'static str,
+    folded: Folding,
+}
+
+/// Whether the text has been folded for tolerant locating.
+enum Folding {
+    NotYet,
+    TooLarge,
+    Done(Folded),
 }
 
 impl<'t> Locator<'t> {
     /// A locator for one text.
     pub(crate) fn new(text: &'t str) -> Self {
-        Self { text, folded: None }
+        Self {
+            text,
+            ending: line_end(text),
+            folded: Folding::NotYet,
+        }
     }
 
     /// The replacements one change amounts to, sorted and without overlaps.
@@ -64,11 +84,13 @@ impl<'t> Locator<'t> {
         for (old, new) in spellings(self.text, wanted.old, wanted.new) {
             let found = self.exact(&old, wanted.place);
             if !found.is_empty() {
-                let chosen = self.choose(found, wanted.place, |range| range)?;
-                return Ok(chosen
-                    .into_iter()
-                    .map(|range| self.replace(range, &old, &new))
-                    .collect());
+                let chosen = self.choose(found, wanted.place, MAX_PLACES, |range| range)?;
+                let text: Arc<str> = self.spelled(&old, &new).into();
+                let replacement = |range| Replacement {
+                    range,
+                    text: Arc::clone(&text),
+                };
+                return Ok(chosen.into_iter().map(replacement).collect());
             }
         }
         self.locate_tolerantly(wanted)
@@ -81,6 +103,7 @@ impl<'t> Locator<'t> {
             Place::Every | Place::Line(_) => finder
                 .find_iter(bytes)
                 .map(|start| start..start + old.len())
+                .take(MAX_PLACES + 1)
                 .collect(),
             // Overlapping places are places too: `aa` is in `aaa` twice.
             Place::Only => {
@@ -99,25 +122,27 @@ impl<'t> Locator<'t> {
 
     fn locate_tolerantly(&mut self, wanted: Wanted<'_>) -> Result<Vec<Replacement>, NotLocated> {
         let text = self.text;
-        if self.folded.is_none() {
-            self.folded = Some(Folded::new(text));
+        if matches!(self.folded, Folding::NotYet) {
+            self.folded = Folded::new(text).map_or(Folding::TooLarge, Folding::Done);
         }
-        let Some(Some(folded)) = &self.folded else {
+        let Folding::Done(folded) = &self.folded else {
             return Err(NotLocated::Absent);
         };
         let limit = match wanted.place {
             Place::Only => MAX_LINES_NAMED + 1,
-            Place::Every | Place::Line(_) => usize::MAX,
+            Place::Every | Place::Line(_) => MAX_TOLERANT_PLACES + 1,
         };
         let found = folded.find(text, wanted.old, limit);
         if found.is_empty() {
             return Err(NotLocated::Absent);
         }
-        let chosen = self.choose(found, wanted.place, |found| &found.range)?;
+        let chosen = self.choose(found, wanted.place, MAX_TOLERANT_PLACES, |found| {
+            &found.range
+        })?;
         Ok(chosen
             .into_iter()
             .map(|found| Replacement {
-                text: folded.rewrite(text, &found, wanted.old, wanted.new),
+                text: folded.rewrite(text, &found, wanted.old, wanted.new).into(),
                 range: found.range,
             })
             .collect())
@@ -127,8 +152,12 @@ impl<'t> Locator<'t> {
         &self,
         found: Vec<M>,
         place: Place,
+        most: usize,
         range: impl Fn(&M) -> &Range<usize>,
     ) -> Result<Vec<M>, NotLocated> {
+        if found.len() > most {
+            return Err(NotLocated::TooMany);
+        }
         let lines = |found: &[M]| {
             let named = found.iter().take(MAX_LINES_NAMED);
             named.map(|m| line_at(self.text, range(m).start)).collect()
@@ -138,16 +167,18 @@ impl<'t> Locator<'t> {
             Place::Only if found.len() == 1 => Ok(found),
             Place::Only => Err(NotLocated::Ambiguous(lines(&found))),
             Place::Line(line) => {
+                let elsewhere = lines(&found);
+                let Some(on) = self.bytes_of_line(line) else {
+                    return Err(NotLocated::Elsewhere(elsewhere));
+                };
                 let covers = |m: &M| {
                     let Range { start, end } = *range(m);
-                    let last = end.saturating_sub(1).max(start);
-                    (line_at(self.text, start)..=line_at(self.text, last)).contains(&line)
+                    start < on.end && end.max(start + 1) > on.start
                 };
-                let elsewhere = lines(&found);
                 let mut on_line: Vec<M> = found.into_iter().filter(covers).collect();
                 if on_line.len() > 1 {
                     // Several cover the line; the one that starts there is meant.
-                    on_line.retain(|m| line_at(self.text, range(m).start) == line);
+                    on_line.retain(|m| on.contains(&range(m).start));
                 }
                 match on_line.len() {
                     1 => Ok(on_line),
@@ -158,17 +189,24 @@ impl<'t> Locator<'t> {
         }
     }
 
-    fn replace(&self, range: Range<usize>, old: &str, new: &str) -> Replacement {
-        // Whoever spells out `\r\n` means it; otherwise new lines follow the place they stand in.
-        let text = if old.contains("\r\n") {
+    /// The new text with the line ends it will have. Whoever spells out `\r\n` means it; otherwise
+    /// new lines follow the file.
+    fn spelled<'n>(&self, old: &str, new: &'n str) -> Cow<'n, str> {
+        if old.contains("\r\n") {
             Cow::Borrowed(new)
         } else {
-            with_line_end(new, line_end(self.text))
-        };
-        Replacement {
-            text: text.into_owned(),
-            range,
+            with_line_end(new, self.ending)
         }
+    }
+
+    /// The bytes of a line (from 1), its line end included.
+    fn bytes_of_line(&self, line: u64) -> Option<Range<usize>> {
+        let mut ends = memchr_iter(b'\n', self.text.as_bytes()).map(|at| at + 1);
+        let start = match line.checked_sub(2) {
+            None => 0,
+            Some(before) => ends.nth(usize::try_from(before).ok()?)?,
+        };
+        Some(start..ends.next().unwrap_or(self.text.len()))
     }
 }
 
@@ -237,6 +275,18 @@ mod tests {
         assert_eq!(
             locate("x\ny\nx\n", "x", "z", Place::Line(2)),
             Err(NotLocated::Elsewhere(vec![1, 3]))
+        );
+        assert_eq!(
+            locate("x\ny\nx\n", "x", "z", Place::Line(9)),
+            Err(NotLocated::Elsewhere(vec![1, 3]))
+        );
+        assert_eq!(
+            locate("a\nx\ny\nx\ny", "x\ny", "z", Place::Line(3)).unwrap(),
+            "a\nz\nx\ny"
+        );
+        assert_eq!(
+            locate("x x\n", "x", "z", Place::Line(1)),
+            Err(NotLocated::Ambiguous(vec![1, 1]))
         );
     }
 

@@ -52,7 +52,7 @@ pub(crate) fn place(text: &str, hunks: &[Hunk]) -> Result<Vec<Replacement>, NotP
 
 struct Lines<'t> {
     text: &'t str,
-    lines: Vec<&'t str>,
+    content: Vec<&'t str>,
     /// Where each line starts, and where the text ends.
     starts: Vec<usize>,
     ending: &'static str,
@@ -69,16 +69,16 @@ const LIKENESS: [fn(&str, &str) -> bool; 4] = [
 impl<'t> Lines<'t> {
     fn new(text: &'t str) -> Self {
         let mut starts = vec![0];
-        let mut lines = Vec::new();
+        let mut content = Vec::new();
         let mut at = 0;
         for line in text.split_inclusive('\n') {
             at += line.len();
             starts.push(at);
-            lines.push(line.trim_end_matches('\n').trim_end_matches('\r'));
+            content.push(line.trim_end_matches('\n').trim_end_matches('\r'));
         }
         Self {
             text,
-            lines,
+            content,
             starts,
             ending: line_end(text),
         }
@@ -87,7 +87,7 @@ impl<'t> Lines<'t> {
     fn find_anchor(&self, anchor: &str, from: usize) -> Option<usize> {
         let wanted = anchor.trim();
         let position = |fits: &dyn Fn(&str) -> bool| {
-            let rest = self.lines.get(from..)?;
+            let rest = self.content.get(from..)?;
             rest.iter().position(|line| fits(line)).map(|at| from + at)
         };
         position(&|line| line == anchor)
@@ -98,10 +98,10 @@ impl<'t> Lines<'t> {
     /// Where the old lines stand, at or after `from`: nearest to the line the patch names, or at
     /// the end where it says so, else the first place.
     fn find(&self, old: &[&str], from: usize, hunk: &Hunk) -> Option<usize> {
-        let last = self.lines.len().checked_sub(old.len())?;
+        let last = self.content.len().checked_sub(old.len())?;
         LIKENESS.iter().find_map(|alike| {
             let fits = |start: &usize| {
-                self.lines
+                self.content
                     .get(*start..)
                     .is_some_and(|rest| rest.iter().zip(old).all(|(line, old)| alike(line, old)))
             };
@@ -119,7 +119,7 @@ impl<'t> Lines<'t> {
     /// Where lines go that stand next to nothing: after the anchor, after the named line, or at
     /// the end.
     fn insertion_point(&self, hunk: &Hunk, anchored: Option<usize>, cursor: usize) -> usize {
-        let end = self.lines.len();
+        let end = self.content.len();
         match (anchored, hunk.at_line) {
             (Some(anchor), _) => anchor + 1,
             (None, Some(after_line)) => after_line.clamp(cursor, end.max(cursor)),
@@ -175,7 +175,10 @@ impl<'t> Lines<'t> {
                 text.insert_str(0, self.ending);
             }
         }
-        Replacement { range, text }
+        Replacement {
+            range,
+            text: text.into(),
+        }
     }
 }
 

@@ -1,0 +1,194 @@
+use std::time::{Duration, Instant};
+
+use haft_contract::{ErrorKind, Terminal};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use crate::workspace::{Workspace, first_text, structured};
+
+#[tokio::test]
+async fn output_and_exit_code_are_returned() {
+    for workspace in Workspace::each() {
+        let input = json!({"command": "echo one; echo two >&2", "description": "says it twice"});
+        let outcome = workspace.succeed("bash", input).await;
+        let text = first_text(&outcome);
+        assert!(text.contains("one\n") && text.contains("two\n"), "{text}");
+        assert_eq!(
+            structured(&outcome),
+            &json!({"exit_code": 0, "signal": null, "stdout_bytes": 4, "stderr_bytes": 4})
+        );
+        let outcome = workspace.succeed("exec", json!({"command": "true"})).await;
+        assert_eq!(first_text(&outcome), "[no output, exit code 0]");
+    }
+}
+
+/// Mistake 12: the exit code dropped, output of a failure lost.
+#[tokio::test]
+async fn mistake_12_a_failure_keeps_its_output_and_exit_code() {
+    for workspace in Workspace::each() {
+        let input = json!({"command": "echo before; exit 3"});
+        let outcome = workspace
+            .refuse("bash", input, ErrorKind::CommandFailed)
+            .await;
+        assert_eq!(outcome.terminal, Terminal::Failed);
+        assert_eq!(first_text(&outcome), "before\n");
+        assert_eq!(outcome.facts.exit_code, Some(3));
+        assert_eq!(structured(&outcome)["exit_code"], 3);
+        assert!(outcome.model_text().contains("exited with code 3"));
+    }
+}
+
+/// Mistake 12: a parameter that is accepted and ignored.
+#[tokio::test]
+async fn mistake_12_what_is_not_offered_is_not_accepted() {
+    for workspace in Workspace::each() {
+        for extra in ["background", "pty", "yield_ms"] {
+            let mut input = json!({"command": "echo ran"});
+            input[extra] = json!(1);
+            let outcome = workspace
+                .refuse("bash", input, ErrorKind::InvalidInput)
+                .await;
+            assert!(outcome.model_text().contains(extra));
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_directory_is_inside_the_workspace() {
+    for workspace in Workspace::each() {
+        workspace.put("sub/x", "");
+        for name in ["cwd", "directory", "workdir"] {
+            let mut input = json!({"command": "pwd"});
+            input[name] = json!("sub");
+            let outcome = workspace.succeed("bash", input).await;
+            assert!(first_text(&outcome).ends_with("/sub\n"));
+        }
+        let input = json!({"command": "pwd", "cwd": "/etc"});
+        workspace
+            .refuse("bash", input, ErrorKind::OutsideWorkspace)
+            .await;
+    }
+}
+
+/// RX-07: the deadline ends it, and what it printed is kept.
+#[tokio::test]
+async fn rx_07_a_deadline_stops_the_command_and_keeps_its_output() {
+    for workspace in Workspace::each() {
+        let started = Instant::now();
+        let input = json!({"command": "echo early; sleep 1000", "timeout_ms": 300});
+        let outcome = workspace.harness.call("bash", input).await;
+        assert_eq!(outcome.terminal, Terminal::TimedOut);
+        assert_eq!(first_text(&outcome), "early\n");
+        assert_eq!(structured(&outcome)["stdout_bytes"], 6);
+        assert!(started.elapsed() < Duration::from_millis(2_300));
+    }
+}
+
+#[tokio::test]
+async fn seconds_are_scaled_and_the_maximum_holds() {
+    for workspace in Workspace::each() {
+        let outcome = workspace
+            .harness
+            .call("bash", json!({"command": "sleep 1000", "timeout": 1}))
+            .await;
+        assert_eq!(outcome.terminal, Terminal::TimedOut);
+        assert!(!outcome.facts.coercions.is_empty());
+        let input = json!({"command": "true", "timeout_ms": 600_001});
+        workspace
+            .refuse("bash", input, ErrorKind::InvalidInput)
+            .await;
+    }
+}
+
+/// RX-07: a cancel ends it within a second.
+#[tokio::test]
+async fn rx_07_a_cancel_ends_within_a_second() {
+    for workspace in Workspace::each() {
+        let cancel = CancellationToken::new();
+        let input = json!({"command": "echo early; sleep 1000"});
+        let request = workspace.harness.request("bash", input);
+        let call = request.id;
+        let running = workspace
+            .harness
+            .runtime
+            .call_until(request, cancel.clone());
+        let events = &workspace.harness.events;
+        let stop = async {
+            while !events.kinds(call).contains(&"output") {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            cancel.cancel();
+            Instant::now()
+        };
+        let (outcome, cancelled_at) = tokio::join!(running, stop);
+        assert!(cancelled_at.elapsed() < Duration::from_secs(1));
+        assert_eq!(outcome.terminal, Terminal::Cancelled);
+        assert_eq!(first_text(&outcome), "early\n");
+    }
+}
+
+/// Mistake 13: a reader that stops at its cap. RX-02: a flood is capped, counted exactly, and the
+/// command still ends by itself.
+#[tokio::test]
+async fn mistake_13_rx_02_a_flood_is_drained_counted_and_capped() {
+    let workspace = Workspace::local();
+    let command = "head -c 60000000 /dev/zero | tr '\\0' 'y'; echo; echo finished";
+    let outcome = workspace.succeed("bash", json!({"command": command})).await;
+    let text = first_text(&outcome);
+    assert_eq!(structured(&outcome)["stdout_bytes"], 60_000_010);
+    assert!(text.starts_with("yyyy"));
+    assert!(text.ends_with("finished\n"));
+    assert!(text.len() < 70_000);
+    let notice_free = 60_000_010 - outcome.facts.bytes_omitted;
+    assert!(notice_free <= 64 * 1024);
+    assert!(outcome.facts.artifact.is_some());
+}
+
+/// RX-03: both streams at once, more than any pipe holds.
+#[tokio::test]
+async fn rx_03_both_streams_flood_without_a_deadlock() {
+    let workspace = Workspace::local();
+    let command = "for i in $(seq 20000); do echo out$i; echo err$i >&2; done";
+    let outcome = workspace
+        .succeed("bash", json!({"command": command, "timeout_ms": 60_000}))
+        .await;
+    let facts = structured(&outcome);
+    assert_eq!(facts["stdout_bytes"], facts["stderr_bytes"]);
+    assert_eq!(facts["stdout_bytes"], 168_894);
+}
+
+/// RX-05: a grandchild that holds the output open does not hold the call.
+#[tokio::test]
+async fn rx_05_a_grandchild_holding_the_output_does_not_hold_the_call() {
+    let workspace = Workspace::local();
+    let started = Instant::now();
+    let outcome = workspace
+        .succeed("bash", json!({"command": "sleep 300 & echo done"}))
+        .await;
+    assert_eq!(first_text(&outcome), "done\n");
+    assert!(started.elapsed() < Duration::from_secs(5));
+}
+
+/// Mistake 20: an escape sequence split over two chunks survives.
+#[tokio::test]
+async fn mistake_20_escape_sequences_split_over_chunks_are_removed() {
+    let workspace = Workspace::local();
+    let command = "printf 'a\\033[3'; sleep 0.2; printf '1mred\\033[0m\\n'";
+    let outcome = workspace.succeed("bash", json!({"command": command})).await;
+    assert_eq!(first_text(&outcome), "ared\n");
+}
+
+#[tokio::test]
+async fn a_signal_is_reported_as_a_signal() {
+    for workspace in Workspace::each() {
+        let outcome = workspace
+            .refuse(
+                "bash",
+                json!({"command": "kill -9 $$"}),
+                ErrorKind::CommandFailed,
+            )
+            .await;
+        assert_eq!(outcome.facts.signal, Some(9));
+        assert_eq!(outcome.facts.exit_code, None);
+    }
+}

@@ -1,0 +1,24 @@
+//! The built-in tools, run through the real pipeline, in memory and on the local disk.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    missing_docs,
+    reason = "tests"
+)]
+
+mod bash;
+mod copy;
+mod edit;
+mod patch;
+mod read;
+mod read_output;
+mod schemas;
+mod script;
+mod search;
+mod suite;
+mod workspace;
+mod write;

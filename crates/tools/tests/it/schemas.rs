@@ -1,0 +1,88 @@
+//! What models see of the built-in tools. A change here is a change for every user.
+
+use std::fmt::Write as _;
+
+use haft_tools::builtins;
+
+#[test]
+fn r2_names_descriptions_and_schemas() {
+    let mut text = String::new();
+    for tool in builtins() {
+        let spec = tool.spec();
+        let schema = serde_json::to_string_pretty(&tool.input_schema()).unwrap();
+        let output = serde_json::to_string_pretty(&tool.output_schema()).unwrap();
+        writeln!(
+            text,
+            "# {}\n{}\n{}\neffects: {}\ndeadline: {} s, at most {} s\ngroups: {:?}\naliases: {:?}\n\
+             input: {schema}\noutput: {output}\n",
+            tool.name(),
+            spec.title,
+            spec.description,
+            spec.effects,
+            spec.deadline.default.as_secs(),
+            spec.deadline.maximum.as_secs(),
+            spec.groups,
+            spec.aliases,
+        )
+        .unwrap();
+    }
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn the_catalog_is_complete_and_sorted() {
+    let names: Vec<String> = builtins()
+        .iter()
+        .map(|tool| tool.name().to_string())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "bash",
+            "copy",
+            "edit",
+            "find",
+            "grep",
+            "list",
+            "patch",
+            "read",
+            "read_output",
+            "write"
+        ]
+    );
+}
+
+/// R6: these names resolve to the built-in tools.
+#[test]
+fn r6_aliases() {
+    let expected = [
+        ("bash_exec", "bash"),
+        ("exec", "bash"),
+        ("Bash", "bash"),
+        ("read_file", "read"),
+        ("Read", "read"),
+        ("write_file", "write"),
+        ("Write", "write"),
+        ("edit_file", "edit"),
+        ("Edit", "edit"),
+        ("apply_patch", "patch"),
+        ("list_dir", "list"),
+        ("ls", "list"),
+        ("find_files", "find"),
+        ("glob", "find"),
+        ("Glob", "find"),
+        ("Grep", "grep"),
+        ("file_copy", "copy"),
+    ];
+    let tools = builtins();
+    for (alias, name) in expected {
+        let owner = tools
+            .iter()
+            .find(|tool| tool.spec().aliases.contains(&alias));
+        assert_eq!(
+            owner.map(|tool| tool.name().as_str()),
+            Some(name),
+            "{alias}"
+        );
+    }
+}
