@@ -52,6 +52,7 @@ pub struct EditInput {
 /// One replacement.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(inline)]
 pub struct Edit {
     /// The text to replace, copied from the file without line numbers.
     #[schemars(length(min = 1))]

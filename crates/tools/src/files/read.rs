@@ -98,6 +98,7 @@ pub struct ReadOutput {
 
 /// A range of lines.
 #[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+#[schemars(inline)]
 pub struct LineRange {
     /// The first line, from 1.
     pub first: u64,

@@ -62,6 +62,7 @@ pub struct FindInput {
 /// A type of directory entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(inline)]
 pub enum EntryType {
     /// A regular file.
     File,
@@ -74,6 +75,7 @@ pub enum EntryType {
 /// The order of results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(inline)]
 pub enum SortBy {
     /// By path.
     #[default]

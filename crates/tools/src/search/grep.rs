@@ -85,6 +85,7 @@ pub struct GrepInput {
 /// What a search returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(inline)]
 pub enum Mode {
     /// Matching lines with context.
     #[default]
