@@ -122,7 +122,10 @@ impl Verifier {
     /// Checks the next record. The error names the first bad one.
     pub(crate) fn next(&mut self, link: &Link<'_>, stored: &[u8]) -> Result<(), Verification> {
         let expected = self.head.sequence + 1;
-        if link.sequence != expected {
+        if link.sequence < expected {
+            return Err(broken(link.sequence, "there are two records in this place"));
+        }
+        if link.sequence > expected {
             return Err(broken(
                 expected,
                 format!("it is missing; the next record is {}", link.sequence),

@@ -10,7 +10,7 @@ pub const MAX_CALLS_IN_FLIGHT: usize = 65_536;
 /// Appends that may wait to be written at once.
 pub const MAX_QUEUED_APPENDS: usize = 65_536;
 
-/// How long `open` waits for a place among the open calls.
+/// How long `open` waits for a place among the open calls, unless set otherwise.
 pub const OPEN_WAIT: Duration = Duration::from_secs(5);
 
 /// How long an append waits for room in the queue.
@@ -36,6 +36,8 @@ pub struct LedgerOptions {
     pub secrets: Vec<String>,
     /// Calls that may be open at once.
     pub max_calls_in_flight: usize,
+    /// How long `open` waits for a place among the open calls.
+    pub open_wait: Duration,
     /// Appends that may wait to be written at once.
     pub max_queued_appends: usize,
     /// Messages written in one transaction; 1 gives one durable commit for each.
@@ -54,6 +56,7 @@ impl LedgerOptions {
             clock,
             secrets: Vec::new(),
             max_calls_in_flight: MAX_CALLS_IN_FLIGHT,
+            open_wait: OPEN_WAIT,
             max_queued_appends: MAX_QUEUED_APPENDS,
             max_batch: MAX_BATCH,
             linger: LINGER,

@@ -73,6 +73,15 @@ pub(crate) struct GoneOwner {
     _lock: Option<File>,
 }
 
+/// The names of all lock files.
+pub(crate) fn names(directory: &PrivateDirectory) -> Result<Vec<String>, DirectoryError> {
+    let owners = directory.subdirectory(OWNERS)?;
+    owners.names().map_err(|source| DirectoryError::Io {
+        path: owners.path().to_owned(),
+        source,
+    })
+}
+
 /// Removes the lock file of an owner without open calls.
 pub(crate) fn forget(directory: &PrivateDirectory, id: &str) {
     let removed = directory

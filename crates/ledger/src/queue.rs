@@ -20,7 +20,7 @@ use haft_contract::{
 };
 use tokio::sync::{Notify, Semaphore, oneshot};
 
-use crate::options::{APPEND_WAIT, LedgerOptions, OPEN_WAIT};
+use crate::options::{APPEND_WAIT, LedgerOptions};
 
 /// The most noted file versions that wait to be written. Beyond it they are remembered only in
 /// memory; after a restart such a file counts as not seen, which is the safe answer.
@@ -93,6 +93,7 @@ pub(crate) struct Queue {
     wake: Notify,
     slots: Semaphore,
     room: Semaphore,
+    open_wait: Duration,
     next_handle: AtomicU64,
 }
 
@@ -136,6 +137,7 @@ impl Queue {
             wake: Notify::new(),
             slots: Semaphore::new(options.max_calls_in_flight.min(Semaphore::MAX_PERMITS)),
             room: Semaphore::new(options.max_queued_appends.min(Semaphore::MAX_PERMITS)),
+            open_wait: options.open_wait,
             next_handle: AtomicU64::new(0),
         }
     }
@@ -148,7 +150,7 @@ impl Queue {
     ) -> Result<Handle, LedgerError> {
         let slot = match self.slots.try_acquire() {
             Ok(slot) => slot,
-            Err(_) => match tokio::time::timeout(OPEN_WAIT, self.slots.acquire()).await {
+            Err(_) => match tokio::time::timeout(self.open_wait, self.slots.acquire()).await {
                 Ok(Ok(slot)) => slot,
                 Ok(Err(_)) => return Err(unavailable("it is closed")),
                 Err(_) => {
@@ -359,6 +361,10 @@ impl Queue {
 
     fn push(&self, message: Message, urgency: Urgency) {
         let mut inner = self.lock();
+        if inner.store == Store::Closed {
+            // The next start settles what is left open.
+            return;
+        }
         inner.messages.push(message);
         let wake = inner.should_wake(urgency);
         drop(inner);

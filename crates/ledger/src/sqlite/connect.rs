@@ -88,6 +88,9 @@ pub(crate) fn readers(directory: &Path) -> SqlitePool {
     SqlitePoolOptions::new()
         .max_connections(READERS)
         .acquire_timeout(READER_WAIT)
+        // No task of the pool's own on whichever runtime the ledger was opened in.
+        .idle_timeout(None)
+        .max_lifetime(None)
         .connect_lazy_with(options(directory).pragma("query_only", "on"))
 }
 
@@ -96,8 +99,6 @@ fn options(directory: &Path) -> SqliteConnectOptions {
         .filename(directory.join(DATABASE))
         .journal_mode(SqliteJournalMode::Wal)
         .busy_timeout(BUSY_WAIT)
-        // Deleted text leaves the file, not only the index.
-        .pragma("secure_delete", "on")
         .pragma("temp_store", "memory")
         .disable_statement_logging()
 }

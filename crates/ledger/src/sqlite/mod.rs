@@ -16,7 +16,7 @@ mod writer;
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     thread::JoinHandle,
@@ -89,8 +89,16 @@ struct Shared {
     pool: SqlitePool,
     key: [u8; 32],
     artifacts: Arc<FileArtifacts>,
-    seen: Mutex<HashMap<SeenKey, FileVersion>>,
+    seen: Mutex<SeenHere>,
     writer: Mutex<Option<Running>>,
+}
+
+/// File versions noted by this process. They are in the store a little later.
+#[derive(Default)]
+struct SeenHere {
+    versions: HashMap<SeenKey, FileVersion>,
+    /// Whether some were forgotten, which may not be in the store yet.
+    overflowed: bool,
 }
 
 struct Running {
@@ -110,7 +118,7 @@ impl SqliteLedger {
             redactor: opening.redactor,
             key: opening.key,
             artifacts: Arc::new(FileArtifacts::open(&opening.directory)?),
-            seen: Mutex::new(HashMap::new()),
+            seen: Mutex::new(SeenHere::default()),
             writer: Mutex::new(Some(Running {
                 thread: opening.thread,
                 stopped: opening.stopped,
@@ -210,12 +218,18 @@ impl Ledger for SqliteLedger {
     ) -> BoxFuture<'a, Result<Option<FileVersion>, LedgerError>> {
         Box::pin(async move {
             let key = seen_key(principal, path);
-            if let Some(version) = self.shared.seen().get(&key) {
-                return Ok(Some(version.clone()));
+            let (version, overflowed) = {
+                let seen = self.shared.seen();
+                (seen.versions.get(&key).cloned(), seen.overflowed)
+            };
+            if version.is_some() {
+                return Ok(version);
             }
-            // Only versions noted here are cached: another process of the same session may have
-            // noted this one, and then the store has the newer answer.
-            self.settle_down().await;
+            // Not waiting for the disk here: what this process noted it remembers, and what
+            // another process of the session noted is in the store.
+            if overflowed {
+                self.settle_down().await;
+            }
             read::last_seen(&self.shared.pool, &key).await
         })
     }
@@ -223,10 +237,11 @@ impl Ledger for SqliteLedger {
     fn note_seen(&self, principal: &Principal, path: &WorkPath, version: &FileVersion) {
         let key = seen_key(principal, path);
         let mut seen = self.shared.seen();
-        if seen.len() >= MAX_SEEN_IN_MEMORY {
-            seen.clear();
+        if seen.versions.len() >= MAX_SEEN_IN_MEMORY {
+            seen.versions.clear();
+            seen.overflowed = true;
         }
-        seen.insert(key.clone(), version.clone());
+        seen.versions.insert(key.clone(), version.clone());
         drop(seen);
         self.shared.queue.note_seen(key, version.clone());
     }
@@ -304,7 +319,7 @@ impl History for SqliteLedger {
 }
 
 impl Shared {
-    fn seen(&self) -> std::sync::MutexGuard<'_, HashMap<SeenKey, FileVersion>> {
+    fn seen(&self) -> MutexGuard<'_, SeenHere> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -131,13 +131,13 @@ pub(crate) async fn recover(
         .bind(&signing.owner)
         .fetch_all(&mut *connection)
         .await?;
-    for id in owners {
+    for id in &owners {
         // Held until its calls are settled, so that no other process settles them as well.
-        let Some(_gone) = owner::take_over(directory, &id)? else {
+        let Some(_gone) = owner::take_over(directory, id)? else {
             continue;
         };
         loop {
-            let calls = open_calls(connection, &id).await?;
+            let calls = open_calls(connection, id).await?;
             if calls.is_empty() {
                 break;
             }
@@ -148,7 +148,17 @@ pub(crate) async fn recover(
                     WriteError::Tampered => OpenError::Tampered,
                 })?;
         }
-        if unregister(connection, &id).await? {
+        if unregister(connection, id).await? {
+            owner::forget(directory, id);
+        }
+    }
+    // Lock files of processes that ended before they were registered. None is registering now:
+    // that happens one process at a time, and it is this one's turn.
+    for id in owner::names(directory)? {
+        if id != signing.owner
+            && !owners.contains(&id)
+            && owner::take_over(directory, &id)?.is_some()
+        {
             owner::forget(directory, &id);
         }
     }

@@ -15,7 +15,7 @@ async fn keep(artifacts: &FileArtifacts, bytes: &[u8]) -> ArtifactId {
     writer.finish().await.unwrap()
 }
 
-fn kept(fixture: &Fixture) -> Vec<PathBuf> {
+pub(crate) fn kept(fixture: &Fixture) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![fixture.directory().join("artifacts")];
     while let Some(folder) = folders.pop() {

@@ -34,6 +34,8 @@ async fn after_kill(point: &str) -> (Vec<StoredCall>, Recovery) {
     assert!(second.is_empty(), "{point}");
     assert_eq!(calls(&again).await, found, "{point}");
     assert_eq!(fixture.number("SELECT count(*) FROM owner").await, 1);
+    let locks = std::fs::read_dir(fixture.directory().join("owners")).unwrap();
+    assert_eq!(locks.count(), 1, "{point}");
     (found, recovery)
 }
 

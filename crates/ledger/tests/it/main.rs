@@ -21,4 +21,5 @@ mod group;
 mod record;
 mod secrets;
 mod store;
+mod suite;
 mod support;

@@ -1,6 +1,9 @@
 //! The directory and the schema: private, its own, and never guessed at.
 
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::{
+    os::unix::fs::{PermissionsExt as _, symlink},
+    time::Duration,
+};
 
 use haft_contract::host::{Durability, History as _, Ledger as _, LedgerErrorKind};
 use haft_ledger::{DirectoryError, OpenError, SCHEMA_VERSION, SqliteLedger};
@@ -94,6 +97,7 @@ async fn places_for_open_calls_are_bounded_and_given_back() {
     let fixture = Fixture::new();
     let mut options = fixture.options();
     options.max_calls_in_flight = 2;
+    options.open_wait = Duration::from_millis(50);
     let (ledger, _) = SqliteLedger::open(options).await.unwrap();
     for _ in 0..5 {
         let (_, first) = whole_call(&ledger, "s1", "x").await;

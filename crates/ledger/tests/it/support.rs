@@ -73,7 +73,7 @@ impl Fixture {
     }
 }
 
-async fn database(directory: &Path) -> SqliteConnection {
+pub(crate) async fn database(directory: &Path) -> SqliteConnection {
     let path = directory.join("ledger.db");
     SqliteConnection::connect(&format!("sqlite://{}", path.display()))
         .await
