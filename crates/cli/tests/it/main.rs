@@ -1,0 +1,25 @@
+//! Runs the built program as a person would: in a home and a workspace of its own, through a pipe
+//! or a terminal. `support.rs` has the stage; each other file is one part of the program.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    missing_docs,
+    reason = "tests start the program, look at files and fail by panicking"
+)]
+
+mod approval;
+mod call;
+mod configuration;
+mod doctor;
+mod five_minutes;
+mod interrupt;
+mod policy;
+mod record;
+mod reference;
+mod scripts;
+mod support;
+mod terminal;
+mod tools;
