@@ -5,7 +5,7 @@
 
 use std::{borrow::Cow, fmt::Write as _, sync::RwLock};
 
-use regex::Regex;
+use regex::{Regex, RegexSet};
 use serde_json::Value;
 
 /// What stands in the record where a secret was.
@@ -34,8 +34,9 @@ const SECRET_FIELDS: [&str; 13] = [
     "authorization",
 ];
 
-/// Shapes of secrets. Group `keep`, where there is one, is kept in front of the mark.
-const PATTERNS: [&str; 12] = [
+/// Shapes of secrets. Groups `keep` and `after`, where there are any, are
+/// kept around the mark.
+const PATTERNS: [&str; 13] = [
     // PEM private keys, whole or cut off.
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----|\z)",
     r"\b(?:AKIA|ASIA|AGPA|AROA|AIDA)[A-Z0-9]{16}\b",
@@ -49,16 +50,16 @@ const PATTERNS: [&str; 12] = [
     r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}",
     r"(?i)(?P<keep>\bauthorization\W{1,5}(?:bearer|basic|token)\s+)[A-Za-z0-9._~+/=-]{6,}",
     r#"(?i)(?P<keep>\b[a-z0-9_-]{0,40}(?:password|passwd|passphrase|secret|token|api[_-]?key)\\?["']?\s{0,4}[:=]\s{0,4}\\?["']?)[^\s"'&;,\\\[\]{}]{4,}"#,
+    // `scheme://user:secret@host`.
+    r"(?P<keep>\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{0,128}:)[^\s/@]{1,256}(?P<after>@)",
 ];
-
-/// `scheme://user:secret@host`.
-const URL_PASSWORD: &str = r"(?P<keep>\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{0,128}:)[^\s/@]{1,256}@";
 
 /// Finds secrets and blanks them out.
 #[derive(Debug)]
 pub struct Redactor {
+    /// All patterns at once: most text holds no secret, and one pass says so.
+    any: RegexSet,
     patterns: Vec<Regex>,
-    url_password: Option<Regex>,
     exact: RwLock<Vec<String>>,
 }
 
@@ -66,8 +67,12 @@ impl Redactor {
     /// Looks for the common shapes and for these exact values.
     pub fn new(secrets: impl IntoIterator<Item = String>) -> Self {
         let redactor = Self {
-            patterns: PATTERNS.iter().filter_map(|text| compile(text)).collect(),
-            url_password: compile(URL_PASSWORD),
+            // The patterns are constants and a test compiles each of them.
+            any: RegexSet::new(PATTERNS).unwrap_or_default(),
+            patterns: PATTERNS
+                .iter()
+                .filter_map(|pattern| Regex::new(pattern).ok())
+                .collect(),
             exact: RwLock::new(Vec::new()),
         };
         for secret in secrets {
@@ -99,6 +104,9 @@ impl Redactor {
     /// The text without its secrets; borrowed when it holds none.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut clean = Cow::Borrowed(text);
+        if text.len() < MIN_SECRET_BYTES {
+            return clean;
+        }
         if let Ok(exact) = self.exact.read() {
             for secret in exact.iter() {
                 if clean.contains(secret.as_str()) {
@@ -106,21 +114,10 @@ impl Redactor {
                 }
             }
         }
-        for pattern in &self.patterns {
-            if pattern.is_match(&clean) {
-                let replaced = pattern
-                    .replace_all(&clean, |found: &regex::Captures<'_>| mark(found, ""))
-                    .into_owned();
-                clean = Cow::Owned(replaced);
+        for index in self.any.matches(&clean) {
+            if let Some(pattern) = self.patterns.get(index) {
+                clean = Cow::Owned(pattern.replace_all(&clean, mark).into_owned());
             }
-        }
-        if let Some(pattern) = &self.url_password
-            && pattern.is_match(&clean)
-        {
-            let replaced = pattern
-                .replace_all(&clean, |found: &regex::Captures<'_>| mark(found, "@"))
-                .into_owned();
-            clean = Cow::Owned(replaced);
         }
         clean
     }
@@ -171,14 +168,9 @@ impl Redactor {
     }
 }
 
-fn compile(pattern: &str) -> Option<Regex> {
-    // The patterns are constants and a test compiles each of them.
-    Regex::new(pattern).ok()
-}
-
-fn mark(found: &regex::Captures<'_>, after: &str) -> String {
-    let keep = found.name("keep").map_or("", |keep| keep.as_str());
-    format!("{keep}{REDACTED}{after}")
+fn mark(found: &regex::Captures<'_>) -> String {
+    let group = |name| found.name(name).map_or("", |kept| kept.as_str());
+    format!("{}{REDACTED}{}", group("keep"), group("after"))
 }
 
 fn is_secret_field(name: &str) -> bool {
@@ -228,7 +220,7 @@ mod tests {
     fn every_pattern_compiles() {
         let redactor = Redactor::new([]);
         assert_eq!(redactor.patterns.len(), PATTERNS.len());
-        assert!(redactor.url_password.is_some());
+        assert_eq!(redactor.any.len(), PATTERNS.len());
     }
 
     #[test]
