@@ -1,1 +1,57 @@
-//! placeholder
+//! Haft for embedders: one builder, one prelude, and the shapes in which models ask for tools.
+//!
+//! [`Haft::open`] puts the parts together: the local back end, the record on SQLite, a policy, the
+//! built-in tools and yours. [`model`] turns a provider's tool calls into requests and outcomes
+//! into the messages it expects. This crate adds no stage and no rule of its own: every call goes
+//! through [`Runtime`].
+//!
+//! ```
+//! use haft::prelude::*;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # tokio::runtime::Runtime::new()?.block_on(async {
+//! let (workspace, data) = (tempfile::tempdir()?, tempfile::tempdir()?);
+//! let haft = Haft::open(workspace.path()).data_dir(data.path()).build().await?;
+//!
+//! // Reading is allowed by the preset `careful`; this file is not there, and the answer says so.
+//! let outcome = haft.call("read", json!({"path": "notes.txt"})).await;
+//! assert_eq!(outcome.terminal, Terminal::Failed);
+//!
+//! // Writing asks, and nobody is there to be asked.
+//! let outcome = haft.call("write", json!({"path": "notes.txt", "content": "hello"})).await;
+//! assert_eq!(outcome.terminal, Terminal::Denied);
+//! # haft.close().await?;
+//! # Ok(()) })
+//! # }
+//! ```
+//!
+//! Read next: the repository's README for a tool of your own, [`contract`] for the vocabulary.
+
+mod builder;
+mod closures;
+mod data_dir;
+mod embedded;
+pub mod model;
+pub mod prelude;
+mod rules;
+
+/// The vocabulary and the traits every part of Haft agrees on.
+pub use haft_contract as contract;
+/// Registry and pipeline.
+pub use haft_runtime as runtime;
+
+pub use self::{
+    builder::{HaftBuilder, OpenError},
+    data_dir::platform_data_dir,
+    embedded::Haft,
+};
+pub use haft_backends::{LocalBackend, LocalOptions};
+pub use haft_ledger::{Recovery, SqliteLedger};
+pub use haft_policy::{CedarPolicy, Finding, LoadError, PolicySource, Preset};
+pub use haft_runtime::{Limits, Runtime};
+pub use haft_tools::{builtins, factory, script};
+
+/// The README's quick start, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -1,0 +1,344 @@
+//! Puts an embedded Haft together: back end, record, policy, tools, and who is asked.
+//!
+//! Every method says one thing; what is wrong with any of it is told by [`HaftBuilder::build`].
+//! What guards a call has safe defaults: the preset `careful`, and nobody to ask.
+
+use std::{
+    collections::BTreeMap,
+    future::Future,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use haft_backends::{LocalBackend, LocalOptions};
+use haft_contract::{
+    AgentId, CallId, Principal, ProviderId, SessionId, SessionKind, Tool, UserId,
+    erased::ErasedTool,
+    event::Happened,
+    host::{ApprovalAnswer, ApprovalRequest, Approver},
+    identity::IdentityError,
+    ops::SandboxMode,
+};
+use haft_ledger::{LedgerOptions, SqliteLedger};
+use haft_policy::{CedarPolicy, Finding, LoadError, PolicySource, Preset, load::Problem};
+use haft_runtime::{BuildError, Runtime, RuntimeBuilder, SystemClock};
+
+use crate::{
+    closures::{AskWith, ListenWith},
+    data_dir::platform_data_dir,
+    embedded::Haft,
+    rules::RulesInCode,
+};
+
+/// The agent that calls are made as unless another is named.
+const DEFAULT_AGENT: &str = "agent";
+
+/// The user that calls are made for unless another is named.
+const DEFAULT_USER: &str = "local";
+
+/// The record's folder in the data directory; the command line looks in the same place.
+const RECORD: &str = "record";
+
+/// Builds a [`Haft`].
+#[must_use = "nothing is opened before `build`"]
+pub struct HaftBuilder {
+    workspace: PathBuf,
+    local: LocalOptions,
+    data_dir: Option<PathBuf>,
+    secrets: Vec<String>,
+    rules: RulesInCode,
+    sources: Vec<PolicySource>,
+    sandbox: BTreeMap<String, SandboxMode>,
+    user: String,
+    agent: String,
+    session: Option<String>,
+    session_kind: SessionKind,
+    runtime: RuntimeBuilder,
+}
+
+/// Why Haft could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The workspace is not a directory that can be opened.
+    #[error(transparent)]
+    Workspace(#[from] haft_backends::OpenError),
+    /// Nobody said where the record goes, and the platform does not say either.
+    #[error("there is no data directory: pass one with `data_dir`, or set `HOME`")]
+    NoDataDirectory,
+    /// The record would lie where tools can write.
+    #[error("the data directory lies inside the workspace, where tools could reach the record")]
+    DataDirectoryInWorkspace,
+    /// The record could not be opened.
+    #[error(transparent)]
+    Ledger(#[from] haft_ledger::OpenError),
+    /// The rules are wrong.
+    #[error(transparent)]
+    Policy(#[from] LoadError),
+    /// A rule speaks of a tool that is not there, or does not do what its author believes.
+    #[error("{}", in_lines(.0))]
+    Rules(Vec<Finding>),
+    /// A user, agent or session is not an identifier.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// The tools do not fit together.
+    #[error(transparent)]
+    Tools(#[from] BuildError),
+}
+
+impl HaftBuilder {
+    pub(crate) fn new(workspace: &Path) -> Self {
+        Self {
+            workspace: workspace.to_owned(),
+            local: LocalOptions::default(),
+            data_dir: None,
+            secrets: Vec::new(),
+            rules: RulesInCode::default(),
+            sources: Vec::new(),
+            sandbox: BTreeMap::new(),
+            user: DEFAULT_USER.to_owned(),
+            agent: DEFAULT_AGENT.to_owned(),
+            session: None,
+            session_kind: SessionKind::Main,
+            runtime: Runtime::builder().provider(ProviderId::builtin(), haft_tools::builtins()),
+        }
+    }
+
+    /// Where the record goes. Without this it is [`platform_data_dir`].
+    pub fn data_dir(mut self, directory: impl AsRef<Path>) -> Self {
+        self.data_dir = Some(directory.as_ref().to_owned());
+        self
+    }
+
+    /// How the workspace behaves.
+    pub fn local(mut self, options: LocalOptions) -> Self {
+        self.local = options;
+        self
+    }
+
+    /// A value that must never be stored in the record.
+    pub fn secret(mut self, value: impl Into<String>) -> Self {
+        self.secrets.push(value.into());
+        self
+    }
+
+    /// What applies where no rule speaks. Without this, and without one in a policy text, it is
+    /// `careful`. Where several are named the strictest holds.
+    pub fn preset(mut self, preset: Preset) -> Self {
+        self.rules.preset = self.rules.preset.max(Some(preset));
+        self
+    }
+
+    /// Allows what a rule names: `write(docs/**)`, `bash(cargo test)`, `my_tool`.
+    pub fn allow(mut self, rule: impl Into<String>) -> Self {
+        self.rules.allow.push(rule.into());
+        self
+    }
+
+    /// Asks about what a rule names, even where it would be allowed.
+    pub fn ask(mut self, rule: impl Into<String>) -> Self {
+        self.rules.ask.push(rule.into());
+        self
+    }
+
+    /// Denies what a rule names, whatever else allows it.
+    pub fn deny(mut self, rule: impl Into<String>) -> Self {
+        self.rules.deny.push(rule.into());
+        self
+    }
+
+    /// Adds the policy part of a configuration text, as in `haft.toml`. The name is what
+    /// explanations call it. Rules of several texts and of code add up, deny over ask over allow.
+    pub fn policy_text(mut self, name: impl Into<String>, text: impl Into<String>) -> Self {
+        self.sources.push(PolicySource::new(name, text));
+        self
+    }
+
+    /// The confinement a tool's child processes need. `bash` needs a sandbox until this, or a
+    /// policy text, says `off`; where both speak the stronger holds.
+    pub fn sandbox(mut self, tool: impl Into<String>, mode: SandboxMode) -> Self {
+        self.sandbox.insert(tool.into(), mode);
+        self
+    }
+
+    /// Adds a tool of your own beside the built-in ones.
+    pub fn tool<T: Tool>(self, tool: T) -> Self {
+        self.configure(|runtime| runtime.tool(tool))
+    }
+
+    /// Adds a provider's tools: scripts, or tools whose schema is known at run time only.
+    pub fn provider(self, provider: ProviderId, tools: Vec<Arc<dyn ErasedTool>>) -> Self {
+        self.configure(|runtime| runtime.provider(provider, tools))
+    }
+
+    /// Who is asked. Without anybody, what would ask is denied.
+    pub fn approver(self, approver: impl Approver) -> Self {
+        self.configure(|runtime| runtime.approver(approver))
+    }
+
+    /// Who is asked, as a closure: it gets the question with the whole plan, and its future is the
+    /// answer.
+    pub fn approve_with<F, A>(self, ask: F) -> Self
+    where
+        F: Fn(ApprovalRequest) -> A + Send + Sync + 'static,
+        A: Future<Output = ApprovalAnswer> + Send + 'static,
+    {
+        self.approver(AskWith(ask))
+    }
+
+    /// Sees every event of every call as it happens, progress included. Must not block.
+    pub fn on_event(self, listen: impl Fn(&Happened) + Send + Sync + 'static) -> Self {
+        self.configure(|runtime| runtime.events(Arc::new(ListenWith(listen))))
+    }
+
+    /// The person calls are made for.
+    pub fn user(mut self, user: impl Into<String>) -> Self {
+        self.user = user.into();
+        self
+    }
+
+    /// The agent calls are made as. See [`Haft::agent`] for several.
+    pub fn agent(mut self, agent: impl Into<String>) -> Self {
+        self.agent = agent.into();
+        self
+    }
+
+    /// The conversation calls belong to. Without this it is a new one.
+    pub fn session(mut self, session: impl Into<String>, kind: SessionKind) -> Self {
+        self.session = Some(session.into());
+        self.session_kind = kind;
+        self
+    }
+
+    /// Anything else the runtime's builder can do: limits, hooks, a clock, an executor. The
+    /// operations, the policy and the ledger are set by [`build`](Self::build).
+    pub fn configure(mut self, change: impl FnOnce(RuntimeBuilder) -> RuntimeBuilder) -> Self {
+        self.runtime = change(self.runtime);
+        self
+    }
+
+    /// Opens everything. Calls that a process now gone had left open are settled on the way; see
+    /// [`Haft::recovery`].
+    pub async fn build(self) -> Result<Haft, OpenError> {
+        let principal = Arc::new(self.principal()?);
+        let policy = Arc::new(self.policy()?);
+        let operations = LocalBackend::open(&self.workspace, self.local.clone())?.operations();
+        let options = self.ledger_options()?;
+        let sandbox = stronger(self.sandbox, &policy);
+        let (ledger, recovery) = SqliteLedger::open(options).await?;
+        let mut builder = self
+            .runtime
+            .operations(operations)
+            .policy(Arc::<CedarPolicy>::clone(&policy))
+            .ledger(Arc::new(ledger.clone()));
+        for (tool, mode) in sandbox {
+            builder = builder.sandbox(tool, mode);
+        }
+        let built = builder.build().map_err(OpenError::from);
+        let checked = built.and_then(|runtime| check_rules(&policy, runtime));
+        match checked {
+            Ok(runtime) => Ok(Haft::new(runtime, policy, ledger, recovery, principal)),
+            Err(error) => {
+                // Nothing was recorded yet; the reason worth telling is the first one.
+                let _ = ledger.close().await;
+                Err(error)
+            }
+        }
+    }
+
+    fn principal(&self) -> Result<Principal, IdentityError> {
+        let session = match &self.session {
+            Some(session) => SessionId::parse(session)?,
+            None => SessionId::parse(&CallId::new().to_string())?,
+        };
+        let (user, agent) = (UserId::parse(&self.user)?, AgentId::parse(&self.agent)?);
+        Ok(Principal {
+            session_kind: self.session_kind,
+            ..Principal::local(user, agent, session)
+        })
+    }
+
+    fn policy(&self) -> Result<CedarPolicy, LoadError> {
+        let in_code = std::iter::once(self.rules.source());
+        let sources: Vec<_> = in_code.chain(self.sources.iter().cloned()).collect();
+        CedarPolicy::load(&sources)
+    }
+
+    fn ledger_options(&self) -> Result<LedgerOptions, OpenError> {
+        let data_dir = match &self.data_dir {
+            Some(directory) => directory.clone(),
+            None => platform_data_dir().ok_or(OpenError::NoDataDirectory)?,
+        };
+        if lies_inside(&data_dir, &self.workspace) {
+            return Err(OpenError::DataDirectoryInWorkspace);
+        }
+        let mut options = LedgerOptions::new(data_dir.join(RECORD), Arc::new(SystemClock));
+        options.secrets.clone_from(&self.secrets);
+        Ok(options)
+    }
+}
+
+impl std::fmt::Debug for HaftBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HaftBuilder")
+            .field("workspace", &self.workspace)
+            .field("data_dir", &self.data_dir)
+            .field("rules", &self.rules)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Whether the record would lie where tools can write, symlinks followed. It finds a mistake in
+/// the set-up and is no boundary: what confines tools is the back end.
+fn lies_inside(data_dir: &Path, workspace: &Path) -> bool {
+    real(workspace).is_some_and(|workspace| {
+        real(data_dir).is_some_and(|data_dir| data_dir.starts_with(workspace))
+    })
+}
+
+/// The path with symlinks followed as far as it exists.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "compares two directories of the operator; nothing is opened by the result"
+)]
+fn real(path: &Path) -> Option<PathBuf> {
+    let path = std::path::absolute(path).ok()?;
+    path.ancestors().find_map(|ancestor| {
+        let rest = path.strip_prefix(ancestor).ok()?;
+        Some(std::fs::canonicalize(ancestor).ok()?.join(rest))
+    })
+}
+
+/// Holds the rules against the tools there are: a misspelt `deny` must not pass for no rule.
+fn check_rules(policy: &CedarPolicy, runtime: Runtime) -> Result<Runtime, OpenError> {
+    let tools = runtime.registry().snapshot();
+    let entries = tools.page(0, tools.len());
+    let facts: Vec<_> = entries.iter().map(|entry| entry.facts()).collect();
+    let findings = policy.lint(&facts);
+    if findings.is_empty() {
+        return Ok(runtime);
+    }
+    Err(OpenError::Rules(findings))
+}
+
+fn in_lines(findings: &[Finding]) -> String {
+    let lines: Vec<String> = findings
+        .iter()
+        .map(|finding| Problem::from(finding.clone()).to_string())
+        .collect();
+    lines.join("\n")
+}
+
+/// The confinement of every tool that code or a policy text speaks of; the stronger of both.
+fn stronger(
+    mut in_code: BTreeMap<String, SandboxMode>,
+    policy: &CedarPolicy,
+) -> BTreeMap<String, SandboxMode> {
+    for (tool, mode) in policy.tool_settings().sandboxes() {
+        let mode = in_code
+            .get(tool.as_str())
+            .map_or(mode, |set| mode.max(*set));
+        in_code.insert(tool.as_str().to_owned(), mode);
+    }
+    in_code
+}

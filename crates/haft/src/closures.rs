@@ -1,0 +1,30 @@
+//! Closures in the place of traits: somebody to ask, and somebody who listens.
+
+use std::future::Future;
+
+use haft_contract::{
+    event::{EventSink, Happened},
+    host::{ApprovalAnswer, ApprovalRequest, Approver},
+};
+
+/// An approver that is a closure.
+pub(crate) struct AskWith<F>(pub(crate) F);
+
+impl<F, A> Approver for AskWith<F>
+where
+    F: Fn(ApprovalRequest) -> A + Send + Sync + 'static,
+    A: Future<Output = ApprovalAnswer> + Send,
+{
+    fn ask(&self, request: ApprovalRequest) -> impl Future<Output = ApprovalAnswer> + Send {
+        (self.0)(request)
+    }
+}
+
+/// A listener that is a closure.
+pub(crate) struct ListenWith<F>(pub(crate) F);
+
+impl<F: Fn(&Happened) + Send + Sync> EventSink for ListenWith<F> {
+    fn happened(&self, happened: &Happened) {
+        (self.0)(happened);
+    }
+}

@@ -1,0 +1,175 @@
+//! A Haft inside a program: one runtime, one record, and on whose behalf calls are made.
+//!
+//! It only names what is asked and who asks; everything else happens in the runtime. Read next:
+//! `builder.rs` for how it is put together, `model/` for the shapes of model providers.
+
+use std::{path::Path, sync::Arc};
+
+use haft_contract::{
+    AgentId, CallRequest, Outcome, Principal, SessionId, SessionKind, host::LedgerError,
+    identity::IdentityError,
+};
+use haft_ledger::{Recovery, SqliteLedger};
+use haft_policy::CedarPolicy;
+use haft_runtime::{
+    Runtime,
+    registry::{Entry, Format},
+};
+use serde_json::Value;
+
+use crate::{
+    builder::HaftBuilder,
+    model::{self, Answered, ModelCall, anthropic, openai, openai_responses},
+};
+
+/// Runs tool calls for one principal. Cheap to clone; clones share everything but who asks.
+#[derive(Clone)]
+pub struct Haft {
+    runtime: Runtime,
+    policy: Arc<CedarPolicy>,
+    ledger: SqliteLedger,
+    recovery: Arc<Recovery>,
+    principal: Arc<Principal>,
+}
+
+impl Haft {
+    /// Starts building a Haft whose tools work in this directory.
+    pub fn open(workspace: impl AsRef<Path>) -> HaftBuilder {
+        HaftBuilder::new(workspace.as_ref())
+    }
+
+    pub(crate) fn new(
+        runtime: Runtime,
+        policy: Arc<CedarPolicy>,
+        ledger: SqliteLedger,
+        recovery: Recovery,
+        principal: Arc<Principal>,
+    ) -> Self {
+        Self {
+            runtime,
+            policy,
+            ledger,
+            recovery: Arc::new(recovery),
+            principal,
+        }
+    }
+
+    /// The same Haft for another agent, under that agent's own rules.
+    pub fn agent(&self, agent: &str) -> Result<Self, IdentityError> {
+        Ok(self.with_principal(Principal {
+            agent: AgentId::parse(agent)?,
+            ..Principal::clone(&self.principal)
+        }))
+    }
+
+    /// The same Haft in another conversation.
+    pub fn session(&self, session: &str, kind: SessionKind) -> Result<Self, IdentityError> {
+        Ok(self.with_principal(Principal {
+            session: SessionId::parse(session)?,
+            session_kind: kind,
+            ..Principal::clone(&self.principal)
+        }))
+    }
+
+    /// The same Haft for anybody: another tenant, a sub-agent with its parents, a credential with
+    /// scopes.
+    #[must_use]
+    pub fn with_principal(&self, principal: Principal) -> Self {
+        Self {
+            principal: Arc::new(principal),
+            ..self.clone()
+        }
+    }
+
+    /// Who asks.
+    pub fn principal(&self) -> &Arc<Principal> {
+        &self.principal
+    }
+
+    /// A request by this principal, to give it a time limit or to keep its id.
+    pub fn request(&self, tool: impl Into<String>, arguments: Value) -> CallRequest {
+        CallRequest::new(tool, arguments, Arc::clone(&self.principal))
+    }
+
+    /// Runs one call to its end. Dropping the future stops it.
+    pub async fn call(&self, tool: impl Into<String>, arguments: Value) -> Arc<Outcome> {
+        self.runtime.call(self.request(tool, arguments)).await
+    }
+
+    /// Runs what a model asked for side by side, as far as what the calls touch lets them, and
+    /// answers in the order of the calls. A call whose shape cannot be read is answered too.
+    pub async fn answer(&self, calls: Vec<ModelCall>) -> Vec<Answered> {
+        model::answer(&self.runtime, &self.principal, calls).await
+    }
+
+    /// Answers the `tool_calls` of an OpenAI chat message with the messages to append to the
+    /// conversation. Takes the array, or the message that holds it.
+    pub async fn answer_openai(&self, tool_calls: &Value) -> Vec<Value> {
+        let answered = self.answer(openai::calls(tool_calls)).await;
+        answered.iter().map(openai::tool_message).collect()
+    }
+
+    /// Answers the function calls of an OpenAI response with the items of the next input. Takes
+    /// the `output` array, or the response that holds it.
+    pub async fn answer_openai_responses(&self, output: &Value) -> Vec<Value> {
+        let answered = self.answer(openai_responses::calls(output)).await;
+        answered
+            .iter()
+            .map(openai_responses::function_call_output)
+            .collect()
+    }
+
+    /// Answers the `tool_use` blocks of an Anthropic message with the blocks of the next user
+    /// message. Takes the `content` array, or the message that holds it.
+    pub async fn answer_anthropic(&self, content: &Value) -> Vec<Value> {
+        let answered = self.answer(anthropic::calls(content)).await;
+        answered.iter().map(anthropic::tool_result).collect()
+    }
+
+    /// The tools this principal is shown, sorted by name.
+    pub fn tools(&self) -> Vec<Arc<Entry>> {
+        self.runtime.tools_for(&self.principal)
+    }
+
+    /// The tools this principal is shown, as a model provider wants them described.
+    pub fn tools_as(&self, format: Format) -> Vec<Value> {
+        let tools = self.tools();
+        tools
+            .iter()
+            .map(|entry| entry.rendering(format).clone())
+            .collect()
+    }
+
+    /// The runtime, to cancel calls, or to add and remove tools.
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    /// The rules in force.
+    pub fn policy(&self) -> &CedarPolicy {
+        &self.policy
+    }
+
+    /// The record. It answers through [`History`](haft_contract::host::History).
+    pub fn ledger(&self) -> &SqliteLedger {
+        &self.ledger
+    }
+
+    /// What was found and settled when the record was opened.
+    pub fn recovery(&self) -> &Recovery {
+        &self.recovery
+    }
+
+    /// Writes what is left and closes the record. Calls of every clone are refused from now on.
+    pub async fn close(&self) -> Result<(), LedgerError> {
+        self.ledger.close().await
+    }
+}
+
+impl std::fmt::Debug for Haft {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Haft")
+            .field("principal", &self.principal)
+            .finish_non_exhaustive()
+    }
+}

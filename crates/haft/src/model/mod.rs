@@ -1,0 +1,239 @@
+//! How models ask for tools and want to be answered, one file per shape.
+//!
+//! A shape's file reads a provider's JSON into [`ModelCall`]s and writes an [`Answered`] call back.
+//! Reading never fails as a whole: a call that cannot be read is a [`ModelCall`] whose `asked` is a
+//! [`ShapeError`], and is answered like any other, so that no call goes without its answer.
+//!
+//! Nothing here validates arguments or knows a tool; that is the pipeline's work.
+
+pub mod anthropic;
+pub mod openai;
+pub mod openai_responses;
+
+use std::{fmt, sync::Arc};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use haft_contract::{
+    Arguments, CallId, CallRequest, Content, ErrorKind, Facts, Outcome, Principal, Terminal,
+    outcome::Failure,
+};
+use haft_runtime::Runtime;
+use serde_json::Value;
+
+/// What a result without any content says, because providers refuse empty text.
+const NO_OUTPUT: &str = "(no output)";
+
+/// One tool call of a model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelCall {
+    /// The provider's id of the call, which its answer must carry. Some servers send none.
+    pub id: Option<String>,
+    /// What is asked, or why that cannot be read.
+    pub asked: Result<Asked, ShapeError>,
+}
+
+/// What a model asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked {
+    /// The tool's name or alias, as the model wrote it.
+    pub tool: String,
+    /// The arguments as they arrived.
+    pub arguments: Arguments,
+}
+
+/// A call that ended, and the provider's id it is known by.
+#[derive(Debug, Clone)]
+pub struct Answered {
+    id: Option<String>,
+    /// How it ended.
+    pub outcome: Arc<Outcome>,
+}
+
+/// A tool call that does not have its provider's shape.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShapeError {
+    at: String,
+    message: String,
+    hint: &'static str,
+}
+
+impl ShapeError {
+    fn new(at: impl Into<String>, message: impl Into<String>, hint: &'static str) -> Self {
+        Self {
+            at: at.into(),
+            message: message.into(),
+            hint,
+        }
+    }
+
+    /// Where in the call, as a JSON pointer.
+    pub fn at(&self) -> &str {
+        &self.at
+    }
+
+    /// What to do next.
+    pub fn hint(&self) -> &str {
+        self.hint
+    }
+
+    /// The outcome a model reads. Nothing was asked for that could have been recorded.
+    fn outcome(self) -> Outcome {
+        Outcome {
+            call: CallId::new(),
+            tool: None,
+            terminal: Terminal::Failed,
+            content: Vec::new(),
+            structured: None,
+            error: Some(Failure {
+                kind: ErrorKind::InvalidInput,
+                message: self.message,
+                at: Some(self.at),
+                hint: Some(self.hint.to_owned()),
+            }),
+            facts: Facts::default(),
+        }
+    }
+}
+
+impl fmt::Display for ShapeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ShapeError {}
+
+impl Answered {
+    /// A call that ended, to be answered under a provider's id.
+    pub fn new(id: Option<String>, outcome: Arc<Outcome>) -> Self {
+        Self { id, outcome }
+    }
+
+    /// The id the answer carries: the provider's, or Haft's own where it sent none.
+    pub fn id(&self) -> String {
+        match &self.id {
+            Some(id) => id.clone(),
+            None => self.outcome.call.to_string(),
+        }
+    }
+
+    /// The content, and after it the failure where there is one. Never empty.
+    fn pieces(&self) -> Vec<Content> {
+        let mut pieces: Vec<Content> = self.outcome.content.clone();
+        pieces.retain(|piece| !piece.is_empty());
+        if let Some(failure) = &self.outcome.error {
+            pieces.push(Content::Text(failure.to_string()));
+        }
+        if pieces.is_empty() {
+            pieces.push(Content::text(NO_OUTPUT));
+        }
+        pieces
+    }
+
+    /// The content as one text, for shapes that carry nothing else.
+    fn text(&self) -> String {
+        let pieces = self.pieces();
+        let texts: Vec<String> = pieces.iter().map(in_words).collect();
+        texts.join("\n")
+    }
+}
+
+/// Runs what can be read as one batch, and answers in the order of the calls.
+pub(crate) async fn answer(
+    runtime: &Runtime,
+    principal: &Arc<Principal>,
+    calls: Vec<ModelCall>,
+) -> Vec<Answered> {
+    let mut requests = Vec::with_capacity(calls.len());
+    let mut places = Vec::with_capacity(calls.len());
+    for call in calls {
+        let unreadable = match call.asked {
+            Ok(asked) => {
+                let mut request = CallRequest::new(asked.tool, Value::Null, Arc::clone(principal));
+                request.arguments = asked.arguments;
+                requests.push(request);
+                None
+            }
+            Err(error) => Some(Arc::new(error.outcome())),
+        };
+        places.push((call.id, unreadable));
+    }
+    let mut outcomes = runtime.batch(requests).await.into_iter();
+    places
+        .into_iter()
+        // A batch has one outcome for each request, so every place finds one.
+        .filter_map(|(id, unreadable)| {
+            let outcome = unreadable.or_else(|| outcomes.next())?;
+            Some(Answered::new(id, outcome))
+        })
+        .collect()
+}
+
+/// A text field of a call that must be there and not be empty.
+fn required_text(call: &Value, pointer: &'static str) -> Result<String, ShapeError> {
+    match call.pointer(pointer) {
+        Some(Value::String(text)) if !text.is_empty() => Ok(text.clone()),
+        Some(Value::String(_)) => Err(ShapeError::new(
+            pointer,
+            "the tool call names no tool",
+            "name one of the tools you were given",
+        )),
+        Some(_) => Err(ShapeError::new(
+            pointer,
+            "the name of the tool is not text",
+            "name one of the tools you were given",
+        )),
+        None => Err(ShapeError::new(
+            pointer,
+            "the tool call has no name",
+            "name one of the tools you were given",
+        )),
+    }
+}
+
+/// The provider's id of a call, if it is usable.
+fn id_of(call: &Value, key: &str) -> Option<String> {
+    match call.get(key) {
+        Some(Value::String(id)) if !id.is_empty() => Some(id.clone()),
+        Some(_) | None => None,
+    }
+}
+
+/// Arguments as JSON text or as a value; absent ones are an empty object to the pipeline.
+fn arguments_of(call: &Value, pointer: &str) -> Arguments {
+    match call.pointer(pointer) {
+        // Servers send an empty text for a tool without parameters.
+        Some(Value::String(text)) if text.trim().is_empty() => Arguments::Value(Value::Null),
+        Some(Value::String(text)) => Arguments::Text(text.clone()),
+        Some(value) => Arguments::Value(value.clone()),
+        None => Arguments::Value(Value::Null),
+    }
+}
+
+/// A piece of content where only text can be sent.
+fn in_words(piece: &Content) -> String {
+    match piece {
+        Content::Text(text) => text.clone(),
+        Content::Image { data, media_type } => left_out("image", media_type, data),
+        Content::Audio { data, media_type } => left_out("audio", media_type, data),
+        Content::Document {
+            data,
+            media_type,
+            name,
+        } => left_out(&format!("document `{name}`"), media_type, data),
+        Content::Link { uri, name, .. } => format!("[{name}: {uri}]"),
+    }
+}
+
+fn left_out(what: &str, media_type: &str, data: &[u8]) -> String {
+    let bytes = data.len();
+    format!("[{what} ({media_type}, {bytes} bytes) left out: it cannot be shown here]")
+}
+
+fn base64(data: &[u8]) -> String {
+    STANDARD.encode(data)
+}
+
+fn data_url(media_type: &str, data: &[u8]) -> String {
+    format!("data:{media_type};base64,{}", base64(data))
+}

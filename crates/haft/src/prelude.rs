@@ -1,0 +1,19 @@
+//! What a program that writes tools and runs calls needs, in one import.
+//!
+//! Only names that read well without their crate. The derives come with it, but their macros want
+//! `serde` and `schemars` among your own dependencies.
+
+pub use crate::{Haft, Preset, model};
+pub use haft_contract::{
+    Access, AgentId, Arguments, CallContext, CallEvent, CallId, CallRequest, Content, Effects,
+    ErrorKind, NoProgress, Outcome, Plan, PlanContext, Principal, Progress, SessionId, SessionKind,
+    Terminal, Tool, ToolError, ToolSpec, UserId,
+    event::Happened,
+    host::{ApprovalAnswer, ApprovalRequest, Approver, CallQuery, History},
+    ops::SandboxMode,
+    spec::Deadline,
+};
+pub use haft_runtime::registry::Format;
+pub use schemars::JsonSchema;
+pub use serde::{Deserialize, Serialize};
+pub use serde_json::{Value, json};

@@ -1,0 +1,84 @@
+//! Runs every example and checks what it says, so that none of them can rot.
+
+#[path = "../../examples/agent_loop.rs"]
+mod agent_loop;
+#[path = "../../examples/approvals.rs"]
+mod approvals;
+#[path = "../../examples/custom_tool.rs"]
+mod custom_tool;
+#[path = "../../examples/per_agent_policy.rs"]
+mod per_agent_policy;
+
+#[track_caller]
+fn check(said: &[String], expect: &[&str]) {
+    assert_eq!(said, expect, "\n{}", said.join("\n"));
+}
+
+#[tokio::test]
+async fn example_custom_tool() {
+    check(
+        &custom_tool::run().await.unwrap(),
+        &[
+            "created drafts/poem.txt (21 bytes)",
+            r#"progress: 0 % {"words":0}"#,
+            r#"progress: 100 % {"words":4}"#,
+            r#"answer: {"role":"tool","tool_call_id":"call_1","content":"4 words"}"#,
+        ],
+    );
+}
+
+#[tokio::test]
+async fn example_per_agent_policy() {
+    check(
+        &per_agent_policy::run().await.unwrap(),
+        &[
+            "writer is shown: bash copy edit find grep list patch read read_output write",
+            "writer writes docs/guide.md: succeeded by `write(docs/**)` (haft.toml:9)",
+            "writer writes src/main.rs: denied by no rule",
+            "reviewer is shown: find grep list read read_output",
+            "reviewer writes docs/guide.md: denied by `write` (haft.toml:12)",
+            "reviewer writes src/main.rs: denied by `write` (haft.toml:12)",
+            "stranger is shown: bash copy edit find grep list patch read read_output write",
+            "stranger writes docs/guide.md: denied by `agents without a section ask` (built in)",
+            "stranger writes src/main.rs: denied by `agents without a section ask` (built in)",
+        ],
+    );
+}
+
+#[tokio::test]
+async fn example_approvals() {
+    check(
+        &approvals::run().await.unwrap(),
+        &[
+            "asked about `write`:",
+            "  write notes.txt",
+            "  because: no rule allows writing `notes.txt`, so preset `careful` asks",
+            "asked about `bash`:",
+            "  run make deploy",
+            "  because: no rule allows running `make deploy`, so preset `careful` asks",
+            "write: succeeded",
+            "bash: denied: denied: ada refused: no commands today\n\
+             hint: do not repeat the call; ask what to do instead",
+            "read, not asked: remember the milk",
+        ],
+    );
+}
+
+#[tokio::test]
+async fn example_agent_loop() {
+    check(
+        &agent_loop::run().await.unwrap(),
+        &[
+            "look_1: notes.txt  9 bytes",
+            "look_2: buy milk",
+            "try_1: denied: no rule allows running `rm -rf /`, and preset `locked` asks nobody",
+            "write_1: created out/summary.txt (9 bytes)",
+            "model: I wrote a summary.",
+            "record: operator write succeeded",
+            "record: summariser list_dir succeeded",
+            "record: summariser Read succeeded",
+            "record: summariser bash denied",
+            "record: summariser write succeeded",
+        ],
+    );
+}

@@ -1,0 +1,25 @@
+//! The facade as an embedder uses it: real files, real processes and a real record, each test in
+//! directories of its own. The examples are run here too.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    missing_docs,
+    reason = "tests"
+)]
+
+mod agents;
+mod anthropic;
+mod approval;
+mod examples;
+mod openai;
+mod openai_responses;
+mod opening;
+mod place;
+mod sample;
+mod scenarios;
+mod shapes;
+mod tool;
