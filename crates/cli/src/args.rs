@@ -12,9 +12,8 @@ use haft_contract::{
 use crate::{
     commands::{
         batch::BatchArgs, call::CallArgs, completions::CompletionsArgs, docs::DocsArgs,
-        doctor::DoctorArgs, explain::ExplainArgs, init::InitArgs, log::LogArgs,
-        policy::PolicyArgs, recover::RecoverArgs, show::ShowArgs, tools::ToolsArgs,
-        trust::TrustArgs,
+        doctor::DoctorArgs, explain::ExplainArgs, init::InitArgs, log::LogArgs, policy::PolicyArgs,
+        recover::RecoverArgs, show::ShowArgs, tools::ToolsArgs, trust::TrustArgs,
     },
     config::resolve::Overrides,
 };

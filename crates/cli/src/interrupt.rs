@@ -10,9 +10,10 @@ const LEFT_AT_ONCE: i32 = 130;
 
 /// Cancels the token at the first SIGINT or SIGTERM, and leaves the program at the second.
 pub(crate) fn cancels(cancel: &CancellationToken, output: Output) {
-    let (Ok(mut interrupts), Ok(mut terminations)) =
-        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
+    let (Ok(mut interrupts), Ok(mut terminations)) = (
+        signal(SignalKind::interrupt()),
+        signal(SignalKind::terminate()),
+    ) else {
         // Without handlers the signals end the program, and the next start settles the call.
         return;
     };
@@ -27,7 +28,10 @@ pub(crate) fn cancels(cancel: &CancellationToken, output: Output) {
                 std::process::exit(LEFT_AT_ONCE);
             }
             cancel.cancel();
-            let page = Page::new().end().styled(Style::Warn, "stopping; once more leaves at once").end();
+            let page = Page::new()
+                .end()
+                .styled(Style::Warn, "stopping; once more leaves at once")
+                .end();
             output.note(&page);
         }
     });

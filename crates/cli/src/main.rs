@@ -36,11 +36,18 @@ fn main() -> ExitCode {
         Err(error) => return usage(&error),
     };
     let env = Env::read();
-    let format = if cli.global.json { Format::Json } else { Format::Text };
+    let format = if cli.global.json {
+        Format::Json
+    } else {
+        Format::Text
+    };
     let colours = cli.global.color == Color::Auto && !env.no_colour;
     let output = Output::new(format, colours);
     log_to_stderr(&env);
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+    {
         Ok(runtime) => runtime,
         Err(error) => {
             let stop = Stop::new(
@@ -52,7 +59,11 @@ fn main() -> ExitCode {
             return stop.exit().into();
         }
     };
-    let app = App { env, global: cli.global, output };
+    let app = App {
+        env,
+        global: cli.global,
+        output,
+    };
     let ended = runtime.block_on(commands::run(cli.command, &app));
     runtime.shutdown_timeout(SHUTDOWN_WAIT);
     match ended {

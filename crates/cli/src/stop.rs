@@ -35,7 +35,11 @@ impl Stop {
 
     /// Reading the record failed.
     pub(crate) fn ledger(error: &(dyn Error + 'static)) -> Self {
-        Self::new(Exit::Ledger, chain(error), "`haft doctor` checks the record")
+        Self::new(
+            Exit::Ledger,
+            chain(error),
+            "`haft doctor` checks the record",
+        )
     }
 
     /// The reader of our output has gone away, which is no fault of anybody.

@@ -93,7 +93,11 @@ impl Suggest {
             plan,
         };
         let name = plan.tool.tool.as_str();
-        let mut narrow: Vec<String> = plan.accesses.iter().map(|access| rule(name, access)).collect();
+        let mut narrow: Vec<String> = plan
+            .accesses
+            .iter()
+            .map(|access| rule(name, access))
+            .collect();
         narrow.dedup();
         let changes: Vec<String> = plan
             .accesses
@@ -109,7 +113,10 @@ impl Suggest {
     fn would_allow(&self, rules: &[String], question: &Question<'_>) -> bool {
         let list = toml::Value::Array(rules.iter().cloned().map(toml::Value::String).collect());
         let mut sources = self.sources.clone();
-        sources.push(PolicySource::new("suggestion", format!("[policy]\nallow = {list}\n")));
+        sources.push(PolicySource::new(
+            "suggestion",
+            format!("[policy]\nallow = {list}\n"),
+        ));
         CedarPolicy::load(&sources)
             .is_ok_and(|policy| policy.decide(question).verdict == Verdict::Allow)
     }

@@ -1,7 +1,7 @@
 //! From settings to a runtime: the one place that knows every crate. Nothing is decided here; each
 //! part is made from what configuration says and handed to the next.
 
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
 use haft_backends::{LocalBackend, LocalOptions, Mounts};
 use haft_contract::{
@@ -23,7 +23,7 @@ use crate::{
     config::{
         Env, Places, Settings,
         file::ConfiguredTool,
-        scripts::{self, FoundScript, ScriptState},
+        scripts::{self, FoundScript},
     },
     exit::Exit,
     stop::{Stop, chain, shown},
@@ -63,7 +63,11 @@ pub(crate) async fn open_record(places: &Places) -> Result<Record, Stop> {
         Ok((ledger, recovery)) => Ok(Record { ledger, recovery }),
         Err(error) => Err(Stop::new(
             Exit::Ledger,
-            format!("the record in `{}` cannot be opened: {}", shown(&places.data_dir), chain(&error)),
+            format!(
+                "the record in `{}` cannot be opened: {}",
+                shown(&places.data_dir),
+                chain(&error)
+            ),
             "check that the directory is yours and has room, or name another with `--data-dir`",
         )),
     }
@@ -86,7 +90,10 @@ pub(crate) fn assemble(settings: Settings) -> Result<Parts, Stop> {
     for (tool, mode) in settings.policy.tool_settings().sandboxes() {
         builder = builder.sandbox(tool.as_str(), mode);
     }
-    for (provider, tools) in [(ProviderId::builtin(), builtins), (ProviderId::script(), scripts)] {
+    for (provider, tools) in [
+        (ProviderId::builtin(), builtins),
+        (ProviderId::script(), scripts),
+    ] {
         for tool in &tools {
             suggest.know(ToolKey::new(provider.clone(), tool.name().clone()), &**tool);
         }
@@ -147,10 +154,14 @@ impl Parts {
 
     /// Builds the runtime without looking at the rules again.
     fn build_unchecked(self, ledger: Arc<dyn Ledger>) -> Result<(Wired, bool), Stop> {
-        let runtime = self.builder.ledger(ledger).build().map_err(|error| {
-            Stop::config(chain(&error), "give every tool a name of its own")
-        })?;
-        let wired = Wired { runtime, policy: self.policy };
+        let runtime =
+            self.builder.ledger(ledger).build().map_err(|error| {
+                Stop::config(chain(&error), "give every tool a name of its own")
+            })?;
+        let wired = Wired {
+            runtime,
+            policy: self.policy,
+        };
         Ok((wired, self.scripts_refused))
     }
 
@@ -165,16 +176,26 @@ pub(crate) fn principal(identity: &IdentityArgs, env: &Env) -> Result<Arc<Princi
     let refused = |error: haft_contract::identity::IdentityError| {
         Stop::usage(error.to_string(), "choose a shorter, plainer name")
     };
-    let user = env.user.as_deref().and_then(|user| UserId::parse(user).ok());
-    let user = match user {
-        Some(user) => user,
-        None => {
-            let uid = rustix::process::getuid().as_raw();
-            UserId::parse(&format!("uid-{uid}")).map_err(refused)?
-        }
+    let user = env
+        .user
+        .as_deref()
+        .and_then(|user| UserId::parse(user).ok());
+    let user = if let Some(user) = user {
+        user
+    } else {
+        let uid = rustix::process::getuid().as_raw();
+        UserId::parse(&format!("uid-{uid}")).map_err(refused)?
     };
-    let agent = identity.agent.as_deref().or(env.agent.as_deref()).unwrap_or("cli");
-    let session = identity.session.as_deref().or(env.session.as_deref()).unwrap_or("main");
+    let agent = identity
+        .agent
+        .as_deref()
+        .or(env.agent.as_deref())
+        .unwrap_or("cli");
+    let session = identity
+        .session
+        .as_deref()
+        .or(env.session.as_deref())
+        .unwrap_or("main");
     let mut principal = Principal::local(
         user,
         AgentId::parse(agent).map_err(refused)?,
@@ -182,17 +203,24 @@ pub(crate) fn principal(identity: &IdentityArgs, env: &Env) -> Result<Arc<Princi
     );
     principal.session_kind = identity.session_kind.into();
     principal.scopes = identity.scopes.iter().cloned().collect();
-    principal.channel = identity.channel.clone();
+    principal.channel.clone_from(&identity.channel);
     Ok(Arc::new(principal))
 }
 
 fn workspace(settings: &Settings) -> Result<LocalBackend, Stop> {
     let options = LocalOptions {
-        cross_mounts: if settings.cross_mounts { Mounts::Cross } else { Mounts::Refuse },
+        cross_mounts: if settings.cross_mounts {
+            Mounts::Cross
+        } else {
+            Mounts::Refuse
+        },
         ..LocalOptions::default()
     };
     LocalBackend::open(&settings.places.workspace, options).map_err(|error| {
-        Stop::config(chain(&error), "name an existing directory with `--workspace`")
+        Stop::config(
+            chain(&error),
+            "name an existing directory with `--workspace`",
+        )
     })
 }
 
@@ -200,7 +228,11 @@ fn workspace(settings: &Settings) -> Result<LocalBackend, Stop> {
 fn built_in(settings: &Settings) -> Result<Vec<Arc<dyn ErasedTool>>, Stop> {
     let mut tools = haft_tools::builtins();
     let factory = Factory::builtin();
-    for (_, configured) in settings.tools.iter().filter(|(_, tool)| tool.kind != SCRIPT) {
+    for (_, configured) in settings
+        .tools
+        .iter()
+        .filter(|(_, tool)| tool.kind != SCRIPT)
+    {
         let tool = factory.build(&entry(configured)).map_err(|error| {
             Stop::config(
                 format!("{}: {error}", configured.place),
@@ -226,43 +258,25 @@ fn entry(configured: &ConfiguredTool) -> ToolEntry {
     }
 }
 
-/// The scripts of the configured folders, and those that are configured one by one under a name.
+/// The scripts that are trusted; what is said about the others goes to the notes.
 fn script_tools(
     settings: &Settings,
     notes: &mut Vec<String>,
 ) -> Result<(Vec<Arc<dyn ErasedTool>>, bool), Stop> {
-    let trust = &settings.places.trust;
-    let mut found: Vec<(FoundScript, Option<ToolName>)> = Vec::new();
-    for folder in &settings.script_folders {
-        let scripts = scripts::find(folder, trust).map_err(|error| {
-            Stop::config(
-                format!("the script folder `{}` cannot be read: {error}", shown(folder)),
-                "make it, or take it out of `folders` under [scripts]",
-            )
-        })?;
-        found.extend(scripts.into_iter().map(|script| (script, None)));
-    }
-    for (manifest, configured) in configured_scripts(settings)? {
-        let name = ToolName::parse(&configured.name).map_err(|error| {
-            Stop::config(format!("{}: {error}", configured.place), "choose another name")
-        })?;
-        found.push((scripts::look(manifest, trust), Some(name)));
-    }
     let mut tools = Vec::new();
     let mut refused = false;
-    for (script, name) in found {
-        let tool = match script.state {
-            ScriptState::Ready(source) => ScriptTool::new(*source).map_err(|error| error.to_string()),
-            ScriptState::Refused(why) => Err(why),
-        };
+    for (script, name) in scripts(settings)? {
+        let manifest = script.manifest_path().display().to_string();
+        let tool = script
+            .trusted(&settings.places.trust)
+            .and_then(|source| ScriptTool::new(source).map_err(|error| error.to_string()));
         match (tool, name) {
             (Ok(tool), Some(name)) => tools.push(tool.named(name).erased()),
             (Ok(tool), None) => tools.push(tool.erased()),
             (Err(why), _) => {
                 refused = true;
                 notes.push(format!(
-                    "the script `{}` is not offered: {why}; read it, then run `haft trust`",
-                    shown(&script.manifest_path)
+                    "the script `{manifest}` is not offered: {why}; read it, then run `haft trust`"
                 ));
             }
         }
@@ -270,18 +284,40 @@ fn script_tools(
     Ok((tools, refused))
 }
 
-/// The manifests of tools configured with `type = "script"`.
-pub(crate) fn configured_scripts(
-    settings: &Settings,
-) -> Result<Vec<(PathBuf, &ConfiguredTool)>, Stop> {
-    let scripts = settings.tools.iter().filter(|(_, tool)| tool.kind == SCRIPT);
-    scripts
-        .map(|(beside, tool)| match tool.config.get("manifest").and_then(|path| path.as_str()) {
-            Some(manifest) => Ok((beside.join(manifest), tool)),
-            None => Err(Stop::config(
-                format!("{}: a script needs the path of its manifest", tool.place),
-                "write config = { manifest = \"tools/NAME.toml\" }",
-            )),
-        })
-        .collect()
+/// The scripts of the configured folders, and those that are configured one by one under a name.
+pub(crate) fn scripts(settings: &Settings) -> Result<Vec<(FoundScript, Option<ToolName>)>, Stop> {
+    let mut found = Vec::new();
+    for folder in &settings.script_folders {
+        let scripts = scripts::find(folder).map_err(|why| {
+            Stop::config(
+                format!(
+                    "the script folder `{}` cannot be used: {why}",
+                    shown(folder)
+                ),
+                "correct it, or take the folder out of `folders` under [scripts]",
+            )
+        })?;
+        found.extend(scripts.into_iter().map(|script| (script, None)));
+    }
+    for (beside, tool) in settings
+        .tools
+        .iter()
+        .filter(|(_, tool)| tool.kind == SCRIPT)
+    {
+        let wrong = |why: String| {
+            Stop::config(
+                format!("{}: {why}", tool.place),
+                "write name = \"…\" and config = { manifest = \"tools/NAME.toml\" }",
+            )
+        };
+        let name = ToolName::parse(&tool.name).map_err(|error| wrong(error.to_string()))?;
+        let manifest = tool.config.get("manifest").and_then(|path| path.as_str());
+        let manifest =
+            manifest.ok_or_else(|| wrong("a script needs the path of its manifest".to_owned()))?;
+        found.push((
+            scripts::find_one(&beside.join(manifest)).map_err(wrong)?,
+            Some(name),
+        ));
+    }
+    Ok(found)
 }

@@ -26,10 +26,22 @@ impl Parameters {
     /// The parameters of a tool.
     pub(crate) fn of(spec: &ToolSpec, schema: &Value) -> Self {
         let properties = schema.get("properties").and_then(Value::as_object);
-        let mut names: Vec<String> = properties.into_iter().flatten().map(|(name, _)| name.clone()).collect();
-        names.extend(spec.parameter_aliases.iter().map(|alias| alias.alias.to_owned()));
+        let mut names: Vec<String> = properties
+            .into_iter()
+            .flatten()
+            .map(|(name, _)| name.clone())
+            .collect();
+        names.extend(
+            spec.parameter_aliases
+                .iter()
+                .map(|alias| alias.alias.to_owned()),
+        );
         let required = schema.get("required").and_then(Value::as_array);
-        let required = required.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
+        let required = required
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .map(str::to_owned);
         let texts = properties
             .into_iter()
             .flatten()
@@ -54,10 +66,16 @@ pub(crate) fn parse(words: &[String], parameters: &Parameters) -> Result<Argumen
     for word in words {
         let (key, value) = match pair(word, parameters)? {
             Some(pair) => pair,
-            None => (next_required(word, parameters, &input)?, Value::from(word.as_str())),
+            None => (
+                next_required(word, parameters, &input)?,
+                Value::from(word.as_str()),
+            ),
         };
         if input.insert(key.clone(), value).is_some() {
-            return Err(Stop::usage(format!("`{key}` is given twice"), "give each parameter once"));
+            return Err(Stop::usage(
+                format!("`{key}` is given twice"),
+                "give each parameter once",
+            ));
         }
     }
     Ok(Arguments::Value(Value::Object(input)))
@@ -84,17 +102,34 @@ fn pair(word: &str, parameters: &Parameters) -> Result<Option<(String, Value)>, 
         return Ok(None);
     }
     let is_text = !known || parameters.texts.iter().any(|name| name == key);
-    let value = if is_text { None } else { serde_json::from_str(text).ok() };
-    Ok(Some((key.to_owned(), value.unwrap_or_else(|| Value::from(text)))))
+    let value = if is_text {
+        None
+    } else {
+        serde_json::from_str(text).ok()
+    };
+    Ok(Some((
+        key.to_owned(),
+        value.unwrap_or_else(|| Value::from(text)),
+    )))
 }
 
-fn next_required(word: &str, parameters: &Parameters, input: &Map<String, Value>) -> Result<String, Stop> {
-    let next = parameters.required.iter().find(|name| !input.contains_key(*name));
+fn next_required(
+    word: &str,
+    parameters: &Parameters,
+    input: &Map<String, Value>,
+) -> Result<String, Stop> {
+    let next = parameters
+        .required
+        .iter()
+        .find(|name| !input.contains_key(*name));
     next.cloned().ok_or_else(|| {
         let hint = if parameters.names.is_empty() {
             "write key=value".to_owned()
         } else {
-            format!("write key=value; the parameters are {}", parameters.names.join(", "))
+            format!(
+                "write key=value; the parameters are {}",
+                parameters.names.join(", ")
+            )
         };
         Stop::usage(format!("`{word}` belongs to no parameter"), hint)
     })
@@ -114,12 +149,17 @@ fn takes_text(property: &Value) -> bool {
 
 fn from_stdin() -> Result<String, Stop> {
     let mut text = String::new();
-    let read = std::io::stdin().lock().take(MAX_STDIN_BYTES + 1).read_to_string(&mut text);
+    let read = std::io::stdin()
+        .lock()
+        .take(MAX_STDIN_BYTES + 1)
+        .read_to_string(&mut text);
     match read {
-        Ok(bytes) if u64::try_from(bytes).unwrap_or(u64::MAX) > MAX_STDIN_BYTES => Err(Stop::usage(
-            format!("standard input holds more than {MAX_STDIN_BYTES} bytes"),
-            "give a smaller input",
-        )),
+        Ok(bytes) if u64::try_from(bytes).unwrap_or(u64::MAX) > MAX_STDIN_BYTES => {
+            Err(Stop::usage(
+                format!("standard input holds more than {MAX_STDIN_BYTES} bytes"),
+                "give a smaller input",
+            ))
+        }
         Ok(_) => Ok(text),
         Err(error) => Err(Stop::usage(
             format!("standard input cannot be read: {error}"),
@@ -158,14 +198,29 @@ mod tests {
     fn words_become_arguments() {
         check(&["command=ls -l"], r#"{"command":"ls -l"}"#);
         check(&["command=3"], r#"{"command":"3"}"#);
-        check(&["ls", "timeout_ms=500", "background=true"], r#"{"background":true,"command":"ls","timeout_ms":500}"#);
+        check(
+            &["ls", "timeout_ms=500", "background=true"],
+            r#"{"background":true,"command":"ls","timeout_ms":500}"#,
+        );
         check(&["FOO=1 make"], r#"{"command":"FOO=1 make"}"#);
         check(&["a=b == c"], r#"{"command":"a=b == c"}"#);
         check(&["comand=ls"], r#"{"comand":"ls"}"#);
-        check(&["x", r#"edits:=[{"old":1}]"#], r#"{"command":"x","edits":[{"old":1}]}"#);
-        check(&["edits:=[", "x"], "the value of `edits` is not JSON: EOF while parsing a list at line 1 column 1 (write `edits=text` for text)");
+        check(
+            &["x", r#"edits:=[{"old":1}]"#],
+            r#"{"command":"x","edits":[{"old":1}]}"#,
+        );
+        check(
+            &["edits:=[", "x"],
+            "the value of `edits` is not JSON: EOF while parsing a list at line 1 column 1 (write `edits=text` for text)",
+        );
         check(&[r#"{"command": "ls"}"#], r#"text {"command": "ls"}"#);
-        check(&["a", "b"], "`b` belongs to no parameter (write key=value; the parameters are background, command, edits, timeout_ms)");
-        check(&["command=a", "command=b"], "`command` is given twice (give each parameter once)");
+        check(
+            &["a", "b"],
+            "`b` belongs to no parameter (write key=value; the parameters are background, command, edits, timeout_ms)",
+        );
+        check(
+            &["command=a", "command=b"],
+            "`command` is given twice (give each parameter once)",
+        );
     }
 }

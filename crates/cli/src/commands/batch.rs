@@ -60,11 +60,16 @@ pub(crate) async fn run(args: BatchArgs, app: &App) -> Result<Exit, Stop> {
                 bytes.ok_or_else(|| std::io::Error::from(std::io::ErrorKind::NotFound))
             });
             let bytes = bytes.map_err(|error| {
-                Stop::usage(format!("`{}` cannot be read: {error}", shown(path)), "name a file of JSON lines")
+                Stop::usage(
+                    format!("`{}` cannot be read: {error}", shown(path)),
+                    "name a file of JSON lines",
+                )
             })?;
             read(bytes.as_slice())?
         }
-        None => read(BufReader::new(std::io::stdin().lock().take(MAX_BATCH_BYTES)))?,
+        None => read(BufReader::new(
+            std::io::stdin().lock().take(MAX_BATCH_BYTES),
+        ))?,
     };
     let ready = call::ready(app, &args.identity, lines.len()).await?;
     let requests = lines.into_iter().map(|line| {

@@ -72,7 +72,13 @@ pub(crate) async fn ready(app: &App, identity: &IdentityArgs, calls: usize) -> R
     let principal = wire::principal(identity, &app.env)?;
     let record = wire::open_record(&settings.places).await?;
     app.recovered(&record.recovery);
-    Ready::new(app, wire::assemble(settings)?, record.ledger, principal, calls)
+    Ready::new(
+        app,
+        wire::assemble(settings)?,
+        record.ledger,
+        principal,
+        calls,
+    )
 }
 
 impl Ready {
@@ -99,7 +105,13 @@ impl Ready {
             .build(Arc::new(ledger.clone()) as Arc<dyn Ledger>)?;
         let cancel = CancellationToken::new();
         interrupt::cancels(&cancel, app.output);
-        Ok(Self { wired, principal, ledger, watcher, cancel })
+        Ok(Self {
+            wired,
+            principal,
+            ledger,
+            watcher,
+            cancel,
+        })
     }
 
     /// Words of the command line as arguments of a tool.
@@ -114,13 +126,15 @@ impl Ready {
     /// Runs one call to its end.
     pub(crate) async fn call(&self, request: CallRequest) -> Arc<Outcome> {
         let runtime = &self.wired.runtime;
-        self.watched(runtime.call_until(request, self.cancel.clone())).await
+        self.watched(runtime.call_until(request, self.cancel.clone()))
+            .await
     }
 
     /// Runs calls to their ends, in their order.
     pub(crate) async fn batch(&self, requests: Vec<CallRequest>) -> Vec<Arc<Outcome>> {
         let runtime = &self.wired.runtime;
-        self.watched(runtime.batch_until(requests, self.cancel.clone())).await
+        self.watched(runtime.batch_until(requests, self.cancel.clone()))
+            .await
     }
 
     /// Makes everything durable and stops the record.
@@ -171,7 +185,8 @@ fn print(outcome: &Outcome, app: &App) -> Result<(), Stop> {
             if !text.is_empty() {
                 app.output.content(&text)?;
             }
-            app.output.note(&view.epilogue(app.output.stderr_is_terminal()));
+            app.output
+                .note(&view.epilogue(app.output.stderr_is_terminal()));
             Ok(())
         }
     }
@@ -181,7 +196,9 @@ fn print(outcome: &Outcome, app: &App) -> Result<(), Stop> {
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = text.get(digits.len()..).unwrap_or_default();
-    let number: u64 = digits.parse().map_err(|_| "write a number and a unit, such as 30s".to_owned())?;
+    let number: u64 = digits
+        .parse()
+        .map_err(|_| "write a number and a unit, such as 30s".to_owned())?;
     let milliseconds = match unit {
         "ms" => Some(1),
         "s" => Some(1_000),

@@ -30,7 +30,8 @@ pub(crate) struct DoctorArgs {}
 
 #[derive(Debug, Serialize)]
 struct Check {
-    check: &'static str,
+    #[serde(rename = "check")]
+    name: &'static str,
     state: State,
     detail: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -46,20 +47,35 @@ enum State {
 }
 
 impl Check {
-    fn ok(check: &'static str, detail: impl Into<String>) -> Self {
-        Self { check, state: State::Ok, detail: detail.into(), hint: None }
+    fn ok(name: &'static str, detail: impl Into<String>) -> Self {
+        Self {
+            name,
+            state: State::Ok,
+            detail: detail.into(),
+            hint: None,
+        }
     }
 
-    fn warn(check: &'static str, detail: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { check, state: State::Warn, detail: detail.into(), hint: Some(hint.into()) }
+    fn warn(name: &'static str, detail: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self {
+            name,
+            state: State::Warn,
+            detail: detail.into(),
+            hint: Some(hint.into()),
+        }
     }
 
-    fn fail(check: &'static str, detail: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { check, state: State::Fail, detail: detail.into(), hint: Some(hint.into()) }
+    fn fail(name: &'static str, detail: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self {
+            name,
+            state: State::Fail,
+            detail: detail.into(),
+            hint: Some(hint.into()),
+        }
     }
 
-    fn stopped(check: &'static str, stop: &Stop) -> Self {
-        Self::fail(check, stop.message().unwrap_or_default(), stop.hint())
+    fn stopped(name: &'static str, stop: &Stop) -> Self {
+        Self::fail(name, stop.message().unwrap_or_default(), stop.hint())
     }
 }
 
@@ -69,7 +85,10 @@ pub(crate) async fn run(_: &DoctorArgs, app: &App) -> Result<Exit, Stop> {
     match app.places() {
         Err(stop) => checks.push(Check::stopped("workspace", &stop)),
         Ok(places) => {
-            checks.push(Check::ok("workspace", places.workspace.display().to_string()));
+            checks.push(Check::ok(
+                "workspace",
+                places.workspace.display().to_string(),
+            ));
             checks.push(record(&places).await);
             configuration(places, &mut checks);
         }
@@ -84,9 +103,18 @@ fn kernel_paths() -> Check {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
     match rustix::fs::openat2(CWD, ".", flags, Mode::empty(), resolve) {
-        Ok(_) => Check::ok(NAME, "paths are confined by the kernel (RESOLVE_BENEATH, NO_MAGICLINKS, NO_SYMLINKS)"),
-        Err(Errno::NOSYS) => Check::fail(NAME, "this kernel has no openat2", "use Linux 5.6 or newer"),
-        Err(error) => Check::fail(NAME, format!("openat2 is refused: {error}"), "allow openat2 in the container's seccomp profile"),
+        Ok(_) => Check::ok(
+            NAME,
+            "paths are confined by the kernel (RESOLVE_BENEATH, NO_MAGICLINKS, NO_SYMLINKS)",
+        ),
+        Err(Errno::NOSYS) => {
+            Check::fail(NAME, "this kernel has no openat2", "use Linux 5.6 or newer")
+        }
+        Err(error) => Check::fail(
+            NAME,
+            format!("openat2 is refused: {error}"),
+            "allow openat2 in the container's seccomp profile",
+        ),
     }
 }
 
@@ -94,15 +122,25 @@ fn kernel_processes() -> Check {
     const NAME: &str = "kernel: pidfd";
     match rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty()) {
         Ok(_) => Check::ok(NAME, "processes are stopped by handle, never by number"),
-        Err(error) => Check::fail(NAME, format!("pidfd_open is refused: {error}"), "use Linux 5.3 or newer and allow pidfd_open"),
+        Err(error) => Check::fail(
+            NAME,
+            format!("pidfd_open is refused: {error}"),
+            "use Linux 5.3 or newer and allow pidfd_open",
+        ),
     }
 }
 
 fn shell() -> Check {
-    let found = ["/bin/bash", "/usr/bin/bash"].into_iter().find(|path| Path::new(path).exists());
+    let found = ["/bin/bash", "/usr/bin/bash"]
+        .into_iter()
+        .find(|path| Path::new(path).exists());
     match found {
         Some(path) => Check::ok("bash", path),
-        None => Check::warn("bash", "there is no bash, so the tool `bash` cannot run", "install bash"),
+        None => Check::warn(
+            "bash",
+            "there is no bash, so the tool `bash` cannot run",
+            "install bash",
+        ),
     }
 }
 
@@ -116,9 +154,10 @@ async fn record(places: &Places) -> Check {
         Err(stop) => return Check::stopped("record", &stop),
     };
     match record.ledger.verify(&tenant).await {
-        Ok(Verification::Intact { records }) => {
-            Check::ok("record", format!("{}, {records} records, intact", places.data_dir.display()))
-        }
+        Ok(Verification::Intact { records }) => Check::ok(
+            "record",
+            format!("{}, {records} records, intact", places.data_dir.display()),
+        ),
         Ok(Verification::Broken { sequence, reason }) => Check::fail(
             "record",
             format!("record {sequence} is not as it was written: {reason}"),
@@ -137,11 +176,23 @@ fn configuration(places: Places, checks: &mut Vec<Check>) {
         }
     };
     for note in &settings.notes {
-        checks.push(Check::warn("trust", note.clone(), "read the file, then run `haft trust`"));
+        checks.push(Check::warn(
+            "trust",
+            note.clone(),
+            "read the file, then run `haft trust`",
+        ));
     }
-    let names: Vec<&str> = settings.sources.iter().map(|source| source.name.as_str()).collect();
+    let names: Vec<&str> = settings
+        .sources
+        .iter()
+        .map(|source| source.name.as_str())
+        .collect();
     checks.push(if names.is_empty() {
-        Check::warn("config", "no haft.toml; built-in defaults apply", "`haft init` makes one")
+        Check::warn(
+            "config",
+            "no haft.toml; built-in defaults apply",
+            "`haft init` makes one",
+        )
     } else {
         Check::ok("config", names.join(", "))
     });
@@ -150,7 +201,11 @@ fn configuration(places: Places, checks: &mut Vec<Check>) {
         Ok(parts) => {
             let notes = parts.notes().to_vec();
             for note in notes.iter().filter(|note| note.starts_with("the script")) {
-                checks.push(Check::warn("scripts", note.clone(), "read it, then run `haft trust`"));
+                checks.push(Check::warn(
+                    "scripts",
+                    note.clone(),
+                    "read it, then run `haft trust`",
+                ));
             }
             match parts.build(std::sync::Arc::new(super::rehearsal::NoRecord)) {
                 Ok(wired) => {
@@ -172,7 +227,9 @@ fn sandbox(settings: &haft_policy::ToolSettings) -> Check {
     match bash.and_then(|bash| settings.sandbox(&bash)) {
         Some(SandboxMode::Off) => Check::warn(
             NAME,
-            format!("{none}; `bash` runs on this machine, because the configuration says sandbox = \"off\""),
+            format!(
+                "{none}; `bash` runs on this machine, because the configuration says sandbox = \"off\""
+            ),
             "a command can do whatever you can: allow only exact texts, or delete that line to refuse commands",
         ),
         Some(SandboxMode::Basic | SandboxMode::Full) | None => Check::warn(
@@ -196,7 +253,7 @@ fn print(checks: &[Check], app: &App) -> Result<(), Stop> {
         };
         page = page
             .styled(style, format!("{word:<6}"))
-            .styled(Style::Strong, format!("{:<16} ", check.check))
+            .styled(Style::Strong, format!("{:<16} ", check.name))
             .block(&check.detail)
             .end();
         if let Some(hint) = &check.hint {

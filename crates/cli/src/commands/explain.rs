@@ -34,6 +34,8 @@ pub(crate) struct ExplainArgs {
 struct ExplainView {
     #[serde(flatten)]
     call: CallView,
+    /// What was asked for: as planned, or as it arrived when there was no plan.
+    input: Option<Value>,
     /// What policy decided; absent when the call ended before it was asked.
     decision: Option<DecisionView>,
     /// What a person answered, when one was asked.
@@ -50,18 +52,30 @@ pub(crate) async fn run(args: &ExplainArgs, app: &App) -> Result<Exit, Stop> {
     let Record { ledger, recovery } = wire::open_record(&places).await?;
     app.recovered(&recovery);
     let call = lookup::call(&ledger, &args.id).await?;
-    let events = ledger.events(&lookup::tenant()?, call.id).await.map_err(|error| Stop::ledger(&error))?;
+    let events = ledger
+        .events(&lookup::tenant()?, call.id)
+        .await
+        .map_err(|error| Stop::ledger(&error))?;
     let decision = event(&events, "decided").and_then(|body| DecisionView::deserialize(body).ok());
     // Explaining what happened must work also when today's configuration does not.
-    let now = places.settings().ok().map(|settings| settings.policy.version().0);
+    let now = places
+        .settings()
+        .ok()
+        .map(|settings| settings.policy.version().0);
     let rules_unchanged = match (&decision, &now) {
         (Some(decision), Some(now)) => Some(decision.policy == *now),
         _ => None,
     };
     let view = ExplainView {
         call: CallView::of(&call),
+        input: event(&events, "planned")
+            .and_then(|body| body.get("input"))
+            .or_else(|| event(&events, "opened").and_then(|body| body.get("arguments")))
+            .cloned(),
         approval: event(&events, "approval_answered").cloned(),
-        error: event(&events, "settled").and_then(|body| body.get("error")).cloned(),
+        error: event(&events, "settled")
+            .and_then(|body| body.get("error"))
+            .cloned(),
         decision,
         rules_unchanged,
     };
@@ -73,7 +87,10 @@ pub(crate) async fn run(args: &ExplainArgs, app: &App) -> Result<Exit, Stop> {
 }
 
 fn event<'e>(events: &'e [StoredEvent], kind: &str) -> Option<&'e Value> {
-    events.iter().find(|event| event.kind == kind).map(|event| &event.body)
+    events
+        .iter()
+        .find(|event| event.kind == kind)
+        .map(|event| &event.body)
 }
 
 fn page(call: &StoredCall, view: &ExplainView) -> Page {
@@ -82,7 +99,13 @@ fn page(call: &StoredCall, view: &ExplainView) -> Page {
         .text(format!("  {}", view.call.tool))
         .styled(Style::Dim, format!("  {}", time::local(call.opened)))
         .end()
-        .field("did", &view.call.summary);
+        .field(
+            "input",
+            view.input
+                .as_ref()
+                .map(Value::to_string)
+                .unwrap_or_default(),
+        );
     page = match &view.decision {
         Some(decision) => page.page(decision.page()),
         None => page.field("decision", "none: the call ended before policy was asked"),
@@ -96,22 +119,40 @@ fn page(call: &StoredCall, view: &ExplainView) -> Page {
         .end();
     if let Some(error) = &view.error {
         let text = |key: &str| error.get(key).and_then(Value::as_str);
-        page = page.field("error", text("message").unwrap_or_default());
+        let message = text("message").unwrap_or_default();
+        let said = view
+            .decision
+            .as_ref()
+            .is_some_and(|decision| message.contains(&decision.reason));
+        if !said {
+            page = page.field("error", message);
+        }
         if let Some(hint) = text("hint") {
             page = page.styled(Style::Warn, "hint: ").text(hint).end();
         }
     }
     if view.rules_unchanged == Some(false) {
-        page = page.styled(Style::Warn, "note: ").text("the rules have changed since; `haft policy check` says what they say now").end();
+        page = page
+            .styled(Style::Warn, "note: ")
+            .text("the rules have changed since; `haft policy check` says what they say now")
+            .end();
     }
     if call.terminal == Some(Terminal::Unknown) {
-        page = page.styled(Style::Warn, "note: ").text("it was started, and nobody can say how it ended; look before you repeat it").end();
+        page = page
+            .styled(Style::Warn, "note: ")
+            .text("it was started, and nobody can say how it ended; look before you repeat it")
+            .end();
     }
     page
 }
 
 fn answer(approval: &Value) -> String {
-    let text = |key: &str| approval.get(key).and_then(Value::as_str).unwrap_or_default();
+    let text = |key: &str| {
+        approval
+            .get(key)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
     match text("answer") {
         "approved" => format!("{} said yes to plan {}", text("by"), text("digest")),
         "refused" => format!("{} said no", text("by")),

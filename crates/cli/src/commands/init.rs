@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::App;
 use crate::{
-    config::{Places, private, template},
+    config::{Places, private, template, trust::sha256},
     exit::Exit,
     stop::{Stop, shown},
     terminal::{Format, Page, Style},
@@ -36,7 +36,12 @@ enum PresetName {
 pub(crate) fn run(args: &InitArgs, app: &App) -> Result<Exit, Stop> {
     let mut overrides = app.global.overrides();
     // A new workspace is the directory itself, not the nearest one above that is one already.
-    overrides.workspace.get_or_insert_with(|| app.env.workspace.clone().unwrap_or_else(|| app.env.current_dir.clone()));
+    overrides.workspace.get_or_insert_with(|| {
+        app.env
+            .workspace
+            .clone()
+            .unwrap_or_else(|| app.env.current_dir.clone())
+    });
     let mut places = Places::find(&app.env, &overrides)?;
     let preset = match args.preset {
         PresetName::Careful => "careful",
@@ -55,7 +60,7 @@ pub(crate) fn run(args: &InitArgs, app: &App) -> Result<Exit, Stop> {
             "check that the directory is yours and has room",
         ),
     })?;
-    places.trust.pin(&path, text.as_bytes());
+    places.trust.pin(&path, sha256(text.as_bytes()));
     places.trust.save()?;
     if app.output.format() == Format::Json {
         app.output.json(&json!({

@@ -68,21 +68,28 @@ pub(crate) async fn run(args: LogArgs, app: &App) -> Result<Exit, Stop> {
 }
 
 async fn verify(ledger: &SqliteLedger, app: &App) -> Result<Exit, Stop> {
-    let found = ledger.verify(&tenant()?).await.map_err(|error| Stop::ledger(&error))?;
+    let found = ledger
+        .verify(&tenant()?)
+        .await
+        .map_err(|error| Stop::ledger(&error))?;
     let json = app.output.format() == Format::Json;
     match found {
         Verification::Intact { records } => {
             if json {
-                app.output.json(&json!({"intact": true, "records": records}))?;
+                app.output
+                    .json(&json!({"intact": true, "records": records}))?;
             } else {
-                let page = Page::new().styled(Style::Good, "intact").text(format!(": {records} records are as they were written"));
+                let page = Page::new()
+                    .styled(Style::Good, "intact")
+                    .text(format!(": {records} records are as they were written"));
                 app.output.page(&page.end())?;
             }
             Ok(Exit::Ok)
         }
         Verification::Broken { sequence, reason } => {
             if json {
-                app.output.json(&json!({"intact": false, "first_bad": sequence, "reason": reason}))?;
+                app.output
+                    .json(&json!({"intact": false, "first_bad": sequence, "reason": reason}))?;
                 return Ok(Exit::Ledger);
             }
             Err(Stop::new(
@@ -104,12 +111,20 @@ async fn list(args: LogArgs, ledger: &SqliteLedger, app: &App) -> Result<Exit, S
         after: None,
         limit: args.limit,
     };
-    let mut calls = ledger.calls(&tenant, &query).await.map_err(|error| Stop::ledger(&error))?;
+    let mut calls = ledger
+        .calls(&tenant, &query)
+        .await
+        .map_err(|error| Stop::ledger(&error))?;
     calls.reverse();
     if calls.is_empty() && !args.follow && app.output.format() == Format::Text {
         app.output.note(&Page::new().text("no calls").end());
     }
-    let shown = prefix_length(&calls.iter().map(|call| call.id.to_string()).collect::<Vec<_>>());
+    let shown = prefix_length(
+        &calls
+            .iter()
+            .map(|call| call.id.to_string())
+            .collect::<Vec<_>>(),
+    );
     let mut open: Vec<CallId> = Vec::new();
     for call in &calls {
         if args.follow && call.terminal.is_none() {
@@ -124,13 +139,22 @@ async fn list(args: LogArgs, ledger: &SqliteLedger, app: &App) -> Result<Exit, S
     // Calls recorded from now on, whatever their outcome; each is printed once it has one.
     let wanted = query.terminal.take();
     let newest = ledger
-        .calls(&tenant, &CallQuery { limit: 1, ..CallQuery::default() })
+        .calls(
+            &tenant,
+            &CallQuery {
+                limit: 1,
+                ..CallQuery::default()
+            },
+        )
         .await
         .map_err(|error| Stop::ledger(&error))?;
     query.after = Some(newest.first().map_or(0, |call| call.position));
     query.limit = MAX_FOLLOWED;
     loop {
-        let mut fresh = ledger.calls(&tenant, &query).await.map_err(|error| Stop::ledger(&error))?;
+        let mut fresh = ledger
+            .calls(&tenant, &query)
+            .await
+            .map_err(|error| Stop::ledger(&error))?;
         fresh.reverse();
         if let Some(newest) = fresh.last() {
             query.after = Some(newest.position);
@@ -138,9 +162,15 @@ async fn list(args: LogArgs, ledger: &SqliteLedger, app: &App) -> Result<Exit, S
         open.extend(fresh.iter().map(|call| call.id));
         let mut still_open = Vec::new();
         for id in open {
-            match ledger.call(&tenant, id).await.map_err(|error| Stop::ledger(&error))? {
+            match ledger
+                .call(&tenant, id)
+                .await
+                .map_err(|error| Stop::ledger(&error))?
+            {
                 Some(call) if call.terminal.is_none() => still_open.push(id),
-                Some(call) if wanted.is_none() || call.terminal == wanted => print(&call, shown, app)?,
+                Some(call) if wanted.is_none() || call.terminal == wanted => {
+                    print(&call, shown, app)?;
+                }
                 Some(_) | None => {}
             }
         }
@@ -162,16 +192,25 @@ fn print(call: &StoredCall, shown: usize, app: &App) -> Result<(), Stop> {
     let page = Page::new()
         .styled(Style::Strong, id)
         .styled(Style::Dim, format!("  {}  ", time::local(call.opened)))
-        .styled(outcome_style(call.terminal), format!("{:<9}", outcome(call.terminal)))
+        .styled(
+            outcome_style(call.terminal),
+            format!("{:<9}", outcome(call.terminal)),
+        )
         .text(format!("  {tool:<8}  {}", call.summary))
-        .styled(Style::Dim, format!("  ({} in {})", call.agent, call.session))
+        .styled(
+            Style::Dim,
+            format!("  ({} in {})", call.agent, call.session),
+        )
         .end();
     app.output.page(&page)
 }
 
 fn terminal(word: &str) -> Result<Terminal, String> {
     Terminal::parse(word).ok_or_else(|| {
-        let known: Vec<&str> = Terminal::ALL.iter().map(|terminal| terminal.as_str()).collect();
+        let known: Vec<&str> = Terminal::ALL
+            .iter()
+            .map(|terminal| terminal.as_str())
+            .collect();
         format!("known: {}", known.join(", "))
     })
 }

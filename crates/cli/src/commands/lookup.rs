@@ -16,7 +16,11 @@ const MAX_NAMED: usize = 5;
 /// The tenant of everything recorded on one machine.
 pub(crate) fn tenant() -> Result<TenantId, Stop> {
     TenantId::parse("local").map_err(|error| {
-        Stop::new(Exit::Failed, error.to_string(), "this is a fault in Haft; please report it")
+        Stop::new(
+            Exit::Failed,
+            error.to_string(),
+            "this is a fault in Haft; please report it",
+        )
     })
 }
 
@@ -24,7 +28,10 @@ pub(crate) fn tenant() -> Result<TenantId, Stop> {
 pub(crate) async fn call(history: &impl History, id: &str) -> Result<StoredCall, Stop> {
     let tenant = tenant()?;
     if let Some(id) = CallId::parse(id) {
-        let call = history.call(&tenant, id).await.map_err(|error| Stop::ledger(&error))?;
+        let call = history
+            .call(&tenant, id)
+            .await
+            .map_err(|error| Stop::ledger(&error))?;
         return call.ok_or_else(|| unknown(&id.to_string()));
     }
     let last = id == "last";
@@ -32,10 +39,17 @@ pub(crate) async fn call(history: &impl History, id: &str) -> Result<StoredCall,
         limit: if last { 1 } else { MAX_CALLS },
         ..CallQuery::default()
     };
-    let calls = history.calls(&tenant, &query).await.map_err(|error| Stop::ledger(&error))?;
+    let calls = history
+        .calls(&tenant, &query)
+        .await
+        .map_err(|error| Stop::ledger(&error))?;
     if last {
         return calls.into_iter().next().ok_or_else(|| {
-            Stop::new(Exit::NotFound, "nothing has been recorded yet", "make a call: haft call list path=.")
+            Stop::new(
+                Exit::NotFound,
+                "nothing has been recorded yet",
+                "make a call: haft call list path=.",
+            )
         });
     }
     let wanted = id.to_ascii_lowercase();
@@ -45,7 +59,12 @@ pub(crate) async fn call(history: &impl History, id: &str) -> Result<StoredCall,
         (1, Some(call)) => Ok(call),
         (0, _) | (_, None) => Err(unknown(id)),
         (several, Some(last)) => {
-            let mut named: Vec<String> = found.iter().rev().take(MAX_NAMED - 1).map(|call| call.id.to_string()).collect();
+            let mut named: Vec<String> = found
+                .iter()
+                .rev()
+                .take(MAX_NAMED - 1)
+                .map(|call| call.id.to_string())
+                .collect();
             named.insert(0, last.id.to_string());
             Err(Stop::new(
                 Exit::NotFound,

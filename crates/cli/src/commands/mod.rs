@@ -72,7 +72,8 @@ impl App {
     /// Tells a person things that are not results.
     pub(crate) fn notes<'n>(&self, notes: impl IntoIterator<Item = &'n String>) {
         for note in notes {
-            self.output.note(&Page::new().styled(Style::Warn, "note: ").text(note).end());
+            self.output
+                .note(&Page::new().styled(Style::Warn, "note: ").text(note).end());
         }
     }
 

@@ -106,7 +106,11 @@ fn show(args: &ShowArgs, app: &App) -> Result<Exit, Stop> {
     let view = PolicyView {
         preset: preset(&settings).as_str(),
         version: policy.version().0,
-        sources: settings.sources.iter().map(|source| source.name.clone()).collect(),
+        sources: settings
+            .sources
+            .iter()
+            .map(|source| source.name.clone())
+            .collect(),
         rules: policy
             .rules()
             .map(|rule| PolicyRuleView {
@@ -144,7 +148,10 @@ fn preset(settings: &Settings) -> Preset {
         let file: toml::Table = text.parse().ok()?;
         Preset::parse(file.get("policy")?.get("preset")?.as_str()?)
     };
-    let presets = settings.sources.iter().filter_map(|source| named(&source.text));
+    let presets = settings
+        .sources
+        .iter()
+        .filter_map(|source| named(&source.text));
     presets.max().unwrap_or(Preset::Careful)
 }
 
@@ -198,9 +205,17 @@ async fn check(args: CheckArgs, app: &App) -> Result<Exit, Stop> {
     };
     let tools = wired.runtime.registry().snapshot();
     let Some(entry) = tools.get(plan.tool.tool.as_str()) else {
-        return Err(Stop::new(Exit::NotFound, "the tool is gone", "`haft tools` lists the tools"));
+        return Err(Stop::new(
+            Exit::NotFound,
+            "the tool is gone",
+            "`haft tools` lists the tools",
+        ));
     };
-    let question = Question { principal: &principal, tool: entry.facts(), plan: &plan };
+    let question = Question {
+        principal: &principal,
+        tool: entry.facts(),
+        plan: &plan,
+    };
     let explanation = wired.policy.explain(&question);
     let verdict = explanation.decision.verdict;
     let exit = Exit::of_verdict(verdict);
@@ -216,11 +231,11 @@ async fn check(args: CheckArgs, app: &App) -> Result<Exit, Stop> {
     }
     let mut page = view.decision.page();
     for step in &view.steps {
-        let about = step.access.as_deref().unwrap_or("the tool itself");
+        let about = step.access.as_deref().unwrap_or("use of the tool itself");
         page = page
             .styled(Style::Dim, "judged    ")
             .styled(verdict_style(step.verdict), format!("{:<6}", step.verdict))
-            .text(format!("{} {about}", step.action))
+            .text(about)
             .styled(Style::Dim, format!("  {}", step.reason))
             .end();
     }
@@ -255,7 +270,11 @@ fn lint(app: &App) -> Result<Exit, Stop> {
     app.notes(parts.notes());
     let wired = parts.build_for_lint(Arc::new(NoRecord))?;
     let tools = wired.runtime.registry().snapshot();
-    let facts: Vec<_> = tools.page(0, tools.len()).iter().map(|entry| entry.facts()).collect();
+    let facts: Vec<_> = tools
+        .page(0, tools.len())
+        .iter()
+        .map(|entry| entry.facts())
+        .collect();
     let findings = wired.policy.lint(&facts);
     let rules = wired.policy.rules().count();
     if app.output.format() == Format::Json {
@@ -267,9 +286,12 @@ fn lint(app: &App) -> Result<Exit, Stop> {
             })
         };
         let findings: Vec<_> = findings.iter().map(found).collect();
-        app.output.json(&json!({"rules": rules, "findings": findings}))?;
+        app.output
+            .json(&json!({"rules": rules, "findings": findings}))?;
     } else if findings.is_empty() {
-        let page = Page::new().styled(Style::Good, "no mistakes").text(format!(" in {rules} rules"));
+        let page = Page::new()
+            .styled(Style::Good, "no mistakes")
+            .text(format!(" in {rules} rules"));
         app.output.page(&page.end())?;
     } else {
         for finding in &findings {
@@ -283,5 +305,9 @@ fn lint(app: &App) -> Result<Exit, Stop> {
             app.output.page(&page)?;
         }
     }
-    Ok(if findings.is_empty() { Exit::Ok } else { Exit::Config })
+    Ok(if findings.is_empty() {
+        Exit::Ok
+    } else {
+        Exit::Config
+    })
 }

@@ -29,7 +29,8 @@ pub(crate) struct RecoverArgs {
 pub(crate) async fn run(args: &RecoverArgs, app: &App) -> Result<Exit, Stop> {
     let settings = app.settings()?;
     let Record { ledger, recovery } = wire::open_record(&settings.places).await?;
-    let ids = |ids: &[haft_contract::CallId]| ids.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let ids =
+        |ids: &[haft_contract::CallId]| ids.iter().map(ToString::to_string).collect::<Vec<_>>();
     let (unknown, never) = (ids(&recovery.settled_unknown), ids(&recovery.never_started));
     if app.output.format() == Format::Json {
         app.output.json_line(&json!({
@@ -39,7 +40,11 @@ pub(crate) async fn run(args: &RecoverArgs, app: &App) -> Result<Exit, Stop> {
         }))?;
     } else {
         let mut page = Page::new();
-        for (id, word) in unknown.iter().map(|id| (id, "unknown")).chain(never.iter().map(|id| (id, "never started"))) {
+        for (id, word) in unknown
+            .iter()
+            .map(|id| (id, "unknown"))
+            .chain(never.iter().map(|id| (id, "never started")))
+        {
             page = page.text(format!("{id}  {word}")).end();
         }
         if recovery.is_empty() {
@@ -52,7 +57,12 @@ pub(crate) async fn run(args: &RecoverArgs, app: &App) -> Result<Exit, Stop> {
         return Ok(Exit::Ok);
     }
     let calls = recovery.rerunnable;
-    let nobody = |_| Stop::usage("the caller has no name", "this is a fault in Haft; please report it");
+    let nobody = |_| {
+        Stop::usage(
+            "the caller has no name",
+            "this is a fault in Haft; please report it",
+        )
+    };
     let principal = match calls.first() {
         Some(call) => std::sync::Arc::clone(&call.principal),
         None => std::sync::Arc::new(haft_contract::Principal::local(
@@ -61,7 +71,13 @@ pub(crate) async fn run(args: &RecoverArgs, app: &App) -> Result<Exit, Stop> {
             SessionId::parse("main").map_err(nobody)?,
         )),
     };
-    let ready = Ready::new(app, wire::assemble(settings)?, ledger, principal, calls.len())?;
+    let ready = Ready::new(
+        app,
+        wire::assemble(settings)?,
+        ledger,
+        principal,
+        calls.len(),
+    )?;
     let requests = calls
         .into_iter()
         .map(|call| request(call.tool, call.arguments, &call.principal, None))

@@ -34,10 +34,17 @@ pub(crate) async fn rehearse(
 ) -> Result<Rehearsed, Stop> {
     let stopper = Arc::new(StopBeforeDeciding::default());
     let hook = Arc::clone(&stopper);
-    let wired = parts.with(|builder| builder.hook(hook)).build(Arc::new(NoRecord))?;
+    let wired = parts
+        .with(|builder| builder.hook(hook))
+        .build(Arc::new(NoRecord))?;
     let request = request(&wired)?;
     let outcome = wired.runtime.call(request).await;
-    let planned = stopper.plan.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or(outcome);
+    let planned = stopper
+        .plan
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .take()
+        .ok_or(outcome);
     Ok(Rehearsed { wired, planned })
 }
 
@@ -130,5 +137,8 @@ impl ArtifactStore for NoRecord {
 }
 
 fn nothing_is_kept() -> LedgerError {
-    LedgerError::new(LedgerErrorKind::Unavailable, "nothing is recorded in a rehearsal")
+    LedgerError::new(
+        LedgerErrorKind::Unavailable,
+        "nothing is recorded in a rehearsal",
+    )
 }

@@ -38,7 +38,10 @@ pub(crate) async fn run(args: &ShowArgs, app: &App) -> Result<Exit, Stop> {
     let Record { ledger, recovery } = wire::open_record(&app.places()?).await?;
     app.recovered(&recovery);
     let call = lookup::call(&ledger, &args.id).await?;
-    let events = ledger.events(&lookup::tenant()?, call.id).await.map_err(|error| Stop::ledger(&error))?;
+    let events = ledger
+        .events(&lookup::tenant()?, call.id)
+        .await
+        .map_err(|error| Stop::ledger(&error))?;
     let view = CallView::of(&call);
     if app.output.format() == Format::Json {
         let events = events.iter().map(EventView::of).collect();
@@ -54,14 +57,20 @@ pub(crate) async fn run(args: &ShowArgs, app: &App) -> Result<Exit, Stop> {
         .end()
         .field("opened", time::local(call.opened))
         .field("by", format!("agent {} for {}", view.agent, view.user))
-        .field("session", format!("{} ({})", view.session, view.session_kind))
+        .field(
+            "session",
+            format!("{} ({})", view.session, view.session_kind),
+        )
         .end();
     let mut before = call.opened;
     for event in &events {
         let later = u64::try_from(event.at.since(before).as_micros()).unwrap_or(u64::MAX);
         before = event.at;
         page = page
-            .styled(Style::Dim, format!("{:>5}  +{:<9}", event.sequence, time::duration(later)))
+            .styled(
+                Style::Dim,
+                format!("{:>5}  +{:<9}", event.sequence, time::duration(later)),
+            )
             .styled(Style::Strong, &event.kind)
             .end()
             .page(body(event));
@@ -81,7 +90,10 @@ fn body(event: &StoredEvent) -> Page {
         if name == "v" || empty {
             continue;
         }
-        page = page.styled(Style::Dim, format!("         {name:<13} ")).block(indented(value)).end();
+        page = page
+            .styled(Style::Dim, format!("         {name:<13} "))
+            .block(indented(value))
+            .end();
     }
     page
 }

@@ -68,7 +68,10 @@ struct ToolView<'e> {
 }
 
 #[derive(Debug, Serialize)]
-#[expect(clippy::struct_excessive_bools, reason = "four independent flags, as the contract names them")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "four independent flags, as the contract names them"
+)]
 struct EffectsView {
     read_only: bool,
     idempotent: bool,
@@ -103,7 +106,9 @@ pub(crate) fn run(args: &ToolsArgs, app: &App) -> Result<Exit, Stop> {
     let shown: Vec<_> = tools
         .list(&filter)
         .into_iter()
-        .filter(|entry| wired.policy.visibility(&principal, &entry.facts()) == Visibility::Advertised)
+        .filter(|entry| {
+            wired.policy.visibility(&principal, &entry.facts()) == Visibility::Advertised
+        })
         .collect();
     if let Some(shape) = args.format {
         let rendering = match shape {
@@ -111,7 +116,10 @@ pub(crate) fn run(args: &ToolsArgs, app: &App) -> Result<Exit, Stop> {
             Shape::Openai => Rendering::OpenAi,
             Shape::Anthropic => Rendering::Anthropic,
         };
-        let list: Vec<&Value> = shown.iter().map(|entry| entry.rendering(rendering)).collect();
+        let list: Vec<&Value> = shown
+            .iter()
+            .map(|entry| entry.rendering(rendering))
+            .collect();
         app.output.json(&list)?;
         return Ok(Exit::Ok);
     }
@@ -121,17 +129,40 @@ pub(crate) fn run(args: &ToolsArgs, app: &App) -> Result<Exit, Stop> {
         return Ok(Exit::Ok);
     }
     let mut page = Page::new();
-    let width = shown.iter().map(|entry| entry.key().tool.as_str().len()).max().unwrap_or(0);
+    let width = shown
+        .iter()
+        .map(|entry| entry.key().tool.as_str().len())
+        .max()
+        .unwrap_or(0);
     for entry in &shown {
-        let first = entry.spec().description.split_once(". ").map_or(&*entry.spec().description, |(first, _)| first);
+        let first = entry
+            .spec()
+            .description
+            .split_once(". ")
+            .map_or(&*entry.spec().description, |(first, _)| first);
         page = page
-            .styled(Style::Strong, format!("{:<width$}", entry.key().tool.as_str()))
-            .styled(Style::Dim, format!("  {:<11}  ", if entry.spec().effects.read_only { "reads" } else { "changes" }))
+            .styled(
+                Style::Strong,
+                format!("{:<width$}", entry.key().tool.as_str()),
+            )
+            .styled(
+                Style::Dim,
+                format!(
+                    "  {:<11}  ",
+                    if entry.spec().effects.read_only {
+                        "reads"
+                    } else {
+                        "changes"
+                    }
+                ),
+            )
             .text(first.lines().next().unwrap_or_default())
             .end();
     }
     if shown.is_empty() {
-        page = page.text("no tools; `haft tools --why NAME` says why one is missing").end();
+        page = page
+            .text("no tools; `haft tools --why NAME` says why one is missing")
+            .end();
     }
     app.output.page(&page)?;
     Ok(Exit::Ok)
@@ -145,26 +176,49 @@ fn why(name: &str, principal: &Principal, wired: &Wired, app: &App) -> Result<Ex
             Some(near) => format!("did you mean `{near}`?"),
             None => "`haft tools` lists the tools there are".to_owned(),
         };
-        return Err(Stop::new(Exit::NotFound, format!("there is no tool `{name}`"), hint));
+        return Err(Stop::new(
+            Exit::NotFound,
+            format!("there is no tool `{name}`"),
+            hint,
+        ));
     };
     let tool = entry.key().tool.as_str();
-    let alias = if tool == name { String::new() } else { format!("`{name}` is another name of `{tool}`; ") };
-    let (shown, reason, rule) = match (entry.quarantine(), wired.policy.visibility(principal, &entry.facts())) {
+    let alias = if tool == name {
+        String::new()
+    } else {
+        format!("`{name}` is another name of `{tool}`; ")
+    };
+    let (shown, reason, rule) = match (
+        entry.quarantine(),
+        wired.policy.visibility(principal, &entry.facts()),
+    ) {
         (Some(why), _) => (false, format!("{alias}it is quarantined: {why}"), None),
-        (None, Visibility::Hidden { rule, reason }) => {
-            (false, format!("{alias}{reason}"), rule.as_ref().map(RuleView::of))
-        }
+        (None, Visibility::Hidden { rule, reason }) => (
+            false,
+            format!("{alias}{reason}"),
+            rule.as_ref().map(RuleView::of),
+        ),
         (None, Visibility::Advertised) => {
-            let reason = "it is shown: some input of it could be allowed (`haft policy check` says which)";
+            let reason =
+                "it is shown: some input of it could be allowed (`haft policy check` says which)";
             (true, format!("{alias}{reason}"), None)
         }
     };
-    let view = WhyView { tool: entry.key().to_string(), shown, reason, rule };
+    let view = WhyView {
+        tool: entry.key().to_string(),
+        shown,
+        reason,
+        rule,
+    };
     if app.output.format() == Format::Json {
         app.output.json(&view)?;
         return Ok(Exit::Ok);
     }
-    let (word, style) = if shown { ("shown", Style::Good) } else { ("hidden", Style::Bad) };
+    let (word, style) = if shown {
+        ("shown", Style::Good)
+    } else {
+        ("hidden", Style::Bad)
+    };
     let page = Page::new()
         .styled(Style::Strong, &view.tool)
         .text("  ")
@@ -177,7 +231,8 @@ fn why(name: &str, principal: &Principal, wired: &Wired, app: &App) -> Result<Ex
 
 fn view(entry: &Entry) -> ToolView<'_> {
     let spec = entry.spec();
-    let millis = |duration: std::time::Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    let millis =
+        |duration: std::time::Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     ToolView {
         name: entry.key().tool.as_str(),
         provider: entry.key().provider.as_str(),

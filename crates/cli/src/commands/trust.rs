@@ -10,7 +10,6 @@ use crate::{
     config::{
         Settings, private,
         resolve::check,
-        scripts,
         trust::{Trust, hex, sha256},
     },
     exit::Exit,
@@ -50,13 +49,28 @@ pub(crate) fn run(args: &TrustArgs, app: &App) -> Result<Exit, Stop> {
         return done(app, &path.display().to_string(), "forgotten", Page::new());
     }
     let bytes = private::read(&path, private::MAX_CONFIG_BYTES)
-        .map_err(|error| Stop::config(format!("`{}` cannot be read: {error}", shown(&path)), "check who may read it"))?
-        .ok_or_else(|| Stop::config(format!("there is no `{}`", shown(&path)), "`haft init` makes one"))?;
-    let text = std::str::from_utf8(&bytes)
-        .map_err(|_| Stop::config(format!("`{}` is not UTF-8", shown(&path)), "save it as UTF-8"))?;
+        .map_err(|error| {
+            Stop::config(
+                format!("`{}` cannot be read: {error}", shown(&path)),
+                "check who may read it",
+            )
+        })?
+        .ok_or_else(|| {
+            Stop::config(
+                format!("there is no `{}`", shown(&path)),
+                "`haft init` makes one",
+            )
+        })?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| {
+        Stop::config(
+            format!("`{}` is not UTF-8", shown(&path)),
+            "save it as UTF-8",
+        )
+    })?;
     check(&places.name_of(&path), text)?;
-    let before = places.trust.of(&path, &bytes);
-    places.trust.pin(&path, &bytes);
+    let hash = sha256(&bytes);
+    let before = places.trust.of(&path, hash);
+    places.trust.pin(&path, hash);
     places.trust.save()?;
     // Read again through the front door, which checks the pin that was just written.
     let settings = app.settings()?;
@@ -66,50 +80,38 @@ pub(crate) fn run(args: &TrustArgs, app: &App) -> Result<Exit, Stop> {
         Trust::Changed => "trusted again",
         Trust::Never => "trusted",
     };
-    let page = consequences(&settings).field("sha256", hex(sha256(&bytes)));
+    let page = consequences(&settings).field("sha256", hex(hash));
     done(app, &path.display().to_string(), word, page)
 }
 
 /// Pins the manifests and programs of every script the configuration names.
 fn pin_scripts(settings: &Settings, app: &App) -> Result<(), Stop> {
     let mut store = app.places()?.trust;
-    let mut found = Vec::new();
-    for folder in &settings.script_folders {
-        let scripts = scripts::read_all(folder).map_err(|error| {
-            Stop::config(
-                format!("the script folder `{}` cannot be read: {error}", shown(folder)),
-                "make it, or take it out of `folders` under [scripts]",
-            )
-        })?;
-        found.extend(scripts);
+    for (script, _) in wire::scripts(settings)? {
+        script.pin(&mut store);
+        app.notes([&format!(
+            "trusted the script `{}` and its program",
+            shown(script.manifest_path())
+        )]);
     }
-    for (manifest, _) in wire::configured_scripts(settings)? {
-        found.push(scripts::read(&manifest));
-    }
-    let mut notes = Vec::new();
-    for script in found {
-        match script {
-            Ok(files) => {
-                files.pin(&mut store);
-                notes.push(format!("trusted the script `{}` and its program", shown(files.manifest_path())));
-            }
-            Err(why) => {
-                return Err(Stop::config(format!("a script cannot be trusted: {why}"), "correct it, then run `haft trust` again"));
-            }
-        }
-    }
-    store.save()?;
-    app.notes(&notes);
-    Ok(())
+    store.save()
 }
 
 /// What tools may do without asking from now on.
 fn consequences(settings: &Settings) -> Page {
     let mut page = Page::new();
-    for rule in settings.policy.rules().filter(|rule| rule.verdict() == Verdict::Allow) {
+    for rule in settings
+        .policy
+        .rules()
+        .filter(|rule| rule.verdict() == Verdict::Allow)
+    {
         page = page.field("allows", rule.origin().to_string());
     }
-    let unconfined = settings.policy.tool_settings().sandboxes().filter(|(_, mode)| *mode == SandboxMode::Off);
+    let unconfined = settings
+        .policy
+        .tool_settings()
+        .sandboxes()
+        .filter(|(_, mode)| *mode == SandboxMode::Off);
     for (tool, _) in unconfined {
         page = page.field("unconfined", format!(" `{tool}` runs without a sandbox"));
     }
@@ -120,7 +122,10 @@ fn done(app: &App, path: &str, word: &str, more: Page) -> Result<Exit, Stop> {
     match app.output.format() {
         Format::Json => app.output.json(&json!({"config": path, "state": word}))?,
         Format::Text => {
-            let page = Page::new().styled(Style::Good, word).text(format!(": {path}")).end();
+            let page = Page::new()
+                .styled(Style::Good, word)
+                .text(format!(": {path}"))
+                .end();
             app.output.page(&page.page(more))?;
         }
     }
@@ -130,13 +135,19 @@ fn done(app: &App, path: &str, word: &str, more: Page) -> Result<Exit, Stop> {
 fn list(app: &App) -> Result<Exit, Stop> {
     let store = app.places()?.trust;
     if app.output.format() == Format::Json {
-        let files: Vec<_> = store.files().map(|(path, hash)| json!({"path": path, "sha256": hash})).collect();
+        let files: Vec<_> = store
+            .files()
+            .map(|(path, hash)| json!({"path": path, "sha256": hash}))
+            .collect();
         app.output.json(&files)?;
         return Ok(Exit::Ok);
     }
     let mut page = Page::new();
     for (path, hash) in store.files() {
-        page = page.styled(Style::Dim, hash.get(..12).unwrap_or(hash)).text(format!("  {}", path.display())).end();
+        page = page
+            .styled(Style::Dim, hash.get(..12).unwrap_or(hash))
+            .text(format!("  {}", path.display()))
+            .end();
     }
     app.output.page(&page)?;
     Ok(Exit::Ok)

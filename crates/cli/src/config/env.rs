@@ -36,9 +36,18 @@ pub(crate) const VARIABLES: &[(&str, &str)] = &[
     ("HAFT_WORKSPACE", "the same as `--workspace`"),
     ("HAFT_AGENT", "the same as `--agent`"),
     ("HAFT_SESSION", "the same as `--session`"),
-    ("HAFT_LOG", "what is logged to standard error, such as `debug` or `haft_runtime=trace`"),
-    ("XDG_CONFIG_HOME", "your own configuration is `haft/haft.toml` in it; default `~/.config`"),
-    ("XDG_DATA_HOME", "the record is `haft/` in it; default `~/.local/share`"),
+    (
+        "HAFT_LOG",
+        "what is logged to standard error, such as `debug` or `haft_runtime=trace`",
+    ),
+    (
+        "XDG_CONFIG_HOME",
+        "your own configuration is `haft/haft.toml` in it; default `~/.config`",
+    ),
+    (
+        "XDG_DATA_HOME",
+        "the record is `haft/` in it; default `~/.local/share`",
+    ),
     ("NO_COLOR", "no colours when set and not empty"),
 ];
 
@@ -75,7 +84,9 @@ fn value(name: &str) -> Option<OsString> {
 }
 
 fn path(name: &str) -> Option<PathBuf> {
-    value(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+    value(name)
+        .filter(|value| !value.is_empty())
+        .map(PathBuf::from)
 }
 
 fn text(name: &str) -> Option<String> {

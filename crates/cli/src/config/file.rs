@@ -167,7 +167,11 @@ impl Reader<'_> {
             if let Some(value) = workspace.get("cross_mounts") {
                 self.file.cross_mounts = value.get_ref().as_bool();
                 if self.file.cross_mounts.is_none() {
-                    self.problem(value.span().start, "`cross_mounts` is true or false", "write `cross_mounts = true`");
+                    self.problem(
+                        value.span().start,
+                        "`cross_mounts` is true or false",
+                        "write `cross_mounts = true`",
+                    );
                 }
             }
         }
@@ -209,7 +213,11 @@ impl Reader<'_> {
             }
         }
         if entries.is_none() {
-            self.problem(value.span().start, "`folders` must be a list", "write [\"tools\"]");
+            self.problem(
+                value.span().start,
+                "`folders` must be a list",
+                "write [\"tools\"]",
+            );
         }
     }
 
@@ -237,7 +245,11 @@ impl Reader<'_> {
                 }
             }
         } else {
-            self.problem(value.span().start, "`tools` must be a table", "write [tools.NAME]");
+            self.problem(
+                value.span().start,
+                "`tools` must be a table",
+                "write [tools.NAME]",
+            );
         }
     }
 
@@ -251,7 +263,11 @@ impl Reader<'_> {
             if let Some(value) = table.get(key)
                 && value.get_ref().as_str().is_none()
             {
-                self.problem(value.span().start, format!("`{key}` must be a text"), "write it in quotes");
+                self.problem(
+                    value.span().start,
+                    format!("`{key}` must be a text"),
+                    "write it in quotes",
+                );
             }
         }
         let kind = text("type").map(str::to_owned);
@@ -259,8 +275,15 @@ impl Reader<'_> {
         match (kind, name) {
             (Some(kind), name) => {
                 let name = name.unwrap_or_else(|| kind.clone());
-                let config = table.get("config").map_or_else(|| Json::Object(serde_json::Map::new()), json);
-                self.file.tools.push(ConfiguredTool { kind, name, config, place });
+                let config = table
+                    .get("config")
+                    .map_or_else(|| Json::Object(serde_json::Map::new()), json);
+                self.file.tools.push(ConfiguredTool {
+                    kind,
+                    name,
+                    config,
+                    place,
+                });
             }
             (None, Some(_)) => {
                 if let Some((key, _)) = table.get_key_value("config") {
@@ -271,7 +294,9 @@ impl Reader<'_> {
                     );
                 }
             }
-            (None, None) => self.problem(at, "a tool without `name` or `type`", "add `type = \"…\"`"),
+            (None, None) => {
+                self.problem(at, "a tool without `name` or `type`", "add `type = \"…\"`");
+            }
         }
     }
 
@@ -298,7 +323,11 @@ impl Reader<'_> {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("known: {}", known.join(", ")),
             };
-            self.problem(key.span().start, format!("unknown key `{name}` in {place}"), &hint);
+            self.problem(
+                key.span().start,
+                format!("unknown key `{name}` in {place}"),
+                &hint,
+            );
         }
     }
 
@@ -346,9 +375,13 @@ fn whole_number(value: &Value<'_>) -> Option<u64> {
 fn json(value: &Value<'_>) -> Json {
     match value.get_ref() {
         DeValue::String(text) => Json::from(text.as_ref()),
-        DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
+        DeValue::Integer(number) => {
+            i64::from_str_radix(number.as_str(), number.radix()).map_or(Json::Null, Json::from)
+        }
+        DeValue::Float(number) => number
+            .as_str()
+            .parse::<f64>()
             .map_or(Json::Null, Json::from),
-        DeValue::Float(number) => number.as_str().parse::<f64>().map_or(Json::Null, Json::from),
         DeValue::Boolean(value) => Json::from(*value),
         DeValue::Datetime(moment) => Json::from(moment.to_string()),
         DeValue::Array(items) => Json::Array(items.iter().map(json).collect()),
@@ -367,7 +400,12 @@ mod tests {
 
     fn check(text: &str, expected: &str) {
         let shown = match parse(&PolicySource::new("haft.toml", text)) {
-            Ok(file) => format!("{:?} {:?} {:?}", file.tools, file.script_folders, file.limits.0.len()),
+            Ok(file) => format!(
+                "{:?} {:?} {:?}",
+                file.tools,
+                file.script_folders,
+                file.limits.0.len()
+            ),
             Err(problems) => problems
                 .iter()
                 .map(ToString::to_string)
@@ -406,7 +444,7 @@ mod tests {
     fn every_limit_can_be_set() {
         let mut text = "[limits]\n".to_owned();
         for limit in LIMITS {
-            text.push_str(&format!("{} = 7\n", limit.key));
+            text = format!("{text}{} = 7\n", limit.key);
         }
         let file = parse(&PolicySource::new("haft.toml", text)).unwrap();
         let mut limits = Limits::default();

@@ -19,7 +19,10 @@ pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
 /// waited for.
 pub(crate) fn read(path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
     let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
-    let opened = OpenOptions::new().read(true).custom_flags(nonblocking).open(path);
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags(nonblocking)
+        .open(path);
     let file = match opened {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

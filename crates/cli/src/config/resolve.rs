@@ -19,7 +19,7 @@ use super::{
     env::Env,
     file::{self, ConfiguredTool},
     private,
-    trust::{Trust, TrustStore},
+    trust::{Trust, TrustStore, sha256},
 };
 use crate::stop::{Stop, shown};
 
@@ -100,8 +100,15 @@ impl Places {
             project_config: workspace.join(FILE_NAME),
             workspace,
             data_dir,
-            only_config: overrides.config.as_ref().or(env.config.as_ref()).map(|path| absolute(path)),
-            user_config: env.config_home.as_ref().map(|home| home.join("haft").join(FILE_NAME)),
+            only_config: overrides
+                .config
+                .as_ref()
+                .or(env.config.as_ref())
+                .map(|path| absolute(path)),
+            user_config: env
+                .config_home
+                .as_ref()
+                .map(|home| home.join("haft").join(FILE_NAME)),
             trust,
         };
         places.keep_apart()?;
@@ -150,7 +157,10 @@ impl Places {
         let rules_go_to = match (&self.only_config, self.trust.knows(&self.project_config)) {
             (Some(only), _) => only.clone(),
             (None, true) => self.project_config.clone(),
-            (None, false) => self.user_config.clone().unwrap_or_else(|| self.project_config.clone()),
+            (None, false) => self
+                .user_config
+                .clone()
+                .unwrap_or_else(|| self.project_config.clone()),
         };
         Settings::from_texts(self, read, rules_go_to, notes)
     }
@@ -164,13 +174,16 @@ impl Places {
         let Some(bytes) = bytes_of(path)? else {
             if self.trust.knows(path) {
                 return Err(Stop::config(
-                    format!("`{}` was trusted and is gone, and its rules with it", shown(path)),
+                    format!(
+                        "`{}` was trusted and is gone, and its rules with it",
+                        shown(path)
+                    ),
                     "restore it, or forget it with `haft trust --forget`",
                 ));
             }
             return Ok(());
         };
-        match self.trust.of(path, &bytes) {
+        match self.trust.of(path, sha256(&bytes)) {
             Trust::Trusted => read.push((path.clone(), utf8(path, bytes)?)),
             Trust::Changed => {
                 return Err(Stop::config(

@@ -56,23 +56,29 @@ impl TrustStore {
             )
         };
         let stored = match private::read(&path, MAX_STORE_BYTES) {
-            Ok(None) => Stored { v: 1, files: BTreeMap::new() },
+            Ok(None) => Stored {
+                v: 1,
+                files: BTreeMap::new(),
+            },
             Ok(Some(bytes)) => {
                 serde_json::from_slice(&bytes).map_err(|error| unusable(error.to_string()))?
             }
             Err(error) => return Err(unusable(error.to_string())),
         };
         if stored.v != 1 {
-            return Err(unusable(format!("it has version {}, this program knows 1", stored.v)));
+            return Err(unusable(format!(
+                "it has version {}, this program knows 1",
+                stored.v
+            )));
         }
         Ok(Self { path, stored })
     }
 
-    /// What is known about a file with this content.
-    pub(crate) fn of(&self, path: &Path, bytes: &[u8]) -> Trust {
+    /// What is known about a file with this SHA-256.
+    pub(crate) fn of(&self, path: &Path, hash: [u8; 32]) -> Trust {
         match self.stored.files.get(path) {
             None => Trust::Never,
-            Some(pinned) if *pinned == hex(sha256(bytes)) => Trust::Trusted,
+            Some(pinned) if *pinned == hex(hash) => Trust::Trusted,
             Some(_) => Trust::Changed,
         }
     }
@@ -84,18 +90,23 @@ impl TrustStore {
 
     /// Everything that is pinned.
     pub(crate) fn files(&self) -> impl Iterator<Item = (&Path, &str)> {
-        self.stored.files.iter().map(|(path, hash)| (path.as_path(), hash.as_str()))
+        self.stored
+            .files
+            .iter()
+            .map(|(path, hash)| (path.as_path(), hash.as_str()))
     }
 
-    /// Pins a file at this content.
-    pub(crate) fn pin(&mut self, path: &Path, bytes: &[u8]) {
-        self.stored.files.insert(path.to_owned(), hex(sha256(bytes)));
+    /// Pins a file at this SHA-256.
+    pub(crate) fn pin(&mut self, path: &Path, hash: [u8; 32]) {
+        self.stored.files.insert(path.to_owned(), hex(hash));
     }
 
     /// Forgets a file and everything beneath it; whether there was anything.
     pub(crate) fn forget(&mut self, path: &Path) -> bool {
         let before = self.stored.files.len();
-        self.stored.files.retain(|pinned, _| !pinned.starts_with(path));
+        self.stored
+            .files
+            .retain(|pinned, _| !pinned.starts_with(path));
         self.stored.files.len() != before
     }
 
@@ -103,7 +114,10 @@ impl TrustStore {
     pub(crate) fn save(&self) -> Result<(), Stop> {
         let failed = |error: std::io::Error| {
             Stop::config(
-                format!("the trust store `{}` cannot be written: {error}", shown(&self.path)),
+                format!(
+                    "the trust store `{}` cannot be written: {error}",
+                    shown(&self.path)
+                ),
                 "check that the data directory is yours and has room",
             )
         };
@@ -123,5 +137,12 @@ pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
 
 /// Bytes in hexadecimal.
 pub(crate) fn hex(bytes: [u8; 32]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    use std::fmt::Write as _;
+    bytes
+        .iter()
+        .fold(String::with_capacity(64), |mut hex, byte| {
+            // Writing to a `String` cannot fail.
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        })
 }

@@ -2,6 +2,7 @@
 //! typed after the question appeared counts as an answer.
 
 use std::{
+    fmt::Write as _,
     io::{BufRead as _, IsTerminal as _},
     sync::{Arc, Mutex as StdMutex, PoisonError},
 };
@@ -65,16 +66,17 @@ impl Approver for TerminalApprover {
         self.output.note(&question(&request).page(hint(&sentence)));
         answers.forget_what_was_typed();
         loop {
-            self.output.note(
-                &Page::new().styled(Style::Strong, "Allow this one call? [y/N] "),
-            );
+            self.output
+                .note(&Page::new().styled(Style::Strong, "Allow this one call? [y/N] "));
             let Some(line) = answers.next().await else {
                 return ApprovalAnswer::NobodyThere { reason: sentence };
             };
             match line.trim().to_ascii_lowercase().as_str() {
                 "y" | "yes" => return request.approve(&self.user),
                 "" | "n" | "no" => return request.refuse(&self.user, None),
-                _ => self.output.note(&Page::new().text("Please answer y or n.").end()),
+                _ => self
+                    .output
+                    .note(&Page::new().text("Please answer y or n.").end()),
             }
         }
     }
@@ -99,8 +101,14 @@ impl Answers {
     }
 
     async fn next(&mut self) -> Option<String> {
-        let lines = self.lines.get_or_insert_with(|| StdMutex::new(read_lines()));
-        lines.get_mut().unwrap_or_else(PoisonError::into_inner).recv().await
+        let lines = self
+            .lines
+            .get_or_insert_with(|| StdMutex::new(read_lines()));
+        lines
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner)
+            .recv()
+            .await
     }
 }
 
@@ -131,7 +139,10 @@ fn question(request: &ApprovalRequest) -> Page {
         // JSON escapes once more what a terminal could act on, so nothing looks like something else.
         .field_block("input", &super::sanitise::json(&input))
         .field("plan", format!("sha256 {}", request.digest))
-        .field("deadline", format!("{} s after it starts", plan.deadline.as_secs_f64()))
+        .field(
+            "deadline",
+            format!("{} s after it starts", plan.deadline.as_secs_f64()),
+        )
         .field("effects", plan.effects.to_string())
         .field("confined", confinement(plan))
         .field("why", &request.decision.reason)
@@ -155,7 +166,7 @@ fn who(principal: &Principal) -> String {
         principal.agent, principal.user, principal.session, principal.session_kind
     );
     for ancestor in &principal.ancestors {
-        text.push_str(&format!(", started by {ancestor}"));
+        let _ = write!(text, ", started by {ancestor}");
     }
     text
 }
@@ -180,10 +191,10 @@ pub(crate) fn in_words(access: &Access) -> (&'static str, String) {
                 what.push_str(" and everything beneath it");
             }
             if let Some(resolved) = path.resolved.as_ref().filter(|to| **to != path.path) {
-                what.push_str(&format!(" (which leads to {resolved})"));
+                let _ = write!(what, " (which leads to {resolved})");
             }
             if let Some(why) = &path.protected {
-                what.push_str(&format!(" (protected: {why})"));
+                let _ = write!(what, " (protected: {why})");
             }
             (verb, what)
         }
@@ -200,9 +211,10 @@ pub(crate) fn in_words(access: &Access) -> (&'static str, String) {
             ("run", format!("{text}{place}"))
         }
         Access::Host { host, port } => ("connect to", format!("{host}:{port}")),
-        Access::Database { source, writes } => {
-            (if *writes { "change" } else { "query" }, format!("database {source}"))
-        }
+        Access::Database { source, writes } => (
+            if *writes { "change" } else { "query" },
+            format!("database {source}"),
+        ),
         Access::Message { channel, target } => ("send to", format!("{target} on {channel}")),
         Access::RemoteTool { provider, tool } => ("call", format!("{tool} at {provider}")),
     }

@@ -41,24 +41,28 @@ impl Output {
     }
 
     /// Whether results are for people or for programs.
-    pub(crate) fn format(&self) -> Format {
+    pub(crate) fn format(self) -> Format {
         self.format
     }
 
     /// Whether a person sees standard error.
-    pub(crate) fn stderr_is_terminal(&self) -> bool {
+    pub(crate) fn stderr_is_terminal(self) -> bool {
         self.stderr_is_terminal
     }
 
     /// Prints a page of results.
-    pub(crate) fn page(&self, page: &Page) -> Result<(), Stop> {
+    pub(crate) fn page(self, page: &Page) -> Result<(), Stop> {
         let colours = self.colours(self.stdout_is_terminal);
         to_stdout(&page.render(colours))
     }
 
     /// Prints what a tool gave back: harmless on a terminal, exact in a pipe or a file.
-    pub(crate) fn content(&self, text: &str) -> Result<(), Stop> {
-        let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+    pub(crate) fn content(self, text: &str) -> Result<(), Stop> {
+        let end = if text.is_empty() || text.ends_with('\n') {
+            ""
+        } else {
+            "\n"
+        };
         if self.stdout_is_terminal {
             to_stdout(&format!("{}{end}", sanitise::block(text)))
         } else {
@@ -67,7 +71,7 @@ impl Output {
     }
 
     /// Prints one JSON value: over several lines for a person, on one for a program.
-    pub(crate) fn json(&self, value: &impl Serialize) -> Result<(), Stop> {
+    pub(crate) fn json(self, value: &impl Serialize) -> Result<(), Stop> {
         let text = if self.stdout_is_terminal {
             serde_json::to_string_pretty(value)
         } else {
@@ -77,26 +81,30 @@ impl Output {
     }
 
     /// Prints one JSON value on a line of its own.
-    pub(crate) fn json_line(&self, value: &impl Serialize) -> Result<(), Stop> {
+    #[expect(clippy::unused_self, reason = "nothing prints but through an `Output`")]
+    pub(crate) fn json_line(self, value: &impl Serialize) -> Result<(), Stop> {
         let text = serde_json::to_string(value).map_err(not_json)?;
         to_stdout(&format!("{}\n", sanitise::json(&text)))
     }
 
     /// Tells a person something that is not a result.
-    pub(crate) fn note(&self, page: &Page) {
+    pub(crate) fn note(self, page: &Page) {
         to_stderr(&page.render(self.colours(self.stderr_is_terminal)));
     }
 
     /// Says why a command could not go on.
-    pub(crate) fn stop(&self, stop: &Stop) {
+    pub(crate) fn stop(self, stop: &Stop) {
         let Some(message) = stop.message() else {
             return;
         };
-        let page = Page::new().styled(Style::Bad, "error: ").block(message).end();
+        let page = Page::new()
+            .styled(Style::Bad, "error: ")
+            .block(message)
+            .end();
         self.note(&page.page(hint(stop.hint())));
     }
 
-    fn colours(&self, terminal: bool) -> Colours {
+    fn colours(self, terminal: bool) -> Colours {
         if terminal && self.colours_wanted {
             Colours::On
         } else {
@@ -120,7 +128,9 @@ fn not_json(error: serde_json::Error) -> Stop {
 
 fn to_stdout(text: &str) -> Result<(), Stop> {
     let mut stdout = std::io::stdout().lock();
-    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    let written = stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush());
     written.map_err(|error| match error.kind() {
         ErrorKind::BrokenPipe => Stop::reader_gone(),
         _ => Stop::new(

@@ -1,6 +1,8 @@
 //! Text for a person, put together from pieces that are sanitised one by one, so that colour codes
 //! are ours and nobody else's.
 
+use std::fmt::Write as _;
+
 use anstyle::{AnsiColor, Style as Ansi};
 
 use super::sanitise;
@@ -61,7 +63,8 @@ impl Page {
 
     /// Adds text that may have several lines.
     pub(crate) fn block(mut self, text: impl AsRef<str>) -> Self {
-        self.pieces.push((Style::Plain, sanitise::block(text.as_ref())));
+        self.pieces
+            .push((Style::Plain, sanitise::block(text.as_ref())));
         self
     }
 
@@ -73,13 +76,17 @@ impl Page {
 
     /// Adds a line `name  value`, the name padded.
     pub(crate) fn field(self, name: &str, value: impl AsRef<str>) -> Self {
-        self.styled(Style::Dim, format!("{name:<10}")).text(value).end()
+        self.styled(Style::Dim, format!("{name:<10}"))
+            .text(value)
+            .end()
     }
 
     /// Adds a field whose value may have several lines; they are indented alike.
     pub(crate) fn field_block(self, name: &str, value: &str) -> Self {
         let indented = value.replace('\n', "\n          ");
-        self.styled(Style::Dim, format!("{name:<10}")).block(indented).end()
+        self.styled(Style::Dim, format!("{name:<10}"))
+            .block(indented)
+            .end()
     }
 
     /// Adds another page.
@@ -94,7 +101,8 @@ impl Page {
         for (style, piece) in &self.pieces {
             match (colours, style.ansi()) {
                 (Colours::On, Some(ansi)) if !piece.is_empty() => {
-                    text.push_str(&format!("{ansi}{piece}{ansi:#}"));
+                    // Writing to a `String` cannot fail.
+                    let _ = write!(text, "{ansi}{piece}{ansi:#}");
                 }
                 (Colours::On | Colours::Off, _) => text.push_str(piece),
             }

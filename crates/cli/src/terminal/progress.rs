@@ -68,7 +68,11 @@ impl Watcher {
     /// Shows the spinner once the work has taken a moment. To be called now and then.
     pub(crate) fn look(&self) {
         let mut state = self.state();
-        if self.visible && !state.shown && state.questions == 0 && state.started.elapsed() >= PATIENCE {
+        if self.visible
+            && !state.shown
+            && state.questions == 0
+            && state.started.elapsed() >= PATIENCE
+        {
             state.shown = true;
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }
@@ -100,7 +104,9 @@ impl Watcher {
         {
             self.bar.set_length(total);
             self.bar.set_position(progress.step.min(total));
-            if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {wide_bar} {percent:>3}% {eta}") {
+            if let Ok(style) =
+                ProgressStyle::with_template("{spinner} {msg} {wide_bar} {percent:>3}% {eta}")
+            {
                 self.bar.set_style(style);
             }
         }
@@ -108,10 +114,14 @@ impl Watcher {
     }
 
     fn say(&self, status: &str) {
-        let status: String = sanitise::inline(status).chars().take(MAX_STATUS_CHARS).collect();
+        let status: String = sanitise::inline(status)
+            .chars()
+            .take(MAX_STATUS_CHARS)
+            .collect();
         if self.calls > 1 {
             let settled = self.settled.load(Ordering::Relaxed);
-            self.bar.set_message(format!("{settled} of {} calls done  {status}", self.calls));
+            self.bar
+                .set_message(format!("{settled} of {} calls done  {status}", self.calls));
         } else {
             self.bar.set_message(status);
         }

@@ -90,7 +90,11 @@ mod tests {
     fn au_09_what_is_left_does_nothing_to_a_terminal() {
         let hostile: String = (0..=0x2_ffff_u32).filter_map(char::from_u32).collect();
         for safe in [inline(&hostile), block(&hostile), json(&hostile)] {
-            assert!(!safe.chars().any(|c| c.is_control() && c != '\n' && c != '\t'));
+            assert!(
+                !safe
+                    .chars()
+                    .any(|c| c.is_control() && c != '\n' && c != '\t')
+            );
             assert!(!safe.contains(['\u{202e}', '\u{200b}', '\u{2066}', '\u{feff}']));
         }
     }
@@ -99,10 +103,16 @@ mod tests {
     fn lines_stay_lines_and_json_keeps_its_value() {
         assert_eq!(block("a\n\tb\u{1b}[31m"), "a\n\tb\\x1b[31m");
         assert_eq!(inline("a\nb"), "a\\nb");
-        assert_eq!(inline("gr\u{fc}\u{df}e \u{1f980} \u{4f60}\u{597d}"), "grüße 🦀 你好");
+        assert_eq!(
+            inline("gr\u{fc}\u{df}e \u{1f980} \u{4f60}\u{597d}"),
+            "grüße 🦀 你好"
+        );
         let value = serde_json::json!({"a": "\u{9b}31m\u{202e}\u{e0041}\u{7f}\n"});
         let text = json(&value.to_string());
         assert!(text.is_ascii());
-        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&text).unwrap(),
+            value
+        );
     }
 }

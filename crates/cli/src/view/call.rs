@@ -1,6 +1,9 @@
 //! A recorded call, as `haft log`, `haft show` and `haft explain` print it.
 
-use haft_contract::{Terminal, host::{StoredCall, StoredEvent}};
+use haft_contract::{
+    Terminal,
+    host::{StoredCall, StoredEvent},
+};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -105,7 +108,16 @@ mod tests {
     fn ids_are_shown_as_short_as_they_can_be_told_apart() {
         let ids = |ids: &[&str]| ids.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>();
         assert_eq!(prefix_length(&ids(&[])), 13);
-        assert_eq!(prefix_length(&ids(&["0193aaaa-bbbb-7000-8000-1", "0193aaaa-bbbc-7000-8000-1"])), 13);
-        assert_eq!(prefix_length(&ids(&["0193aaaa-bbbb-7000-8", "0193aaaa-bbbb-7001-8"])), 18);
+        assert_eq!(
+            prefix_length(&ids(&[
+                "0193aaaa-bbbb-7000-8000-1",
+                "0193aaaa-bbbc-7000-8000-1"
+            ])),
+            13
+        );
+        assert_eq!(
+            prefix_length(&ids(&["0193aaaa-bbbb-7000-8", "0193aaaa-bbbb-7001-8"])),
+            18
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! How a call ended, as `haft call` and `haft batch` print it.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use haft_contract::{Content, Outcome, Terminal};
+use haft_contract::{Content, Outcome, Terminal, ops::Tier, outcome::DeniedBy};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -27,11 +27,27 @@ pub(crate) struct OutcomeView {
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum ContentView {
-    Text { text: String },
-    Image { data: String, media_type: String },
-    Audio { data: String, media_type: String },
-    Document { data: String, media_type: String, name: String },
-    Link { uri: String, name: String, media_type: Option<String> },
+    Text {
+        text: String,
+    },
+    Image {
+        data: String,
+        media_type: String,
+    },
+    Audio {
+        data: String,
+        media_type: String,
+    },
+    Document {
+        data: String,
+        media_type: String,
+        name: String,
+    },
+    Link {
+        uri: String,
+        name: String,
+        media_type: Option<String>,
+    },
 }
 
 /// What went wrong.
@@ -74,7 +90,8 @@ impl OutcomeView {
     /// The view of an outcome.
     pub(crate) fn of(outcome: &Outcome) -> Self {
         let facts = &outcome.facts;
-        let micros = |duration: std::time::Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        let micros =
+            |duration: std::time::Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         Self {
             call: outcome.call.to_string(),
             tool: outcome.tool.as_ref().map(ToString::to_string),
@@ -94,9 +111,9 @@ impl OutcomeView {
                 lines_omitted: facts.lines_omitted,
                 artifact: facts.artifact.map(|id| id.hex()),
                 decision: facts.decision.as_ref().map(DecisionView::of),
-                denied_by: facts.denied_by.map(|by| by.as_str()),
+                denied_by: facts.denied_by.map(DeniedBy::as_str),
                 backend: facts.backend.as_ref().map(ToString::to_string),
-                tier: facts.tier.map(|tier| tier.as_str()),
+                tier: facts.tier.map(Tier::as_str),
                 coercions: facts.coercions.clone(),
                 asked_us: micros(facts.timings.asked),
                 queued_us: micros(facts.timings.queued),
@@ -114,9 +131,12 @@ impl OutcomeView {
                 ContentView::Text { .. } => page,
                 ContentView::Image { media_type, .. }
                 | ContentView::Audio { media_type, .. }
-                | ContentView::Document { media_type, .. } => {
-                    page.styled(Style::Dim, format!("({media_type}; `--json` has its bytes)")).end()
-                }
+                | ContentView::Document { media_type, .. } => page
+                    .styled(
+                        Style::Dim,
+                        format!("({media_type}; `--json` has its bytes)"),
+                    )
+                    .end(),
                 ContentView::Link { uri, name, .. } => page.text(format!("{name}: {uri}")).end(),
             };
         }
@@ -175,12 +195,20 @@ fn content(content: &Content) -> ContentView {
             data: STANDARD.encode(data),
             media_type: media_type.clone(),
         },
-        Content::Document { data, media_type, name } => ContentView::Document {
+        Content::Document {
+            data,
+            media_type,
+            name,
+        } => ContentView::Document {
             data: STANDARD.encode(data),
             media_type: media_type.clone(),
             name: name.clone(),
         },
-        Content::Link { uri, name, media_type } => ContentView::Link {
+        Content::Link {
+            uri,
+            name,
+            media_type,
+        } => ContentView::Link {
             uri: uri.clone(),
             name: name.clone(),
             media_type: media_type.clone(),

@@ -20,7 +20,10 @@ pub(crate) fn local(at: Timestamp) -> String {
 
 /// A duration a person can read.
 pub(crate) fn duration(microseconds: u64) -> String {
-    #[expect(clippy::cast_precision_loss, reason = "shown with one digit after the point")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "shown with one digit after the point"
+    )]
     let exact = microseconds as f64;
     match microseconds {
         0..1_000 => format!("{microseconds} µs"),

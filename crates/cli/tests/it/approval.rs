@@ -76,13 +76,24 @@ fn ctrl_c_at_the_question_stops_the_call() {
 fn hostile_input_cannot_dress_up_the_question() {
     let stage = Stage::new();
     let command = "echo \u{1b}[2J\u{1b}[1;1Hharmless\rx \u{202e}txet\u{200b}\u{9b}31m";
-    let mut terminal = stage.terminal(&["call", "bash", "--json", &json!({"command": command}).to_string()]);
+    let mut terminal = stage.terminal(&[
+        "call",
+        "bash",
+        "--json",
+        &json!({"command": command}).to_string(),
+    ]);
     let question = terminal.until("[y/N]");
     for character in ['\u{202e}', '\u{200b}', '\u{9b}'] {
-        assert!(!question.contains(character), "{character:?} reached the terminal");
+        assert!(
+            !question.contains(character),
+            "{character:?} reached the terminal"
+        );
     }
     assert!(!question.contains("\u{1b}[2J"));
-    assert!(question.contains("\\x1b[2J\\x1b[1;1Hharmless\\rx \\u{202e}txet\\u{200b}\\x9b31m"), "{question}");
+    assert!(
+        question.contains("\\x1b[2J\\x1b[1;1Hharmless\\rx \\u{202e}txet\\u{200b}\\x9b31m"),
+        "{question}"
+    );
     terminal.types("n\n");
     assert_eq!(terminal.end().0, 3);
 }
@@ -93,7 +104,12 @@ fn without_a_person_the_denial_says_what_would_allow_it() {
     let denied = stage.haft(&["call", "edit", "path=a.txt", "old_string=x", "new_string=y"]);
     let error = denied.fails(3);
     assert!(error.contains("there is nobody to ask"), "{error}");
-    assert!(error.contains("add \"edit(a.txt)\" to `allow` under [policy] in haft.toml, then run `haft trust`"), "{error}");
+    assert!(
+        error.contains(
+            "add \"edit(a.txt)\" to `allow` under [policy] in haft.toml, then run `haft trust`"
+        ),
+        "{error}"
+    );
     // What no allow line can change is not promised.
     let denied = stage.haft(&["call", "write", "path=.git/hooks/post-commit", "content=x"]);
     let error = denied.fails(3);

@@ -29,10 +29,15 @@ fn a_newcomer_gets_to_a_governed_recorded_explained_call() {
     insta::assert_snapshot!("explain_denied", stage.normal(&explained));
 
     // What the hint says is true: with that line the command runs.
-    let config = stage.read("haft.toml").replace("\nallow = []", "\nallow = [\"bash(touch made)\"]");
+    let config = stage
+        .read("haft.toml")
+        .replace("\nallow = []", "\nallow = [\"bash(touch made)\"]");
     stage.write("haft.toml", config);
     let changed = stage.haft(&["call", "bash", "touch made"]).fails(7);
-    assert!(changed.contains("hint: read it, then run `haft trust`"), "{changed}");
+    assert!(
+        changed.contains("hint: read it, then run `haft trust`"),
+        "{changed}"
+    );
     stage.haft(&["trust"]).ok();
     stage.haft(&["call", "bash", "touch made"]).ok();
     assert!(stage.exists("made"));

@@ -6,7 +6,9 @@ use crate::support::{Stage, database};
 
 fn calls(stage: &Stage, args: &[&str]) -> Vec<Value> {
     let ran = stage.haft(args).ok();
-    ran.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    ran.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }
 
 fn three_calls() -> Stage {
@@ -14,7 +16,9 @@ fn three_calls() -> Stage {
     stage.write("alpha.txt", "apples\n");
     stage.write("beta.txt", "bananas\n");
     stage.haft(&["call", "read", "alpha.txt"]).ok();
-    stage.haft(&["call", "read", "beta.txt", "--session", "other"]).ok();
+    stage
+        .haft(&["call", "read", "beta.txt", "--session", "other"])
+        .ok();
     stage.haft(&["call", "read", "missing.txt"]).fails(1);
     stage
 }
@@ -24,15 +28,39 @@ fn the_log_is_searched_and_filtered() {
     let stage = three_calls();
     let all = calls(&stage, &["log", "--json"]);
     assert_eq!(all.len(), 3);
-    assert!(all[0]["summary"].as_str().unwrap().contains("alpha"), "newest last");
-    assert_eq!(calls(&stage, &["log", "--json", "bananas"]).len(), 1, "by output");
-    assert_eq!(calls(&stage, &["log", "--json", "alpha"]).len(), 1, "by path");
-    assert_eq!(calls(&stage, &["log", "--json", "--session", "other"]).len(), 1);
-    assert_eq!(calls(&stage, &["log", "--json", "--outcome", "failed"]).len(), 1);
+    assert!(
+        all[0]["summary"].as_str().unwrap().contains("alpha"),
+        "newest last"
+    );
+    assert_eq!(
+        calls(&stage, &["log", "--json", "bananas"]).len(),
+        1,
+        "by output"
+    );
+    assert_eq!(
+        calls(&stage, &["log", "--json", "alpha"]).len(),
+        1,
+        "by path"
+    );
+    assert_eq!(
+        calls(&stage, &["log", "--json", "--session", "other"]).len(),
+        1
+    );
+    assert_eq!(
+        calls(&stage, &["log", "--json", "--outcome", "failed"]).len(),
+        1
+    );
     assert_eq!(calls(&stage, &["log", "--json", "-n", "2"]).len(), 2);
-    assert_eq!(calls(&stage, &["log", "--json", "\"unbalanced OR ("]).len(), 0, "words, not a query language");
+    assert_eq!(
+        calls(&stage, &["log", "--json", "\"unbalanced OR ("]).len(),
+        0,
+        "words, not a query language"
+    );
     let ran = stage.haft(&["log", "nothing-has-this"]);
-    assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (0, "", "no calls\n"));
+    assert_eq!(
+        (ran.code, ran.stdout.as_str(), ran.stderr.as_str()),
+        (0, "", "no calls\n")
+    );
 }
 
 #[test]
@@ -42,7 +70,10 @@ fn an_id_may_be_abbreviated_as_long_as_it_is_one() {
     let id = all[0]["call"].as_str().unwrap();
     assert_eq!(stage.json(&["show", "--json", &id[..18]])["call"], id);
     assert_eq!(stage.json(&["show", "--json", id])["call"], id);
-    assert_eq!(stage.json(&["show", "--json", "last"])["call"], all[2]["call"]);
+    assert_eq!(
+        stage.json(&["show", "--json", "last"])["call"],
+        all[2]["call"]
+    );
     let error = stage.haft(&["show", "0"]).fails(10);
     assert!(error.contains("3 ids") && error.contains(id), "{error}");
     let error = stage.haft(&["show", "ffff"]).fails(10);
@@ -55,11 +86,24 @@ fn an_id_may_be_abbreviated_as_long_as_it_is_one() {
 fn show_prints_every_event() {
     let stage = three_calls();
     let shown = stage.haft(&["show", "last"]).ok();
-    for event in ["opened", "resolved", "validated", "planned", "decided", "started", "settled"] {
+    for event in [
+        "opened",
+        "resolved",
+        "validated",
+        "planned",
+        "decided",
+        "started",
+        "settled",
+    ] {
         assert!(shown.contains(event), "{event} is missing in {shown}");
     }
     let json = stage.json(&["show", "--json"]);
-    let kinds: Vec<&str> = json["events"].as_array().unwrap().iter().map(|event| event["event"].as_str().unwrap()).collect();
+    let kinds: Vec<&str> = json["events"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|event| event["event"].as_str().unwrap())
+        .collect();
     assert_eq!(kinds.first(), Some(&"opened"));
     assert_eq!(kinds.last(), Some(&"settled"));
 }
@@ -71,9 +115,20 @@ fn au_05_verify_names_the_first_record_that_was_changed() {
     let path = database(&stage);
     let bytes = std::fs::read(&path).unwrap();
     // Text of a body, in the file itself: as somebody with an editor would change it.
-    let (from, to) = (&b"\"path\":\"alpha.txt\""[..], &b"\"path\":\"omega.txt\""[..]);
-    let places: Vec<usize> = bytes.windows(from.len()).enumerate().filter(|(_, part)| *part == from).map(|(at, _)| at).collect();
-    assert!(!places.is_empty(), "the record is not in the database file yet");
+    let (from, to) = (
+        &b"\"path\":\"alpha.txt\""[..],
+        &b"\"path\":\"omega.txt\""[..],
+    );
+    let places: Vec<usize> = bytes
+        .windows(from.len())
+        .enumerate()
+        .filter(|(_, part)| *part == from)
+        .map(|(at, _)| at)
+        .collect();
+    assert!(
+        !places.is_empty(),
+        "the record is not in the database file yet"
+    );
     let mut changed = bytes;
     for at in places {
         changed[at..at + to.len()].copy_from_slice(to);
@@ -89,7 +144,11 @@ fn au_05_verify_names_the_first_record_that_was_changed() {
     assert!(json["first_bad"].as_u64().unwrap() > 0);
     let doctor = stage.haft(&["doctor"]);
     assert_eq!(doctor.code, 1);
-    assert!(doctor.stdout.contains("is not as it was written"), "{}", doctor.all());
+    assert!(
+        doctor.stdout.contains("is not as it was written"),
+        "{}",
+        doctor.all()
+    );
 }
 
 #[test]
@@ -98,13 +157,19 @@ fn follow_prints_calls_as_they_end() {
     let stage = Stage::new();
     stage.write("a.txt", "x\n");
     stage.haft(&["call", "read", "a.txt"]).ok();
-    let mut child = stage.command(&["log", "--follow", "--json"]).spawn().unwrap();
+    let mut child = stage
+        .command(&["log", "--follow", "--json"])
+        .spawn()
+        .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let first: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
     assert!(first["summary"].as_str().unwrap().contains("a.txt"));
     stage.haft(&["call", "list", "path=."]).ok();
     let second: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
-    assert_eq!((&second["asked_tool"], &second["outcome"]), (&"list".into(), &"succeeded".into()));
+    assert_eq!(
+        (&second["asked_tool"], &second["outcome"]),
+        (&"list".into(), &"succeeded".into())
+    );
     child.kill().unwrap();
     child.wait().unwrap();
 }

@@ -14,7 +14,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// How long anything in these tests may take.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A home and a workspace.
 pub(crate) struct Stage {
@@ -38,7 +38,11 @@ impl Stage {
         let (home, work) = (root.join("home"), root.join("work"));
         fs::create_dir(&home).unwrap();
         fs::create_dir(&work).unwrap();
-        Self { _folder: folder, home, work }
+        Self {
+            _folder: folder,
+            home,
+            work,
+        }
     }
 
     /// A workspace after `haft init`.
@@ -126,7 +130,11 @@ impl Stage {
 
     /// Starts the program in a terminal.
     pub(crate) fn terminal(&self, args: &[&str]) -> Terminal {
-        let mut child = self.in_terminal(args).stdin(Stdio::piped()).spawn().unwrap();
+        let mut child = self
+            .in_terminal(args)
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut stdout = child.stdout.take().unwrap();
         let (sender, receiver) = std::sync::mpsc::sync_channel(1024);
         std::thread::spawn(move || {
@@ -137,7 +145,11 @@ impl Stage {
                 }
             }
         });
-        Terminal { child, receiver, seen: Vec::new() }
+        Terminal {
+            child,
+            receiver,
+            seen: Vec::new(),
+        }
     }
 
     /// Makes text the same on every machine.
@@ -146,7 +158,10 @@ impl Stage {
             .replace(self.work.to_str().unwrap(), "[WORK]")
             .replace(self.home.to_str().unwrap(), "[HOME]");
         for (pattern, word) in [
-            (r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}", "[CALL]"),
+            (
+                r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}",
+                "[CALL]",
+            ),
             (r"(?m)^[0-9a-f]{8}-[0-9a-f]{4}(-7[0-9a-f-]*)?", "[CALL]"),
             (r"\d{4}-\d\d-\d\dT[0-9:.]+Z", "[TIME]"),
             (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "[TIME]"),
@@ -155,7 +170,10 @@ impl Stage {
             (r"\d+(\.\d)? (µs|ms|s)\b", "[DURATION]"),
             (r#""(\w+)_us":\d+"#, r#""${1}_us":[MICROSECONDS]"#),
         ] {
-            text = Regex::new(pattern).unwrap().replace_all(&text, word).into_owned();
+            text = Regex::new(pattern)
+                .unwrap()
+                .replace_all(&text, word)
+                .into_owned();
         }
         text
     }
@@ -175,7 +193,10 @@ impl Ran {
     }
 
     pub(crate) fn all(&self) -> String {
-        format!("exit code {}\n--- stdout\n{}--- stderr\n{}", self.code, self.stdout, self.stderr)
+        format!(
+            "exit code {}\n--- stdout\n{}--- stderr\n{}",
+            self.code, self.stdout, self.stderr
+        )
     }
 }
 
@@ -202,7 +223,12 @@ impl Terminal {
 
     /// Types something.
     pub(crate) fn types(&mut self, text: &str) {
-        self.child.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
+        self.child
+            .stdin
+            .as_mut()
+            .unwrap()
+            .write_all(text.as_bytes())
+            .unwrap();
     }
 
     /// Waits for the end; returns the exit code and everything that was shown.
@@ -224,11 +250,6 @@ impl Terminal {
     /// Everything shown so far.
     pub(crate) fn screen(&self) -> String {
         String::from_utf8_lossy(&self.seen).into_owned()
-    }
-
-    /// The raw bytes shown so far.
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.seen
     }
 }
 
@@ -252,9 +273,13 @@ pub(crate) fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T
 /// The file of the record.
 pub(crate) fn database(stage: &Stage) -> PathBuf {
     let record = stage.home.join(".local/share/haft/record");
-    let found = fs::read_dir(&record).unwrap().map(|entry| entry.unwrap().path());
+    let mut found = fs::read_dir(&record)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
     found
-        .filter(|path| path.extension().is_some_and(|end| end == "db" || end == "sqlite"))
-        .next()
+        .find(|path| {
+            path.extension()
+                .is_some_and(|end| end == "db" || end == "sqlite")
+        })
         .unwrap_or_else(|| panic!("no database in {}", Path::new(&record).display()))
 }

@@ -1,0 +1,188 @@
+//! What counts as configuration: the operator's own file, and a workspace's only once it is
+//! trusted. Mistakes in it name their line.
+
+use std::fs;
+
+use crate::support::Stage;
+
+const ALLOWS_WRITES: &str = "[policy]\nallow = [\"write\"]\n";
+
+#[test]
+fn repository_content_is_never_configuration() {
+    let stage = Stage::bare();
+    stage.write("haft.toml", ALLOWS_WRITES);
+    let ran = stage.haft(&["call", "write", "path=made", "content=x"]);
+    assert_eq!(ran.code, 3, "{}", ran.all());
+    assert!(
+        ran.stderr
+            .contains("is not read, because you have not trusted it"),
+        "{}",
+        ran.stderr
+    );
+    assert!(!stage.exists("made"));
+    stage.haft(&["trust"]).ok();
+    stage
+        .haft(&["call", "write", "path=made", "content=x"])
+        .ok();
+    assert!(stage.exists("made"));
+}
+
+#[test]
+fn a_trusted_file_that_changed_stops_everything_until_it_is_trusted_again() {
+    let stage = Stage::with_config("[policy]\ndeny = [\"list\"]\n");
+    stage.write("haft.toml", ALLOWS_WRITES);
+    let error = stage.haft(&["call", "list", "path=."]).fails(7);
+    assert!(
+        error.contains("has changed since it was trusted")
+            && error.ends_with("hint: read it, then run `haft trust`\n"),
+        "{error}"
+    );
+    fs::remove_file(stage.work.join("haft.toml")).unwrap();
+    let error = stage.haft(&["call", "list", "path=."]).fails(7);
+    assert!(error.contains("its rules with it"), "{error}");
+    stage.haft(&["trust", "--forget"]).ok();
+    stage.haft(&["call", "list", "path=."]).ok();
+}
+
+#[test]
+fn no_tool_can_change_the_configuration() {
+    let stage = Stage::with_config("[policy]\npreset = \"workspace\"\n");
+    stage
+        .haft(&["call", "write", "path=made", "content=x"])
+        .ok();
+    let error = stage
+        .haft(&["call", "write", "path=haft.toml", "content=x"])
+        .fails(3);
+    assert!(error.contains("haft.toml"), "{error}");
+}
+
+#[test]
+fn a_workspace_that_holds_hafts_own_files_is_refused() {
+    let stage = Stage::bare();
+    let home = stage.home.to_str().unwrap();
+    let error = stage.haft(&["call", "list", "path=.", "-C", home]).fails(7);
+    assert!(error.contains("holds Haft's own files"), "{error}");
+}
+
+#[test]
+fn a_workspace_is_found_from_below() {
+    let stage = Stage::new();
+    stage.write("deep/er/a.txt", "found\n");
+    let ran = stage
+        .command(&["call", "read", "deep/er/a.txt"])
+        .current_dir(stage.work.join("deep/er"))
+        .output()
+        .unwrap();
+    assert!(String::from_utf8(ran.stdout).unwrap().contains("found"));
+}
+
+#[test]
+fn mistakes_name_their_line_and_what_was_meant() {
+    let stage = Stage::bare();
+    stage.write(
+        "haft.toml",
+        "[policy]\npreset = \"carefull\"\nalow = []\n\n[limitz]\n",
+    );
+    let error = stage.haft(&["trust"]).fails(7);
+    insta::assert_snapshot!("mistakes", stage.normal(&error));
+    stage.write("haft.toml", "[policy\n");
+    let error = stage.haft(&["trust"]).fails(7);
+    assert!(error.contains("haft.toml:1:"), "{error}");
+    stage.write("haft.toml", "[policy]\ndeny = [\"bsh\"]\n");
+    stage.haft(&["trust"]).ok();
+    let error = stage.haft(&["call", "list", "path=."]).fails(7);
+    assert!(
+        error.contains("bsh") && error.contains("did you mean `bash`?"),
+        "{error}"
+    );
+}
+
+#[test]
+fn the_users_own_file_needs_no_trust_and_adds_to_the_workspaces() {
+    let stage = Stage::with_config("[policy]\nallow = [\"write(made)\"]\n");
+    fs::create_dir_all(stage.home.join(".config/haft")).unwrap();
+    fs::write(
+        stage.home.join(".config/haft/haft.toml"),
+        "[policy]\ndeny = [\"write(**/secret*)\"]\n",
+    )
+    .unwrap();
+    stage
+        .haft(&["call", "write", "path=made", "content=x"])
+        .ok();
+    let error = stage
+        .haft(&["call", "write", "path=secret.txt", "content=x"])
+        .fails(3);
+    assert!(error.contains(".config/haft/haft.toml:2"), "{error}");
+}
+
+#[test]
+fn a_named_file_is_the_whole_configuration() {
+    let stage = Stage::with_config("[policy]\ndeny = [\"list\"]\n");
+    fs::write(
+        stage.home.join("other.toml"),
+        "[policy]\npreset = \"locked\"\nallow = [\"list\"]\n",
+    )
+    .unwrap();
+    let other = stage.home.join("other.toml");
+    stage.haft(&["call", "list", "path=."]).fails(3);
+    stage
+        .haft(&[
+            "call",
+            "list",
+            "path=.",
+            "--config",
+            other.to_str().unwrap(),
+        ])
+        .ok();
+    let error = stage
+        .haft(&["call", "list", "path=.", "--config", "none.toml"])
+        .fails(7);
+    assert!(error.contains("there is no configuration file"), "{error}");
+}
+
+#[test]
+fn limits_hold() {
+    let stage = Stage::with_config(
+        "[policy]\nallow = [\"bash(sleep 30)\"]\n[tools.bash]\nsandbox = \"off\"\n[limits]\nhard_deadline_ms = 200\n",
+    );
+    stage.haft(&["call", "bash", "sleep 30"]).fails(4);
+}
+
+#[test]
+fn r22_without_a_sandbox_commands_are_refused_unless_the_operator_says_so() {
+    let stage = Stage::with_config("[policy]\nallow = [\"bash(true)\"]\n");
+    let error = stage.haft(&["call", "bash", "true"]).fails(3);
+    assert!(error.contains("sandbox"), "{error}");
+    let stage =
+        Stage::with_config("[policy]\nallow = [\"bash(true)\"]\n[tools.bash]\nsandbox = \"off\"\n");
+    stage.haft(&["call", "bash", "true"]).ok();
+    assert_eq!(
+        stage.json(&["call", "bash", "true", "--json"])["facts"]["tier"],
+        "host"
+    );
+}
+
+#[test]
+fn r7_a_configured_tool_has_its_own_name() {
+    let stage = Stage::with_config(
+        "[policy]\nallow = [\"shell\"]\n[[tools]]\ntype = \"bash\"\nname = \"shell\"\nsandbox = \"off\"\nconfig = { timeout_ms = 5000 }\n",
+    );
+    stage.haft(&["call", "shell", "echo hi"]).ok();
+    let tools = stage.json(&["tools", "--json", "--search", "bash"]);
+    let shell = tools
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|tool| tool["name"] == "shell")
+        .unwrap()
+        .clone();
+    assert_eq!(shell["timeout_ms"], 5000);
+    let stage = Stage::bare();
+    stage.write("haft.toml", "[[tools]]\ntype = \"bsh\"\nname = \"x\"\n");
+    stage.haft(&["trust"]).ok();
+    let error = stage.haft(&["tools"]).fails(7);
+    assert!(
+        error.contains("haft.toml:1") && error.contains("bash, copy"),
+        "{error}"
+    );
+}

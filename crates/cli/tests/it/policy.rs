@@ -1,0 +1,119 @@
+//! `haft policy`: the rules, what they say about a call, mistakes in them.
+
+use serde_json::json;
+
+use crate::support::Stage;
+
+const CONFIG: &str = "[policy]\npreset = \"careful\"\nallow = [\"bash(cargo test)\"]\nask = [\"read(private/**)\"]\ndeny = [\n  \"read(**/.env)\",\n]\n\n[agents.cli]\n\n[agents.bot]\npreset = \"locked\"\n\n[tools.bash]\nsandbox = \"off\"\n";
+
+#[test]
+fn check_names_the_rule_its_file_and_its_line() {
+    let stage = Stage::with_config(CONFIG);
+    let check = |args: &[&str], code: i32| {
+        let mut all = vec!["policy", "check"];
+        all.extend(args);
+        let ran = stage.haft(&all);
+        assert_eq!(ran.code, code, "{}", ran.all());
+        ran.stdout + &ran.stderr
+    };
+    assert!(check(&["bash", "cargo test"], 0).contains("`bash(cargo test)` at haft.toml:3"));
+    assert!(check(&["read", "private/a"], 9).contains("`read(private/**)` at haft.toml:4"));
+    assert!(check(&["read", ".env"], 3).contains("`read(**/.env)` at haft.toml:6"));
+    let asks = check(&["bash", "git push"], 9);
+    insta::assert_snapshot!("policy_check", stage.normal(&asks));
+    assert!(check(&["bash", "cargo test", "--agent", "bot"], 0).contains("allow"));
+    assert!(check(&["read", "a.txt", "--agent", "bot"], 3).contains("locked"));
+    assert!(check(&["read", "../etc/passwd"], 1).contains("outside the workspace"));
+    assert_eq!(
+        stage.haft(&["log", "--json"]).ok(),
+        "",
+        "a check is not a call"
+    );
+    let view = stage.json(&["policy", "check", "read", ".env", "--json"]);
+    assert_eq!(
+        view["rule"],
+        json!({"text": "read(**/.env)", "source": "haft.toml", "line": 6})
+    );
+}
+
+#[test]
+fn what_check_says_would_allow_a_call_does() {
+    let stage = Stage::with_config("[policy]\n[tools.bash]\nsandbox = \"off\"\n");
+    let view = stage.json(&["policy", "check", "bash", "echo \"a\" > b", "--json"]);
+    let hint = view["to_allow"].as_str().unwrap();
+    let start = hint.find("add ").unwrap() + 4;
+    let end = hint.find(" to `allow`").unwrap();
+    stage.write(
+        "haft.toml",
+        format!(
+            "[policy]\nallow = [{}]\n[tools.bash]\nsandbox = \"off\"\n",
+            &hint[start..end]
+        ),
+    );
+    stage.haft(&["trust"]).ok();
+    stage.haft(&["call", "bash", "echo \"a\" > b"]).ok();
+    assert!(stage.exists("b"));
+}
+
+#[test]
+fn show_lists_the_rules_and_their_cedar() {
+    let stage = Stage::with_config(CONFIG);
+    let shown = stage.haft(&["policy", "show"]).ok();
+    insta::assert_snapshot!("policy_show", stage.normal(&shown));
+    let cedar = stage.haft(&["policy", "show", "--cedar"]).ok();
+    assert!(
+        cedar.contains("forbid") && cedar.contains("permit"),
+        "{cedar}"
+    );
+    let json = stage.json(&["policy", "show", "--json"]);
+    assert_eq!(json["preset"], "careful");
+    assert_eq!(json["rules"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn lint_finds_rules_that_do_nothing() {
+    let stage = Stage::with_config(CONFIG);
+    assert_eq!(
+        stage.haft(&["policy", "lint"]).ok(),
+        "no mistakes in 3 rules\n"
+    );
+    let stage = Stage::with_config("[policy]\ndeny = [\"raed\"]\n");
+    let ran = stage.haft(&["policy", "lint"]);
+    assert_eq!(ran.code, 7);
+    assert!(
+        ran.stdout.contains("haft.toml:2") && ran.stdout.contains("hint: did you mean `read`?"),
+        "{}",
+        ran.all()
+    );
+    let stage = Stage::bare();
+    stage.write("haft.toml", "[policy]\nallow = [\"bash(npm run *)\"]\n");
+    let error = stage.haft(&["trust"]).fails(7);
+    assert!(
+        error.contains("haft.toml:2"),
+        "mistake 18 is refused before it is trusted: {error}"
+    );
+}
+
+#[test]
+fn r20_agents_differ_and_r21_a_dm_is_never_main() {
+    let stage = Stage::with_config(
+        "[policy]\n[agents.cli]\n[agents.reader]\npreset = \"locked\"\nallow = [\"read\"]\n[tools.list]\nsession = \"main\"\n",
+    );
+    stage.write("a.txt", "x");
+    stage
+        .haft(&["call", "read", "a.txt", "--agent", "reader"])
+        .ok();
+    stage
+        .haft(&["call", "list", "path=.", "--agent", "reader"])
+        .fails(3);
+    stage
+        .haft(&["call", "list", "path=.", "--agent", "cli"])
+        .ok();
+    let error = stage
+        .haft(&["call", "list", "path=.", "--session-kind", "dm"])
+        .fails(3);
+    assert!(error.contains("haft.toml:"), "{error}");
+    stage
+        .haft(&["call", "read", "a.txt", "--agent", "stranger"])
+        .fails(3);
+}

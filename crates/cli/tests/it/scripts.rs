@@ -1,0 +1,42 @@
+//! R8: script tools, from folders the operator trusts, pinned by hash.
+
+use std::{fs, os::unix::fs::PermissionsExt as _};
+
+use crate::support::Stage;
+
+const CONFIG: &str = "[policy]\nallow = [\"greet\"]\n[tools.greet]\nsandbox = \"off\"\n[scripts]\nfolders = [\"tools\"]\n";
+const MANIFEST: &str = "name = \"greet\"\ndescription = \"Greets somebody by name.\"\nprogram = \"greet\"\neffects = \"read_only\"\n\n[input]\ntype = \"object\"\nrequired = [\"name\"]\nproperties.name = { type = \"string\" }\n";
+
+fn write_program(stage: &Stage, text: &str) {
+    stage.write("tools/greet", text);
+    let path = stage.work.join("tools/greet");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn r8_a_script_runs_only_as_it_was_trusted() {
+    let stage = Stage::bare();
+    stage.write("haft.toml", CONFIG);
+    stage.write("tools/greet.toml", MANIFEST);
+    write_program(&stage, "#!/bin/sh\nread -r input\necho \"got $input\"\n");
+    for (path, mode) in [("tools", 0o755), ("tools/greet.toml", 0o644)] {
+        fs::set_permissions(stage.work.join(path), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let trusted = stage.haft(&["trust"]);
+    assert!(trusted.stderr.contains("greet.toml"), "{}", trusted.all());
+    let ran = stage.haft(&["call", "greet", "name=Ada"]).ok();
+    assert!(ran.contains("got {\"name\":\"Ada\"}"), "{ran}");
+
+    write_program(&stage, "#!/bin/sh\ntouch owned\n");
+    let ran = stage.haft(&["call", "greet", "name=Ada"]);
+    assert_ne!(ran.code, 0);
+    assert!(
+        ran.stderr.contains("changed since it was trusted"),
+        "{}",
+        ran.all()
+    );
+    assert!(!stage.exists("owned"));
+    stage.haft(&["trust"]).ok();
+    stage.haft(&["call", "greet", "name=Ada"]).ok();
+    assert!(stage.exists("owned"));
+}
