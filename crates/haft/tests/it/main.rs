@@ -14,11 +14,14 @@
 mod agents;
 mod anthropic;
 mod approval;
+mod attacks;
+mod crash;
 mod examples;
 mod openai;
 mod openai_responses;
 mod opening;
 mod place;
+mod readme;
 mod sample;
 mod scenarios;
 mod shapes;
