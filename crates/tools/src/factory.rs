@@ -24,6 +24,7 @@ use crate::{
     },
     output::read_output::ReadOutputTool,
     process::bash::{BashConfig, BashTool},
+    script::ScriptTool,
     search::{find::FindTool, grep::GrepTool},
 };
 
@@ -102,6 +103,27 @@ impl Factory {
         self.types.insert(kind.into(), prepare);
     }
 
+    /// Adds the type `script`, whose `config.script` names one of these scripts.
+    pub fn register_scripts(&mut self, scripts: Vec<ScriptTool>) {
+        let prepare: PrepareTool = Box::new(move |name, config| {
+            let ScriptConfig { script } = read_config(name, config)?;
+            let known = |tool: &&ScriptTool| tool.name().as_str() == script;
+            let Some(tool) = scripts.iter().find(known).cloned() else {
+                let known: Vec<&str> = scripts.iter().map(|tool| tool.name().as_str()).collect();
+                return Err(FactoryError::Config {
+                    name: name.to_string(),
+                    reason: format!(
+                        "there is no trusted script `{script}`; known ones are {}",
+                        known.join(", ")
+                    ),
+                });
+            };
+            let name = name.clone();
+            Ok(Box::new(move || tool.named(name).erased()))
+        });
+        self.register("script", prepare);
+    }
+
     /// The known types, sorted.
     pub fn types(&self) -> impl Iterator<Item = &str> {
         self.types.keys().map(String::as_str)
@@ -144,6 +166,13 @@ pub fn read_config<C: DeserializeOwned>(
         name: name.to_string(),
         reason: error.to_string(),
     })
+}
+
+/// The settings of the type `script`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ScriptConfig {
+    script: String,
 }
 
 /// The settings of a type that has none.
@@ -234,6 +263,32 @@ mod tests {
             refusal(json!({"type": "shell", "name": "x"})),
             "`shell` is not a type of tool; known types are bash, copy, edit, find, grep, list, \
              patch, read, read_output, write"
+        );
+    }
+
+    #[test]
+    fn r7_a_trusted_script_can_have_a_configured_name() {
+        let script = ScriptTool::new(crate::script::ScriptSource {
+            manifest_text: "name = 'x'\ndescription = 'does x'\nprogram = 'x.sh'".to_owned(),
+            program_path: "/scripts/x.sh".to_owned(),
+            sha256: [0; 32],
+        })
+        .unwrap();
+        let mut factory = Factory::builtin();
+        factory.register_scripts(vec![script]);
+        let build = |script: &str| {
+            factory.build(&entry(
+                json!({"type": "script", "name": "mine", "config": {"script": script}}),
+            ))
+        };
+        assert_eq!(build("x").unwrap().name().as_str(), "mine");
+        let Err(error) = build("y") else {
+            panic!("built a script that is not there");
+        };
+        assert_eq!(
+            error.to_string(),
+            "the configuration of tool `mine` is wrong: there is no trusted script `y`; known \
+             ones are x"
         );
     }
 

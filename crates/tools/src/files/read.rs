@@ -375,11 +375,15 @@ fn binary(path: &WorkPath, size: u64) -> ToolError {
 }
 
 fn past_end(input: &ReadInput, path: &WorkPath, lines: u64) -> ToolError {
+    let name = one_line(path.as_str());
+    let (parameter, asked) = if input.column > 0 {
+        ("column", input.column)
+    } else {
+        ("offset", input.offset)
+    };
     ToolError::invalid_input(format!(
-        "`{}` has {lines} lines; line {} is past its end",
-        one_line(path.as_str()),
-        input.offset
+        "`{name}` has {lines} lines and ends before {parameter} {asked}"
     ))
-    .at("/offset")
-    .hint("ask for a smaller `offset`")
+    .at(format!("/{parameter}"))
+    .hint(format!("ask for a smaller `{parameter}`"))
 }

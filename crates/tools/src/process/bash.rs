@@ -10,20 +10,18 @@ use haft_contract::{
     Access, CallContext, Content, Effects, ErrorKind, NoProgress, Plan, PlanContext, Progress,
     Tool, ToolError, ToolSpec,
     access::Command,
-    ops::{ExitStatus, ProcessHandle, Spawn, Stream},
+    ops::{ExitStatus, OutputChunk, Spawn, Stream},
     spec::{Deadline, ParameterAlias},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::follow::{Followed, TakeChunk, follow};
+
 /// How long a command may run unless it asks for more or less.
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(2);
 /// How long a command may run at most.
 const MAX_TIMEOUT: Duration = Duration::from_mins(10);
-/// How long a stopped command may clean up before it is killed.
-pub(crate) const GRACE: Duration = Duration::from_millis(800);
-/// How long output is still collected after a command was stopped.
-const LAST_OUTPUT: Duration = Duration::from_millis(200);
 
 const DESCRIPTION: &str = "\
 Runs a command with bash in the workspace, waits for it, and returns its output and exit code.
@@ -145,14 +143,14 @@ impl Tool for BashTool {
         }
         let spawn = Spawn::new(Command::Shell(input.command), cwd, cx.tier());
         let mut process = cx.processes().spawn(spawn).await?;
-        let mut counted = Counted::default();
-        let followed = tokio::select! {
-            biased;
-            () = cx.cancel().cancelled() => None,
-            status = follow(&mut *process, &cx, &mut counted) => Some(status?),
+        let mut counted = Counted {
+            cx: &cx,
+            stdout: 0,
+            stderr: 0,
         };
-        let Some(status) = followed else {
-            return Err(stop(&mut *process, &cx, &mut counted).await);
+        let status = match follow(&mut *process, cx.cancel(), &mut counted).await? {
+            Followed::Ended(status) => status,
+            Followed::Stopped(error) => return Err(error.with_structured(counted.so_far())),
         };
         let output = counted.output(status);
         match status {
@@ -175,25 +173,31 @@ impl Tool for BashTool {
     }
 }
 
-/// Bytes seen so far, by stream.
-#[derive(Debug, Clone, Copy, Default)]
-struct Counted {
+/// Hands output on and counts it by stream.
+struct Counted<'c> {
+    cx: &'c CallContext<NoProgress>,
     stdout: u64,
     stderr: u64,
 }
 
-impl Counted {
-    async fn take(&mut self, cx: &CallContext<NoProgress>, stream: Stream, bytes: &[u8]) {
-        match stream {
-            Stream::Stdout => self.stdout += bytes.len() as u64,
-            Stream::Stderr => self.stderr += bytes.len() as u64,
+impl TakeChunk for Counted<'_> {
+    async fn take(&mut self, chunk: OutputChunk) {
+        match chunk.stream {
+            Stream::Stdout => self.stdout += chunk.bytes.len() as u64,
+            Stream::Stderr => self.stderr += chunk.bytes.len() as u64,
             // No progress channel was asked for, so nothing comes from it.
             Stream::Progress => return,
         }
-        cx.output().push(stream, bytes).await;
+        self.cx.output().push(chunk.stream, &chunk.bytes).await;
+    }
+}
+
+impl Counted<'_> {
+    fn so_far(&self) -> serde_json::Value {
+        serde_json::json!({ "stdout_bytes": self.stdout, "stderr_bytes": self.stderr })
     }
 
-    fn output(self, status: ExitStatus) -> BashOutput {
+    fn output(&self, status: ExitStatus) -> BashOutput {
         let (exit_code, signal) = match status {
             ExitStatus::Code(code) => (Some(code), None),
             ExitStatus::Signal(signal) => (None, Some(signal)),
@@ -205,42 +209,6 @@ impl Counted {
             stderr_bytes: self.stderr,
         }
     }
-}
-
-/// Hands output on until the streams end, then waits for the command itself.
-async fn follow(
-    process: &mut dyn ProcessHandle,
-    cx: &CallContext<NoProgress>,
-    counted: &mut Counted,
-) -> Result<ExitStatus, ToolError> {
-    while let Some(chunk) = process.next_chunk().await {
-        counted.take(cx, chunk.stream, &chunk.bytes).await;
-    }
-    Ok(process.wait().await?)
-}
-
-/// Ends the whole tree and keeps what it printed until then.
-async fn stop(
-    process: &mut dyn ProcessHandle,
-    cx: &CallContext<NoProgress>,
-    counted: &mut Counted,
-) -> ToolError {
-    let stopped = process.stop(GRACE).await;
-    let rest = async {
-        while let Some(chunk) = process.next_chunk().await {
-            counted.take(cx, chunk.stream, &chunk.bytes).await;
-        }
-    };
-    // A stream that somebody else still holds open must not delay the answer.
-    let _ = tokio::time::timeout(LAST_OUTPUT, rest).await;
-    let message = match stopped {
-        Ok(()) => "the command and everything it started were stopped",
-        Err(_) => "the command was told to stop, but part of it may still run",
-    };
-    ToolError::new(ErrorKind::Cancelled, message).with_structured(serde_json::json!({
-        "stdout_bytes": counted.stdout,
-        "stderr_bytes": counted.stderr,
-    }))
 }
 
 fn failed(message: String) -> ToolError {

@@ -1,3 +1,5 @@
 //! Tools that run commands.
 
 pub mod bash;
+
+pub(crate) mod follow;

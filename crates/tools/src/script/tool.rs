@@ -10,13 +10,16 @@ use haft_contract::{
     ToolError, ToolName, ToolSpec, WorkPath,
     access::Command,
     erased::{ErasedTool, ParsedInput, ToolReply},
-    ops::{ExitStatus, ProcessHandle, Spawn, Stream},
+    ops::{ExitStatus, OutputChunk, Spawn, Stream},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::manifest::{ManifestError, ScriptManifest};
-use crate::{process::bash::GRACE, text::display::start_of};
+use crate::{
+    process::follow::{Followed, TakeChunk, follow},
+    text::display::start_of,
+};
 
 /// The most standard output that is held to be read as JSON. Longer output is text.
 const MAX_RESULT_BYTES: usize = 1024 * 1024;
@@ -84,28 +87,21 @@ impl ScriptTool {
         spawn.progress_channel = true;
         spawn.pinned = Some(self.sha256);
         let mut process = cx.processes().spawn(spawn).await?;
-        let mut printed = Printed::default();
-        let followed = tokio::select! {
-            biased;
-            () = cx.cancel().cancelled() => None,
-            status = follow(&mut *process, &cx, &mut printed) => Some(status?),
+        let mut output = ScriptOutput {
+            cx: &cx,
+            printed: Printed::default(),
+            progress: ProgressLines::default(),
         };
-        match followed {
-            Some(ExitStatus::Code(0)) => Ok(printed.reply()),
-            Some(ExitStatus::Code(code)) => {
+        match follow(&mut *process, cx.cancel(), &mut output).await? {
+            Followed::Stopped(error) => Err(error),
+            Followed::Ended(ExitStatus::Code(0)) => Ok(output.printed.reply()),
+            Followed::Ended(ExitStatus::Code(code)) => {
                 Err(failed(format!("the script exited with code {code}"))
                     .with_structured(json!({ "exit_code": code })))
             }
-            Some(ExitStatus::Signal(signal)) => {
+            Followed::Ended(ExitStatus::Signal(signal)) => {
                 Err(failed(format!("the script was ended by signal {signal}"))
                     .with_structured(json!({ "signal": signal })))
-            }
-            None => {
-                let message = match process.stop(GRACE).await {
-                    Ok(()) => "the script and everything it started were stopped",
-                    Err(_) => "the script was told to stop, but part of it may still run",
-                };
-                Err(ToolError::new(ErrorKind::Cancelled, message))
             }
         }
     }
@@ -161,24 +157,25 @@ fn failed(message: String) -> ToolError {
     ToolError::new(ErrorKind::CommandFailed, message)
 }
 
-/// Hands output on as it arrives, and progress lines as progress, until the streams end.
-async fn follow(
-    process: &mut dyn ProcessHandle,
-    cx: &CallContext<NoProgress>,
-    printed: &mut Printed,
-) -> Result<ExitStatus, ToolError> {
-    let mut lines = ProgressLines::default();
-    while let Some(chunk) = process.next_chunk().await {
+/// Hands output on as it arrives, and progress lines as progress.
+struct ScriptOutput<'c> {
+    cx: &'c CallContext<NoProgress>,
+    printed: Printed,
+    progress: ProgressLines,
+}
+
+impl TakeChunk for ScriptOutput<'_> {
+    async fn take(&mut self, chunk: OutputChunk) {
         match chunk.stream {
-            Stream::Progress => lines.take(&chunk.bytes, |progress| cx.report(progress)),
-            Stream::Stdout => {
-                printed.take(&chunk.bytes);
-                cx.output().push(chunk.stream, &chunk.bytes).await;
+            Stream::Progress => {
+                let report = |progress| self.cx.report(progress);
+                return self.progress.take(&chunk.bytes, report);
             }
-            Stream::Stderr => cx.output().push(chunk.stream, &chunk.bytes).await,
+            Stream::Stdout => self.printed.take(&chunk.bytes),
+            Stream::Stderr => {}
         }
+        self.cx.output().push(chunk.stream, &chunk.bytes).await;
     }
-    Ok(process.wait().await?)
 }
 
 /// What the script printed, as far as it can still be a JSON result.

@@ -29,8 +29,8 @@ look-around) and returns matching lines, matching files or counts.
 Use it to find where something is defined or used; use it instead of `grep` or `rg` in `bash`. To \
 find files by name use `find`.
 Set `fixed` for plain text, `glob` (`*.rs`) or `type` (`rust`) to narrow the files, `mode` to \
-`files` for paths only or `count` for numbers, `before` and `after` for context lines. Files that \
-`.gitignore` leaves out, hidden files and binary files are not searched.";
+`files` for paths only or `count` for numbers, `before` and `after` for context lines. What \
+`.gitignore` leaves out, `.git` and binary files are not searched.";
 
 /// Searches file contents.
 #[derive(Debug, Clone, Copy, Default)]

@@ -81,7 +81,7 @@ pub(crate) struct NextPage {
 pub(crate) enum Paged {
     /// The page.
     Page(Page),
-    /// The text has only this many lines.
+    /// The text ends before; it has this many lines.
     PastEnd {
         /// Lines in all.
         lines: u64,
@@ -114,9 +114,9 @@ pub(crate) async fn read_page<S: ByteSource + ?Sized>(
         Sought::PastEnd { lines } => return Ok(Paged::PastEnd { lines }),
     };
     let bytes = source.read_at(at, PAGE_BYTES + 1, buffer).await?;
-    if bytes.is_empty() && request.line > 1 && request.column == 0 {
+    if bytes.is_empty() && (request.line > 1 || request.column > 0) {
         return Ok(Paged::PastEnd {
-            lines: request.line - 1,
+            lines: request.line - u64::from(request.column == 0),
         });
     }
     let is_all = bytes.len() <= PAGE_BYTES;
@@ -286,6 +286,7 @@ mod tests {
         assert_eq!(page(b"a\nb\n", 3, 0, 1), Paged::PastEnd { lines: 2 });
         assert_eq!(page(b"a\nb", 9, 0, 1), Paged::PastEnd { lines: 2 });
         assert_eq!(page(b"", 2, 0, 1), Paged::PastEnd { lines: 0 });
+        assert_eq!(page(b"a\nb", 2, 7, 1), Paged::PastEnd { lines: 2 });
     }
 
     /// RX-04: one line longer than any page is bounded, and the rest of it can be read.

@@ -11,6 +11,7 @@
 )]
 
 mod bash;
+mod conflict;
 mod copy;
 mod edit;
 mod patch;

@@ -77,6 +77,12 @@ async fn pages_name_the_next_offset() {
             .await;
         assert_eq!(pointer(&outcome), "/offset");
         assert!(outcome.model_text().contains("has 5000 lines"));
+
+        let input = json!({"path": "long.txt", "offset": 5_000, "column": 999});
+        let outcome = workspace
+            .refuse("read", input, ErrorKind::InvalidInput)
+            .await;
+        assert_eq!(pointer(&outcome), "/column");
     }
 }
 

@@ -1,0 +1,76 @@
+//! Follows a child to its end, or stops it with everything it started.
+//!
+//! A chunk that has been read is always handed on before a stop is looked at, so no output is lost
+//! between the two; reading goes on whatever the caps above do.
+
+use std::{future::Future, time::Duration};
+
+use haft_contract::{
+    ErrorKind, ToolError,
+    ops::{ExitStatus, OutputChunk, ProcessHandle},
+};
+use tokio_util::sync::CancellationToken;
+
+/// How long a stopped child may clean up before it is killed.
+const GRACE: Duration = Duration::from_millis(800);
+
+/// How long output is still collected after a child was stopped.
+const LAST_OUTPUT: Duration = Duration::from_millis(200);
+
+/// Takes the output of a child, chunk by chunk.
+pub(crate) trait TakeChunk: Send {
+    /// Takes one chunk.
+    fn take(&mut self, chunk: OutputChunk) -> impl Future<Output = ()> + Send;
+}
+
+/// How following a child ended.
+pub(crate) enum Followed {
+    /// The child ended by itself.
+    Ended(ExitStatus),
+    /// The call had to stop first. The tree is gone, unless the error says otherwise.
+    Stopped(ToolError),
+}
+
+/// Hands output on until the streams end and the child is gone, or the call must stop.
+pub(crate) async fn follow(
+    process: &mut dyn ProcessHandle,
+    cancel: &CancellationToken,
+    output: &mut impl TakeChunk,
+) -> Result<Followed, ToolError> {
+    loop {
+        let chunk = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Ok(stop(process, output).await),
+            chunk = process.next_chunk() => chunk,
+        };
+        match chunk {
+            Some(chunk) => output.take(chunk).await,
+            None => break,
+        }
+    }
+    let status = tokio::select! {
+        biased;
+        () = cancel.cancelled() => None,
+        status = process.wait() => Some(status?),
+    };
+    match status {
+        Some(status) => Ok(Followed::Ended(status)),
+        None => Ok(stop(process, output).await),
+    }
+}
+
+async fn stop(process: &mut dyn ProcessHandle, output: &mut impl TakeChunk) -> Followed {
+    let stopped = process.stop(GRACE).await;
+    let rest = async {
+        while let Some(chunk) = process.next_chunk().await {
+            output.take(chunk).await;
+        }
+    };
+    // A stream that somebody else still holds open must not delay the answer.
+    let _ = tokio::time::timeout(LAST_OUTPUT, rest).await;
+    let message = match stopped {
+        Ok(()) => "it and everything it started were stopped",
+        Err(_) => "it was told to stop, but part of it may still run",
+    };
+    Followed::Stopped(ToolError::new(ErrorKind::Cancelled, message))
+}
