@@ -87,15 +87,15 @@ pub(crate) async fn run() -> Result<Vec<String>, Box<dyn std::error::Error>> {
         .build()
         .await?;
 
-    let write = json!({"path": "notes.txt", "content": "remember the milk\n"});
-    let wrote = haft.call("write", write).await;
+    let note = json!({"path": "notes.txt", "content": "remember the milk\n"});
+    let noted = haft.call("write", note).await;
     let deploy = haft.call("bash", json!({"command": "make deploy"})).await;
     let read = haft.call("read", json!({"path": "notes.txt"})).await;
     haft.close().await?;
     drop(haft);
 
     let mut said = interface.await?;
-    said.push(format!("write: {}", wrote.terminal));
+    said.push(format!("write: {}", noted.terminal));
     said.push(format!(
         "bash: {}: {}",
         deploy.terminal,

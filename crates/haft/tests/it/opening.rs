@@ -102,6 +102,8 @@ async fn calls_are_on_record_after_the_program_has_closed_and_opened_again() {
         .unwrap();
     let outcome = haft.call("Read", json!({"file_path": "a.txt"})).await;
     haft.close().await.unwrap();
+    // Where the command line looks too.
+    assert!(place.data.path().join("record/ledger.db").is_file());
 
     let haft = place.haft().build().await.unwrap();
     assert!(haft.recovery().is_empty());
