@@ -1,7 +1,7 @@
 //! `read`: a page of a text file, or an image or PDF as it is.
 //!
 //! Reads only what it returns. A small file costs one open and one read. Must not load a file to
-//! return a part of it; see [`crate::text::paging`] for how a deep page is found.
+//! return a part of it; `text/paging.rs` says how a deep page is found.
 
 use std::fmt::Write as _;
 
