@@ -47,7 +47,10 @@ impl Harness {
     /// unconfined, nobody can be asked.
     pub fn memory() -> HarnessBuilder {
         let (operations, tree) = memory::operations();
-        HarnessBuilder { tree: Some(tree), ..Self::on(operations) }
+        HarnessBuilder {
+            tree: Some(tree),
+            ..Self::on(operations)
+        }
     }
 
     /// A harness over other operations.
@@ -80,14 +83,23 @@ impl Harness {
     /// Runs one call that must succeed, and returns its outcome.
     pub async fn succeed(&self, tool: &str, arguments: Value) -> Arc<Outcome> {
         let outcome = self.call(tool, arguments).await;
-        assert!(outcome.succeeded(), "{tool}: {:?} {}", outcome.terminal, outcome.model_text());
+        assert!(
+            outcome.succeeded(),
+            "{tool}: {:?} {}",
+            outcome.terminal,
+            outcome.model_text()
+        );
         outcome
     }
 
     /// Runs one call that must not succeed, and returns its outcome.
     pub async fn fail(&self, tool: &str, arguments: Value) -> Arc<Outcome> {
         let outcome = self.call(tool, arguments).await;
-        assert!(!outcome.succeeded(), "{tool} succeeded: {}", outcome.model_text());
+        assert!(
+            !outcome.succeeded(),
+            "{tool} succeeded: {}",
+            outcome.model_text()
+        );
         outcome
     }
 }
@@ -162,7 +174,9 @@ impl HarnessBuilder {
 
     /// Puts it together.
     pub fn build(self) -> Harness {
-        let ledger = self.own_ledger.unwrap_or_else(|| Arc::new(self.ledger.clone()));
+        let ledger = self
+            .own_ledger
+            .unwrap_or_else(|| Arc::new(self.ledger.clone()));
         Harness {
             runtime: self.builder.ledger(ledger).build().expect("a runtime"),
             tree: self.tree.unwrap_or_default(),
