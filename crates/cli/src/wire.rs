@@ -11,7 +11,7 @@ use haft_contract::{
     host::{Approver, Clock, Ledger},
 };
 use haft_ledger::{LedgerOptions, Recovery, SqliteLedger};
-use haft_policy::CedarPolicy;
+use haft_policy::{CedarPolicy, Finding};
 use haft_runtime::{Runtime, RuntimeBuilder, SystemClock};
 use haft_tools::{
     factory::{Factory, ToolEntry},
@@ -147,7 +147,7 @@ impl Parts {
         let findings = wired.0.policy.lint(&facts);
         match findings.first() {
             // A rule about a script that is not trusted right now is no mistake.
-            Some(finding) if !wired.1 => Err(Stop::config(finding.to_string(), finding.hint())),
+            Some(finding) if !wired.1 => Err(Stop::config(problem(finding), finding.hint())),
             Some(_) | None => Ok(wired.0),
         }
     }
@@ -168,6 +168,14 @@ impl Parts {
     /// Builds the runtime for looking at the rules themselves.
     pub(crate) fn build_for_lint(self, ledger: Arc<dyn Ledger>) -> Result<Wired, Stop> {
         Ok(self.build_unchecked(ledger)?.0)
+    }
+}
+
+/// A finding and where it is.
+pub(crate) fn problem(finding: &Finding) -> String {
+    match finding.rule.line {
+        Some(line) => format!("{}:{line}: {finding}", finding.rule.source),
+        None => format!("{}: {finding}", finding.rule.source),
     }
 }
 

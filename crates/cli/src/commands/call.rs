@@ -7,10 +7,7 @@ use haft_contract::{Arguments, CallRequest, Outcome, Principal, host::Ledger};
 use haft_ledger::SqliteLedger;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    App,
-    arguments::{self, Parameters},
-};
+use super::{App, arguments};
 use crate::{
     args::IdentityArgs,
     exit::Exit,
@@ -37,7 +34,7 @@ pub(crate) struct CallArgs {
     /// The tool's name or alias
     tool: String,
     /// key=value, key:=JSON, a value for the next required parameter, one JSON object, or - for a JSON object on standard input
-    #[arg(value_name = "ARGUMENT", allow_hyphen_values = true)]
+    #[arg(value_name = "ARGUMENT")]
     arguments: Vec<String>,
     /// Stop the call after this long (such as 500ms, 30s, 2m)
     #[arg(long, value_name = "TIME", value_parser = duration)]
@@ -117,10 +114,7 @@ impl Ready {
     /// Words of the command line as arguments of a tool.
     pub(crate) fn arguments(&self, tool: &str, words: &[String]) -> Result<Arguments, Stop> {
         let tools = self.wired.runtime.registry().snapshot();
-        let parameters = tools
-            .get(tool)
-            .map(|entry| Parameters::of(entry.spec(), entry.input_schema()));
-        arguments::parse(words, &parameters.unwrap_or_default())
+        arguments::for_tool(&tools, tool, words)
     }
 
     /// Runs one call to its end.

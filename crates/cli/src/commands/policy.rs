@@ -9,9 +9,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::{
-    App,
-    arguments::{self, Parameters},
-    call,
+    App, arguments, call,
     rehearsal::{self, NoRecord, Rehearsed},
 };
 use crate::{
@@ -24,7 +22,7 @@ use crate::{
         decision::{DecisionView, RuleView, verdict_style},
         outcome::OutcomeView,
     },
-    wire,
+    wire::{self, problem},
 };
 
 /// Show, try out and check the rules
@@ -61,7 +59,7 @@ struct CheckArgs {
     /// The tool's name or alias
     tool: String,
     /// Its arguments, as for `haft call`
-    #[arg(value_name = "ARGUMENT", allow_hyphen_values = true)]
+    #[arg(value_name = "ARGUMENT")]
     arguments: Vec<String>,
     #[command(flatten)]
     identity: IdentityArgs,
@@ -184,10 +182,7 @@ async fn check(args: CheckArgs, app: &App) -> Result<Exit, Stop> {
     let asker = Arc::clone(&principal);
     let Rehearsed { wired, planned } = rehearsal::rehearse(parts, |wired| {
         let tools = wired.runtime.registry().snapshot();
-        let parameters = tools
-            .get(&args.tool)
-            .map(|entry| Parameters::of(entry.spec(), entry.input_schema()));
-        let arguments = arguments::parse(&args.arguments, &parameters.unwrap_or_default())?;
+        let arguments = arguments::for_tool(&tools, &args.tool, &args.arguments)?;
         Ok(call::request(args.tool.clone(), arguments, &asker, None))
     })
     .await?;
@@ -281,7 +276,7 @@ fn lint(app: &App) -> Result<Exit, Stop> {
         let found = |finding: &Finding| {
             json!({
                 "rule": RuleView::of(&finding.rule),
-                "problem": finding.to_string(),
+                "problem": problem(finding),
                 "hint": finding.hint(),
             })
         };
@@ -297,7 +292,7 @@ fn lint(app: &App) -> Result<Exit, Stop> {
         for finding in &findings {
             let page = Page::new()
                 .styled(Style::Bad, "error: ")
-                .text(finding.to_string())
+                .text(problem(finding))
                 .end()
                 .styled(Style::Warn, "hint: ")
                 .text(finding.hint())

@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use haft_policy::{CedarPolicy, PolicyFile, PolicySource, load::Problem};
+use haft_policy::{CedarPolicy, LoadError, PolicyFile, PolicySource, load::Problem};
 use haft_runtime::Limits;
 
 use super::{
@@ -228,22 +228,10 @@ impl Settings {
                 Err(found) => problems.extend(found),
             }
         }
-        let policy = PolicyFile::parse_all(&sources).and_then(PolicyFile::build);
-        let policy = match (policy, problems.is_empty()) {
-            (Ok(policy), true) => policy,
-            (Ok(_), false) => return Err(mistakes(&problems)),
-            (Err(error), _) => {
-                // A file that is not TOML is reported by both readers; once is enough.
-                for problem in error.problems() {
-                    let known = |other: &Problem| {
-                        (&other.source, other.line) == (&problem.source, problem.line)
-                    };
-                    if !problems.iter().any(known) {
-                        problems.push(problem.clone());
-                    }
-                }
-                return Err(mistakes(&problems));
-            }
+        let policy = match PolicyFile::parse_all(&sources).and_then(PolicyFile::build) {
+            Ok(policy) if problems.is_empty() => policy,
+            Ok(_) => return Err(mistakes(&problems)),
+            Err(error) => return Err(mistakes(&merged(problems, &error))),
         };
         Ok(Self {
             places,
@@ -277,17 +265,26 @@ impl Places {
 /// Checks a configuration text as a whole, before it is trusted.
 pub(crate) fn check(name: &str, text: &str) -> Result<(), Stop> {
     let source = PolicySource::new(name, text);
-    let mut problems = file::parse(&source).err().unwrap_or_default();
-    if let Err(error) = CedarPolicy::load(std::slice::from_ref(&source))
-        && problems.is_empty()
-    {
-        problems.extend(error.problems().iter().cloned());
+    let problems = file::parse(&source).err().unwrap_or_default();
+    match CedarPolicy::load(std::slice::from_ref(&source)) {
+        Ok(_) if problems.is_empty() => Ok(()),
+        Ok(_) => Err(mistakes(&problems)),
+        Err(error) => Err(mistakes(&merged(problems, &error))),
     }
-    if problems.is_empty() {
-        Ok(())
-    } else {
-        Err(mistakes(&problems))
+}
+
+/// The problems of both readers, by line. A file that is not TOML is reported by both; once is
+/// enough.
+fn merged(mut problems: Vec<Problem>, error: &LoadError) -> Vec<Problem> {
+    for problem in error.problems() {
+        let known =
+            |other: &Problem| (&other.source, other.line) == (&problem.source, problem.line);
+        if !problems.iter().any(known) {
+            problems.push(problem.clone());
+        }
     }
+    problems.sort_by(|a, b| (&a.source, a.line, a.column).cmp(&(&b.source, b.line, b.column)));
+    problems
 }
 
 fn mistakes(problems: &[Problem]) -> Stop {

@@ -49,6 +49,7 @@ impl Watcher {
     /// For a number of calls; `visible` says whether a person sees standard error.
     pub(crate) fn new(calls: usize, visible: bool) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+        bar.set_style(ProgressStyle::default_spinner());
         if visible {
             bar.enable_steady_tick(TICK);
         }

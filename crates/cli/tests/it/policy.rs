@@ -23,7 +23,7 @@ fn check_names_the_rule_its_file_and_its_line() {
     insta::assert_snapshot!("policy_check", stage.normal(&asks));
     assert!(check(&["bash", "cargo test", "--agent", "bot"], 0).contains("allow"));
     assert!(check(&["read", "a.txt", "--agent", "bot"], 3).contains("locked"));
-    assert!(check(&["read", "../etc/passwd"], 1).contains("outside the workspace"));
+    assert!(check(&["read", "../etc/passwd"], 3).contains("outside the workspace"));
     assert_eq!(
         stage.haft(&["log", "--json"]).ok(),
         "",

@@ -83,7 +83,7 @@ impl Stage {
     fn in_terminal(&self, args: &[&str]) -> Command {
         let quote = |word: &&str| format!("'{}'", word.replace('\'', "'\\''"));
         let words: Vec<String> = args.iter().map(quote).collect();
-        let line = format!("{} {}", env!("CARGO_BIN_EXE_haft"), words.join(" "));
+        let line = format!("exec {} {}", env!("CARGO_BIN_EXE_haft"), words.join(" "));
         let mut command = self.prepare(Command::new("script"), &["-qefc", &line, "/dev/null"]);
         command.env("TERM", "xterm").env("SHELL", "/bin/sh");
         command
