@@ -22,7 +22,9 @@ pub(crate) struct Recording {
     state: Mutex<State>,
 }
 
-#[derive(Default)]
+/// Most calls note this many events before they are first appended to the ledger.
+const EXPECTED_EVENTS: usize = 8;
+
 struct State {
     pending: Vec<Happened>,
     tool: Option<ToolKey>,
@@ -43,7 +45,13 @@ impl Recording {
             clock,
             sinks,
             record,
-            state: Mutex::new(State::default()),
+            state: Mutex::new(State {
+                pending: Vec::with_capacity(EXPECTED_EVENTS),
+                tool: None,
+                mutating: false,
+                started: false,
+                settled: false,
+            }),
         }
     }
 
@@ -112,6 +120,7 @@ impl Recording {
         for sink in self.sinks.iter() {
             sink.happened(&happened);
         }
+        events.reserve_exact(1);
         events.push(happened);
         self.record.settle(events);
     }

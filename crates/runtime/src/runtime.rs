@@ -1,7 +1,7 @@
 //! The runtime: everything a call needs, and the two ways in, one call or a batch.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map},
     panic::AssertUnwindSafe,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -97,7 +97,7 @@ impl Runtime {
 
     /// Runs one call to its end. Dropping the future stops the call and settles it as cancelled.
     pub async fn call(&self, request: CallRequest) -> Arc<Outcome> {
-        self.call_until(request, CancellationToken::new()).await
+        self.run(request, CancellationToken::new()).await
     }
 
     /// Runs one call to its end, or until the token is cancelled.
@@ -106,8 +106,12 @@ impl Runtime {
         request: CallRequest,
         cancel: CancellationToken,
     ) -> Arc<Outcome> {
+        self.run(request, cancel.child_token()).await
+    }
+
+    /// Runs one call to its end with a token of its own.
+    async fn run(&self, request: CallRequest, cancel: CancellationToken) -> Arc<Outcome> {
         let call = request.id;
-        let cancel = cancel.child_token();
         let _place = match Place::take(&self.inner, call, &cancel) {
             Ok(place) => place,
             Err(error) => {
@@ -152,7 +156,7 @@ impl Runtime {
             // Replaced below by what really happened; stands only if the task itself is lost.
             outcomes.push(Arc::new(settle_halt(request.id, broken())));
             let (runtime, cancel) = (self.clone(), cancel.child_token());
-            tasks.spawn(async move { (index, runtime.call_until(request, cancel).await) });
+            tasks.spawn(async move { (index, runtime.run(request, cancel).await) });
         }
         while let Some(joined) = tasks.join_next().await {
             if let Ok((index, outcome)) = joined
@@ -273,18 +277,21 @@ impl<'a> Place<'a> {
     fn take(inner: &'a Inner, call: CallId, cancel: &CancellationToken) -> Result<Self, ToolError> {
         let limit = inner.limits.calls_in_flight;
         let mut in_flight = inner.in_flight();
-        if in_flight.contains_key(&call) {
-            return Err(ToolError::invalid_input(
+        let full = in_flight.len() >= limit;
+        match in_flight.entry(call) {
+            hash_map::Entry::Occupied(_) => Err(ToolError::invalid_input(
                 "a call with this id is in flight already",
-            ));
+            )),
+            hash_map::Entry::Vacant(_) if full => {
+                let message = format!("{limit} calls are in flight already");
+                Err(ToolError::new(ErrorKind::Unavailable, message)
+                    .hint("repeat the call when fewer are in flight"))
+            }
+            hash_map::Entry::Vacant(place) => {
+                place.insert(cancel.clone());
+                Ok(Self { inner, call })
+            }
         }
-        if in_flight.len() >= limit {
-            let message = format!("{limit} calls are in flight already");
-            return Err(ToolError::new(ErrorKind::Unavailable, message)
-                .hint("repeat the call when fewer are in flight"));
-        }
-        in_flight.insert(call, cancel.clone());
-        Ok(Self { inner, call })
     }
 }
 

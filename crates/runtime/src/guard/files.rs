@@ -18,14 +18,14 @@ impl FileOps for Guard {
     fn resolve<'a>(&'a self, path: &'a WorkPath) -> BoxFuture<'a, Result<Resolved, OpsError>> {
         Box::pin(async move {
             let path = self.readable(path)?;
-            self.operations.files.resolve(&path).await
+            self.operations().files.resolve(&path).await
         })
     }
 
     fn stat<'a>(&'a self, path: &'a WorkPath) -> BoxFuture<'a, Result<FileStat, OpsError>> {
         Box::pin(async move {
             let path = self.readable(path)?;
-            self.operations.files.stat(&path).await
+            self.operations().files.stat(&path).await
         })
     }
 
@@ -35,7 +35,7 @@ impl FileOps for Guard {
     ) -> BoxFuture<'a, Result<Box<dyn FileReader>, OpsError>> {
         Box::pin(async move {
             let path = self.readable(path)?;
-            let reader = self.operations.files.open(&path).await?;
+            let reader = self.operations().files.open(&path).await?;
             self.note_seen(&path, &reader.stat().version);
             Ok(reader)
         })
@@ -49,7 +49,7 @@ impl FileOps for Guard {
         Box::pin(async move {
             let path = self.writable(path)?;
             self.keep_preimage(&path).await?;
-            let written = self.operations.files.write(&path, write).await?;
+            let written = self.operations().files.write(&path, write).await?;
             Ok(self.changed(&path, written))
         })
     }
@@ -62,7 +62,7 @@ impl FileOps for Guard {
         Box::pin(async move {
             let path = self.writable(path)?;
             self.keep_preimage(&path).await?;
-            let written = self.operations.files.append(&path, bytes).await?;
+            let written = self.operations().files.append(&path, bytes).await?;
             Ok(self.changed(&path, written))
         })
     }
@@ -78,14 +78,14 @@ impl FileOps for Guard {
                 withheld: &self.plan.withheld,
                 ..query
             };
-            self.operations.files.list(&path, query).await
+            self.operations().files.list(&path, query).await
         })
     }
 
     fn make_dir<'a>(&'a self, path: &'a WorkPath) -> BoxFuture<'a, Result<(), OpsError>> {
         Box::pin(async move {
             let path = self.writable(path)?;
-            self.operations.files.make_dir(&path).await
+            self.operations().files.make_dir(&path).await
         })
     }
 
@@ -101,7 +101,7 @@ impl FileOps for Guard {
                 // No built-in tool removes trees; whoever plans one knows that it is not undone.
                 RemoveScope::Tree => {}
             }
-            self.operations.files.remove(&path, scope).await?;
+            self.operations().files.remove(&path, scope).await?;
             self.recording
                 .note(CallEvent::FileChanged { path, after: None });
             Ok(())
@@ -118,13 +118,16 @@ impl FileOps for Guard {
             let (from, to) = (self.writable(from)?, self.writable(to)?);
             self.keep_preimage(&from).await?;
             self.keep_preimage(&to).await?;
-            self.operations.files.rename(&from, &to, overwrite).await?;
+            self.operations()
+                .files
+                .rename(&from, &to, overwrite)
+                .await?;
             self.recording.note(CallEvent::FileChanged {
                 path: from,
                 after: None,
             });
             let after = self
-                .operations
+                .operations()
                 .files
                 .stat(&to)
                 .await
@@ -148,7 +151,7 @@ impl FileOps for Guard {
                 Overwrite::Replace if from != to => self.keep_preimage(&to).await?,
                 Overwrite::Replace | Overwrite::Never => {}
             }
-            let written = self.operations.files.copy(&from, &to, copy).await?;
+            let written = self.operations().files.copy(&from, &to, copy).await?;
             Ok(self.changed(&to, written))
         })
     }
@@ -168,14 +171,14 @@ impl Guard {
     /// is down is not changed; one that is too large is changed, and the record says it has no
     /// pre-image.
     async fn keep_preimage(&self, path: &WorkPath) -> Result<(), OpsError> {
-        let stat = match self.operations.files.stat(path).await {
+        let stat = match self.operations().files.stat(path).await {
             Ok(stat) => Some(stat),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
         let (artifact, before) = match stat {
             Some(stat) if stat.kind == FileKind::File => {
-                let artifact = if stat.size <= self.preimage_bytes {
+                let artifact = if stat.size <= self.runtime.limits.preimage_bytes {
                     Some(self.keep_content(path).await?)
                 } else {
                     None
@@ -198,9 +201,9 @@ impl Guard {
     }
 
     async fn keep_content(&self, path: &WorkPath) -> Result<ArtifactId, OpsError> {
-        let reader = self.operations.files.open(path).await?;
+        let reader = self.operations().files.open(path).await?;
         let mut writer = self
-            .ledger
+            .ledger()
             .artifacts()
             .create()
             .await
@@ -214,7 +217,7 @@ impl Guard {
                 .map_err(|error| unavailable(&error))?;
             offset += buffer.len() as u64;
             // A file that grows while it is read is kept up to the cap, not for ever.
-            if buffer.len() < CHUNK_BYTES || offset >= self.preimage_bytes {
+            if buffer.len() < CHUNK_BYTES || offset >= self.runtime.limits.preimage_bytes {
                 break;
             }
         }

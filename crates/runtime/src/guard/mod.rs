@@ -17,16 +17,14 @@ use haft_contract::{
     ops::{FileVersion, Operations, OpsError},
 };
 
-use crate::record::Recording;
+use crate::{record::Recording, runtime::Inner};
 
 /// The guarded operations of one call.
 pub(crate) struct Guard {
-    pub(crate) operations: Operations,
+    pub(crate) runtime: Arc<Inner>,
     pub(crate) plan: Arc<SealedPlan>,
     pub(crate) principal: Arc<Principal>,
-    pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) recording: Arc<Recording>,
-    pub(crate) preimage_bytes: u64,
 }
 
 impl Guard {
@@ -85,8 +83,16 @@ impl Guard {
         .on(path))
     }
 
+    fn operations(&self) -> &Operations {
+        &self.runtime.operations
+    }
+
+    fn ledger(&self) -> &dyn Ledger {
+        &*self.runtime.ledger
+    }
+
     fn note_seen(&self, path: &WorkPath, version: &FileVersion) {
-        self.ledger.note_seen(&self.principal, path, version);
+        self.ledger().note_seen(&self.principal, path, version);
     }
 }
 
@@ -97,7 +103,7 @@ impl SeenFiles for Guard {
     ) -> BoxFuture<'a, Result<Option<FileVersion>, OpsError>> {
         Box::pin(async move {
             let resolved = self.readable(path)?;
-            self.ledger
+            self.ledger()
                 .last_seen(&self.principal, &resolved)
                 .await
                 .map_err(|error| OpsError::new(ErrorKind::Unavailable, error.to_string()))
@@ -112,7 +118,7 @@ impl OpenSpilled for Guard {
                 ToolError::new(ErrorKind::Unavailable, error.to_string())
             };
             let found = self
-                .ledger
+                .ledger()
                 .spilled(&self.principal, call)
                 .await
                 .map_err(unavailable)?;
@@ -124,7 +130,7 @@ impl OpenSpilled for Guard {
                 .at("/call")
                 .hint("use the call id named in the result whose output was cut"));
             };
-            self.ledger
+            self.ledger()
                 .artifacts()
                 .open(artifact)
                 .await

@@ -24,7 +24,7 @@ impl ProcessOps for Guard {
             // judged, whatever the tool asks for now.
             spawn.cwd = planned.cwd.clone();
             spawn.tier = self.plan.tier;
-            self.operations.processes.spawn(spawn).await
+            self.operations().processes.spawn(spawn).await
         })
     }
 }

@@ -16,7 +16,7 @@ impl SearchOps for Guard {
                 withheld: &self.plan.withheld,
                 ..query
             };
-            self.operations.search.grep(query).await
+            self.operations().search.grep(query).await
         })
     }
 
@@ -28,7 +28,7 @@ impl SearchOps for Guard {
                 withheld: &self.plan.withheld,
                 ..query
             };
-            self.operations.search.find(query).await
+            self.operations().search.find(query).await
         })
     }
 }

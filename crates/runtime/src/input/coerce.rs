@@ -1,6 +1,8 @@
 //! Accepts what models commonly get slightly wrong: a parameter by another name, `"3"` for 3, a
 //! list as JSON text. Everything that is rewritten is recorded in the outcome.
 
+use std::fmt;
+
 use haft_contract::ToolSpec;
 use serde_json::{Map, Value};
 
@@ -33,8 +35,27 @@ pub(crate) fn coerce(
     {
         changes.push(change.to_owned());
     }
-    coerce_object(schema, schema, input, "", MAX_DEPTH, &mut changes);
+    coerce_object(schema, schema, input, At::Root, MAX_DEPTH, &mut changes);
     changes
+}
+
+/// Where in the input something is. Most inputs need no change, so it is spelled out only when one
+/// does.
+#[derive(Clone, Copy)]
+enum At<'a> {
+    Root,
+    Name(&'a At<'a>, &'a str),
+    Index(&'a At<'a>, usize),
+}
+
+impl fmt::Display for At<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => Ok(()),
+            Self::Name(parent, name) => write!(f, "{parent}/{name}"),
+            Self::Index(parent, index) => write!(f, "{parent}/{index}"),
+        }
+    }
 }
 
 fn has_property(schema: &Value, name: &str) -> bool {
@@ -68,7 +89,7 @@ fn coerce_object(
     root: &Value,
     schema: &Value,
     input: &mut Map<String, Value>,
-    at: &str,
+    at: At<'_>,
     depth: usize,
     changes: &mut Vec<String>,
 ) {
@@ -77,24 +98,19 @@ fn coerce_object(
     };
     let required = schema.get("required").and_then(Value::as_array);
     for (name, property) in properties {
-        let optional = required.is_none_or(|names| !names.iter().any(|n| n == name.as_str()));
         let Some(value) = input.get_mut(name) else {
             continue;
         };
-        let allows_null = types(root, property).contains(&"null");
-        if value.is_null() && optional && !allows_null {
-            input.remove(name);
-            changes.push(format!("`{at}/{name}` was null and is left out"));
-            continue;
+        let here = At::Name(&at, name);
+        if value.is_null() {
+            let optional = required.is_none_or(|names| !names.iter().any(|n| n == name.as_str()));
+            if optional && !types(root, property).contains(&"null") {
+                input.remove(name);
+                changes.push(format!("`{here}` was null and is left out"));
+                continue;
+            }
         }
-        coerce_value(
-            root,
-            property,
-            value,
-            &format!("{at}/{name}"),
-            depth,
-            changes,
-        );
+        coerce_value(root, property, value, here, depth, changes);
     }
 }
 
@@ -102,7 +118,7 @@ fn coerce_value(
     root: &Value,
     schema: &Value,
     value: &mut Value,
-    at: &str,
+    at: At<'_>,
     depth: usize,
     changes: &mut Vec<String>,
 ) {
@@ -110,8 +126,7 @@ fn coerce_value(
         return;
     };
     let schema = resolved(root, schema);
-    let wanted = types(root, schema);
-    if let Some(better) = better(value, &wanted) {
+    if let Some(better) = better(value, root, schema) {
         changes.push(format!("`{at}` was text and is read as {}", kind(&better)));
         *value = better;
     }
@@ -120,14 +135,8 @@ fn coerce_value(
         Value::Array(items) => {
             if let Some(item_schema) = schema.get("items") {
                 for (index, item) in items.iter_mut().enumerate() {
-                    coerce_value(
-                        root,
-                        item_schema,
-                        item,
-                        &format!("{at}/{index}"),
-                        depth,
-                        changes,
-                    );
+                    let here = At::Index(&at, index);
+                    coerce_value(root, item_schema, item, here, depth, changes);
                 }
             }
         }
@@ -136,10 +145,11 @@ fn coerce_value(
 }
 
 /// The value text stands for, where the schema does not take text.
-fn better(value: &Value, wanted: &[&str]) -> Option<Value> {
+fn better(value: &Value, root: &Value, schema: &Value) -> Option<Value> {
     let Value::String(text) = value else {
         return None;
     };
+    let wanted = types(root, schema);
     if wanted.is_empty() || wanted.contains(&"string") {
         return None;
     }

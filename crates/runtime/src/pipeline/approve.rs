@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use haft_contract::{
     CallEvent, ErrorKind, PlanDigest, ToolError,
-    host::{ApprovalAnswer, ApprovalRequest, Decision, Durability, Verdict},
+    host::{ApprovalAnswer, ApprovalRequest, Decision, Durability},
     outcome::DeniedBy,
 };
 use tokio::time::Instant;
@@ -24,17 +24,13 @@ pub struct Authorized {
 
 /// Lets an allowed call pass, and asks about the others.
 pub async fn approve(decided: Decided) -> Result<Authorized, Halt> {
-    let Decided { planned, decision } = decided;
-    match decision.verdict {
-        Verdict::Allow => Ok(Authorized {
+    let Decided { planned, asks } = decided;
+    match asks {
+        None => Ok(Authorized {
             planned,
             approved: None,
         }),
-        Verdict::Ask => ask(planned, decision).await,
-        // `decide` ends denied calls; should that ever change, this does not run them.
-        Verdict::Deny => Err(planned
-            .luggage
-            .halt(ToolError::new(ErrorKind::Denied, decision.reason))),
+        Some(decision) => ask(planned, decision).await,
     }
 }
 

@@ -14,7 +14,8 @@ use super::{Halt, Planned};
 /// A call that policy allows, or wants a person to look at.
 pub struct Decided {
     pub(super) planned: Planned,
-    pub(super) decision: Decision,
+    /// What a person is asked about; absent when policy allows the call.
+    pub(super) asks: Option<Decision>,
 }
 
 /// Decides about the plan. A denial ends the call here.
@@ -47,12 +48,26 @@ pub fn decide(mut planned: Planned) -> Result<Decided, Halt> {
             .withheld
             .clone_from(&decision.withheld);
     }
-    planned.luggage.facts.tier = Some(planned.plan.tier);
-    planned.luggage.facts.backend = Some(planned.plan.backend.clone());
-    planned.luggage.facts.decision = Some(decision.clone());
+    let facts = &mut planned.luggage.facts;
+    facts.tier = Some(planned.plan.tier);
+    facts.backend = Some(planned.plan.backend.clone());
     match decision.verdict {
-        Verdict::Allow | Verdict::Ask => Ok(Decided { planned, decision }),
+        Verdict::Allow => {
+            facts.decision = Some(decision);
+            Ok(Decided {
+                planned,
+                asks: None,
+            })
+        }
+        Verdict::Ask => {
+            facts.decision = Some(decision.clone());
+            Ok(Decided {
+                planned,
+                asks: Some(decision),
+            })
+        }
         Verdict::Deny => {
+            facts.decision = Some(decision.clone());
             let call = planned.luggage.call;
             let error = ToolError::new(ErrorKind::Denied, decision.reason)
                 .hint(format!("`haft explain {call}` names the rule and its line"));

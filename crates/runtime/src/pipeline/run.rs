@@ -60,12 +60,10 @@ pub async fn run(started: Started) -> Finished {
         runtime.limits.output,
     ));
     let guard = Arc::new(Guard {
-        operations: runtime.operations.clone(),
+        runtime: Arc::clone(&runtime),
         plan: Arc::clone(&plan),
         principal: Arc::clone(&luggage.principal),
-        ledger: Arc::clone(&runtime.ledger),
         recording: Arc::clone(&luggage.recording),
-        preimage_bytes: runtime.limits.preimage_bytes,
     });
     let context = CallContext::new(CallParts {
         call: luggage.call,
@@ -91,9 +89,7 @@ pub async fn run(started: Started) -> Finished {
 
     luggage.recording.note(CallEvent::Running);
     let began = Instant::now();
-    let mut running = AssertUnwindSafe(runtime.executor.execute(work))
-        .catch_unwind()
-        .boxed();
+    let mut running = AssertUnwindSafe(runtime.executor.execute(work)).catch_unwind();
     let stopped = tokio::select! {
         biased;
         reply = &mut running => Err(reply),
