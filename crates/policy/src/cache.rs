@@ -9,7 +9,7 @@ use std::{
 };
 
 use haft_contract::{
-    Access, AgentId, Effects, SessionKind, TenantId, ToolKey, UserId,
+    Access, AgentId, Effects, SessionKind, ToolKey,
     access::Command,
     host::{Decision, Question},
     identity::ChannelId,
@@ -78,11 +78,10 @@ struct Entry {
     decision: Decision,
 }
 
-/// Everything of a question that a decision can depend on.
+/// Everything of a question that a decision can depend on. User and tenant are not among it: no
+/// rule can speak of them.
 #[derive(Debug)]
 struct Key {
-    tenant: TenantId,
-    user: UserId,
     agent: AgentId,
     ancestors: Vec<AgentId>,
     session_kind: SessionKind,
@@ -155,8 +154,6 @@ impl Key {
             plan,
         } = question;
         Self {
-            tenant: principal.tenant.clone(),
-            user: principal.user.clone(),
             agent: principal.agent.clone(),
             ancestors: principal.ancestors.clone(),
             session_kind: principal.session_kind,
@@ -182,8 +179,6 @@ impl Key {
             && self.ancestors == principal.ancestors
             && self.session_kind == principal.session_kind
             && self.channel == principal.channel
-            && self.user == principal.user
-            && self.tenant == principal.tenant
             && self.groups == tool.groups
             && self.usual_effects == tool.effects
             && self.effects == plan.effects
@@ -191,60 +186,48 @@ impl Key {
     }
 }
 
-/// Hashes what most often differs and returns how large the question is. The rest is left to the
-/// comparison of keys.
+/// Hashes what most often differs, in few large pieces, and returns how large the question is. The
+/// rest is left to the comparison of keys.
 fn hash(question: &Question<'_>, hasher: &mut impl Hasher) -> usize {
     let principal = question.principal;
     let mut bytes = 0;
-    let mut text = |hasher: &mut dyn Hasher, text: &str| {
+    let mut text = |text: &str| {
         bytes += text.len();
         hasher.write(text.as_bytes());
-        hasher.write_u8(0xff);
     };
-    text(hasher, question.tool.key.provider.as_str());
-    text(hasher, question.tool.key.tool.as_str());
-    text(hasher, principal.agent.as_str());
-    text(hasher, principal.user.as_str());
-    text(hasher, principal.tenant.as_str());
+    text(question.tool.key.tool.as_str());
+    text(principal.agent.as_str());
     for ancestor in &principal.ancestors {
-        text(hasher, ancestor.as_str());
-    }
-    if let Some(channel) = &principal.channel {
-        text(hasher, channel.as_str());
+        text(ancestor.as_str());
     }
     for access in &question.plan.accesses {
         match access {
             Access::Path(path) => {
-                text(hasher, path.path.as_str());
+                text(path.path.as_str());
                 if let Some(resolved) = &path.resolved {
-                    text(hasher, resolved.as_str());
+                    text(resolved.as_str());
                 }
-                (path.mode, path.scope).hash(hasher);
+                text(path.protected.as_deref().unwrap_or_default());
             }
             Access::Command(command) => {
-                text(hasher, command.cwd.as_str());
+                text(command.cwd.as_str());
                 match &command.command {
-                    Command::Shell(script) => text(hasher, script),
-                    Command::Argv(argv) => argv.iter().for_each(|word| text(hasher, word)),
+                    Command::Shell(script) => text(script),
+                    Command::Argv(argv) => argv.iter().for_each(|word| text(word)),
                 }
             }
-            Access::Host { host, port } => {
-                text(hasher, host);
-                hasher.write_u16(*port);
-            }
-            Access::Database { source, .. } => text(hasher, source),
+            Access::Host { host, .. } => text(host),
+            Access::Database { source, .. } => text(source),
             Access::Message { channel, target } => {
-                text(hasher, channel);
-                text(hasher, target);
+                text(channel);
+                text(target);
             }
             Access::RemoteTool { provider, tool } => {
-                text(hasher, provider);
-                text(hasher, tool);
+                text(provider);
+                text(tool);
             }
         }
     }
-    principal.session_kind.hash(hasher);
-    question.plan.tier.hash(hasher);
     bytes
 }
 

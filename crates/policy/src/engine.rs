@@ -146,7 +146,7 @@ impl CedarPolicy {
     }
 
     fn case<'q>(
-        &self,
+        &'q self,
         question: &Question<'q>,
         agent: &'q AgentId,
         listed: bool,
@@ -174,8 +174,7 @@ impl CedarPolicy {
             command_rules,
             patterns: patterns
                 .into_iter()
-                .filter_map(|id| self.index.pattern_at(id))
-                .map(|pattern| (pattern.reach, pattern.text.clone()))
+                .filter_map(|id| Some((id, self.index.pattern_at(id)?)))
                 .collect(),
             rules,
         }

@@ -100,7 +100,7 @@ pub(crate) fn items<'q>(question: &Question<'q>) -> impl Iterator<Item = Item<'q
 }
 
 /// What is known about the whole call, for the conditions of presets.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is one attribute of the Cedar context, read by name in the policies"

@@ -4,7 +4,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use cedar_policy::{
@@ -12,21 +12,25 @@ use cedar_policy::{
     PolicySet, Request, Response, RestrictedExpression,
 };
 use haft_contract::{
-    Access, AgentId, PathMode, PathScope, Principal,
+    Access, AgentId, PathMode, PathScope, Principal, SessionKind, ToolKey,
     host::{ToolFacts, Verdict},
+    identity::ChannelId,
 };
 
 use crate::{
     cache::Generations,
     compile::{CompileError, Compiled, Origin, pattern_type},
     facts::{Action, CallFacts, Item, groups},
-    pattern::Reach,
+    pattern::{Pattern, Reach},
+    pattern_index::PatternId,
     preset::Preset,
     protected::protecting_rule,
 };
 
 /// How many compiled policy sets are remembered.
 const POLICY_SETS: usize = 512;
+/// How many evaluations are remembered.
+const EVALUATIONS: usize = 2048;
 
 /// Everything one evaluation depends on.
 pub(crate) struct Case<'q> {
@@ -41,7 +45,7 @@ pub(crate) struct Case<'q> {
     /// Whether a deny or ask rule speaks of command texts of this tool.
     pub(crate) command_rules: bool,
     /// The patterns the item matches.
-    pub(crate) patterns: Vec<(Reach, String)>,
+    pub(crate) patterns: Vec<(PatternId, &'q Pattern)>,
     /// The rules that can match.
     pub(crate) rules: Vec<usize>,
 }
@@ -73,6 +77,25 @@ pub(crate) enum Cause {
     Broken(String),
 }
 
+/// Everything a judgement depends on. The name of the resource is not among it: policies read only
+/// which patterns it matches, so a new path or command that meets the same rules needs no new
+/// evaluation.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Evaluation {
+    places: Vec<usize>,
+    agent: AgentId,
+    session_kind: SessionKind,
+    channel: Option<ChannelId>,
+    action: Action,
+    listed: bool,
+    call: CallFacts,
+    command_rules: bool,
+    tool: ToolKey,
+    groups: Vec<&'static str>,
+    patterns: Vec<PatternId>,
+    protection: Option<(String, String)>,
+}
+
 /// The compiled policies and Cedar.
 #[derive(Debug)]
 pub(crate) struct Judge {
@@ -85,6 +108,7 @@ pub(crate) struct Judge {
     types: Types,
     authorizer: Authorizer,
     sets: Mutex<Generations<Vec<usize>, Arc<PolicySet>>>,
+    evaluations: Mutex<Generations<Evaluation, Judgement>>,
 }
 
 /// Entity type names, parsed once.
@@ -107,6 +131,7 @@ impl Judge {
             types: Types::new()?,
             authorizer: Authorizer::new(),
             sets: Mutex::new(Generations::new(POLICY_SETS)),
+            evaluations: Mutex::new(Generations::new(EVALUATIONS)),
             compiled: Vec::new(),
         };
         for (place, policy) in compiled.iter().enumerate() {
@@ -148,11 +173,39 @@ impl Judge {
             places.extend_from_slice(preset);
         }
         places.extend(case.rules.iter().map(|rule| self.first_rule + rule));
-        self.evaluate(case, &places, protection)
-            .unwrap_or_else(|error| Judgement {
+        let evaluation = Evaluation {
+            places,
+            agent: case.agent.clone(),
+            session_kind: case.principal.session_kind,
+            channel: case.principal.channel.clone(),
+            action: case.item.action,
+            listed: case.listed,
+            call: case.call,
+            command_rules: case.command_rules,
+            tool: case.tool.key.clone(),
+            groups: groups(&case.tool),
+            patterns: case.patterns.iter().map(|(id, _)| *id).collect(),
+            protection,
+        };
+        if let Some(judgement) = self.evaluations().get(&evaluation) {
+            return judgement;
+        }
+        match self.evaluate(case, &evaluation.places, evaluation.protection.clone()) {
+            Ok(judgement) => {
+                self.evaluations().insert(evaluation, judgement.clone());
+                judgement
+            }
+            Err(error) => Judgement {
                 verdict: Verdict::Deny,
                 cause: Cause::Broken(error),
-            })
+            },
+        }
+    }
+
+    fn evaluations(&self) -> MutexGuard<'_, Generations<Evaluation, Judgement>> {
+        self.evaluations
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn evaluate(
@@ -263,24 +316,23 @@ impl Judge {
         }
         let text = |text: &str| RestrictedExpression::new_string(text.to_owned());
         let principal = case.principal;
-        let mut attributes = HashMap::from([
-            ("user".to_owned(), text(principal.user.as_str())),
-            ("tenant".to_owned(), text(principal.tenant.as_str())),
-            (
-                "session_kind".to_owned(),
-                text(principal.session_kind.as_str()),
-            ),
-        ]);
+        let mut attributes = HashMap::from([(
+            "session_kind".to_owned(),
+            text(principal.session_kind.as_str()),
+        )]);
         if let Some(channel) = &principal.channel {
             attributes.insert("channel".to_owned(), text(channel.as_str()));
         }
         let agent = uid(&self.types.agent, case.agent.as_str());
         let agent =
             Entity::new(agent, attributes, HashSet::new()).map_err(|error| error.to_string())?;
-        let patterns = case.patterns.iter().map(|(reach, pattern)| match reach {
-            Reach::Exact => uid(&self.types.exact_pattern, pattern),
-            Reach::Wide => uid(&self.types.pattern, pattern),
-        });
+        let patterns = case
+            .patterns
+            .iter()
+            .map(|(_, pattern)| match pattern.reach {
+                Reach::Exact => uid(&self.types.exact_pattern, &pattern.text),
+                Reach::Wide => uid(&self.types.pattern, &pattern.text),
+            });
         let resource = Entity::new_no_attrs(resource.clone(), patterns.collect());
         Entities::from_entities([agent, resource], None).map_err(|error| error.to_string())
     }
