@@ -6,7 +6,7 @@
 
 use std::{
     fs::File,
-    io::{self, Write as _},
+    io::{self, Read as _, Seek as _, Write as _},
     os::unix::fs::{FileExt as _, MetadataExt as _},
     path::PathBuf,
     sync::Arc,
@@ -31,6 +31,14 @@ const MAX_READ_BYTES: usize = 16 * 1024 * 1024;
 
 /// A half-written artifact older than this was left by a process that is gone.
 const ABANDONED_AFTER: Duration = Duration::from_hours(24);
+
+/// How often a start of the ledger looks for artifacts to remove. Not at every start: a command
+/// line opens the ledger for each call.
+const SWEEP_EVERY: Duration = Duration::from_hours(24);
+
+/// Holds when artifacts were last swept, in microseconds since 1970. Its name begins with a dot, as
+/// no artifact's does.
+const SWEPT: &str = ".swept";
 
 /// Artifacts as files in a private directory.
 #[derive(Debug)]
@@ -75,6 +83,26 @@ impl FileArtifacts {
     ) -> Result<Expired, LedgerError> {
         let folders = Arc::clone(&self.folders);
         blocking(move || folders.expire(now, older_than, max_total_bytes)).await
+    }
+}
+
+impl FileArtifacts {
+    /// Expires artifacts unless some process did so within a day. What goes wrong is only logged:
+    /// a record that can be written is not refused because something old cannot be removed.
+    pub(crate) async fn sweep(&self, now: Timestamp, older_than: Duration, max_total_bytes: u64) {
+        let folders = Arc::clone(&self.folders);
+        let swept = blocking(move || {
+            if folders.take_sweep(now)? {
+                folders.expire(now, older_than, max_total_bytes)
+            } else {
+                Ok(Expired::default())
+            }
+        });
+        if let Ok(Expired { removed, bytes, .. }) = swept.await
+            && removed > 0
+        {
+            tracing::info!(removed, bytes, "old artifacts were removed");
+        }
     }
 }
 
@@ -223,6 +251,24 @@ impl Folders {
         Ok((file.metadata()?.len() == id.bytes).then_some(file))
     }
 
+    /// Whether a sweep is due, which from now on it is not.
+    fn take_sweep(&self, now: Timestamp) -> io::Result<bool> {
+        let mut stamp = self.root.open_or_create(SWEPT)?;
+        let mut text = Vec::new();
+        (&stamp).take(32).read_to_end(&mut text)?;
+        let last = String::from_utf8_lossy(&text).parse::<i64>();
+        // What is no number was never written by a sweep.
+        let last = last.unwrap_or(i64::MIN);
+        // A stamp from the future, left by a clock that was set back since, must not stop sweeping.
+        if last > before(now, SWEEP_EVERY) && last <= now.0 {
+            return Ok(false);
+        }
+        stamp.rewind()?;
+        stamp.set_len(0)?;
+        stamp.write_all(now.0.to_string().as_bytes())?;
+        Ok(true)
+    }
+
     fn expire(
         &self,
         now: Timestamp,
@@ -236,7 +282,12 @@ impl Folders {
             }
             let folder = self.root.subdirectory(&folder).map_err(io::Error::other)?;
             for name in folder.names()? {
-                let metadata = folder.open_existing(&name)?.metadata()?;
+                let metadata = match folder.open_existing(&name) {
+                    Ok(file) => file.metadata()?,
+                    // Another process expires too.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                    Err(error) => return Err(error),
+                };
                 let path = PathBuf::from(folder.path().file_name().unwrap_or_default());
                 kept.push((written_at(&metadata), metadata.len(), path.join(name)));
             }

@@ -25,7 +25,13 @@ pub const MAX_BATCH: usize = 4_096;
 /// Records between two signed checkpoints.
 pub const CHECKPOINT_EVERY: u64 = 1_000;
 
-/// Where the record is kept and how much may wait for it.
+/// How long artifacts are kept, unless set otherwise.
+pub const ARTIFACTS_KEPT_FOR: Duration = Duration::from_hours(30 * 24);
+
+/// How many bytes of artifacts are kept, unless set otherwise: 10 GiB.
+pub const MAX_ARTIFACTS_BYTES: u64 = 10 * 1024 * 1024 * 1024;
+
+/// Where the record is kept, how much may wait for it, and how long artifacts stay.
 #[derive(Clone)]
 pub struct LedgerOptions {
     /// The directory of the record. It is made private (0700) and belongs to this crate alone.
@@ -46,6 +52,10 @@ pub struct LedgerOptions {
     pub linger: Duration,
     /// Records between two signed checkpoints.
     pub checkpoint_every: u64,
+    /// How long spilled output and file pre-images are kept.
+    pub artifacts_kept_for: Duration,
+    /// How many bytes of them are kept; the oldest go first.
+    pub max_artifacts_bytes: u64,
 }
 
 impl LedgerOptions {
@@ -61,6 +71,8 @@ impl LedgerOptions {
             max_batch: MAX_BATCH,
             linger: LINGER,
             checkpoint_every: CHECKPOINT_EVERY,
+            artifacts_kept_for: ARTIFACTS_KEPT_FOR,
+            max_artifacts_bytes: MAX_ARTIFACTS_BYTES,
         }
     }
 

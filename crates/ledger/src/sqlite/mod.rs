@@ -110,14 +110,18 @@ impl SqliteLedger {
     /// Opens the record, brings its schema up to date, and settles the calls of processes that
     /// are gone. Safe while other processes use the same record.
     pub async fn open(options: LedgerOptions) -> Result<(Self, Recovery), OpenError> {
+        let clock = Arc::clone(&options.clock);
+        let (kept_for, max_bytes) = (options.artifacts_kept_for, options.max_artifacts_bytes);
         let opening = writer::start(options).await?;
+        let artifacts = FileArtifacts::open(&opening.directory)?;
+        artifacts.sweep(clock.now(), kept_for, max_bytes).await;
         let shared = Shared {
             pool: connect::readers(opening.directory.path()),
             queue: opening.queue,
             counting: opening.counting,
             redactor: opening.redactor,
             key: opening.key,
-            artifacts: Arc::new(FileArtifacts::open(&opening.directory)?),
+            artifacts: Arc::new(artifacts),
             seen: Mutex::new(SeenHere::default()),
             writer: Mutex::new(Some(Running {
                 thread: opening.thread,

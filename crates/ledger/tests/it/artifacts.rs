@@ -1,9 +1,9 @@
 //! Artifacts: content hash, one copy, a cap, retention, and no way in for a planted link.
 
-use std::{os::unix::fs::PermissionsExt as _, path::PathBuf, time::Duration};
+use std::{os::unix::fs::PermissionsExt as _, path::PathBuf, sync::Arc, time::Duration};
 
-use haft_contract::host::{ArtifactId, ArtifactStore as _, LedgerErrorKind, Timestamp};
-use haft_ledger::{FileArtifacts, MAX_ARTIFACT_BYTES};
+use haft_contract::host::{ArtifactId, ArtifactStore as _, Clock, LedgerErrorKind, Timestamp};
+use haft_ledger::{FileArtifacts, LedgerOptions, MAX_ARTIFACT_BYTES, SqliteLedger};
 
 use crate::support::Fixture;
 
@@ -15,6 +15,18 @@ async fn keep(artifacts: &FileArtifacts, bytes: &[u8]) -> ArtifactId {
     writer.finish().await.unwrap()
 }
 
+/// Makes an artifact as old as one written at this second.
+fn date(fixture: &Fixture, id: ArtifactId, second: u64) {
+    let hex = id.hex();
+    let place = format!("artifacts/{}/{}", &hex[..2], &hex[2..]);
+    let file = std::fs::File::options()
+        .write(true)
+        .open(fixture.directory().join(place))
+        .unwrap();
+    let written = std::time::UNIX_EPOCH + Duration::from_secs(second);
+    file.set_modified(written).unwrap();
+}
+
 pub(crate) fn kept(fixture: &Fixture) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![fixture.directory().join("artifacts")];
@@ -23,7 +35,7 @@ pub(crate) fn kept(fixture: &Fixture) -> Vec<PathBuf> {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 folders.push(path);
-            } else {
+            } else if !path.ends_with(".swept") {
                 found.push(path);
             }
         }
@@ -87,14 +99,7 @@ async fn retention_removes_the_old_and_then_the_oldest() {
     let mut ids = Vec::new();
     for age_days in [40_u8, 3, 2, 1] {
         let id = keep(&artifacts, &vec![age_days; 1_000]).await;
-        let hex = id.hex();
-        let path = fixture
-            .directory()
-            .join(format!("artifacts/{}/{}", &hex[..2], &hex[2..]));
-        let written =
-            std::time::UNIX_EPOCH + Duration::from_secs(1_800_000_000 - u64::from(age_days) * day);
-        let file = std::fs::File::options().write(true).open(path).unwrap();
-        file.set_modified(written).unwrap();
+        date(&fixture, id, 1_800_000_000 - u64::from(age_days) * day);
         ids.push(id);
     }
     let month = Duration::from_secs(30 * day);
@@ -106,6 +111,45 @@ async fn retention_removes_the_old_and_then_the_oldest() {
     assert!(artifacts.open(ids[1]).await.is_err());
     assert!(artifacts.open(ids[2]).await.is_ok());
     assert!(artifacts.open(ids[3]).await.is_ok());
+}
+
+/// Nobody has to think of retention: a start removes what is too old, once a day.
+#[tokio::test]
+async fn a_start_removes_what_is_too_old_once_a_day() {
+    let fixture = Fixture::new();
+    let open_at = async |second: u64| {
+        let options = LedgerOptions {
+            clock: Arc::new(At(second)),
+            ..fixture.options()
+        };
+        SqliteLedger::open(options).await.unwrap().0
+    };
+    let (day, start) = (24 * 60 * 60, 1_800_000_000);
+    let ledger = open_at(start).await;
+    let artifacts = ledger.file_artifacts();
+    let old = keep(&artifacts, b"old").await;
+    let young = keep(&artifacts, b"young").await;
+    date(&fixture, old, start - 40 * day);
+    date(&fixture, young, start - day);
+    ledger.close().await.unwrap();
+
+    let ledger = open_at(start + day / 2).await;
+    assert!(ledger.file_artifacts().open(old).await.is_ok(), "too soon");
+    ledger.close().await.unwrap();
+
+    let ledger = open_at(start + 2 * day).await;
+    assert!(ledger.file_artifacts().open(old).await.is_err());
+    assert!(ledger.file_artifacts().open(young).await.is_ok());
+    ledger.close().await.unwrap();
+}
+
+/// A clock that stands still at one second.
+struct At(u64);
+
+impl Clock for At {
+    fn now(&self) -> Timestamp {
+        Timestamp(i64::try_from(self.0).unwrap() * 1_000_000)
+    }
 }
 
 #[tokio::test]
