@@ -8,6 +8,7 @@ mod commands;
 mod config;
 mod exit;
 mod interrupt;
+mod retention;
 mod stop;
 mod suggest;
 mod terminal;
@@ -24,7 +25,7 @@ use crate::{
     config::Env,
     exit::Exit,
     stop::Stop,
-    terminal::{Format, Output, sanitise},
+    terminal::{Format, Output, Page, hint},
 };
 
 /// How long work that was told to stop may still hold up the end of the program.
@@ -81,7 +82,9 @@ fn usage(error: &clap::Error) -> ExitCode {
     let output = Output::new(Format::Text, false);
     let text = error.render().to_string();
     if error.use_stderr() {
-        output.note(&terminal::Page::new().block(sanitise::block(&text)));
+        let text = text.replace("For more information, try '--help'.", "");
+        let page = Page::new().block(text.trim_end()).end();
+        output.note(&page.page(hint("`--help` after a command says what it understands")));
         return Exit::Usage.into();
     }
     match output.content(&text) {

@@ -1,7 +1,7 @@
 //! Why a command could not go on: an exit code, what went wrong, and what to do next. The hint is
 //! an argument, not an option: an error without one is not finished.
 
-use std::{error::Error, fmt::Display};
+use std::error::Error;
 
 use crate::exit::Exit;
 
@@ -77,9 +77,4 @@ pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
         source = cause.source();
     }
     text
-}
-
-/// Shows a path for a message.
-pub(crate) fn shown(path: &std::path::Path) -> impl Display + '_ {
-    path.display()
 }

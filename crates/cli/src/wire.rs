@@ -1,7 +1,7 @@
 //! From settings to a runtime: the one place that knows every crate. Nothing is decided here; each
 //! part is made from what configuration says and handed to the next.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use haft_backends::{LocalBackend, LocalOptions, Mounts};
 use haft_contract::{
@@ -26,7 +26,8 @@ use crate::{
         scripts::{self, FoundScript},
     },
     exit::Exit,
-    stop::{Stop, chain, shown},
+    retention::{self, Retention},
+    stop::{Stop, chain},
     suggest::{AfterEdit, Suggest},
 };
 
@@ -37,6 +38,24 @@ pub(crate) struct Parts {
     suggest: Suggest,
     notes: Vec<String>,
     scripts_refused: bool,
+    housekeeping: Housekeeping,
+}
+
+/// What is left to do once a command has done its work.
+#[derive(Debug, Clone)]
+pub(crate) struct Housekeeping {
+    data_dir: PathBuf,
+    retention: Retention,
+}
+
+impl Housekeeping {
+    /// Removes what need not be kept any longer and closes the record.
+    pub(crate) async fn close(&self, ledger: &SqliteLedger) {
+        retention::apply(ledger, &self.data_dir, self.retention).await;
+        if let Err(error) = ledger.close().await {
+            tracing::error!(%error, "the record could not be closed");
+        }
+    }
 }
 
 /// A runtime and what commands look at beside it.
@@ -65,7 +84,7 @@ pub(crate) async fn open_record(places: &Places) -> Result<Record, Stop> {
             Exit::Ledger,
             format!(
                 "the record in `{}` cannot be opened: {}",
-                shown(&places.data_dir),
+                places.data_dir.display(),
                 chain(&error)
             ),
             "check that the directory is yours and has room, or name another with `--data-dir`",
@@ -99,6 +118,10 @@ pub(crate) fn assemble(settings: Settings) -> Result<Parts, Stop> {
         }
         builder = builder.provider(provider, tools);
     }
+    let housekeeping = Housekeeping {
+        data_dir: settings.places.data_dir.clone(),
+        retention: settings.retention,
+    };
     let policy = Arc::new(settings.policy);
     Ok(Parts {
         builder: builder.policy(Arc::clone(&policy) as _),
@@ -106,6 +129,7 @@ pub(crate) fn assemble(settings: Settings) -> Result<Parts, Stop> {
         suggest,
         notes,
         scripts_refused,
+        housekeeping,
     })
 }
 
@@ -118,6 +142,11 @@ impl Parts {
     /// Finds lines that would allow a call.
     pub(crate) fn suggest(&self) -> Suggest {
         self.suggest.clone()
+    }
+
+    /// What is left to do in the end.
+    pub(crate) fn housekeeping(&self) -> Housekeeping {
+        self.housekeeping.clone()
     }
 
     /// Adds a listener.
@@ -140,34 +169,36 @@ impl Parts {
 
     /// Builds the runtime on a record, and holds the rules against the tools there are.
     pub(crate) fn build(self, ledger: Arc<dyn Ledger>) -> Result<Wired, Stop> {
-        let wired = self.build_unchecked(ledger)?;
-        let tools = wired.0.runtime.registry().snapshot();
-        let entries = tools.page(0, tools.len());
-        let facts: Vec<_> = entries.iter().map(|entry| entry.facts()).collect();
-        let findings = wired.0.policy.lint(&facts);
-        match findings.first() {
-            // A rule about a script that is not trusted right now is no mistake.
-            Some(finding) if !wired.1 => Err(Stop::config(problem(finding), finding.hint())),
-            Some(_) | None => Ok(wired.0),
+        // A rule about a script that is not trusted right now is no mistake.
+        let tools_are_missing = self.scripts_refused;
+        let wired = self.build_for_lint(ledger)?;
+        match wired.findings().first() {
+            Some(finding) if !tools_are_missing => {
+                Err(Stop::config(problem(finding), finding.hint()))
+            }
+            Some(_) | None => Ok(wired),
         }
     }
 
-    /// Builds the runtime without looking at the rules again.
-    fn build_unchecked(self, ledger: Arc<dyn Ledger>) -> Result<(Wired, bool), Stop> {
-        let runtime =
-            self.builder.ledger(ledger).build().map_err(|error| {
-                Stop::config(chain(&error), "give every tool a name of its own")
-            })?;
-        let wired = Wired {
+    /// Builds the runtime whatever the rules, for looking at the rules themselves.
+    pub(crate) fn build_for_lint(self, ledger: Arc<dyn Ledger>) -> Result<Wired, Stop> {
+        let built = self.builder.ledger(ledger).build();
+        let runtime = built
+            .map_err(|error| Stop::config(chain(&error), "give every tool a name of its own"))?;
+        Ok(Wired {
             runtime,
             policy: self.policy,
-        };
-        Ok((wired, self.scripts_refused))
+        })
     }
+}
 
-    /// Builds the runtime for looking at the rules themselves.
-    pub(crate) fn build_for_lint(self, ledger: Arc<dyn Ledger>) -> Result<Wired, Stop> {
-        Ok(self.build_unchecked(ledger)?.0)
+impl Wired {
+    /// Rules that do nothing, given the tools there are.
+    pub(crate) fn findings(&self) -> Vec<Finding> {
+        let tools = self.runtime.registry().snapshot();
+        let entries = tools.page(0, tools.len());
+        let facts: Vec<_> = entries.iter().map(|entry| entry.facts()).collect();
+        self.policy.lint(&facts)
     }
 }
 
@@ -300,7 +331,7 @@ pub(crate) fn scripts(settings: &Settings) -> Result<Vec<(FoundScript, Option<To
             Stop::config(
                 format!(
                     "the script folder `{}` cannot be used: {why}",
-                    shown(folder)
+                    folder.display()
                 ),
                 "correct it, or take the folder out of `folders` under [scripts]",
             )

@@ -13,11 +13,7 @@ use serde_json::Value;
 
 use super::{App, call};
 use crate::{
-    args::IdentityArgs,
-    config::private,
-    exit::Exit,
-    stop::{Stop, shown},
-    view::outcome::OutcomeView,
+    args::IdentityArgs, config::private, exit::Exit, stop::Stop, view::outcome::OutcomeView,
 };
 
 /// The most calls of one batch.
@@ -61,7 +57,7 @@ pub(crate) async fn run(args: BatchArgs, app: &App) -> Result<Exit, Stop> {
             });
             let bytes = bytes.map_err(|error| {
                 Stop::usage(
-                    format!("`{}` cannot be read: {error}", shown(path)),
+                    format!("`{}` cannot be read: {error}", path.display()),
                     "name a file of JSON lines",
                 )
             })?;

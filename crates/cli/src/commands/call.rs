@@ -15,7 +15,7 @@ use crate::{
     stop::Stop,
     terminal::{Format, TerminalApprover, Watcher, somebody_is_there},
     view::outcome::OutcomeView,
-    wire::{self, Wired},
+    wire::{self, Housekeeping, Wired},
 };
 
 /// How often the spinner looks whether it is time to appear.
@@ -59,6 +59,7 @@ pub(crate) struct Ready {
     pub(crate) wired: Wired,
     pub(crate) principal: Arc<Principal>,
     ledger: SqliteLedger,
+    housekeeping: Housekeeping,
     watcher: Arc<Watcher>,
     cancel: CancellationToken,
 }
@@ -88,6 +89,7 @@ impl Ready {
         calls: usize,
     ) -> Result<Self, Stop> {
         app.notes(parts.notes());
+        let housekeeping = parts.housekeeping();
         let watcher = Arc::new(Watcher::new(calls, app.output.stderr_is_terminal()));
         let approver = TerminalApprover::new(
             app.output,
@@ -106,6 +108,7 @@ impl Ready {
             wired,
             principal,
             ledger,
+            housekeeping,
             watcher,
             cancel,
         })
@@ -133,9 +136,7 @@ impl Ready {
 
     /// Makes everything durable and stops the record.
     pub(crate) async fn close(&self) {
-        if let Err(error) = self.ledger.close().await {
-            tracing::error!(%error, "the record could not be closed");
-        }
+        self.housekeeping.close(&self.ledger).await;
     }
 
     async fn watched<T>(&self, work: impl Future<Output = T>) -> T {

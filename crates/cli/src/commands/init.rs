@@ -10,7 +10,7 @@ use super::App;
 use crate::{
     config::{Places, private, template, trust::sha256},
     exit::Exit,
-    stop::{Stop, shown},
+    stop::Stop,
     terminal::{Format, Page, Style},
 };
 
@@ -52,11 +52,11 @@ pub(crate) fn run(args: &InitArgs, app: &App) -> Result<Exit, Stop> {
     let path = places.project_config.clone();
     private::create(&path, text.as_bytes()).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => Stop::config(
-            format!("`{}` exists already", shown(&path)),
+            format!("`{}` exists already", path.display()),
             "read it, then run `haft trust` to use it as it is",
         ),
         _ => Stop::config(
-            format!("`{}` cannot be written: {error}", shown(&path)),
+            format!("`{}` cannot be written: {error}", path.display()),
             "check that the directory is yours and has room",
         ),
     })?;
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &InitArgs, app: &App) -> Result<Exit, Stop> {
     }
     let page = Page::new()
         .styled(Style::Good, "ready")
-        .text(format!(": {} is a workspace", shown(&places.workspace)))
+        .text(format!(": {} is a workspace", places.workspace.display()))
         .end()
         .field("config", path.display().to_string())
         .field("record", places.data_dir.display().to_string())

@@ -264,13 +264,7 @@ fn lint(app: &App) -> Result<Exit, Stop> {
     let parts = wire::assemble(app.settings()?)?;
     app.notes(parts.notes());
     let wired = parts.build_for_lint(Arc::new(NoRecord))?;
-    let tools = wired.runtime.registry().snapshot();
-    let facts: Vec<_> = tools
-        .page(0, tools.len())
-        .iter()
-        .map(|entry| entry.facts())
-        .collect();
-    let findings = wired.policy.lint(&facts);
+    let findings = wired.findings();
     let rules = wired.policy.rules().count();
     if app.output.format() == Format::Json {
         let found = |finding: &Finding| {

@@ -1,8 +1,10 @@
 //! `haft recover`: what an interrupted run left behind. Opening the record settles it, whatever the
 //! command; this one says what was settled and, if asked, runs again what only read.
 
+use std::sync::Arc;
+
 use clap::Args;
-use haft_contract::{AgentId, SessionId, UserId};
+use haft_contract::CallId;
 use serde_json::json;
 
 use super::{
@@ -29,8 +31,7 @@ pub(crate) struct RecoverArgs {
 pub(crate) async fn run(args: &RecoverArgs, app: &App) -> Result<Exit, Stop> {
     let settings = app.settings()?;
     let Record { ledger, recovery } = wire::open_record(&settings.places).await?;
-    let ids =
-        |ids: &[haft_contract::CallId]| ids.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let ids = |ids: &[CallId]| ids.iter().map(ToString::to_string).collect::<Vec<_>>();
     let (unknown, never) = (ids(&recovery.settled_unknown), ids(&recovery.never_started));
     if app.output.format() == Format::Json {
         app.output.json_line(&json!({
@@ -52,32 +53,14 @@ pub(crate) async fn run(args: &RecoverArgs, app: &App) -> Result<Exit, Stop> {
         }
         app.output.page(&page)?;
     }
-    if !args.rerun_read_only || recovery.rerunnable.is_empty() {
+    let calls = recovery.rerunnable;
+    let Some(first) = calls.first().filter(|_| args.rerun_read_only) else {
         ledger.close().await.map_err(|error| Stop::ledger(&error))?;
         return Ok(Exit::Ok);
-    }
-    let calls = recovery.rerunnable;
-    let nobody = |_| {
-        Stop::usage(
-            "the caller has no name",
-            "this is a fault in Haft; please report it",
-        )
     };
-    let principal = match calls.first() {
-        Some(call) => std::sync::Arc::clone(&call.principal),
-        None => std::sync::Arc::new(haft_contract::Principal::local(
-            UserId::parse("unknown").map_err(nobody)?,
-            AgentId::parse("cli").map_err(nobody)?,
-            SessionId::parse("main").map_err(nobody)?,
-        )),
-    };
-    let ready = Ready::new(
-        app,
-        wire::assemble(settings)?,
-        ledger,
-        principal,
-        calls.len(),
-    )?;
+    let principal = Arc::clone(&first.principal);
+    let parts = wire::assemble(settings)?;
+    let ready = Ready::new(app, parts, ledger, principal, calls.len())?;
     let requests = calls
         .into_iter()
         .map(|call| request(call.tool, call.arguments, &call.principal, None))

@@ -13,7 +13,7 @@ use crate::{
         trust::{Trust, hex, sha256},
     },
     exit::Exit,
-    stop::{Stop, shown},
+    stop::Stop,
     terminal::{Format, Page, Style},
     wire,
 };
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &TrustArgs, app: &App) -> Result<Exit, Stop> {
         if !places.trust.forget(&path) {
             return Err(Stop::new(
                 Exit::NotFound,
-                format!("`{}` is not trusted", shown(&path)),
+                format!("`{}` is not trusted", path.display()),
                 "`haft trust --list` shows what is",
             ));
         }
@@ -51,19 +51,19 @@ pub(crate) fn run(args: &TrustArgs, app: &App) -> Result<Exit, Stop> {
     let bytes = private::read(&path, private::MAX_CONFIG_BYTES)
         .map_err(|error| {
             Stop::config(
-                format!("`{}` cannot be read: {error}", shown(&path)),
+                format!("`{}` cannot be read: {error}", path.display()),
                 "check who may read it",
             )
         })?
         .ok_or_else(|| {
             Stop::config(
-                format!("there is no `{}`", shown(&path)),
+                format!("there is no `{}`", path.display()),
                 "`haft init` makes one",
             )
         })?;
     let text = std::str::from_utf8(&bytes).map_err(|_| {
         Stop::config(
-            format!("`{}` is not UTF-8", shown(&path)),
+            format!("`{}` is not UTF-8", path.display()),
             "save it as UTF-8",
         )
     })?;
@@ -91,7 +91,7 @@ fn pin_scripts(settings: &Settings, app: &App) -> Result<(), Stop> {
         script.pin(&mut store);
         app.notes([&format!(
             "trusted the script `{}` and its program",
-            shown(script.manifest_path())
+            script.manifest_path().display()
         )]);
     }
     store.save()

@@ -1,5 +1,5 @@
-//! The part of `haft.toml` that is not policy: `[limits]`, `[workspace]`, `[scripts]` and the tools
-//! built from configuration. `haft-policy` reads the rest of the same text.
+//! The part of `haft.toml` that is not policy: `[limits]`, `[workspace]`, `[record]`, `[scripts]` and
+//! the tools built from configuration. `haft-policy` reads the rest of the same text.
 //!
 //! Nothing is ignored: a key nobody knows is an error with its line, because a misspelt limit is
 //! no limit.
@@ -21,6 +21,10 @@ pub(crate) struct ConfigFile {
     pub(crate) limits: LimitSettings,
     /// Whether paths may lead onto file systems mounted inside the workspace.
     pub(crate) cross_mounts: Option<bool>,
+    /// How many days artifacts are kept.
+    pub(crate) artifact_days: Option<u64>,
+    /// How many bytes of artifacts are kept.
+    pub(crate) artifact_bytes: Option<u64>,
     /// Folders with script tools, as written.
     pub(crate) script_folders: Vec<String>,
     /// Tools built from configuration.
@@ -108,7 +112,7 @@ const LIMITS: &[Limit] = &[
 ];
 
 /// The tables of a file. Those of policy are checked there.
-const TABLES: [&str; 8] = [
+const TABLES: [&str; 9] = [
     "policy",
     "agents",
     "sessions",
@@ -117,6 +121,7 @@ const TABLES: [&str; 8] = [
     "limits",
     "workspace",
     "scripts",
+    "record",
 ];
 
 /// What a tool's table may hold. `session` and `sandbox` are policy's.
@@ -175,6 +180,11 @@ impl Reader<'_> {
                 }
             }
         }
+        if let Some(record) = self.table(document, "record") {
+            self.known_keys(record, "[record]", &["artifact_days", "artifact_bytes"]);
+            self.file.artifact_days = self.number(record, "artifact_days");
+            self.file.artifact_bytes = self.number(record, "artifact_bytes");
+        }
         if let Some(scripts) = self.table(document, "scripts") {
             self.known_keys(scripts, "[scripts]", &["folders"]);
             if let Some(folders) = scripts.get("folders") {
@@ -190,18 +200,24 @@ impl Reader<'_> {
         let keys: Vec<&str> = LIMITS.iter().map(|limit| limit.key).collect();
         self.known_keys(table, "[limits]", &keys);
         for limit in LIMITS {
-            let Some(value) = table.get(limit.key) else {
-                continue;
-            };
-            match whole_number(value) {
-                Some(number) if number > 0 => self.file.limits.0.push((*limit, number)),
-                Some(_) | None => self.problem(
-                    value.span().start,
-                    format!("`{}` is a whole number above 0", limit.key),
-                    "write a plain number; the unit is in the name",
-                ),
+            if let Some(number) = self.number(table, limit.key) {
+                self.file.limits.0.push((*limit, number));
             }
         }
+    }
+
+    /// The value of a key that is a whole number above 0.
+    fn number(&mut self, table: &Table<'_>, key: &str) -> Option<u64> {
+        let value = table.get(key)?;
+        let number = whole_number(value).filter(|number| *number > 0);
+        if number.is_none() {
+            self.problem(
+                value.span().start,
+                format!("`{key}` is a whole number above 0"),
+                "write a plain number; the unit is in the name",
+            );
+        }
+        number
     }
 
     fn folders(&mut self, value: &Value<'_>) {

@@ -21,7 +21,7 @@ use super::{
     private,
     trust::{Trust, TrustStore, sha256},
 };
-use crate::stop::{Stop, shown};
+use crate::{retention::Retention, stop::Stop};
 
 /// What the command line says about where things are.
 #[derive(Debug, Clone, Default)]
@@ -64,6 +64,8 @@ pub(crate) struct Settings {
     pub(crate) policy: CedarPolicy,
     /// The caps.
     pub(crate) limits: Limits,
+    /// How long artifacts are kept.
+    pub(crate) retention: Retention,
     /// Whether paths may lead onto mounted file systems.
     pub(crate) cross_mounts: bool,
     /// Folders with script tools, absolute.
@@ -124,8 +126,8 @@ impl Places {
                 return Err(Stop::config(
                     format!(
                         "the workspace `{}` holds Haft's own files (`{}`), which no tool may reach",
-                        shown(&self.workspace),
-                        shown(path)
+                        self.workspace.display(),
+                        path.display()
                     ),
                     "work in a directory below it, or name one with `--workspace`",
                 ));
@@ -141,7 +143,7 @@ impl Places {
         if let Some(only) = &self.only_config {
             let text = text_of(only)?.ok_or_else(|| {
                 Stop::config(
-                    format!("there is no configuration file `{}`", shown(only)),
+                    format!("there is no configuration file `{}`", only.display()),
                     "check `--config` and `HAFT_CONFIG`",
                 )
             })?;
@@ -176,7 +178,7 @@ impl Places {
                 return Err(Stop::config(
                     format!(
                         "`{}` was trusted and is gone, and its rules with it",
-                        shown(path)
+                        path.display()
                     ),
                     "restore it, or forget it with `haft trust --forget`",
                 ));
@@ -187,13 +189,13 @@ impl Places {
             Trust::Trusted => read.push((path.clone(), utf8(path, bytes)?)),
             Trust::Changed => {
                 return Err(Stop::config(
-                    format!("`{}` has changed since it was trusted", shown(path)),
+                    format!("`{}` has changed since it was trusted", path.display()),
                     "read it, then run `haft trust`",
                 ));
             }
             Trust::Never => notes.push(format!(
                 "`{}` is not read, because you have not trusted it; read it, then run `haft trust`",
-                shown(path)
+                path.display()
             )),
         }
         Ok(())
@@ -213,6 +215,7 @@ impl Settings {
             .collect();
         let mut problems: Vec<Problem> = Vec::new();
         let mut limits = Limits::default();
+        let mut retention = Retention::default();
         let mut cross_mounts = None;
         let mut script_folders = Vec::new();
         let mut tools = Vec::new();
@@ -220,6 +223,8 @@ impl Settings {
             match file::parse(source) {
                 Ok(file) => {
                     file.limits.apply(&mut limits);
+                    retention.days = file.artifact_days.unwrap_or(retention.days);
+                    retention.bytes = file.artifact_bytes.unwrap_or(retention.bytes);
                     cross_mounts = file.cross_mounts.or(cross_mounts);
                     let beside = path.parent().unwrap_or(Path::new("/"));
                     script_folders.extend(file.script_folders.iter().map(|name| beside.join(name)));
@@ -239,6 +244,7 @@ impl Settings {
             rules_go_to,
             policy,
             limits,
+            retention,
             cross_mounts: cross_mounts.unwrap_or(false),
             script_folders,
             tools,
@@ -311,7 +317,10 @@ fn nearest_workspace(current: &Path, trust: &TrustStore) -> PathBuf {
 fn canonical(path: &Path) -> Result<PathBuf, Stop> {
     fs::canonicalize(path).map_err(|error| {
         Stop::config(
-            format!("the workspace `{}` cannot be opened: {error}", shown(path)),
+            format!(
+                "the workspace `{}` cannot be opened: {error}",
+                path.display()
+            ),
             "name an existing directory with `--workspace`",
         )
     })
@@ -332,7 +341,7 @@ fn real(path: &Path) -> PathBuf {
 fn bytes_of(path: &Path) -> Result<Option<Vec<u8>>, Stop> {
     private::read(path, private::MAX_CONFIG_BYTES).map_err(|error| {
         Stop::config(
-            format!("`{}` cannot be read: {error}", shown(path)),
+            format!("`{}` cannot be read: {error}", path.display()),
             "check who may read it",
         )
     })
@@ -345,7 +354,7 @@ fn text_of(path: &Path) -> Result<Option<String>, Stop> {
 fn utf8(path: &Path, bytes: Vec<u8>) -> Result<String, Stop> {
     String::from_utf8(bytes).map_err(|_| {
         Stop::config(
-            format!("`{}` is not UTF-8", shown(path)),
+            format!("`{}` is not UTF-8", path.display()),
             "save it as UTF-8",
         )
     })

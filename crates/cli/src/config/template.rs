@@ -39,6 +39,9 @@ sandbox = "off"
 # approval_wait_ms = 600000     # how long a question waits for you
 # hard_deadline_ms = 3600000    # no call runs longer than this
 
+# [record]
+# artifact_days = 30            # how long long output, and files before a change, are kept
+
 # [scripts]
 # folders = ["tools"]           # your own tools: a manifest and a program each, pinned by `haft trust`
 "#;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::private;
-use crate::stop::{Stop, shown};
+use crate::stop::Stop;
 
 /// The largest trust store that is read.
 const MAX_STORE_BYTES: u64 = 16 * 1024 * 1024;
@@ -51,7 +51,7 @@ impl TrustStore {
         let path = data_dir.join(STORE);
         let unusable = |why: String| {
             Stop::config(
-                format!("the trust store `{}` cannot be used: {why}", shown(&path)),
+                format!("the trust store `{}` cannot be used: {why}", path.display()),
                 "move it away and run `haft trust` again in your workspaces",
             )
         };
@@ -116,7 +116,7 @@ impl TrustStore {
             Stop::config(
                 format!(
                     "the trust store `{}` cannot be written: {error}",
-                    shown(&self.path)
+                    self.path.display()
                 ),
                 "check that the data directory is yours and has room",
             )

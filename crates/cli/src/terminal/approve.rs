@@ -15,7 +15,7 @@ use haft_contract::{
 };
 use tokio::sync::{Mutex, mpsc};
 
-use super::{Output, Page, Style, Watcher, output::hint};
+use super::{Output, Page, Style, Watcher, hint};
 use crate::suggest::Suggest;
 
 /// The longest answer that is looked at.

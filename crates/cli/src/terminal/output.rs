@@ -4,6 +4,7 @@
 use std::io::{ErrorKind, IsTerminal as _, Write as _};
 
 use serde::Serialize;
+use serde_json::json;
 
 use super::{
     page::{Colours, Page, Style},
@@ -97,6 +98,15 @@ impl Output {
         let Some(message) = stop.message() else {
             return;
         };
+        if self.format == Format::Json {
+            let error = json!({
+                "error": message,
+                "hint": stop.hint(),
+                "exit_code": stop.exit().code(),
+            });
+            to_stderr(&format!("{}\n", sanitise::json(&error.to_string())));
+            return;
+        }
         let page = Page::new()
             .styled(Style::Bad, "error: ")
             .block(message)

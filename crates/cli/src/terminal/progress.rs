@@ -49,7 +49,9 @@ impl Watcher {
     /// For a number of calls; `visible` says whether a person sees standard error.
     pub(crate) fn new(calls: usize, visible: bool) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
-        bar.set_style(ProgressStyle::default_spinner());
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
+            bar.set_style(style);
+        }
         if visible {
             bar.enable_steady_tick(TICK);
         }

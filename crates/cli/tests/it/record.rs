@@ -173,3 +173,28 @@ fn follow_prints_calls_as_they_end() {
     child.kill().unwrap();
     child.wait().unwrap();
 }
+
+#[test]
+fn what_is_too_long_is_kept_and_goes_when_its_time_has_come() {
+    let config = |record: &str| {
+        format!(
+            "[policy]\nallow = [\"bash(seq 200000)\"]\n[tools.bash]\nsandbox = \"off\"\n{record}"
+        )
+    };
+    let stage = Stage::with_config(&config(""));
+    let first = stage.json(&["call", "bash", "seq 200000", "--json"]);
+    assert!(first["facts"]["bytes_omitted"].as_u64().unwrap() > 0);
+    let call = format!("call={}", first["call"].as_str().unwrap());
+    let page = stage
+        .haft(&["call", "read_output", &call, "pattern=^123456$"])
+        .ok();
+    assert!(page.contains("123456"), "{page}");
+    stage.write("haft.toml", config("[record]\nartifact_bytes = 1\n"));
+    stage.haft(&["trust"]).ok();
+    stage.haft(&["call", "read_output", &call]).ok();
+    // Looked for once a day; the day is over.
+    std::fs::remove_file(stage.home.join(".local/share/haft/retention.stamp")).unwrap();
+    stage.haft(&["call", "list", "path=."]).ok();
+    let gone = stage.haft(&["call", "read_output", &call]).fails(1);
+    assert!(gone.contains("expired"), "{gone}");
+}

@@ -35,6 +35,10 @@ fn help_is_help_and_a_mistake_is_a_mistake() {
     assert!(stage.haft(&["--version"]).ok().starts_with("haft 0."));
     let error = stage.haft(&["cal"]).fails(2);
     assert!(error.contains("call"), "{error}");
+    assert!(
+        error.ends_with("hint: `--help` after a command says what it understands\n"),
+        "{error}"
+    );
     let error = stage.haft(&["\u{1b}[31mred"]).fails(2);
     assert!(!error.contains('\u{1b}'), "{error:?}");
 }
