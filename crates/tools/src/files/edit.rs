@@ -5,7 +5,7 @@
 
 use haft_contract::{
     Access, CallContext, Content, Effects, ErrorKind, NoProgress, Plan, PlanContext, Tool,
-    ToolError, ToolSpec,
+    ToolError, ToolSpec, WorkPath,
     ops::{Expected, WriteFile},
     spec::ParameterAlias,
 };
@@ -115,6 +115,7 @@ impl Tool for EditTool {
         cx: CallContext<NoProgress>,
     ) -> Result<EditOutput, ToolError> {
         let path = cx.path(&input.path, "/path")?;
+        refuse_if_changed(&cx, &path).await?;
         let reader = cx.files().open(&path).await.map_err(|error| {
             let absent = error.kind() == ErrorKind::NotFound;
             let error = ToolError::from(error).at("/path");
@@ -349,6 +350,27 @@ fn check_size(before: usize, replacements: &[Replacement]) -> Result<(), ToolErr
         .at("/edits"));
     }
     Ok(())
+}
+
+/// PE-25: what the model has in mind is what it read; a file that was replaced since may hold the
+/// same words in another place. Looked at without opening it: opening counts as having read it.
+async fn refuse_if_changed(cx: &CallContext<NoProgress>, path: &WorkPath) -> Result<(), ToolError> {
+    let Some(seen) = cx.seen().last_seen(path).await? else {
+        return Ok(());
+    };
+    // A file that is gone, or that is no file, is told by opening it.
+    match cx.files().stat(path).await {
+        Ok(stat) if stat.version != seen => Err(ToolError::new(
+            ErrorKind::Conflict,
+            format!(
+                "`{}` changed since this session last read it; nothing was written",
+                one_line(path.as_str())
+            ),
+        )
+        .at("/path")
+        .hint("read it again, then edit what it holds now")),
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 #[cfg(test)]
