@@ -18,6 +18,7 @@ mod five_minutes;
 mod interrupt;
 mod policy;
 mod record;
+mod recovery;
 mod reference;
 mod scripts;
 mod support;
