@@ -60,10 +60,12 @@ fn check(
         .validator()
         .map_err(|reason| ToolError::new(ErrorKind::Unavailable, reason.to_owned()))?;
     // Saying yes is several times cheaper than saying what is wrong.
-    if !validator.is_valid(&input)
-        && let Some(violation) = validator.iter_errors(&input).next()
-    {
-        return Err(input::complaint(schema, &violation));
+    if !validator.is_valid(&input) {
+        let violation = validator.iter_errors(&input).next();
+        return Err(violation.map_or_else(
+            || ToolError::invalid_input("the input does not fit the tool's schema"),
+            |violation| input::complaint(schema, &violation),
+        ));
     }
     // The tool's own parser runs foreign code; a panic in it is a failure, not a dead gateway.
     let parsed = std::panic::catch_unwind(AssertUnwindSafe(|| entry.tool().parse(&input)))
