@@ -36,10 +36,10 @@ pub enum PathError {
         limit: usize,
     },
     /// A URL such as `file:///etc/passwd` where a path belongs.
-    #[error("`{0}` is a URL, not a path")]
+    #[error("`{}` is a URL, not a path", shown(.0))]
     Url(String),
     /// The path leaves the workspace.
-    #[error("`{0}` is outside the workspace")]
+    #[error("`{}` is outside the workspace", shown(.0))]
     Outside(String),
 }
 
@@ -162,6 +162,20 @@ impl fmt::Display for WorkPath {
     }
 }
 
+/// A path as messages show it: control characters escaped, so that a name can neither forge a line
+/// nor steer a terminal.
+pub(crate) fn shown(path: &str) -> String {
+    let mut shown = String::with_capacity(path.len());
+    for character in path.chars() {
+        if character.is_control() {
+            shown.extend(character.escape_default());
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
+}
+
 /// `scheme://` with a plausible scheme. A Windows drive (`C:\x`) is a literal name on Linux.
 fn looks_like_url(text: &str) -> bool {
     text.split_once("://").is_some_and(|(scheme, _)| {
@@ -231,6 +245,10 @@ mod tests {
             "`../../etc/passwd` is outside the workspace",
         );
         check("a/../../app/x", "`a/../../app/x` is outside the workspace");
+        check(
+            "../a\n\u{1b}[31m",
+            "`../a\\n\\u{1b}[31m` is outside the workspace",
+        );
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub use search::*;
 
 use crate::{
     error::{ErrorKind, ToolError},
-    path::WorkPath,
+    path::{self, WorkPath},
 };
 
 /// The three operations of one workspace on one back end.
@@ -182,7 +182,7 @@ impl OpsError {
 impl fmt::Display for OpsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.path {
-            Some(path) => write!(f, "`{path}`: {}", self.message),
+            Some(path) => write!(f, "`{}`: {}", path::shown(path.as_str()), self.message),
             None => f.write_str(&self.message),
         }
     }
