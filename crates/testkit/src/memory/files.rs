@@ -1,6 +1,9 @@
 //! File operations over the tree in memory, rule for rule as `FileOps` states them.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 use haft_contract::{
     BoxFuture, ErrorKind, WorkPath,
@@ -51,6 +54,7 @@ impl FileOps for MemoryFiles {
             Ok(Box::new(OpenFile {
                 stat: node.stat(),
                 bytes: Arc::clone(bytes),
+                counter: tree.read_counter(),
             }) as Box<dyn FileReader>)
         })
     }
@@ -184,6 +188,7 @@ impl FileOps for MemoryFiles {
 struct OpenFile {
     stat: FileStat,
     bytes: Arc<Vec<u8>>,
+    counter: Arc<AtomicU64>,
 }
 
 impl FileReader for OpenFile {
@@ -204,6 +209,8 @@ impl FileReader for OpenFile {
                 .min(self.bytes.len());
             let end = start.saturating_add(len).min(self.bytes.len());
             buffer.extend_from_slice(&self.bytes[start..end]);
+            let read = buffer.len() as u64;
+            self.counter.fetch_add(read, Ordering::SeqCst);
             Ok(buffer)
         })
     }

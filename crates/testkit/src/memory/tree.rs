@@ -6,7 +6,10 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use haft_contract::{
@@ -38,6 +41,7 @@ pub struct MemoryTree(Arc<Mutex<Tree>>);
 pub(super) struct Tree {
     nodes: BTreeMap<String, Node>,
     ticks: u64,
+    bytes_read: Arc<AtomicU64>,
 }
 
 /// What is at a path, and when it was put there.
@@ -81,6 +85,11 @@ impl MemoryTree {
     /// Puts something there that is no regular file, as a FIFO or a device would be.
     pub fn put_special(&self, path: &str) {
         self.place(path, What::Other);
+    }
+
+    /// How many bytes were read from files since this was last asked.
+    pub fn take_bytes_read(&self) -> u64 {
+        self.lock().bytes_read.swap(0, Ordering::SeqCst)
     }
 
     /// Sets the mode of what is there.
@@ -191,6 +200,11 @@ impl Node {
 }
 
 impl Tree {
+    /// Where an open file counts what is read from it.
+    pub(super) fn read_counter(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.bytes_read)
+    }
+
     /// What is at a path, looking at the entry alone.
     pub(super) fn get(&self, path: &WorkPath) -> Option<&Node> {
         self.nodes.get(path.as_str())

@@ -6,7 +6,7 @@
     reason = "the cases of all suites have one shape"
 )]
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use haft_contract::{PlanContext, ToolName, erased::ErasedTool};
 use serde_json::{Value, json};
@@ -17,6 +17,7 @@ super::suite! { $
     the_title_and_description_are_there,
     the_description_says_when_not_to_use_it,
     the_deadlines_are_in_order,
+    actions_are_those_that_plans_name,
     aliases_are_names_of_their_own,
     parameter_aliases_lead_to_parameters,
     the_input_schema_is_a_closed_object,
@@ -99,6 +100,19 @@ pub async fn the_deadlines_are_in_order(fixture: ToolFixture) {
             "{deadline:?}"
         );
     }
+}
+
+/// Mistake 6: a table of deadlines whose keys can never match. Every action has an example whose
+/// plan names it, and no plan names another.
+pub async fn actions_are_those_that_plans_name(fixture: ToolFixture) {
+    let spec = fixture.tool.spec();
+    let planned: BTreeSet<&str> = fixture
+        .examples
+        .iter()
+        .filter_map(|example| plan(&fixture, example).action)
+        .collect();
+    let declared: BTreeSet<&str> = spec.actions.iter().map(|action| action.name).collect();
+    assert_eq!(declared, planned, "actions of `{}`", fixture.name());
 }
 
 /// R5, R6: an alias is a good name and not the tool's own.

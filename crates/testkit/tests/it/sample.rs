@@ -1,8 +1,17 @@
 //! The tool suite on every sample tool.
 
-use haft_contract::erased::erase;
-use haft_testkit::{sample, suite::tool::ToolFixture};
-use serde_json::json;
+use std::time::Duration;
+
+use haft_contract::{
+    CallContext, Deadline, NoProgress, Plan, PlanContext, Tool, ToolError, ToolSpec, erased::erase,
+};
+use haft_testkit::{
+    sample,
+    suite::tool::{ToolFixture, actions_are_those_that_plans_name},
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 macro_rules! sample_tools {
     ($($module:ident: $tool:expr, $example:tt;)+) => {
@@ -33,4 +42,42 @@ sample_tools! {
     rogue: sample::Rogue, { "planned": "a", "touched": "b", "how": "read" };
     sleep: sample::Sleep, { "ms": 1 };
     stubborn: sample::Stubborn, { "ms": 1 };
+}
+
+/// A tool whose table of deadlines names `camera`, while its plans name what the model wrote.
+struct Nodes;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NodesInput {
+    /// Whether to use the camera.
+    camera: bool,
+}
+
+impl Tool for Nodes {
+    type Input = NodesInput;
+    type Output = Value;
+    type Progress = NoProgress;
+    const NAME: &'static str = "nodes";
+
+    fn spec(&self) -> ToolSpec {
+        let short = Deadline::new(Duration::from_secs(30), Duration::from_secs(30));
+        ToolSpec::new("Nodes", "Does something on another machine.").action("camera", short)
+    }
+
+    fn plan(&self, input: &NodesInput, _: &PlanContext) -> Result<Plan, ToolError> {
+        let action = if input.camera { "nodes.camera" } else { "list" };
+        Ok(Plan::read_only().action(action))
+    }
+
+    async fn run(&self, _: NodesInput, _: CallContext<NoProgress>) -> Result<Value, ToolError> {
+        Ok(json!({}))
+    }
+}
+
+#[tokio::test]
+#[should_panic(expected = "actions of `nodes`")]
+async fn mistake_06_a_deadline_that_no_plan_can_reach_is_found() {
+    let examples = [json!({"camera": true}), json!({"camera": false})];
+    actions_are_those_that_plans_name(ToolFixture::new(erase(Nodes).unwrap(), examples)).await;
 }
