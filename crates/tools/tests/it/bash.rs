@@ -1,3 +1,5 @@
+//! `bash`: output, exit codes, deadlines, floods, trees and environments.
+
 use std::time::{Duration, Instant};
 
 use haft_contract::{ErrorKind, Terminal};
@@ -191,4 +193,75 @@ async fn a_signal_is_reported_as_a_signal() {
         assert_eq!(outcome.facts.signal, Some(9));
         assert_eq!(outcome.facts.exit_code, None);
     }
+}
+
+/// Mistake 4: a blocking process call inside async code. On one thread, everything else goes on
+/// while a command runs.
+#[tokio::test(flavor = "current_thread")]
+async fn mistake_04_a_running_command_blocks_nothing_else() {
+    let workspace = Workspace::local();
+    workspace.put("a.txt", "x");
+    let command = json!({"command": "while [ ! -e go ]; do sleep 0.01; done; echo released"});
+    let waiting = workspace.succeed("bash", command);
+    let meanwhile = async {
+        workspace.succeed("read", json!({"path": "a.txt"})).await;
+        // The command ends only once this thread could do something else.
+        workspace.put("go", "");
+    };
+    let (outcome, ()) = tokio::join!(waiting, meanwhile);
+    assert_eq!(first_text(&outcome), "released\n");
+}
+
+/// Mistake 4: a timeout that kills only the direct child, loses output, leaves zombies.
+#[tokio::test]
+async fn mistake_04_a_deadline_ends_the_whole_tree() {
+    let workspace = Workspace::local();
+    let command = "bash -c 'echo $$ > below; echo from below; sleep 1000' & echo $$ > top; wait";
+    let input = json!({"command": command, "timeout_ms": 700});
+    let outcome = workspace.harness.call("bash", input).await;
+    assert_eq!(outcome.terminal, Terminal::TimedOut);
+    assert_eq!(first_text(&outcome), "from below\n");
+    for name in ["top", "below"] {
+        let pid = workspace.text(name);
+        let process = format!("/proc/{}", pid.trim());
+        // A grandchild is reaped by whoever adopted it; being a zombie there is being gone.
+        let stat = std::fs::read_to_string(format!("{process}/stat")).unwrap_or_default();
+        let state = stat.rsplit(')').next().unwrap_or_default().trim_start();
+        assert!(
+            stat.is_empty() || (name == "below" && state.starts_with('Z')),
+            "{name} is still there: {stat}"
+        );
+    }
+}
+
+/// Mistake 14: the parent's whole environment handed to children.
+#[tokio::test]
+async fn mistake_14_a_command_does_not_get_the_parents_environment() {
+    let workspace = Workspace::local();
+    let ours: Vec<String> = std::env::vars()
+        .map(|(name, _)| name)
+        .filter(|name| name.starts_with("CARGO") || name.starts_with("NEXTEST"))
+        .collect();
+    assert!(!ours.is_empty(), "the control: the parent has some");
+    let outcome = workspace.succeed("bash", json!({"command": "env"})).await;
+    for name in ours {
+        assert!(
+            !outcome.text().contains(&format!("{name}=")),
+            "`{name}` reached the command"
+        );
+    }
+}
+
+/// Output of both streams is one text in the order it was written, and counted apart.
+#[tokio::test]
+async fn both_streams_are_one_text_in_order_and_counted_apart() {
+    let workspace = Workspace::local();
+    let command = "echo 1; sleep 0.2; echo two >&2; sleep 0.2; echo 3";
+    let outcome = workspace.succeed("bash", json!({"command": command})).await;
+    assert_eq!(first_text(&outcome), "1\ntwo\n3\n");
+    let facts = structured(&outcome);
+    assert_eq!(
+        (&facts["stdout_bytes"], &facts["stderr_bytes"]),
+        (&json!(4), &json!(4))
+    );
 }

@@ -1,3 +1,5 @@
+//! `copy`: complete, never onto itself, never through a link, with progress of its own.
+
 use haft_contract::{CallEvent, ErrorKind};
 use serde_json::json;
 

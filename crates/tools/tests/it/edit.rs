@@ -1,3 +1,5 @@
+//! `edit`: one place or none, and every byte that was not meant stays.
+
 use haft_contract::ErrorKind;
 use serde_json::json;
 
@@ -49,6 +51,7 @@ async fn every_shape_models_send_is_understood() {
             ),
         ] {
             workspace.put("a", "x\n");
+            workspace.succeed("read", json!({"path": "a"})).await;
             workspace.succeed(tool, input).await;
             assert_eq!(workspace.text("a"), "y\n");
         }
@@ -133,5 +136,29 @@ async fn what_cannot_be_edited_is_refused() {
             .refuse("edit", same, ErrorKind::InvalidInput)
             .await;
         assert_eq!(pointer(&outcome), "/edits/0/new");
+    }
+}
+
+/// The encoding of a file, its byte order mark and its final line stay as they were.
+#[tokio::test]
+async fn an_edit_keeps_the_encoding_of_the_file() {
+    let utf_16 = |text: &str| {
+        let units = std::iter::once(0xfeff).chain(text.encode_utf16());
+        units.flat_map(u16::to_le_bytes).collect::<Vec<u8>>()
+    };
+    let cases = [
+        (utf_16("één\r\ntwee"), utf_16("één\r\nzwölf")),
+        (
+            b"Gr\xfc\xdfe aus der K\xfcche, sch\xf6n war es\ntwee\n".to_vec(),
+            b"Gr\xfc\xdfe aus der K\xfcche, sch\xf6n war es\nzw\xf6lf\n".to_vec(),
+        ),
+    ];
+    for (before, after) in cases {
+        for workspace in Workspace::each() {
+            workspace.put("a.txt", &before);
+            let input = json!({"path": "a.txt", "old_string": "twee", "new_string": "zwölf"});
+            workspace.succeed("edit", input).await;
+            assert_eq!(workspace.bytes("a.txt").unwrap(), after);
+        }
     }
 }

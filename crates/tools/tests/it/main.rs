@@ -14,6 +14,7 @@ mod bash;
 mod conflict;
 mod copy;
 mod edit;
+mod frugal;
 mod patch;
 mod read;
 mod read_output;

@@ -1,3 +1,5 @@
+//! `patch`: several files or none of them.
+
 use haft_contract::ErrorKind;
 use serde_json::json;
 

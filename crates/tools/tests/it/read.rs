@@ -1,3 +1,5 @@
+//! `read`: pages, encodings, images and what is no file.
+
 use haft_contract::{Content, ErrorKind};
 use serde_json::json;
 

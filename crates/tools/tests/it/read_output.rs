@@ -1,3 +1,5 @@
+//! `read_output`: what was left out of a result can be paged and searched.
+
 use haft_contract::ErrorKind;
 use serde_json::json;
 

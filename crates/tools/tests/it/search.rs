@@ -132,6 +132,70 @@ async fn grep_has_three_modes_and_context() {
     }
 }
 
+/// Every parameter of `grep` reaches the search.
+#[tokio::test]
+async fn grep_narrows_pages_and_cuts_as_asked() {
+    for workspace in Workspace::each() {
+        tree(&workspace);
+        workspace.put("min.js", format!("greet();{}\n", "x".repeat(5_000)));
+        let text = async |input: Value| {
+            let outcome = workspace.succeed("grep", input).await;
+            first_text(&outcome).to_owned()
+        };
+        assert_eq!(
+            text(json!({"pattern": "greet", "type": "rust", "mode": "files"})).await,
+            "main.rs\nsrc/greet.rs\n"
+        );
+        assert_eq!(
+            text(json!({"pattern": "you", "before": 1})).await,
+            "main.rs\n1- fn main() {\n2:     greet(\"you\");\n"
+        );
+        assert_eq!(
+            text(json!({"pattern": "you", "after": 1})).await,
+            "main.rs\n2:     greet(\"you\");\n3- }\n"
+        );
+        let over_lines = json!({"pattern": "main[^}]*you", "multiline": true, "mode": "count"});
+        assert!(text(over_lines).await.starts_with("main.rs: "));
+        let in_a_line = json!({"pattern": "main[^}]*you", "mode": "files"});
+        assert!(!text(in_a_line).await.contains("main.rs"));
+        let page = json!({"pattern": "greet", "glob": "*.rs", "limit": 1, "offset": 1});
+        let page = text(page).await;
+        assert!(
+            page.contains("src/greet.rs") && !page.contains("main.rs"),
+            "{page}"
+        );
+        let cut = text(json!({"pattern": "greet", "path": "min.js"})).await;
+        assert!(
+            cut.len() < 1_000,
+            "a line of 5,000 bytes is cut: {}",
+            cut.len()
+        );
+    }
+}
+
+/// Every parameter of `find` and `list` reaches the back end.
+#[tokio::test]
+async fn find_and_list_filter_sort_and_descend_as_asked() {
+    for workspace in Workspace::each() {
+        tree(&workspace);
+        workspace.put("big.rs", "x".repeat(9_000));
+        let input = json!({"pattern": "*", "type": "directory"});
+        let outcome = workspace.succeed("find", input).await;
+        assert_eq!(paths(&outcome), ["src", "src/deep", "src/deep/er"]);
+        let input = json!({"pattern": "*.rs", "sort": "size"});
+        let outcome = workspace.succeed("find", input).await;
+        assert_eq!(
+            paths(&outcome),
+            ["big.rs", "src/greet.rs", "main.rs", "src/deep/er/x.rs"]
+        );
+        let input = json!({"path": "src", "depth": 2});
+        let outcome = workspace.succeed("list", input).await;
+        assert_eq!(paths(&outcome), ["src/deep", "src/deep/er", "src/greet.rs"]);
+        assert_eq!(structured(&outcome)["entries"][0]["type"], "directory");
+        assert_eq!(structured(&outcome)["entries"][2]["size"], 37);
+    }
+}
+
 /// AI-01: nothing a model writes becomes a flag.
 #[tokio::test]
 async fn ai_01_a_pattern_that_looks_like_a_flag_is_a_pattern() {

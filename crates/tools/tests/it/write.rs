@@ -1,3 +1,5 @@
+//! `write`: atomic, with parents and mode, never over what somebody else changed.
+
 use haft_contract::ErrorKind;
 use serde_json::json;
 
