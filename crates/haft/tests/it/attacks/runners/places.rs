@@ -50,12 +50,12 @@ pub(super) async fn existence(case: &Case, verdict: &mut Verdict) {
 
 /// PE-21: a directory that ignores case, where the kernel has such.
 pub(super) async fn ignored_case(case: &Case, verdict: &mut Verdict) {
-    let made = env::var(FIXTURES).map(|fixtures| PathBuf::from(fixtures).join("casefold"));
+    let made = env::var(FIXTURES).map(|fixtures| PathBuf::from(fixtures).join("casefold/work"));
     let made = made.ok().filter(|directory| directory.is_dir());
     let Some(directory) = made else {
         let possible = fs::exists("/sys/fs/ext4/features/casefold").unwrap();
         verdict.control("a directory that ignores case", check(!possible || root_is_away(), || {
-            format!("this kernel has such directories; name one as `casefold` in ${FIXTURES}")
+            format!("this kernel has such directories; name one as `casefold/work` in ${FIXTURES}")
         }));
         println!("PE-21: no directory here ignores case; only the other half is shown");
         return;
