@@ -5,7 +5,7 @@
 
 use haft_contract::{
     Access, CallContext, Content, Effects, ErrorKind, NoProgress, Plan, PlanContext, Tool,
-    ToolError, ToolSpec, WorkPath,
+    ToolError, ToolSpec,
     ops::{Expected, WriteFile},
     spec::ParameterAlias,
 };
@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::whole::read_whole;
+use super::{seen::refuse_if_changed, whole::read_whole};
 use crate::text::{
     diff::{Side, unified},
     display::one_line,
@@ -115,7 +115,12 @@ impl Tool for EditTool {
         cx: CallContext<NoProgress>,
     ) -> Result<EditOutput, ToolError> {
         let path = cx.path(&input.path, "/path")?;
-        refuse_if_changed(&cx, &path).await?;
+        // PE-25: what the model has in mind is what it read; a file that was replaced since may
+        // hold the same words in another place. One that is gone is told by opening it.
+        if let Ok(present) = cx.files().stat(&path).await {
+            let hint = "read it again, then edit what it holds now";
+            refuse_if_changed(&cx, &path, &present, hint).await?;
+        }
         let reader = cx.files().open(&path).await.map_err(|error| {
             let absent = error.kind() == ErrorKind::NotFound;
             let error = ToolError::from(error).at("/path");
@@ -350,27 +355,6 @@ fn check_size(before: usize, replacements: &[Replacement]) -> Result<(), ToolErr
         .at("/edits"));
     }
     Ok(())
-}
-
-/// PE-25: what the model has in mind is what it read; a file that was replaced since may hold the
-/// same words in another place. Looked at without opening it: opening counts as having read it.
-async fn refuse_if_changed(cx: &CallContext<NoProgress>, path: &WorkPath) -> Result<(), ToolError> {
-    let Some(seen) = cx.seen().last_seen(path).await? else {
-        return Ok(());
-    };
-    // A file that is gone, or that is no file, is told by opening it.
-    match cx.files().stat(path).await {
-        Ok(stat) if stat.version != seen => Err(ToolError::new(
-            ErrorKind::Conflict,
-            format!(
-                "`{}` changed since this session last read it; nothing was written",
-                one_line(path.as_str())
-            ),
-        )
-        .at("/path")
-        .hint("read it again, then edit what it holds now")),
-        Ok(_) | Err(_) => Ok(()),
-    }
 }
 
 #[cfg(test)]

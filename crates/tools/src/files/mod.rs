@@ -9,4 +9,5 @@ pub mod write;
 
 mod media;
 mod patch_steps;
+mod seen;
 mod whole;

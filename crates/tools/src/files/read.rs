@@ -54,11 +54,11 @@ pub struct ReadInput {
     /// The file to read: relative to the workspace, or absolute inside it.
     pub path: String,
     /// The line to start at, counting from 1. Defaults to the first line.
-    #[serde(default = "first_line")]
+    #[serde(default = "paging::first_line")]
     #[schemars(range(min = 1))]
     pub offset: u64,
     /// The most lines to return. Defaults to 2000, which is also the maximum.
-    #[serde(default = "page_lines")]
+    #[serde(default = "paging::page_lines")]
     #[schemars(range(min = 1, max = 2000))]
     pub limit: u64,
     /// The byte of the first line to start at. Only for a line longer than a page: use the value
@@ -104,14 +104,6 @@ pub struct LineRange {
     pub first: u64,
     /// How many lines.
     pub count: u64,
-}
-
-fn first_line() -> u64 {
-    1
-}
-
-fn page_lines() -> u64 {
-    PAGE_LINES
 }
 
 impl Tool for ReadTool {

@@ -12,6 +12,7 @@ use haft_contract::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::seen::refuse_if_changed;
 use crate::text::display::one_line;
 
 const DESCRIPTION: &str = "\
@@ -78,8 +79,9 @@ impl Tool for WriteTool {
     ) -> Result<WriteOutput, ToolError> {
         let path = cx.path(&input.path, "/path")?;
         let present = present(&cx, &path).await?;
-        if !input.force {
-            refuse_if_changed(&cx, &path, present.as_ref()).await?;
+        if let (Some(present), false) = (&present, input.force) {
+            let hint = "read it again and decide anew, or set `force` to replace it anyway";
+            refuse_if_changed(&cx, &path, present, hint).await?;
         }
         let expected = match &present {
             _ if input.force => Expected::Anything,
@@ -127,26 +129,5 @@ async fn present(
         Ok(stat) => Ok(Some(stat)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(ToolError::from(error).at("/path")),
-    }
-}
-
-async fn refuse_if_changed(
-    cx: &CallContext<NoProgress>,
-    path: &WorkPath,
-    present: Option<&FileStat>,
-) -> Result<(), ToolError> {
-    let seen = cx.seen().last_seen(path).await?;
-    match (seen, present) {
-        (Some(seen), Some(present)) if seen != present.version => Err(ToolError::new(
-            ErrorKind::Conflict,
-            format!(
-                "`{}` changed since this session last read it; nothing was written",
-                one_line(path.as_str())
-            ),
-        )
-        .at("/path")
-        .hint("read it again and decide anew, or set `force` to replace it anyway")),
-        // Never read, unchanged, or gone: nothing of anybody's is lost unseen.
-        (Some(_) | None, Some(_) | None) => Ok(()),
     }
 }

@@ -19,6 +19,16 @@ pub(crate) const PAGE_BYTES: usize = 50 * 1024;
 /// How much is read at once while seeking.
 pub(crate) const SEEK_BYTES: usize = 1024 * 1024;
 
+/// The `offset` of a tool's input that names none.
+pub(crate) fn first_line() -> u64 {
+    1
+}
+
+/// The `limit` of a tool's input that names none.
+pub(crate) fn page_lines() -> u64 {
+    PAGE_LINES
+}
+
 /// Bytes that can be read from any position.
 pub(crate) trait ByteSource: Sync {
     /// Reads up to `len` bytes at an offset into the buffer handed in; fewer mean the end.
