@@ -68,6 +68,10 @@ impl Recording {
 
     /// Takes an event: to listeners now, to the ledger with the next group.
     pub(crate) fn note(&self, event: CallEvent) {
+        let recorded = event.is_recorded();
+        if !recorded && !self.is_watched() {
+            return;
+        }
         let happened = Happened {
             call: self.call,
             at: self.clock.now(),
@@ -76,7 +80,7 @@ impl Recording {
         for sink in self.sinks.iter() {
             sink.happened(&happened);
         }
-        if !happened.event.is_recorded() {
+        if !recorded {
             return;
         }
         let mut state = self.state();

@@ -1,8 +1,9 @@
 //! Waiting for a turn: locks on what the call touches. After a person approved, also a second
 //! look at the files they approved.
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc, time::Duration};
 
+use futures::FutureExt as _;
 use haft_contract::{CallEvent, ErrorKind, Plan, ToolError, outcome::DeniedBy};
 use tokio::time::Instant;
 
@@ -22,23 +23,17 @@ pub async fn admit(authorized: Authorized) -> Result<Admitted, Halt> {
         approved,
     } = authorized;
     let runtime = Arc::clone(&planned.luggage.runtime);
-    let asked = Instant::now();
+    planned.luggage = planned.luggage.unless_cancelled()?;
     let plan = Arc::clone(&planned.plan);
-    let held = tokio::select! {
-        biased;
-        () = planned.luggage.cancel.cancelled() => Err(cancelled()),
-        held = runtime.locks.acquire(&plan.backend, &plan.accesses) => Ok(held),
-        () = tokio::time::sleep(runtime.limits.admission_wait) => Err(ToolError::new(
-            ErrorKind::Unavailable,
-            "other calls held what this one touches for too long",
-        )
-        .hint("repeat the call once they have ended")),
+    let mut acquiring = pin!(runtime.locks.acquire(&plan.backend, &plan.accesses));
+    // Most calls find nobody in their way and need no clock to wait by.
+    let (held, waited) = match (&mut acquiring).now_or_never() {
+        Some(held) => (held, Duration::ZERO),
+        None => match wait(&planned, acquiring).await {
+            Ok(turn) => turn,
+            Err(error) => return Err(planned.luggage.halt(error)),
+        },
     };
-    let held = match held {
-        Ok(held) => held,
-        Err(error) => return Err(planned.luggage.halt(error)),
-    };
-    let waited = asked.elapsed();
     planned.luggage.facts.timings.queued = waited;
     if approved.is_some() {
         // Only now that the locks are held can no other call change the files any more.
@@ -49,6 +44,26 @@ pub async fn admit(authorized: Authorized) -> Result<Admitted, Halt> {
         .recording
         .note(CallEvent::Admitted { waited });
     Ok(Admitted { planned, held })
+}
+
+/// Waits for the locks, within the admission limit; how long that took.
+async fn wait(
+    planned: &Planned,
+    acquiring: impl Future<Output = Held>,
+) -> Result<(Held, Duration), ToolError> {
+    let asked = Instant::now();
+    tokio::select! {
+        biased;
+        () = planned.luggage.cancel.cancelled() => Err(cancelled()),
+        held = acquiring => Ok((held, asked.elapsed())),
+        () = tokio::time::sleep(planned.luggage.runtime.limits.admission_wait) => {
+            Err(ToolError::new(
+                ErrorKind::Unavailable,
+                "other calls held what this one touches for too long",
+            )
+            .hint("repeat the call once they have ended"))
+        }
+    }
 }
 
 /// Resolves the paths again: they must still lead to the same versions of the same files.
