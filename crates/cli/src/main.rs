@@ -8,7 +8,6 @@ mod commands;
 mod config;
 mod exit;
 mod interrupt;
-mod retention;
 mod stop;
 mod suggest;
 mod terminal;

@@ -1,7 +1,7 @@
 //! From settings to a runtime: the one place that knows every crate. Nothing is decided here; each
 //! part is made from what configuration says and handed to the next.
 
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
 use haft_backends::{LocalBackend, LocalOptions, Mounts};
 use haft_contract::{
@@ -10,7 +10,7 @@ use haft_contract::{
     event::EventSink,
     host::{Approver, Clock, Ledger},
 };
-use haft_ledger::{LedgerOptions, Recovery, SqliteLedger};
+use haft_ledger::{LedgerOptions, Recovery, Retention, SqliteLedger};
 use haft_policy::{CedarPolicy, Finding};
 use haft_runtime::{Runtime, RuntimeBuilder, SystemClock};
 use haft_tools::{
@@ -26,7 +26,6 @@ use crate::{
         scripts::{self, FoundScript},
     },
     exit::Exit,
-    retention::{self, Retention},
     stop::{Stop, chain},
     suggest::{AfterEdit, Suggest},
 };
@@ -44,14 +43,16 @@ pub(crate) struct Parts {
 /// What is left to do once a command has done its work.
 #[derive(Debug, Clone)]
 pub(crate) struct Housekeeping {
-    data_dir: PathBuf,
     retention: Retention,
 }
 
 impl Housekeeping {
     /// Removes what need not be kept any longer and closes the record.
     pub(crate) async fn close(&self, ledger: &SqliteLedger) {
-        retention::apply(ledger, &self.data_dir, self.retention).await;
+        let artifacts = ledger.file_artifacts();
+        artifacts
+            .expire_daily(SystemClock.now(), self.retention)
+            .await;
         if let Err(error) = ledger.close().await {
             tracing::error!(%error, "the record could not be closed");
         }
@@ -77,7 +78,12 @@ pub(crate) struct Record {
 /// Opens the record and settles what an earlier run left open.
 pub(crate) async fn open_record(places: &Places) -> Result<Record, Stop> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let options = LedgerOptions::new(places.data_dir.join("record"), clock);
+    let options = LedgerOptions {
+        // How long artifacts are kept is in the settings, which may not be readable yet;
+        // `Housekeeping` sees to it.
+        retention: None,
+        ..LedgerOptions::new(places.data_dir.join("record"), clock)
+    };
     match SqliteLedger::open(options).await {
         Ok((ledger, recovery)) => Ok(Record { ledger, recovery }),
         Err(error) => Err(Stop::new(
@@ -119,7 +125,6 @@ pub(crate) fn assemble(settings: Settings) -> Result<Parts, Stop> {
         builder = builder.provider(provider, tools);
     }
     let housekeeping = Housekeeping {
-        data_dir: settings.places.data_dir.clone(),
         retention: settings.retention,
     };
     let policy = Arc::new(settings.policy);

@@ -21,7 +21,10 @@ use haft_contract::{
     },
 };
 
-use crate::directory::{DirectoryError, PrivateDirectory, random_name};
+use crate::{
+    directory::{DirectoryError, PrivateDirectory, random_name},
+    options::Retention,
+};
 
 /// The largest artifact kept: 256 MiB.
 pub const MAX_ARTIFACT_BYTES: u64 = 256 * 1024 * 1024;
@@ -32,8 +35,8 @@ const MAX_READ_BYTES: usize = 16 * 1024 * 1024;
 /// A half-written artifact older than this was left by a process that is gone.
 const ABANDONED_AFTER: Duration = Duration::from_hours(24);
 
-/// How often a start of the ledger looks for artifacts to remove. Not at every start: a command
-/// line opens the ledger for each call.
+/// How often artifacts to remove are looked for. Not at every start: a command line opens the
+/// ledger for each call.
 const SWEEP_EVERY: Duration = Duration::from_hours(24);
 
 /// Holds when artifacts were last swept, in microseconds since 1970. Its name begins with a dot, as
@@ -73,27 +76,24 @@ impl FileArtifacts {
         })
     }
 
-    /// Removes artifacts last written before a moment, and then the oldest until no more than
-    /// `max_total_bytes` are kept. Half-written ones that were abandoned go too.
+    /// Removes artifacts last written longer ago than they are kept, and then the oldest until no
+    /// more than the wanted bytes are kept. Half-written ones that were abandoned go too.
     pub async fn expire(
         &self,
         now: Timestamp,
-        older_than: Duration,
-        max_total_bytes: u64,
+        retention: Retention,
     ) -> Result<Expired, LedgerError> {
         let folders = Arc::clone(&self.folders);
-        blocking(move || folders.expire(now, older_than, max_total_bytes)).await
+        blocking(move || folders.expire(now, retention)).await
     }
-}
 
-impl FileArtifacts {
-    /// Expires artifacts unless some process did so within a day. What goes wrong is only logged:
-    /// a record that can be written is not refused because something old cannot be removed.
-    pub(crate) async fn sweep(&self, now: Timestamp, older_than: Duration, max_total_bytes: u64) {
+    /// Does the same unless some process did so within a day. What goes wrong is only logged: a
+    /// record that can be written is not refused because something old cannot be removed.
+    pub async fn expire_daily(&self, now: Timestamp, retention: Retention) {
         let folders = Arc::clone(&self.folders);
         let swept = blocking(move || {
             if folders.take_sweep(now)? {
-                folders.expire(now, older_than, max_total_bytes)
+                folders.expire(now, retention)
             } else {
                 Ok(Expired::default())
             }
@@ -269,12 +269,7 @@ impl Folders {
         Ok(true)
     }
 
-    fn expire(
-        &self,
-        now: Timestamp,
-        older_than: Duration,
-        max_total_bytes: u64,
-    ) -> io::Result<Expired> {
+    fn expire(&self, now: Timestamp, retention: Retention) -> io::Result<Expired> {
         let mut kept: Vec<(i64, u64, PathBuf)> = Vec::new();
         for folder in self.root.names()? {
             if folder.len() != 2 {
@@ -293,13 +288,13 @@ impl Folders {
             }
         }
         kept.sort();
-        let oldest = before(now, older_than);
+        let oldest = before(now, retention.kept_for);
         let mut expired = Expired {
             kept_bytes: kept.iter().map(|(_, bytes, _)| bytes).sum(),
             ..Expired::default()
         };
         for (written, bytes, path) in kept {
-            if written >= oldest && expired.kept_bytes <= max_total_bytes {
+            if written >= oldest && expired.kept_bytes <= retention.max_total_bytes {
                 break;
             }
             let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {

@@ -55,7 +55,7 @@ mod sqlite;
 
 pub use artifacts::{Expired, FileArtifacts, MAX_ARTIFACT_BYTES};
 pub use directory::DirectoryError;
-pub use options::LedgerOptions;
+pub use options::{LedgerOptions, Retention};
 pub use redact::{MAX_SECRETS, MIN_SECRET_BYTES, REDACTED, Redactor};
 pub use sqlite::{
     Counters, InterruptedCall, OpenError, Recovery, SqliteLedger, migrate::SCHEMA_VERSION,

@@ -25,11 +25,24 @@ pub const MAX_BATCH: usize = 4_096;
 /// Records between two signed checkpoints.
 pub const CHECKPOINT_EVERY: u64 = 1_000;
 
-/// How long artifacts are kept, unless set otherwise.
-pub const ARTIFACTS_KEPT_FOR: Duration = Duration::from_hours(30 * 24);
+/// How long spilled output and file pre-images stay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retention {
+    /// How long each is kept.
+    pub kept_for: Duration,
+    /// How many bytes are kept in all; the oldest go first.
+    pub max_total_bytes: u64,
+}
 
-/// How many bytes of artifacts are kept, unless set otherwise: 10 GiB.
-pub const MAX_ARTIFACTS_BYTES: u64 = 10 * 1024 * 1024 * 1024;
+impl Default for Retention {
+    /// Thirty days, and 10 GiB.
+    fn default() -> Self {
+        Self {
+            kept_for: Duration::from_hours(30 * 24),
+            max_total_bytes: 10 * 1024 * 1024 * 1024,
+        }
+    }
+}
 
 /// Where the record is kept, how much may wait for it, and how long artifacts stay.
 #[derive(Clone)]
@@ -52,10 +65,9 @@ pub struct LedgerOptions {
     pub linger: Duration,
     /// Records between two signed checkpoints.
     pub checkpoint_every: u64,
-    /// How long spilled output and file pre-images are kept.
-    pub artifacts_kept_for: Duration,
-    /// How many bytes of them are kept; the oldest go first.
-    pub max_artifacts_bytes: u64,
+    /// What a start removes, once a day; absent where the host calls
+    /// [`expire_daily`](crate::FileArtifacts::expire_daily) itself.
+    pub retention: Option<Retention>,
 }
 
 impl LedgerOptions {
@@ -71,8 +83,7 @@ impl LedgerOptions {
             max_batch: MAX_BATCH,
             linger: LINGER,
             checkpoint_every: CHECKPOINT_EVERY,
-            artifacts_kept_for: ARTIFACTS_KEPT_FOR,
-            max_artifacts_bytes: MAX_ARTIFACTS_BYTES,
+            retention: Some(Retention::default()),
         }
     }
 

@@ -9,8 +9,10 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
+use haft_ledger::Retention;
 use haft_policy::{CedarPolicy, LoadError, PolicyFile, PolicySource, load::Problem};
 use haft_runtime::Limits;
 
@@ -21,7 +23,7 @@ use super::{
     private,
     trust::{Trust, TrustStore, sha256},
 };
-use crate::{retention::Retention, stop::Stop};
+use crate::stop::Stop;
 
 /// What the command line says about where things are.
 #[derive(Debug, Clone, Default)]
@@ -223,8 +225,11 @@ impl Settings {
             match file::parse(source) {
                 Ok(file) => {
                     file.limits.apply(&mut limits);
-                    retention.days = file.artifact_days.unwrap_or(retention.days);
-                    retention.bytes = file.artifact_bytes.unwrap_or(retention.bytes);
+                    if let Some(days) = file.artifact_days {
+                        retention.kept_for = Duration::from_hours(days.saturating_mul(24));
+                    }
+                    let bytes = file.artifact_bytes;
+                    retention.max_total_bytes = bytes.unwrap_or(retention.max_total_bytes);
                     cross_mounts = file.cross_mounts.or(cross_mounts);
                     let beside = path.parent().unwrap_or(Path::new("/"));
                     script_folders.extend(file.script_folders.iter().map(|name| beside.join(name)));

@@ -193,7 +193,7 @@ fn what_is_too_long_is_kept_and_goes_when_its_time_has_come() {
     stage.haft(&["trust"]).ok();
     stage.haft(&["call", "read_output", &call]).ok();
     // Looked for once a day; the day is over.
-    std::fs::remove_file(stage.home.join(".local/share/haft/retention.stamp")).unwrap();
+    std::fs::remove_file(stage.home.join(".local/share/haft/record/artifacts/.swept")).unwrap();
     stage.haft(&["call", "list", "path=."]).ok();
     let gone = stage.haft(&["call", "read_output", &call]).fails(1);
     assert!(gone.contains("expired"), "{gone}");

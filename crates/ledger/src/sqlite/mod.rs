@@ -111,10 +111,12 @@ impl SqliteLedger {
     /// are gone. Safe while other processes use the same record.
     pub async fn open(options: LedgerOptions) -> Result<(Self, Recovery), OpenError> {
         let clock = Arc::clone(&options.clock);
-        let (kept_for, max_bytes) = (options.artifacts_kept_for, options.max_artifacts_bytes);
+        let retention = options.retention;
         let opening = writer::start(options).await?;
         let artifacts = FileArtifacts::open(&opening.directory)?;
-        artifacts.sweep(clock.now(), kept_for, max_bytes).await;
+        if let Some(retention) = retention {
+            artifacts.expire_daily(clock.now(), retention).await;
+        }
         let shared = Shared {
             pool: connect::readers(opening.directory.path()),
             queue: opening.queue,

@@ -3,7 +3,7 @@
 use std::{os::unix::fs::PermissionsExt as _, path::PathBuf, sync::Arc, time::Duration};
 
 use haft_contract::host::{ArtifactId, ArtifactStore as _, Clock, LedgerErrorKind, Timestamp};
-use haft_ledger::{FileArtifacts, LedgerOptions, MAX_ARTIFACT_BYTES, SqliteLedger};
+use haft_ledger::{FileArtifacts, LedgerOptions, MAX_ARTIFACT_BYTES, Retention, SqliteLedger};
 
 use crate::support::Fixture;
 
@@ -102,11 +102,15 @@ async fn retention_removes_the_old_and_then_the_oldest() {
         date(&fixture, id, 1_800_000_000 - u64::from(age_days) * day);
         ids.push(id);
     }
-    let month = Duration::from_secs(30 * day);
-    let expired = artifacts.expire(now, month, u64::MAX).await.unwrap();
+    let keep_at_most = |max_total_bytes| Retention {
+        kept_for: Duration::from_secs(30 * day),
+        max_total_bytes,
+    };
+    let expired = artifacts.expire(now, keep_at_most(u64::MAX)).await;
+    let expired = expired.unwrap();
     assert_eq!((expired.removed, expired.kept_bytes), (1, 3_000));
     assert!(artifacts.open(ids[0]).await.is_err());
-    let expired = artifacts.expire(now, month, 2_000).await.unwrap();
+    let expired = artifacts.expire(now, keep_at_most(2_000)).await.unwrap();
     assert_eq!((expired.removed, expired.kept_bytes), (1, 2_000));
     assert!(artifacts.open(ids[1]).await.is_err());
     assert!(artifacts.open(ids[2]).await.is_ok());
