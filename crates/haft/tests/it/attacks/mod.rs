@@ -34,6 +34,11 @@ async fn en_01_to_en_12_environment() {
     hold("EN", "attacks::en_01_to_en_12_environment").await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rx_02_to_rx_17_exhaustion() {
+    hold("RX", "attacks::rx_02_to_rx_17_exhaustion").await;
+}
+
 /// Runs a group and says what came of it.
 async fn hold(name: &str, test: &str) {
     let only = stage::only();

@@ -14,7 +14,7 @@ use crate::attacks::{
 };
 
 /// Calls of each kind.
-const ROUNDS: usize = 2_000;
+const ROUNDS: usize = 1_000;
 
 /// Rounds after which a control that has not lost counts as one that cannot.
 const CONTROL_ROUNDS: usize = 2_000_000;

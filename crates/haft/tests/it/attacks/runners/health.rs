@@ -1,0 +1,131 @@
+//! Whether the process that runs Haft stays well while it is attacked: its memory, and how long
+//! another caller waits for a call that does nothing.
+
+use std::{
+    fs,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use haft::{Haft, prelude::*};
+
+use crate::attacks::attempt::check;
+
+/// The most memory an attack may cost, whatever its size.
+const MEMORY: u64 = 96 << 20;
+
+/// A difference between two waits that says nothing on a busy machine.
+const NOISE: Duration = Duration::from_millis(50);
+
+/// How long what is usual is measured.
+const USUAL: Duration = Duration::from_secs(2);
+
+/// What an attack did to the process.
+pub(super) struct Health {
+    grown: u64,
+    usual: Duration,
+    attacked: Duration,
+}
+
+impl Health {
+    /// Runs an attack while another caller makes calls that do nothing. What is usual is measured
+    /// first, with as many busy processes as the attack has: on a small machine they cost time
+    /// too, and that is not Haft's to answer for.
+    pub(super) async fn during<T>(haft: &Haft, attack: impl Future<Output = T>) -> (T, Self) {
+        let busy = Busy::start();
+        let usual = waits(haft, tokio::time::sleep(USUAL)).await.1;
+        drop(busy);
+        let before = resident();
+        let (done, attacked) = waits(haft, attack).await;
+        let health = Self {
+            grown: peak_since(before),
+            usual,
+            attacked,
+        };
+        println!(
+            "memory grew by {} MiB; p99 of a call that does nothing {:?}, usually {:?}",
+            health.grown >> 20,
+            health.attacked,
+            health.usual
+        );
+        (done, health)
+    }
+
+    pub(super) fn memory(&self) -> Result<(), String> {
+        check(self.grown < MEMORY, || format!("memory grew by {} MiB", self.grown >> 20))
+    }
+
+    pub(super) fn others(&self) -> Result<(), String> {
+        check(self.attacked <= self.usual * 2 + NOISE, || {
+            format!("others waited {:?}, usually {:?}", self.attacked, self.usual)
+        })
+    }
+}
+
+/// Two processes that do nothing but run, as the two ends of a pipe do.
+struct Busy(Vec<Child>);
+
+impl Busy {
+    fn start() -> Self {
+        let start = || {
+            Command::new("bash")
+                .args(["-c", "exec yes"])
+                .stdout(Stdio::null())
+                .spawn()
+                .unwrap()
+        };
+        Self(vec![start(), start()])
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+}
+
+/// Makes calls that do nothing until something else is done; the 99th percentile of their waits.
+async fn waits<T>(haft: &Haft, until: impl Future<Output = T>) -> (T, Duration) {
+    let mut took = Vec::new();
+    let mut until = std::pin::pin!(until);
+    let done = loop {
+        let begun = Instant::now();
+        let nothing = haft.call("list", json!({ "path": ".", "limit": 1 }));
+        tokio::select! {
+            biased;
+            outcome = nothing => {
+                assert!(outcome.succeeded(), "{}", outcome.model_text());
+                took.push(begun.elapsed());
+            }
+            done = &mut until => break done,
+        }
+        tokio::select! {
+            done = &mut until => break done,
+            () = tokio::time::sleep(Duration::from_millis(5)) => {}
+        }
+    };
+    took.sort();
+    let at = took.len() * 99 / 100;
+    (done, took.get(at.min(took.len().saturating_sub(1))).copied().unwrap_or_default())
+}
+
+fn status(field: &str) -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with(field)).unwrap();
+    let kilobytes: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+    kilobytes << 10
+}
+
+/// What this process holds now; the peak is counted from here.
+fn resident() -> u64 {
+    // 5 resets the peak.
+    fs::write("/proc/self/clear_refs", "5").unwrap();
+    status("VmRSS")
+}
+
+fn peak_since(before: u64) -> u64 {
+    status("VmHWM").saturating_sub(before)
+}

@@ -1,0 +1,140 @@
+//! RX-05, RX-06, RX-07: processes that do not end by themselves, seen in the process table.
+
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use haft::prelude::*;
+
+use crate::attacks::{
+    attempt::{Verdict, check},
+    corpus::Case,
+    scene::{Said, Scene},
+};
+
+/// How long a stop may take: promise 6.
+const STOP: Duration = Duration::from_secs(2);
+
+/// What a busy machine may add.
+const SLACK: Duration = Duration::from_millis(1500);
+
+pub(super) async fn grandchild(case: &Case, verdict: &mut Verdict) {
+    let scene = Scene::of(case);
+    let haft = scene.haft(case, &Said::default()).await;
+    for (what, command) in [
+        ("in the session", "sleep 600 & echo $! > pid; echo started"),
+        ("out of the session", "setsid sleep 600 & echo $! > pid; echo started"),
+        ("twice forked", "(setsid bash -c 'echo $$ > pid; exec sleep 600' &); sleep 0.2; echo started"),
+    ] {
+        let begun = Instant::now();
+        let outcome = haft.call("bash", json!({ "command": command })).await;
+        let took = begun.elapsed();
+        let ended = outcome.succeeded() && outcome.text().contains("started");
+        verdict.attempt(what, check(ended, || outcome.model_text()));
+        let limit = haft_backends::DRAIN_LIMIT + SLACK;
+        verdict.attempt(what, check(took < limit, || format!("it took {took:?}")));
+        verdict.attempt(what, gone(&scene.at("pid")).await);
+    }
+    let begun = Instant::now();
+    let outcome = haft.call("bash", json!({ "command": "sleep 0.1 & echo quick; wait" })).await;
+    let quick = outcome.succeeded() && begun.elapsed() < Duration::from_millis(1500);
+    verdict.twin("a child that ends", check(quick, || outcome.model_text()));
+    haft.close().await.unwrap();
+}
+
+pub(super) async fn stubborn(case: &Case, verdict: &mut Verdict) {
+    let scene = Scene::of(case);
+    let haft = scene.haft(case, &Said::default()).await;
+    for (what, command) in [
+        ("ignores SIGTERM", "trap '' TERM INT HUP; echo $$ > pid; while :; do sleep 1; done"),
+        ("stopped", "echo $$ > pid; kill -STOP $$; sleep 600"),
+        ("a stopped grandchild", "bash -c 'echo $$ > pid; kill -STOP $$' & wait"),
+    ] {
+        let begun = Instant::now();
+        let outcome = haft
+            .call("bash", json!({ "command": command, "timeout_ms": 400 }))
+            .await;
+        let took = begun.elapsed();
+        let timed_out = outcome.terminal == Terminal::TimedOut;
+        verdict.attempt(what, check(timed_out, || outcome.model_text()));
+        let limit = Duration::from_millis(400) + STOP + SLACK;
+        verdict.attempt(what, check(took < limit, || format!("it took {took:?}")));
+        verdict.attempt(what, gone(&scene.at("pid")).await);
+    }
+    let polite = "trap 'echo cleaned > mark; exit' TERM; echo $$ > pid; while :; do sleep 0.05; done";
+    let outcome = haft
+        .call("bash", json!({ "command": polite, "timeout_ms": 400 }))
+        .await;
+    let cleaned = outcome.terminal == Terminal::TimedOut && scene.at("mark").exists();
+    verdict.twin("a polite one may clean up", check(cleaned, || outcome.model_text()));
+    haft.close().await.unwrap();
+}
+
+pub(super) async fn cancelled(case: &Case, verdict: &mut Verdict) {
+    let scene = Scene::of(case);
+    let haft = scene.haft(case, &Said::default()).await;
+    let sleeper = || json!({ "command": "echo $$ > pid; echo kept; sleep infinity" });
+
+    let request = haft.request("bash", sleeper());
+    let id = request.id;
+    let (outcome, took) = tokio::join!(haft.runtime().call(request), async {
+        started(&scene.at("pid")).await;
+        let begun = Instant::now();
+        assert!(haft.runtime().cancel(id), "the call is not in flight");
+        begun
+    });
+    let took = took.elapsed();
+    let right = outcome.terminal == Terminal::Cancelled && outcome.text().contains("kept");
+    verdict.attempt("cancel", check(right, || outcome.model_text()));
+    verdict.attempt("cancel", check(took < Duration::from_secs(1) + SLACK / 3, || {
+        format!("it took {took:?}")
+    }));
+    verdict.attempt("cancel", gone(&scene.at("pid")).await);
+
+    // A client that goes away.
+    fs::remove_file(scene.at("pid")).unwrap();
+    let pid = scene.at("pid");
+    let request = haft.request("bash", sleeper());
+    let id = request.id;
+    tokio::select! {
+        outcome = haft.runtime().call(request) => panic!("it ended: {}", outcome.model_text()),
+        () = started(&pid) => {}
+    }
+    verdict.attempt("a client that goes away", gone(&scene.at("pid")).await);
+    let mut terminal = None;
+    for _ in 0..100 {
+        let stored = haft.ledger().call(&haft.principal().tenant, id).await.unwrap();
+        terminal = stored.and_then(|call| call.terminal);
+        if terminal.is_some() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    verdict.attempt("a client that goes away", check(terminal == Some(Terminal::Cancelled), || {
+        format!("the record says {terminal:?}")
+    }));
+    haft.close().await.unwrap();
+}
+
+/// Waits until a command has written its process id.
+async fn started(pid: &Path) {
+    while !fs::read_to_string(pid).is_ok_and(|text| text.ends_with('\n')) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// The process whose id is in a file is no longer in the process table.
+async fn gone(pid: &Path) -> Result<(), String> {
+    let text = fs::read_to_string(pid).map_err(|error| format!("no pid: {error}"))?;
+    let pid = text.trim().to_owned();
+    let begun = Instant::now();
+    while fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z ")) {
+        if begun.elapsed() > STOP + SLACK {
+            return Err(format!("process {pid} is still there"));
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    Ok(())
+}
