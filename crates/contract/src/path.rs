@@ -149,6 +149,16 @@ impl WorkPath {
         Ok(Self(format!("{}/{}", self.0, below.0)))
     }
 
+    /// This path and every directory above it, itself first; not the root.
+    pub fn ancestors(&self) -> impl Iterator<Item = &str> {
+        let mut rest = (!self.is_root()).then_some(self.0.as_str());
+        std::iter::from_fn(move || {
+            let path = rest?;
+            rest = path.rsplit_once('/').map(|(above, _)| above);
+            Some(path)
+        })
+    }
+
     /// Whether `other` is this path or lies beneath it, component by component.
     pub fn contains(&self, other: &Self) -> bool {
         let mut theirs = other.components();
@@ -259,6 +269,13 @@ mod tests {
         check("~/.ssh/id_rsa", "~/.ssh/id_rsa");
         check("$HOME/x", "$HOME/x");
         check("\u{ff0e}\u{ff0e}/x", "\u{ff0e}\u{ff0e}/x");
+    }
+
+    #[test]
+    fn ancestors_go_up_to_below_the_root() {
+        let path = WorkPath::relative("a/b/c").unwrap();
+        assert_eq!(path.ancestors().collect::<Vec<_>>(), ["a/b/c", "a/b", "a"]);
+        assert_eq!(WorkPath::root().ancestors().count(), 0);
     }
 
     #[test]

@@ -13,6 +13,10 @@ pub trait SearchOps: Send + Sync {
 
     /// Finds files by name pattern.
     fn find<'a>(&'a self, query: FindQuery<'a>) -> BoxFuture<'a, Result<FindResults, OpsError>>;
+
+    /// Whether a path is one that these patterns withhold: it, or a directory above it, matches.
+    /// The same answer that leaves it out of `grep` and `find`, for a file that is opened by name.
+    fn withholds(&self, withheld: &[String], path: &WorkPath) -> Result<bool, OpsError>;
 }
 
 /// What to search for in file contents.

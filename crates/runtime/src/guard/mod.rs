@@ -69,9 +69,10 @@ impl Guard {
                         } else {
                             access.target().join(&below.join("/"))
                         };
-                        return joined.map_err(|error| {
+                        let target = joined.map_err(|error| {
                             OpsError::new(ErrorKind::InvalidPath, error.to_string())
-                        });
+                        })?;
+                        return self.unless_withheld(path, target);
                     }
                 }
             }
@@ -81,6 +82,20 @@ impl Guard {
             "the call's plan does not name this path",
         )
         .on(path))
+    }
+
+    /// What a search over a tree leaves out cannot be opened by name either. A path that a file
+    /// access names was judged by itself and does not come here.
+    fn unless_withheld(&self, path: &WorkPath, target: WorkPath) -> Result<WorkPath, OpsError> {
+        let withheld = &self.plan.withheld;
+        let search = &self.operations().search;
+        if !withheld.is_empty()
+            && (search.withholds(withheld, path)? || search.withholds(withheld, &target)?)
+        {
+            let message = "reading this is denied, and the plan names only the tree around it";
+            return Err(OpsError::new(ErrorKind::Denied, message).on(path));
+        }
+        Ok(target)
     }
 
     fn operations(&self) -> &Operations {

@@ -1,7 +1,7 @@
 //! Guarded search: only planned trees, without the paths this principal may not read.
 
 use haft_contract::{
-    BoxFuture,
+    BoxFuture, WorkPath,
     ops::{FindQuery, FindResults, GrepQuery, GrepResults, OpsError, SearchOps},
 };
 
@@ -30,5 +30,9 @@ impl SearchOps for Guard {
             };
             self.operations().search.find(query).await
         })
+    }
+
+    fn withholds(&self, withheld: &[String], path: &WorkPath) -> Result<bool, OpsError> {
+        self.operations().search.withholds(withheld, path)
     }
 }

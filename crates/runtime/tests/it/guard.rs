@@ -100,6 +100,38 @@ async fn a_search_leaves_out_what_policy_withholds() {
     assert_eq!(outcome.structured, Some(json!(["app", "app/main.rs"])));
 }
 
+/// Finding 9 of the security review: a tree in the plan must not open what policy withholds.
+#[tokio::test]
+async fn what_policy_withholds_cannot_be_opened_by_name_beneath_a_planned_tree() {
+    let opener = Scripted::new("opener", |input, cx| async move {
+        let target = path(input["path"].as_str().unwrap());
+        let reader = cx.files().open(&target).await?;
+        let bytes = reader.read_at(0, 99, Vec::new()).await?;
+        Ok(json!(String::from_utf8(bytes).unwrap()))
+    })
+    .accesses(|_| vec![Access::read_tree(WorkPath::root())]);
+    let harness = Harness::memory()
+        .tools(vec![opener.tool()])
+        .policy(FixedPolicy::allow_all().withholding(&["**/.env", "keys/**"]))
+        .build();
+    harness.tree.put("app/.env", "canary");
+    harness.tree.put("app/.env.d", "fine");
+    harness.tree.put("keys/deep/id", "canary");
+    for denied in ["app/.env", "keys/deep/id"] {
+        let outcome = harness.fail("opener", json!({"path": denied})).await;
+        assert_eq!(
+            outcome.terminal,
+            Terminal::Denied,
+            "{}",
+            outcome.model_text()
+        );
+        assert!(!outcome.model_text().contains("canary"));
+    }
+    harness
+        .succeed("opener", json!({"path": "app/.env.d"}))
+        .await;
+}
+
 #[tokio::test]
 async fn the_content_before_a_change_is_kept_and_versions_are_noted() {
     let writer = Scripted::new("writer", |_, cx| async move {

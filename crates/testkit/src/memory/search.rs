@@ -47,6 +47,11 @@ impl SearchOps for MemorySearch {
     fn find<'a>(&'a self, query: FindQuery<'a>) -> BoxFuture<'a, Result<FindResults, OpsError>> {
         Box::pin(async move { find(&self.tree.lock(), &query) })
     }
+
+    fn withholds(&self, withheld: &[String], path: &WorkPath) -> Result<bool, OpsError> {
+        let withheld = glob::withheld(withheld)?;
+        Ok(path.ancestors().any(|path| withheld.is_match(path)))
+    }
 }
 
 fn find(tree: &Tree, query: &FindQuery<'_>) -> Result<FindResults, OpsError> {

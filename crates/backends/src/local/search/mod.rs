@@ -13,12 +13,16 @@ mod lines;
 use std::sync::Arc;
 
 use haft_contract::{
+    WorkPath,
     future::BoxFuture,
     ops::{FindQuery, FindResults, GrepQuery, GrepResults, OpsError, SearchOps},
 };
 
 use self::{find::FindJob, grep::GrepJob};
-use super::pool::blocking;
+use super::{
+    pool::blocking,
+    walk::{Globs, Ignores},
+};
 use crate::jail::Jail;
 
 /// Search over a local workspace.
@@ -53,5 +57,10 @@ impl SearchOps for LocalSearch {
             let jail = Arc::clone(&self.jail);
             blocking(move || job.run(&jail)).await
         })
+    }
+
+    fn withholds(&self, withheld: &[String], path: &WorkPath) -> Result<bool, OpsError> {
+        let globs = Globs::new(withheld, Ignores::Respect)?;
+        Ok(path.ancestors().any(|path| globs.withholds(path.as_bytes())))
     }
 }
