@@ -69,6 +69,7 @@ struct DieAt {
 impl DieAt {
     fn passed(&self, point: &str) {
         if point == self.point && self.left.fetch_sub(1, Ordering::SeqCst) == 0 {
+            println!("\ndied {point}");
             die();
         }
     }
@@ -168,6 +169,8 @@ fn request(n: usize) -> CallRequest {
 struct Said {
     submitted: HashMap<CallId, usize>,
     returned: HashMap<CallId, Terminal>,
+    /// Whether it died at its point, and not at the end of all calls.
+    at_its_point: bool,
 }
 
 #[expect(
@@ -191,6 +194,7 @@ fn run_child(directory: &Path, point: &str, nth: usize) -> Said {
     let mut said = Said::default();
     for line in String::from_utf8_lossy(&output.stdout).lines() {
         match line.split(' ').collect::<Vec<_>>()[..] {
+            ["died", at] => said.at_its_point = at == point,
             ["submitted", n, id] => {
                 said.submitted
                     .insert(CallId::parse(id).unwrap(), n.parse().unwrap());
@@ -231,6 +235,7 @@ fn effects(directory: &Path) -> BTreeMap<usize, usize> {
 /// What a round found.
 #[derive(Debug, Default)]
 struct Tally {
+    deaths: usize,
     recorded: usize,
     unknown: usize,
     never_started: usize,
@@ -261,6 +266,7 @@ async fn round(point: &str, nth: usize) -> Tally {
     let world = effects(directory);
     let context = format!("{point} {nth}: {calls:?} {world:?}");
     let mut tally = Tally {
+        deaths: usize::from(said.at_its_point),
         recorded: calls.len(),
         unknown: recovery.settled_unknown.len(),
         never_started: recovery.never_started.len(),
@@ -335,15 +341,17 @@ async fn au_07_kill_9_at_every_point_accounts_for_every_call_and_repeats_none() 
         let point = POINTS[n % POINTS.len()];
         let tally = round(point, n / POINTS.len() % CALLS).await;
         let entry = sum.entry(point).or_default();
+        entry.deaths += tally.deaths;
         entry.recorded += tally.recorded;
         entry.unknown += tally.unknown;
         entry.never_started += tally.never_started;
         entry.effects += tally.effects;
     }
+    // The rounds must have reached what they are about.
     for (point, tally) in &sum {
         println!("{point}: {tally:?}");
+        assert!(tally.deaths > 0, "no round died at {point}: {tally:?}");
     }
-    // The rounds must have reached what they are about.
     let at = |point: &str| &sum[point];
     assert!(
         at("running").unknown > 0,
