@@ -6,7 +6,9 @@
 
 use std::{path::Path, process::Command, sync::Arc};
 
-use haft_contract::{AgentId, CallRequest, Principal, SessionId, Terminal, UserId};
+use haft_contract::{
+    AgentId, CallRequest, Principal, SessionId, Terminal, UserId, identity::ChannelId,
+};
 use haft_ledger::{LedgerOptions, SqliteLedger};
 use haft_policy::{CedarPolicy, PolicySource};
 use haft_runtime::{Runtime, SystemClock};
@@ -149,16 +151,15 @@ fn policy(mode: &str) -> CedarPolicy {
 }
 
 fn request(mode: &str, number: usize) -> CallRequest {
-    let user = match mode {
-        // Another person is another question.
-        CANDIDATES => format!("user{number}"),
-        _ => "user".to_owned(),
-    };
-    let principal = Principal::local(
-        UserId::parse(&user).unwrap(),
+    let mut principal = Principal::local(
+        UserId::parse("user").unwrap(),
         AgentId::parse("agent").unwrap(),
         SessionId::parse("session").unwrap(),
     );
+    if mode == CANDIDATES {
+        // Another channel is another question.
+        principal.channel = Some(ChannelId::parse(&format!("channel{number}")).unwrap());
+    }
     let arguments = json!({"text": "a short text", "number": 7});
     CallRequest::new("noop", arguments, Arc::new(principal))
 }
