@@ -1,8 +1,8 @@
 //! The one place a call's events leave through, and the guarantee that it settles exactly once.
 //!
 //! Events go to listeners at once and to the ledger in groups: everything up to the start in one
-//! append, the settlement in another. If the caller drops the call, or a stage panics, the
-//! recording itself settles the call as it is dropped; room for that was reserved on opening.
+//! append, the settlement in another. If the caller drops the call, [`SettleOnDrop`] settles it;
+//! room for that was reserved on opening.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -77,21 +77,24 @@ impl Recording {
             at: self.clock.now(),
             event,
         };
+        {
+            let mut state = self.state();
+            // A tool that was left behind may go on talking; nothing follows a settlement.
+            if state.settled {
+                return;
+            }
+            match &happened.event {
+                CallEvent::Resolved { tool } => state.tool = Some(tool.clone()),
+                CallEvent::Planned { plan } => state.mutating = plan.effects.is_mutating(),
+                CallEvent::Started { .. } => state.started = true,
+                _ => {}
+            }
+            if recorded {
+                state.pending.push(happened.clone());
+            }
+        }
         for sink in self.sinks.iter() {
             sink.happened(&happened);
-        }
-        if !recorded {
-            return;
-        }
-        let mut state = self.state();
-        match &happened.event {
-            CallEvent::Resolved { tool } => state.tool = Some(tool.clone()),
-            CallEvent::Planned { plan } => state.mutating = plan.effects.is_mutating(),
-            CallEvent::Started { .. } => state.started = true,
-            _ => {}
-        }
-        if !state.settled {
-            state.pending.push(happened);
         }
     }
 
@@ -139,8 +142,24 @@ impl Recording {
     }
 }
 
-impl Drop for Recording {
+/// Settles a call whose caller is gone, when it is dropped. Held by the caller's own future, so
+/// that a tool that is slow to stop cannot delay the settlement.
+pub(crate) struct SettleOnDrop(pub(crate) Arc<Recording>);
+
+impl Drop for SettleOnDrop {
     fn drop(&mut self) {
+        self.0.abandon();
+    }
+}
+
+impl Recording {
+    /// Whether the call has its outcome.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.state().settled
+    }
+
+    /// Settles the call as cancelled, unless it is settled already.
+    fn abandon(&self) {
         let (settled, started, tool) = {
             let state = self.state();
             (state.settled, state.started, state.tool.clone())

@@ -22,7 +22,7 @@ use crate::{
     limits::Limits,
     locks::Locks,
     pipeline::{self, Halt, Luggage, Opened, settle_halt},
-    record::Recording,
+    record::{Recording, SettleOnDrop},
     registry::{Entry, Filter, Registry},
 };
 
@@ -124,6 +124,7 @@ impl Runtime {
             Ok(recording) => recording,
             Err(halt) => return Arc::new(settle_halt(call, halt)),
         };
+        let _settled = SettleOnDrop(Arc::clone(&recording));
         let opened = self.opened(request, &recording, cancel);
         let travelled = AssertUnwindSafe(pipeline::travel(opened))
             .catch_unwind()

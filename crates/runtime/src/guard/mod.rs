@@ -49,6 +49,7 @@ impl Guard {
         path: &WorkPath,
         allowed: impl Fn(PathMode) -> bool,
     ) -> Result<WorkPath, OpsError> {
+        self.still_wanted()?;
         for access in self
             .plan
             .path_accesses()
@@ -82,6 +83,16 @@ impl Guard {
             "the call's plan does not name this path",
         )
         .on(path))
+    }
+
+    /// A tool that was left behind at its deadline touches nothing any more once its call has been
+    /// settled.
+    fn still_wanted(&self) -> Result<(), OpsError> {
+        if self.recording.is_settled() {
+            let message = "the call this belongs to has ended";
+            return Err(OpsError::new(ErrorKind::Cancelled, message));
+        }
+        Ok(())
     }
 
     /// What a search over a tree leaves out cannot be opened by name either. A path that a file

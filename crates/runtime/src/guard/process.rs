@@ -10,6 +10,7 @@ use super::Guard;
 impl ProcessOps for Guard {
     fn spawn(&self, mut spawn: Spawn) -> BoxFuture<'_, Result<Box<dyn ProcessHandle>, OpsError>> {
         Box::pin(async move {
+            self.still_wanted()?;
             let planned = self.plan.accesses.iter().find_map(|access| match access {
                 Access::Command(command) if command.command == spawn.command => Some(command),
                 _ => None,

@@ -68,9 +68,7 @@ pub fn decide(mut planned: Planned) -> Result<Decided, Halt> {
         }
         Verdict::Deny => {
             facts.decision = Some(decision.clone());
-            let call = planned.luggage.call;
-            let error = ToolError::new(ErrorKind::Denied, decision.reason)
-                .hint(format!("`haft explain {call}` names the rule and its line"));
+            let error = ToolError::new(ErrorKind::Denied, decision.reason);
             Err(planned.luggage.halt(error).denied_by(DeniedBy::Policy))
         }
     }

@@ -95,6 +95,13 @@ fn ask_tool(
     };
     let said = std::panic::catch_unwind(AssertUnwindSafe(|| entry.tool().plan(parsed, &cx)))
         .map_err(|_| ToolError::new(ErrorKind::Internal, "the tool panicked while planning"))??;
+    // A deadline whose key no plan names would never apply, and nobody would notice.
+    let listed = |action: &str| entry.spec().actions.iter().any(|spec| spec.name == action);
+    if let Some(action) = said.action.filter(|action| !listed(action)) {
+        let message =
+            format!("the tool planned the action `{action}`, which its spec does not list");
+        return Err(ToolError::new(ErrorKind::Internal, message));
+    }
     if said.accesses.len() > MAX_ACCESSES {
         return Err(ToolError::new(
             ErrorKind::LimitExceeded,

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use haft_contract::{Deadline, Terminal};
+use haft_contract::{
+    Access, Deadline, Effects, Terminal, WorkPath,
+    ops::{Expected, WriteFile},
+};
 use haft_runtime::Limits;
 use haft_testkit::Harness;
 use serde_json::json;
@@ -100,4 +103,53 @@ async fn rx_07_a_cancel_ends_a_call_within_a_second() {
     assert_eq!(outcome.terminal, Terminal::Cancelled);
     assert!(asked.elapsed() < SECOND, "{:?}", asked.elapsed());
     assert!(!harness.runtime.cancel(call), "it is gone");
+}
+
+/// Finding 1 of the security review: a tool that computes without waiting cannot hold off its
+/// deadline, and what it tries afterwards comes too late.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rx_07_a_tool_that_never_waits_is_left_behind_at_its_deadline() {
+    let (told, mut ended) = tokio::sync::mpsc::channel(1);
+    let spinning = Scripted::new("spinning", move |_, cx| {
+        let told = told.clone();
+        async move {
+            let until = std::time::Instant::now() + SECOND * 5;
+            while std::time::Instant::now() < until {
+                std::hint::spin_loop();
+            }
+            let path = WorkPath::relative("late").unwrap();
+            let write = WriteFile {
+                bytes: b"late",
+                expected: Expected::Anything,
+            };
+            let late = cx.files().write(&path, write).await;
+            told.try_send(late.is_err()).unwrap();
+            Ok(json!(null))
+        }
+    })
+    .effects(Effects::CHANGES)
+    .accesses(|_| vec![Access::write(WorkPath::relative("late").unwrap())]);
+    let harness = Harness::memory().tools(vec![spinning.tool()]).build();
+    let started = std::time::Instant::now();
+    let request = harness.request("spinning", json!({})).timeout(SECOND / 2);
+    let outcome = harness.runtime.call(request).await;
+    assert_eq!(outcome.terminal, Terminal::TimedOut);
+    assert!(started.elapsed() < SECOND * 4, "{:?}", started.elapsed());
+    assert_eq!(ended.recv().await, Some(true), "its write was refused");
+    assert!(harness.tree.bytes("late").is_none());
+    assert_eq!(harness.events.kinds(outcome.call).last(), Some(&"settled"));
+}
+
+/// Mistake 6: a timeout table whose keys can never match.
+#[tokio::test]
+async fn mistake_06_an_action_the_spec_does_not_list_is_a_fault() {
+    let harness = Harness::memory()
+        .tools(vec![Scripted::echo("plain").tool()])
+        .build();
+    let outcome = harness.fail("plain", json!({"action": "slow"})).await;
+    assert!(
+        outcome.model_text().contains("`slow`"),
+        "{}",
+        outcome.model_text()
+    );
 }
