@@ -27,6 +27,7 @@ pub mod outcome;
 pub mod path;
 pub mod plan;
 pub mod progress;
+pub mod protected;
 pub mod spec;
 pub mod tool;
 

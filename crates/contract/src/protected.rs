@@ -1,0 +1,176 @@
+//! Names that no tool may write, whatever the rules say: what a shell, git, an editor, a package
+//! manager, an agent or Haft itself would run or obey later. The one list of them: policy denies by
+//! it, and a back end recognises other spellings of it where a directory ignores case.
+//!
+//! Only spelling is decided here; nothing looks at a disk. A name is on the list if a file of that
+//! name takes effect without anybody choosing to run it, so build files are not.
+
+use std::fmt;
+
+/// A protected name. It stands for itself and everything beneath it, at any depth of the
+/// workspace, whether it exists or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProtectedName {
+    /// Its components, usually one. ASCII, so that a spelling can be compared without case.
+    pub components: &'static [&'static str],
+    /// Why it is protected, as the end of a sentence that names the path.
+    pub reason: &'static str,
+}
+
+const GIT: &str = "git runs programs that files in this place name";
+const SHELL: &str = "a shell runs it when it starts or ends";
+const SESSION: &str = "the system starts what it names when its user logs in";
+const EDITOR: &str = "an editor runs or obeys it when it opens the directory";
+const AGENT: &str = "an agent takes its permissions and servers from it";
+const PACKAGES: &str = "a package manager takes its sources, programs and credentials from it";
+const CREDENTIALS: &str = "it decides which credentials are used, and where they are sent";
+const LOGIN: &str = "it decides who can log in, and what runs when somebody does";
+const HAFT: &str = "Haft takes its configuration from it";
+
+/// Every protected name.
+pub const PROTECTED_NAMES: &[ProtectedName] = &[
+    name(&[".git"], GIT),
+    name(&[".gitmodules"], GIT),
+    name(&[".gitconfig"], GIT),
+    name(&[".config", "git"], GIT),
+    name(&[".bashrc"], SHELL),
+    name(&[".bash_profile"], SHELL),
+    name(&[".bash_login"], SHELL),
+    name(&[".bash_logout"], SHELL),
+    name(&[".bash_aliases"], SHELL),
+    name(&[".profile"], SHELL),
+    name(&[".zshrc"], SHELL),
+    name(&[".zshenv"], SHELL),
+    name(&[".zprofile"], SHELL),
+    name(&[".zlogin"], SHELL),
+    name(&[".zlogout"], SHELL),
+    name(&[".kshrc"], SHELL),
+    name(&[".cshrc"], SHELL),
+    name(&[".tcshrc"], SHELL),
+    name(&[".login"], SHELL),
+    name(&[".logout"], SHELL),
+    name(&[".envrc"], SHELL),
+    name(&[".config", "fish"], SHELL),
+    name(&[".xprofile"], SESSION),
+    name(&[".xsession"], SESSION),
+    name(&[".xsessionrc"], SESSION),
+    name(&[".xinitrc"], SESSION),
+    name(&[".pam_environment"], SESSION),
+    name(&[".config", "autostart"], SESSION),
+    name(&[".config", "environment.d"], SESSION),
+    name(&[".config", "systemd"], SESSION),
+    name(&[".vscode"], EDITOR),
+    name(&[".idea"], EDITOR),
+    name(&[".zed"], EDITOR),
+    name(&[".vimrc"], EDITOR),
+    name(&[".exrc"], EDITOR),
+    name(&[".nvimrc"], EDITOR),
+    name(&[".nvim.lua"], EDITOR),
+    name(&[".config", "nvim"], EDITOR),
+    name(&[".dir-locals.el"], EDITOR),
+    name(&[".mcp.json"], AGENT),
+    name(&[".claude"], AGENT),
+    name(&[".codex"], AGENT),
+    name(&[".cursor"], AGENT),
+    name(&[".gemini"], AGENT),
+    name(&["AGENTS-policy"], AGENT),
+    name(&["AGENTS-policy.md"], AGENT),
+    name(&["AGENTS-policy.toml"], AGENT),
+    name(&[".npmrc"], PACKAGES),
+    name(&[".yarnrc"], PACKAGES),
+    name(&[".yarnrc.yml"], PACKAGES),
+    name(&[".pypirc"], PACKAGES),
+    name(&["pip.conf"], PACKAGES),
+    name(&["pip.ini"], PACKAGES),
+    name(&[".pip"], PACKAGES),
+    name(&[".config", "pip"], PACKAGES),
+    name(&[".cargo"], PACKAGES),
+    name(&[".gemrc"], PACKAGES),
+    name(&[".m2"], PACKAGES),
+    name(&[".gradle", "init.d"], PACKAGES),
+    name(&[".gradle", "init.gradle"], PACKAGES),
+    name(&[".gradle", "gradle.properties"], PACKAGES),
+    name(&[".netrc"], CREDENTIALS),
+    name(&["_netrc"], CREDENTIALS),
+    name(&[".git-credentials"], CREDENTIALS),
+    name(&[".pgpass"], CREDENTIALS),
+    name(&[".aws"], CREDENTIALS),
+    name(&[".kube"], CREDENTIALS),
+    name(&[".gnupg"], CREDENTIALS),
+    name(&[".docker", "config.json"], CREDENTIALS),
+    name(&[".ssh"], LOGIN),
+    name(&["haft.toml"], HAFT),
+    name(&[".haft"], HAFT),
+    name(&[".config", "haft"], HAFT),
+];
+
+/// The protected name in this path, spelt exactly so.
+pub fn protected_name(path: &str) -> Option<&'static ProtectedName> {
+    let components: Vec<&str> = path.split('/').collect();
+    protected_name_where(&components, |component, name| *component == name)
+}
+
+/// The protected name in these components, where `same` says whether a component is a name.
+pub fn protected_name_where<C>(
+    components: &[C],
+    same: impl Fn(&C, &str) -> bool,
+) -> Option<&'static ProtectedName> {
+    (0..components.len())
+        .filter_map(|start| components.get(start..))
+        .find_map(|rest| {
+            PROTECTED_NAMES.iter().find(|name| {
+                name.components.len() <= rest.len()
+                    && name
+                        .components
+                        .iter()
+                        .zip(rest)
+                        .all(|(name, component)| same(component, name))
+            })
+        })
+}
+
+impl fmt::Display for ProtectedName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.components.join("/"))
+    }
+}
+
+const fn name(components: &'static [&'static str], reason: &'static str) -> ProtectedName {
+    ProtectedName { components, reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(path: &str, expect: Option<&str>) {
+        let found = protected_name(path).map(ToString::to_string);
+        assert_eq!(found.as_deref(), expect, "{path}");
+    }
+
+    #[test]
+    fn protection_is_by_whole_components_at_any_depth() {
+        check(".git", Some(".git"));
+        check(".git/objects/info/alternates", Some(".git"));
+        check("sub/.git/config", Some(".git"));
+        check("home/.ssh/authorized_keys", Some(".ssh"));
+        check("home/.config/git/config", Some(".config/git"));
+        check(".idea", Some(".idea"));
+        check(".github/workflows/ci.yml", None);
+        check(".gitignore", None);
+        check(".config/nextest.toml", None);
+        check("config/git", None);
+        check(".config", None);
+        check("docs/bashrc", None);
+        check(".Git/hooks/x", None);
+        check(".", None);
+    }
+
+    #[test]
+    fn every_name_can_be_compared_without_case() {
+        for name in PROTECTED_NAMES {
+            assert!(!name.components.is_empty());
+            assert!(name.components.iter().all(|part| part.is_ascii()), "{name}");
+        }
+    }
+}
