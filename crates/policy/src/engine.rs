@@ -38,17 +38,27 @@ pub struct CedarPolicy {
     cache: DecisionCache,
 }
 
-/// Which presets apply to whom.
+/// Which presets apply to whom. Of several files each is read by itself and the strictest answer
+/// holds, so that no section of one loosens what another says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Presets {
-    /// For everyone without another.
-    pub(crate) everyone: Preset,
-    /// The agents that have a section, and the preset it names.
-    pub(crate) agents: BTreeMap<AgentId, Option<Preset>>,
+    /// What each file says about everyone and about agents.
+    pub(crate) files: Vec<FilePresets>,
     /// Applied besides the above.
     pub(crate) sessions: BTreeMap<SessionKind, Preset>,
     /// Applied besides the above.
     pub(crate) channels: BTreeMap<ChannelId, Preset>,
+}
+
+/// What one file says about everyone and about agents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FilePresets {
+    /// The file.
+    pub(crate) source: String,
+    /// For everyone without another.
+    pub(crate) everyone: Option<Preset>,
+    /// The agents that have a section, and the preset it names.
+    pub(crate) agents: BTreeMap<AgentId, Option<Preset>>,
 }
 
 /// One judgement and what it was about.
@@ -68,8 +78,11 @@ impl CedarPolicy {
     /// A preset without any rules.
     pub fn preset(preset: Preset) -> Result<Self, CompileError> {
         let presets = Presets {
-            everyone: preset,
-            agents: BTreeMap::new(),
+            files: vec![FilePresets {
+                source: "preset".to_owned(),
+                everyone: Some(preset),
+                agents: BTreeMap::new(),
+            }],
             sessions: BTreeMap::new(),
             channels: BTreeMap::new(),
         };
@@ -107,7 +120,7 @@ impl CedarPolicy {
         for compiled in self.judge.compiled() {
             let shown = match compiled.origin {
                 Origin::Preset(preset, _) => self.presets.uses(preset),
-                Origin::UnlistedAgent => !self.presets.agents.is_empty(),
+                Origin::UnlistedAgent => self.presets.agents().next().is_some(),
                 Origin::Protected | Origin::Rule(_) => true,
             };
             if shown {
@@ -299,10 +312,16 @@ impl CedarPolicy {
             (Cause::Protected { why, .. }, _) => {
                 format!("{what} is never allowed: {why}; no rule can change that")
             }
-            (Cause::UnlistedAgent, _) => format!(
-                "agent `{agent}` has no `[agents.{agent}]` section, so it may do nothing \
-                 unasked, such as {what}"
-            ),
+            (Cause::UnlistedAgent, _) => {
+                let place = self
+                    .presets
+                    .omits(agent)
+                    .map_or("any file", |file| &file.source);
+                format!(
+                    "agent `{agent}` has no `[agents.{agent}]` section in {place}, so it may do \
+                     nothing unasked, such as {what}"
+                )
+            }
             (Cause::Broken(why), _) => {
                 format!("the policy could not be evaluated ({why}), so {what} is denied")
             }
@@ -380,17 +399,23 @@ impl Policy for CedarPolicy {
 impl Presets {
     /// Whether an agent may be treated as known.
     pub(crate) fn lists(&self, agent: &AgentId) -> bool {
-        self.agents.is_empty() || self.agents.contains_key(agent)
+        self.omits(agent).is_none()
+    }
+
+    /// The first file that lists agents, and not this one.
+    fn omits(&self, agent: &AgentId) -> Option<&FilePresets> {
+        self.files
+            .iter()
+            .find(|file| !file.agents.is_empty() && !file.agents.contains_key(agent))
     }
 
     /// The presets that apply, without repetition: the agent's own or everyone's, and those of
     /// the session's kind and channel besides.
     pub(crate) fn of(&self, principal: &Principal, agent: &AgentId) -> Vec<Preset> {
-        let own = self.agents.get(agent).copied().flatten();
         let session = self.sessions.get(&principal.session_kind).copied();
         let channel = principal.channel.as_ref();
         let channel = channel.and_then(|channel| self.channels.get(channel).copied());
-        let mut presets = vec![own.unwrap_or(self.everyone)];
+        let mut presets = vec![self.of_agent(agent)];
         for preset in session.into_iter().chain(channel) {
             if !presets.contains(&preset) {
                 presets.push(preset);
@@ -399,12 +424,28 @@ impl Presets {
         presets
     }
 
+    fn of_agent(&self, agent: &AgentId) -> Preset {
+        strictest(self.files.iter().map(|file| {
+            let own = file.agents.get(agent).copied().flatten();
+            own.or(file.everyone)
+        }))
+    }
+
+    fn agents(&self) -> impl Iterator<Item = &AgentId> {
+        self.files.iter().flat_map(|file| file.agents.keys())
+    }
+
     fn uses(&self, preset: Preset) -> bool {
-        self.everyone == preset
-            || self.agents.values().any(|used| *used == Some(preset))
+        strictest(self.files.iter().map(|file| file.everyone)) == preset
+            || self.agents().any(|agent| self.of_agent(agent) == preset)
             || self.sessions.values().any(|used| *used == preset)
             || self.channels.values().any(|used| *used == preset)
     }
+}
+
+/// The strictest preset that any file names; `careful` where none names one.
+fn strictest(named: impl Iterator<Item = Option<Preset>>) -> Preset {
+    named.max().flatten().unwrap_or(Preset::Careful)
 }
 
 impl Judged<'_> {

@@ -14,7 +14,7 @@ use haft_contract::{
 
 use crate::{
     facts::groups,
-    pattern::{Pattern, Reach},
+    pattern::{Pattern, PatternKind, Reach},
     pattern_index::{self, PatternId, Patterns},
     rule::{Rule, Section, Selector, name_matches},
 };
@@ -38,7 +38,7 @@ pub(crate) struct Index {
     texts: HashSet<(u32, u32)>,
     /// Whether any allow rule at all speaks of this section and tool.
     allows: HashMap<(u32, u32), usize>,
-    pattern_ids: HashMap<(Reach, bool, String), PatternId>,
+    pattern_ids: HashMap<(Reach, PatternKind, String), PatternId>,
     patterns: Vec<Pattern>,
     exact: Patterns,
     wide: Patterns,
@@ -119,7 +119,7 @@ impl Index {
     }
 
     fn pattern(&mut self, pattern: &Pattern) -> PatternId {
-        let key = (pattern.reach, pattern.path.is_some(), pattern.text.clone());
+        let key = (pattern.reach, pattern.kind(), pattern.text.clone());
         let next = u32::try_from(self.patterns.len()).unwrap_or(u32::MAX);
         let id = *self.pattern_ids.entry(key).or_insert(next);
         if id == next {

@@ -428,7 +428,7 @@ fn protection(item: Item<'_>) -> Option<(String, String)> {
         .chain(&path.resolved)
         .find_map(|path| protecting_rule(path.as_str()));
     if let Some(rule) = by_name {
-        return Some((rule, "the path is protected".to_owned()));
+        return Some((rule.text, rule.reason.to_owned()));
     }
     (path.scope == PathScope::Tree).then(|| {
         (

@@ -317,8 +317,8 @@ fn protected(rule: &Rule) -> Option<RuleRef> {
         PathShape::Beneath(directory) => format!("{directory}/x"),
         PathShape::Everything | PathShape::Glob { .. } => return None,
     };
-    protecting_rule(&example).map(|text| RuleRef {
-        text,
+    protecting_rule(&example).map(|rule| RuleRef {
+        text: rule.text,
         source: "built in".to_owned(),
         line: None,
     })

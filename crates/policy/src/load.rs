@@ -4,14 +4,14 @@
 //!
 //! Text in, rules out: no file is opened here. Whatever is not understood is an error with its
 //! line, so that a misspelt `deny` can never pass for no rule. Several files add up; where they
-//! contradict each other the stricter one holds. Read next: `reader.rs`, which walks a document.
+//! contradict each other the stricter one holds, for presets as for rules. Read next: `reader.rs`, which walks a document.
 
 use std::{collections::BTreeMap, fmt};
 
-use haft_contract::identity::{AgentId, ChannelId, SessionKind};
+use haft_contract::identity::{ChannelId, SessionKind};
 
 use crate::{
-    engine::{CedarPolicy, Presets},
+    engine::{CedarPolicy, FilePresets, Presets},
     lint,
     preset::Preset,
     reader::Reader,
@@ -32,8 +32,7 @@ pub struct PolicySource {
 #[derive(Debug)]
 pub struct PolicyFile {
     pub(crate) rules: Vec<Rule>,
-    pub(crate) presets: Vec<Preset>,
-    pub(crate) agents: BTreeMap<AgentId, Option<Preset>>,
+    pub(crate) presets: Vec<FilePresets>,
     pub(crate) sessions: BTreeMap<SessionKind, Preset>,
     pub(crate) channels: BTreeMap<ChannelId, Preset>,
     pub(crate) settings: ToolSettings,
@@ -81,7 +80,6 @@ impl PolicyFile {
         let mut file = Self {
             rules: Vec::new(),
             presets: Vec::new(),
-            agents: BTreeMap::new(),
             sessions: BTreeMap::new(),
             channels: BTreeMap::new(),
             settings: ToolSettings::default(),
@@ -99,9 +97,7 @@ impl PolicyFile {
         let findings = lint::check_rules(&self.rules);
         LoadError::unless_empty(findings.into_iter().map(Problem::from).collect())?;
         let presets = Presets {
-            // Of several files the strictest preset holds.
-            everyone: self.presets.into_iter().max().unwrap_or(Preset::Careful),
-            agents: self.agents,
+            files: self.presets,
             sessions: self.sessions,
             channels: self.channels,
         };

@@ -28,6 +28,17 @@ pub(crate) struct Pattern {
     pub(crate) host: Option<TextPattern>,
 }
 
+/// What a pattern was parsed as. The same text means different things as each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum PatternKind {
+    /// A command text and nothing else.
+    Command,
+    /// A host.
+    Host,
+    /// A path, or the text of a tool that is not known to run commands.
+    Path,
+}
+
 /// A glob over workspace-relative paths.
 #[derive(Debug, Clone)]
 pub(crate) struct PathPattern {
@@ -72,6 +83,10 @@ pub(crate) enum PatternError {
     Empty,
     NotRelative,
     Climbs,
+    /// Whitespace at an end.
+    Whitespace,
+    /// More than a host name after `domain:`.
+    NotAHost,
     Glob(String),
 }
 
@@ -80,6 +95,10 @@ impl Pattern {
     pub(crate) fn command(text: &str, reach: Reach) -> Result<Self, PatternError> {
         if text.is_empty() {
             return Err(PatternError::Empty);
+        }
+        // `allow` spells out one command exactly, and that may end in a blank.
+        if reach == Reach::Wide && text.trim() != text {
+            return Err(PatternError::Whitespace);
         }
         Ok(Self {
             text: text.to_owned(),
@@ -93,9 +112,16 @@ impl Pattern {
     /// Parses any other pattern: `domain:` for a host, otherwise a path glob that also speaks of
     /// the texts of custom command tools, database sources and channels.
     pub(crate) fn parse(text: &str, reach: Reach) -> Result<Self, PatternError> {
+        if text.trim() != text {
+            return Err(PatternError::Whitespace);
+        }
         if let Some(domain) = text.strip_prefix("domain:") {
+            let domain = domain.strip_suffix('.').unwrap_or(domain);
             if domain.is_empty() {
                 return Err(PatternError::Empty);
+            }
+            if domain.contains(|c: char| c == '/' || c.is_whitespace()) {
+                return Err(PatternError::NotAHost);
             }
             return Ok(Self {
                 text: text.to_owned(),
@@ -136,6 +162,21 @@ impl Pattern {
         }
     }
 
+    /// What it was parsed as.
+    pub(crate) fn kind(&self) -> PatternKind {
+        match (&self.path, &self.host) {
+            (Some(_), _) => PatternKind::Path,
+            (None, Some(_)) => PatternKind::Host,
+            (None, None) => PatternKind::Command,
+        }
+    }
+
+    /// Whether it speaks of every input.
+    pub(crate) fn is_all(&self) -> bool {
+        let path = self.path.as_ref().map(|path| &path.shape);
+        matches!(self.text.as_str(), "*" | "**") || matches!(path, Some(PathShape::Everything))
+    }
+
     /// Whether this is a wildcard over a text.
     pub(crate) fn is_wild_text(&self) -> bool {
         matches!(self.words, Some(TextPattern::Wild(_)))
@@ -144,10 +185,7 @@ impl Pattern {
 
 impl PathPattern {
     fn parse(text: &str, reach: Reach) -> Result<Self, PatternError> {
-        let mut glob = normalise(text)?;
-        if reach == Reach::Wide && !glob.contains('/') && glob != "**" {
-            glob = format!("**/{glob}");
-        }
+        let glob = normalise(text, reach)?;
         let shape = PathShape::of(&glob)?;
         let trees = glob.strip_suffix("/**").map(PathShape::of).transpose()?;
         Ok(Self {
@@ -295,14 +333,16 @@ fn is_literal(glob: &str) -> bool {
     !glob.contains(['*', '?', '[', ']', '{', '}', '\\'])
 }
 
-fn normalise(text: &str) -> Result<String, PatternError> {
+/// The glob that a text stands for. A text that ends in `/` speaks of what is in the directory;
+/// the root, where it reaches wide, of the whole workspace.
+fn normalise(text: &str, reach: Reach) -> Result<String, PatternError> {
     if text.is_empty() {
         return Err(PatternError::Empty);
     }
     if text.starts_with(['/', '~']) {
         return Err(PatternError::NotRelative);
     }
-    let directory = text.len() > 1 && text.ends_with('/');
+    let contents = text.ends_with('/');
     let mut components = Vec::new();
     for component in text.split('/') {
         match component {
@@ -312,9 +352,14 @@ fn normalise(text: &str) -> Result<String, PatternError> {
         }
     }
     if components.is_empty() {
-        return Ok(".".to_owned());
+        let whole = contents || reach == Reach::Wide;
+        return Ok(if whole { "**" } else { "." }.to_owned());
     }
-    if directory {
+    // A single name, with or without a final `/`, names no directory that it stands in.
+    if reach == Reach::Wide && components.len() == 1 && components != ["**"] {
+        components.insert(0, "**");
+    }
+    if contents {
         components.push("**");
     }
     Ok(components.join("/"))
@@ -375,6 +420,20 @@ mod tests {
         assert!(path("**/secrets", Reach::Wide, "x/secrets/key"));
         assert!(!path("secrets", Reach::Wide, "secrets2/key"));
         assert!(!path("a/secrets", Reach::Wide, "b/a/secrets"));
+    }
+
+    #[test]
+    fn a_final_slash_speaks_of_what_is_in_the_directory() {
+        for reach in [Reach::Exact, Reach::Wide] {
+            assert!(path("secrets/", reach, "secrets/a/key"));
+            assert!(!path("secrets/", reach, "secrets"));
+            assert!(!path("a/secrets/", reach, "b/a/secrets/key"));
+            assert!(path("./", reach, "any/file"));
+        }
+        assert!(path("secrets/", Reach::Wide, "x/secrets/key"));
+        assert!(!path("secrets/", Reach::Exact, "x/secrets/key"));
+        assert!(path("*/", Reach::Wide, "a/b"));
+        assert!(!path("*/", Reach::Wide, "a"));
     }
 
     #[test]

@@ -16,6 +16,7 @@ use toml::{
 };
 
 use crate::{
+    engine::FilePresets,
     facts::BUILT_IN_GROUPS,
     load::{PolicyFile, PolicySource, Problem},
     preset::Preset,
@@ -35,6 +36,7 @@ pub(crate) struct Reader<'s> {
     source: &'s PolicySource,
     lines: Vec<usize>,
     groups: BTreeMap<String, Vec<String>>,
+    presets: FilePresets,
     file: &'s mut PolicyFile,
     problems: &'s mut Vec<Problem>,
 }
@@ -50,13 +52,18 @@ impl<'s> Reader<'s> {
             source,
             lines: std::iter::once(0).chain(starts).collect(),
             groups: BTreeMap::new(),
+            presets: FilePresets {
+                source: source.name.clone(),
+                everyone: None,
+                agents: BTreeMap::new(),
+            },
             file,
             problems,
         }
     }
 
     /// Reads the document into the file, and what is wrong with it into the problems.
-    pub(crate) fn read(&mut self) {
+    pub(crate) fn read(mut self) {
         if self.source.text.len() > MAX_TEXT_BYTES {
             self.problem(0, "the file is too large for a policy", None);
             return;
@@ -80,6 +87,7 @@ impl<'s> Reader<'s> {
         if let Some(tools) = document.get("tools") {
             self.tools(tools);
         }
+        self.file.presets.push(self.presets);
     }
 
     fn policy(&mut self, value: &Value<'_>) {
@@ -92,7 +100,7 @@ impl<'s> Reader<'s> {
             self.read_groups(groups);
         }
         if let Some(preset) = table.get("preset").and_then(|value| self.preset(value)) {
-            self.file.presets.push(preset);
+            self.presets.everyone = Some(preset);
         }
         for verdict in [Verdict::Allow, Verdict::Ask, Verdict::Deny] {
             self.list(table, verdict, &Section::Everyone);
@@ -149,8 +157,7 @@ impl<'s> Reader<'s> {
             match &section {
                 Section::Agent(agent) => {
                     self.known_keys(table, &title, &["preset", "allow", "ask", "deny"]);
-                    let known = self.file.agents.entry(agent.clone()).or_default();
-                    *known = (*known).max(preset);
+                    self.presets.agents.insert(agent.clone(), preset);
                     self.list(table, Verdict::Allow, &section);
                 }
                 Section::Session(kind) => {

@@ -18,6 +18,13 @@ use crate::pattern::{Pattern, PatternError, Reach};
 /// The tool whose pattern is a command text.
 const COMMAND_TOOL: &str = "bash";
 
+/// The provider of the built-in tools.
+const BUILT_IN: &str = "builtin";
+
+/// Groups of tools that read or write paths among others. Denying such a group a path leaves it to
+/// every other tool.
+const PATH_GROUPS: [&str; 5] = ["read-only", "destructive", "open-world", "files", "search"];
+
 /// One rule.
 #[derive(Debug, Clone)]
 pub struct Rule {
@@ -86,6 +93,12 @@ pub enum RuleErrorKind {
     NotRelative,
     /// The path pattern holds `..`.
     Climbs,
+    /// The pattern starts or ends with whitespace.
+    Whitespace,
+    /// What follows `domain:` is not a host.
+    NotAHost,
+    /// A path in `deny` or `ask` for the tools of a group only.
+    GroupPath,
     /// The path pattern is not a glob.
     Glob(String),
     /// A wildcard over a command text in an `allow` list.
@@ -127,19 +140,22 @@ impl Rule {
         {
             return Err(refuse(RuleErrorKind::CommandWildcard));
         }
-        // A deny over every command is a deny over the tool: it must hide it too.
-        let everything = pattern
-            .as_ref()
-            .is_some_and(|p| reach == Reach::Wide && matches!(p.text.as_str(), "*" | "**"));
-        let selector = match (selector, &pattern) {
-            (Selector::Named(name), Some(_)) if reach == Reach::Wide => match name.as_str() {
-                "read" => Selector::Accesses(PathMode::Read),
-                "write" => Selector::Accesses(PathMode::Write),
-                _ => Selector::Named(name),
-            },
-            (selector, _) => selector,
+        let selector = match (&pattern, reach) {
+            (Some(_), Reach::Wide) => selector.by_access(),
+            (None, _) | (_, Reach::Exact) => selector,
         };
+        // A deny over every input is a deny over the tool: it must hide it too.
+        let everything = reach == Reach::Wide && pattern.as_ref().is_some_and(Pattern::is_all);
         let pattern = pattern.filter(|_| !everything || matches!(selector, Selector::Accesses(_)));
+        if let Selector::Group(group) = &selector
+            && PATH_GROUPS.contains(&group.as_str())
+            && reach == Reach::Wide
+            && pattern
+                .as_ref()
+                .is_some_and(|pattern| pattern.path.is_some())
+        {
+            return Err(refuse(RuleErrorKind::GroupPath));
+        }
         Ok(Self {
             verdict,
             section,
@@ -196,6 +212,21 @@ impl Selector {
         }
     }
 
+    /// What it selects in `deny` and `ask` with a pattern: a rule about the tool that reads or
+    /// writes is one about reading or writing, since other tools can do the same.
+    fn by_access(self) -> Self {
+        let name = match &self {
+            Self::Named(name) => name,
+            Self::Provided(key) if key.provider.as_str() == BUILT_IN => &key.tool,
+            Self::Provided(_) | Self::Like(_) | Self::Group(_) | Self::Accesses(_) => return self,
+        };
+        match name.as_str() {
+            "read" => Self::Accesses(PathMode::Read),
+            "write" => Self::Accesses(PathMode::Write),
+            _ => self,
+        }
+    }
+
     /// Whether patterns of this selector are command texts, whatever else is known.
     pub(crate) fn is_command_tool(&self) -> bool {
         match self {
@@ -245,6 +276,11 @@ impl RuleError {
             RuleErrorKind::NotRelative | RuleErrorKind::Climbs => {
                 "paths are relative to the workspace, such as `src/**` or `**/.env`"
             }
+            RuleErrorKind::Whitespace => "remove the whitespace between the parentheses",
+            RuleErrorKind::NotAHost => "write the host alone, such as `domain:example.com`",
+            RuleErrorKind::GroupPath => {
+                "write `read(…)` or `write(…)`, which speak of every tool; `bash(…)` for commands"
+            }
             RuleErrorKind::Glob(_) => "put `\\` before a character that is meant literally",
             RuleErrorKind::CommandWildcard => {
                 "command wildcards in allow come with shell analysis; allow the exact text"
@@ -265,6 +301,17 @@ impl fmt::Display for RuleError {
                 write!(f, "`{rule}` can never match: its path is not relative")
             }
             RuleErrorKind::Climbs => write!(f, "`{rule}` can never match: its path holds `..`"),
+            RuleErrorKind::Whitespace => write!(
+                f,
+                "`{rule}` would cover less than it says: its pattern starts or ends with whitespace"
+            ),
+            RuleErrorKind::NotAHost => {
+                write!(f, "`{rule}` can never match: `domain:` takes a host name")
+            }
+            RuleErrorKind::GroupPath => write!(
+                f,
+                "`{rule}` would cover less than it says: tools outside the group still reach the path"
+            ),
             RuleErrorKind::Glob(error) => write!(f, "`{rule}` is not a valid glob: {error}"),
             RuleErrorKind::CommandWildcard => write!(
                 f,
@@ -282,6 +329,8 @@ impl From<PatternError> for RuleErrorKind {
             PatternError::Empty => Self::EmptyPattern,
             PatternError::NotRelative => Self::NotRelative,
             PatternError::Climbs => Self::Climbs,
+            PatternError::Whitespace => Self::Whitespace,
+            PatternError::NotAHost => Self::NotAHost,
             PatternError::Glob(error) => Self::Glob(error),
         }
     }

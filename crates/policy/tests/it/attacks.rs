@@ -53,6 +53,64 @@ fn pe_19_git_hooks_and_config() {
     }
 }
 
+/// Everything in a git directory: its to-do lists name commands, its alternates lead elsewhere.
+#[test]
+fn pe_19_everything_inside_git() {
+    for text in [
+        ".git/HEAD",
+        ".git/index",
+        ".git/rebase-merge/git-rebase-todo",
+        ".git/sequencer/todo",
+        ".git/objects/info/alternates",
+        ".git/modules/lib/config",
+        "deep/down/.git/anything/new",
+    ] {
+        protected(text);
+    }
+    for text in ["git/HEAD", ".git2/config", "x.git/description"] {
+        ordinary(text);
+    }
+}
+
+/// What logs in, installs packages or holds credentials is obeyed as a shell profile is.
+#[test]
+fn pe_20_logins_package_managers_and_credentials() {
+    for text in [
+        ".ssh/authorized_keys",
+        "home/.ssh/config",
+        ".npmrc",
+        "web/.npmrc",
+        ".pypirc",
+        ".netrc",
+        ".cargo/config.toml",
+        ".config/git/config",
+        ".config/pip/pip.conf",
+        "pip.conf",
+        ".docker/config.json",
+        ".bash_aliases",
+        ".zlogout",
+    ] {
+        protected(text);
+    }
+    for text in [
+        "ssh/config",
+        "Cargo.toml",
+        "package.json",
+        "pip.conf.md",
+        ".config/nextest.toml",
+        ".docker/Dockerfile",
+        ".gitattributes",
+    ] {
+        ordinary(text);
+    }
+    let reason = Call::write(".npmrc").decide(&policy(LOOSEST)).reason;
+    assert_eq!(
+        reason,
+        "writing `.npmrc` is never allowed: a package manager takes its sources, programs and \
+         credentials from it; no rule can change that"
+    );
+}
+
 /// Policy never looks at the disk, so present and absent are the same case by construction.
 #[test]
 fn pe_20_files_that_run_or_configure_something() {

@@ -152,15 +152,16 @@ fn unknown_tools_and_groups_are_found_with_the_tools_at_hand() {
     );
 }
 
+fn load(first: &str, second: &str) -> CedarPolicy {
+    CedarPolicy::load(&[
+        PolicySource::new("user.toml", first),
+        PolicySource::new("project.toml", second),
+    ])
+    .unwrap()
+}
+
 #[test]
 fn several_files_add_up_and_the_stricter_holds() {
-    let load = |first: &str, second: &str| {
-        CedarPolicy::load(&[
-            PolicySource::new("user.toml", first),
-            PolicySource::new("project.toml", second),
-        ])
-        .unwrap()
-    };
     let both = load(
         "[policy]\ndeny = [\"bash\"]",
         "[policy]\nallow = [\"bash\", \"write\"]",
@@ -174,4 +175,44 @@ fn several_files_add_up_and_the_stricter_holds() {
         "[policy]\npreset = \"workspace\"",
     );
     check(&presets, &Call::write("a"), Ask);
+}
+
+/// Mistake 2 across files: a section for an agent in one file never loosens what another says.
+#[test]
+fn mistake_02_no_file_loosens_another_through_an_agent() {
+    let main = || Call::write("a").agent("main");
+    let presets = |user: &str, project: &str| {
+        let verdict = |first: &str, second: &str| main().decide(&load(first, second)).verdict;
+        let answer = verdict(user, project);
+        assert_eq!(verdict(project, user), answer, "the order of files matters");
+        answer
+    };
+    let everyone = |preset: &str| format!("[policy]\npreset = \"{preset}\"\n");
+    let own = |preset: &str| format!("[agents.main]\npreset = \"{preset}\"\n");
+    assert_eq!(presets(&everyone("locked"), &own("workspace")), Deny);
+    assert_eq!(presets(&everyone("careful"), &own("workspace")), Ask);
+    assert_eq!(presets(&own("careful"), &everyone("workspace")), Ask);
+    assert_eq!(presets(&own("locked"), &own("workspace")), Deny);
+    assert_eq!(presets(&everyone("workspace"), &own("locked")), Deny);
+    // Within one file the section is the more special word, and a silent file says nothing.
+    let both = everyone("locked") + &own("workspace");
+    assert_eq!(presets(&both, ""), Allow);
+    assert_eq!(presets(&both, &everyone("workspace")), Allow);
+    assert_eq!(presets(&both, &everyone("careful")), Ask);
+    assert_eq!(presets("", ""), Ask);
+}
+
+/// An agent that a file does not know stays a stranger to it, whoever else introduces it.
+#[test]
+fn mistake_02_an_agent_is_known_only_if_every_file_with_agents_knows_it() {
+    let rules = load("[agents.main]", "[agents.main]\n[agents.stranger]");
+    check(&rules, &Call::read("a").agent("main"), Allow);
+    check(&rules, &Call::read("a").agent("stranger"), Ask);
+    let reason = Call::read("a").agent("stranger").decide(&rules).reason;
+    assert!(
+        reason.contains("has no `[agents.stranger]` section in user.toml"),
+        "{reason}"
+    );
+    let silent = load("[agents.main]", "[policy]\ndeny = [\"bash\"]");
+    check(&silent, &Call::read("a").agent("main"), Allow);
 }

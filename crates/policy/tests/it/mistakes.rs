@@ -1,14 +1,14 @@
 //! Mistakes others made, each shown not to be made here.
 
 use haft_contract::{
-    Effects,
+    Access, Effects,
     host::{
         Verdict::{self, Allow, Ask, Deny},
         Visibility,
     },
 };
 
-use crate::world::{Call, check, policy, problem};
+use crate::world::{Call, check, path, policy, problem};
 
 #[test]
 fn mistake_02_unknown_agent_or_tool_is_not_allowed() {
@@ -70,6 +70,86 @@ fn mistake_10_substring_blacklist() {
     let other = policy("[policy]\ndeny = [\"bash(rm -rf /)\"]");
     check(&other, &Call::bash("rm -rf /"), Deny);
     check(&other, &Call::bash("rm -fr /"), Ask);
+}
+
+/// Deny rules that would silently cover less than they say, as other spellings of one wish.
+#[test]
+fn mistake_10_every_spelling_of_a_denied_path_denies_it() {
+    let denied = |rule: &str, text: &str| {
+        let rules = policy(&format!("[policy]\ndeny = [\"{rule}\"]"));
+        check(&rules, &Call::read(text), Deny);
+        let copy = vec![Access::read(path(text)), Access::write(path("new"))];
+        check(&rules, &Call::of("copy", copy), Deny);
+        check(&rules, &Call::bash("ls"), Ask);
+    };
+    denied("read(secrets/)", "secrets/key");
+    denied("read(secrets/)", "app/secrets/key");
+    denied("read(./secrets/)", "app/secrets/key");
+    for everything in ["read(.)", "read(./)", "read(**)", "read(*)"] {
+        denied(everything, ".env");
+        denied(everything, "a/b/.env");
+    }
+    denied("builtin/read(**/.env)", "a/.env");
+    let rules = policy("[policy]\npreset = \"workspace\"\ndeny = [\"builtin/write(docs/)\"]");
+    let edit = |text| Call::of("edit", vec![Access::write(path(text))]);
+    check(&rules, &edit("docs/a"), Deny);
+    check(&rules, &edit("src/a"), Allow);
+    // Benign twins: what the rules do not speak of, and `allow`, which reaches only what it says.
+    let rules = policy("[policy]\ndeny = [\"read(secrets/)\"]\nallow = [\"write(out/)\"]");
+    check(&rules, &Call::read("secrets2/key"), Allow);
+    check(&rules, &Call::write("out/a/b"), Allow);
+    check(&rules, &Call::write("x/out/a"), Ask);
+    let rules = policy("[policy]\ndeny = [\"elsewhere/read(**/.env)\"]");
+    check(&rules, &Call::read(".env"), Allow);
+}
+
+#[test]
+fn mistake_10_a_denied_tool_is_hidden_however_everything_is_spelt() {
+    for rule in ["edit", "edit(.)", "edit(./)", "edit(**)"] {
+        let rules = policy(&format!("[policy]\ndeny = [\"{rule}\"]"));
+        let visibility = Call::of("edit", vec![]).visibility(&rules);
+        assert_ne!(visibility, Visibility::Advertised, "{rule}");
+    }
+}
+
+#[test]
+fn mistake_10_a_rule_that_would_cover_less_than_it_says_is_refused() {
+    let refused = |rule: &str, expect: &str| {
+        for list in ["deny", "ask"] {
+            let text = problem(&format!("[policy]\n{list} = [\"{rule}\"]"));
+            assert!(text.contains(expect), "{text}");
+        }
+    };
+    for rule in ["read( .env)", "read(.env )", "bash( rm *)", "read( )"] {
+        refused(rule, "starts or ends with whitespace");
+    }
+    for rule in ["@read-only(**/.env)", "@files(.env)", "@search(secrets/)"] {
+        refused(rule, "tools outside the group still reach the path");
+    }
+    for rule in ["fetch(domain: x.com)", "fetch(domain:https://x.com)"] {
+        refused(rule, "`domain:` takes a host name");
+    }
+    // These say what they cover.
+    policy("[policy]\ndeny = [\"@read-only\", \"@files(**)\", \"@process(rm *)\", \"@all(.env)\"]");
+    policy("[policy]\nallow = [\"@files(docs/**)\", \"bash(ls )\"]");
+}
+
+/// The same text as a command and as a host is two patterns, in either order of the rules.
+#[test]
+fn mistake_10_a_command_and_a_host_of_one_spelling_are_two_patterns() {
+    let connect = || {
+        let host = Access::Host {
+            host: "evil.example".to_owned(),
+            port: 443,
+        };
+        Call::of("fetch", vec![host])
+    };
+    let (command, host) = ("bash(domain:evil.example)", "fetch(domain:evil.example)");
+    for (first, second) in [(command, host), (host, command)] {
+        let rules = policy(&format!("[policy]\ndeny = [\"{first}\", \"{second}\"]"));
+        check(&rules, &connect(), Deny);
+        check(&rules, &Call::bash("domain:evil.example"), Deny);
+    }
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! What must hold for any rules and any question.
 
+use std::{collections::BTreeSet, fmt::Write as _};
+
 use haft_contract::{
     Access, Effects, SessionKind, WorkPath,
     host::Verdict::{self, Allow, Ask, Deny},
@@ -72,18 +74,24 @@ fn rule() -> impl Strategy<Value = Written> {
         prop_oneof![3 => about_paths, 1 => about_commands],
     )
         .prop_filter_map(
-            "sessions cannot allow, and a command wildcard cannot be allowed",
+            "sessions cannot allow, a command wildcard cannot be allowed, nor a group denied a path",
             |(section, list, (tool, pattern))| {
                 let wild = tool == "bash" && pattern.is_some_and(|pattern| pattern.contains('*'));
                 let refused = list == Allow && (section == "sessions.dm" || wild);
-                (!refused).then_some(Written {
+                let written = Written {
                     section,
                     list,
                     tool,
                     pattern,
-                })
+                };
+                (!refused && (list == Allow || can_be_denied(&written))).then_some(written)
             },
         )
+}
+
+/// A path denied to a group alone is refused: other tools would still reach it.
+fn can_be_denied(rule: &Written) -> bool {
+    rule.tool != "@files" || matches!(rule.pattern, None | Some("**"))
 }
 
 fn call() -> impl Strategy<Value = Call> {
@@ -128,13 +136,30 @@ fn rules() -> impl Strategy<Value = Vec<Written>> {
     prop::collection::vec(rule(), 0..8)
 }
 
-/// Each rule is a file of its own: rules that cover each other are then not an error.
+/// Each rule is a file of its own: rules that cover each other are then not an error. Files that
+/// list agents all list the same ones, because an agent is known only if each of them knows it.
 fn load(rules: &[Written], preset: &str) -> CedarPolicy {
     load_texts(rules.iter().map(Written::toml).collect(), preset)
 }
 
 fn load_texts(texts: Vec<String>, preset: &str) -> CedarPolicy {
     let preset = format!("[policy]\npreset = \"{preset}\"");
+    let agents = |text: &String| text.starts_with("[agents.");
+    let title = |text: &String| text.lines().next().unwrap().to_owned();
+    let listed: BTreeSet<String> = texts
+        .iter()
+        .filter(|text| agents(text))
+        .map(title)
+        .collect();
+    let texts = texts.into_iter().map(|mut text| {
+        if agents(&text) {
+            let others: Vec<&String> = listed.iter().filter(|o| **o != title(&text)).collect();
+            for other in others {
+                write!(text, "\n{other}\n").unwrap();
+            }
+        }
+        text
+    });
     let sources: Vec<PolicySource> = std::iter::once(preset)
         .chain(texts)
         .enumerate()
@@ -179,7 +204,7 @@ proptest! {
     #[test]
     fn a_deny_rule_never_allows_more(
         mut rules in rules(),
-        extra in rule(),
+        extra in rule().prop_filter("a group cannot be denied a path", can_be_denied),
         preset in select(PRESETS.to_vec()),
         call in call(),
     ) {
@@ -191,7 +216,7 @@ proptest! {
     #[test]
     fn an_ask_rule_never_allows_more(
         mut rules in rules(),
-        extra in rule(),
+        extra in rule().prop_filter("a group cannot be denied a path", can_be_denied),
         preset in select(PRESETS.to_vec()),
         call in call(),
     ) {

@@ -40,6 +40,16 @@ impl Written {
         }
     }
 
+    /// Whether it speaks of every tool that reads, or writes, and which of the two.
+    fn by_access(&self) -> Option<&'static str> {
+        match (self.list, self.tool) {
+            (Allow, _) => None,
+            (_, "read" | "builtin/read") => Some("read"),
+            (_, "write") => Some("write"),
+            _ => None,
+        }
+    }
+
     fn concerns(&self, call: &Call, agent: &str) -> bool {
         match self.section {
             "policy" => true,
@@ -58,7 +68,7 @@ impl Written {
             // A pattern that excludes nothing is a rule over the tool.
             return wide
                 && matches!(pattern, "*" | "**")
-                && !matches!(self.tool, "read" | "write")
+                && self.by_access().is_none()
                 && self.selects(call);
         };
         match access {
@@ -67,11 +77,9 @@ impl Written {
                     PathMode::Read => "read",
                     PathMode::Write => "write",
                 };
-                let any_tool = wide && matches!(self.tool, "read" | "write");
-                let selected = if any_tool {
-                    self.tool == by_mode
-                } else {
-                    self.selects(call)
+                let selected = match self.by_access() {
+                    Some(mode) => mode == by_mode,
+                    None => self.selects(call),
                 };
                 let written = path.path.as_str();
                 let leads = path.resolved.as_ref().map_or(written, |path| path.as_str());
