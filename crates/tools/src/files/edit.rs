@@ -15,10 +15,11 @@ use serde_json::{Map, Value};
 
 use super::{seen::refuse_if_changed, whole::read_whole};
 use crate::text::{
-    diff::{Side, unified},
+    diff::{ShownDiff, Side, unified},
     display::one_line,
     encoding::{DecodedText, Replacement, is_binary},
-    locate::{Locator, NotLocated, Place, Wanted},
+    heavy::{Stop, Stopped, by_size},
+    locate::{Locator, MAX_PLACES, NotLocated, Place, Wanted},
     nearest::nearest_lines,
 };
 
@@ -138,45 +139,72 @@ impl Tool for EditTool {
             ))
             .at("/path"));
         }
-        let decoded = DecodedText::decode(&file.bytes);
-        let replacements = locate_all(decoded.text(), &input.edits)?;
-        check_size(file.bytes.len(), &replacements)?;
-        let bytes = decoded.splice(&replacements).map_err(|refused| {
-            ToolError::invalid_input(format!(
-                "the change cannot be written in the file's encoding, {}, without changing other \
-                 bytes",
-                refused.encoding
-            ))
-            .at("/edits")
-            .hint("convert the file to UTF-8 first, for example with `iconv` in `bash`")
-        })?;
-        let after = DecodedText::decode(&bytes);
-        let shown = unified(
-            Side {
-                path: Some(path.as_str()),
-                text: decoded.text(),
-            },
-            Side {
-                path: Some(path.as_str()),
-                text: after.text(),
-            },
-        );
+        let edits = input.edits;
+        let bytes = file.bytes;
+        let size = bytes.len() + edits.iter().map(Edit::size).sum::<usize>();
+        let name = path.as_str().to_owned();
+        let edited = by_size(size, cx.cancel(), move |stop| {
+            edited(&name, &bytes, &edits, stop)
+        })
+        .await?;
         let write = WriteFile {
-            bytes: &bytes,
+            bytes: &edited.bytes,
             expected: Expected::Version(&file.version),
         };
         cx.files().write(&path, write).await?;
         Ok(EditOutput {
             path: path.as_str().to_owned(),
-            replacements: replacements.len() as u64,
-            added: shown.added,
-            removed: shown.removed,
-            diff: shown.text,
+            replacements: edited.replacements as u64,
+            added: edited.shown.added,
+            removed: edited.shown.removed,
+            diff: edited.shown.text,
         })
     }
 
     fn render(&self, output: &EditOutput) -> Vec<Content> {
         vec![Content::text(output.diff.clone())]
+    }
+}
+
+/// A file with its edits made.
+struct Edited {
+    bytes: Vec<u8>,
+    replacements: usize,
+    shown: ShownDiff,
+}
+
+fn edited(name: &str, bytes: &[u8], edits: &[Edit], stop: &Stop) -> Result<Edited, ToolError> {
+    let decoded = DecodedText::decode(bytes);
+    let replacements = locate_all(decoded.text(), edits, stop)?;
+    check_size(bytes.len(), &replacements)?;
+    stop.check()?;
+    let after = decoded.splice(&replacements).map_err(|refused| {
+        ToolError::invalid_input(format!(
+            "the change cannot be written in the file's encoding, {}, without changing other bytes",
+            refused.encoding
+        ))
+        .at("/edits")
+        .hint("convert the file to UTF-8 first, for example with `iconv` in `bash`")
+    })?;
+    stop.check()?;
+    let side = |text| Side {
+        path: Some(name),
+        text,
+    };
+    let shown = unified(
+        side(decoded.text()),
+        side(DecodedText::decode(&after).text()),
+    );
+    Ok(Edited {
+        bytes: after,
+        replacements: replacements.len(),
+        shown,
+    })
+}
+
+impl Edit {
+    fn size(&self) -> usize {
+        self.old.len() + self.new.len()
     }
 }
 
@@ -254,7 +282,7 @@ fn check(index: usize, edit: &Edit) -> Result<(), ToolError> {
 }
 
 /// Every replacement of every edit, sorted by place.
-fn locate_all(text: &str, edits: &[Edit]) -> Result<Vec<Replacement>, ToolError> {
+fn locate_all(text: &str, edits: &[Edit], stop: &Stop) -> Result<Vec<Replacement>, ToolError> {
     let mut locator = Locator::new(text);
     let mut found: Vec<(usize, Replacement)> = Vec::new();
     for (index, edit) in edits.iter().enumerate() {
@@ -269,8 +297,16 @@ fn locate_all(text: &str, edits: &[Edit]) -> Result<Vec<Replacement>, ToolError>
             place,
         };
         let located = locator
-            .locate(wanted)
-            .map_err(|missing| not_located(text, index, edit, &missing))?;
+            .locate(wanted, stop)
+            .and_then(|located| {
+                // Also those of all edits together.
+                if found.len() + located.len() > MAX_PLACES {
+                    Err(NotLocated::TooMany)
+                } else {
+                    Ok(located)
+                }
+            })
+            .map_err(|missing| not_located(text, index, edit, &missing, stop))?;
         found.extend(located.into_iter().map(|replacement| (index, replacement)));
     }
     found.sort_by_key(|(_, replacement)| (replacement.range.start, replacement.range.end));
@@ -291,9 +327,16 @@ fn locate_all(text: &str, edits: &[Edit]) -> Result<Vec<Replacement>, ToolError>
         .collect())
 }
 
-fn not_located(text: &str, index: usize, edit: &Edit, missing: &NotLocated) -> ToolError {
+fn not_located(
+    text: &str,
+    index: usize,
+    edit: &Edit,
+    missing: &NotLocated,
+    stop: &Stop,
+) -> ToolError {
     let pointer = format!("/edits/{index}/old");
     match missing {
+        NotLocated::Stopped => Stopped.into(),
         NotLocated::Absent => {
             let error = ToolError::new(
                 ErrorKind::NoMatch,
@@ -301,9 +344,10 @@ fn not_located(text: &str, index: usize, edit: &Edit, missing: &NotLocated) -> T
             )
             .at(pointer)
             .hint("copy the text from a fresh `read`, without line numbers");
-            match nearest_lines(text, &edit.old) {
-                Some(nearest) => error.with_content(Content::Text(nearest)),
-                None => error,
+            match nearest_lines(text, &edit.old, stop) {
+                Ok(Some(nearest)) => error.with_content(Content::Text(nearest)),
+                Ok(None) => error,
+                Err(stopped) => stopped.into(),
             }
         }
         NotLocated::Ambiguous(lines) => ToolError::new(
@@ -386,6 +430,10 @@ mod tests {
         );
     }
 
+    fn stop() -> Stop {
+        Stop::with(&tokio_util::sync::CancellationToken::new())
+    }
+
     fn edit(old: &str, new: &str) -> Edit {
         Edit {
             old: old.to_owned(),
@@ -397,16 +445,29 @@ mod tests {
 
     #[test]
     fn overlapping_edits_are_refused() {
-        let error = locate_all("abcdef", &[edit("bcd", "x"), edit("cde", "y")]).unwrap_err();
+        let error =
+            locate_all("abcdef", &[edit("bcd", "x"), edit("cde", "y")], &stop()).unwrap_err();
         assert_eq!(error.pointer(), Some("/edits/1/old"));
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
     }
 
     #[test]
     fn edits_are_matched_against_the_original() {
-        let found = locate_all("a b", &[edit("a", "b"), edit("b", "a")]).unwrap();
+        let found = locate_all("a b", &[edit("a", "b"), edit("b", "a")], &stop()).unwrap();
         let decoded = DecodedText::decode(b"a b");
         assert_eq!(decoded.splice(&found).unwrap(), b"b a");
+    }
+
+    /// Each of many edits of every place costs memory before they are found to overlap.
+    #[test]
+    fn rx_17_places_are_bounded_over_all_edits() {
+        let text = "a".repeat(MAX_PLACES / 2 + 1);
+        let every = |new: &str| Edit {
+            all: true,
+            ..edit("a", new)
+        };
+        let error = locate_all(&text, &[every("b"), every("c")], &stop()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::LimitExceeded);
     }
 
     #[test]
@@ -461,7 +522,7 @@ mod tests {
                 new: &new,
                 place: if all { Place::Every } else { Place::Only },
             };
-            if let Ok(found) = Locator::new(decoded.text()).locate(wanted)
+            if let Ok(found) = Locator::new(decoded.text()).locate(wanted, &stop())
                 && let Ok(kept) = pieces(&decoded, &found)
             {
                 // What stands between the places and what stood in them, put together again, is

@@ -22,8 +22,9 @@ use crate::text::{
     diff::{MAX_DIFF_BYTES, Side, unified},
     display::one_line,
     encoding::{DecodedText, is_binary},
+    heavy::{Stop, Stopped, by_size},
     nearest::nearest_lines,
-    patch::{self, FilePatch, Hunk, NotPlaced},
+    patch::{self, FilePatch, Hunk, Unplaced},
 };
 
 /// The most bytes of diff returned over all files.
@@ -224,37 +225,33 @@ async fn prepare(cx: &CallContext<NoProgress>, file: FilePatch) -> Result<Prepar
         FilePatch::Add { path, content } => {
             let path = cx.path(&path, "/patch")?;
             refuse_existing(cx, &path).await?;
-            let side = Side {
-                path: None,
-                text: "",
-            };
-            let prepared = shown(side, Some(&path), &content, "added");
+            let new = Some(path.clone());
+            let (content, shown) = by_size(content.len(), cx.cancel(), move |_| {
+                let before = Side {
+                    path: None,
+                    text: "",
+                };
+                let shown = shown(before, new.as_ref(), &content, "added");
+                Ok((content, shown))
+            })
+            .await?;
             let bytes = content.into_bytes();
-            Ok(prepared.step(Step::Create { path, bytes }))
+            Ok(shown.step(Step::Create { path, bytes }))
         }
         FilePatch::Delete { path, hunks } => {
             let path = cx.path(&path, "/patch")?;
-            let (bytes, version) = read(cx, &path).await?;
-            let decoded = DecodedText::decode(&bytes);
-            if !hunks.is_empty() && !changed_bytes(&path, &decoded, &hunks)?.is_empty() {
-                return Err(ToolError::new(
-                    ErrorKind::NoMatch,
-                    format!(
-                        "`{}` has lines the patch does not delete; nothing was changed",
-                        one_line(path.as_str())
-                    ),
-                )
-                .at("/patch")
-                .hint("read the file again before deleting it"));
-            }
-            let before = Side {
-                path: Some(path.as_str()),
-                text: decoded.text(),
+            let (before, version) = read(cx, &path).await?;
+            let job = Job {
+                path: path.clone(),
+                to: None,
+                before,
+                hunks,
+                change: "deleted",
             };
-            let prepared = shown(before, None, "", "deleted");
-            Ok(prepared.step(Step::Remove {
+            let worked = job.work(cx).await?;
+            Ok(worked.shown.step(Step::Remove {
                 path,
-                bytes,
+                bytes: worked.before,
                 version,
             }))
         }
@@ -264,34 +261,96 @@ async fn prepare(cx: &CallContext<NoProgress>, file: FilePatch) -> Result<Prepar
             hunks,
         } => {
             let path = cx.path(&path, "/patch")?;
-            let (bytes, version) = read(cx, &path).await?;
-            let decoded = DecodedText::decode(&bytes);
-            let after = changed_bytes(&path, &decoded, &hunks)?;
-            let before = Side {
-                path: Some(path.as_str()),
-                text: decoded.text(),
+            let (before, version) = read(cx, &path).await?;
+            let moved = move_to.map(|to| cx.path(&to, "/patch")).transpose()?;
+            let job = Job {
+                to: Some(moved.clone().unwrap_or_else(|| path.clone())),
+                path: path.clone(),
+                before,
+                hunks,
+                change: if moved.is_some() { "moved" } else { "updated" },
             };
-            let after_text = DecodedText::decode(&after);
-            let Some(to) = move_to else {
-                let prepared = shown(before, Some(&path), after_text.text(), "updated");
-                return Ok(prepared.step(Step::Change {
+            let Worked {
+                before,
+                after,
+                shown,
+            } = job.work(cx).await?;
+            let Some(to) = moved else {
+                return Ok(shown.step(Step::Change {
                     path,
-                    before: bytes,
+                    before,
                     after,
                     version,
                 }));
             };
-            let to = cx.path(&to, "/patch")?;
             refuse_existing(cx, &to).await?;
-            let prepared = shown(before, Some(&to), after_text.text(), "moved");
-            Ok(prepared.step(Step::Move {
+            Ok(shown.step(Step::Move {
                 from: path,
                 to,
-                before: bytes,
+                before,
                 after,
                 version,
             }))
         }
+    }
+}
+
+/// The text work on one file that is there.
+struct Job {
+    path: WorkPath,
+    /// Its name afterwards; none if it goes.
+    to: Option<WorkPath>,
+    before: Vec<u8>,
+    hunks: Vec<Hunk>,
+    change: &'static str,
+}
+
+/// What the text work came to.
+struct Worked {
+    before: Vec<u8>,
+    after: Vec<u8>,
+    shown: Prepared,
+}
+
+impl Job {
+    async fn work(self, cx: &CallContext<NoProgress>) -> Result<Worked, ToolError> {
+        let size = self.before.len() + self.hunks.iter().map(Hunk::size).sum::<usize>();
+        by_size(size, cx.cancel(), move |stop| self.work_here(stop)).await
+    }
+
+    fn work_here(self, stop: &Stop) -> Result<Worked, ToolError> {
+        let decoded = DecodedText::decode(&self.before);
+        let before = Side {
+            path: Some(self.path.as_str()),
+            text: decoded.text(),
+        };
+        let (after, shown) = if self.to.is_none() {
+            if !self.hunks.is_empty()
+                && !changed_bytes(&self.path, &decoded, &self.hunks, stop)?.is_empty()
+            {
+                return Err(ToolError::new(
+                    ErrorKind::NoMatch,
+                    format!(
+                        "`{}` has lines the patch does not delete; nothing was changed",
+                        one_line(self.path.as_str())
+                    ),
+                )
+                .at("/patch")
+                .hint("read the file again before deleting it"));
+            }
+            (Vec::new(), shown(before, None, "", self.change))
+        } else {
+            let after = changed_bytes(&self.path, &decoded, &self.hunks, stop)?;
+            stop.check()?;
+            let text = DecodedText::decode(&after);
+            let shown = shown(before, self.to.as_ref(), text.text(), self.change);
+            (after, shown)
+        };
+        Ok(Worked {
+            after,
+            shown,
+            before: self.before,
+        })
     }
 }
 
@@ -364,13 +423,14 @@ fn changed_bytes(
     path: &WorkPath,
     decoded: &DecodedText<'_>,
     hunks: &[Hunk],
+    stop: &Stop,
 ) -> Result<Vec<u8>, ToolError> {
     let name = one_line(path.as_str());
     if !hunks.is_empty() && is_binary(decoded.bytes()) {
         return Err(ToolError::invalid_input(format!("`{name}` is a binary file")).at("/patch"));
     }
-    let replacements = patch::place(decoded.text(), hunks)
-        .map_err(|missing| not_placed(&name, decoded.text(), &missing))?;
+    let replacements = patch::place(decoded.text(), hunks, stop)
+        .map_err(|unplaced| not_placed(&name, decoded.text(), &unplaced, stop))?;
     decoded.splice(&replacements).map_err(|refused| {
         ToolError::invalid_input(format!(
             "the change to `{name}` cannot be written in its encoding, {}",
@@ -381,18 +441,33 @@ fn changed_bytes(
     })
 }
 
-fn not_placed(name: &str, text: &str, missing: &NotPlaced) -> ToolError {
-    let error = ToolError::new(
-        ErrorKind::NoMatch,
-        format!(
-            "the hunk at line {} of the patch does not fit `{name}`; nothing was changed",
-            missing.patch_line
-        ),
-    )
-    .at("/patch")
-    .hint("copy the lines around the change from a fresh `read`");
-    match nearest_lines(text, &missing.wanted) {
-        Some(nearest) => error.with_content(Content::Text(nearest)),
-        None => error,
+fn not_placed(name: &str, text: &str, unplaced: &Unplaced, stop: &Stop) -> ToolError {
+    let refused = |message: String| ToolError::new(ErrorKind::LimitExceeded, message).at("/patch");
+    match unplaced {
+        Unplaced::Stopped => Stopped.into(),
+        Unplaced::TooManyLines => {
+            refused(format!("`{name}` has too many lines; nothing was changed"))
+                .hint("change a file this large with a command in `bash`, such as `sed`")
+        }
+        Unplaced::TooMuchWork => refused(format!(
+            "finding where the hunks belong in `{name}` takes too long; nothing was changed"
+        ))
+        .hint("split the patch into smaller ones"),
+        Unplaced::NoFit { patch_line, wanted } => {
+            let error = ToolError::new(
+                ErrorKind::NoMatch,
+                format!(
+                    "the hunk at line {patch_line} of the patch does not fit `{name}`; nothing was \
+                     changed"
+                ),
+            )
+            .at("/patch")
+            .hint("copy the lines around the change from a fresh `read`");
+            match nearest_lines(text, wanted, stop) {
+                Ok(Some(nearest)) => error.with_content(Content::Text(nearest)),
+                Ok(None) => error,
+                Err(stopped) => stopped.into(),
+            }
+        }
     }
 }

@@ -19,6 +19,7 @@ use super::{
 use crate::text::{
     display::one_line,
     encoding::{self, DecodedText},
+    heavy::by_size,
     paging::{self, ByteSource as _, PAGE_BYTES, PAGE_LINES, Page, PageRequest, Paged, Start},
 };
 
@@ -166,6 +167,9 @@ impl Tool for ReadTool {
                 decoded_from,
             )),
             Paged::PastEnd { lines } => Err(past_end(&input, &path, lines)),
+            Paged::PastLine { bytes } => {
+                Err(paging::past_line(input.offset.max(1), bytes, input.column))
+            }
         }
     }
 
@@ -271,7 +275,10 @@ async fn page_of_utf16(
         .at("/path")
         .hint("convert it with `iconv` in `bash` first"));
     }
-    let text = DecodedText::decode(&bytes).into_text();
+    let text = by_size(bytes.len(), cancel, move |_| {
+        Ok(DecodedText::decode(&bytes).into_text().into_owned())
+    })
+    .await?;
     paging::read_page(text.as_bytes(), request, Start::default(), cancel).await
 }
 
@@ -368,14 +375,10 @@ fn binary(path: &WorkPath, size: u64) -> ToolError {
 
 fn past_end(input: &ReadInput, path: &WorkPath, lines: u64) -> ToolError {
     let name = one_line(path.as_str());
-    let (parameter, asked) = if input.column > 0 {
-        ("column", input.column)
-    } else {
-        ("offset", input.offset)
-    };
     ToolError::invalid_input(format!(
-        "`{name}` has {lines} lines and ends before {parameter} {asked}"
+        "`{name}` has {lines} lines and ends before offset {}",
+        input.offset
     ))
-    .at(format!("/{parameter}"))
-    .hint(format!("ask for a smaller `{parameter}`"))
+    .at("/offset")
+    .hint("ask for a smaller `offset`")
 }

@@ -15,8 +15,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     search::check_pattern,
-    text::paging::{
-        self, ByteSource, PAGE_BYTES, PAGE_LINES, PageRequest, Paged, SEEK_BYTES, Start,
+    text::{
+        heavy::{Stop, Stopped, off_thread},
+        paging::{self, ByteSource, PAGE_BYTES, PAGE_LINES, PageRequest, Paged, SEEK_BYTES, Start},
     },
 };
 
@@ -24,6 +25,8 @@ use crate::{
 const MAX_COMPILED_BYTES: usize = 1024 * 1024;
 /// The most of one line that is matched against a pattern.
 const MAX_MATCHED_LINE: usize = 64 * 1024;
+/// How much is matched between two looks whether the call has ended.
+const BYTES_PER_LOOK: usize = 4 * 1024;
 /// The most of one matching line that is shown.
 const MAX_SHOWN_LINE: usize = 500;
 
@@ -112,7 +115,7 @@ impl Tool for ReadOutputTool {
         let artifact = cx.spilled().open(parse_call(&input.call)?).await?;
         match &input.pattern {
             None => page(&input, artifact, &cx).await,
-            Some(pattern) => search(&input, &compile(pattern)?, artifact, &cx).await,
+            Some(pattern) => search(&input, compile(pattern)?, artifact, &cx).await,
         }
     }
 
@@ -178,6 +181,7 @@ async fn page(
         ))
         .at("/offset")
         .hint("ask for a smaller `offset`")),
+        Paged::PastLine { bytes } => Err(paging::past_line(input.offset, bytes, input.column)),
         Paged::Page(page) => {
             let mut text = String::from_utf8_lossy(&page.bytes).into_owned();
             if let Some(next) = page.next {
@@ -208,7 +212,7 @@ async fn page(
 
 async fn search(
     input: &ReadOutputInput,
-    pattern: &Regex,
+    pattern: Regex,
     artifact: Arc<dyn ReadArtifact>,
     cx: &CallContext<NoProgress>,
 ) -> Result<ReadOutputOutput, ToolError> {
@@ -222,47 +226,70 @@ async fn search(
         found: 0,
         text: String::new(),
         stopped_at: None,
+        line: Vec::new(),
     };
-    let mut line: Vec<u8> = Vec::new();
     let mut offset = 0_u64;
     while matches.stopped_at.is_none() {
-        if cx.cancel().is_cancelled() {
-            return Err(ToolError::new(
-                ErrorKind::Cancelled,
-                "stopped while searching the output",
-            ));
-        }
         let chunk = source.read_at(offset, SEEK_BYTES, Vec::new()).await?;
         offset += chunk.len() as u64;
-        for piece in chunk.split_inclusive(|byte| *byte == b'\n') {
-            let room = MAX_MATCHED_LINE.saturating_sub(line.len());
-            line.extend_from_slice(piece.get(..room).unwrap_or(piece));
-            if piece.ends_with(b"\n") {
-                matches.take(&line);
-                line.clear();
+        let is_last = chunk.len() < SEEK_BYTES;
+        // Never on the async thread: even a little text takes long with a hostile pattern.
+        matches = off_thread(cx.cancel(), move |stop| {
+            matches.take_chunk(&chunk, stop)?;
+            if is_last {
+                matches.take_rest();
             }
-        }
-        if chunk.len() < SEEK_BYTES {
-            if !line.is_empty() {
-                matches.take(&line);
-            }
+            Ok(matches)
+        })
+        .await?;
+        if is_last {
             break;
         }
     }
     Ok(matches.output(size))
 }
 
-struct Matches<'p> {
-    pattern: &'p Regex,
+struct Matches {
+    pattern: Regex,
     from: u64,
     limit: u64,
     number: u64,
     found: u64,
     text: String,
     stopped_at: Option<u64>,
+    /// The start of a line whose end is not read yet.
+    line: Vec<u8>,
 }
 
-impl Matches<'_> {
+impl Matches {
+    fn take_chunk(&mut self, chunk: &[u8], stop: &Stop) -> Result<(), Stopped> {
+        let mut since_look = 0;
+        for piece in chunk.split_inclusive(|byte| *byte == b'\n') {
+            since_look += piece.len();
+            if since_look > BYTES_PER_LOOK {
+                stop.check()?;
+                since_look = 0;
+            }
+            let room = MAX_MATCHED_LINE.saturating_sub(self.line.len());
+            self.line
+                .extend_from_slice(piece.get(..room).unwrap_or(piece));
+            if piece.ends_with(b"\n") {
+                self.take_rest();
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the line read so far.
+    fn take_rest(&mut self) {
+        let mut line = std::mem::take(&mut self.line);
+        if !line.is_empty() {
+            self.take(&line);
+        }
+        line.clear();
+        self.line = line;
+    }
+
     fn take(&mut self, line: &[u8]) {
         let number = self.number;
         self.number += 1;
@@ -334,13 +361,14 @@ mod tests {
     fn matches_are_numbered_and_bounded() {
         let pattern = compile("b").unwrap();
         let mut matches = Matches {
-            pattern: &pattern,
+            pattern,
             from: 2,
             limit: 1,
             number: 1,
             found: 0,
             text: String::new(),
             stopped_at: None,
+            line: Vec::new(),
         };
         for line in ["b\n", "a\n", "bb\r\n", "b"] {
             matches.take(line.as_bytes());

@@ -8,17 +8,21 @@ use memchr::{memchr_iter, memmem};
 
 use super::{
     encoding::{Replacement, line_end, with_line_end},
-    tolerant::Folded,
+    heavy::{Stop, Stopped},
+    tolerant::{Alignment, Folded},
 };
 
 /// How many places an error names.
 const MAX_LINES_NAMED: usize = 10;
 
 /// The most places one change may have. Each costs memory before it is known to fit.
-const MAX_PLACES: usize = 1_000_000;
+pub(crate) const MAX_PLACES: usize = 1_000_000;
 
 /// The most places that are aligned word by word.
 const MAX_TOLERANT_PLACES: usize = 10_000;
+
+/// The most bytes of new text written word by word over all places of one change.
+const MAX_TOLERANT_REWRITTEN: usize = 64 * 1024 * 1024;
 
 /// One change that was asked for.
 #[derive(Debug, Clone, Copy)]
@@ -53,6 +57,14 @@ pub(crate) enum NotLocated {
     TooMany,
     /// It is in the file, but not on the named line; where it is.
     Elsewhere(Vec<u64>),
+    /// The call has ended.
+    Stopped,
+}
+
+impl From<Stopped> for NotLocated {
+    fn from(Stopped: Stopped) -> Self {
+        Self::Stopped
+    }
 }
 
 /// A text that edits are located in. Folds it at most once, and only when needed.
@@ -80,7 +92,12 @@ impl<'t> Locator<'t> {
     }
 
     /// The replacements one change amounts to, sorted and without overlaps.
-    pub(crate) fn locate(&mut self, wanted: Wanted<'_>) -> Result<Vec<Replacement>, NotLocated> {
+    pub(crate) fn locate(
+        &mut self,
+        wanted: Wanted<'_>,
+        stop: &Stop,
+    ) -> Result<Vec<Replacement>, NotLocated> {
+        stop.check()?;
         for (old, new) in spellings(self.text, wanted.old, wanted.new) {
             let found = self.exact(&old, wanted.place);
             if !found.is_empty() {
@@ -93,7 +110,8 @@ impl<'t> Locator<'t> {
                 return Ok(chosen.into_iter().map(replacement).collect());
             }
         }
-        self.locate_tolerantly(wanted)
+        stop.check()?;
+        self.locate_tolerantly(wanted, stop)
     }
 
     fn exact(&self, old: &str, place: Place) -> Vec<Range<usize>> {
@@ -120,7 +138,11 @@ impl<'t> Locator<'t> {
         }
     }
 
-    fn locate_tolerantly(&mut self, wanted: Wanted<'_>) -> Result<Vec<Replacement>, NotLocated> {
+    fn locate_tolerantly(
+        &mut self,
+        wanted: Wanted<'_>,
+        stop: &Stop,
+    ) -> Result<Vec<Replacement>, NotLocated> {
         let text = self.text;
         if matches!(self.folded, Folding::NotYet) {
             self.folded = Folded::new(text).map_or(Folding::TooLarge, Folding::Done);
@@ -139,13 +161,19 @@ impl<'t> Locator<'t> {
         let chosen = self.choose(found, wanted.place, MAX_TOLERANT_PLACES, |found| {
             &found.range
         })?;
-        Ok(chosen
-            .into_iter()
-            .map(|found| Replacement {
-                text: folded.rewrite(text, &found, wanted.old, wanted.new).into(),
+        if chosen.len().saturating_mul(wanted.new.len()) > MAX_TOLERANT_REWRITTEN {
+            return Err(NotLocated::TooMany);
+        }
+        let alignment = Alignment::new(wanted.old, wanted.new, self.ending);
+        let mut replacements = Vec::with_capacity(chosen.len());
+        for found in chosen {
+            stop.check()?;
+            replacements.push(Replacement {
+                text: folded.rewrite(text, &found, &alignment).into(),
                 range: found.range,
-            })
-            .collect())
+            });
+        }
+        Ok(replacements)
     }
 
     fn choose<M>(
@@ -234,7 +262,10 @@ mod tests {
     use super::*;
 
     fn locate(text: &str, old: &str, new: &str, place: Place) -> Result<String, NotLocated> {
-        let found = Locator::new(text).locate(Wanted { old, new, place })?;
+        let found = Locator::new(text).locate(
+            Wanted { old, new, place },
+            &Stop::with(&tokio_util::sync::CancellationToken::new()),
+        )?;
         let mut result = text.to_owned();
         for replacement in found.into_iter().rev() {
             result.replace_range(replacement.range, &replacement.text);

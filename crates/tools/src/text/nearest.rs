@@ -5,7 +5,10 @@ use std::{collections::HashSet, time::Duration};
 
 use similar::{ChangeTag, TextDiff};
 
-use super::display::start_of;
+use super::{
+    display::start_of,
+    heavy::{Stop, Stopped},
+};
 
 /// Files with more lines are searched only this far.
 const MAX_LINES_SEARCHED: usize = 50_000;
@@ -19,19 +22,27 @@ const LEAST_LIKENESS: f32 = 0.35;
 const DIFF_TIME: Duration = Duration::from_millis(100);
 
 /// A diff from the nearest lines of the text to the wanted ones, with the line it starts at.
-pub(crate) fn nearest_lines(text: &str, wanted: &str) -> Option<String> {
+pub(crate) fn nearest_lines(
+    text: &str,
+    wanted: &str,
+    stop: &Stop,
+) -> Result<Option<String>, Stopped> {
     let wanted_lines: Vec<&str> = wanted.lines().take(MAX_LINES_SHOWN).collect();
-    let (key_index, key) = wanted_lines
+    let key = wanted_lines
         .iter()
         .enumerate()
-        .max_by_key(|(_, line)| line.trim().len())?;
+        .max_by_key(|(_, line)| line.trim().len());
+    let Some((key_index, key)) = key else {
+        return Ok(None);
+    };
     let key_pairs = letter_pairs(key);
     if key_pairs.is_empty() {
-        return None;
+        return Ok(None);
     }
     let lines: Vec<&str> = text.lines().take(MAX_LINES_SEARCHED).collect();
     let mut best = (0, LEAST_LIKENESS);
     for (index, line) in lines.iter().enumerate() {
+        stop.check_at(index)?;
         let likeness = likeness(&key_pairs, &letter_pairs(line));
         if likeness > best.1 {
             best = (index, likeness);
@@ -39,14 +50,14 @@ pub(crate) fn nearest_lines(text: &str, wanted: &str) -> Option<String> {
     }
     let (best_index, best_likeness) = best;
     if best_likeness <= LEAST_LIKENESS {
-        return None;
+        return Ok(None);
     }
     let start = best_index.saturating_sub(key_index);
     let end = (start + wanted_lines.len()).min(lines.len());
-    let found: Vec<&str> = lines.get(start..end)?.to_vec();
+    let found = lines.get(start..end).unwrap_or_default();
     let diff = TextDiff::configure()
         .timeout(DIFF_TIME)
-        .diff_slices(&found, &wanted_lines);
+        .diff_slices(found, &wanted_lines);
     let mut shown = format!(
         "nearest lines are {}-{} (`-` is the file, `+` is what was given):\n",
         start + 1,
@@ -61,7 +72,7 @@ pub(crate) fn nearest_lines(text: &str, wanted: &str) -> Option<String> {
         shown.push_str(start_of(change.value(), MAX_LINE_COMPARED));
         shown.push('\n');
     }
-    Some(shown)
+    Ok(Some(shown))
 }
 
 fn letter_pairs(line: &str) -> HashSet<(u8, u8)> {
@@ -87,6 +98,11 @@ fn likeness(one: &HashSet<(u8, u8)>, other: &HashSet<(u8, u8)>) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn nearest_lines(text: &str, wanted: &str) -> Option<String> {
+        let stop = Stop::with(&tokio_util::sync::CancellationToken::new());
+        super::nearest_lines(text, wanted, &stop).unwrap()
+    }
 
     #[test]
     fn the_nearest_lines_are_shown_as_a_diff() {

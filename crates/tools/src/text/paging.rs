@@ -7,7 +7,7 @@
 use std::future::Future;
 
 use haft_contract::{ErrorKind, ToolError};
-use memchr::{memchr_iter, memrchr};
+use memchr::{memchr, memchr_iter, memrchr};
 use tokio_util::sync::CancellationToken;
 
 /// The most lines of a page.
@@ -96,6 +96,20 @@ pub(crate) enum Paged {
         /// Lines in all.
         lines: u64,
     },
+    /// The line ends before the column; it has this many bytes.
+    PastLine {
+        /// Bytes of the line, without its line end.
+        bytes: u64,
+    },
+}
+
+/// The error for a column behind the end of its line.
+pub(crate) fn past_line(line: u64, bytes: u64, column: u64) -> ToolError {
+    ToolError::invalid_input(format!(
+        "line {line} has {bytes} bytes and ends before column {column}"
+    ))
+    .at("/column")
+    .hint("use the `column` the previous page named, or leave it out")
 }
 
 /// Where a line starts.
@@ -119,14 +133,26 @@ pub(crate) async fn read_page<S: ByteSource + ?Sized>(
     }
     let mut buffer = start.bytes;
     let sought = seek(source, request.line, &mut buffer, cancel).await?;
-    let at = match sought {
-        Sought::At(at) => at.saturating_add(request.column),
+    let start = match sought {
+        Sought::At(at) => at,
         Sought::PastEnd { lines } => return Ok(Paged::PastEnd { lines }),
     };
+    if request.column > 0
+        && let Some(bytes) =
+            line_shorter_than(source, start, request.column, &mut buffer, cancel).await?
+    {
+        return Ok(Paged::PastLine { bytes });
+    }
+    let at = start.saturating_add(request.column);
     let bytes = source.read_at(at, PAGE_BYTES + 1, buffer).await?;
-    if bytes.is_empty() && (request.line > 1 || request.column > 0) {
+    if bytes.is_empty() && request.column > 0 {
+        return Ok(Paged::PastLine {
+            bytes: request.column,
+        });
+    }
+    if bytes.is_empty() && request.line > 1 {
         return Ok(Paged::PastEnd {
-            lines: request.line - u64::from(request.column == 0),
+            lines: request.line - 1,
         });
     }
     let is_all = bytes.len() <= PAGE_BYTES;
@@ -182,6 +208,37 @@ async fn seek<S: ByteSource + ?Sized>(
             });
         }
     }
+}
+
+/// The length of the line that starts at `start` if it ends before the column.
+async fn line_shorter_than<S: ByteSource + ?Sized>(
+    source: &S,
+    start: u64,
+    column: u64,
+    buffer: &mut Vec<u8>,
+    cancel: &CancellationToken,
+) -> Result<Option<u64>, ToolError> {
+    let mut passed = 0_u64;
+    while passed < column {
+        if cancel.is_cancelled() {
+            return Err(ToolError::new(
+                ErrorKind::Cancelled,
+                "stopped while looking for the column",
+            ));
+        }
+        let ask = usize::try_from(column - passed).map_or(SEEK_BYTES, |left| left.min(SEEK_BYTES));
+        *buffer = source
+            .read_at(start + passed, ask, std::mem::take(buffer))
+            .await?;
+        if let Some(end) = memchr(b'\n', buffer) {
+            return Ok(Some(passed + end as u64));
+        }
+        passed += buffer.len() as u64;
+        if buffer.len() < ask {
+            return Ok(Some(passed));
+        }
+    }
+    Ok(None)
 }
 
 /// Cuts a page off the front of `bytes`; `is_all` says that nothing follows them.
@@ -296,7 +353,16 @@ mod tests {
         assert_eq!(page(b"a\nb\n", 3, 0, 1), Paged::PastEnd { lines: 2 });
         assert_eq!(page(b"a\nb", 9, 0, 1), Paged::PastEnd { lines: 2 });
         assert_eq!(page(b"", 2, 0, 1), Paged::PastEnd { lines: 0 });
-        assert_eq!(page(b"a\nb", 2, 7, 1), Paged::PastEnd { lines: 2 });
+    }
+
+    #[test]
+    fn a_column_past_the_end_of_its_line_says_how_long_the_line_is() {
+        assert_eq!(page(b"a\nb", 2, 7, 1), Paged::PastLine { bytes: 1 });
+        assert_eq!(page(b"a\nb", 2, 1, 1), Paged::PastLine { bytes: 1 });
+        assert_eq!(page(b"ab\ncd\n", 1, 3, 1), Paged::PastLine { bytes: 2 });
+        assert_eq!(page(b"ab\n", 1, u64::MAX, 1), Paged::PastLine { bytes: 2 });
+        assert_eq!(page(b"", 1, u64::MAX, 1), Paged::PastLine { bytes: 0 });
+        assert!(matches!(page(b"ab\n", 1, 2, 1), Paged::Page(_)));
     }
 
     /// RX-04: one line longer than any page is bounded, and the rest of it can be read.

@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, ops::Range, time::Duration};
 use memchr::memmem;
 use similar::{Algorithm, DiffOp};
 
-use super::encoding::{line_end, with_line_end};
+use super::encoding::with_line_end;
 
 /// Larger texts are searched exactly only: folding needs eight bytes a byte.
 pub(crate) const MAX_TOLERANT_BYTES: usize = 4 * 1024 * 1024;
@@ -32,6 +32,48 @@ pub(crate) struct TolerantMatch {
     pub(crate) range: Range<usize>,
     /// Where it starts in the folded text.
     folded_start: usize,
+}
+
+/// How the tokens of an old and a new text belong together. Found once, used at every place.
+pub(crate) struct Alignment<'a> {
+    new: &'a str,
+    /// The line end new lines get.
+    ending: &'a str,
+    /// Absent where the texts are too long.
+    tokens: Option<Tokens<'a>>,
+}
+
+struct Tokens<'a> {
+    old: Vec<&'a str>,
+    new: Vec<&'a str>,
+    folded_old: Folded,
+    ops: Vec<DiffOp>,
+}
+
+impl<'a> Alignment<'a> {
+    /// Aligns an old and a new text, within [`ALIGN_TIME`].
+    pub(crate) fn new(old: &'a str, new: &'a str, ending: &'a str) -> Self {
+        let tokens = (old.len() + new.len() <= MAX_ALIGNED_BYTES).then(|| {
+            let (old_tokens, new_tokens) = (tokens(old), tokens(new));
+            let deadline = std::time::Instant::now() + ALIGN_TIME;
+            Tokens {
+                ops: similar::capture_diff_slices_deadline(
+                    Algorithm::Myers,
+                    &old_tokens,
+                    &new_tokens,
+                    Some(deadline),
+                ),
+                folded_old: fold(old),
+                old: old_tokens,
+                new: new_tokens,
+            }
+        });
+        Self {
+            new,
+            ending,
+            tokens,
+        }
+    }
 }
 
 impl Folded {
@@ -66,18 +108,16 @@ impl Folded {
             .collect()
     }
 
-    /// What stands at a match once `old` is replaced by `new`: common parts keep the text's own
-    /// spelling, the rest is spelled as `new` spells it.
+    /// What stands at a match once it is changed: common parts keep the text's own spelling, the
+    /// rest is spelled as the new text spells it.
     pub(crate) fn rewrite(
         &self,
         text: &str,
         found: &TolerantMatch,
-        old: &str,
-        new: &str,
+        alignment: &Alignment<'_>,
     ) -> String {
-        let ending = line_end(text);
-        self.rewrite_aligned(text, found, old, new)
-            .unwrap_or_else(|| with_line_end(new, ending).into_owned())
+        self.rewrite_aligned(text, found, alignment)
+            .unwrap_or_else(|| with_line_end(alignment.new, alignment.ending).into_owned())
     }
 
     fn span(&self, folded: usize) -> Option<Range<usize>> {
@@ -89,27 +129,20 @@ impl Folded {
         &self,
         text: &str,
         found: &TolerantMatch,
-        old: &str,
-        new: &str,
+        alignment: &Alignment<'_>,
     ) -> Option<String> {
-        if old.len() + new.len() > MAX_ALIGNED_BYTES {
-            return None;
-        }
-        let old_tokens = tokens(old);
-        let new_tokens = tokens(new);
-        let places = self.places(found, old, &old_tokens)?;
-        let indents = indents(text, &old_tokens, &places);
-        let ending = line_end(text);
-        let deadline = std::time::Instant::now() + ALIGN_TIME;
-        let ops = similar::capture_diff_slices_deadline(
-            Algorithm::Myers,
-            &old_tokens,
-            &new_tokens,
-            Some(deadline),
-        );
+        let Alignment { new, ending, .. } = *alignment;
+        let Tokens {
+            old,
+            new: new_tokens,
+            folded_old,
+            ops,
+        } = alignment.tokens.as_ref()?;
+        let places = self.places(found, folded_old, old)?;
+        let indents = indents(text, old, &places);
         let mut out = String::with_capacity(new.len());
         for op in ops {
-            match op {
+            match *op {
                 DiffOp::Equal { old_index, len, .. } => {
                     let kept = places.get(old_index..old_index + len)?;
                     out.push_str(text.get(kept.first()?.start..kept.last()?.end)?);
@@ -134,10 +167,9 @@ impl Folded {
     fn places(
         &self,
         found: &TolerantMatch,
-        old: &str,
+        folded_old: &Self,
         tokens: &[&str],
     ) -> Option<Vec<Range<usize>>> {
-        let folded_old = fold(old);
         let mut folded = 0;
         let mut offset = 0;
         let mut solid: Vec<Option<Range<usize>>> = Vec::with_capacity(tokens.len());
@@ -264,11 +296,11 @@ fn is_word(c: char) -> bool {
 }
 
 /// How the text indents what the model indents like this.
-fn indents<'t>(
+fn indents<'t, 'o>(
     text: &'t str,
-    old_tokens: &[&'t str],
+    old_tokens: &[&'o str],
     places: &[Range<usize>],
-) -> BTreeMap<&'t str, &'t str> {
+) -> BTreeMap<&'o str, &'t str> {
     let mut indents = BTreeMap::new();
     for (token, place) in old_tokens.iter().zip(places) {
         if let Some((_, asked)) = token.rsplit_once('\n')
@@ -296,7 +328,7 @@ fn push_new(out: &mut String, token: &str, indents: &BTreeMap<&str, &str>, endin
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::encoding::line_end, *};
 
     fn check(text: &str, old: &str, new: &str, expect: &str) {
         let folded = Folded::new(text).unwrap();
@@ -304,7 +336,8 @@ mod tests {
         let [only] = found.as_slice() else {
             panic!("{} matches for {old:?}", found.len());
         };
-        let replaced = folded.rewrite(text, only, old, new);
+        let alignment = Alignment::new(old, new, line_end(text));
+        let replaced = folded.rewrite(text, only, &alignment);
         let mut result = text.to_owned();
         result.replace_range(only.range.clone(), &replaced);
         assert_eq!(result, expect);

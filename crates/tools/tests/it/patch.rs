@@ -1,7 +1,9 @@
 //! `patch`: several files or none of them.
 
-use haft_contract::ErrorKind;
-use serde_json::json;
+use std::time::{Duration, Instant};
+
+use haft_contract::{ErrorKind, Terminal};
+use serde_json::{Value, json};
 
 use crate::workspace::{Workspace, structured};
 
@@ -134,4 +136,67 @@ async fn a_patch_that_leaves_the_workspace_or_says_nothing_is_refused() {
         assert!(outcome.model_text().contains("named twice"));
         assert_eq!(workspace.bytes("x"), None);
     }
+}
+
+/// How long the slow machine of a test run may take for what is done at once elsewhere.
+const QUICK: Duration = Duration::from_secs(20);
+
+/// A hunk of 2,000 lines that almost fits at each of 400,000 took hours.
+#[tokio::test]
+async fn rx_cpu_a_patch_that_almost_fits_everywhere_ends_soon() {
+    let workspace = Workspace::local();
+    workspace.put("a.txt", "a\n".repeat(400_000));
+    let patch = format!(
+        "*** Begin Patch\n*** Update File: a.txt\n@@\n{}-b\n+c\n*** End Patch\n",
+        " a\n".repeat(2_000)
+    );
+    let began = Instant::now();
+    workspace
+        .refuse("patch", json!({"patch": patch}), ErrorKind::NoMatch)
+        .await;
+    assert!(began.elapsed() < QUICK, "{:?}", began.elapsed());
+}
+
+/// 2,000 hunks of 50 lines each took half a minute.
+#[tokio::test]
+async fn rx_cpu_a_patch_of_many_long_hunks_ends_soon() {
+    let workspace = Workspace::local();
+    workspace.put("a.txt", "a\n".repeat(400_000));
+    let hunk = format!("@@\n{}-a\n+c\n", " a\n".repeat(50));
+    let patch = format!(
+        "*** Begin Patch\n*** Update File: a.txt\n{}*** End Patch\n",
+        hunk.repeat(2_000)
+    );
+    let began = Instant::now();
+    let outcome = workspace.succeed("patch", json!({"patch": patch})).await;
+    assert!(began.elapsed() < QUICK, "{:?}", began.elapsed());
+    assert_eq!(structured(&outcome)["files"][0]["added"], 2_000);
+}
+
+/// Work that a deadline finds in the middle of a long text is stopped by it, also on a runtime of
+/// one thread.
+#[tokio::test]
+async fn rx_cpu_a_deadline_stops_text_work() {
+    let workspace = Workspace::local();
+    let keys: Vec<String> = (0..20_000).map(|key| format!("key {key:05}.")).collect();
+    workspace.put("a.txt", "some line\n".repeat(1_500_000) + &keys.join("\n"));
+    // Found only at the end, and not again after it: each is a look at the whole file.
+    let edits: Vec<Value> = keys
+        .iter()
+        .map(|key| json!({"old": key, "new": "x"}))
+        .collect();
+    let mut request = workspace
+        .harness
+        .request("edit", json!({"path": "a.txt", "edits": edits}));
+    request.timeout = Some(Duration::from_millis(500));
+    let began = Instant::now();
+    let outcome = workspace.harness.runtime.call(request).await;
+    assert_eq!(outcome.terminal, Terminal::TimedOut);
+    assert!(
+        outcome.facts.timings.ran < Duration::from_secs(4),
+        "{:?} of {:?}",
+        outcome.facts.timings.ran,
+        began.elapsed()
+    );
+    assert!(workspace.text("a.txt").ends_with("key 19999."));
 }

@@ -8,7 +8,7 @@ mod envelope;
 mod place;
 mod unified;
 
-pub(crate) use place::{NotPlaced, place};
+pub(crate) use place::{Unplaced, place};
 
 /// The most files one patch may touch.
 const MAX_FILES: usize = 1_000;
@@ -82,6 +82,14 @@ pub(crate) enum HunkLine {
 }
 
 impl Hunk {
+    /// The bytes of its lines, line ends included.
+    pub(crate) fn size(&self) -> usize {
+        let length = |line: &HunkLine| match line {
+            HunkLine::Keep(text) | HunkLine::Remove(text) | HunkLine::Add(text) => text.len() + 1,
+        };
+        self.lines.iter().map(length).sum()
+    }
+
     /// The lines the file must have, in order.
     pub(crate) fn old_lines(&self) -> Vec<&str> {
         self.lines
@@ -139,7 +147,10 @@ pub(crate) fn parse(text: &str) -> Result<Vec<FilePatch>, PatchError> {
 
 #[cfg(test)]
 mod tests {
+    use tokio_util::sync::CancellationToken;
+
     use super::*;
+    use crate::text::heavy::Stop;
 
     proptest::proptest! {
         #[test]
@@ -160,7 +171,8 @@ mod tests {
             if let Ok(files) = parse(&lines.join("\n")) {
                 for file in files {
                     if let FilePatch::Update { hunks, .. } = file {
-                        let _ = place("a\nb\nc", &hunks);
+                        let stop = Stop::with(&CancellationToken::new());
+                        let _ = place("a\nb\nc", &hunks, &stop);
                     }
                 }
             }

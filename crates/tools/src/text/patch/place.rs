@@ -3,37 +3,69 @@
 //! Every hunk is matched against the original text, after the one before it. Context lines keep
 //! the bytes the text has, whatever the patch spelled.
 
+use std::{borrow::Cow, collections::HashMap};
+
+use memchr::memmem;
+
 use super::{FinalNewline, Hunk, HunkLine};
 use crate::text::{
     encoding::{Replacement, line_end},
+    heavy::{Stop, Stopped},
     tolerant::plain_character,
 };
 
-/// A hunk that fits nowhere.
+/// The most lines a patched text may have: what is known about each takes memory.
+const MAX_LINES: usize = 2_000_000;
+
+/// The most lines looked at to place all hunks of one text. A hunk is found in one pass over the
+/// text for each likeness, so this is reached only by very many hunks that fit nowhere near.
+const MAX_STEPS: usize = 300_000_000;
+
+/// Searching inside a line counts as one step for so many bytes.
+const BYTES_PER_STEP: usize = 32;
+
+/// Why hunks have no place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct NotPlaced {
-    /// The line of the patch the hunk starts at.
-    pub(crate) patch_line: usize,
-    /// What it looked for.
-    pub(crate) wanted: String,
+pub(crate) enum Unplaced {
+    /// A hunk fits nowhere.
+    NoFit {
+        /// The line of the patch the hunk starts at.
+        patch_line: usize,
+        /// What it looked for.
+        wanted: String,
+    },
+    /// The text has too many lines.
+    TooManyLines,
+    /// Finding the places takes too long.
+    TooMuchWork,
+    /// The call has ended.
+    Stopped,
+}
+
+impl From<Stopped> for Unplaced {
+    fn from(Stopped: Stopped) -> Self {
+        Self::Stopped
+    }
 }
 
 /// The replacements a list of hunks amounts to, sorted and without overlaps.
-pub(crate) fn place(text: &str, hunks: &[Hunk]) -> Result<Vec<Replacement>, NotPlaced> {
-    let lines = Lines::new(text);
+pub(crate) fn place(text: &str, hunks: &[Hunk], stop: &Stop) -> Result<Vec<Replacement>, Unplaced> {
+    let mut lines = Lines::new(text)?;
+    let mut effort = Effort { steps: 0, stop };
     let mut cursor = 0;
     let mut replacements = Vec::new();
     for hunk in hunks {
         let old = hunk.old_lines();
-        let not_placed = |wanted: String| NotPlaced {
+        let no_fit = |wanted: String| Unplaced::NoFit {
             patch_line: hunk.patch_line,
             wanted,
         };
         let mut anchored = None;
         for anchor in &hunk.anchors {
+            let from = anchored.map_or(cursor, |at: usize| at + 1);
             let at = lines
-                .find_anchor(anchor, anchored.map_or(cursor, |at: usize| at + 1))
-                .ok_or_else(|| not_placed(anchor.clone()))?;
+                .find_anchor(anchor, from, &mut effort)?
+                .ok_or_else(|| no_fit(anchor.clone()))?;
             anchored = Some(at);
         }
         let start = if old.is_empty() {
@@ -41,13 +73,35 @@ pub(crate) fn place(text: &str, hunks: &[Hunk]) -> Result<Vec<Replacement>, NotP
         } else {
             let from = anchored.unwrap_or(cursor);
             lines
-                .find(&old, from, hunk)
-                .ok_or_else(|| not_placed(old.join("\n")))?
+                .find(&old, from, hunk, &mut effort)?
+                .ok_or_else(|| no_fit(old.join("\n")))?
         };
         lines.replace(hunk, start, &mut replacements);
         cursor = start + old.len();
     }
     Ok(replacements)
+}
+
+/// What placing has cost so far. Every loop over lines pays here.
+struct Effort<'s> {
+    steps: usize,
+    stop: &'s Stop,
+}
+
+impl Effort<'_> {
+    fn step(&mut self) -> Result<(), Unplaced> {
+        self.steps += 1;
+        if self.steps > MAX_STEPS {
+            return Err(Unplaced::TooMuchWork);
+        }
+        Ok(self.stop.check_at(self.steps)?)
+    }
+
+    /// Pays for a search inside a line.
+    fn search(&mut self, line: &str) -> Result<(), Unplaced> {
+        self.steps += line.len() / BYTES_PER_STEP;
+        self.step()
+    }
 }
 
 struct Lines<'t> {
@@ -56,18 +110,67 @@ struct Lines<'t> {
     /// Where each line starts, and where the text ends.
     starts: Vec<usize>,
     ending: &'static str,
+    /// The lines as numbers, for each likeness that was needed so far.
+    numbered: [Option<Numbered<'t>>; 4],
 }
 
-/// How much two lines may differ and still be the same line, strictest first.
-const LIKENESS: [fn(&str, &str) -> bool; 4] = [
-    |one, other| one == other,
-    |one, other| one.trim_end() == other.trim_end(),
-    |one, other| one.trim() == other.trim(),
-    |one, other| plain(one).eq(plain(other)),
-];
+/// How much two lines may differ and still be the same line: `alike` gives the same text for both.
+struct Likeness {
+    /// Which one it is.
+    index: usize,
+    alike: fn(&str) -> Cow<'_, str>,
+}
+
+const AS_IT_IS: Likeness = Likeness {
+    index: 0,
+    alike: |line| Cow::Borrowed(line),
+};
+
+const WITHOUT_TRAILING_BLANKS: Likeness = Likeness {
+    index: 1,
+    alike: |line| Cow::Borrowed(line.trim_end()),
+};
+
+const WITHOUT_OUTER_BLANKS: Likeness = Likeness {
+    index: 2,
+    alike: |line| Cow::Borrowed(line.trim()),
+};
+
+const PLAIN: Likeness = Likeness {
+    index: 3,
+    alike: plain,
+};
+
+/// Lines as numbers: two have the same number if they are alike. So lines are compared as texts
+/// once, and hunks are found by comparing numbers.
+struct Numbered<'t> {
+    numbers: HashMap<Cow<'t, str>, u32>,
+    lines: Vec<u32>,
+}
+
+impl<'t> Numbered<'t> {
+    fn new(
+        content: &[&'t str],
+        alike: fn(&str) -> Cow<'_, str>,
+        effort: &mut Effort<'_>,
+    ) -> Result<Self, Unplaced> {
+        let mut numbers = HashMap::new();
+        let mut lines = Vec::with_capacity(content.len());
+        for line in content {
+            effort.search(line)?;
+            // There are at most MAX_LINES, so numbers do not run out.
+            let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
+            lines.push(*numbers.entry(alike(line)).or_insert(next));
+        }
+        Ok(Self { numbers, lines })
+    }
+}
 
 impl<'t> Lines<'t> {
-    fn new(text: &'t str) -> Self {
+    fn new(text: &'t str) -> Result<Self, Unplaced> {
+        if memchr::memchr_iter(b'\n', text.as_bytes()).count() > MAX_LINES {
+            return Err(Unplaced::TooManyLines);
+        }
         let mut starts = vec![0];
         let mut content = Vec::new();
         let mut at = 0;
@@ -76,44 +179,93 @@ impl<'t> Lines<'t> {
             starts.push(at);
             content.push(line.trim_end_matches('\n').trim_end_matches('\r'));
         }
-        Self {
+        Ok(Self {
             text,
             content,
             starts,
             ending: line_end(text),
-        }
+            numbered: [const { None }; 4],
+        })
     }
 
-    fn find_anchor(&self, anchor: &str, from: usize) -> Option<usize> {
-        let wanted = anchor.trim();
-        let position = |fits: &dyn Fn(&str) -> bool| {
-            let rest = self.content.get(from..)?;
-            rest.iter().position(|line| fits(line)).map(|at| from + at)
-        };
-        position(&|line| line == anchor)
-            .or_else(|| position(&|line| line.trim() == wanted))
-            .or_else(|| position(&|line| line.contains(wanted)))
+    /// The first line at or after `from` that is the anchor, else is it but for blanks around it,
+    /// else holds it.
+    fn find_anchor(
+        &mut self,
+        anchor: &str,
+        from: usize,
+        effort: &mut Effort<'_>,
+    ) -> Result<Option<usize>, Unplaced> {
+        for likeness in [&AS_IT_IS, &WITHOUT_OUTER_BLANKS] {
+            if let Some(at) = self.find_like(likeness, &[anchor], from, None, effort)? {
+                return Ok(Some(at));
+            }
+        }
+        let finder = memmem::Finder::new(anchor.trim());
+        for (at, line) in self.content.iter().enumerate().skip(from) {
+            effort.search(line)?;
+            if finder.find(line.as_bytes()).is_some() {
+                return Ok(Some(at));
+            }
+        }
+        Ok(None)
     }
 
     /// Where the old lines stand, at or after `from`: nearest to the line the patch names, or at
     /// the end where it says so, else the first place.
-    fn find(&self, old: &[&str], from: usize, hunk: &Hunk) -> Option<usize> {
-        let last = self.content.len().checked_sub(old.len())?;
-        LIKENESS.iter().find_map(|alike| {
-            let fits = |start: &usize| {
-                self.content
-                    .get(*start..)
-                    .is_some_and(|rest| rest.iter().zip(old).all(|(line, old)| alike(line, old)))
-            };
-            let mut places = (from..=last).filter(fits);
-            if hunk.at_end {
-                places.next_back()
-            } else if let Some(at_line) = hunk.at_line {
-                places.min_by_key(|start| start.abs_diff(at_line.saturating_sub(1)))
-            } else {
-                places.next()
+    fn find(
+        &mut self,
+        old: &[&str],
+        from: usize,
+        hunk: &Hunk,
+        effort: &mut Effort<'_>,
+    ) -> Result<Option<usize>, Unplaced> {
+        let Some(last) = self.content.len().checked_sub(old.len()) else {
+            return Ok(None);
+        };
+        let expected = if hunk.at_end {
+            Some(last)
+        } else {
+            hunk.at_line.map(|line| line.saturating_sub(1))
+        };
+        for likeness in [
+            &AS_IT_IS,
+            &WITHOUT_TRAILING_BLANKS,
+            &WITHOUT_OUTER_BLANKS,
+            &PLAIN,
+        ] {
+            if let Some(start) = self.find_like(likeness, old, from, expected, effort)? {
+                return Ok(Some(start));
             }
-        })
+        }
+        Ok(None)
+    }
+
+    /// Where lines stand that are alike in one way.
+    fn find_like(
+        &mut self,
+        likeness: &Likeness,
+        old: &[&str],
+        from: usize,
+        expected: Option<usize>,
+        effort: &mut Effort<'_>,
+    ) -> Result<Option<usize>, Unplaced> {
+        let Likeness { index, alike } = *likeness;
+        let Some(known) = self.numbered.get_mut(index) else {
+            return Ok(None);
+        };
+        let numbered = match known {
+            Some(numbered) => numbered,
+            None => known.insert(Numbered::new(&self.content, alike, effort)?),
+        };
+        let number = |line: &&str| numbered.numbers.get(&alike(line)).copied();
+        let Some(wanted) = old.iter().map(number).collect::<Option<Vec<u32>>>() else {
+            return Ok(None);
+        };
+        let rest = numbered.lines.get(from..).unwrap_or_default();
+        let expected = expected.map(|line| line.saturating_sub(from));
+        let start = find_run(rest, &wanted, expected, effort)?;
+        Ok(start.map(|start| from + start))
     }
 
     /// Where lines go that stand next to nothing: after the anchor, after the named line, or at
@@ -182,18 +334,102 @@ impl<'t> Lines<'t> {
     }
 }
 
+/// Where a run of numbers stands: nearest to the expected start, else the first place. One pass,
+/// however much the run repeats itself (Knuth, Morris and Pratt).
+fn find_run(
+    lines: &[u32],
+    wanted: &[u32],
+    expected: Option<usize>,
+    effort: &mut Effort<'_>,
+) -> Result<Option<usize>, Unplaced> {
+    // A patch that fits the text says the right place.
+    if let Some(expected) = expected
+        && let Some(there) = lines.get(expected..)
+        && there.starts_with(wanted)
+    {
+        return Ok(Some(expected));
+    }
+    let fall_back = fall_back(wanted, effort)?;
+    let mut nearest = None;
+    let mut matched = 0;
+    for (at, line) in lines.iter().enumerate() {
+        effort.step()?;
+        while matched > 0 && wanted.get(matched) != Some(line) {
+            matched = shorter(&fall_back, matched);
+        }
+        if wanted.get(matched) == Some(line) {
+            matched += 1;
+        }
+        if matched < wanted.len() {
+            continue;
+        }
+        let start = at + 1 - wanted.len();
+        let Some(expected) = expected else {
+            return Ok(Some(start));
+        };
+        let nearer = |than: usize| start.abs_diff(expected) < than.abs_diff(expected);
+        if nearest.is_none_or(nearer) {
+            nearest = Some(start);
+        }
+        if start >= expected {
+            break;
+        }
+        matched = shorter(&fall_back, matched);
+    }
+    Ok(nearest)
+}
+
+/// For each length of a matched start of the run, the longest shorter start that it ends with.
+fn fall_back(wanted: &[u32], effort: &mut Effort<'_>) -> Result<Vec<usize>, Unplaced> {
+    let mut lengths = Vec::with_capacity(wanted.len());
+    lengths.push(0);
+    let mut matched = 0;
+    for number in wanted.iter().skip(1) {
+        effort.step()?;
+        while matched > 0 && wanted.get(matched) != Some(number) {
+            matched = shorter(&lengths, matched);
+        }
+        if wanted.get(matched) == Some(number) {
+            matched += 1;
+        }
+        lengths.push(matched);
+    }
+    Ok(lengths)
+}
+
+fn shorter(fall_back: &[usize], matched: usize) -> usize {
+    let index = matched.saturating_sub(1);
+    fall_back.get(index).copied().unwrap_or(0)
+}
+
 /// A line without blanks at its ends, with single blanks inside and plain quotes and dashes.
-fn plain(line: &str) -> impl Iterator<Item = char> {
-    let words = line.split_whitespace();
-    words.flat_map(|word| std::iter::once(' ').chain(word.chars().map(plain_character)))
+fn plain(line: &str) -> Cow<'_, str> {
+    let mut plain = String::with_capacity(line.len());
+    for word in line.split_whitespace() {
+        if !plain.is_empty() {
+            plain.push(' ');
+        }
+        plain.extend(word.chars().map(plain_character));
+    }
+    if plain == line {
+        Cow::Borrowed(line)
+    } else {
+        Cow::Owned(plain)
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio_util::sync::CancellationToken;
+
     use super::super::{FilePatch, parse};
     use super::*;
 
-    fn apply(text: &str, patch: &str) -> Result<String, NotPlaced> {
+    fn place(text: &str, hunks: &[Hunk]) -> Result<Vec<Replacement>, Unplaced> {
+        super::place(text, hunks, &Stop::with(&CancellationToken::new()))
+    }
+
+    fn apply(text: &str, patch: &str) -> Result<String, Unplaced> {
         let files = parse(patch).unwrap();
         let Some(FilePatch::Update { hunks, .. }) = files.first() else {
             panic!("not an update");
@@ -242,14 +478,84 @@ mod tests {
         let patch = "*** Begin Patch\n*** Update File: x\n@@\n-zzz\n+b\n*** End Patch";
         assert_eq!(
             apply("a\n", patch),
-            Err(NotPlaced {
+            Err(Unplaced::NoFit {
                 patch_line: 4,
                 wanted: "zzz".into()
             })
         );
     }
 
+    fn hunk(lines: impl IntoIterator<Item = HunkLine>) -> Hunk {
+        Hunk {
+            patch_line: 1,
+            lines: lines.into_iter().collect(),
+            ..Hunk::default()
+        }
+    }
+
+    fn keep(line: &str) -> HunkLine {
+        HunkLine::Keep(line.to_owned())
+    }
+
+    /// a hunk of many lines that is nearly everywhere in a file of many lines.
+    #[test]
+    fn rx_cpu_a_hunk_that_repeats_itself_takes_one_pass() {
+        let text = "a\n".repeat(200_000) + "b\n";
+        let lines = std::iter::repeat_n(keep("a"), 20_000);
+        let fits = hunk(lines.clone().chain([HunkLine::Remove("b".into())]));
+        let found = place(&text, &[fits]).unwrap();
+        assert_eq!(found[0].range, 400_000..400_002);
+        let absent = hunk(lines.chain([keep("b"), keep("a")]));
+        assert!(matches!(
+            place(&text, &[absent]),
+            Err(Unplaced::NoFit { .. })
+        ));
+    }
+
+    /// hunks that each need a look at the whole file are cut off.
+    #[test]
+    fn rx_cpu_too_much_work_is_refused() {
+        let effort = &mut Effort {
+            steps: MAX_STEPS - 3,
+            stop: &Stop::with(&CancellationToken::new()),
+        };
+        assert_eq!(
+            find_run(&[1; 8], &[2], None, effort),
+            Err(Unplaced::TooMuchWork)
+        );
+        let many = "\n".repeat(MAX_LINES + 1);
+        assert_eq!(place(&many, &[]), Err(Unplaced::TooManyLines));
+    }
+
+    #[test]
+    fn rx_cpu_a_cancelled_call_stops_placing() {
+        let cancel = CancellationToken::new();
+        cancel.cancel();
+        let text = "a\n".repeat(5_000);
+        assert_eq!(
+            super::place(&text, &[hunk([keep("a"), keep("b")])], &Stop::with(&cancel)),
+            Err(Unplaced::Stopped)
+        );
+    }
+
     proptest::proptest! {
+        /// The place is the one a look at every place gives.
+        #[test]
+        fn a_run_is_found_where_it_is_nearest(
+            lines in proptest::collection::vec(0_u32..2, 0..24),
+            wanted in proptest::collection::vec(0_u32..2, 1..6),
+            expected in proptest::option::of(0_usize..30),
+        ) {
+            let stop = Stop::with(&CancellationToken::new());
+            let effort = &mut Effort { steps: 0, stop: &stop };
+            let mut places = (0..lines.len()).filter(|at| lines[*at..].starts_with(&wanted));
+            let slow = match expected {
+                None => places.next(),
+                Some(expected) => places.min_by_key(|at| at.abs_diff(expected)),
+            };
+            proptest::prop_assert_eq!(find_run(&lines, &wanted, expected, effort), Ok(slow));
+        }
+
         /// Applying the diff of two texts to the first gives the second.
         #[test]
         fn applying_a_diff_gives_the_other_text(
