@@ -17,6 +17,7 @@ mod wire;
 use std::{process::ExitCode, time::Duration};
 
 use clap::Parser as _;
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 use crate::{
     args::{Cli, Color},
@@ -31,6 +32,7 @@ use crate::{
 const SHUTDOWN_WAIT: Duration = Duration::from_millis(200);
 
 fn main() -> ExitCode {
+    keep_environment_private();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
@@ -73,6 +75,13 @@ fn main() -> ExitCode {
             stop.exit().into()
         }
     }
+}
+
+/// Keeps commands from reading the environment and the memory of the program that started them, which
+/// hold secrets that were not given to them. It does not bind root; a sandbox does.
+fn keep_environment_private() {
+    // Fails only on systems without it, and then there is no more to be done here.
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }
 
 /// Help and version are results; everything else is a mistake on the command line, whose words may

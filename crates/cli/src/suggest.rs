@@ -1,6 +1,8 @@
 //! Finds the line that would allow a call, and proves it: a suggestion is made only after the
 //! policy, with that line added, has said allow.
 
+use std::fmt::Write as _;
+
 use haft_contract::{
     Access, Effects, Principal, SealedPlan, ToolKey,
     access::Command,
@@ -8,6 +10,8 @@ use haft_contract::{
     host::{Policy as _, Question, ToolFacts, Verdict},
 };
 use haft_policy::{CedarPolicy, PolicySource};
+
+use crate::terminal::sanitise;
 
 /// What rules can speak of about a tool, kept for later.
 #[derive(Debug, Clone)]
@@ -63,10 +67,7 @@ impl Suggest {
     pub(crate) fn sentence(&self, principal: &Principal, plan: &SealedPlan) -> String {
         match self.rules(principal, plan) {
             Some(rules) => {
-                let quoted: Vec<String> = rules
-                    .into_iter()
-                    .map(|rule| toml::Value::String(rule).to_string())
-                    .collect();
+                let quoted: Vec<String> = rules.iter().map(|rule| quoted(rule)).collect();
                 format!(
                     "to allow exactly this without asking, add {} to `allow` under [policy] in {}{}",
                     quoted.join(", "),
@@ -122,6 +123,29 @@ impl Suggest {
     }
 }
 
+/// A text as TOML on one line. The rule holds what an agent wrote, and a TOML text may span lines,
+/// which would let it draw lines of its own around a question.
+fn quoted(text: &str) -> String {
+    let mut toml = String::with_capacity(text.len() + 2);
+    toml.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => toml.push_str("\\\""),
+            '\\' => toml.push_str("\\\\"),
+            '\n' => toml.push_str("\\n"),
+            '\t' => toml.push_str("\\t"),
+            '\r' => toml.push_str("\\r"),
+            c if sanitise::is_deceptive(c) => {
+                // Writing to a `String` cannot fail.
+                let _ = write!(toml, "\\U{:08X}", u32::from(c));
+            }
+            c => toml.push(c),
+        }
+    }
+    toml.push('"');
+    toml
+}
+
 /// The narrowest rule about one access.
 fn rule(tool: &str, access: &Access) -> String {
     match access {
@@ -134,5 +158,26 @@ fn rule(tool: &str, access: &Access) -> String {
         Access::Database { source, .. } => format!("{tool}({source})"),
         Access::Message { channel, target } => format!("{tool}({channel}:{target})"),
         Access::RemoteTool { .. } => tool.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ap_08_a_suggested_line_is_one_line_and_means_the_same() {
+        for text in [
+            "bash(echo \"a\" > b)",
+            "a\nb\r\tc",
+            r"a\nb",
+            "\u{1b}[2J\u{7f}\u{202e}\u{e0041}",
+            "'\"\"\"",
+        ] {
+            let quoted = quoted(text);
+            assert!(!quoted.chars().any(sanitise::is_deceptive), "{quoted:?}");
+            let table: toml::Table = format!("a = {quoted}").parse().unwrap();
+            assert_eq!(table["a"].as_str(), Some(text));
+        }
     }
 }

@@ -23,6 +23,7 @@ use crate::{
     config::{
         Env, Places, Settings,
         file::ConfiguredTool,
+        resolve::Scripts,
         scripts::{self, FoundScript},
     },
     exit::Exit,
@@ -311,9 +312,12 @@ fn script_tools(
     let mut refused = false;
     for (script, name) in scripts(settings)? {
         let manifest = script.manifest_path().display().to_string();
-        let tool = script
-            .trusted(&settings.places.trust)
-            .and_then(|source| ScriptTool::new(source).map_err(|error| error.to_string()));
+        let source = match settings.scripts {
+            Scripts::Trusted => script.trusted(&settings.places.trust),
+            Scripts::AsFound => Ok(script.unchecked()),
+        };
+        let tool =
+            source.and_then(|source| ScriptTool::new(source).map_err(|error| error.to_string()));
         match (tool, name) {
             (Ok(tool), Some(name)) => tools.push(tool.named(name).erased()),
             (Ok(tool), None) => tools.push(tool.erased()),

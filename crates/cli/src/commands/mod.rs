@@ -5,6 +5,7 @@ pub(crate) mod arguments;
 pub(crate) mod batch;
 pub(crate) mod call;
 pub(crate) mod completions;
+pub(crate) mod consequences;
 pub(crate) mod docs;
 pub(crate) mod doctor;
 pub(crate) mod explain;

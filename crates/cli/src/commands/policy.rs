@@ -1,6 +1,6 @@
 //! `haft policy`: the rules in force, what they would say about a call, and mistakes in them.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use clap::{Args, Subcommand};
 use haft_contract::host::{Policy as _, Question};
@@ -39,7 +39,13 @@ enum PolicyCommand {
     /// Say what the rules say about a call, without running it
     Check(CheckArgs),
     /// Look for rules that do nothing
-    Lint,
+    Lint(LintArgs),
+}
+
+#[derive(Debug, Args)]
+struct LintArgs {
+    /// The file to look at, trusted or not [default: the configuration in force]
+    file: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -70,7 +76,7 @@ pub(crate) async fn run(args: PolicyArgs, app: &App) -> Result<Exit, Stop> {
     match args.command {
         PolicyCommand::Show(args) => show(&args, app),
         PolicyCommand::Check(args) => check(args, app).await,
-        PolicyCommand::Lint => lint(app),
+        PolicyCommand::Lint(args) => lint(args, app),
     }
 }
 
@@ -260,8 +266,12 @@ fn step(step: &Step) -> StepView {
     }
 }
 
-fn lint(app: &App) -> Result<Exit, Stop> {
-    let parts = wire::assemble(app.settings()?)?;
+fn lint(args: LintArgs, app: &App) -> Result<Exit, Stop> {
+    let settings = match args.file {
+        Some(file) => app.places()?.settings_of(app.env.current_dir.join(file))?,
+        None => app.settings()?,
+    };
+    let parts = wire::assemble(settings)?;
     app.notes(parts.notes());
     let wired = parts.build_for_lint(Arc::new(NoRecord))?;
     let findings = wired.findings();

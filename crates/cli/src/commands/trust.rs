@@ -2,10 +2,9 @@
 //! Shows what that lets tools do without asking.
 
 use clap::Args;
-use haft_contract::{host::Verdict, ops::SandboxMode};
 use serde_json::json;
 
-use super::App;
+use super::{App, consequences::consequences};
 use crate::{
     config::{
         Settings, private,
@@ -67,7 +66,7 @@ pub(crate) fn run(args: &TrustArgs, app: &App) -> Result<Exit, Stop> {
             "save it as UTF-8",
         )
     })?;
-    check(&places.name_of(&path), text)?;
+    check(&places.name_of(&path), &path, text)?;
     let hash = sha256(&bytes);
     let before = places.trust.of(&path, hash);
     places.trust.pin(&path, hash);
@@ -95,27 +94,6 @@ fn pin_scripts(settings: &Settings, app: &App) -> Result<(), Stop> {
         )]);
     }
     store.save()
-}
-
-/// What tools may do without asking from now on.
-fn consequences(settings: &Settings) -> Page {
-    let mut page = Page::new();
-    for rule in settings
-        .policy
-        .rules()
-        .filter(|rule| rule.verdict() == Verdict::Allow)
-    {
-        page = page.field("allows", rule.origin().to_string());
-    }
-    let unconfined = settings
-        .policy
-        .tool_settings()
-        .sandboxes()
-        .filter(|(_, mode)| *mode == SandboxMode::Off);
-    for (tool, _) in unconfined {
-        page = page.field("unconfined", format!(" `{tool}` runs without a sandbox"));
-    }
-    page
 }
 
 fn done(app: &App, path: &str, word: &str, more: Page) -> Result<Exit, Stop> {

@@ -3,6 +3,8 @@
 //! 1. `--config FILE` or `HAFT_CONFIG`, if given, is the whole configuration.
 //! 2. Otherwise your own `haft/haft.toml` in the configuration directory, and the workspace's
 //!    `haft.toml` if it is trusted. They add up; where they contradict each other the stricter holds.
+//!    For caps that is the smaller one; mounts are crossed only if every file says so; of how long
+//!    the record is kept, the longest.
 //! 3. A workspace file that was trusted and has changed stops everything; one that never was is
 //!    left alone, with a note.
 
@@ -19,7 +21,7 @@ use haft_runtime::Limits;
 use super::{
     FILE_NAME,
     env::Env,
-    file::{self, ConfiguredTool},
+    file::{self, ConfiguredTool, LimitSettings},
     private,
     trust::{Trust, TrustStore, sha256},
 };
@@ -66,6 +68,8 @@ pub(crate) struct Settings {
     pub(crate) policy: CedarPolicy,
     /// The caps.
     pub(crate) limits: Limits,
+    /// The caps that the files set.
+    pub(crate) limits_set: LimitSettings,
     /// How long artifacts are kept.
     pub(crate) retention: Retention,
     /// Whether paths may lead onto mounted file systems.
@@ -74,8 +78,19 @@ pub(crate) struct Settings {
     pub(crate) script_folders: Vec<PathBuf>,
     /// Tools built from configuration, with the directory of the file that says so.
     pub(crate) tools: Vec<(PathBuf, ConfiguredTool)>,
+    /// Which of the scripts become tools.
+    pub(crate) scripts: Scripts,
     /// What a person should know, such as a file that was not read.
     pub(crate) notes: Vec<String>,
+}
+
+/// Which scripts become tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scripts {
+    /// Those that are as they were when they were trusted.
+    Trusted,
+    /// All, for looking at rules about them; nothing is run.
+    AsFound,
 }
 
 impl Places {
@@ -121,10 +136,21 @@ impl Places {
 
     /// A tool that could write the record or the trust store could allow itself anything.
     fn keep_apart(&self) -> Result<(), Stop> {
+        if let Some(only) = &self.only_config
+            && leads_through(only, &self.workspace)
+        {
+            return Err(Stop::config(
+                format!(
+                    "the configuration `{}` lies in the workspace `{}`, where tools could change it",
+                    only.display(),
+                    self.workspace.display()
+                ),
+                "keep it outside; the workspace's own haft.toml needs no `--config`, only `haft trust`",
+            ));
+        }
         let own = [Some(&self.data_dir), self.user_config.as_ref()];
         for path in own.into_iter().flatten() {
-            let real = real(path);
-            if real.starts_with(&self.workspace) {
+            if leads_through(path, &self.workspace) {
                 return Err(Stop::config(
                     format!(
                         "the workspace `{}` holds Haft's own files (`{}`), which no tool may reach",
@@ -152,7 +178,7 @@ impl Places {
             read.push((only.clone(), text));
         } else {
             if let Some(user) = &self.user_config
-                && let Some(text) = text_of(user)?
+                && let Some(text) = own_text_of(user)?
             {
                 read.push((user.clone(), text));
             }
@@ -167,6 +193,20 @@ impl Places {
                 .unwrap_or_else(|| self.project_config.clone()),
         };
         Settings::from_texts(self, read, rules_go_to, notes)
+    }
+
+    /// Reads one file as the whole configuration, trusted or not, for looking at what it says.
+    pub(crate) fn settings_of(self, file: PathBuf) -> Result<Settings, Stop> {
+        let text = text_of(&file)?.ok_or_else(|| {
+            Stop::config(
+                format!("there is no configuration file `{}`", file.display()),
+                "name an existing file",
+            )
+        })?;
+        let mut settings =
+            Settings::from_texts(self, vec![(file.clone(), text)], file, Vec::new())?;
+        settings.scripts = Scripts::AsFound;
+        Ok(settings)
     }
 
     fn read_project(
@@ -216,21 +256,18 @@ impl Settings {
             .map(|(path, text)| PolicySource::new(places.name_of(path), text.clone()))
             .collect();
         let mut problems: Vec<Problem> = Vec::new();
-        let mut limits = Limits::default();
-        let mut retention = Retention::default();
-        let mut cross_mounts = None;
+        let mut limits_set = LimitSettings::default();
+        let (mut days, mut bytes) = (None, None);
+        let mut cross_mounts = !read.is_empty();
         let mut script_folders = Vec::new();
         let mut tools = Vec::new();
         for (source, (path, _)) in sources.iter().zip(&read) {
             match file::parse(source) {
                 Ok(file) => {
-                    file.limits.apply(&mut limits);
-                    if let Some(days) = file.artifact_days {
-                        retention.kept_for = Duration::from_hours(days.saturating_mul(24));
-                    }
-                    let bytes = file.artifact_bytes;
-                    retention.max_total_bytes = bytes.unwrap_or(retention.max_total_bytes);
-                    cross_mounts = file.cross_mounts.or(cross_mounts);
+                    limits_set.join(&file.limits);
+                    days = days.max(file.artifact_days);
+                    bytes = bytes.max(file.artifact_bytes);
+                    cross_mounts &= file.cross_mounts == Some(true);
                     let beside = path.parent().unwrap_or(Path::new("/"));
                     script_folders.extend(file.script_folders.iter().map(|name| beside.join(name)));
                     tools.extend(file.tools.into_iter().map(|tool| (beside.to_owned(), tool)));
@@ -240,19 +277,28 @@ impl Settings {
         }
         let policy = match PolicyFile::parse_all(&sources).and_then(PolicyFile::build) {
             Ok(policy) if problems.is_empty() => policy,
-            Ok(_) => return Err(mistakes(&problems)),
-            Err(error) => return Err(mistakes(&merged(problems, &error))),
+            Ok(_) => return Err(mistakes(&problems, &read)),
+            Err(error) => return Err(mistakes(&merged(problems, &error), &read)),
         };
+        let mut limits = Limits::default();
+        limits_set.apply(&mut limits);
+        let mut retention = Retention::default();
+        if let Some(days) = days {
+            retention.kept_for = Duration::from_hours(days.saturating_mul(24));
+        }
+        retention.max_total_bytes = bytes.unwrap_or(retention.max_total_bytes);
         Ok(Self {
             places,
             sources,
             rules_go_to,
             policy,
             limits,
+            limits_set,
             retention,
-            cross_mounts: cross_mounts.unwrap_or(false),
+            cross_mounts,
             script_folders,
             tools,
+            scripts: Scripts::Trusted,
             notes,
         })
     }
@@ -274,13 +320,14 @@ impl Places {
 }
 
 /// Checks a configuration text as a whole, before it is trusted.
-pub(crate) fn check(name: &str, text: &str) -> Result<(), Stop> {
+pub(crate) fn check(name: &str, path: &Path, text: &str) -> Result<(), Stop> {
     let source = PolicySource::new(name, text);
+    let read = [(path.to_owned(), String::new())];
     let problems = file::parse(&source).err().unwrap_or_default();
     match CedarPolicy::load(std::slice::from_ref(&source)) {
         Ok(_) if problems.is_empty() => Ok(()),
-        Ok(_) => Err(mistakes(&problems)),
-        Err(error) => Err(mistakes(&merged(problems, &error))),
+        Ok(_) => Err(mistakes(&problems, &read)),
+        Err(error) => Err(mistakes(&merged(problems, &error), &read)),
     }
 }
 
@@ -298,15 +345,21 @@ fn merged(mut problems: Vec<Problem>, error: &LoadError) -> Vec<Problem> {
     problems
 }
 
-fn mistakes(problems: &[Problem]) -> Stop {
+fn mistakes(problems: &[Problem], read: &[(PathBuf, String)]) -> Stop {
     let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
     let what = match problems.len() {
         1 => "a mistake in the configuration".to_owned(),
         several => format!("{several} mistakes in the configuration"),
     };
+    // Named, because a file that was edited is not read until it is trusted again.
+    let faulty = problems.first().and_then(|problem| {
+        let ends = |(path, _): &&(PathBuf, String)| path.ends_with(&problem.source);
+        read.iter().find(ends)
+    });
+    let file = faulty.map_or_else(String::new, |(path, _)| format!(" {}", path.display()));
     Stop::config(
         format!("{what}\n{}", lines.join("\n")),
-        "correct it; `haft policy lint` checks it again",
+        format!("correct it; `haft policy lint{file}` checks it again"),
     )
 }
 
@@ -331,6 +384,21 @@ fn canonical(path: &Path) -> Result<PathBuf, Stop> {
     })
 }
 
+/// Whether a path leads into a directory or through it. A link there counts, wherever it points: who
+/// can change the directory can change the link.
+fn leads_through(path: &Path, directory: &Path) -> bool {
+    let lies_in = |step: &Path| {
+        let name = step.file_name()?;
+        let parent = fs::canonicalize(step.parent()?).ok()?;
+        let place = parent.join(name);
+        Some(place.starts_with(directory) && place != directory)
+    };
+    real(path).starts_with(directory)
+        || path
+            .ancestors()
+            .any(|step| lies_in(step).unwrap_or_default())
+}
+
 /// The path with symlinks followed as far as it exists.
 fn real(path: &Path) -> PathBuf {
     for ancestor in path.ancestors() {
@@ -350,6 +418,17 @@ fn bytes_of(path: &Path) -> Result<Option<Vec<u8>>, Stop> {
             "check who may read it",
         )
     })
+}
+
+/// A file of the operator's own, which counts without being pinned.
+fn own_text_of(path: &Path) -> Result<Option<String>, Stop> {
+    let bytes = private::read_own(path, private::MAX_CONFIG_BYTES).map_err(|error| {
+        Stop::config(
+            format!("`{}` cannot be used: {error}", path.display()),
+            "it counts without being trusted, so only you may own it and write to it: `chmod go-w`",
+        )
+    })?;
+    bytes.map(|bytes| utf8(path, bytes)).transpose()
 }
 
 fn text_of(path: &Path) -> Result<Option<String>, Stop> {

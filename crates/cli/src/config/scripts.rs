@@ -70,6 +70,15 @@ impl FoundScript {
         store.pin(&self.file.program_path, self.file.sha256);
     }
 
+    /// The script as it is, whether it is trusted or not; for looking at, never for running.
+    pub(crate) fn unchecked(self) -> ScriptSource {
+        ScriptSource {
+            program_path: self.file.program_path.display().to_string(),
+            manifest_text: self.file.manifest_text,
+            sha256: self.file.sha256,
+        }
+    }
+
     /// The script if both its files are as they were when they were trusted, or why not.
     pub(crate) fn trusted(self, store: &TrustStore) -> Result<ScriptSource, String> {
         let files = [
@@ -88,10 +97,6 @@ impl FoundScript {
                 Trust::Never => return Err(format!("`{}` was never trusted", path.display())),
             }
         }
-        Ok(ScriptSource {
-            program_path: self.file.program_path.display().to_string(),
-            manifest_text: self.file.manifest_text,
-            sha256: self.file.sha256,
-        })
+        Ok(self.unchecked())
     }
 }

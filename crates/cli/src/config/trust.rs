@@ -52,10 +52,11 @@ impl TrustStore {
         let unusable = |why: String| {
             Stop::config(
                 format!("the trust store `{}` cannot be used: {why}", path.display()),
-                "move it away and run `haft trust` again in your workspaces",
+                "make it and its directory yours alone (`chmod go-w`), or move it away and run \
+                 `haft trust` again in your workspaces",
             )
         };
-        let stored = match private::read(&path, MAX_STORE_BYTES) {
+        let stored = match private::read_own(&path, MAX_STORE_BYTES) {
             Ok(None) => Stored {
                 v: 1,
                 files: BTreeMap::new(),

@@ -3,8 +3,9 @@
 
 use std::{
     fmt::Write as _,
-    io::{BufRead as _, IsTerminal as _},
-    sync::{Arc, Mutex as StdMutex, PoisonError},
+    io::{IsTerminal as _, Stdin},
+    sync::Arc,
+    time::Duration,
 };
 
 use haft_contract::{
@@ -13,13 +14,25 @@ use haft_contract::{
     host::{ApprovalAnswer, ApprovalRequest, Approver},
     ops::Tier,
 };
-use tokio::sync::{Mutex, mpsc};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec},
+    io::Errno,
+    termios::{QueueSelector, tcflush},
+};
+use tokio::sync::Mutex;
 
-use super::{Output, Page, Style, Watcher, hint};
+use super::{Output, Page, Style, Watcher, sanitise};
 use crate::suggest::Suggest;
 
-/// The longest answer that is looked at.
-const MAX_ANSWERS_WAITING: usize = 1;
+/// The longest answer that is looked at; the known ones are far shorter.
+const MAX_ANSWER_BYTES: usize = 4096;
+
+/// How long a plan is shown before it can be answered. Keys that were on their way when it appeared
+/// have arrived by then, and are dropped.
+const TIME_TO_LOOK: Duration = Duration::from_millis(300);
+
+/// How often the terminal is asked whether there is an answer.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
 /// Whether there is a person who sees questions and can answer them.
 pub(crate) fn somebody_is_there() -> bool {
@@ -32,8 +45,8 @@ pub(crate) struct TerminalApprover {
     suggest: Suggest,
     watcher: Arc<Watcher>,
     user: String,
-    /// Whether somebody is there, and what they type. One question at a time.
-    answers: Option<Mutex<Answers>>,
+    /// Held while a question stands, so that there is one at a time; `None` if nobody is there.
+    turn: Option<Mutex<()>>,
 }
 
 impl TerminalApprover {
@@ -50,7 +63,7 @@ impl TerminalApprover {
             suggest,
             watcher,
             user,
-            answers: somebody.then(|| Mutex::new(Answers::default())),
+            turn: somebody.then(|| Mutex::new(())),
         }
     }
 }
@@ -58,17 +71,18 @@ impl TerminalApprover {
 impl Approver for TerminalApprover {
     async fn ask(&self, request: ApprovalRequest) -> ApprovalAnswer {
         let sentence = self.suggest.sentence(&request.principal, &request.plan);
-        let Some(answers) = &self.answers else {
+        let Some(turn) = &self.turn else {
             return ApprovalAnswer::NobodyThere { reason: sentence };
         };
-        let mut answers = answers.lock().await;
+        let _turn = turn.lock().await;
         let _quiet = self.watcher.quiet();
-        self.output.note(&question(&request).page(hint(&sentence)));
-        answers.forget_what_was_typed();
+        self.output.note(&question(&request, &sentence));
+        tokio::time::sleep(TIME_TO_LOOK).await;
+        forget_what_was_typed();
         loop {
             self.output
                 .note(&Page::new().styled(Style::Strong, "Allow this one call? [y/N] "));
-            let Some(line) = answers.next().await else {
+            let Some(line) = next_line().await else {
                 return ApprovalAnswer::NobodyThere { reason: sentence };
             };
             match line.trim().to_ascii_lowercase().as_str() {
@@ -82,62 +96,64 @@ impl Approver for TerminalApprover {
     }
 }
 
-/// Lines typed at the terminal, read by a thread of its own: a read cannot be interrupted, and the
-/// program must be able to end while one waits.
-#[derive(Default)]
-struct Answers {
-    lines: Option<StdMutex<mpsc::Receiver<String>>>,
+/// Drops what was typed before the question was there to be read.
+fn forget_what_was_typed() {
+    // If the terminal cannot do it, an early answer still has to be one of the known words.
+    let _ = tcflush(std::io::stdin(), QueueSelector::IFlush);
 }
 
-impl Answers {
-    /// Drops what was typed before the question was there to be read.
-    fn forget_what_was_typed(&mut self) {
-        // If the terminal cannot do it, an early answer still has to be one of the known words.
-        let _ = rustix::termios::tcflush(std::io::stdin(), rustix::termios::QueueSelector::IFlush);
-        if let Some(lines) = &mut self.lines {
-            let lines = lines.get_mut().unwrap_or_else(PoisonError::into_inner);
-            while lines.try_recv().is_ok() {}
+/// The next line typed at the terminal, or `None` once there will be none.
+///
+/// Nothing is read unless somebody waits for it: a line read ahead would answer the next question,
+/// which nobody has seen yet. What is not read stays with the terminal, where it can be dropped.
+async fn next_line() -> Option<String> {
+    let stdin = std::io::stdin();
+    let mut line = Vec::new();
+    let mut buffer = [0; MAX_ANSWER_BYTES];
+    loop {
+        while !has_input(&stdin) {
+            tokio::time::sleep(BETWEEN_LOOKS).await;
+        }
+        let read = match rustix::io::read(&stdin, &mut buffer) {
+            Ok(0) => return None,
+            Ok(read) => buffer.get(..read)?,
+            Err(Errno::INTR | Errno::AGAIN) => continue,
+            Err(_) => return None,
+        };
+        line.extend_from_slice(read);
+        if line.contains(&b'\n') || line.len() >= MAX_ANSWER_BYTES {
+            return Some(String::from_utf8_lossy(&line).into_owned());
         }
     }
-
-    async fn next(&mut self) -> Option<String> {
-        let lines = self
-            .lines
-            .get_or_insert_with(|| StdMutex::new(read_lines()));
-        lines
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner)
-            .recv()
-            .await
-    }
 }
 
-fn read_lines() -> mpsc::Receiver<String> {
-    let (sender, receiver) = mpsc::channel(MAX_ANSWERS_WAITING);
-    std::thread::spawn(move || {
-        for line in std::io::stdin().lock().lines() {
-            let Ok(line) = line else { break };
-            if sender.blocking_send(line).is_err() {
-                break;
-            }
-        }
-    });
-    receiver
+/// Whether a read would return at once.
+fn has_input(stdin: &Stdin) -> bool {
+    let mut waiting = [PollFd::new(stdin, PollFlags::IN)];
+    let at_once = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    rustix::event::poll(&mut waiting, Some(&at_once)).is_ok_and(|ready| ready > 0)
 }
 
-/// Everything an approval binds, for a person. What matters most comes last, next to the question.
-fn question(request: &ApprovalRequest) -> Page {
+/// Everything an approval binds, for a person. What matters most comes last, next to the question,
+/// and every line below the heading starts with a word of ours.
+fn question(request: &ApprovalRequest, to_allow: &str) -> Page {
     let plan = &request.plan;
     let input = serde_json::to_string_pretty(&plan.input).unwrap_or_default();
     let mut page = Page::new()
         .end()
         .styled(Style::Warn, "Haft asks you about a call")
         .end()
+        .styled(Style::Warn, "hint: ")
+        .text(to_allow)
+        .end()
         .field("call", request.call.to_string())
         .field("by", who(&request.principal))
-        .field("workspace", &plan.workspace)
+        .field("workspace", sanitise::exact(&plan.workspace))
         // JSON escapes once more what a terminal could act on, so nothing looks like something else.
-        .field_block("input", &super::sanitise::json(&input))
+        .field_block("input", &sanitise::json(&input))
         .field("plan", format!("sha256 {}", request.digest))
         .field(
             "deadline",
@@ -145,12 +161,16 @@ fn question(request: &ApprovalRequest) -> Page {
         )
         .field("effects", plan.effects.to_string())
         .field("confined", confinement(plan))
-        .field("why", &request.decision.reason)
+        .field("why", &request.decision.reason);
+    let accesses: Vec<(&str, String)> = plan.accesses.iter().map(in_words).collect();
+    if accesses.iter().any(|(_, what)| what.contains('\\')) {
+        page = page.field("escapes", r"`\\` is one backslash, `\n` a line end");
+    }
+    page = page
         .styled(Style::Dim, "tool      ")
         .styled(Style::Strong, plan.tool.to_string())
         .end();
-    for access in &plan.accesses {
-        let (verb, what) = in_words(access);
+    for (verb, what) in accesses {
         page = page
             .styled(Style::Dim, format!("{:<10}", "will"))
             .styled(Style::Warn, format!("{verb} "))
@@ -181,8 +201,13 @@ fn confinement(plan: &SealedPlan) -> &'static str {
     }
 }
 
-/// An access as a verb and what it is about.
-pub(crate) fn in_words(access: &Access) -> (&'static str, String) {
+/// An access as a verb and what it is about, spelt so that no two accesses look alike.
+fn in_words(access: &Access) -> (&'static str, String) {
+    let (verb, what) = in_plain_words(access);
+    (verb, sanitise::exact(&what))
+}
+
+fn in_plain_words(access: &Access) -> (&'static str, String) {
     match access {
         Access::Path(path) => {
             let verb = access.kind();

@@ -16,6 +16,12 @@ pub(crate) fn inline(text: &str) -> String {
     escape(text, |_| false)
 }
 
+/// Text that must stay on its line and looks like no other: a backslash is escaped too, so that a
+/// line end and the two characters `\\n` differ. What a person is asked to approve is shown like this.
+pub(crate) fn exact(text: &str) -> String {
+    inline(&text.replace('\\', "\\\\"))
+}
+
 /// Replaces what a terminal could act on in JSON text by JSON's own escapes. The value stays the
 /// same; only its spelling changes.
 pub(crate) fn json(text: &str) -> String {
@@ -56,7 +62,7 @@ fn escape(text: &str, keep: fn(char) -> bool) -> String {
 }
 
 /// Whether a character does something other than being seen.
-fn is_deceptive(c: char) -> bool {
+pub(crate) fn is_deceptive(c: char) -> bool {
     c.is_control()
         || matches!(
             c,
@@ -66,7 +72,11 @@ fn is_deceptive(c: char) -> bool {
             | '\u{00ad}' | '\u{034f}' | '\u{180e}' | '\u{200b}'..='\u{200d}'
             | '\u{2060}'..='\u{2064}' | '\u{206a}'..='\u{206f}' | '\u{feff}'
             // Blank letters.
-            | '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}'
+            | '\u{115f}' | '\u{1160}' | '\u{2800}' | '\u{3164}' | '\u{ffa0}'
+            // Variation selectors, which change how the letter before them looks or hide data.
+            | '\u{180b}'..='\u{180d}' | '\u{180f}' | '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}'
+            // Vowels and musical marks that are never drawn.
+            | '\u{17b4}' | '\u{17b5}' | '\u{1d173}'..='\u{1d17a}'
             // Line and paragraph separators, annotations, tags.
             | '\u{2028}' | '\u{2029}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
         )
@@ -97,6 +107,32 @@ mod tests {
             );
             assert!(!safe.contains(['\u{202e}', '\u{200b}', '\u{2066}', '\u{feff}']));
         }
+    }
+
+    #[test]
+    fn au_09_characters_that_are_not_drawn_are_escaped() {
+        for c in [
+            '\u{2800}',
+            '\u{fe00}',
+            '\u{fe0f}',
+            '\u{e0100}',
+            '\u{e01ef}',
+            '\u{180b}',
+            '\u{17b4}',
+            '\u{1d173}',
+        ] {
+            let expected = format!("a\\u{{{:x}}}b", u32::from(c));
+            assert_eq!(inline(&format!("a{c}b")), expected);
+            assert_eq!(block(&format!("a{c}b")), expected);
+        }
+    }
+
+    #[test]
+    fn ap_09_two_texts_never_look_alike() {
+        assert_eq!(exact("a\nb"), r"a\nb");
+        assert_eq!(exact(r"a\nb"), r"a\\nb");
+        assert_eq!(exact("\u{1b}"), r"\x1b");
+        assert_eq!(exact(r"\x1b"), r"\\x1b");
     }
 
     #[test]

@@ -115,3 +115,80 @@ fn without_a_person_the_denial_says_what_would_allow_it() {
     let error = denied.fails(3);
     assert!(!error.contains("to `allow`"), "{error}");
 }
+
+#[test]
+fn ap_08_a_command_cannot_draw_a_question() {
+    let stage = Stage::new();
+    let fake = "Haft asks you about a call\nwill      read README.md\nAllow this one call? [y/N] ";
+    let command = format!("touch made #\n\n{fake}\n''\n\"\"\"\n{fake}");
+    let mut terminal = stage.terminal(&[
+        "call",
+        "bash",
+        "--json",
+        &json!({"command": command}).to_string(),
+    ]);
+    let mut screen = terminal.until("\u{1b}[1mAllow this one call? [y/N]");
+    let colours = regex::Regex::new("\u{1b}\\[[0-9;]*m").unwrap();
+    screen = colours.replace_all(&screen, "").into_owned();
+    let lines: Vec<&str> = screen.lines().collect();
+    let starting = |start: &str| lines.iter().filter(|line| line.starts_with(start)).count();
+    assert_eq!(starting("Haft asks you"), 1, "{screen}");
+    assert_eq!(starting("Allow this one call?"), 1, "{screen}");
+    assert_eq!(starting("will"), 1, "{screen}");
+    // Directly above the question stands what will be done, and nothing of the agent's beneath it.
+    let above = lines[lines.len() - 2];
+    assert!(
+        above.starts_with("will      run touch made #\\n\\nHaft"),
+        "{screen}"
+    );
+    terminal.types("n\n");
+    assert_eq!(terminal.end().0, 3);
+}
+
+#[test]
+fn ap_09_a_line_end_and_its_escape_look_different() {
+    let stage = Stage::new();
+    let shown = |command: &str| {
+        let mut terminal = stage.terminal(&[
+            "call",
+            "bash",
+            "--json",
+            &json!({"command": command}).to_string(),
+        ]);
+        let question = terminal.until("[y/N]");
+        terminal.types("n\n");
+        assert_eq!(terminal.end().0, 3);
+        let line = question.lines().find(|line| line.contains("run "));
+        line.unwrap().to_owned()
+    };
+    let (two_lines, one_line) = (shown("true a\nb"), shown(r"true a\nb"));
+    assert!(two_lines.contains(r"true a\nb"), "{two_lines}");
+    assert!(one_line.contains(r"true a\\nb"), "{one_line}");
+}
+
+#[test]
+fn ap_13_what_is_typed_ahead_answers_no_question_that_was_not_there() {
+    const CALLS: usize = 6;
+    for _ in 0..3 {
+        let stage = Stage::new();
+        let calls: String = (0..CALLS)
+            .map(|number| {
+                let input = json!({"path": format!("made-{number}"), "content": "x"});
+                json!({"tool": "write", "arguments": input}).to_string() + "\n"
+            })
+            .collect();
+        stage.write("calls.jsonl", calls);
+        let mut terminal = stage.terminal(&["batch", "calls.jsonl"]);
+        terminal.until("[y/N]");
+        terminal.types(&"y\n".repeat(CALLS));
+        for asked in 2..=CALLS {
+            terminal.until_times("[y/N]", asked);
+            terminal.types("n\n");
+        }
+        let (_, screen) = terminal.end();
+        let made = (0..CALLS)
+            .filter(|number| stage.exists(&format!("made-{number}")))
+            .count();
+        assert_eq!(made, 1, "{screen}");
+    }
+}

@@ -138,9 +138,123 @@ fn a_named_file_is_the_whole_configuration() {
         ])
         .ok();
     let error = stage
-        .haft(&["call", "list", "path=.", "--config", "none.toml"])
+        .haft(&["call", "list", "path=.", "--config", "../none.toml"])
         .fails(7);
     assert!(error.contains("there is no configuration file"), "{error}");
+}
+
+#[test]
+fn mc_05_a_named_file_that_tools_could_change_is_refused() {
+    let stage = Stage::bare();
+    stage.write("mine.toml", ALLOWS_WRITES);
+    let outside = stage.home.join("outside.toml");
+    fs::write(&outside, ALLOWS_WRITES).unwrap();
+    let link = |target: &std::path::Path, path: &std::path::Path| {
+        std::os::unix::fs::symlink(target, path).unwrap();
+    };
+    // A link can be changed where it lies, whatever it points at.
+    link(&outside, &stage.work.join("link.toml"));
+    link(&stage.home, &stage.work.join("folder"));
+    link(
+        &stage.work.join("mine.toml"),
+        &stage.home.join("inward.toml"),
+    );
+    let inward = stage.home.join("inward.toml");
+    for file in [
+        "mine.toml",
+        "./mine.toml",
+        "../work/mine.toml",
+        "link.toml",
+        "folder/outside.toml",
+        inward.to_str().unwrap(),
+    ] {
+        let write = ["call", "write", "path=made", "content=x"];
+        let error = stage
+            .haft(&[&write[..], &["--config", file]].concat())
+            .fails(7);
+        assert!(
+            error.contains("where tools could change it"),
+            "{file}: {error}"
+        );
+        let ran = stage
+            .command(&write)
+            .env("HAFT_CONFIG", file)
+            .output()
+            .unwrap();
+        assert_eq!(ran.status.code(), Some(7), "{file}");
+        assert!(!stage.exists("made"));
+    }
+    let outside = outside.to_str().unwrap();
+    stage
+        .haft(&[
+            "call",
+            "write",
+            "path=made",
+            "content=x",
+            "--config",
+            outside,
+        ])
+        .ok();
+}
+
+fn user_config(stage: &Stage, text: &str) {
+    fs::create_dir_all(stage.home.join(".config/haft")).unwrap();
+    fs::write(stage.home.join(".config/haft/haft.toml"), text).unwrap();
+}
+
+#[test]
+fn mc_11_a_workspaces_file_cannot_raise_the_users_limits() {
+    let project = "[policy]\nallow = [\"bash(sleep 30)\"]\n[tools.bash]\nsandbox = \"off\"\n[limits]\nhard_deadline_ms = 60000\n";
+    let stage = Stage::with_config(project);
+    user_config(&stage, "[limits]\nhard_deadline_ms = 200\n");
+    stage.haft(&["call", "bash", "sleep 30"]).fails(4);
+}
+
+#[test]
+fn mc_11_mounts_are_crossed_only_if_every_file_says_so() {
+    let crosses = "[workspace]\ncross_mounts = true\n";
+    for (user, crossed) in [
+        (None, true),
+        (Some(crosses), true),
+        (Some("[workspace]\ncross_mounts = false\n"), false),
+        (Some("[policy]\n"), false),
+    ] {
+        let stage = Stage::bare();
+        if let Some(user) = user {
+            user_config(&stage, user);
+        }
+        stage.write("haft.toml", crosses);
+        let trusted = stage.haft(&["trust"]).ok();
+        assert_eq!(
+            trusted.contains("\nmounts "),
+            crossed,
+            "{user:?}: {trusted}"
+        );
+    }
+}
+
+#[test]
+fn mc_11_trust_lists_everything_a_file_loosens() {
+    let stage = Stage::bare();
+    stage.write(
+        "haft.toml",
+        "[policy]\npreset = \"workspace\"\nallow = [\"write(made)\"]\n[agents.cli]\n[agents.bot]\npreset = \"locked\"\n[sessions.dm]\npreset = \"careful\"\n[tools.bash]\nsandbox = \"off\"\n[workspace]\ncross_mounts = true\n[limits]\nhard_deadline_ms = 60000\n[record]\nartifact_days = 1\n[scripts]\nfolders = [\"tools\"]\n",
+    );
+    stage.write(
+        "tools/greet.toml",
+        "name = \"greet\"\ndescription = \"Greets.\"\nprogram = \"greet\"\neffects = \"read_only\"\n[input]\ntype = \"object\"\n",
+    );
+    stage.write("tools/greet", "#!/bin/sh\n");
+    for (path, mode) in [
+        ("tools", 0o755),
+        ("tools/greet.toml", 0o644),
+        ("tools/greet", 0o755),
+    ] {
+        use std::os::unix::fs::PermissionsExt as _;
+        fs::set_permissions(stage.work.join(path), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let trusted = stage.haft(&["trust"]).ok();
+    insta::assert_snapshot!("trust", stage.normal(&trusted));
 }
 
 #[test]

@@ -17,6 +17,7 @@ mod doctor;
 mod five_minutes;
 mod interrupt;
 mod policy;
+mod privacy;
 mod record;
 mod recovery;
 mod reference;

@@ -95,6 +95,32 @@ fn lint_finds_rules_that_do_nothing() {
 }
 
 #[test]
+fn lint_looks_at_a_file_that_nobody_trusts_yet() {
+    let stage = Stage::bare();
+    stage.write("haft.toml", "[policy]\nalow = []\n");
+    let error = stage.haft(&["trust"]).fails(7);
+    let (_, command) = error.split_once("`haft ").unwrap();
+    let (command, _) = command.split_once('`').unwrap();
+    let hinted: Vec<&str> = command.split(' ').collect();
+    assert_eq!(hinted[..2], ["policy", "lint"]);
+    // The hint leads back to the mistake, and after the correction to an all-clear.
+    let again = stage.haft(&hinted).fails(7);
+    assert!(again.contains("haft.toml:2:1: unknown key"), "{again}");
+    stage.write("haft.toml", "[policy]\nallow = [\"raed\"]\n");
+    let ran = stage.haft(&hinted);
+    assert_eq!(ran.code, 7);
+    assert!(ran.stdout.contains("did you mean `read`?"), "{}", ran.all());
+    stage.write("haft.toml", "[policy]\nallow = [\"read\"]\n");
+    for file in ["haft.toml", hinted[2]] {
+        let clear = stage.haft(&["policy", "lint", file]).ok();
+        assert_eq!(clear, "no mistakes in 1 rules\n");
+    }
+    assert_eq!(stage.haft(&["trust", "--list"]).ok(), "");
+    let error = stage.haft(&["policy", "lint", "none.toml"]).fails(7);
+    assert!(error.contains("there is no configuration file"), "{error}");
+}
+
+#[test]
 fn r20_agents_differ_and_r21_a_dm_is_never_main() {
     let stage = Stage::with_config(
         "[policy]\n[agents.cli]\n[agents.reader]\npreset = \"locked\"\nallow = [\"read\"]\n[tools.list]\nsession = \"main\"\n",

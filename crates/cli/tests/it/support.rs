@@ -210,8 +210,13 @@ pub(crate) struct Terminal {
 impl Terminal {
     /// Waits until the screen shows a text.
     pub(crate) fn until(&mut self, text: &str) -> String {
+        self.until_times(text, 1)
+    }
+
+    /// Waits until the screen has shown a text so many times.
+    pub(crate) fn until_times(&mut self, text: &str, times: usize) -> String {
         let started = Instant::now();
-        while !self.screen().contains(text) {
+        while self.screen().matches(text).count() < times {
             let left = PATIENCE.saturating_sub(started.elapsed());
             match self.receiver.recv_timeout(left) {
                 Ok(bytes) => self.seen.extend(bytes),

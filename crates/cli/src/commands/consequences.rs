@@ -1,0 +1,89 @@
+//! What trusting a configuration means: everything that holds from now on because it says so. A file
+//! is trusted by somebody who reads this, so what is not listed here must not loosen anything.
+
+use haft_contract::{host::Verdict, ops::SandboxMode};
+use haft_ledger::Retention;
+use haft_policy::PolicySource;
+
+use crate::{config::Settings, terminal::Page, wire};
+
+/// The tables whose entries may have a preset of their own, and what an entry is called.
+const WITH_PRESETS: [(&str, &str); 3] = [
+    ("agents", "agent"),
+    ("sessions", "sessions of kind"),
+    ("channels", "channel"),
+];
+
+const SECONDS_A_DAY: u64 = 24 * 60 * 60;
+
+/// What holds from now on, line by line.
+pub(crate) fn consequences(settings: &Settings) -> Page {
+    let mut page = Page::new();
+    for source in &settings.sources {
+        for preset in presets(source) {
+            page = page.field("preset", preset);
+        }
+    }
+    for rule in settings
+        .policy
+        .rules()
+        .filter(|rule| rule.verdict() == Verdict::Allow)
+    {
+        page = page.field("allows", rule.origin().to_string());
+    }
+    let unconfined = settings
+        .policy
+        .tool_settings()
+        .sandboxes()
+        .filter(|(_, mode)| *mode == SandboxMode::Off);
+    for (tool, _) in unconfined {
+        page = page.field("unconfined", format!(" `{tool}` runs without a sandbox"));
+    }
+    if settings.cross_mounts {
+        page = page.field(
+            "mounts",
+            "paths may lead onto file systems mounted in the workspace",
+        );
+    }
+    for (key, value) in settings.limits_set.iter() {
+        page = page.field("limit", format!("{key} = {value}"));
+    }
+    let kept = settings.retention;
+    if kept != Retention::default() {
+        let days = kept.kept_for.as_secs() / SECONDS_A_DAY;
+        let bytes = kept.max_total_bytes;
+        page = page.field(
+            "record",
+            format!("artifact_days = {days}, artifact_bytes = {bytes}, for every workspace"),
+        );
+    }
+    // What cannot be read has stopped the command before.
+    for (script, name) in wire::scripts(settings).into_iter().flatten() {
+        let manifest = script.manifest_path().display();
+        let name = name.map_or_else(String::new, |name| format!(" as `{name}`"));
+        page = page.field("script", format!("{manifest}{name}"));
+    }
+    page
+}
+
+/// The presets a file names, for whom and where.
+fn presets(source: &PolicySource) -> Vec<String> {
+    let Ok(file) = source.text.parse::<toml::Table>() else {
+        return Vec::new();
+    };
+    let word = |table: &toml::Value| Some(table.get("preset")?.as_str()?.to_owned());
+    let place = &source.name;
+    let mut found = Vec::new();
+    if let Some(preset) = file.get("policy").and_then(word) {
+        found.push(format!("{preset} for everyone ({place})"));
+    }
+    for (table, kind) in WITH_PRESETS {
+        let entries = file.get(table).and_then(toml::Value::as_table);
+        for (name, entry) in entries.into_iter().flatten() {
+            if let Some(preset) = word(entry) {
+                found.push(format!("{preset} for {kind} `{name}` ({place})"));
+            }
+        }
+    }
+    found
+}
