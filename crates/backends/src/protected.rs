@@ -1,13 +1,28 @@
-//! Paths that are protected for a reason their spelling does not show: they lie in a git directory
-//! that is not called `.git`, or in a directory that ignores case.
+//! Paths that are protected for a reason their spelling does not show: they belong to a git
+//! directory that is not called `.git`, would complete one, or lie in a directory that ignores case.
 //!
-//! Protected *names* are policy's job. This file only adds what takes a look at the disk.
+//! Protected *names* are policy's job and stand in [`haft_contract::protected`]. This file only adds
+//! what takes a look at the disk.
+//!
+//! Git takes any directory for a repository that has a `HEAD` and, beside it, `objects` and `refs`
+//! or a `commondir`, and then runs programs its `config` and `hooks` name. So `HEAD` decides: it is
+//! protected beside any other part of a git directory, and every other part is protected beside it.
+//! Without a `HEAD`, `src/hooks`, `src/config`, `src/objects` and `src/refs` are ordinary names,
+//! and whatever the order of writes, no last one completes a git directory.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::{
+    borrow::Cow,
+    os::fd::{AsFd, OwnedFd},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
 
-use haft_contract::{WorkPath, ops::OpsError};
+use haft_contract::{
+    ErrorKind, WorkPath,
+    ops::OpsError,
+    protected::{ProtectedName, protected_name, protected_name_where},
+};
 use rustix::{
-    fs::{AtFlags, OFlags, statat},
+    fs::{AtFlags, FileType, OFlags, statat},
     io::Errno,
 };
 
@@ -16,105 +31,173 @@ use crate::{
     jail::{Jail, Lookup},
 };
 
-/// Entries of a git directory that decide which code git runs.
-const GIT_ENTRIES: [&str; 5] = ["hooks", "config", "config.worktree", "commondir", "gitdir"];
+/// The file without which nothing is a git directory.
+const HEAD: &str = "HEAD";
 
-/// Names that policy protects, in lower case. Here only to recognise another spelling of one in a
-/// directory that ignores case.
-const PROTECTED_NAMES: [&str; 21] = [
-    ".git",
-    ".gitmodules",
-    ".gitconfig",
-    ".bashrc",
-    ".bash_profile",
-    ".bash_login",
-    ".bash_logout",
-    ".profile",
-    ".zshrc",
-    ".zshenv",
-    ".zprofile",
-    ".zlogin",
-    ".mcp.json",
-    ".vscode",
-    ".idea",
-    ".envrc",
-    ".npmrc",
-    ".ssh",
-    ".haft",
-    "haft.toml",
-    "agents-policy",
+/// What makes a directory with a `HEAD` a git directory, or a dangerous one.
+const PARTS: [&str; 6] = [
+    "commondir",
+    "config",
+    "config.worktree",
+    "hooks",
+    "objects",
+    "refs",
+];
+
+/// Other entries of a git directory that name programs, or lead git to where some are named.
+const OTHER_ENTRIES: [&str; 7] = [
+    "gitdir",
+    "info",
+    "modules",
+    "rebase-apply",
+    "rebase-merge",
+    "sequencer",
+    "worktrees",
 ];
 
 /// `FS_CASEFOLD_FL`: names in this directory are compared without case.
 const CASEFOLD: u32 = 0x4000_0000;
 
+/// Held by whoever changes a path that needs a look. Two writes that complete a git directory only
+/// together must not both find the other's file absent.
+static TURNS: Mutex<()> = Mutex::new(());
+
+/// The right to change one path, until it is dropped.
+#[must_use]
+pub(crate) struct Turn {
+    _guard: Option<MutexGuard<'static, ()>>,
+}
+
+/// Looks at a path without symlinks again right before it is changed: what was planned together, as
+/// the files of one patch are, was looked at before any of it was there.
+pub(crate) fn take_turn(jail: &Jail, path: &WorkPath) -> Result<Turn, OpsError> {
+    if !needs_a_look(path) {
+        return Ok(Turn { _guard: None });
+    }
+    let guard = TURNS.lock().unwrap_or_else(PoisonError::into_inner);
+    match reason(jail, path)? {
+        None => Ok(Turn {
+            _guard: Some(guard),
+        }),
+        Some(why) => Err(OpsError::new(ErrorKind::Protected, why).on(path)),
+    }
+}
+
 /// Whether a path has to be looked at on disk. Cheap and pure; most paths need not be.
 pub(crate) fn needs_a_look(path: &WorkPath) -> bool {
-    path.components()
-        .any(|component| suspect(component).is_some())
+    git_entries(path).next().is_some() || other_spelling(path).is_some()
 }
 
 /// Why a path without symlinks is protected, if it is.
 pub(crate) fn reason(jail: &Jail, path: &WorkPath) -> Result<Option<String>, OpsError> {
-    let mut directory = WorkPath::root();
-    for component in path.components() {
-        if let Some(suspect) = suspect(component)
-            && let Some(held) = nearest_directory(jail, &directory)?
+    for entry in git_entries(path) {
+        if let Some(held) = nearest_directory(jail, &entry.directory)?
+            && held.exact
+            && (entry.name == entry.written || ignores_case(&held.directory))
+            && let Some(reason) = entry.reason(&held.directory)
         {
-            let same_name = suspect.name == component || ignores_case(&held.directory);
-            match suspect.because {
-                Because::GitEntry => {
-                    if same_name && held.exact && looks_like_git(&held.directory) {
-                        return Ok(Some(format!(
-                            "`{directory}` is a git directory, and its `{}` decides which code \
-                             git runs",
-                            suspect.name
-                        )));
-                    }
-                }
-                Because::Name => {
-                    if same_name && suspect.name != component {
-                        return Ok(Some(format!(
-                            "`{directory}` ignores case, so `{component}` is the protected `{}`",
-                            suspect.name
-                        )));
-                    }
-                }
-            }
+            return Ok(Some(reason));
         }
-        directory = directory.join(component).unwrap_or(directory);
     }
-    Ok(None)
+    match other_spelling(path) {
+        Some(_) => ignored_case(jail, path),
+        None => Ok(None),
+    }
 }
 
-/// A component that may be protected.
-struct Suspect {
+/// A component that is called as an entry of a git directory.
+struct GitEntry<'p> {
+    directory: WorkPath,
+    written: &'p str,
     name: &'static str,
-    because: Because,
 }
 
-enum Because {
-    GitEntry,
-    Name,
+impl GitEntry<'_> {
+    /// Why it is protected in this directory, if it is.
+    fn reason(&self, held: &OwnedFd) -> Option<String> {
+        let (directory, name) = (&self.directory, self.name);
+        if name != HEAD {
+            return has_head(held).then(|| {
+                format!(
+                    "`{directory}` has a `HEAD` as a git directory has, and its `{name}` would \
+                     decide which code git runs"
+                )
+            });
+        }
+        let part = PARTS.into_iter().find(|part| has(held, part))?;
+        Some(format!(
+            "`{directory}` has `{part}` as a git directory has, and with a `HEAD` git would take \
+             it for one and run what it names"
+        ))
+    }
 }
 
-fn suspect(component: &str) -> Option<Suspect> {
+fn git_entries(path: &WorkPath) -> impl Iterator<Item = GitEntry<'_>> {
+    let last = path.components().count().saturating_sub(1);
+    path.components()
+        .enumerate()
+        .filter_map(move |(depth, written)| {
+            let name = git_entry(written)?;
+            // A directory called `HEAD` makes no git directory.
+            if name == HEAD && depth != last {
+                return None;
+            }
+            let above: Vec<&str> = path.components().take(depth).collect();
+            let directory = match above.as_slice() {
+                [] => WorkPath::root(),
+                above => WorkPath::relative(&above.join("/")).ok()?,
+            };
+            Some(GitEntry {
+                directory,
+                written,
+                name,
+            })
+        })
+}
+
+/// The entry of a git directory that a component is, as a directory that ignores case compares it.
+fn git_entry(component: &str) -> Option<&'static str> {
     let folded = fold(component);
     let folded = folded.as_deref().unwrap_or(component);
-    let find = |list: &'static [&'static str]| list.iter().copied().find(|name| *name == folded);
-    if let Some(name) = find(&GIT_ENTRIES) {
-        return Some(Suspect {
-            name,
-            because: Because::GitEntry,
+    std::iter::once(HEAD)
+        .chain(PARTS)
+        .chain(OTHER_ENTRIES)
+        .find(|name| name.eq_ignore_ascii_case(folded))
+}
+
+/// The protected name that a path would hold if every directory ignored case. A path that holds it
+/// anyway is policy's job.
+fn other_spelling(path: &WorkPath) -> Option<&'static ProtectedName> {
+    let components: Vec<Cow<'_, str>> = path
+        .components()
+        .map(|component| fold(component).map_or(Cow::Borrowed(component), Cow::Owned))
+        .collect();
+    let found = protected_name_where(&components, |component, name| {
+        component.eq_ignore_ascii_case(name)
+    })?;
+    protected_name(path.as_str()).is_none().then_some(found)
+}
+
+/// Why a path is protected that is another spelling of a protected name in directories of which
+/// some ignore case.
+fn ignored_case(jail: &Jail, path: &WorkPath) -> Result<Option<String>, OpsError> {
+    let mut components = Vec::new();
+    let mut directory = WorkPath::root();
+    for written in path.components() {
+        let held = nearest_directory(jail, &directory)?;
+        let folded = held.is_some_and(|held| ignores_case(&held.directory));
+        components.push(match fold(written).filter(|_| folded) {
+            Some(text) => (text, folded),
+            None => (written.to_owned(), folded),
         });
+        directory = directory.join(written).unwrap_or(directory);
     }
-    // The plain spelling is policy's job.
-    find(&PROTECTED_NAMES)
-        .filter(|name| *name != component)
-        .map(|name| Suspect {
-            name,
-            because: Because::Name,
-        })
+    let found = protected_name_where(&components, |(text, folded), name| {
+        text == name || (*folded && text.eq_ignore_ascii_case(name))
+    });
+    Ok(found.map(|name| {
+        format!("a directory of `{path}` ignores case, so it is the protected `{name}`")
+    }))
 }
 
 /// The name as a case-folding directory compares it: lower case, without characters that are
@@ -173,23 +256,23 @@ fn ignores_case(directory: &OwnedFd) -> bool {
     rustix::fs::ioctl_getflags(directory).is_ok_and(|flags| flags.bits() & CASEFOLD != 0)
 }
 
-/// A repository's own directory has `HEAD`, `objects` and `refs`; that of a linked work tree has
-/// `HEAD` and `commondir`.
-fn looks_like_git(directory: &OwnedFd) -> bool {
-    let has = |name: &str| statat(directory.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW).is_ok();
-    has("HEAD") && (has("commondir") || (has("objects") && has("refs")))
+fn has(directory: &OwnedFd, name: &str) -> bool {
+    statat(directory.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+}
+
+fn has_head(directory: &OwnedFd) -> bool {
+    statat(directory.as_fd(), HEAD, AtFlags::SYMLINK_NOFOLLOW)
+        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) != FileType::Directory)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn check(component: &str, expect: Option<&str>) {
-        assert_eq!(
-            suspect(component).map(|suspect| suspect.name),
-            expect,
-            "{component:?}"
-        );
+    fn check(path: &str, expect: Option<&str>) {
+        let path = WorkPath::relative(path).expect("a path");
+        let found = other_spelling(&path).map(ToString::to_string);
+        assert_eq!(found.as_deref(), expect, "{path}");
     }
 
     /// PE-21 and its kin: every spelling that a case-folding directory takes for `.git`.
@@ -197,10 +280,15 @@ mod tests {
     fn pe_21_other_spellings_of_protected_names_are_suspects() {
         check(".Git", Some(".git"));
         check(".GIT", Some(".git"));
-        check(".g\u{200c}it", Some(".git"));
+        check("a/.g\u{200c}it/hooks/x", Some(".git"));
         check(".\u{17f}\u{17f}h", Some(".ssh"));
         check(".BashRC", Some(".bashrc"));
-        check("HOOKS", Some("hooks"));
+        check(".bash_Aliases", Some(".bash_aliases"));
+        check(".Claude/settings.json", Some(".claude"));
+        check(".Config/GIT/config", Some(".config/git"));
+        check("agents-POLICY", Some("AGENTS-policy"));
+        assert_eq!(git_entry("HOOKS"), Some("hooks"));
+        assert_eq!(git_entry("head"), Some("HEAD"));
     }
 
     #[test]
@@ -209,5 +297,15 @@ mod tests {
         check(".gitignore", None);
         check("README.md", None);
         check("src", None);
+        assert_eq!(git_entry("header"), None);
+    }
+
+    /// Every protected name is recognised in another case, so that the two lists cannot drift.
+    #[test]
+    fn pe_21_every_protected_name_is_recognised_in_another_case() {
+        for name in haft_contract::protected::PROTECTED_NAMES {
+            let shouted = name.to_string().to_uppercase();
+            check(&shouted, Some(&name.to_string()));
+        }
     }
 }

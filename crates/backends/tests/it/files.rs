@@ -431,6 +431,19 @@ async fn pe_22_the_hooks_of_any_git_directory_are_protected() {
             .protected
             .is_some()
     );
+    for path in [
+        "other/HEAD",
+        "other/objects/info/alternates",
+        "other/refs/heads/main",
+        "other/rebase-merge/git-rebase-todo",
+        "other/sequencer/todo",
+        "other/modules/lib/config",
+    ] {
+        assert!(
+            ws.resolve(path).await.unwrap().protected.is_some(),
+            "{path}"
+        );
+    }
     // Benign twins: the same names elsewhere, other files of the git directory.
     ws.put("src/hooks/use.ts", "x");
     for path in [
@@ -440,6 +453,108 @@ async fn pe_22_the_hooks_of_any_git_directory_are_protected() {
         "other/description",
     ] {
         assert_eq!(ws.resolve(path).await.unwrap().protected, None, "{path}");
+    }
+}
+
+/// What git needs for a repository that runs code, in any order: no write may be the one that
+/// completes it, and none does.
+#[tokio::test]
+async fn pe_22_no_order_of_writes_completes_a_git_directory() {
+    let parts = [
+        "HEAD",
+        "objects/.keep",
+        "refs/heads/.keep",
+        "config",
+        "hooks/post-checkout",
+        "commondir",
+    ];
+    for first in 0..parts.len() {
+        for reversed in [false, true] {
+            let ws = Workspace::new();
+            let mut order = parts.to_vec();
+            order.rotate_left(first);
+            if reversed {
+                order.reverse();
+            }
+            for part in &order {
+                let path = format!("x/{part}");
+                let planned = ws.resolve(&path).await.unwrap().protected;
+                let written = ws.write(&path, "x").await;
+                assert_eq!(planned.is_some(), written.is_err(), "{order:?}: {path}");
+                if planned.is_some() {
+                    refused(written, ErrorKind::Protected);
+                }
+            }
+            let there = fs::read_dir(ws.root.join("x")).unwrap();
+            let there: Vec<_> = there.map(|entry| entry.unwrap().file_name()).collect();
+            let has_head = there.iter().any(|name| name == "HEAD");
+            assert!(!has_head || there.len() == 1, "{order:?}: {there:?}");
+        }
+    }
+}
+
+/// Every verb that puts something somewhere looks again, so what was planned together does not
+/// complete a git directory either.
+#[tokio::test]
+async fn pe_22_every_verb_looks_at_what_is_there_by_then() {
+    let ws = Workspace::new();
+    ws.put("x/config", "[core]\n");
+    ws.put("source", "ref: refs/heads/main\n");
+    let head = at("x/HEAD");
+    refused(ws.write("x/HEAD", "x").await, ErrorKind::Protected);
+    refused(ws.files.append(&head, b"x").await, ErrorKind::Protected);
+    refused(
+        ws.copy("source", "x/HEAD", Overwrite::Never).await,
+        ErrorKind::Protected,
+    );
+    refused(
+        ws.files
+            .rename(&at("source"), &head, Overwrite::Never)
+            .await,
+        ErrorKind::Protected,
+    );
+    assert!(!ws.root.join("x/HEAD").exists());
+    ws.put("y/HEAD", "x");
+    for directory in ["y/objects", "y/refs/heads"] {
+        refused(
+            ws.files.make_dir(&at(directory)).await,
+            ErrorKind::Protected,
+        );
+    }
+    refused(ws.write("y/objects/.keep", "").await, ErrorKind::Protected);
+    assert_eq!(fs::read_dir(ws.root.join("y")).unwrap().count(), 1);
+    ws.no_leftovers();
+}
+
+/// Two writes that complete a git directory only together: one of them comes second.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pe_22_two_writes_at_once_do_not_complete_it() {
+    for round in 0..50 {
+        let ws = Workspace::new();
+        let (head, config) = tokio::join!(ws.write("x/HEAD", "x"), ws.write("x/config", "x"));
+        assert!(head.is_err() != config.is_err(), "round {round}");
+    }
+}
+
+/// Benign twins: these are what projects call their directories, and a git directory needs a
+/// `HEAD`.
+#[tokio::test]
+async fn pe_22_ordinary_projects_use_the_same_names() {
+    let ws = Workspace::new();
+    for path in [
+        "config",
+        "src/config/index.ts",
+        "src/hooks/use_thing.ts",
+        "src/objects/player.rs",
+        "src/refs/mod.rs",
+        "src/info/modules/a.rs",
+        "notes/HEAD",
+        "routes/HEAD/handler.rs",
+        "routes/config",
+        "routes/HEAD/hooks/x",
+    ] {
+        assert_eq!(ws.resolve(path).await.unwrap().protected, None, "{path}");
+        ws.write(path, "x").await.unwrap();
     }
 }
 

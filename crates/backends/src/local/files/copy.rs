@@ -27,7 +27,7 @@ use super::{
     temporary::{Place, Temporary},
     write::{already_there, replaceable},
 };
-use crate::{errno, jail::Jail, local::pool::blocking};
+use crate::{errno, jail::Jail, local::pool::blocking, protected};
 
 /// How often a caller hears how far the copy has come.
 const PROGRESS_EVERY: Duration = Duration::from_millis(50);
@@ -91,7 +91,10 @@ impl Job {
     fn run(&self, jail: &Jail) -> Result<Written, OpsError> {
         let fail = |errno| self.fail(errno);
         let (source, source_stat) = open_regular(jail, &self.from)?;
+        let turn = protected::take_turn(jail, &self.to)?;
         let parent = jail.parent_or_make(&self.to)?;
+        // A long copy keeps nobody waiting.
+        drop(turn);
         let old = replaceable(jail, &parent, &self.to)?;
         self.check_destination(&source_stat, old.as_ref())?;
 
@@ -107,6 +110,7 @@ impl Job {
             fsync(temporary.file()).map_err(fail)?;
         }
 
+        let _turn = protected::take_turn(jail, &self.to)?;
         let now = replaceable(jail, &parent, &self.to)?;
         self.check_destination(&source_stat, now.as_ref())?;
         let place = match self.overwrite {

@@ -28,7 +28,7 @@ pub(crate) use self::{
     stat::{kind_of, modified_ms},
 };
 use super::pool::blocking;
-use crate::jail::Jail;
+use crate::{jail::Jail, protected};
 
 /// The files of a local workspace.
 #[derive(Debug)]
@@ -50,6 +50,19 @@ impl LocalFiles {
         let jail = Arc::clone(&self.jail);
         let path = path.clone();
         blocking(move || work(&jail, &path)).await
+    }
+
+    /// Runs blocking work that puts something at a path, unless that is protected by now.
+    async fn change<T, F>(&self, path: &WorkPath, work: F) -> Result<T, OpsError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Jail, &WorkPath) -> Result<T, OpsError> + Send + 'static,
+    {
+        self.run(path, move |jail, path| {
+            let _turn = protected::take_turn(jail, path)?;
+            work(jail, path)
+        })
+        .await
     }
 }
 
@@ -94,7 +107,7 @@ impl FileOps for LocalFiles {
         Box::pin(async move {
             let bytes = write.bytes.to_vec();
             let expected = OwnedExpected::from(write.expected);
-            self.run(path, move |jail, path| {
+            self.change(path, move |jail, path| {
                 write::write(jail, path, &bytes, &expected)
             })
             .await
@@ -108,7 +121,7 @@ impl FileOps for LocalFiles {
     ) -> BoxFuture<'a, Result<Written, OpsError>> {
         Box::pin(async move {
             let bytes = bytes.to_vec();
-            self.run(path, move |jail, path| append::append(jail, path, &bytes))
+            self.change(path, move |jail, path| append::append(jail, path, &bytes))
                 .await
         })
     }
@@ -128,7 +141,7 @@ impl FileOps for LocalFiles {
     }
 
     fn make_dir<'a>(&'a self, path: &'a WorkPath) -> BoxFuture<'a, Result<(), OpsError>> {
-        Box::pin(self.run(path, |jail, path| jail.make_directories(path).map(drop)))
+        Box::pin(self.change(path, |jail, path| jail.make_directories(path).map(drop)))
     }
 
     fn remove<'a>(
@@ -148,9 +161,9 @@ impl FileOps for LocalFiles {
         to: &'a WorkPath,
         overwrite: Overwrite,
     ) -> BoxFuture<'a, Result<(), OpsError>> {
-        let to = to.clone();
-        Box::pin(self.run(from, move |jail, from| {
-            rename::rename(jail, from, &to, overwrite)
+        let from = from.clone();
+        Box::pin(self.change(to, move |jail, to| {
+            rename::rename(jail, &from, to, overwrite)
         }))
     }
 
