@@ -19,14 +19,10 @@ pub(crate) struct Forms(Vec<(&'static str, Vec<u8>)>);
 impl Forms {
     pub(crate) fn of(canary: &str) -> Self {
         let bytes = canary.as_bytes();
-        let hex = |upper: bool| -> Vec<u8> {
-            let digits = bytes.iter().map(|byte| match upper {
-                true => format!("{byte:02X}"),
-                false => format!("{byte:02x}"),
-            });
-            digits.collect::<String>().into_bytes()
+        let encode = |one: fn(u8) -> String| -> Vec<u8> {
+            let encoded: Vec<String> = bytes.iter().copied().map(one).collect();
+            encoded.concat().into_bytes()
         };
-        let every: String = bytes.iter().map(|byte| format!("%{byte:02X}")).collect();
         let special = canary
             .replace('+', "%2B")
             .replace('/', "%2F")
@@ -38,11 +34,17 @@ impl Forms {
         let backwards: String = canary.chars().rev().collect();
         let mut forms = vec![
             ("as it is", bytes.to_vec()),
-            ("in hexadecimal", hex(false)),
-            ("in upper-case hexadecimal", hex(true)),
+            ("in hexadecimal", encode(|byte| format!("{byte:02x}"))),
+            (
+                "in upper-case hexadecimal",
+                encode(|byte| format!("{byte:02X}")),
+            ),
             ("percent-encoded", special.clone().into_bytes()),
             ("percent-encoded", lower.into_bytes()),
-            ("percent-encoded throughout", every.into_bytes()),
+            (
+                "percent-encoded throughout",
+                encode(|byte| format!("%{byte:02X}")),
+            ),
             ("backwards", backwards.into_bytes()),
         ];
         // Base64 depends on where in the text the secret begins; its outer characters depend on
@@ -98,9 +100,13 @@ fn the_search_finds_every_form_of_the_canary() {
     for before in ["", "a", "ab", "abc", "abcd"] {
         let text = format!("{before}{canary} and more");
         let encoded = STANDARD_NO_PAD.encode(&text);
-        let hex: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
+        let hex: Vec<String> = text.bytes().map(|byte| format!("{byte:02x}")).collect();
+        let hex = hex.concat();
         let reversed: String = text.chars().rev().collect();
-        let percent = text.replace('+', "%2b").replace('/', "%2f").replace('=', "%3d");
+        let percent = text
+            .replace('+', "%2b")
+            .replace('/', "%2f")
+            .replace('=', "%3d");
         for leaked in [&text, &encoded, &hex, &reversed, &percent] {
             assert!(forms.within(leaked.as_bytes()).is_some(), "{leaked}");
         }

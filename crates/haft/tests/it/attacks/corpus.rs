@@ -4,7 +4,7 @@
 //! Nothing here touches a file. Read next: `scene.rs` for what the steps do, `attempt.rs` for how
 //! a call is judged.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -14,7 +14,8 @@ use serde_json::Value;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Group {
     /// The prefix of its ids.
-    pub(crate) group: String,
+    #[serde(rename = "group")]
+    pub(crate) name: String,
     pub(crate) title: String,
     #[serde(rename = "case")]
     pub(crate) cases: Vec<Case>,
@@ -97,29 +98,74 @@ pub(crate) enum Person {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Step {
-    File { path: String, text: String },
+    File {
+        path: String,
+        text: String,
+    },
     /// A file whose name is these bytes, in hexadecimal.
-    FileOfBytes { name: String, text: String },
-    Directory { path: String },
-    Symlink { path: String, to: String },
+    FileOfBytes {
+        name: String,
+        text: String,
+    },
+    Directory {
+        path: String,
+    },
+    Symlink {
+        path: String,
+        to: String,
+    },
     /// `path` leads to `path-1`, that to `path-2`, and the last to `to`.
-    Chain { path: String, to: String, links: u32 },
-    Hardlink { path: String, to: String },
-    Fifo { path: String },
-    Socket { path: String },
-    Mode { path: String, mode: u32 },
-    Rename { path: String, to: String },
-    Remove { path: String },
+    Chain {
+        path: String,
+        to: String,
+        links: u32,
+    },
+    Hardlink {
+        path: String,
+        to: String,
+    },
+    Fifo {
+        path: String,
+    },
+    Socket {
+        path: String,
+    },
+    Mode {
+        path: String,
+        mode: u32,
+    },
+    Rename {
+        path: String,
+        to: String,
+    },
+    Remove {
+        path: String,
+    },
     /// Mounts a directory or file onto another; only in a namespace.
-    Bind { path: String, to: String },
+    Bind {
+        path: String,
+        to: String,
+    },
     /// Opens a file and keeps it open; `<fd>` is its number.
-    HoldOpen { path: String },
+    HoldOpen {
+        path: String,
+    },
     /// `directories` nested directories with a file at the bottom.
-    Deep { path: String, directories: usize },
+    Deep {
+        path: String,
+        directories: usize,
+    },
     /// A file of one byte repeated.
-    Fill { path: String, byte: String, times: usize },
+    Fill {
+        path: String,
+        byte: String,
+        times: usize,
+    },
     /// A file that is one large hole.
-    Sparse { path: String, bytes: u64 },
+    Sparse {
+        path: String,
+        bytes: u64,
+    },
 }
 
 /// One call, and how it must end.
@@ -197,14 +243,14 @@ pub(crate) fn groups() -> Vec<Group> {
 
 /// One group.
 pub(crate) fn group(name: &str) -> Group {
-    let found = groups().into_iter().find(|group| group.group == name);
+    let found = groups().into_iter().find(|group| group.name == name);
     found.expect("a group of the corpus")
 }
 
 fn read(name: &str, text: &str) -> Group {
     let mut group: Group =
         toml::from_str(text).unwrap_or_else(|error| panic!("group {name} cannot be read: {error}"));
-    assert_eq!(group.group, name);
+    assert_eq!(group.name, name);
     for case in &mut group.cases {
         for also in &mut case.also {
             also.id.clone_from(&case.id);
@@ -248,13 +294,4 @@ fn every_case_is_run_or_says_why_not() {
             );
         }
     }
-}
-
-/// The names of the runners the data asks for.
-pub(crate) fn runners() -> BTreeSet<String> {
-    groups()
-        .iter()
-        .flat_map(|group| &group.cases)
-        .filter_map(|case| case.runner.clone())
-        .collect()
 }

@@ -8,6 +8,7 @@
 mod attempt;
 mod canary;
 mod corpus;
+mod log;
 mod runners;
 mod scene;
 mod spawn_with;
@@ -41,6 +42,7 @@ async fn rx_02_to_rx_17_exhaustion() {
 
 /// Runs a group and says what came of it.
 async fn hold(name: &str, test: &str) {
+    log::keep();
     let only = stage::only();
     let mut total = Tally::default();
     let mut faults = Vec::new();
@@ -49,17 +51,27 @@ async fn hold(name: &str, test: &str) {
             continue;
         }
         let staged = only.is_none() && stage::needed(case);
-        let verdict = match staged {
-            true => stage::run(case, test),
-            false => run(case).await,
+        let verdict = if staged {
+            stage::run(case, test)
+        } else {
+            Box::pin(run(case)).await
         };
         println!("{}", table::line(case, &verdict));
         total.add(verdict.tally);
-        let named = verdict.faults.iter().map(|fault| format!("{}: {fault}", case.id));
+        let named = verdict
+            .faults
+            .iter()
+            .map(|fault| format!("{}: {fault}", case.id));
         faults.extend(named);
     }
+    println!("{}", table::sum(name, total));
     println!("{}", stage::mark(total));
-    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+    assert!(
+        faults.is_empty(),
+        "{} faults:\n{}",
+        faults.len(),
+        faults.join("\n")
+    );
     assert!(total.attempts > 0, "nothing was run");
 }
 

@@ -5,12 +5,9 @@
 use std::{
     collections::BTreeMap,
     fs,
-    os::{
-        fd::AsRawFd as _,
-        unix::{
-            fs::{MetadataExt as _, PermissionsExt as _, symlink},
-            net::UnixListener,
-        },
+    os::unix::{
+        fs::{MetadataExt as _, PermissionsExt as _, symlink},
+        net::UnixListener,
     },
     path::{Path, PathBuf},
     process::Command,
@@ -72,7 +69,10 @@ impl Scene {
     }
 
     fn within(case: &Case, directory: &Path) -> Arc<Self> {
-        let base = tempfile::Builder::new().prefix("attack-").tempdir_in(directory).unwrap();
+        let base = tempfile::Builder::new()
+            .prefix("attack-")
+            .tempdir_in(directory)
+            .unwrap();
         let root = base.path().canonicalize().unwrap();
         let scene = Self {
             workspace: match &case.workspace {
@@ -101,9 +101,10 @@ impl Scene {
     /// A Haft over this scene: real files, real processes, real policy, real record.
     pub(crate) async fn haft(self: &Arc<Self>, case: &Case, said: &Said) -> Haft {
         let local = LocalOptions {
-            cross_mounts: match case.cross_mounts {
-                true => Mounts::Cross,
-                false => Mounts::Refuse,
+            cross_mounts: if case.cross_mounts {
+                Mounts::Cross
+            } else {
+                Mounts::Refuse
             },
             ..LocalOptions::default()
         };
@@ -122,7 +123,9 @@ impl Scene {
             let said = said.clone();
             builder = builder.approve_with(move |request| {
                 said.note(&format!("{request:?}"));
-                meanwhile.iter().for_each(|step| scene.step(step));
+                for step in &meanwhile {
+                    scene.step(step);
+                }
                 async move { request.approve("person") }
             });
         }
@@ -132,7 +135,10 @@ impl Scene {
     /// Replaces what stands for something of this scene.
     pub(crate) fn expand(&self, text: &str) -> String {
         let held = self.held.lock().unwrap();
-        let descriptor = held.files.last().map_or(-1, |file| file.as_raw_fd());
+        let descriptor = held
+            .files
+            .last()
+            .map_or(-1, std::os::fd::AsRawFd::as_raw_fd);
         let text = text
             .replace("<ws>", self.workspace.to_str().unwrap())
             .replace("<outside>", self.outside.to_str().unwrap())
@@ -185,14 +191,19 @@ impl Scene {
             Step::Rename { path, to } => fs::rename(self.at(path), self.at(to)).unwrap(),
             Step::Remove { path } => {
                 let path = self.at(path);
-                match fs::symlink_metadata(&path).unwrap().is_dir() {
-                    true => fs::remove_dir_all(path).unwrap(),
-                    false => fs::remove_file(path).unwrap(),
+                if fs::symlink_metadata(&path).unwrap().is_dir() {
+                    fs::remove_dir_all(path).unwrap();
+                } else {
+                    fs::remove_file(path).unwrap();
                 }
             }
             Step::Bind { path, to } => {
                 let (path, to) = (self.at(path), self.at(to));
-                let status = Command::new("mount").arg("--bind").arg(to).arg(&path).status();
+                let status = Command::new("mount")
+                    .arg("--bind")
+                    .arg(to)
+                    .arg(&path)
+                    .status();
                 assert!(status.unwrap().success(), "mount failed");
                 self.held.lock().unwrap().mounts.push(path);
             }
@@ -234,7 +245,10 @@ impl Scene {
         if let Some(makes) = &control.makes
             && !self.at(makes).exists()
         {
-            return Err(format!("`{}` did not make {makes}: {text:.300}", control.run));
+            return Err(format!(
+                "`{}` did not make {makes}: {text:.300}",
+                control.run
+            ));
         }
         Ok(())
     }
@@ -300,15 +314,12 @@ fn repeat(text: &str) -> String {
             let (what, times) = inner.rsplit_once('*')?;
             Some((what.repeat(times.parse().ok()?), tail))
         });
-        match repeated {
-            Some((repeated, tail)) => {
-                done.push_str(&repeated);
-                rest = tail;
-            }
-            None => {
-                done.push('<');
-                rest = after;
-            }
+        if let Some((repeated, tail)) = repeated {
+            done.push_str(&repeated);
+            rest = tail;
+        } else {
+            done.push('<');
+            rest = after;
         }
     }
     done.push_str(rest);

@@ -45,14 +45,13 @@ pub(crate) fn mark(tally: Tally) -> String {
 /// fault and not a pass.
 pub(crate) fn run(case: &Case, test: &str) -> Verdict {
     let binary = env::current_exe().unwrap();
-    let mut command = match case.namespace {
-        true => {
-            let mut command = Command::new("unshare");
-            command.args(["--user", "--map-root-user", "--mount", "--"]);
-            command.arg(binary);
-            command
-        }
-        false => Command::new(binary),
+    let mut command = if case.namespace {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--mount", "--"]);
+        command.arg(binary);
+        command
+    } else {
+        Command::new(binary)
     };
     command
         .args(["--exact", test, "--nocapture", "--test-threads=1"])
@@ -80,9 +79,19 @@ pub(crate) fn run(case: &Case, test: &str) -> Verdict {
 
 fn parse(line: &str) -> Option<Tally> {
     let words = line.split_once(MARK)?.1;
-    let counts: Vec<usize> = words.split_whitespace().map_while(|word| word.parse().ok()).collect();
+    let counts: Vec<usize> = words
+        .split_whitespace()
+        .map_while(|word| word.parse().ok())
+        .collect();
     match counts[..] {
-        [attempts, bypasses, controls, lost_controls, twins, false_denials] => Some(Tally {
+        [
+            attempts,
+            bypasses,
+            controls,
+            lost_controls,
+            twins,
+            false_denials,
+        ] => Some(Tally {
             attempts,
             bypasses,
             controls,

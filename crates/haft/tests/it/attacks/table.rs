@@ -1,6 +1,19 @@
-//! What the corpus shows, as a line a case for the terminal and as a page for readers.
+//! What the corpus shows, as a line a case for the terminal and as a page for readers. The page is
+//! made from the data, so it cannot claim a case that is not there.
 
-use super::{attempt::Verdict, corpus::Case};
+use std::{env, fmt::Write as _, fs, path::PathBuf};
+
+use super::{
+    attempt::{Tally, Verdict},
+    corpus::{Case, groups},
+};
+
+/// The page, and the variable that has it written anew.
+const PAGE: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../docs/security/attacks.md"
+);
+const UPDATE: &str = "HAFT_UPDATE";
 
 /// One case, as the run prints it.
 pub(crate) fn line(case: &Case, verdict: &Verdict) -> String {
@@ -20,4 +33,155 @@ pub(crate) fn line(case: &Case, verdict: &Verdict) -> String {
         tally.twins,
         case.title
     )
+}
+
+/// A whole group, as the run prints it.
+pub(crate) fn sum(group: &str, tally: Tally) -> String {
+    format!(
+        "{group}: {} bypasses of {} attempts, {} of {} controls did not succeed, {} false denials \
+         of {} benign twins",
+        tally.bypasses,
+        tally.attempts,
+        tally.lost_controls,
+        tally.controls,
+        tally.false_denials,
+        tally.twins
+    )
+}
+
+#[test]
+fn the_page_about_the_corpus_is_current() {
+    let page = page();
+    if env::var(UPDATE).is_ok() {
+        fs::write(PAGE, &page).unwrap();
+    }
+    let written = fs::read_to_string(PAGE).unwrap_or_default();
+    assert!(
+        written == page,
+        "docs/security/attacks.md is stale: run this test once with {UPDATE}=1"
+    );
+}
+
+const OPENING: &str = "\
+# Attacks
+
+Generated from `attacks/*.toml`; a test fails when it is stale (`HAFT_UPDATE=1` writes it anew). The words of the data are explained in `attacks/README.md`.
+
+Each case is run against the whole stack (facade, runtime, local back end, Cedar policy, SQLite record) with every rule allowing everything, unless the case is about rules. It has
+a **control**: the same attack without Haft, which must succeed, or the case itself is an error. It has a **benign twin**: what an honest caller does in the same place, which must
+pass. Side effects are looked for from outside: inodes, contents and modes around the workspace, the process table, the memory of the process. A secret lies beside every workspace,
+and answers, events, questions to a person, log, database files and artifacts are searched for it, also as base64, in hexadecimal, percent-encoded and backwards. In CI the tests run as an unprivileged user.
+
+A run prints a line a case and a sum for each group. The build fails unless all three are zero: attempts that got through (bypasses), controls that did not succeed, benign twins that were denied (false denials).
+";
+
+fn page() -> String {
+    let mut page = OPENING.to_owned();
+    let groups = groups();
+    let count = |of: fn(&Case) -> usize| -> usize {
+        let cases = groups.iter().flat_map(|group| &group.cases);
+        cases
+            .map(|case| of(case) + case.also.iter().map(of).sum::<usize>())
+            .sum()
+    };
+    let (attempts, controls, twins) = (
+        count(|case| case.attempt.len()),
+        count(|case| case.control.len()),
+        count(|case| case.twin.len()),
+    );
+    writeln!(
+        page,
+        "The data alone holds {attempts} attempts, {controls} controls and {twins} benign twins; \
+         runners in Rust add more. So a build that passed had 0 bypasses and 0 false denials among \
+         them."
+    )
+    .unwrap();
+    for group in &groups {
+        writeln!(page, "\n## {}: {}\n", group.name, group.title).unwrap();
+        page.push_str(
+            "| id | attack | required | stopped by | shown by |\n|---|---|---|---|---|\n",
+        );
+        for case in &group.cases {
+            let cells = [
+                &case.id,
+                &case.title,
+                &case.requires,
+                &case.stopped_by,
+                &shown_by(case),
+            ]
+            .map(|cell| cell.replace('|', "\\|"));
+            writeln!(page, "| {} |", cells.join(" | ")).unwrap();
+        }
+    }
+    page.push_str("\n## Elsewhere\n\n");
+    for case in groups.iter().flat_map(|group| &group.cases) {
+        for test in &case.see {
+            writeln!(page, "- {}: {test}", case.id).unwrap();
+        }
+    }
+    page
+}
+
+fn shown_by(case: &Case) -> String {
+    let mut parts = Vec::new();
+    let attempts = case.attempt.len()
+        + case
+            .also
+            .iter()
+            .map(|also| also.attempt.len())
+            .sum::<usize>();
+    if attempts > 0 {
+        parts.push(format!("{attempts} attempts"));
+    }
+    if let Some(runner) = &case.runner {
+        parts.push(format!("by runner `{runner}`"));
+    }
+    if let Some(due) = &case.due {
+        parts.push(format!("due with {}: {}", due.with, due.because));
+    }
+    parts.join("; ")
+}
+
+/// What a case says is shown elsewhere is there, with the rounds it says.
+#[test]
+fn what_is_shown_elsewhere_exists() {
+    for case in groups().iter().flat_map(|group| &group.cases) {
+        for see in case.see.iter().filter(|see| see.starts_with("haft-")) {
+            let mut words = see.split_whitespace();
+            let package = words.next().unwrap().trim_start_matches("haft-");
+            let path = words.next().unwrap();
+            let function = format!("fn {}(", path.rsplit("::").next().unwrap());
+            let source = sources(package)
+                .into_iter()
+                .find(|source| source.contains(&function));
+            let source = source.unwrap_or_else(|| panic!("{}: no test {see}", case.id));
+            if see.contains("20,000") {
+                let rounds = "const ROUNDS: u64 = 20_000;";
+                assert!(
+                    source.contains(rounds),
+                    "{}: {see} has other rounds",
+                    case.id
+                );
+            }
+        }
+    }
+}
+
+/// Every Rust file of a crate.
+fn sources(package: &str) -> Vec<String> {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let mut waiting = vec![PathBuf::from(root).join(package)];
+    let mut sources = Vec::new();
+    while let Some(path) = waiting.pop() {
+        if path.is_dir() {
+            waiting.extend(
+                fs::read_dir(&path)
+                    .unwrap()
+                    .map(|entry| entry.unwrap().path()),
+            );
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            sources.push(fs::read_to_string(path).unwrap());
+        }
+    }
+    sources
 }

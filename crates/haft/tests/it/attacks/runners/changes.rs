@@ -43,12 +43,19 @@ pub(super) async fn capability(case: &Case, verdict: &mut Verdict) {
         .args([scene.at("f"), scene.at("naive")])
         .status()
         .unwrap();
-    verdict.control("cp --preserve=all", check(copied.success() && has(&scene.at("naive")), || {
-        "the capability was not copied".to_owned()
-    }));
+    verdict.control(
+        "cp --preserve=all",
+        check(copied.success() && has(&scene.at("naive")), || {
+            "the capability was not copied".to_owned()
+        }),
+    );
     let said = Said::default();
     let haft = scene.haft(case, &said).await;
-    let copy = calling("copy", json!({ "source": "f", "destination": "g" }), "succeeded");
+    let copy = calling(
+        "copy",
+        json!({ "source": "f", "destination": "g" }),
+        "succeeded",
+    );
     let judged = judge(&scene, &haft, &said, &copy).await;
     let bare = check(!has(&scene.at("g")), || "the copy has it".to_owned());
     verdict.attempt("copy", judged.and(bare));
@@ -58,7 +65,10 @@ pub(super) async fn capability(case: &Case, verdict: &mut Verdict) {
     verdict.attempt("edit", judged.and(bare));
     haft.close().await.unwrap();
     let twin = fs::read_to_string(scene.at("g")).unwrap();
-    verdict.twin("the content is copied", check(twin == "old", || twin.clone()));
+    verdict.twin(
+        "the content is copied",
+        check(twin == "old", || twin.clone()),
+    );
 }
 
 /// SL-13: the record and its spool are private and planted links are not followed.
@@ -68,14 +78,25 @@ pub(super) async fn spool(case: &Case, verdict: &mut Verdict) {
     symlink(&scene.outside, scene.data.join("record")).unwrap();
     fs::write(scene.data.join("record/spool"), "x").unwrap();
     let followed = scene.outside.join("spool").exists();
-    verdict.control("a naive spool", check(followed, || "not followed".to_owned()));
+    verdict.control(
+        "a naive spool",
+        check(followed, || "not followed".to_owned()),
+    );
 
     let scene = Scene::of(case);
     symlink(&scene.outside, scene.data.join("record")).unwrap();
     let around = scene.around();
-    let opened = Haft::open(&scene.workspace).data_dir(&scene.data).build().await;
-    verdict.attempt("a planted record", check(opened.is_err(), || "opened".to_owned()));
-    let untouched = check(scene.around() == around, || "the outside was changed".to_owned());
+    let opened = Haft::open(&scene.workspace)
+        .data_dir(&scene.data)
+        .build()
+        .await;
+    verdict.attempt(
+        "a planted record",
+        check(opened.is_err(), || "opened".to_owned()),
+    );
+    let untouched = check(scene.around() == around, || {
+        "the outside was changed".to_owned()
+    });
     verdict.attempt("a planted record", untouched);
 
     let scene = Scene::of(case);
@@ -89,7 +110,11 @@ pub(super) async fn spool(case: &Case, verdict: &mut Verdict) {
     while let Some(path) = waiting.pop() {
         let metadata = fs::symlink_metadata(&path).unwrap();
         if metadata.is_dir() {
-            waiting.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+            waiting.extend(
+                fs::read_dir(&path)
+                    .unwrap()
+                    .map(|entry| entry.unwrap().path()),
+            );
         } else if metadata.len() > 500_000 && path.to_str().unwrap().contains("artifacts") {
             spilled += 1;
         }
@@ -97,8 +122,11 @@ pub(super) async fn spool(case: &Case, verdict: &mut Verdict) {
             open.push(path);
         }
     }
-    verdict.attempt("directories of the record", check(open.is_empty() && spilled > 0, || {
-        format!("{open:?} can be entered by others; {spilled} spilled")
-    }));
+    verdict.attempt(
+        "directories of the record",
+        check(open.is_empty() && spilled > 0, || {
+            format!("{open:?} can be entered by others; {spilled} spilled")
+        }),
+    );
     haft.close().await.unwrap();
 }

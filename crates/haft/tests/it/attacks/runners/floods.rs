@@ -18,7 +18,9 @@ pub(super) async fn flood(case: &Case, verdict: &mut Verdict) {
     drown(case, verdict, &command, &line).await;
     let scene = Scene::of(case);
     let haft = scene.haft(case, &Said::default()).await;
-    let small = haft.call("bash", json!({ "command": "yes | head -c 2000" })).await;
+    let small = haft
+        .call("bash", json!({ "command": "yes | head -c 2000" }))
+        .await;
     let whole = small.facts.bytes_omitted == 0 && small.text().matches('y').count() == 1000;
     verdict.twin("2,000 bytes", check(whole, || small.model_text()));
     haft.close().await.unwrap();
@@ -49,15 +51,27 @@ async fn drown(case: &Case, verdict: &mut Verdict, command: &str, edge: &str) {
     let attack = haft.call("bash", json!({ "command": command, "timeout_ms": 240_000 }));
     let (outcome, health) = Health::during(&haft, attack).await;
     println!("{command}: {:?}", outcome.facts.timings.ran);
-    let printed = outcome.structured.as_ref().map(|output| output["stdout_bytes"].clone());
-    verdict.attempt("the count", check(printed == Some(json!(FLOOD)), || outcome.model_text()));
+    let printed = outcome
+        .structured
+        .as_ref()
+        .map(|output| output["stdout_bytes"].clone());
+    verdict.attempt(
+        "the count",
+        check(printed == Some(json!(FLOOD)), || outcome.model_text()),
+    );
     let text = outcome.text();
     let kept = text.starts_with(edge) && text.trim_end().ends_with(edge.trim_end());
-    verdict.attempt("head and tail", check(kept && text.len() < 200_000, || {
-        format!("{} bytes, {:.80}", text.len(), text)
-    }));
+    verdict.attempt(
+        "head and tail",
+        check(kept && text.len() < 200_000, || {
+            format!("{} bytes, {:.80}", text.len(), text)
+        }),
+    );
     let artifact = outcome.facts.artifact.is_some() && outcome.facts.bytes_omitted > 0;
-    verdict.attempt("the rest", check(artifact, || format!("{:?}", outcome.facts)));
+    verdict.attempt(
+        "the rest",
+        check(artifact, || format!("{:?}", outcome.facts)),
+    );
     verdict.attempt("memory", health.memory());
     verdict.attempt("other calls", health.others());
     haft.close().await.unwrap();

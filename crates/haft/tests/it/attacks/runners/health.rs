@@ -3,7 +3,6 @@
 
 use std::{
     fs,
-    process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
@@ -29,17 +28,16 @@ pub(super) struct Health {
 
 impl Health {
     /// Runs an attack while another caller makes calls that do nothing. What is usual is measured
-    /// first, with as many busy processes as the attack has: on a small machine they cost time
-    /// too, and that is not Haft's to answer for.
+    /// before and after, and the longer counts: other work on the machine comes and goes.
     pub(super) async fn during<T>(haft: &Haft, attack: impl Future<Output = T>) -> (T, Self) {
-        let busy = Busy::start();
-        let usual = waits(haft, tokio::time::sleep(USUAL)).await.1;
-        drop(busy);
+        let ((), first) = waits(haft, tokio::time::sleep(USUAL)).await;
         let before = resident();
         let (done, attacked) = waits(haft, attack).await;
+        let grown = peak_since(before);
+        let ((), last) = waits(haft, tokio::time::sleep(USUAL)).await;
         let health = Self {
-            grown: peak_since(before),
-            usual,
+            grown,
+            usual: first.max(last),
             attacked,
         };
         println!(
@@ -52,38 +50,18 @@ impl Health {
     }
 
     pub(super) fn memory(&self) -> Result<(), String> {
-        check(self.grown < MEMORY, || format!("memory grew by {} MiB", self.grown >> 20))
+        check(self.grown < MEMORY, || {
+            format!("memory grew by {} MiB", self.grown >> 20)
+        })
     }
 
     pub(super) fn others(&self) -> Result<(), String> {
         check(self.attacked <= self.usual * 2 + NOISE, || {
-            format!("others waited {:?}, usually {:?}", self.attacked, self.usual)
+            format!(
+                "others waited {:?}, usually {:?}",
+                self.attacked, self.usual
+            )
         })
-    }
-}
-
-/// Two processes that do nothing but run, as the two ends of a pipe do.
-struct Busy(Vec<Child>);
-
-impl Busy {
-    fn start() -> Self {
-        let start = || {
-            Command::new("bash")
-                .args(["-c", "exec yes"])
-                .stdout(Stdio::null())
-                .spawn()
-                .unwrap()
-        };
-        Self(vec![start(), start()])
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        for child in &mut self.0 {
-            child.kill().unwrap();
-            child.wait().unwrap();
-        }
     }
 }
 
@@ -109,7 +87,12 @@ async fn waits<T>(haft: &Haft, until: impl Future<Output = T>) -> (T, Duration) 
     };
     took.sort();
     let at = took.len() * 99 / 100;
-    (done, took.get(at.min(took.len().saturating_sub(1))).copied().unwrap_or_default())
+    (
+        done,
+        took.get(at.min(took.len().saturating_sub(1)))
+            .copied()
+            .unwrap_or_default(),
+    )
 }
 
 fn status(field: &str) -> u64 {

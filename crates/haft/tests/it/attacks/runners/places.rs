@@ -38,13 +38,19 @@ pub(super) async fn existence(case: &Case, verdict: &mut Verdict) {
         all.sort();
         all[all.len() / 2]
     });
-    verdict.attempt("the answers", check(answers[0] == answers[1], || {
-        format!("{} and {}", answers[0][0], answers[1][0])
-    }));
+    verdict.attempt(
+        "the answers",
+        check(answers[0] == answers[1], || {
+            format!("{} and {}", answers[0][0], answers[1][0])
+        }),
+    );
     let (longer, shorter) = (there.max(absent), there.min(absent));
-    verdict.attempt("the times", check(longer < shorter * 2, || {
-        format!("{there:?} where it exists, {absent:?} where it does not")
-    }));
+    verdict.attempt(
+        "the times",
+        check(longer < shorter * 2, || {
+            format!("{there:?} where it exists, {absent:?} where it does not")
+        }),
+    );
     haft.close().await.unwrap();
 }
 
@@ -53,18 +59,26 @@ pub(super) async fn ignored_case(case: &Case, verdict: &mut Verdict) {
     let made = env::var(FIXTURES).map(|fixtures| PathBuf::from(fixtures).join("casefold/work"));
     let made = made.ok().filter(|directory| directory.is_dir());
     let Some(directory) = made else {
-        let possible = fs::exists("/sys/fs/ext4/features/casefold").unwrap();
-        verdict.control("a directory that ignores case", check(!possible || root_is_away(), || {
-            format!("this kernel has such directories; name one as `casefold/work` in ${FIXTURES}")
-        }));
-        println!("PE-21: no directory here ignores case; only the other half is shown");
+        // Where no directory can ignore case there is nothing to attack, and nothing is counted.
+        if fs::exists("/sys/fs/ext4/features/casefold").unwrap() {
+            let missing = format!(
+                "this kernel has directories that ignore case, and `casefold/work` in ${FIXTURES} \
+                 is none: run `.ci/run` as root, or mount a tmpfs with `-o casefold` and `chattr \
+                 +F` a directory in it"
+            );
+            verdict.control("a directory that ignores case", Err(missing));
+        }
+        println!("PE-21: no directory here ignores case; only the benign half is shown");
         return;
     };
     let work = tempfile::tempdir_in(directory).unwrap();
     fs::write(work.path().join("probe"), "").unwrap();
-    verdict.control("PROBE is probe", check(work.path().join("PROBE").exists(), || {
-        "the directory does not ignore case".to_owned()
-    }));
+    verdict.control(
+        "PROBE is probe",
+        check(work.path().join("PROBE").exists(), || {
+            "the directory does not ignore case".to_owned()
+        }),
+    );
     let case: Case = toml::from_str(&format!(
         "id = \"PE-21\"\nworkspace = {:?}",
         work.path().to_str().unwrap()
@@ -73,69 +87,102 @@ pub(super) async fn ignored_case(case: &Case, verdict: &mut Verdict) {
     let scene = Scene::of(&case);
     let said = Said::default();
     let haft = scene.haft(&case, &said).await;
-    for path in [".Git/hooks/x", ".GIT", ".git/HOOKS/x", ".BashRC", ".g\u{200c}it/config"] {
-        let call = calling("write", json!({ "path": path, "content": "x" }), "denied denied");
+    for path in [
+        ".Git/hooks/x",
+        ".GIT",
+        ".git/HOOKS/x",
+        ".BashRC",
+        ".g\u{200c}it/config",
+    ] {
+        let call = calling(
+            "write",
+            json!({ "path": path, "content": "x" }),
+            "denied denied",
+        );
         verdict.attempt(path, judge(&scene, &haft, &said, &call).await);
     }
-    let call = calling("write", json!({ "path": "Readme", "content": "x" }), "succeeded");
+    let call = calling(
+        "write",
+        json!({ "path": "Readme", "content": "x" }),
+        "succeeded",
+    );
     verdict.twin("Readme", judge(&scene, &haft, &said, &call).await);
     haft.close().await.unwrap();
-}
-
-/// Without root nobody can make such a directory; where `.ci/run` was root it must have.
-fn root_is_away() -> bool {
-    env::var(FIXTURES).is_err() && !rustix::process::geteuid().is_root()
 }
 
 /// SL-05: a second name, in the workspace, of another user's file.
 pub(super) async fn hard_link(case: &Case, verdict: &mut Verdict) {
     let scene = Scene::of(case);
-    let theirs = match env::var(FIXTURES) {
-        Ok(fixtures) => PathBuf::from(fixtures).join("file-of-root"),
-        Err(_) => {
-            let theirs = scene.outside.join("theirs");
-            fs::write(&theirs, &scene.canary).unwrap();
-            let given = chown(&theirs, Some(NOBODY), Some(NOBODY));
-            verdict.control("a file of another user", given.map_err(|error| {
-                format!(
-                    "{error}: giving a file away takes root. Run `.ci/run` as root, or as root \
-                     `install -m 666 /dev/null DIR/file-of-root` on the file system of $TMPDIR \
-                     and set {FIXTURES}=DIR"
-                )
-            }));
-            theirs
-        }
-    };
+    let theirs = file_of_another_user(&scene, verdict);
     let secret = fs::read(&theirs).unwrap();
     fs::hard_link(&theirs, scene.at("link")).unwrap();
     fs::write(scene.at("own"), "inside").unwrap();
     fs::hard_link(scene.at("own"), scene.at("twin")).unwrap();
-    verdict.control("cat link", check(fs::read(scene.at("link")).unwrap() == secret, || {
-        "the link does not lead to the file".to_owned()
-    }));
+    verdict.control(
+        "cat link",
+        check(fs::read(scene.at("link")).unwrap() == secret, || {
+            "the link does not lead to the file".to_owned()
+        }),
+    );
     let said = Said::default();
     let haft = scene.haft(case, &said).await;
     for (tool, arguments) in [
         ("read", json!({ "path": "link" })),
         ("write", json!({ "path": "link", "content": "x" })),
-        ("edit", json!({ "path": "link", "old_string": "a", "new_string": "b" })),
+        (
+            "edit",
+            json!({ "path": "link", "old_string": "a", "new_string": "b" }),
+        ),
         ("copy", json!({ "source": "link", "destination": "stolen" })),
-        ("copy", json!({ "source": "own", "destination": "link", "overwrite": true })),
+        (
+            "copy",
+            json!({ "source": "own", "destination": "link", "overwrite": true }),
+        ),
     ] {
         let call = calling(tool, arguments, "failed access_denied");
         let judged = judge(&scene, &haft, &said, &call).await;
-        let untouched = check(fs::read(&theirs).unwrap() == secret, || "changed".to_owned());
+        let untouched = check(fs::read(&theirs).unwrap() == secret, || {
+            "changed".to_owned()
+        });
         verdict.attempt(tool, judged.and(untouched));
     }
     // A search passes over what it may not open.
     for path in [".", "link"] {
-        let mut search = calling("grep", json!({ "pattern": "canary|root", "path": path }), "succeeded");
+        let mut search = calling(
+            "grep",
+            json!({ "pattern": "canary|root", "path": path }),
+            "succeeded",
+        );
         search.shows = vec!["no match".to_owned()];
         verdict.attempt("grep", judge(&scene, &haft, &said, &search).await);
     }
-    verdict.attempt("the search for the secret", attempt::nothing_leaked(&scene, &said));
+    verdict.attempt(
+        "the search for the secret",
+        attempt::nothing_leaked(&scene, &said),
+    );
     let mut twin = calling("read", json!({ "path": "twin" }), "succeeded");
     twin.shows = vec!["inside".to_owned()];
-    verdict.twin("two names of an own file", judge(&scene, &haft, &said, &twin).await);
+    verdict.twin(
+        "two names of an own file",
+        judge(&scene, &haft, &said, &twin).await,
+    );
     haft.close().await.unwrap();
+}
+
+/// A file that this user may link to and does not own. Giving one away takes root.
+fn file_of_another_user(scene: &Scene, verdict: &mut Verdict) -> PathBuf {
+    if let Ok(fixtures) = env::var(FIXTURES) {
+        return PathBuf::from(fixtures).join("file-of-root");
+    }
+    let theirs = scene.outside.join("theirs");
+    fs::write(&theirs, &scene.canary).unwrap();
+    let given = chown(&theirs, Some(NOBODY), Some(NOBODY)).map_err(|error| {
+        format!(
+            "{error}: giving a file away takes root. Run `.ci/run` as root; or, as root, make a \
+             file `file-of-root` of mode 666 in a directory on the file system of $TMPDIR and name \
+             the directory in {FIXTURES}"
+        )
+    });
+    verdict.control("a file of another user", given);
+    theirs
 }

@@ -25,8 +25,14 @@ pub(super) async fn grandchild(case: &Case, verdict: &mut Verdict) {
     let haft = scene.haft(case, &Said::default()).await;
     for (what, command) in [
         ("in the session", "sleep 600 & echo $! > pid; echo started"),
-        ("out of the session", "setsid sleep 600 & echo $! > pid; echo started"),
-        ("twice forked", "(setsid bash -c 'echo $$ > pid; exec sleep 600' &); sleep 0.2; echo started"),
+        (
+            "out of the session",
+            "setsid sleep 600 & echo $! > pid; echo started",
+        ),
+        (
+            "twice forked",
+            "(setsid bash -c 'echo $$ > pid; exec sleep 600' &); sleep 0.2; echo started",
+        ),
     ] {
         let begun = Instant::now();
         let outcome = haft.call("bash", json!({ "command": command })).await;
@@ -38,7 +44,9 @@ pub(super) async fn grandchild(case: &Case, verdict: &mut Verdict) {
         verdict.attempt(what, gone(&scene.at("pid")).await);
     }
     let begun = Instant::now();
-    let outcome = haft.call("bash", json!({ "command": "sleep 0.1 & echo quick; wait" })).await;
+    let outcome = haft
+        .call("bash", json!({ "command": "sleep 0.1 & echo quick; wait" }))
+        .await;
     let quick = outcome.succeeded() && begun.elapsed() < Duration::from_millis(1500);
     verdict.twin("a child that ends", check(quick, || outcome.model_text()));
     haft.close().await.unwrap();
@@ -48,9 +56,15 @@ pub(super) async fn stubborn(case: &Case, verdict: &mut Verdict) {
     let scene = Scene::of(case);
     let haft = scene.haft(case, &Said::default()).await;
     for (what, command) in [
-        ("ignores SIGTERM", "trap '' TERM INT HUP; echo $$ > pid; while :; do sleep 1; done"),
+        (
+            "ignores SIGTERM",
+            "trap '' TERM INT HUP; echo $$ > pid; while :; do sleep 1; done",
+        ),
         ("stopped", "echo $$ > pid; kill -STOP $$; sleep 600"),
-        ("a stopped grandchild", "bash -c 'echo $$ > pid; kill -STOP $$' & wait"),
+        (
+            "a stopped grandchild",
+            "bash -c 'echo $$ > pid; kill -STOP $$' & wait",
+        ),
     ] {
         let begun = Instant::now();
         let outcome = haft
@@ -63,19 +77,23 @@ pub(super) async fn stubborn(case: &Case, verdict: &mut Verdict) {
         verdict.attempt(what, check(took < limit, || format!("it took {took:?}")));
         verdict.attempt(what, gone(&scene.at("pid")).await);
     }
-    let polite = "trap 'echo cleaned > mark; exit' TERM; echo $$ > pid; while :; do sleep 0.05; done";
+    let polite =
+        "trap 'echo cleaned > mark; exit' TERM; echo $$ > pid; while :; do sleep 0.05; done";
     let outcome = haft
         .call("bash", json!({ "command": polite, "timeout_ms": 400 }))
         .await;
     let cleaned = outcome.terminal == Terminal::TimedOut && scene.at("mark").exists();
-    verdict.twin("a polite one may clean up", check(cleaned, || outcome.model_text()));
+    verdict.twin(
+        "a polite one may clean up",
+        check(cleaned, || outcome.model_text()),
+    );
     haft.close().await.unwrap();
 }
 
 pub(super) async fn cancelled(case: &Case, verdict: &mut Verdict) {
     let scene = Scene::of(case);
     let haft = scene.haft(case, &Said::default()).await;
-    let sleeper = || json!({ "command": "echo $$ > pid; echo kept; sleep infinity" });
+    let sleeper = || json!({ "command": "echo kept; echo $$ > pid; sleep infinity" });
 
     let request = haft.request("bash", sleeper());
     let id = request.id;
@@ -88,9 +106,12 @@ pub(super) async fn cancelled(case: &Case, verdict: &mut Verdict) {
     let took = took.elapsed();
     let right = outcome.terminal == Terminal::Cancelled && outcome.text().contains("kept");
     verdict.attempt("cancel", check(right, || outcome.model_text()));
-    verdict.attempt("cancel", check(took < Duration::from_secs(1) + SLACK / 3, || {
-        format!("it took {took:?}")
-    }));
+    verdict.attempt(
+        "cancel",
+        check(took < Duration::from_secs(1) + SLACK / 3, || {
+            format!("it took {took:?}")
+        }),
+    );
     verdict.attempt("cancel", gone(&scene.at("pid")).await);
 
     // A client that goes away.
@@ -105,16 +126,23 @@ pub(super) async fn cancelled(case: &Case, verdict: &mut Verdict) {
     verdict.attempt("a client that goes away", gone(&scene.at("pid")).await);
     let mut terminal = None;
     for _ in 0..100 {
-        let stored = haft.ledger().call(&haft.principal().tenant, id).await.unwrap();
+        let stored = haft
+            .ledger()
+            .call(&haft.principal().tenant, id)
+            .await
+            .unwrap();
         terminal = stored.and_then(|call| call.terminal);
         if terminal.is_some() {
             break;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    verdict.attempt("a client that goes away", check(terminal == Some(Terminal::Cancelled), || {
-        format!("the record says {terminal:?}")
-    }));
+    verdict.attempt(
+        "a client that goes away",
+        check(terminal == Some(Terminal::Cancelled), || {
+            format!("the record says {terminal:?}")
+        }),
+    );
     haft.close().await.unwrap();
 }
 

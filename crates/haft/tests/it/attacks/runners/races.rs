@@ -19,6 +19,9 @@ const ROUNDS: usize = 1_000;
 /// Rounds after which a control that has not lost counts as one that cannot.
 const CONTROL_ROUNDS: usize = 2_000_000;
 
+/// A tool, and its arguments in a round.
+type Raced = (&'static str, fn(usize) -> Value);
+
 /// `d` is a directory with a harmless file called `secret`; `link` leads to the real one.
 fn prepare(case: &Case) -> Arc<Scene> {
     let scene = Scene::in_memory(case);
@@ -35,7 +38,10 @@ fn naive(scene: &Scene, path: &Path, act: impl Fn(&Path) -> bool) -> Result<(), 
     for round in 0..CONTROL_ROUNDS {
         let real = fs::canonicalize(path.parent().unwrap());
         if real.is_ok_and(|real| real.starts_with(&scene.workspace)) && act(path) {
-            println!("the control lost after {round} rounds, {} swaps", swapper.swaps());
+            println!(
+                "the control lost after {round} rounds, {} swaps",
+                swapper.swaps()
+            );
             return Ok(());
         }
     }
@@ -60,7 +66,10 @@ pub(super) async fn reads(case: &Case, verdict: &mut Verdict) {
         verdict.attempt(tool, raced);
     }
     haft.close().await.unwrap();
-    verdict.attempt("the search for the secret", attempt::nothing_leaked(&scene, &said));
+    verdict.attempt(
+        "the search for the secret",
+        attempt::nothing_leaked(&scene, &said),
+    );
     let twin = haft_without_race(case).await;
     verdict.twin("the same without a race", twin);
 }
@@ -77,13 +86,28 @@ pub(super) async fn changes(case: &Case, verdict: &mut Verdict) {
     let scene = prepare(case);
     let said = Said::default();
     let haft = scene.haft(case, &said).await;
-    let calls: [(&str, fn(usize) -> Value); 6] = [
-        ("write", |round| json!({ "path": "d/new", "content": round.to_string() })),
-        ("edit", |_| json!({ "path": "d/secret", "old_string": "harmless", "new_string": "harmless!" })),
-        ("copy", |round| json!({ "source": "source", "destination": format!("d/{round}") })),
-        ("copy", |round| json!({ "source": "d/secret", "destination": format!("stolen-{round}") })),
+    let calls: [Raced; 6] = [
+        (
+            "write",
+            |round| json!({ "path": "d/new", "content": round.to_string() }),
+        ),
+        (
+            "edit",
+            |_| json!({ "path": "d/secret", "old_string": "harmless", "new_string": "harmless!" }),
+        ),
+        (
+            "copy",
+            |round| json!({ "source": "source", "destination": format!("d/{round}") }),
+        ),
+        (
+            "copy",
+            |round| json!({ "source": "d/secret", "destination": format!("stolen-{round}") }),
+        ),
         ("patch", |round| {
-            let patch = format!("*** Begin Patch\n*** Add File: d/{}/{round}/x\n+x\n*** End Patch\n", round % 7);
+            let patch = format!(
+                "*** Begin Patch\n*** Add File: d/{}/{round}/x\n+x\n*** End Patch\n",
+                round % 7
+            );
             json!({ "patch": patch })
         }),
         ("patch", |round| {
@@ -95,15 +119,23 @@ pub(super) async fn changes(case: &Case, verdict: &mut Verdict) {
     for (tool, arguments) in calls {
         verdict.attempt(tool, race(&scene, &haft, tool, arguments).await);
     }
-    let untouched = check(scene.around() == around, || "the outside was changed".to_owned());
+    let untouched = check(scene.around() == around, || {
+        "the outside was changed".to_owned()
+    });
     verdict.attempt("the outside", untouched);
     let stolen = (0..ROUNDS)
         .filter_map(|round| fs::read_to_string(scene.at(&format!("stolen-{round}"))).ok())
         .filter(|text| text.contains("canary"))
         .count();
-    verdict.attempt("copies", check(stolen == 0, || format!("{stolen} hold the secret")));
+    verdict.attempt(
+        "copies",
+        check(stolen == 0, || format!("{stolen} hold the secret")),
+    );
     haft.close().await.unwrap();
-    verdict.attempt("the search for the secret", attempt::nothing_leaked(&scene, &said));
+    verdict.attempt(
+        "the search for the secret",
+        attempt::nothing_leaked(&scene, &said),
+    );
     verdict.twin("the same without a race", haft_without_race(case).await);
 }
 
@@ -119,7 +151,9 @@ async fn race(
     for round in 0..ROUNDS {
         let outcome = haft.call(tool, arguments(round)).await;
         let text = outcome.model_text();
-        check(!text.contains(&scene.canary), || format!("escaped in round {round}"))?;
+        check(!text.contains(&scene.canary), || {
+            format!("escaped in round {round}")
+        })?;
         worked += usize::from(outcome.succeeded());
     }
     let swaps = swapper.swaps();
@@ -134,11 +168,19 @@ async fn haft_without_race(case: &Case) -> Result<(), String> {
     for (tool, arguments) in [
         ("read", json!({ "path": "d/secret" })),
         ("write", json!({ "path": "d/new", "content": "x" })),
-        ("edit", json!({ "path": "d/secret", "old_string": "harmless", "new_string": "safe" })),
-        ("copy", json!({ "source": "source", "destination": "d/copy" })),
+        (
+            "edit",
+            json!({ "path": "d/secret", "old_string": "harmless", "new_string": "safe" }),
+        ),
+        (
+            "copy",
+            json!({ "source": "source", "destination": "d/copy" }),
+        ),
     ] {
         let outcome = haft.call(tool, arguments).await;
-        check(outcome.succeeded(), || format!("{tool}: {}", outcome.model_text()))?;
+        check(outcome.succeeded(), || {
+            format!("{tool}: {}", outcome.model_text())
+        })?;
     }
     haft.close().await.map_err(|error| error.to_string())
 }
