@@ -31,18 +31,20 @@ pub trait Ledger: Send + Sync {
     /// Where artifacts are kept.
     fn artifacts(&self) -> Arc<dyn ArtifactStore>;
 
-    /// The version of a file a session last saw, if it has seen it.
+    /// The version of a file this principal last saw in its session, if it has seen it. The
+    /// same user, agent, session and kind of session in the same tenant are meant.
     fn last_seen<'a>(
         &'a self,
         principal: &'a Principal,
         path: &'a WorkPath,
     ) -> BoxFuture<'a, Result<Option<FileVersion>, LedgerError>>;
 
-    /// Notes the version of a file a session saw. Queued; not awaited to be durable.
+    /// Notes the version of a file this principal saw in its session. Queued; not awaited to be durable.
     fn note_seen(&self, principal: &Principal, path: &WorkPath, version: &FileVersion);
 
     /// Where the whole output of an earlier call is kept, if some of it was left out of its
-    /// result and the call belongs to this principal's tenant and session.
+    /// result and the call was asked for by the same user and agent, in the same session of the
+    /// same kind, in the same tenant.
     fn spilled<'a>(
         &'a self,
         principal: &'a Principal,
