@@ -75,13 +75,16 @@ CREATE TABLE session (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX session_by_last ON session (tenant, last_at);
 
--- Which version of a file a session last saw.
+-- Which version of a file somebody last saw in a session.
 CREATE TABLE seen (
-    tenant  TEXT NOT NULL,
-    session TEXT NOT NULL,
-    path    TEXT NOT NULL,
-    version TEXT NOT NULL,
-    PRIMARY KEY (tenant, session, path)
+    tenant       TEXT NOT NULL,
+    session      TEXT NOT NULL,
+    session_kind TEXT NOT NULL,
+    user         TEXT NOT NULL,
+    agent        TEXT NOT NULL,
+    path         TEXT NOT NULL,
+    version      TEXT NOT NULL,
+    PRIMARY KEY (tenant, session, session_kind, user, agent, path)
 ) STRICT, WITHOUT ROWID;
 
 -- Words of settled calls; `rowid` is the call's position. `tenant` is one token.

@@ -2,14 +2,16 @@
 //!
 //! An artifact is written to a private file with a name nobody can guess, made durable, and then
 //! renamed to its hash, so that a name always leads to whole content. The same content is kept
-//! once. Files are touched on blocking threads only.
+//! once. Content is compared with its hash when it is opened, once for each file as it stands.
+//! Files are touched on blocking threads only.
 
 use std::{
+    collections::HashMap,
     fs::File,
     io::{self, Read as _, Seek as _, Write as _},
     os::unix::fs::{FileExt as _, MetadataExt as _},
     path::PathBuf,
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -31,6 +33,9 @@ pub const MAX_ARTIFACT_BYTES: u64 = 256 * 1024 * 1024;
 
 /// The most bytes one read returns: 16 MiB.
 const MAX_READ_BYTES: usize = 16 * 1024 * 1024;
+
+/// Artifacts remembered as compared with their hashes. When there are more, it starts over.
+const MAX_CHECKED: usize = 4_096;
 
 /// A half-written artifact older than this was left by a process that is gone.
 const ABANDONED_AFTER: Duration = Duration::from_hours(24);
@@ -64,6 +69,35 @@ pub struct Expired {
 struct Folders {
     root: PrivateDirectory,
     writing: PrivateDirectory,
+    /// Files whose content was compared with their names, as they stood then.
+    checked: Mutex<HashMap<ArtifactId, Standing>>,
+}
+
+/// Which file it is and when it last changed. The kernel sets the time of a change, so whoever
+/// writes to the file cannot put it back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Standing {
+    device: u64,
+    inode: u64,
+    changed: (i64, i64),
+}
+
+impl Standing {
+    fn of(metadata: &std::fs::Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
+
+/// An artifact that was asked for.
+enum Found {
+    Whole(File),
+    Nothing,
+    /// Its content is not what its name says.
+    Changed,
 }
 
 impl FileArtifacts {
@@ -72,7 +106,11 @@ impl FileArtifacts {
         let root = directory.subdirectory("artifacts")?;
         let writing = root.subdirectory("writing")?;
         Ok(Self {
-            folders: Arc::new(Folders { root, writing }),
+            folders: Arc::new(Folders {
+                root,
+                writing,
+                checked: Mutex::default(),
+            }),
         })
     }
 
@@ -118,14 +156,24 @@ impl ArtifactStore for FileArtifacts {
     fn open(&self, id: ArtifactId) -> BoxFuture<'_, Result<Arc<dyn ReadArtifact>, LedgerError>> {
         let folders = Arc::clone(&self.folders);
         Box::pin(async move {
-            let file = blocking(move || folders.open(id)).await?;
-            let file = file.ok_or_else(|| {
-                LedgerError::new(
-                    LedgerErrorKind::NotFound,
-                    format!("there is no artifact `{id}`; it may have expired"),
-                )
-            })?;
-            let file = Arc::new(file);
+            let file = match blocking(move || folders.open(id)).await? {
+                Found::Whole(file) => Arc::new(file),
+                Found::Nothing => {
+                    return Err(LedgerError::new(
+                        LedgerErrorKind::NotFound,
+                        format!("there is no artifact `{id}`; it may have expired"),
+                    ));
+                }
+                Found::Changed => {
+                    return Err(LedgerError::new(
+                        LedgerErrorKind::Corrupt,
+                        format!(
+                            "artifact `{id}` was changed after it was kept; do not rely on it, \
+                             run the call again"
+                        ),
+                    ));
+                }
+            };
             Ok(Arc::new(Reader { id, file }) as Arc<dyn ReadArtifact>)
         })
     }
@@ -239,16 +287,40 @@ impl ReadArtifact for Reader {
 }
 
 impl Folders {
-    fn open(&self, id: ArtifactId) -> io::Result<Option<File>> {
+    fn open(&self, id: ArtifactId) -> io::Result<Found> {
         let (folder, name) = place(id);
         let folder = self.root.subdirectory(&folder).map_err(io::Error::other)?;
         let file = match folder.open_existing(&name) {
             Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
             Err(error) => return Err(error),
         };
         // A size that does not fit the id is another artifact's, or a damaged one.
-        Ok((file.metadata()?.len() == id.bytes).then_some(file))
+        let metadata = file.metadata()?;
+        if metadata.len() != id.bytes {
+            return Ok(Found::Nothing);
+        }
+        let standing = Standing::of(&metadata);
+        if self.checked().get(&id) == Some(&standing) {
+            return Ok(Found::Whole(file));
+        }
+        let mut hasher = blake3::Hasher::new();
+        hasher.update_reader((&file).take(id.bytes))?;
+        if *hasher.finalize().as_bytes() != id.hash {
+            tracing::warn!(artifact = %id, "an artifact was changed after it was kept");
+            return Ok(Found::Changed);
+        }
+        let mut checked = self.checked();
+        if checked.len() >= MAX_CHECKED {
+            checked.clear();
+        }
+        checked.insert(id, standing);
+        drop(checked);
+        Ok(Found::Whole(file))
+    }
+
+    fn checked(&self) -> MutexGuard<'_, HashMap<ArtifactId, Standing>> {
+        self.checked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a sweep is due, which from now on it is not.

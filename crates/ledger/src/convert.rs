@@ -27,6 +27,8 @@ pub(crate) const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
 /// A body ready to be written.
 #[derive(Debug)]
 pub(crate) struct Body {
+    /// What `text` says; the call's row is folded from it.
+    pub(crate) value: Value,
     /// The exact bytes that are stored and hashed.
     pub(crate) text: String,
     /// Whether a secret was taken out.
@@ -36,14 +38,20 @@ pub(crate) struct Body {
 /// The stored form of the request that opened a call.
 pub(crate) fn opened(request: &CallRequest, redactor: &Redactor) -> Body {
     let principal = &request.principal;
-    body(
+    let (arguments, json_redacted) = match &request.arguments {
+        Arguments::Text(text) => match redactor.json(text) {
+            Some(clean) => (row::StoredArguments::Text(clean), true),
+            None => (row::StoredArguments::Text(text.clone()), false),
+        },
+        Arguments::Value(value) => (row::StoredArguments::Value(value.clone()), false),
+    };
+    let mut body = body_keeping(
+        // Who asked is compared with, and found by, exactly what the host said.
+        &["principal"],
         &row::Opened {
             v: BODY_VERSION,
             tool: request.tool.clone(),
-            arguments: match &request.arguments {
-                Arguments::Text(text) => row::StoredArguments::Text(text.clone()),
-                Arguments::Value(value) => row::StoredArguments::Value(value.clone()),
-            },
+            arguments,
             principal: row::StoredPrincipal {
                 tenant: principal.tenant.to_string(),
                 user: principal.user.to_string(),
@@ -57,7 +65,9 @@ pub(crate) fn opened(request: &CallRequest, redactor: &Redactor) -> Body {
             timeout_ms: request.timeout.map(millis),
         },
         redactor,
-    )
+    );
+    body.redacted |= json_redacted;
+    body
 }
 
 /// Reads back who asked for what.
@@ -152,7 +162,9 @@ pub(crate) fn event(event: &CallEvent, redactor: &Redactor) -> Option<Body> {
             path,
             artifact,
             before,
-        } => body(
+        } => body_keeping(
+            // Undoing needs the file's real name.
+            &["path"],
             &row::PreimageKept {
                 v,
                 path: path.as_str(),
@@ -161,7 +173,8 @@ pub(crate) fn event(event: &CallEvent, redactor: &Redactor) -> Option<Body> {
             },
             redactor,
         ),
-        CallEvent::FileChanged { path, after } => body(
+        CallEvent::FileChanged { path, after } => body_keeping(
+            &["path"],
             &row::FileChanged {
                 v,
                 path: path.as_str(),
@@ -315,22 +328,49 @@ fn stored_content(content: &Content) -> row::StoredContent<'_> {
 }
 
 fn body(stored: &impl Serialize, redactor: &Redactor) -> Body {
+    body_keeping(&[], stored, redactor)
+}
+
+/// The stored form, without secrets except in the fields that are kept as they are: identities and
+/// the names of changed files, which are looked up later.
+fn body_keeping(kept: &[&str], stored: &impl Serialize, redactor: &Redactor) -> Body {
     // Stored forms hold only strings, numbers and JSON values, which JSON can always hold.
     let mut value = serde_json::to_value(stored).unwrap_or(Value::Null);
-    let redacted = redactor.value(&mut value);
-    let text = value.to_string();
-    if text.len() <= MAX_BODY_BYTES {
-        return Body { text, redacted };
+    let mut redacted = false;
+    if let Value::Object(fields) = &mut value {
+        for (name, field) in fields {
+            if !kept.contains(&name.as_str()) {
+                redacted |= redactor.value(field);
+            }
+        }
     }
-    let stand_in = row::TooLarge {
-        v: BODY_VERSION,
+    let mut text = value.to_string();
+    while text.len() > MAX_BODY_BYTES && leave_out_largest(&mut value) {
+        text = value.to_string();
+        redacted = true;
+    }
+    Body {
+        value,
+        text,
+        redacted,
+    }
+}
+
+/// Puts a stand-in where the largest field of a body was. Says whether that made it smaller.
+fn leave_out_largest(body: &mut Value) -> bool {
+    let Value::Object(fields) = body else {
+        return false;
+    };
+    let sized = fields.values_mut().map(|field| (field.to_string(), field));
+    let Some((text, largest)) = sized.max_by_key(|(text, _)| text.len()) else {
+        return false;
+    };
+    let stand_in = serde_json::to_value(row::TooLarge {
         omitted_bytes: text.len(),
         blake3: blake3::hash(text.as_bytes()).to_hex().to_string(),
-    };
-    Body {
-        text: serde_json::to_string(&stand_in).unwrap_or_default(),
-        redacted: true,
-    }
+    });
+    *largest = stand_in.unwrap_or(Value::Null);
+    largest.to_string().len() < text.len()
 }
 
 fn millis(duration: Duration) -> u64 {

@@ -46,6 +46,7 @@ mod chain;
 mod convert;
 mod directory;
 mod draft;
+mod listed;
 pub mod options;
 mod owner;
 mod queue;

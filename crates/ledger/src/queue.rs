@@ -13,7 +13,7 @@ use std::{
 };
 
 use haft_contract::{
-    CallRequest, SessionId, TenantId, WorkPath,
+    AgentId, CallRequest, Principal, SessionId, SessionKind, TenantId, UserId, WorkPath,
     event::Happened,
     host::{LedgerError, LedgerErrorKind, Timestamp},
     ops::FileVersion,
@@ -41,8 +41,30 @@ impl Handle {
     }
 }
 
-/// Which file, for whom.
-pub(crate) type SeenKey = (TenantId, SessionId, WorkPath);
+/// Which file, for whom. Agents that share a session id do not share what they have seen.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct SeenKey {
+    pub(crate) tenant: TenantId,
+    pub(crate) session: SessionId,
+    pub(crate) session_kind: SessionKind,
+    pub(crate) user: UserId,
+    pub(crate) agent: AgentId,
+    pub(crate) path: WorkPath,
+}
+
+impl SeenKey {
+    /// This file, for this principal.
+    pub(crate) fn new(principal: &Principal, path: &WorkPath) -> Self {
+        Self {
+            tenant: principal.tenant.clone(),
+            session: principal.session.clone(),
+            session_kind: principal.session_kind,
+            user: principal.user.clone(),
+            agent: principal.agent.clone(),
+            path: path.clone(),
+        }
+    }
+}
 
 /// Something for the writer to do.
 #[derive(Debug)]

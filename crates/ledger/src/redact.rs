@@ -17,7 +17,7 @@ pub const MIN_SECRET_BYTES: usize = 6;
 /// The most exact values one ledger looks for.
 pub const MAX_SECRETS: usize = 1_024;
 
-/// Fields whose text is a secret by its name. Compared in lower case without `_` and `-`.
+/// Fields whose content is a secret by its name. Compared in lower case without `_` and `-`.
 const SECRET_FIELDS: [&str; 13] = [
     "password",
     "passwd",
@@ -34,9 +34,22 @@ const SECRET_FIELDS: [&str; 13] = [
     "authorization",
 ];
 
+/// A name that says that a secret follows, with what stands between the two (`DB_PASSWORD=`,
+/// `"api_key": `, `--token `), and how the secret begins.
+macro_rules! named {
+    ($value:literal) => {
+        concat!(
+            r#"(?i)(?P<keep>(?:(?:password|passwd|passphrase|secret|token|api[_-]?key)\\?["']?"#,
+            r#"\s{0,4}[:=]\s{0,4}|--[a-z0-9-]{0,40}(?:password|passwd|passphrase|secret|token|"#,
+            r#"api-key)\s{1,4})"#,
+            $value
+        )
+    };
+}
+
 /// Shapes of secrets. Groups `keep` and `after`, where there are any, are
 /// kept around the mark.
-const PATTERNS: [&str; 13] = [
+const PATTERNS: [&str; 19] = [
     // PEM private keys, whole or cut off.
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----|\z)",
     r"\b(?:AKIA|ASIA|AGPA|AROA|AIDA)[A-Z0-9]{16}\b",
@@ -49,7 +62,17 @@ const PATTERNS: [&str; 13] = [
     r"\bAIza[A-Za-z0-9_-]{35}",
     r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}",
     r"(?i)(?P<keep>\bauthorization\W{1,5}(?:bearer|basic|token)\s+)[A-Za-z0-9._~+/=-]{6,}",
-    r#"(?i)(?P<keep>\b[a-z0-9_-]{0,40}(?:password|passwd|passphrase|secret|token|api[_-]?key)\\?["']?\s{0,4}[:=]\s{0,4}\\?["']?)[^\s"'&;,\\\[\]{}]{4,}"#,
+    // A quoted value goes to its closing quote, and one that is never closed to the end of its
+    // line. Double quotes, single quotes, and double quotes inside a quoted text.
+    named!(r#"")(?:(?:[^"\\]|\\[\s\S])+(?P<after>")|[^"\n]+)"#),
+    named!(r"')(?:[^']+(?P<after>')|[^'\n]+)"),
+    named!(r#"\\")(?:(?:[^"\\]|\\\\\\"|\\[^"])+(?P<after>\\")|[^"\n]+)"#),
+    // A value without quotes.
+    r#"(?i)(?P<keep>(?:password|passwd|passphrase|secret|token|api[_-]?key)\\?["']?\s{0,4}[:=]\s{0,4})(?:[^\s"'&;,\\\[\]{}]|\\ ){4,}"#,
+    r#"(?i)(?P<keep>--[a-z0-9-]{0,40}(?:password|passwd|passphrase|secret|token|api-key)\s{1,4})[^\s"'&;,\\\[\]{}-](?:[^\s"'&;,\\\[\]{}]|\\ ){3,}"#,
+    // `mysql -psecret`, `sshpass -p secret`: elsewhere `-p` is a port or a path.
+    r#"(?P<keep>\b(?:(?:mysql|mariadb)[a-z-]{0,20}\b[^\n|;&]*?\s-p|sshpass\s+-p\s*))(?:'[^']+'|"[^"]+"|[^\s"'\[-][^\s"']*)"#,
+    r#"(?P<keep>\bcurl\b[^\n|;&]*?\s(?:-u|--user)[\s=]{0,4}["']?[^\s:"']{1,128}:)[^\s"'\[]+"#,
     // `scheme://user:secret@host`.
     r"(?P<keep>\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{0,128}:)[^\s/@]{1,256}(?P<after>@)",
 ];
@@ -116,10 +139,25 @@ impl Redactor {
         }
         for index in self.any.matches(&clean) {
             if let Some(pattern) = self.patterns.get(index) {
-                clean = Cow::Owned(pattern.replace_all(&clean, mark).into_owned());
+                let marked = pattern.replace_all(&clean, mark);
+                // A mark that is already there is no secret.
+                if marked != clean {
+                    clean = Cow::Owned(marked.into_owned());
+                }
             }
         }
         clean
+    }
+
+    /// A text that is JSON, without the secrets that its field names give away; `None` when it is
+    /// not JSON or has no such field.
+    pub(crate) fn json(&self, text: &str) -> Option<String> {
+        let mut value: Value = serde_json::from_str(text).ok()?;
+        match &value {
+            Value::Object(_) | Value::Array(_) => {}
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return None,
+        }
+        self.value(&mut value).then(|| value.to_string())
     }
 
     /// Blanks out secrets in every string of a value, and says whether there were any.
@@ -144,7 +182,7 @@ impl Redactor {
             Value::Object(fields) => {
                 let mut changed = false;
                 for (name, field) in fields.iter_mut() {
-                    if is_secret_field(name) && holds_text(field) {
+                    if is_secret_field(name) && holds_something(field) {
                         *field = Value::String(REDACTED.to_owned());
                         changed = true;
                     } else {
@@ -182,11 +220,14 @@ fn is_secret_field(name: &str) -> bool {
     SECRET_FIELDS.contains(&plain.as_str())
 }
 
-fn holds_text(field: &Value) -> bool {
+/// Whether a field has anything in it that could be a secret, however deep.
+fn holds_something(field: &Value) -> bool {
     match field {
         Value::String(text) => !text.is_empty() && text != REDACTED,
-        Value::Array(items) => items.iter().any(holds_text),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => false,
+        Value::Number(_) => true,
+        Value::Array(items) => items.iter().any(holds_something),
+        Value::Object(fields) => fields.values().any(holds_something),
+        Value::Null | Value::Bool(_) => false,
     }
 }
 
@@ -245,6 +286,25 @@ mod tests {
             "a [redacted] b",
         );
         check("-----BEGIN PRIVATE KEY-----\nMIIE", "[redacted]");
+        check(
+            "DB_PASSWORD = \"hunter2 with spaces\" next",
+            "DB_PASSWORD = \"[redacted]\" next",
+        );
+        check("--password='a long one' x", "--password='[redacted]' x");
+        check("--token abcdef -v", "--token [redacted] -v");
+        check(
+            r#"{\"token\": \"a b\", \"n\": \"c\"}"#,
+            r#"{\"token\": \"[redacted]\", \"n\": \"c\"}"#,
+        );
+        check(
+            r#"secret = "one \" two" three"#,
+            r#"secret = "[redacted]" three"#,
+        );
+        check("SECRET='cut off\nnext", "SECRET='[redacted]\nnext");
+        check("password=my\\ pass x", "password=[redacted] x");
+        check("mysql -uroot -pS3cretPw db", "mysql -uroot -p[redacted] db");
+        check("sshpass -p 'a b' ssh x", "sshpass -p [redacted] ssh x");
+        check("curl -u ada:pw http://x", "curl -u ada:[redacted] http://x");
         check("postgres://ada:pw1@db/x", "postgres://ada:[redacted]@db/x");
         check("the horse-battery staple", "the [redacted] staple");
         check("686f7273652d62617474657279", "[redacted]");
@@ -253,6 +313,11 @@ mod tests {
             "src/token.rs",
             "desk-top risk-taking",
             "max_tokens: 12",
+            "password = \"\"; user = \"ada\"",
+            "PASSWORD=\"[redacted]\"",
+            "mysql -h db -p",
+            "ssh -p2222 host; cp -pr a b; mkdir -p src/token",
+            "cargo run --token --verbose",
             "http://localhost:8080/a@b",
         ] {
             check(plain, plain);
@@ -262,12 +327,16 @@ mod tests {
     #[test]
     fn fields_with_secret_names_are_blanked_whatever_they_hold() {
         let redactor = Redactor::new([]);
-        let mut value = serde_json::json!({"user": "ada", "api_key": "x", "token": ["y"], "n": 1});
+        let mut value = serde_json::json!({
+            "user": "ada", "api_key": "x", "token": ["y"], "n": 1, "secret": 12,
+            "password": {"value": "z"}, "passwd": null, "passphrase": true,
+        });
         assert!(redactor.value(&mut value));
         assert_eq!(
             value,
             serde_json::json!({
                 "user": "ada", "api_key": REDACTED, "token": REDACTED, "n": 1,
+                "secret": REDACTED, "password": REDACTED, "passwd": null, "passphrase": true,
             })
         );
         assert!(!redactor.value(&mut value));

@@ -261,10 +261,9 @@ pub(crate) struct StoredFacts<'a> {
     pub(crate) ran_us: u64,
 }
 
-/// Stands in for a body that is larger than a record may be.
+/// Stands in for the field of a body that made it larger than a record may be.
 #[derive(Debug, Serialize)]
 pub(crate) struct TooLarge {
-    pub(crate) v: u8,
     pub(crate) omitted_bytes: usize,
     pub(crate) blake3: String,
 }

@@ -92,7 +92,7 @@ impl Folder {
                     at,
                 } => {
                     let body = convert::opened(&request, &self.redactor);
-                    let mut draft = Draft::new(&request, at, &self.redactor);
+                    let mut draft = Draft::new(&request, &body.value, at);
                     draft.redacted = body.redacted;
                     pending.records.push(Record {
                         handle,
@@ -156,7 +156,7 @@ impl Folder {
             if self
                 .open
                 .get(handle)
-                .is_some_and(|open| open.draft.settled.is_some())
+                .is_some_and(|open| open.draft.listed.settled.is_some())
             {
                 self.open.remove(handle);
                 ended += 1;
@@ -171,19 +171,20 @@ impl Folder {
         };
         for happened in events {
             // Nothing follows a settlement.
-            if open.stored == Stored::Refused || open.draft.settled.is_some() {
+            if open.stored == Stored::Refused || open.draft.listed.settled.is_some() {
                 return;
             }
             let Some(body) = convert::event(&happened.event, &self.redactor) else {
                 continue;
             };
-            open.draft.absorb(happened, &self.redactor);
+            let kind = happened.event.kind();
+            open.draft.absorb(kind, happened.at, &body.value);
             pending.records.push(Record {
                 handle,
                 tenant: open.draft.principal.tenant.clone(),
                 call: open.draft.id,
                 at: happened.at,
-                kind: happened.event.kind(),
+                kind,
                 body: body.text,
             });
         }
@@ -195,10 +196,10 @@ impl Folder {
         };
         if open.stored == Stored::Refused {
             // The call it would end is somebody else's; only its place is given back.
-            open.draft.settled = Some((Terminal::Unknown, open.draft.last));
+            open.draft.listed.settled = Some((Terminal::Unknown, open.draft.last));
             return;
         }
-        if open.draft.settled.is_none() {
+        if open.draft.listed.settled.is_none() {
             let settled = Happened {
                 call: open.draft.id,
                 at: open.draft.last,

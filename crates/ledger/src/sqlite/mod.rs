@@ -1,8 +1,9 @@
 //! The ledger on SQLite: one writer thread, a few reading connections.
 //!
 //! This file wires the parts and implements the contract's traits by handing on. `writer.rs` is
-//! the thread that writes, `fold.rs` and `write.rs` one transaction, `read.rs` every query, `recover.rs` what
-//! happens to calls whose process is gone, `migrate.rs` the schema.
+//! the thread that writes, `fold.rs` and `write.rs` one transaction, `read.rs` the queries,
+//! `verify.rs` whether the record is as it was written, `recover.rs` what happens to calls whose
+//! process is gone, `migrate.rs` the schema.
 
 pub(crate) mod connect;
 mod fold;
@@ -10,6 +11,7 @@ pub(crate) mod migrate;
 mod read;
 mod record;
 mod recover;
+mod verify;
 mod write;
 mod writer;
 
@@ -223,7 +225,7 @@ impl Ledger for SqliteLedger {
         path: &'a WorkPath,
     ) -> BoxFuture<'a, Result<Option<FileVersion>, LedgerError>> {
         Box::pin(async move {
-            let key = seen_key(principal, path);
+            let key = SeenKey::new(principal, path);
             let (version, overflowed) = {
                 let seen = self.shared.seen();
                 (seen.versions.get(&key).cloned(), seen.overflowed)
@@ -241,7 +243,7 @@ impl Ledger for SqliteLedger {
     }
 
     fn note_seen(&self, principal: &Principal, path: &WorkPath, version: &FileVersion) {
-        let key = seen_key(principal, path);
+        let key = SeenKey::new(principal, path);
         let mut seen = self.shared.seen();
         if seen.versions.len() >= MAX_SEEN_IN_MEMORY {
             seen.versions.clear();
@@ -319,7 +321,7 @@ impl History for SqliteLedger {
     ) -> BoxFuture<'a, Result<Verification, LedgerError>> {
         Box::pin(async move {
             self.settle_down().await;
-            read::verify(&self.shared.pool, tenant, &self.shared.key).await
+            verify::verify(&self.shared.pool, tenant, &self.shared.key).await
         })
     }
 }
@@ -336,12 +338,4 @@ impl std::fmt::Debug for SqliteLedger {
             .field("counters", &self.counters())
             .finish_non_exhaustive()
     }
-}
-
-fn seen_key(principal: &Principal, path: &WorkPath) -> SeenKey {
-    (
-        principal.tenant.clone(),
-        principal.session.clone(),
-        path.clone(),
-    )
 }

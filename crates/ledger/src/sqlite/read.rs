@@ -1,35 +1,26 @@
-//! Every query. All of them are tenant first, so that one tenant's history never costs another's,
+//! Every query but `verify.rs`'s. All of them are tenant first, so that one tenant's history never costs another's,
 //! and lists go by position, so that the newest twenty cost the same in a long record.
-
-use std::collections::BTreeMap;
 
 use haft_contract::{
     CallId, Principal, SessionId, TenantId, Terminal,
     host::{
         ArtifactId, CallQuery, LedgerError, LedgerErrorKind, StoredCall, StoredEvent,
-        StoredSession, Timestamp, Verification,
+        StoredSession, Timestamp,
     },
     ops::FileVersion,
 };
 use serde_json::Value;
-use sqlx::{QueryBuilder, Row as _, Sqlite, SqliteConnection, SqlitePool, sqlite::SqliteRow};
+use sqlx::{QueryBuilder, Row as _, Sqlite, SqlitePool, sqlite::SqliteRow};
 use uuid::Uuid;
 
 use super::write::tenant_token;
-use crate::{
-    chain::{Hash, Head, Link, Verifier, broken},
-    convert,
-    queue::SeenKey,
-};
+use crate::{convert, queue::SeenKey};
 
 /// The most rows one query returns.
 const MAX_ROWS: usize = 10_000;
 
 /// Words of a search beyond these are ignored.
 const MAX_SEARCH_WORDS: usize = 16;
-
-/// Records checked at a time.
-const VERIFY_PAGE: i64 = 500;
 
 /// What a call's row is read into.
 const CALL_COLUMNS: &str = "c.position, c.id, c.user, c.agent, c.session, c.session_kind, \
@@ -161,24 +152,29 @@ pub(crate) async fn sessions(
         .collect()
 }
 
-/// The version of a file a session last saw.
+/// The version of a file a principal last saw in its session.
 pub(crate) async fn last_seen(
     pool: &SqlitePool,
-    (tenant, session, path): &SeenKey,
+    key: &SeenKey,
 ) -> Result<Option<FileVersion>, LedgerError> {
     let version: Option<String> = sqlx::query_scalar(
-        "SELECT version FROM seen WHERE tenant = ?1 AND session = ?2 AND path = ?3",
+        "SELECT version FROM seen WHERE tenant = ?1 AND session = ?2 AND session_kind = ?3
+             AND user = ?4 AND agent = ?5 AND path = ?6",
     )
-    .bind(tenant.as_str())
-    .bind(session.as_str())
-    .bind(path.as_str())
+    .bind(key.tenant.as_str())
+    .bind(key.session.as_str())
+    .bind(key.session_kind.as_str())
+    .bind(key.user.as_str())
+    .bind(key.agent.as_str())
+    .bind(key.path.as_str())
     .fetch_optional(pool)
     .await
     .map_err(failed)?;
     Ok(version.map(FileVersion::new))
 }
 
-/// Where the whole output of a call of this session is kept, if some of it was left out.
+/// Where the whole output of a call of this principal in this session is kept, if some of it was
+/// left out. Another agent or user does not get it by naming the same session.
 pub(crate) async fn spilled(
     pool: &SqlitePool,
     principal: &Principal,
@@ -187,11 +183,15 @@ pub(crate) async fn spilled(
     let body: Option<String> = sqlx::query_scalar(
         "SELECT e.body FROM call c
          JOIN event e ON e.tenant = c.tenant AND e.call = c.id AND e.kind = 'settled'
-         WHERE c.tenant = ?1 AND c.id = ?2 AND c.session = ?3",
+         WHERE c.tenant = ?1 AND c.id = ?2 AND c.session = ?3 AND c.session_kind = ?4
+             AND c.user = ?5 AND c.agent = ?6",
     )
     .bind(principal.tenant.as_str())
     .bind(id.as_uuid().as_bytes().as_slice())
     .bind(principal.session.as_str())
+    .bind(principal.session_kind.as_str())
+    .bind(principal.user.as_str())
+    .bind(principal.agent.as_str())
     .fetch_optional(pool)
     .await
     .map_err(failed)?;
@@ -209,176 +209,6 @@ pub(crate) async fn spilled(
             .map(Some)
             .ok_or_else(|| corrupt("an artifact's name")),
         None => Err(corrupt("an artifact's name")),
-    }
-}
-
-/// Recomputes a tenant's chain from its first record.
-pub(crate) async fn verify(
-    pool: &SqlitePool,
-    tenant: &TenantId,
-    key: &[u8; 32],
-) -> Result<Verification, LedgerError> {
-    // One snapshot for records, checkpoints and the signed end.
-    let mut snapshot = pool.begin().await.map_err(failed)?;
-    let signed = signed_places(&mut snapshot, tenant, key).await?;
-    let mut verifier = Verifier::new();
-    loop {
-        let after = i64::try_from(verifier.head().sequence).unwrap_or(i64::MAX);
-        let rows = sqlx::query(
-            "SELECT e.sequence, e.call, e.at, e.kind, e.body, e.hash,
-                 c.session, c.user, c.agent, c.terminal, c.settled_at
-             FROM event e LEFT JOIN call c ON c.tenant = e.tenant AND c.id = e.call
-             WHERE e.tenant = ?1 AND e.sequence > ?2 ORDER BY e.sequence LIMIT ?3",
-        )
-        .bind(tenant.as_str())
-        .bind(after)
-        .bind(VERIFY_PAGE)
-        .fetch_all(&mut *snapshot)
-        .await
-        .map_err(failed)?;
-        if rows.is_empty() {
-            break;
-        }
-        for row in &rows {
-            if let Err(found) = verify_record(&mut verifier, tenant, row, &signed.checkpoints)? {
-                return Ok(found);
-            }
-        }
-    }
-    if let Some((sequence, _)) = signed
-        .checkpoints
-        .range(verifier.head().sequence + 1..)
-        .next()
-    {
-        let missing = format!("it is missing; {sequence} records were signed");
-        return Ok(broken(verifier.head().sequence + 1, missing));
-    }
-    if let Some(sequence) = signed.forged_checkpoint {
-        return Ok(broken(
-            sequence,
-            "its checkpoint is not signed by this ledger",
-        ));
-    }
-    Ok(verifier.end(signed.end))
-}
-
-/// What is signed about a chain.
-struct Signed {
-    end: Option<(Head, bool)>,
-    checkpoints: BTreeMap<u64, Hash>,
-    forged_checkpoint: Option<u64>,
-}
-
-async fn signed_places(
-    connection: &mut SqliteConnection,
-    tenant: &TenantId,
-    key: &[u8; 32],
-) -> Result<Signed, LedgerError> {
-    let end = sqlx::query("SELECT sequence, hash, mac FROM chain WHERE tenant = ?1")
-        .bind(tenant.as_str())
-        .fetch_optional(&mut *connection)
-        .await
-        .map_err(failed)?;
-    let rows = sqlx::query(
-        "SELECT sequence, hash, mac FROM checkpoint WHERE tenant = ?1 ORDER BY sequence",
-    )
-    .bind(tenant.as_str())
-    .fetch_all(connection)
-    .await
-    .map_err(failed)?;
-    let mut signed = Signed {
-        end: end.map(|row| signed_place(&row, tenant, key)).transpose()?,
-        checkpoints: BTreeMap::new(),
-        forged_checkpoint: None,
-    };
-    for row in &rows {
-        let (head, is_signed) = signed_place(row, tenant, key)?;
-        if is_signed {
-            signed.checkpoints.insert(head.sequence, head.hash);
-        } else {
-            signed.forged_checkpoint.get_or_insert(head.sequence);
-        }
-    }
-    Ok(signed)
-}
-
-fn signed_place(
-    row: &SqliteRow,
-    tenant: &TenantId,
-    key: &[u8; 32],
-) -> Result<(Head, bool), LedgerError> {
-    let hash: &[u8] = column(row, "hash")?;
-    let mac: &[u8] = column(row, "mac")?;
-    let head = Head {
-        sequence: unsigned(column(row, "sequence")?),
-        // A hash of another length is no hash; it then differs from every record's.
-        hash: hash.try_into().unwrap_or_default(),
-    };
-    Ok((head, head.is_signed(tenant.as_str(), key, mac)))
-}
-
-/// Checks one record; the inner error is what `verify` reports.
-fn verify_record(
-    verifier: &mut Verifier,
-    tenant: &TenantId,
-    row: &SqliteRow,
-    checkpoints: &BTreeMap<u64, Hash>,
-) -> Result<Result<(), Verification>, LedgerError> {
-    let link = Link {
-        tenant: tenant.as_str(),
-        sequence: unsigned(column(row, "sequence")?),
-        call: column(row, "call")?,
-        at: column(row, "at")?,
-        kind: column(row, "kind")?,
-        body: column(row, "body")?,
-    };
-    if let Err(found) = verifier.next(&link, column(row, "hash")?) {
-        return Ok(Err(found));
-    }
-    let head = verifier.head();
-    if checkpoints
-        .get(&head.sequence)
-        .is_some_and(|hash| *hash != head.hash)
-    {
-        let reason = "it differs from what was signed in a checkpoint";
-        return Ok(Err(broken(head.sequence, reason)));
-    }
-    if !row_agrees(&link, row)? {
-        let reason = "the list of calls says something else than this record";
-        return Ok(Err(broken(head.sequence, reason)));
-    }
-    Ok(Ok(()))
-}
-
-/// Whether a call's row, which lists show, says what its first and last records say.
-fn row_agrees(link: &Link<'_>, row: &SqliteRow) -> Result<bool, LedgerError> {
-    let body = || serde_json::from_str::<Value>(link.body).unwrap_or_default();
-    let text = |name| column::<Option<&str>>(row, name);
-    match link.kind {
-        "opened" => {
-            let body = body();
-            if body.get("principal").is_none() {
-                // Too large to keep; the record says only that it was there.
-                return Ok(text("session")?.is_some());
-            }
-            for (pointer, name) in [
-                ("/principal/session", "session"),
-                ("/principal/user", "user"),
-                ("/principal/agent", "agent"),
-            ] {
-                if body.pointer(pointer).and_then(Value::as_str) != text(name)? {
-                    return Ok(false);
-                }
-            }
-            Ok(true)
-        }
-        "settled" => {
-            let body = body();
-            let terminal = body.get("terminal").and_then(Value::as_str);
-            let settled: Option<i64> = column(row, "settled_at")?;
-            Ok(settled == Some(link.at) && (terminal.is_none() || terminal == text("terminal")?))
-        }
-        _ => Ok(true),
     }
 }
 
@@ -425,7 +255,7 @@ fn match_expression(tenant: &TenantId, search: &str) -> Option<String> {
     ))
 }
 
-fn column<'r, T>(row: &'r SqliteRow, name: &str) -> Result<T, LedgerError>
+pub(super) fn column<'r, T>(row: &'r SqliteRow, name: &str) -> Result<T, LedgerError>
 where
     T: sqlx::Decode<'r, Sqlite> + sqlx::Type<Sqlite>,
 {
@@ -436,7 +266,7 @@ fn session_id(row: &SqliteRow, name: &str) -> Result<SessionId, LedgerError> {
     SessionId::parse(column(row, name)?).map_err(|_| corrupt("a session's id"))
 }
 
-fn unsigned(number: i64) -> u64 {
+pub(super) fn unsigned(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
 
@@ -444,7 +274,7 @@ fn row_limit(limit: usize) -> i64 {
     i64::try_from(limit.min(MAX_ROWS)).unwrap_or(i64::MAX)
 }
 
-fn failed(error: sqlx::Error) -> LedgerError {
+pub(super) fn failed(error: sqlx::Error) -> LedgerError {
     tracing::warn!(
         error = &error as &dyn std::error::Error,
         "the record could not be read"
@@ -455,7 +285,7 @@ fn failed(error: sqlx::Error) -> LedgerError {
     )
 }
 
-fn corrupt(what: &str) -> LedgerError {
+pub(super) fn corrupt(what: &str) -> LedgerError {
     LedgerError::new(
         LedgerErrorKind::Corrupt,
         format!("{what} cannot be understood; `haft log verify` names the place"),

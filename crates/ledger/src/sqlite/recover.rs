@@ -17,7 +17,9 @@ use super::{
     fold::{Folder, Pending},
     write::{self, Signing, WriteError},
 };
-use crate::{convert, directory::PrivateDirectory, draft::Draft, owner, queue::Handle};
+use crate::{
+    convert, directory::PrivateDirectory, draft::Draft, listed::Listed, owner, queue::Handle,
+};
 
 /// Calls settled in one transaction.
 const CALLS_A_TRANSACTION: i64 = 500;
@@ -56,7 +58,7 @@ impl Recovery {
 
 /// The outcome of a call that nobody is left to settle.
 pub(crate) fn interrupted(draft: &Draft) -> Outcome {
-    let (terminal, kind, message, hint) = if draft.started.is_some() {
+    let (terminal, kind, message, hint) = if draft.listed.started.is_some() {
         (
             Terminal::Unknown,
             ErrorKind::Unavailable,
@@ -200,10 +202,10 @@ async fn settle(
     for (index, mut call) in (0_u64..).zip(calls) {
         let id = call.draft.id;
         call.draft.last = now.max(call.draft.last);
-        if call.draft.started.is_some() {
+        if call.draft.listed.started.is_some() {
             recovery.settled_unknown.push(id);
             if let Some((tool, arguments, principal)) = call.request
-                && call.draft.read_only
+                && call.draft.listed.read_only
                 && !call.draft.redacted
             {
                 recovery.rerunnable.push(InterruptedCall {
@@ -241,14 +243,16 @@ fn left_open(row: &SqliteRow) -> Result<LeftOpen, sqlx::Error> {
     let draft = Draft {
         id: CallId::from(id),
         principal,
-        asked_tool: row.try_get("asked_tool")?,
-        tool: row.try_get("tool")?,
-        opened,
-        started: started.map(Timestamp),
-        read_only: row.try_get("read_only")?,
+        listed: Listed {
+            asked_tool: row.try_get("asked_tool")?,
+            tool: row.try_get("tool")?,
+            opened,
+            started: started.map(Timestamp),
+            read_only: row.try_get("read_only")?,
+            settled: None,
+            summary: row.try_get("summary")?,
+        },
         redacted: row.try_get("redacted")?,
-        settled: None,
-        summary: row.try_get("summary")?,
         words: String::new(),
         last: started.map_or(opened, Timestamp),
     };

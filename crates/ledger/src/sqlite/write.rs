@@ -82,7 +82,7 @@ pub(crate) async fn commit(
                 if open.stored == Stored::Nothing {
                     sessions.count(&open.draft);
                 }
-                if open.draft.settled.is_some() {
+                if open.draft.listed.settled.is_some() {
                     index_text(&mut transaction, &open.draft, position).await?;
                 }
             }
@@ -135,15 +135,15 @@ async fn insert_call(
     .bind(principal.session_kind.as_str())
     .bind(principal.user.as_str())
     .bind(principal.agent.as_str())
-    .bind(&draft.asked_tool)
-    .bind(&draft.tool)
-    .bind(draft.opened.0)
-    .bind(draft.started.map(|at| at.0))
-    .bind(draft.read_only)
+    .bind(&draft.listed.asked_tool)
+    .bind(&draft.listed.tool)
+    .bind(draft.listed.opened.0)
+    .bind(draft.listed.started.map(|at| at.0))
+    .bind(draft.listed.read_only)
     .bind(draft.redacted)
-    .bind(draft.settled.map(|(terminal, _)| terminal.as_str()))
-    .bind(draft.settled.map(|(_, at)| at.0))
-    .bind(&draft.summary)
+    .bind(draft.listed.settled.map(|(terminal, _)| terminal.as_str()))
+    .bind(draft.listed.settled.map(|(_, at)| at.0))
+    .bind(&draft.listed.summary)
     .bind(owner)
     .fetch_optional(connection)
     .await?;
@@ -164,12 +164,12 @@ async fn update_call(
          WHERE position = ?1 AND terminal IS NULL",
     )
     .bind(position)
-    .bind(&draft.tool)
-    .bind(draft.started.map(|at| at.0))
-    .bind(draft.read_only)
-    .bind(draft.settled.map(|(terminal, _)| terminal.as_str()))
-    .bind(draft.settled.map(|(_, at)| at.0))
-    .bind(&draft.summary)
+    .bind(&draft.listed.tool)
+    .bind(draft.listed.started.map(|at| at.0))
+    .bind(draft.listed.read_only)
+    .bind(draft.listed.settled.map(|(terminal, _)| terminal.as_str()))
+    .bind(draft.listed.settled.map(|(_, at)| at.0))
+    .bind(&draft.listed.summary)
     .execute(connection)
     .await?;
     if updated.rows_affected() == 1 {
@@ -220,7 +220,7 @@ impl<'a> Sessions<'a> {
     fn count(&mut self, draft: &'a Draft) {
         let principal = &draft.principal;
         let key = (principal.tenant.as_str(), principal.session.as_str());
-        let at = draft.opened.0;
+        let at = draft.listed.opened.0;
         let count = self.by_session.entry(key).or_insert(SessionCount {
             draft,
             first: at,
@@ -370,14 +370,19 @@ async fn write_seen(
     connection: &mut SqliteConnection,
     seen: &HashMap<SeenKey, FileVersion>,
 ) -> Result<(), sqlx::Error> {
-    for ((tenant, session, path), version) in seen {
+    for (key, version) in seen {
         sqlx::query(
-            "INSERT INTO seen (tenant, session, path, version) VALUES (?1, ?2, ?3, ?4)
-             ON CONFLICT (tenant, session, path) DO UPDATE SET version = excluded.version",
+            "INSERT INTO seen (tenant, session, session_kind, user, agent, path, version)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+             ON CONFLICT (tenant, session, session_kind, user, agent, path)
+             DO UPDATE SET version = excluded.version",
         )
-        .bind(tenant.as_str())
-        .bind(session.as_str())
-        .bind(path.as_str())
+        .bind(key.tenant.as_str())
+        .bind(key.session.as_str())
+        .bind(key.session_kind.as_str())
+        .bind(key.user.as_str())
+        .bind(key.agent.as_str())
+        .bind(key.path.as_str())
         .bind(version.as_str())
         .execute(&mut *connection)
         .await?;

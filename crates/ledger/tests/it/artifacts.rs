@@ -186,3 +186,24 @@ async fn sl_13_a_planted_link_is_not_followed() {
         assert_eq!(mode.permissions().mode() & 0o777, 0o700, "{folder}");
     }
 }
+
+#[tokio::test]
+async fn au_05_an_artifact_changed_in_place_is_refused() {
+    let fixture = Fixture::new();
+    let ledger = fixture.open().await;
+    let artifacts = ledger.file_artifacts();
+    let id = keep(&artifacts, b"what was there before").await;
+    artifacts.open(id).await.unwrap();
+    // As long as it was, and found by the same store that has compared it before.
+    std::fs::write(&kept(&fixture)[0], b"what mallory put here").unwrap();
+    let error = artifacts.open(id).await.err().unwrap();
+    assert_eq!(error.kind(), LedgerErrorKind::Corrupt);
+    assert!(error.to_string().contains("changed after it was kept"));
+    let again = fixture.open().await.file_artifacts();
+    let error = again.open(id).await.err().unwrap();
+    assert_eq!(error.kind(), LedgerErrorKind::Corrupt);
+    // Keeping the same bytes again puts it right.
+    assert_eq!(keep(&artifacts, b"what was there before").await, id);
+    let whole = artifacts.open(id).await.unwrap();
+    assert_eq!(whole.read_at(0, 4).await.unwrap(), b"what");
+}

@@ -1,10 +1,15 @@
 //! AU-05: whatever is done to the stored records, `verify` names the first bad one.
 
-use haft_contract::host::{Durability, History as _, Ledger as _, LedgerErrorKind, Verification};
+use haft_contract::{
+    Access, Arguments, CallEvent, Effects, Terminal, WorkPath,
+    host::{Durability, History as _, Ledger as _, LedgerErrorKind, Verification},
+};
 use haft_ledger::SqliteLedger;
 use serde_json::json;
 
-use crate::support::{Fixture, NOW, request, started, tenant, whole_call};
+use crate::support::{
+    Fixture, NOW, at, planned, request, settled, started, tenant, whole_call, writes,
+};
 
 /// Five calls of four records each, a checkpoint every six records, closed.
 async fn twenty_records() -> Fixture {
@@ -25,7 +30,34 @@ async fn twenty_records() -> Fixture {
 async fn check(tamper: &'static str, expect: u64) {
     let fixture = twenty_records().await;
     fixture.tamper(tamper).await;
+    names(&fixture.open().await, tamper, expect).await;
+}
+
+/// Tampers with the lists of one record, one way after the other.
+async fn check_lists(cases: &[(&'static str, u64)]) {
+    let fixture = twenty_records().await;
     let ledger = fixture.open().await;
+    fixture
+        .tamper(
+            "CREATE TABLE calls_before AS SELECT * FROM call;
+             CREATE TABLE sessions_before AS SELECT * FROM session",
+        )
+        .await;
+    for (tamper, expect) in cases {
+        fixture.tamper(tamper).await;
+        names(&ledger, tamper, *expect).await;
+        fixture
+            .tamper(
+                "DELETE FROM call; INSERT INTO call SELECT * FROM calls_before;
+                 DELETE FROM session; INSERT INTO session SELECT * FROM sessions_before",
+            )
+            .await;
+        let verified = ledger.verify(&tenant()).await.unwrap();
+        assert_eq!(verified, Verification::Intact { records: 20 }, "{tamper}");
+    }
+}
+
+async fn names(ledger: &SqliteLedger, tamper: &str, expect: u64) {
     match ledger.verify(&tenant()).await.unwrap() {
         Verification::Broken { sequence, reason } => {
             assert_eq!(sequence, expect, "{tamper}: {reason}");
@@ -106,4 +138,161 @@ async fn au_05_a_list_that_disagrees_with_the_records_is_named() {
     check("UPDATE call SET terminal = 'failed' WHERE position = 2", 8).await;
     check("UPDATE call SET user = 'mallory' WHERE position = 1", 1).await;
     check("DELETE FROM call WHERE position = 3", 9).await;
+}
+
+/// Every column that lists show is a fold of the records, so changing one of them shows.
+#[tokio::test]
+async fn au_05_every_column_of_the_list_is_compared() {
+    check_lists(&[
+        ("UPDATE call SET session = 's9' WHERE position = 2", 5),
+        (
+            "UPDATE call SET session_kind = 'cron' WHERE position = 2",
+            5,
+        ),
+        ("UPDATE call SET agent = 'mallory' WHERE position = 2", 5),
+        ("UPDATE call SET asked_tool = 'read' WHERE position = 2", 5),
+        (
+            "UPDATE call SET opened_at = opened_at + 1 WHERE position = 2",
+            5,
+        ),
+        (
+            "UPDATE call SET tool = 'builtin/read' WHERE position = 2",
+            8,
+        ),
+        ("UPDATE call SET started_at = NULL WHERE position = 2", 8),
+        ("UPDATE call SET read_only = 1 WHERE position = 2", 8),
+        (
+            "UPDATE call SET settled_at = settled_at + 1 WHERE position = 2",
+            8,
+        ),
+        (
+            "UPDATE call SET summary = 'nothing at all' WHERE position = 2",
+            8,
+        ),
+        // The list is in the order of the records.
+        ("UPDATE call SET position = 99 WHERE position = 2", 9),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn au_05_a_listed_call_that_no_record_opened_is_named() {
+    check(
+        "INSERT INTO call (tenant, id, session, session_kind, user, agent, asked_tool, tool,
+             opened_at, read_only, redacted, terminal, settled_at, summary, owner)
+         SELECT tenant, zeroblob(16), session, session_kind, user, agent, asked_tool, tool,
+             opened_at, read_only, redacted, terminal, settled_at, 'forged', owner
+         FROM call WHERE position = 1",
+        21,
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn au_05_a_list_of_sessions_that_disagrees_with_its_calls_is_named() {
+    check_lists(&[
+        ("UPDATE session SET calls = 4", 1),
+        ("UPDATE session SET last_at = last_at + 1", 1),
+        ("UPDATE session SET agent = 'mallory'", 1),
+        ("UPDATE session SET kind = 'cron'", 1),
+        ("DELETE FROM session", 1),
+        (
+            "INSERT INTO session SELECT tenant, 's9', kind, agent, first_at, last_at, 1 FROM session",
+            21,
+        ),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn au_05_the_list_entry_of_an_open_call_is_compared() {
+    let fixture = Fixture::new();
+    let ledger = fixture.open().await;
+    let asked = request("s1", "sample", json!({}));
+    let record = ledger.open(&asked, NOW).await.unwrap();
+    let events = vec![writes(asked.id), started(asked.id)];
+    record.append(events, Durability::Durable).await.unwrap();
+    let verified = ledger.verify(&tenant()).await.unwrap();
+    assert_eq!(verified, Verification::Intact { records: 3 });
+    fixture
+        .tamper("UPDATE call SET summary = 'nothing at all', terminal = 'succeeded'")
+        .await;
+    match ledger.verify(&tenant()).await.unwrap() {
+        Verification::Broken { sequence, .. } => assert_eq!(sequence, 3),
+        intact @ Verification::Intact { .. } => panic!("{intact:?}"),
+    }
+}
+
+/// What the list says is folded from the redacted record, whatever was taken out of it or left
+/// out as too large, and after a crash too.
+#[tokio::test]
+async fn au_05_ordinary_records_of_any_shape_are_intact() {
+    let fixture = Fixture::new();
+    let ledger = fixture.open().await;
+    let huge = "x".repeat(5 * 1024 * 1024);
+    let secret = "DB_PASSWORD='a b c' sk-aaaaaaaaaaaaaaaaaaaaaaaa";
+    let text = |text: &str| Arguments::Text(text.to_owned());
+    for (tool, arguments, script, output) in [
+        ("sample", Arguments::Value(json!({"text": huge})), "ls", "a"),
+        ("sample", text("{}"), huge.as_str(), "a"),
+        (secret, text(secret), secret, secret),
+        (secret, text(r#"{"token": {"a": "b"}}"#), "ls", ""),
+    ] {
+        let mut asked = request("s1", tool, json!({}));
+        asked.arguments = arguments;
+        let id = asked.id;
+        let record = ledger.open(&asked, NOW).await.unwrap();
+        let shell = Access::shell(script.to_owned(), WorkPath::root());
+        let events = vec![planned(id, Effects::UNKNOWN, shell)];
+        record.append(events, Durability::Queued).await.unwrap();
+        record.settle(vec![settled(id, Terminal::Failed, output)]);
+        record.settled().await.unwrap();
+        let call = ledger.call(&tenant(), id).await.unwrap().unwrap();
+        assert_eq!(call.terminal, Some(Terminal::Failed));
+    }
+    // Left open: the next start settles it.
+    let asked = request("s3", secret, json!({}));
+    let record = ledger.open(&asked, NOW).await.unwrap();
+    record
+        .append(vec![started(asked.id)], Durability::Durable)
+        .await
+        .unwrap();
+    ledger.close().await.unwrap();
+    let (ledger, recovery) = fixture.recover().await;
+    assert_eq!(recovery.settled_unknown, [asked.id]);
+    let verified = ledger.verify(&tenant()).await.unwrap();
+    assert_eq!(verified, Verification::Intact { records: 15 });
+}
+
+/// Who asked, and which file was changed, are recorded as they are: lists and undoing look them
+/// up. A name that looks like a secret made the record disagree with itself.
+#[tokio::test]
+async fn au_05_an_identity_that_looks_like_a_secret_does_not_break_the_record() {
+    let looks_secret = "sk-aaaaaaaaaaaaaaaaaaaaaaaa";
+    let fixture = Fixture::new();
+    let ledger = fixture.open().await;
+    let asked = request(looks_secret, "sample", json!({"text": looks_secret}));
+    let record = ledger.open(&asked, NOW).await.unwrap();
+    let path = WorkPath::relative(&format!("notes/{looks_secret}.md")).unwrap();
+    let kept = CallEvent::PreimageKept {
+        path: path.clone(),
+        artifact: None,
+        before: None,
+    };
+    let changed = CallEvent::FileChanged { path, after: None };
+    let events = vec![at(asked.id, kept), at(asked.id, changed)];
+    record.append(events, Durability::Durable).await.unwrap();
+    record.settle(vec![settled(asked.id, Terminal::Succeeded, "done")]);
+    record.settled().await.unwrap();
+    let events = ledger.events(&tenant(), asked.id).await.unwrap();
+    assert_eq!(events[0].body["principal"]["session"], looks_secret);
+    assert_eq!(
+        events[0].body["arguments"]["value"]["text"],
+        haft_ledger::REDACTED
+    );
+    for event in &events[1..3] {
+        assert_eq!(event.body["path"], format!("notes/{looks_secret}.md"));
+    }
+    let verified = ledger.verify(&tenant()).await.unwrap();
+    assert_eq!(verified, Verification::Intact { records: 4 });
 }

@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use haft_contract::{
-    Access, CallEvent, Effects, Terminal, WorkPath,
+    Access, Arguments, CallEvent, Effects, Terminal, WorkPath,
     host::{CallQuery, Durability, History as _, Ledger as _},
 };
 use haft_ledger::{REDACTED, SqliteLedger};
@@ -92,6 +92,53 @@ async fn au_01_canaries_are_in_no_byte_of_the_record() {
     assert_eq!(ledger.calls(&tenant(), &query).await.unwrap().len(), 1);
     ledger.close().await.unwrap();
     assert_clean(&fixture);
+}
+
+/// Values with spaces, values in objects, and the short flags of well-known clients.
+#[tokio::test]
+async fn au_01_no_part_of_a_longer_secret_is_in_the_record() {
+    let fixture = Fixture::new();
+    let ledger = fixture.open().await;
+    let command = "tool --password='my qwrtlong passphrase' --token \"two qwrtwords\" # \
+        token: 'a b qwrtsingle d'\nDB_PASSWORD = \"hunter2 with qwrtspaces\"\n\
+        {\\\"password\\\": \\\"escaped and qwrtlonger\\\"}\n\
+        mysql -uroot -pqwrtShort db; sshpass -p 'qwrt ssh' ssh x; curl -s -u ada:qwrtcurl http://x\n\
+        SECRET=\"never qwrtclosed";
+    let nested = json!({
+        "command": command,
+        "password": {"value": "qwrtNested", "kind": ["qwrtdeeper"]},
+        "token": 714_253_618_u64,
+    });
+    let text = json!({"secret": {"value": "qwrtText"}}).to_string();
+    for arguments in [Arguments::Value(nested), Arguments::Text(text)] {
+        let mut asked = request("s1", "bash", json!({}));
+        asked.arguments = arguments;
+        let id = asked.id;
+        let record = ledger.open(&asked, NOW).await.unwrap();
+        let shell = Access::shell(command.to_owned(), WorkPath::root());
+        let planned = planned(id, Effects::UNKNOWN, shell);
+        record
+            .append(vec![planned], Durability::Queued)
+            .await
+            .unwrap();
+        let outcome = Arc::new(outcome(id, Terminal::Succeeded, command));
+        record.settle(vec![at(id, CallEvent::Settled { outcome })]);
+        record.settled().await.unwrap();
+    }
+    ledger.close().await.unwrap();
+    let mut found = Vec::new();
+    files(&fixture.directory(), &mut found);
+    for (name, bytes) in found {
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        for part in ["qwrt", "714253618"] {
+            if let Some((before, after)) = text.split_once(part) {
+                let before: String = before.chars().rev().take(60).collect();
+                let before: String = before.chars().rev().collect();
+                let after: String = after.chars().take(30).collect();
+                panic!("{name}: {before}>{part}<{after}");
+            }
+        }
+    }
 }
 
 #[tokio::test]

@@ -51,8 +51,11 @@ struct State {
     rows: Vec<Row>,
     /// Rows before this index would survive a power cut.
     durable: usize,
-    seen: BTreeMap<(String, String, String), FileVersion>,
+    seen: BTreeMap<SeenKey, FileVersion>,
 }
+
+/// Whose file it is, as one text, and which.
+type SeenKey = (String, String);
 
 /// A call as it was opened.
 #[derive(Clone)]
@@ -264,11 +267,8 @@ impl Ledger for MemoryLedger {
         Box::pin(async move {
             self.reachable()?;
             let state = self.lock();
-            let is_theirs = |row: &CallRow| {
-                row.id == call
-                    && row.principal.tenant == principal.tenant
-                    && row.principal.session == principal.session
-            };
+            let is_theirs =
+                |row: &CallRow| row.id == call && whose(&row.principal) == whose(principal);
             if !state.calls.iter().any(is_theirs) {
                 return Ok(None);
             }
@@ -282,12 +282,22 @@ impl Ledger for MemoryLedger {
     }
 }
 
-fn seen_key(principal: &Principal, path: &WorkPath) -> (String, String, String) {
-    (
-        principal.tenant.to_string(),
-        principal.session.to_string(),
-        path.to_string(),
-    )
+fn seen_key(principal: &Principal, path: &WorkPath) -> SeenKey {
+    (whose(principal), path.to_string())
+}
+
+/// Who must ask again to get something back: the same user and agent in the same session.
+fn whose(principal: &Principal) -> String {
+    let Principal {
+        tenant,
+        user,
+        agent,
+        session,
+        session_kind,
+        ..
+    } = principal;
+    // No identifier holds a line break.
+    format!("{tenant}\n{user}\n{agent}\n{session}\n{session_kind}")
 }
 
 /// The open record of one call.

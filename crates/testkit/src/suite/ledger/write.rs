@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use haft_contract::{
-    CallEvent, CallId, Progress, TenantId, Terminal,
+    AgentId, CallEvent, CallId, Principal, Progress, SessionKind, TenantId, Terminal, UserId,
     event::Happened,
     host::{Durability, StoredCall, Verification},
     ops::{FileVersion, Stream},
@@ -333,6 +333,56 @@ pub async fn spilled_output_belongs_to_its_session(fixture: impl LedgerFixture) 
             works("spilled", ledger.spilled(&stranger, kept.id).await),
             None
         );
+    }
+}
+
+/// Another user, another agent, or a session of another kind gets neither spilled output nor seen
+/// versions by naming the same session.
+pub async fn sharing_a_session_id_shares_nothing(mut fixture: impl LedgerFixture) {
+    let mine = in_session("shared");
+    let path = at("src/lib.rs");
+    let kept = request(&mine, "long");
+    let artifact = {
+        let ledger = fixture.ledger();
+        let mut writer = works("create", ledger.artifacts().create().await);
+        works("write", writer.write(b"all of it").await);
+        let artifact = works("finish", writer.finish().await);
+        let record = open(&fixture, &kept, Durability::Queued).await;
+        record.settle(spilled(kept.id, artifact));
+        works("settled", record.settled().await);
+        ledger.note_seen(&mine, &path, &FileVersion::new("v1"));
+        works("flush", ledger.flush().await);
+        artifact
+    };
+    let strangers = [
+        Principal {
+            user: UserId::parse("mallory").expect("an identifier"),
+            ..Principal::clone(&mine)
+        },
+        Principal {
+            agent: AgentId::parse("another").expect("an identifier"),
+            ..Principal::clone(&mine)
+        },
+        Principal {
+            session_kind: SessionKind::Group,
+            ..Principal::clone(&mine)
+        },
+    ];
+    for reopened in [false, true] {
+        if reopened {
+            fixture.reopen().await;
+        }
+        let ledger = fixture.ledger();
+        for stranger in &strangers {
+            let seen = works("last_seen", ledger.last_seen(stranger, &path).await);
+            assert_eq!(seen, None, "{stranger:?}");
+            let spilled = works("spilled", ledger.spilled(stranger, kept.id).await);
+            assert_eq!(spilled, None, "{stranger:?}");
+        }
+        let seen = works("last_seen", ledger.last_seen(&mine, &path).await);
+        assert_eq!(seen, Some(FileVersion::new("v1")));
+        let spilled = works("spilled", ledger.spilled(&mine, kept.id).await);
+        assert_eq!(spilled, Some(artifact));
     }
 }
 

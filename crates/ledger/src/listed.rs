@@ -1,0 +1,154 @@
+//! What the list says of a call: a fold over the stored form of its records, secrets already out.
+//!
+//! The writer folds while it writes and `verify` folds again from what is stored, so that the two
+//! can be compared. That makes this part of the stored form: changing what a fold gives for records
+//! that exist needs a new version of their bodies (`row.rs`).
+
+use haft_contract::{Terminal, access::Command, host::Timestamp};
+use serde_json::Value;
+
+/// The longest summary, in characters.
+const MAX_SUMMARY_CHARS: usize = 200;
+
+/// The longest tool name kept as asked, in characters.
+const MAX_ASKED_CHARS: usize = 128;
+
+/// The most accesses a summary names.
+const MAX_SUMMARY_ACCESSES: usize = 8;
+
+/// One call as the list shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Listed {
+    pub(crate) asked_tool: String,
+    pub(crate) tool: Option<String>,
+    pub(crate) opened: Timestamp,
+    pub(crate) started: Option<Timestamp>,
+    /// Pessimistic until a plan says otherwise.
+    pub(crate) read_only: bool,
+    pub(crate) settled: Option<(Terminal, Timestamp)>,
+    pub(crate) summary: String,
+}
+
+impl Listed {
+    /// A call that was just opened, from the body of its first record.
+    pub(crate) fn new(opened: &Value, at: Timestamp) -> Self {
+        let asked_tool: String = text(opened, "tool").chars().take(MAX_ASKED_CHARS).collect();
+        Self {
+            summary: asked_tool.clone(),
+            asked_tool,
+            tool: None,
+            opened: at,
+            started: None,
+            read_only: false,
+            settled: None,
+        }
+    }
+
+    /// Folds one record in. Kinds that change nothing in the list are passed over.
+    pub(crate) fn absorb(&mut self, kind: &str, at: Timestamp, body: &Value) {
+        match kind {
+            "resolved" => self.set_tool(body),
+            "planned" => {
+                self.set_tool(body);
+                let read_only = body.pointer("/effects/read_only").and_then(Value::as_bool);
+                self.read_only = read_only.unwrap_or(false);
+                if let Some(summary) = plan_summary(accesses(body)) {
+                    self.summary = one_line(&summary);
+                }
+            }
+            "started" => self.started = Some(at),
+            "settled" => self.settle(at, body),
+            _ => {}
+        }
+    }
+
+    fn settle(&mut self, at: Timestamp, body: &Value) {
+        if self.settled.is_some() {
+            return;
+        }
+        let terminal = Terminal::parse(text(body, "terminal"));
+        self.settled = Some((terminal.unwrap_or(Terminal::Unknown), at));
+        self.set_tool(body);
+        if let Some(message) = failure_message(body) {
+            let what = if self.summary == self.asked_tool {
+                message.to_owned()
+            } else {
+                format!("{}: {message}", self.summary)
+            };
+            self.summary = one_line(&what);
+        }
+    }
+
+    fn set_tool(&mut self, body: &Value) {
+        if let Some(tool) = body.get("tool").and_then(Value::as_str) {
+            self.tool = Some(tool.to_owned());
+        }
+    }
+}
+
+/// The accesses of a stored plan.
+pub(crate) fn accesses(planned: &Value) -> &[Value] {
+    planned
+        .get("accesses")
+        .and_then(Value::as_array)
+        .map_or(&[], Vec::as_slice)
+}
+
+/// What a stored access touches, as one text.
+pub(crate) fn access_text(access: &Value) -> String {
+    let field = |name| text(access, name);
+    match field("access") {
+        "read" | "write" => field("path").to_owned(),
+        "shell" => field("script").to_owned(),
+        "argv" => {
+            let words = access.get("argv").and_then(Value::as_array);
+            let words = words.into_iter().flatten().filter_map(Value::as_str);
+            Command::Argv(words.map(str::to_owned).collect()).text()
+        }
+        "connect" => {
+            let port = access.get("port").and_then(Value::as_u64);
+            format!("{}:{}", field("host"), port.unwrap_or_default())
+        }
+        "database" => field("source").to_owned(),
+        "message" => format!("{} {}", field("channel"), field("target")),
+        "remote_tool" => format!("{}/{}", field("provider"), field("tool")),
+        _ => String::new(),
+    }
+}
+
+/// Why a settled call failed, if it did.
+pub(crate) fn failure_message(settled: &Value) -> Option<&str> {
+    settled.pointer("/error/message").and_then(Value::as_str)
+}
+
+/// The command, or else the paths.
+fn plan_summary(accesses: &[Value]) -> Option<String> {
+    let is_command = |access: &&Value| matches!(text(access, "access"), "shell" | "argv");
+    if let Some(command) = accesses.iter().find(is_command) {
+        return Some(access_text(command));
+    }
+    if accesses.is_empty() {
+        return None;
+    }
+    let named = accesses.iter().take(MAX_SUMMARY_ACCESSES);
+    Some(named.map(access_text).collect::<Vec<_>>().join(" "))
+}
+
+/// One line of at most [`MAX_SUMMARY_CHARS`] characters, control characters as spaces.
+fn one_line(text: &str) -> String {
+    let mut line: String = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .take(MAX_SUMMARY_CHARS + 1)
+        .collect();
+    if line.chars().count() > MAX_SUMMARY_CHARS {
+        line.pop();
+        line.pop();
+        line.push('…');
+    }
+    line
+}
+
+fn text<'a>(body: &'a Value, name: &str) -> &'a str {
+    body.get(name).and_then(Value::as_str).unwrap_or_default()
+}
