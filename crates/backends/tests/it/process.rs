@@ -443,3 +443,20 @@ async fn best(ws: &Workspace) -> Duration {
     }
     best
 }
+
+/// A daemon that let go of everything does not outlive a call that ended well: neither a brief one
+/// nor one that ran longer.
+#[tokio::test]
+async fn rx_daemon_does_not_outlive_a_call_that_ended_well() {
+    let ws = Workspace::new();
+    for pause in ["0", "0.7"] {
+        let text = format!(
+            "setsid sleep 54321 </dev/null >/dev/null 2>&1 & echo $!; disown; sleep {pause}"
+        );
+        let ended = run(&ws, script(&text)).await;
+        assert_eq!(ended.status, ExitStatus::Code(0));
+        let daemon = ended.stdout.trim();
+        assert!(!daemon.is_empty());
+        assert!(!is_running(daemon), "{daemon} outlived its call");
+    }
+}

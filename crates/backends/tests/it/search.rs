@@ -248,3 +248,30 @@ async fn pe_10_names_with_control_characters_are_found_as_they_are() {
     let found = grep(&ws, "needle", |_| {}).await.unwrap();
     assert_eq!(found.lines[0].path, name);
 }
+
+/// An ignore file of very many patterns costs neither much time nor much memory: those past the cap
+/// are as if they were not there.
+#[tokio::test]
+async fn rx_ignore_files_are_bounded() {
+    let ws = Workspace::new();
+    let hostile: String = (0..16_000)
+        .map(|number| format!("a*b?{number}[c-d]*e/**/f*g\n"))
+        .collect();
+    fs::write(
+        ws.root.join(".gitignore"),
+        format!("early\n{hostile}late\n"),
+    )
+    .unwrap();
+    fs::create_dir(ws.root.join("below")).unwrap();
+    fs::write(ws.root.join("below/.gitignore"), "own\n").unwrap();
+    for name in ["early", "late", "below/own", "below/other"] {
+        fs::write(ws.root.join(name), "needle").unwrap();
+    }
+    let found = find(&ws, "**/{early,late,own,other}").await.unwrap();
+    let paths: Vec<&str> = found
+        .entries
+        .iter()
+        .map(|file| file.path.as_str())
+        .collect();
+    assert_eq!(paths, ["below/other", "late"]);
+}

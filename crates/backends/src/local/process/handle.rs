@@ -18,7 +18,13 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::{leader::Leader, output::Output, streams::feed, tree::Tree, watch::watch};
+use super::{
+    leader::{Ending, Leader},
+    output::Output,
+    streams::feed,
+    tree::Tree,
+    watch::watch,
+};
 use crate::local::pool::blocking;
 
 /// How long output is still waited for after the child itself has ended, when something it started
@@ -159,10 +165,20 @@ impl LocalProcess {
         }
     }
 
-    /// Kills what is left of the group and reaps the child if there is nothing more to come.
-    fn finish_if_over(&mut self) {
-        if self.status.is_some() && self.output.has_ended() {
-            self.leader.finish();
+    /// Ends what the child left behind and reaps it if there is nothing more to come. A daemon does
+    /// not outlive its call, however well the call ended.
+    async fn finish_if_over(&mut self) {
+        if self.status.is_none() || !self.output.has_ended() {
+            return;
+        }
+        match self.leader.finish_if_alone() {
+            Ending::Over => {}
+            Ending::MayHaveLeftSome => {
+                if let Err(error) = self.on_tree(Tree::kill).await {
+                    tracing::warn!(%error, "a process outlived its call");
+                }
+                self.leader.finish();
+            }
         }
     }
 
@@ -202,7 +218,7 @@ impl ProcessHandle for LocalProcess {
             }
             let chunk = self.chunk_after_end().await;
             if chunk.is_none() {
-                self.finish_if_over();
+                self.finish_if_over().await;
             }
             chunk
         })
@@ -211,7 +227,7 @@ impl ProcessHandle for LocalProcess {
     fn wait(&mut self) -> BoxFuture<'_, Result<ExitStatus, OpsError>> {
         Box::pin(async move {
             let status = self.exited().await?;
-            self.finish_if_over();
+            self.finish_if_over().await;
             Ok(status)
         })
     }
@@ -249,7 +265,9 @@ impl Drop for LocalProcess {
         }
         // Over already: finished here and now, without a look at the whole machine. Otherwise the
         // leader, dropped next, ends the tree.
-        self.finish_if_over();
+        if self.status.is_some() && self.output.has_ended() {
+            self.leader.finish_if_alone();
+        }
     }
 }
 

@@ -3,7 +3,10 @@
 //! It is reaped only after its group was killed, so that its id cannot come to mean another process
 //! in between. Whoever drops it ends the whole tree.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::{
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    time::Instant,
+};
 
 use haft_contract::ops::ExitStatus;
 use rustix::{
@@ -16,14 +19,25 @@ use super::{spawn::Started, tree::Tree};
 /// A child that has been started and is not yet reaped.
 pub(super) struct Leader {
     tree: Tree,
+    started: Instant,
     /// Absent once it is reaped.
     pidfd: Option<OwnedFd>,
+}
+
+/// Whether a child left anything behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// Nothing; it is reaped.
+    Over,
+    /// Perhaps; it is not reaped yet.
+    MayHaveLeftSome,
 }
 
 impl Leader {
     pub(super) fn new(started: Started, mark: &str) -> Self {
         Self {
             tree: Tree::new(started.pid, mark),
+            started: Instant::now(),
             pidfd: Some(started.pidfd),
         }
     }
@@ -45,6 +59,21 @@ impl Leader {
             .ok()
             .flatten()
             .and_then(|status| exit_status(&status))
+    }
+
+    /// Kills what is left of the group and reaps the child, which has ended, if nothing else of its
+    /// tree is left. Otherwise the tree must be killed first.
+    pub(super) fn finish_if_alone(&mut self) -> Ending {
+        let Some(pidfd) = &self.pidfd else {
+            return Ending::Over;
+        };
+        self.tree.signal_group(Signal::KILL);
+        if !self.tree.is_surely_gone(self.started.elapsed()) {
+            return Ending::MayHaveLeftSome;
+        }
+        reap(pidfd);
+        self.pidfd = None;
+        Ending::Over
     }
 
     /// Kills what is left of the group and reaps the child, which has ended.

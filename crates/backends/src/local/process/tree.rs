@@ -24,6 +24,12 @@ const KILL_LIMIT: Duration = Duration::from_secs(2);
 /// Between two looks at a tree that is going.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
+/// Ids come round again, but not within this time.
+const BRIEF: Duration = Duration::from_millis(500);
+
+/// With more ids given out since, a look at every process is the shorter one.
+const MAX_SINCE: i32 = 256;
+
 /// The most bytes read of a process's environment.
 const MAX_ENVIRON_BYTES: usize = 256 * 1024;
 
@@ -89,11 +95,32 @@ impl Tree {
         }
     }
 
+    /// Whether nothing is left at the end of a child that ran only so long. Looks only at ids given
+    /// out since the child got its own, where those can be told; `false` means look closely.
+    pub(super) fn is_surely_gone(&self, ran: Duration) -> bool {
+        if ran > BRIEF {
+            return false;
+        }
+        let leader = self.leader.as_raw_nonzero().get();
+        let Some(last) = last_id().filter(|last| (leader..leader + MAX_SINCE).contains(last))
+        else {
+            return false;
+        };
+        // The child itself is a zombie and the only one that need not be looked at: whatever it
+        // started came after it.
+        let since = (leader + 1..=last).filter_map(read).collect();
+        self.members_of(since).is_empty()
+    }
+
     /// The processes of the tree that still run.
     fn members(&self) -> Vec<Process> {
-        let all = processes();
+        self.members_of(processes())
+    }
+
+    /// Those of these processes that belong to the tree and still run.
+    fn members_of(&self, all: Vec<Process>) -> Vec<Process> {
         let leader = self.leader.as_raw_nonzero().get();
-        // The child is not reaped yet, so it is listed, as a zombie if nothing else.
+        // The child is not reaped yet, so a list of all has it, as a zombie if nothing else.
         let started = all
             .iter()
             .find(|process| process.pid == leader)
@@ -184,6 +211,12 @@ fn processes() -> Vec<Process> {
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .filter_map(read)
         .collect()
+}
+
+/// The id that was given out last.
+fn last_id() -> Option<i32> {
+    let load = std::fs::read_to_string("/proc/loadavg").ok()?;
+    load.split_whitespace().next_back()?.parse().ok()
 }
 
 fn read(pid: i32) -> Option<Process> {

@@ -27,7 +27,14 @@ use super::Names;
 use crate::jail::{Jail, Lookup};
 
 /// The most bytes read of an ignore file; the rest is as if it were not there.
-const MAX_IGNORE_BYTES: usize = 1024 * 1024;
+const MAX_IGNORE_BYTES: usize = 256 * 1024;
+
+/// The most patterns of the ignore files of one directory; the rest is as if it were not there.
+/// Patterns are compiled into one machine, which takes time and memory and cannot be stopped.
+const MAX_PATTERNS: usize = 2_000;
+
+/// The most patterns in force at one place, those of the directories above included.
+const MAX_PATTERNS_IN_FORCE: usize = 6_000;
 
 /// Whether a walk leaves out what ignore files leave out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +62,8 @@ pub(crate) struct IgnoreNode {
     exclude: Gitignore,
     /// Whether this directory is the top of a repository, where git stops looking further up.
     is_repository: bool,
+    /// How many patterns are in force here.
+    patterns: usize,
 }
 
 impl IgnoreNode {
@@ -108,12 +117,15 @@ impl IgnoreNode {
         if !(is_repository || has(b".gitignore") || has(b".ignore") || has(b".rgignore")) {
             return above;
         }
-        let read = |files: &[&str]| {
+        let inherited = above.as_ref().map_or(0, |node| node.patterns);
+        let mut left = MAX_PATTERNS.min(MAX_PATTERNS_IN_FORCE.saturating_sub(inherited));
+        let most = left;
+        let mut read = |files: &[&str]| {
             let mut rules = GitignoreBuilder::new(OsStr::from_bytes(path));
             for file in files {
                 let name = file.split('/').next().unwrap_or(file);
                 if has(name.as_bytes()) {
-                    add_lines(jail, directory, file, &mut rules);
+                    left -= add_lines(jail, directory, file, left, &mut rules);
                 }
             }
             rules.build().unwrap_or_else(|_| Gitignore::empty())
@@ -123,6 +135,7 @@ impl IgnoreNode {
             git: read(&[".gitignore"]),
             exclude: read(&[".git/info/exclude"]),
             is_repository,
+            patterns: inherited + (most - left),
             above,
         };
         let quiet = node.plain.is_empty() && node.git.is_empty() && node.exclude.is_empty();
@@ -167,17 +180,23 @@ impl IgnoreNode {
     }
 }
 
-/// Adds the lines of an ignore file, if it is there and a regular file. A line that is not a valid
-/// pattern is skipped, as git does.
-fn add_lines(jail: &Jail, directory: BorrowedFd<'_>, name: &str, rules: &mut GitignoreBuilder) {
+/// Adds the lines of an ignore file, if it is there and a regular file, and says how many; at most
+/// `most`. A line that is not a valid pattern is skipped, as git does.
+fn add_lines(
+    jail: &Jail,
+    directory: BorrowedFd<'_>,
+    name: &str,
+    most: usize,
+    rules: &mut GitignoreBuilder,
+) -> usize {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
     let Ok(file) = jail.open_beneath(directory, name, flags) else {
-        return;
+        return 0;
     };
     let is_regular = fstat(&file)
         .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile);
     if !is_regular {
-        return;
+        return 0;
     }
     let mut bytes = Vec::with_capacity(4096);
     while bytes.len() < MAX_IGNORE_BYTES {
@@ -188,7 +207,12 @@ fn add_lines(jail: &Jail, directory: BorrowedFd<'_>, name: &str, rules: &mut Git
         }
     }
     let text = String::from_utf8_lossy(&bytes);
-    for line in text.strip_prefix('\u{feff}').unwrap_or(&text).lines() {
-        let _ = rules.add_line(None, line);
+    let lines = text.strip_prefix('\u{feff}').unwrap_or(&text).lines();
+    let patterns = lines.filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
+    let mut added = 0;
+    for pattern in patterns.take(most) {
+        let _ = rules.add_line(None, pattern);
+        added += 1;
     }
+    added
 }
