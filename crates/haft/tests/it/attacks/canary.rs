@@ -89,7 +89,7 @@ impl Forms {
 }
 
 fn contains(bytes: &[u8], form: &[u8]) -> bool {
-    bytes.windows(form.len()).any(|window| window == form)
+    memchr::memmem::find(bytes, form).is_some()
 }
 
 /// The control of the search itself: every form is found, wherever it stands.
