@@ -61,6 +61,8 @@ impl SearchOps for LocalSearch {
 
     fn withholds(&self, withheld: &[String], path: &WorkPath) -> Result<bool, OpsError> {
         let globs = Globs::new(withheld, Ignores::Respect)?;
-        Ok(path.ancestors().any(|path| globs.withholds(path.as_bytes())))
+        Ok(path
+            .ancestors()
+            .any(|path| globs.withholds(path.as_bytes())))
     }
 }
