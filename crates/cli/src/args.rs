@@ -24,7 +24,6 @@ use crate::{
     name = "haft",
     version,
     max_term_width = 100,
-    disable_help_subcommand = true,
     after_help = "Start with `haft init` in a directory an agent may work in."
 )]
 pub(crate) struct Cli {
@@ -36,6 +35,7 @@ pub(crate) struct Cli {
 
 /// What every command understands.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Options of every command")]
 pub(crate) struct GlobalArgs {
     /// The directory tools work in [default: the nearest one above with a trusted haft.toml, or the current one]
     #[arg(long, short = 'C', global = true, value_name = "DIR")]
@@ -70,6 +70,8 @@ impl GlobalArgs {
 pub(crate) enum Color {
     /// On a terminal, unless `NO_COLOR` is set
     Auto,
+    /// Also in a pipe or a file
+    Always,
     /// Never
     Never,
 }

@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use haft_contract::{Terminal, host::Verdict};
+use haft_contract::{ErrorKind, Outcome, Terminal, host::Verdict};
 
 /// The exit codes of `haft`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,8 +84,12 @@ impl Exit {
     }
 
     /// The code for how a call ended.
-    pub(crate) fn of_call(terminal: Terminal) -> Self {
-        match terminal {
+    pub(crate) fn of_call(outcome: &Outcome) -> Self {
+        let kind = outcome.error.as_ref().map(|error| error.kind);
+        if kind == Some(ErrorKind::UnknownTool) {
+            return Self::NotFound;
+        }
+        match outcome.terminal {
             Terminal::Succeeded => Self::Ok,
             Terminal::Failed => Self::Failed,
             Terminal::Denied => Self::Denied,

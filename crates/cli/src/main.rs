@@ -25,11 +25,14 @@ use crate::{
     config::Env,
     exit::Exit,
     stop::Stop,
-    terminal::{Format, Output, Page, hint},
+    terminal::{Format, Output, Page, Wanted, hint},
 };
 
 /// How long work that was told to stop may still hold up the end of the program.
 const SHUTDOWN_WAIT: Duration = Duration::from_millis(200);
+
+/// What to do about a command line that is not one.
+const TRY_HELP: &str = "`--help` after a command says what it understands";
 
 fn main() -> ExitCode {
     keep_environment_private();
@@ -43,7 +46,11 @@ fn main() -> ExitCode {
     } else {
         Format::Text
     };
-    let colours = cli.global.color == Color::Auto && !env.no_colour;
+    let colours = match cli.global.color {
+        Color::Always => Wanted::Always,
+        Color::Auto if !env.no_colour => Wanted::OnTerminal,
+        Color::Auto | Color::Never => Wanted::Never,
+    };
     let output = Output::new(format, colours);
     log_to_stderr(&env);
     let runtime = match tokio::runtime::Builder::new_multi_thread()
@@ -87,12 +94,18 @@ fn keep_environment_private() {
 /// Help and version are results; everything else is a mistake on the command line, whose words may
 /// be anybody's.
 fn usage(error: &clap::Error) -> ExitCode {
-    let output = Output::new(Format::Text, false);
+    let output = Output::new(Format::Text, Wanted::Never);
     let text = error.render().to_string();
     if error.use_stderr() {
         let text = text.replace("For more information, try '--help'.", "");
+        if std::env::args_os().any(|word| word == "--json") {
+            let text = text.trim();
+            let stop = Stop::usage(text.strip_prefix("error: ").unwrap_or(text), TRY_HELP);
+            Output::new(Format::Json, Wanted::Never).stop(&stop);
+            return Exit::Usage.into();
+        }
         let page = Page::new().block(text.trim_end()).end();
-        output.note(&page.page(hint("`--help` after a command says what it understands")));
+        output.note(&page.page(hint(TRY_HELP)));
         return Exit::Usage.into();
     }
     match output.content(&text) {

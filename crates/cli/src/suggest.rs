@@ -13,6 +13,9 @@ use haft_policy::{CedarPolicy, PolicySource};
 
 use crate::terminal::sanitise;
 
+/// The farthest a suggested agent's name may be from what was written, in edits.
+const MAX_NAME_DISTANCE: usize = 2;
+
 /// What rules can speak of about a tool, kept for later.
 #[derive(Debug, Clone)]
 struct KnownTool {
@@ -65,20 +68,64 @@ impl Suggest {
 
     /// What would let this plan pass without asking, in a sentence.
     pub(crate) fn sentence(&self, principal: &Principal, plan: &SealedPlan) -> String {
-        match self.rules(principal, plan) {
-            Some(rules) => {
-                let quoted: Vec<String> = rules.iter().map(|rule| quoted(rule)).collect();
-                format!(
-                    "to allow exactly this without asking, add {} to `allow` under [policy] in {}{}",
-                    quoted.join(", "),
-                    self.rules_file,
-                    self.then
-                )
-            }
-            None => "no line in `allow` would let this pass without asking; run it where a person \
-                     can answer at the terminal"
-                .to_owned(),
+        self.to_allow(principal, plan)
+            .or_else(|| self.about_stranger(principal))
+            .unwrap_or_else(|| {
+                "no line in `allow` would let this pass without asking; run it where a person can \
+                 answer at the terminal"
+                    .to_owned()
+            })
+    }
+
+    /// The lines that would let this plan pass without asking, in a sentence, if there are any.
+    pub(crate) fn to_allow(&self, principal: &Principal, plan: &SealedPlan) -> Option<String> {
+        let quoted: Vec<String> = self
+            .rules(principal, plan)?
+            .iter()
+            .map(|rule| quoted(rule))
+            .collect();
+        Some(format!(
+            "to allow exactly this without asking, add {} to `allow` under [policy] in {}{}",
+            quoted.join(", "),
+            self.rules_file,
+            self.then
+        ))
+    }
+
+    /// What to do about a rule that denies, and that the reason has named already.
+    pub(crate) fn about_denial(&self) -> String {
+        format!("change that rule if this should be allowed{}", self.then)
+    }
+
+    /// What to do about an agent that no section speaks of, while others have one.
+    fn about_stranger(&self, principal: &Principal) -> Option<String> {
+        let agent = principal.agent.as_str();
+        let known = self.agents();
+        if known.is_empty() || known.iter().any(|name| name == agent) {
+            return None;
         }
+        let near = known
+            .iter()
+            .map(|name| (strsim::damerau_levenshtein(agent, name), name))
+            .filter(|(distance, _)| *distance <= MAX_NAME_DISTANCE)
+            .min();
+        let near = near.map_or_else(String::new, |(_, name)| {
+            format!("did you mean the agent `{name}`? Or ")
+        });
+        Some(format!(
+            "{near}add a section [agents.{agent}] to {}{}",
+            self.rules_file, self.then
+        ))
+    }
+
+    /// The agents that have a section.
+    fn agents(&self) -> Vec<String> {
+        let sections = |source: &PolicySource| {
+            let file: toml::Table = source.text.parse().ok()?;
+            let agents = file.get("agents")?.as_table()?;
+            Some(agents.keys().cloned().collect::<Vec<_>>())
+        };
+        self.sources.iter().filter_map(sections).flatten().collect()
     }
 
     /// Rules that, added to `allow`, make the policy say allow.

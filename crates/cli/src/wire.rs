@@ -108,6 +108,13 @@ pub(crate) fn assemble(settings: Settings) -> Result<Parts, Stop> {
     };
     let mut suggest = Suggest::new(settings.sources.clone(), settings.rules_file_name(), after);
     let mut notes = settings.notes.clone();
+    if settings.sources.is_empty() && notes.is_empty() {
+        notes.push(format!(
+            "no haft.toml applies in `{}`, so the preset `careful` holds and no rule does; \
+             `haft init` makes it a workspace",
+            settings.places.workspace.display()
+        ));
+    }
     let builtins = built_in(&settings)?;
     let (scripts, scripts_refused) = script_tools(&settings, &mut notes)?;
     let mut builder = Runtime::builder()

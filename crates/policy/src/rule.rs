@@ -188,6 +188,17 @@ impl Rule {
     pub fn verdict(&self) -> Verdict {
         self.verdict
     }
+
+    /// For whom it holds, as the section it stands in; nothing for everyone.
+    pub fn holds_for(&self) -> Option<String> {
+        match &self.section {
+            Section::Everyone => None,
+            Section::Agent(agent) => Some(format!("[agents.{agent}]")),
+            Section::Session(kind) => Some(format!("[sessions.{kind}]")),
+            Section::NonMainSessions => Some("every session but main".to_owned()),
+            Section::Channel(channel) => Some(format!("[channels.{channel}]")),
+        }
+    }
 }
 
 impl Selector {

@@ -56,6 +56,70 @@ impl Parameters {
     }
 }
 
+/// A parameter as a person reads it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Described {
+    /// What it is called.
+    pub(crate) name: String,
+    /// The JSON types it takes.
+    pub(crate) kind: String,
+    /// Whether a call must give it.
+    pub(crate) required: bool,
+    /// What it is for.
+    pub(crate) description: String,
+}
+
+/// The parameters of a tool, those a call must give first.
+pub(crate) fn described(schema: &Value) -> Vec<Described> {
+    let required: Vec<&str> = schema
+        .get("required")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let mut described: Vec<Described> = properties
+        .into_iter()
+        .flatten()
+        .map(|(name, property)| Described {
+            name: name.clone(),
+            kind: kinds(property),
+            required: required.contains(&name.as_str()),
+            description: property
+                .get("description")
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned(),
+        })
+        .collect();
+    described.sort_by_key(|parameter| !parameter.required);
+    described
+}
+
+/// The types a property takes, but for `null`, which means leaving it out.
+fn kinds(property: &Value) -> String {
+    let words: Vec<String> = match property.get("type") {
+        Some(Value::String(kind)) => vec![kind.clone()],
+        Some(Value::Array(kinds)) => kinds
+            .iter()
+            .filter_map(Value::as_str)
+            .map(str::to_owned)
+            .collect(),
+        _ => ["anyOf", "oneOf"]
+            .iter()
+            .filter_map(|key| property.get(key).and_then(Value::as_array))
+            .flatten()
+            .map(kinds)
+            .collect(),
+    };
+    let words: Vec<String> = words
+        .into_iter()
+        .filter(|word| word != "null" && !word.is_empty())
+        .collect();
+    words.join(" or ")
+}
+
 /// Reads the words after a tool's name. For a tool that does not exist they mean nothing; the runtime
 /// says so and names the nearest one.
 pub(crate) fn for_tool(tools: &Snapshot, tool: &str, words: &[String]) -> Result<Arguments, Stop> {

@@ -84,7 +84,7 @@ pub(crate) async fn run(args: BatchArgs, app: &App) -> Result<Exit, Stop> {
     for outcome in &outcomes {
         app.output.json_line(&OutcomeView::of(outcome))?;
         if exit == Exit::Ok {
-            exit = Exit::of_call(outcome.terminal);
+            exit = Exit::of_call(outcome);
         }
     }
     Ok(exit)

@@ -7,9 +7,14 @@ use haft_contract::{Arguments, CallRequest, Outcome, Principal, host::Ledger};
 use haft_ledger::SqliteLedger;
 use tokio_util::sync::CancellationToken;
 
-use super::{App, arguments};
+use super::{
+    App,
+    advice::{Advice, Place},
+    arguments,
+};
 use crate::{
     args::IdentityArgs,
+    config::Settings,
     exit::Exit,
     interrupt,
     stop::Stop,
@@ -50,8 +55,8 @@ pub(crate) async fn run(args: CallArgs, app: &App) -> Result<Exit, Stop> {
     let request = request(args.tool, arguments, &ready.principal, args.timeout);
     let outcome = ready.call(request).await;
     ready.close().await;
-    print(&outcome, app)?;
-    Ok(Exit::of_call(outcome.terminal))
+    print(&outcome, ready.advice.hint(&outcome), app)?;
+    Ok(Exit::of_call(&outcome))
 }
 
 /// A runtime on its record, a person or nobody, and a token that Ctrl-C cancels.
@@ -61,6 +66,7 @@ pub(crate) struct Ready {
     ledger: SqliteLedger,
     housekeeping: Housekeeping,
     watcher: Arc<Watcher>,
+    advice: Arc<Advice>,
     cancel: CancellationToken,
 }
 
@@ -70,24 +76,20 @@ pub(crate) async fn ready(app: &App, identity: &IdentityArgs, calls: usize) -> R
     let principal = wire::principal(identity, &app.env)?;
     let record = wire::open_record(&settings.places).await?;
     app.recovered(&record.recovery);
-    Ready::new(
-        app,
-        wire::assemble(settings)?,
-        record.ledger,
-        principal,
-        calls,
-    )
+    Ready::new(app, settings, record.ledger, principal, calls)
 }
 
 impl Ready {
     /// Puts the parts together.
     pub(crate) fn new(
         app: &App,
-        parts: wire::Parts,
+        settings: Settings,
         ledger: SqliteLedger,
         principal: Arc<Principal>,
         calls: usize,
     ) -> Result<Self, Stop> {
+        let place = Place::new(&settings, &app.env.current_dir);
+        let parts = wire::assemble(settings)?;
         app.notes(parts.notes());
         let housekeeping = parts.housekeeping();
         let watcher = Arc::new(Watcher::new(calls, app.output.stderr_is_terminal()));
@@ -98,8 +100,11 @@ impl Ready {
             principal.user.to_string(),
             somebody_is_there(),
         );
+        let advice = Advice::new(place, parts.suggest(), Arc::clone(&principal));
+        let advice = Arc::new(advice);
         let wired = parts
             .events(Arc::clone(&watcher) as _)
+            .events(Arc::clone(&advice) as _)
             .approver(approver)
             .build(Arc::new(ledger.clone()) as Arc<dyn Ledger>)?;
         let cancel = CancellationToken::new();
@@ -110,6 +115,7 @@ impl Ready {
             ledger,
             housekeeping,
             watcher,
+            advice,
             cancel,
         })
     }
@@ -171,8 +177,8 @@ pub(crate) fn request(
     }
 }
 
-fn print(outcome: &Outcome, app: &App) -> Result<(), Stop> {
-    let view = OutcomeView::of(outcome);
+fn print(outcome: &Outcome, hint: Option<String>, app: &App) -> Result<(), Stop> {
+    let view = OutcomeView::of(outcome).hinting(hint);
     match app.output.format() {
         Format::Json => app.output.json(&view),
         Format::Text => {

@@ -29,7 +29,9 @@ pub(crate) fn consequences(settings: &Settings) -> Page {
         .rules()
         .filter(|rule| rule.verdict() == Verdict::Allow)
     {
-        page = page.field("allows", rule.origin().to_string());
+        let whom = rule.holds_for();
+        let whom = whom.map_or_else(String::new, |section| format!(" for {section}"));
+        page = page.field("allows", format!("{}{whom}", rule.origin()));
     }
     let unconfined = settings
         .policy

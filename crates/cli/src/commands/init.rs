@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::App;
 use crate::{
-    config::{Places, private, template, trust::sha256},
+    config::{FILE_NAME, Places, private, template, trust::sha256},
     exit::Exit,
     stop::Stop,
     terminal::{Format, Page, Style},
@@ -71,6 +71,17 @@ pub(crate) fn run(args: &InitArgs, app: &App) -> Result<Exit, Stop> {
         }))?;
         return Ok(Exit::Ok);
     }
+    let above = places
+        .workspace
+        .ancestors()
+        .skip(1)
+        .find(|directory| places.trust.knows(&directory.join(FILE_NAME)));
+    if let Some(above) = above {
+        app.notes([&format!(
+            "`{}` above it is a workspace too; its rules do not hold here",
+            above.display()
+        )]);
+    }
     let page = Page::new()
         .styled(Style::Good, "ready")
         .text(format!(": {} is a workspace", places.workspace.display()))
@@ -80,9 +91,7 @@ pub(crate) fn run(args: &InitArgs, app: &App) -> Result<Exit, Stop> {
         .end()
         .text("Try:")
         .end()
-        .text("  haft call list path=.            a call that only reads is allowed")
-        .end()
-        .text("  haft call bash 'date'            a command asks you first")
+        .block(args.preset.try_this())
         .end()
         .text("  haft log                         both are on record")
         .end()
@@ -90,4 +99,24 @@ pub(crate) fn run(args: &InitArgs, app: &App) -> Result<Exit, Stop> {
         .end();
     app.output.page(&page)?;
     Ok(Exit::Ok)
+}
+
+impl PresetName {
+    /// Two calls that show what the preset does.
+    fn try_this(self) -> &'static str {
+        match self {
+            Self::Careful => {
+                "  haft call list path=.            a call that only reads is allowed
+  haft call bash 'date'            a command asks you first"
+            }
+            Self::Workspace => {
+                "  haft call write notes.txt hello  a change inside the workspace is allowed
+  haft call bash 'date'            a command asks you first"
+            }
+            Self::Locked => {
+                "  haft call list path=.            denied until a rule allows it; the hint names the rule
+  haft call bash 'date'            denied too: nobody is ever asked"
+            }
+        }
+    }
 }

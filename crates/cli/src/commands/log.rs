@@ -31,7 +31,7 @@ const MAX_FOLLOWED: usize = 1_000;
 
 /// List recorded calls, newest last
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub(crate) struct LogArgs {
     #[command(subcommand)]
     command: Option<LogCommand>,
@@ -117,7 +117,11 @@ async fn list(args: LogArgs, ledger: &SqliteLedger, app: &App) -> Result<Exit, S
         .map_err(|error| Stop::ledger(&error))?;
     calls.reverse();
     if calls.is_empty() && !args.follow && app.output.format() == Format::Text {
-        app.output.note(&Page::new().text("no calls").end());
+        let what = match &query.search {
+            Some(words) => format!("no calls match `{words}`"),
+            None => "no calls".to_owned(),
+        };
+        app.output.note(&Page::new().text(what).end());
     }
     let shown = prefix_length(
         &calls

@@ -1,6 +1,7 @@
 //! One file for each command: its arguments and what it does. Commands print through `Output` and
 //! run tools through the runtime; they touch nothing themselves.
 
+pub(crate) mod advice;
 pub(crate) mod arguments;
 pub(crate) mod batch;
 pub(crate) mod call;

@@ -3,13 +3,15 @@
 use std::{path::PathBuf, sync::Arc};
 
 use clap::{Args, Subcommand};
-use haft_contract::host::{Policy as _, Question};
+use haft_contract::host::{Policy as _, Question, Verdict};
 use haft_policy::{Finding, Preset, explain::Step};
 use serde::Serialize;
 use serde_json::json;
 
 use super::{
-    App, arguments, call,
+    App,
+    advice::{Advice, Place},
+    arguments, call,
     rehearsal::{self, NoRecord, Rehearsed},
 };
 use crate::{
@@ -91,6 +93,9 @@ struct PolicyView {
 #[derive(Debug, Serialize)]
 struct PolicyRuleView {
     verdict: &'static str,
+    /// The section it stands in, unless it holds for everyone.
+    #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
+    holds_for: Option<String>,
     #[serde(flatten)]
     rule: RuleView,
 }
@@ -119,6 +124,7 @@ fn show(args: &ShowArgs, app: &App) -> Result<Exit, Stop> {
             .rules()
             .map(|rule| PolicyRuleView {
                 verdict: rule.verdict().as_str(),
+                holds_for: rule.holds_for(),
                 rule: RuleView::of(rule.origin()),
             })
             .collect(),
@@ -139,8 +145,11 @@ fn show(args: &ShowArgs, app: &App) -> Result<Exit, Stop> {
     for rule in &view.rules {
         page = page
             .styled(verdict_style(rule.verdict), format!("{:<10}", rule.verdict))
-            .text(rule.rule.to_string())
-            .end();
+            .text(rule.rule.to_string());
+        if let Some(holds_for) = &rule.holds_for {
+            page = page.styled(Style::Dim, format!("  for {holds_for}"));
+        }
+        page = page.end();
     }
     app.output.page(&page)?;
     Ok(Exit::Ok)
@@ -181,7 +190,9 @@ struct StepView {
 }
 
 async fn check(args: CheckArgs, app: &App) -> Result<Exit, Stop> {
-    let parts = wire::assemble(app.settings()?)?;
+    let settings = app.settings()?;
+    let place = Place::new(&settings, &app.env.current_dir);
+    let parts = wire::assemble(settings)?;
     app.notes(parts.notes());
     let suggest = parts.suggest();
     let principal = wire::principal(&args.identity, &app.env)?;
@@ -196,12 +207,13 @@ async fn check(args: CheckArgs, app: &App) -> Result<Exit, Stop> {
         Ok(plan) => plan,
         Err(outcome) => {
             // It would not even get as far as policy; that is the answer.
-            let view = OutcomeView::of(&outcome);
+            let advice = Advice::new(place, suggest, principal);
+            let view = OutcomeView::of(&outcome).hinting(advice.hint(&outcome));
             match app.output.format() {
                 Format::Json => app.output.json(&view)?,
                 Format::Text => app.output.note(&view.refusal()),
             }
-            return Ok(Exit::of_call(outcome.terminal));
+            return Ok(Exit::of_call(&outcome));
         }
     };
     let tools = wired.runtime.registry().snapshot();
@@ -220,7 +232,11 @@ async fn check(args: CheckArgs, app: &App) -> Result<Exit, Stop> {
     let explanation = wired.policy.explain(&question);
     let verdict = explanation.decision.verdict;
     let exit = Exit::of_verdict(verdict);
-    let to_allow = (exit == Exit::Asks).then(|| suggest.sentence(&principal, &plan));
+    let to_allow = match verdict {
+        Verdict::Allow => None,
+        Verdict::Ask => Some(suggest.sentence(&principal, &plan)),
+        Verdict::Deny => suggest.to_allow(&principal, &plan),
+    };
     let view = CheckView {
         decision: DecisionView::of(&explanation.decision),
         steps: explanation.steps.iter().map(step).collect(),
@@ -260,6 +276,7 @@ fn step(step: &Step) -> StepView {
             .iter()
             .map(|(verdict, rule)| PolicyRuleView {
                 verdict: verdict.as_str(),
+                holds_for: None,
                 rule: RuleView::of(rule),
             })
             .collect(),

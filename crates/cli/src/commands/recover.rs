@@ -59,8 +59,7 @@ pub(crate) async fn run(args: &RecoverArgs, app: &App) -> Result<Exit, Stop> {
         return Ok(Exit::Ok);
     };
     let principal = Arc::clone(&first.principal);
-    let parts = wire::assemble(settings)?;
-    let ready = Ready::new(app, parts, ledger, principal, calls.len())?;
+    let ready = Ready::new(app, settings, ledger, principal, calls.len())?;
     let requests = calls
         .into_iter()
         .map(|call| request(call.tool, call.arguments, &call.principal, None))
@@ -71,7 +70,7 @@ pub(crate) async fn run(args: &RecoverArgs, app: &App) -> Result<Exit, Stop> {
     for outcome in &outcomes {
         app.output.json_line(&OutcomeView::of(outcome))?;
         if exit == Exit::Ok {
-            exit = Exit::of_call(outcome.terminal);
+            exit = Exit::of_call(outcome);
         }
     }
     Ok(exit)

@@ -17,6 +17,13 @@ use crate::{
     wire::{self, Record},
 };
 
+/// How many lines of a long text are shown from its beginning and from its end.
+const HEAD_LINES: usize = 20;
+const TAIL_LINES: usize = 5;
+
+/// What stands before the further lines of a text.
+const MARGIN: &str = "                       ";
+
 /// Show everything recorded about one call
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
@@ -73,14 +80,14 @@ pub(crate) async fn run(args: &ShowArgs, app: &App) -> Result<Exit, Stop> {
             )
             .styled(Style::Strong, &event.kind)
             .end()
-            .page(body(event));
+            .page(body(event, &view.call));
     }
     app.output.page(&page)?;
     Ok(Exit::Ok)
 }
 
 /// An event's body, one line a field; text of several lines is indented whole.
-fn body(event: &StoredEvent) -> Page {
+fn body(event: &StoredEvent, call: &str) -> Page {
     let mut page = Page::new();
     let Value::Object(fields) = &event.body else {
         return page;
@@ -92,19 +99,35 @@ fn body(event: &StoredEvent) -> Page {
         }
         page = page
             .styled(Style::Dim, format!("         {name:<13} "))
-            .block(indented(value))
+            .block(excerpt(&indented(value), call))
             .end();
     }
     page
 }
 
+/// The beginning and the end of a long text, and where the rest is.
+fn excerpt(text: &str, call: &str) -> String {
+    let lines = text.lines().count();
+    if lines <= HEAD_LINES + TAIL_LINES {
+        return text.to_owned();
+    }
+    let head = text.lines().take(HEAD_LINES);
+    let left_out = format!(
+        "{MARGIN}… {} lines, `haft call read_output call={call}` and `--json` have them",
+        lines - HEAD_LINES - TAIL_LINES
+    );
+    let tail = text.lines().skip(lines - TAIL_LINES);
+    let shown: Vec<&str> = head.chain([left_out.as_str()]).chain(tail).collect();
+    shown.join("\n")
+}
+
 fn indented(value: &Value) -> String {
-    const MARGIN: &str = "\n                       ";
+    let below = format!("\n{MARGIN}");
     match value {
-        Value::String(text) => text.replace('\n', MARGIN),
-        Value::Array(items) => items.iter().map(indented).collect::<Vec<_>>().join(MARGIN),
+        Value::String(text) => text.replace('\n', &below),
+        Value::Array(items) => items.iter().map(indented).collect::<Vec<_>>().join(&below),
         Value::Object(fields) => match fields.get("text").and_then(Value::as_str) {
-            Some(text) if fields.contains_key("type") => text.replace('\n', MARGIN),
+            Some(text) if fields.contains_key("type") => text.replace('\n', &below),
             _ => value.to_string(),
         },
         Value::Null | Value::Bool(_) | Value::Number(_) => value.to_string(),

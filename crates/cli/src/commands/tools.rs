@@ -1,5 +1,5 @@
-//! `haft tools`: the tools a caller is shown, in the form a model provider wants; and why one is
-//! not among them.
+//! `haft tools`: the tools a caller is shown, in the form a model provider wants; one of them as a
+//! person calls it; and why one is not among them.
 
 use std::sync::Arc;
 
@@ -8,23 +8,26 @@ use haft_contract::{
     Principal,
     host::{Policy as _, Visibility},
 };
-use haft_runtime::registry::{Entry, Filter, Format as Rendering};
+use haft_runtime::registry::{Entry, Filter, Format as Rendering, Snapshot};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{App, rehearsal::NoRecord};
+use super::{App, arguments, rehearsal::NoRecord};
 use crate::{
     args::IdentityArgs,
     exit::Exit,
     stop::Stop,
     terminal::{Format, Page, Style},
-    view::decision::RuleView,
+    view::{decision::RuleView, time},
     wire::{self, Wired},
 };
 
-/// List the tools, or say why one is not listed
+/// List the tools, show one, or say why one is not listed
 #[derive(Debug, Args)]
 pub(crate) struct ToolsArgs {
+    /// Show this tool: what it does, its parameters, its other names
+    #[arg(conflicts_with_all = ["format", "why", "group", "search"])]
+    name: Option<String>,
     /// Print the tools as a model provider wants them
     #[arg(long, value_name = "FORMAT")]
     format: Option<Shape>,
@@ -97,6 +100,9 @@ pub(crate) fn run(args: &ToolsArgs, app: &App) -> Result<Exit, Stop> {
     if let Some(name) = &args.why {
         return why(name, &principal, &wired, app);
     }
+    if let Some(name) = &args.name {
+        return one(name, &wired, app);
+    }
     let tools = wired.runtime.registry().snapshot();
     let filter = Filter {
         group: args.group.clone(),
@@ -168,20 +174,70 @@ pub(crate) fn run(args: &ToolsArgs, app: &App) -> Result<Exit, Stop> {
     Ok(Exit::Ok)
 }
 
-fn why(name: &str, principal: &Principal, wired: &Wired, app: &App) -> Result<Exit, Stop> {
-    let tools = wired.runtime.registry().snapshot();
-    let Some(entry) = tools.get(name) else {
+fn find<'t>(tools: &'t Snapshot, name: &str) -> Result<&'t Arc<Entry>, Stop> {
+    tools.get(name).ok_or_else(|| {
         let near = tools.nearest(name);
         let hint = match near.first() {
             Some(near) => format!("did you mean `{near}`?"),
             None => "`haft tools` lists the tools there are".to_owned(),
         };
-        return Err(Stop::new(
-            Exit::NotFound,
-            format!("there is no tool `{name}`"),
-            hint,
-        ));
-    };
+        Stop::new(Exit::NotFound, format!("there is no tool `{name}`"), hint)
+    })
+}
+
+/// Everything a person needs to call one tool.
+fn one(name: &str, wired: &Wired, app: &App) -> Result<Exit, Stop> {
+    let tools = wired.runtime.registry().snapshot();
+    let view = view(find(&tools, name)?);
+    if app.output.format() == Format::Json {
+        app.output.json(&view)?;
+        return Ok(Exit::Ok);
+    }
+    let effects: Vec<&str> = [
+        (view.effects.read_only, "only reads"),
+        (view.effects.idempotent, "may be repeated"),
+        (view.effects.destructive, "may destroy"),
+        (view.effects.open_world, "reaches beyond the workspace"),
+    ]
+    .into_iter()
+    .filter_map(|(holds, words)| holds.then_some(words))
+    .collect();
+    let mut page = Page::new()
+        .styled(Style::Strong, format!("{}/{}", view.provider, view.name))
+        .end()
+        .field_block("about", view.description)
+        .field("effects", effects.join(", "))
+        .field("groups", view.groups.join(", "))
+        .field("aliases", view.aliases.join(", "))
+        .field(
+            "deadline",
+            format!(
+                "{} unless a call says otherwise, at most {}",
+                time::duration(view.timeout_ms.saturating_mul(1_000)),
+                time::duration(view.max_timeout_ms.saturating_mul(1_000))
+            ),
+        );
+    for parameter in arguments::described(view.input_schema) {
+        page = page
+            .styled(Style::Dim, format!("{:<10}", "parameter"))
+            .styled(Style::Strong, &parameter.name)
+            .text(format!("  {}", parameter.kind))
+            .styled(
+                Style::Dim,
+                if parameter.required { "  required" } else { "" },
+            )
+            .end();
+        if !parameter.description.is_empty() {
+            page = page.field_block("", &parameter.description);
+        }
+    }
+    app.output.page(&page)?;
+    Ok(Exit::Ok)
+}
+
+fn why(name: &str, principal: &Principal, wired: &Wired, app: &App) -> Result<Exit, Stop> {
+    let tools = wired.runtime.registry().snapshot();
+    let entry = find(&tools, name)?;
     let tool = entry.key().tool.as_str();
     let alias = if tool == name {
         String::new()

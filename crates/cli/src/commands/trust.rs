@@ -1,13 +1,15 @@
 //! `haft trust`: pins a workspace's `haft.toml`, and the scripts it names, at what they say now.
 //! Shows what that lets tools do without asking.
 
+use std::sync::Arc;
+
 use clap::Args;
 use serde_json::json;
 
-use super::{App, consequences::consequences};
+use super::{App, consequences::consequences, rehearsal::NoRecord};
 use crate::{
     config::{
-        Settings, private,
+        private,
         resolve::check,
         trust::{Trust, hex, sha256},
     },
@@ -69,31 +71,32 @@ pub(crate) fn run(args: &TrustArgs, app: &App) -> Result<Exit, Stop> {
     check(&places.name_of(&path), &path, text)?;
     let hash = sha256(&bytes);
     let before = places.trust.of(&path, hash);
+    // Pinned in memory first: what would stop every call afterwards is not trusted.
     places.trust.pin(&path, hash);
-    places.trust.save()?;
-    // Read again through the front door, which checks the pin that was just written.
-    let settings = app.settings()?;
-    pin_scripts(&settings, app)?;
-    let word = match before {
-        Trust::Trusted => "trusted as before",
-        Trust::Changed => "trusted again",
-        Trust::Never => "trusted",
-    };
-    let page = consequences(&settings).field("sha256", hex(hash));
-    done(app, &path.display().to_string(), word, page)
-}
-
-/// Pins the manifests and programs of every script the configuration names.
-fn pin_scripts(settings: &Settings, app: &App) -> Result<(), Stop> {
+    let mut settings = places.settings()?;
+    let scripts = wire::scripts(&settings)?;
+    for (script, _) in &scripts {
+        script.pin(&mut settings.places.trust);
+    }
+    let consequences = consequences(&settings);
+    wire::assemble(settings)?.build(Arc::new(NoRecord))?;
     let mut store = app.places()?.trust;
-    for (script, _) in wire::scripts(settings)? {
+    store.pin(&path, hash);
+    for (script, _) in &scripts {
         script.pin(&mut store);
         app.notes([&format!(
             "trusted the script `{}` and its program",
             script.manifest_path().display()
         )]);
     }
-    store.save()
+    store.save()?;
+    let word = match before {
+        Trust::Trusted => "trusted as before",
+        Trust::Changed => "trusted again",
+        Trust::Never => "trusted",
+    };
+    let page = consequences.field("sha256", hex(hash));
+    done(app, &path.display().to_string(), word, page)
 }
 
 fn done(app: &App, path: &str, word: &str, more: Page) -> Result<Exit, Stop> {

@@ -38,7 +38,7 @@ pub(crate) const VARIABLES: &[(&str, &str)] = &[
     ("HAFT_SESSION", "the same as `--session`"),
     (
         "HAFT_LOG",
-        "what is logged to standard error, such as `debug` or `haft_runtime=trace`",
+        "what is logged to standard error, such as `debug` (every event of a call) or `warn`",
     ),
     (
         "XDG_CONFIG_HOME",

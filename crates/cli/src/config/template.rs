@@ -27,7 +27,8 @@ allow = []
 ask = []
 
 # Never done, and what matches is left out of searches.
-deny = ["read(**/.env)", "read(**/*.pem)", "read(**/id_*)"]
+deny = ["read(**/.env)", "read(**/*.pem)", "read(**/id_rsa*)", "read(**/id_ed25519*)",
+        "read(**/id_ecdsa*)", "read(**/id_dsa*)"]
 
 [tools.bash]
 # Commands run on this machine without a sandbox, because this version has none yet. That is why

@@ -8,6 +8,6 @@ mod progress;
 pub(crate) mod sanitise;
 
 pub(crate) use approve::{TerminalApprover, somebody_is_there};
-pub(crate) use output::{Format, Output, hint};
+pub(crate) use output::{Format, Output, Wanted, hint};
 pub(crate) use page::{Page, Style};
 pub(crate) use progress::Watcher;

@@ -21,23 +21,34 @@ pub(crate) enum Format {
     Json,
 }
 
+/// Where colours are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// Nowhere.
+    Never,
+    /// Where a person sees them.
+    OnTerminal,
+    /// Everywhere.
+    Always,
+}
+
 /// Where output goes and how it looks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Output {
     format: Format,
     stdout_is_terminal: bool,
     stderr_is_terminal: bool,
-    colours_wanted: bool,
+    colours: Wanted,
 }
 
 impl Output {
     /// Output of this process.
-    pub(crate) fn new(format: Format, colours_wanted: bool) -> Self {
+    pub(crate) fn new(format: Format, colours: Wanted) -> Self {
         Self {
             format,
             stdout_is_terminal: std::io::stdout().is_terminal(),
             stderr_is_terminal: std::io::stderr().is_terminal(),
-            colours_wanted,
+            colours,
         }
     }
 
@@ -115,10 +126,9 @@ impl Output {
     }
 
     fn colours(self, terminal: bool) -> Colours {
-        if terminal && self.colours_wanted {
-            Colours::On
-        } else {
-            Colours::Off
+        match (self.colours, terminal) {
+            (Wanted::Always, _) | (Wanted::OnTerminal, true) => Colours::On,
+            (Wanted::OnTerminal, false) | (Wanted::Never, _) => Colours::Off,
         }
     }
 }

@@ -141,6 +141,8 @@ impl Drop for Quiet<'_> {
 
 impl EventSink for Watcher {
     fn happened(&self, happened: &Happened) {
+        let kind = happened.event.kind();
+        tracing::debug!(call = %happened.call, event = kind, "call");
         if !self.visible {
             return;
         }

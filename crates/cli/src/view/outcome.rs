@@ -122,6 +122,14 @@ impl OutcomeView {
         }
     }
 
+    /// The same with another hint, for a call that did not succeed.
+    pub(crate) fn hinting(mut self, hint: Option<String>) -> Self {
+        if let (Some(failure), Some(hint)) = (&mut self.error, hint) {
+            failure.hint = Some(hint);
+        }
+        self
+    }
+
     /// What a person is told after the content: what went wrong, and where to read more. A success
     /// that nobody watches needs no words.
     pub(crate) fn epilogue(&self, watched: bool) -> Page {

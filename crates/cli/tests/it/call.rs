@@ -29,7 +29,7 @@ fn the_exit_code_tells_how_a_call_ended() {
     stage
         .haft(&["call", "bash", "sleep 30", "--timeout", "300ms"])
         .fails(4);
-    let unknown = stage.haft(&["call", "raed", "x"]).fails(1);
+    let unknown = stage.haft(&["call", "raed", "x"]).fails(10);
     assert!(unknown.contains("`read`"), "{unknown}");
     let usage = stage.haft(&["call"]).fails(2);
     assert!(usage.contains("Usage:"), "{usage}");

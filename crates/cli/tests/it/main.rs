@@ -16,6 +16,7 @@ mod configuration;
 mod doctor;
 mod five_minutes;
 mod interrupt;
+mod newcomer;
 mod policy;
 mod privacy;
 mod record;

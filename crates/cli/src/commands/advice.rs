@@ -1,0 +1,132 @@
+//! What the command line can tell a person beyond what the runtime told the model: where paths
+//! start, which line would allow a call, which command shows more. Looks at nothing on disk, so it
+//! tells nobody what exists.
+
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use haft_contract::{
+    Access, CallEvent, ErrorKind, Outcome, Principal, SealedPlan,
+    event::{EventSink, Happened},
+    outcome::DeniedBy,
+};
+
+use crate::{config::Settings, suggest::Suggest};
+
+/// Listens for the plan of a call and says what to do when it does not succeed.
+pub(crate) struct Advice {
+    place: Place,
+    suggest: Suggest,
+    principal: Arc<Principal>,
+    plan: Mutex<Option<Arc<SealedPlan>>>,
+}
+
+/// Where the tools work and where the person is.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    workspace: PathBuf,
+    current_dir: PathBuf,
+}
+
+impl Place {
+    /// Of a configuration and the directory the program was started in.
+    pub(crate) fn new(settings: &Settings, current_dir: &Path) -> Self {
+        Self {
+            workspace: settings.places.workspace.clone(),
+            current_dir: current_dir.to_owned(),
+        }
+    }
+
+    /// Where a path that was not found was looked for, when that is not where the person is.
+    fn not_here(&self, plan: Option<&SealedPlan>) -> Option<String> {
+        if self.current_dir == self.workspace {
+            return None;
+        }
+        let mut text = format!(
+            "paths are relative to the workspace `{}`",
+            self.workspace.display()
+        );
+        let below = self.current_dir.strip_prefix(&self.workspace).ok();
+        if let (Some(below), Some(path)) = (below, plan.and_then(only_path)) {
+            let meant = below.join(path);
+            // Writing to a `String` cannot fail.
+            let _ = write!(text, "; did you mean `{}`?", meant.display());
+        }
+        Some(text)
+    }
+}
+
+impl Advice {
+    /// For the calls of one principal.
+    pub(crate) fn new(place: Place, suggest: Suggest, principal: Arc<Principal>) -> Self {
+        Self {
+            place,
+            suggest,
+            principal,
+            plan: Mutex::new(None),
+        }
+    }
+
+    /// The hint for a call that did not succeed: the runtime's, and what only the command line knows.
+    pub(crate) fn hint(&self, outcome: &Outcome) -> Option<String> {
+        let error = outcome.error.as_ref()?;
+        let plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
+        let plan = plan.as_deref();
+        let own = if outcome.facts.denied_by == Some(DeniedBy::Policy) {
+            let decision = outcome.facts.decision.as_ref();
+            match decision.and_then(|decision| decision.rule.as_ref()) {
+                Some(rule) if rule.line.is_some() => Some(self.suggest.about_denial()),
+                Some(_) => None,
+                None => plan.and_then(|plan| self.suggest.to_allow(&self.principal, plan)),
+            }
+        } else {
+            match error.kind {
+                ErrorKind::NotFound => self.place.not_here(plan),
+                ErrorKind::UnknownTool => Some("`haft tools` lists the tools there are".to_owned()),
+                ErrorKind::InvalidInput => outcome
+                    .tool
+                    .as_ref()
+                    .map(|key| format!("`haft tools {}` shows its parameters", key.tool)),
+                _ => None,
+            }
+        };
+        match (&error.hint, own) {
+            // Words for a model that has no command line.
+            (Some(generic), Some(own)) if GENERIC.contains(&generic.as_str()) => Some(own),
+            (Some(hint), Some(own)) if hint.ends_with('?') => Some(format!("{hint} {own}")),
+            (Some(hint), Some(own)) => Some(format!("{hint}; {own}")),
+            (Some(hint), None) => Some(hint.clone()),
+            (None, own) => own,
+        }
+    }
+}
+
+/// Hints of the runtime that say less than the command line can.
+const GENERIC: [&str; 2] = [
+    "list the tools to see which there are",
+    "see the tool's input schema",
+];
+
+impl EventSink for Advice {
+    fn happened(&self, happened: &Happened) {
+        if let CallEvent::Planned { plan } = &happened.event {
+            *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(plan));
+        }
+    }
+}
+
+/// The one path a plan is about.
+fn only_path(plan: &SealedPlan) -> Option<String> {
+    let mut paths = plan.accesses.iter().filter_map(|access| match access {
+        Access::Path(path) => Some(path.path.to_string()),
+        Access::Command(_)
+        | Access::Host { .. }
+        | Access::Database { .. }
+        | Access::Message { .. }
+        | Access::RemoteTool { .. } => None,
+    });
+    paths.next().filter(|_| paths.next().is_none())
+}
