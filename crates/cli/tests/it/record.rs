@@ -59,7 +59,7 @@ fn the_log_is_searched_and_filtered() {
     let ran = stage.haft(&["log", "nothing-has-this"]);
     assert_eq!(
         (ran.code, ran.stdout.as_str(), ran.stderr.as_str()),
-        (0, "", "no calls\n")
+        (0, "", "no calls match `nothing-has-this`\n")
     );
 }
 
