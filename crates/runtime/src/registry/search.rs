@@ -3,7 +3,11 @@
 //! Every word of a tool's name, title, groups and description points at the tools that have it.
 //! A query word matches a tool's word when it is a prefix of it, so `comm` finds `command`.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashMap},
+    ops::Bound,
+};
 
 use super::Entry;
 
@@ -18,9 +22,12 @@ const MAX_QUERY_WORDS: usize = 16;
 /// An inverted index over a snapshot's tools.
 #[derive(Debug, Default)]
 pub(super) struct SearchIndex {
-    /// Sorted, so that prefixes are a range.
-    words: BTreeMap<String, Vec<(u32, u32)>>,
+    /// Sorted, so that prefixes are a range; each list is sorted by position.
+    words: BTreeMap<String, Vec<Posting>>,
 }
+
+/// The position of a tool, and how much a word says about it.
+type Posting = (u32, u32);
 
 impl SearchIndex {
     pub(super) fn build<'a>(entries: impl Iterator<Item = &'a Entry>) -> Self {
@@ -57,31 +64,30 @@ impl SearchIndex {
 
     /// Positions of the tools that have every query word, best first, at most `limit`.
     pub(super) fn search(&self, query: &str, limit: usize) -> Vec<usize> {
-        let mut found: Option<HashMap<u32, u32>> = None;
-        for word in words(query).take(MAX_QUERY_WORDS) {
-            let mut scores: HashMap<u32, u32> = HashMap::new();
-            let longer = self.words.range(word.clone()..);
-            for (_, postings) in longer.take_while(|(key, _)| key.starts_with(&word)) {
-                for (position, weight) in postings {
-                    let wanted = found
-                        .as_ref()
-                        .is_none_or(|found| found.contains_key(position));
-                    if wanted {
-                        let score = scores.entry(*position).or_default();
-                        *score = (*score).max(*weight);
+        let mut lists: Vec<_> = words(query)
+            .take(MAX_QUERY_WORDS)
+            .map(|word| self.with_word(&word))
+            .collect();
+        // The rarest word leaves the fewest tools to look for in the other lists.
+        lists.sort_by_key(|list| list.len());
+        let mut lists = lists.into_iter();
+        let mut ranked = lists.next().map(Cow::into_owned).unwrap_or_default();
+        for list in lists {
+            let mut rest: &[Posting] = &list;
+            ranked.retain_mut(|(position, score)| {
+                let before = rest.partition_point(|(other, _)| other < position);
+                rest = rest.get(before..).unwrap_or_default();
+                match rest.first() {
+                    Some((other, weight)) if other == position => {
+                        *score += weight;
+                        true
                     }
+                    Some(_) | None => false,
                 }
-            }
-            if let Some(earlier) = &found {
-                for (position, score) in &mut scores {
-                    *score += earlier.get(position).copied().unwrap_or(0);
-                }
-            }
-            found = Some(scores);
+            });
         }
-        let mut ranked: Vec<(u32, u32)> = found.unwrap_or_default().into_iter().collect();
         // Entries are sorted by name, so the position breaks ties by name.
-        let order = |a: &(u32, u32), b: &(u32, u32)| b.1.cmp(&a.1).then(a.0.cmp(&b.0));
+        let order = |a: &Posting, b: &Posting| b.1.cmp(&a.1).then(a.0.cmp(&b.0));
         if limit < ranked.len() {
             ranked.select_nth_unstable_by(limit, order);
             ranked.truncate(limit);
@@ -91,6 +97,27 @@ impl SearchIndex {
             .into_iter()
             .map(|(position, _)| position as usize)
             .collect()
+    }
+
+    /// The tools that have a word starting like this, by position, each with its best weight.
+    fn with_word(&self, word: &str) -> Cow<'_, [Posting]> {
+        let from = (Bound::Included(word), Bound::Unbounded);
+        let longer = self.words.range::<str, _>(from);
+        let mut found = longer
+            .take_while(|(key, _)| key.starts_with(word))
+            .map(|(_, postings)| postings);
+        let (Some(first), second) = (found.next(), found.next()) else {
+            return Cow::default();
+        };
+        let Some(second) = second else {
+            return Cow::Borrowed(first);
+        };
+        let mut all = [first.as_slice(), second].concat();
+        all.extend(found.flatten());
+        // The best weight of a tool first, which is the one that stays.
+        all.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
+        all.dedup_by_key(|(position, _)| *position);
+        Cow::Owned(all)
     }
 }
 
