@@ -142,9 +142,7 @@ pub(crate) fn run(mode: &str, calls: usize) {
 fn policy(mode: &str) -> CedarPolicy {
     let text = match mode {
         CACHED => "[policy]\nallow = [\"noop\"]",
-        CANDIDATES => {
-            "[policy]\nallow = [\"noop\", \"noo*\"]\n[agents.agent]\nallow = [\"noop\"]\n"
-        }
+        CANDIDATES => "[policy]\nallow = [\"noop\", \"noo*\", \"@read-only\"]",
         _ => panic!("no mode `{mode}`"),
     };
     CedarPolicy::load(&[PolicySource::new("haft.toml", text)]).unwrap()
