@@ -39,6 +39,9 @@ pub(crate) struct Body {
 pub(crate) fn opened(request: &CallRequest, redactor: &Redactor) -> Body {
     let principal = &request.principal;
     let (arguments, json_redacted) = match &request.arguments {
+        // RX-14: what no record can hold is not searched for secrets first; that would keep the
+        // writer, and everybody who waits for it, busy with what is left out anyway.
+        Arguments::Text(text) if text.len() > MAX_BODY_BYTES => (too_large(text), true),
         Arguments::Text(text) => match redactor.json(text) {
             Some(clean) => (row::StoredArguments::Text(clean), true),
             None => (row::StoredArguments::Text(text.clone()), false),
@@ -371,6 +374,15 @@ fn leave_out_largest(body: &mut Value) -> bool {
     });
     *largest = stand_in.unwrap_or(Value::Null);
     largest.to_string().len() < text.len()
+}
+
+/// What stands in a record for arguments that are longer than a record may be.
+fn too_large(text: &str) -> row::StoredArguments {
+    let stand_in = serde_json::to_value(row::TooLarge {
+        omitted_bytes: text.len(),
+        blake3: blake3::hash(text.as_bytes()).to_hex().to_string(),
+    });
+    row::StoredArguments::Value(stand_in.unwrap_or(Value::Null))
 }
 
 fn millis(duration: Duration) -> u64 {
