@@ -2,7 +2,7 @@
 //! tools.
 //!
 //! [`LocalBackend`] serves a workspace on this machine: every path is resolved beneath a directory
-//! held open ([`jail`]), every child has an environment built from empty and dies with its tree.
+//! held open (`jail.rs`), every child has an environment built from empty and dies with its tree.
 //! It must not decide what is allowed: that is policy's job, before a call gets here. Start with
 //! `local/mod.rs`; `jail.rs` holds what confines files.
 #![expect(
