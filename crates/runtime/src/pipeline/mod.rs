@@ -6,7 +6,7 @@
 //!
 //! Each stage is one file and one function that *consumes* one state and returns the next. The
 //! states have private fields and no constructors, so the only way to hold an [`Admitted`] call
-//! is to have been authorized. [`travel`] is the whole order, on one screen. Order is a security
+//! is to have been authorized. `travel`, below, is the whole order, on one screen. Order is a security
 //! property: nothing can be inserted between stages.
 //!
 //! Starting a call that was planned but never authorized does not compile:
