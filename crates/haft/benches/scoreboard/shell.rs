@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::runtime::Runtime;
 
 use crate::{
-    Scale,
+    Scale, machine,
     measure::{Pair, Used, used},
     report::{Goal, Row, time},
     setting::{self, Setting},
@@ -57,11 +57,12 @@ fn pair(scale: Scale, runtime: &Runtime, setting: &Setting) -> Pair {
         };
         used(work).per(scale.commands)
     };
+    let bash = machine::program(&["bash"]);
     let bare = || {
         let work = || {
             for _ in 0..scale.commands {
-                // With nothing to run between, the standard library calls `posix_spawn`.
-                let output = Command::new("bash")
+                // By its path, and with nothing to run between: else the standard library forks.
+                let output = Command::new(&bash)
                     .args(["-c", SCRIPT])
                     .env_clear()
                     .env("PATH", "/usr/bin:/bin")
