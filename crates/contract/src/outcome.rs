@@ -10,7 +10,7 @@ use crate::{
     error::ErrorKind,
     host::{ArtifactId, Decision},
     name::ToolKey,
-    ops::{BackendId, Tier},
+    ops::{BackendId, Limit, Refusal, Tier},
 };
 
 /// The terminal state of a call.
@@ -116,6 +116,10 @@ pub struct Facts {
     pub decision: Option<Decision>,
     /// What refused it, when something did.
     pub denied_by: Option<DeniedBy>,
+    /// The resource limit that ended it, when one did.
+    pub exceeded: Option<Limit>,
+    /// What the sandbox refused while it ran.
+    pub refusals: Vec<Refusal>,
     /// Where it ran.
     pub backend: Option<BackendId>,
     /// How strongly it was confined.

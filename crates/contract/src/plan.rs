@@ -5,13 +5,14 @@
 //! canonical input, back end, tier, deadline — into a [`SealedPlan`]. Policy judges the sealed
 //! plan, a person approves it, the ledger records it, and the tool can touch only what it names.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use serde_json::Value;
 
 use crate::{
     access::Access,
     effects::Effects,
+    egress::EgressRules,
     name::ToolKey,
     ops::{BackendId, Tier},
     path::WorkPath,
@@ -87,6 +88,8 @@ pub struct SealedPlan {
     pub workspace: String,
     /// How strongly it is confined.
     pub tier: Tier,
+    /// The hosts its commands may reach; `None` is no network.
+    pub egress: Option<Arc<EgressRules>>,
     /// How long it may run.
     pub deadline: Duration,
     /// Read-denied patterns a search over a tree must leave out; filled when policy has decided.

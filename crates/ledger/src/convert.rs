@@ -8,9 +8,10 @@ use haft_contract::{
     Access, AgentId, Arguments, CallEvent, CallRequest, Content, Outcome, PathMode, PathScope,
     Principal, SealedPlan, SessionId, SessionKind, TenantId, UserId, WorkPath,
     access::{Command, PathAccess},
+    egress::{EgressRules, HostRule},
     host::{ApprovalAnswer, ArtifactId, Decision},
     identity::{ChannelId, Scope},
-    ops::{BackendId, FileVersion, Tier},
+    ops::{BackendId, FileVersion, Limit, Refusal, Tier},
     outcome::DeniedBy,
 };
 use serde::Serialize;
@@ -206,7 +207,16 @@ fn planned(plan: &SealedPlan) -> row::Planned<'_> {
         backend: plan.backend.as_str(),
         workspace: &plan.workspace,
         tier: plan.tier.as_str(),
+        egress: plan.egress.as_deref().map(stored_egress),
         deadline_ms: millis(plan.deadline),
+    }
+}
+
+fn stored_egress(rules: &EgressRules) -> row::StoredEgress {
+    let written = |rules: &[HostRule]| rules.iter().map(HostRule::to_string).collect();
+    row::StoredEgress {
+        allow: written(&rules.allow),
+        deny: written(&rules.deny),
     }
 }
 
@@ -304,6 +314,8 @@ fn settled(outcome: &Outcome) -> row::Settled<'_> {
             artifact: facts.artifact.map(stored_artifact),
             decision: facts.decision.as_ref().map(stored_decision),
             denied_by: facts.denied_by.map(DeniedBy::as_str),
+            exceeded: facts.exceeded.map(Limit::as_str),
+            refusals: facts.refusals.iter().map(stored_refusal).collect(),
             backend: facts.backend.as_ref().map(BackendId::as_str),
             tier: facts.tier.map(Tier::as_str),
             coercions: &facts.coercions,
@@ -311,6 +323,14 @@ fn settled(outcome: &Outcome) -> row::Settled<'_> {
             queued_us: micros(facts.timings.queued),
             ran_us: micros(facts.timings.ran),
         },
+    }
+}
+
+fn stored_refusal(refusal: &Refusal) -> row::StoredRefusal<'_> {
+    row::StoredRefusal {
+        layer: refusal.layer.as_str(),
+        what: &refusal.what,
+        why: &refusal.why,
     }
 }
 

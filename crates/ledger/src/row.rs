@@ -65,7 +65,16 @@ pub(crate) struct Planned<'a> {
     pub(crate) backend: &'a str,
     pub(crate) workspace: &'a str,
     pub(crate) tier: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) egress: Option<StoredEgress>,
     pub(crate) deadline_ms: u64,
+}
+
+/// The hosts a call's commands may reach.
+#[derive(Debug, Serialize)]
+pub(crate) struct StoredEgress {
+    pub(crate) allow: Vec<String>,
+    pub(crate) deny: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -252,6 +261,10 @@ pub(crate) struct StoredFacts<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) denied_by: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) exceeded: Option<&'static str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) refusals: Vec<StoredRefusal<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) backend: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tier: Option<&'static str>,
@@ -259,6 +272,14 @@ pub(crate) struct StoredFacts<'a> {
     pub(crate) asked_us: u64,
     pub(crate) queued_us: u64,
     pub(crate) ran_us: u64,
+}
+
+/// What the sandbox refused.
+#[derive(Debug, Serialize)]
+pub(crate) struct StoredRefusal<'a> {
+    pub(crate) layer: &'static str,
+    pub(crate) what: &'a str,
+    pub(crate) why: &'a str,
 }
 
 /// Stands in for the field of a body that made it larger than a record may be.

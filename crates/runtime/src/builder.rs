@@ -4,7 +4,8 @@
 use std::{collections::HashMap, sync::Arc};
 
 use haft_contract::{
-    ProviderId, Tool,
+    AgentId, ProviderId, Tool,
+    egress::EgressRules,
     erased::{ErasedApprover, ErasedTool, erase},
     event::EventSink,
     host::{Approver, Clock, Executor, Hook, Ledger, Policy},
@@ -19,7 +20,7 @@ use crate::{
     locks::Locks,
     nobody::NobodyToAsk,
     registry::{Registry, RegistryError},
-    runtime::{Inner, Runtime},
+    runtime::{Egress, Inner, Runtime},
 };
 
 /// Builds a [`Runtime`].
@@ -33,6 +34,7 @@ pub struct RuntimeBuilder {
     hooks: Vec<Arc<dyn Hook>>,
     sinks: Vec<Arc<dyn EventSink>>,
     sandbox: HashMap<String, SandboxMode>,
+    egress: Egress,
     limits: Limits,
     tools: Vec<(ProviderId, Vec<Arc<dyn ErasedTool>>)>,
     refused: Option<NameError>,
@@ -65,6 +67,7 @@ impl RuntimeBuilder {
             hooks: Vec::new(),
             sinks: Vec::new(),
             sandbox: HashMap::new(),
+            egress: Egress::default(),
             limits: Limits::default(),
             tools: Vec::new(),
             refused: None,
@@ -134,6 +137,20 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Lets sandboxed child processes reach some hosts. Without this they have no network.
+    #[must_use]
+    pub fn egress(mut self, rules: EgressRules) -> Self {
+        self.egress.of_all = Some(Arc::new(rules));
+        self
+    }
+
+    /// Lets the child processes of one agent reach these hosts, instead of what all others may.
+    #[must_use]
+    pub fn egress_for(mut self, agent: AgentId, rules: EgressRules) -> Self {
+        self.egress.of_agents.insert(agent, Arc::new(rules));
+        self
+    }
+
     /// Sets the caps.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
@@ -180,6 +197,7 @@ impl RuntimeBuilder {
             hooks: self.hooks,
             sinks: self.sinks.into(),
             sandbox: self.sandbox,
+            egress: self.egress,
             limits: self.limits,
             locks: Locks::default(),
             in_flight: std::sync::Mutex::default(),

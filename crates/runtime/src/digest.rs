@@ -6,6 +6,7 @@
 use haft_contract::{
     Access, PlanDigest, SealedPlan,
     access::{Command, PathMode, PathScope},
+    egress::{EgressRules, HostRule},
     ops::FileVersion,
 };
 use serde_json::{Value, json};
@@ -31,6 +32,7 @@ pub(crate) fn plan_digest(plan: &SealedPlan, versions: &[Option<FileVersion>]) -
         "backend": plan.backend.as_str(),
         "workspace": plan.workspace,
         "tier": plan.tier.as_str(),
+        "egress": plan.egress.as_deref().map(egress),
         "deadline_ms": u64::try_from(plan.deadline.as_millis()).unwrap_or(u64::MAX),
         "withheld": plan.withheld,
         "versions": versions
@@ -42,6 +44,11 @@ pub(crate) fn plan_digest(plan: &SealedPlan, versions: &[Option<FileVersion>]) -
     // plain form is then still bound, just not canonical.
     let bytes = serde_json_canonicalizer::to_vec(&form).unwrap_or_else(|_| form.to_string().into());
     PlanDigest(Sha256::digest(&bytes).into())
+}
+
+fn egress(rules: &EgressRules) -> Value {
+    let written = |rules: &[HostRule]| rules.iter().map(HostRule::to_string).collect::<Vec<_>>();
+    json!({"allow": written(&rules.allow), "deny": written(&rules.deny)})
 }
 
 fn access(access: &Access) -> Value {

@@ -8,11 +8,12 @@ use std::{
 
 use futures::FutureExt as _;
 use haft_contract::{
-    CallEvent, CallId, CallRequest, ErrorKind, Outcome, Principal, ToolError,
+    AgentId, CallEvent, CallId, CallRequest, ErrorKind, Outcome, Principal, ToolError,
+    egress::EgressRules,
     erased::ErasedApprover,
     event::EventSink,
     host::{Clock, Executor, Hook, Ledger, LedgerErrorKind, Policy, Visibility},
-    ops::{Operations, SandboxMode},
+    ops::{Operations, SandboxMode, Tier},
     outcome::{DeniedBy, Facts},
 };
 use tokio_util::sync::CancellationToken;
@@ -44,9 +45,17 @@ pub(crate) struct Inner {
     pub(crate) hooks: Vec<Arc<dyn Hook>>,
     pub(crate) sinks: Arc<[Arc<dyn EventSink>]>,
     pub(crate) sandbox: HashMap<String, SandboxMode>,
+    pub(crate) egress: Egress,
     pub(crate) limits: Limits,
     pub(crate) locks: Locks,
     pub(crate) in_flight: Mutex<HashMap<CallId, CancellationToken>>,
+}
+
+/// Which hosts sandboxed children may reach.
+#[derive(Default)]
+pub(crate) struct Egress {
+    pub(crate) of_all: Option<Arc<EgressRules>>,
+    pub(crate) of_agents: HashMap<AgentId, Arc<EgressRules>>,
 }
 
 impl Inner {
@@ -55,6 +64,20 @@ impl Inner {
     pub(crate) fn sandbox_mode(&self, entry: &Entry) -> SandboxMode {
         let configured = self.sandbox.get(entry.key().tool.as_str());
         configured.copied().unwrap_or(entry.spec().sandbox)
+    }
+
+    /// The hosts a child of this principal may reach. None on the host, where nothing could keep it
+    /// to them, and none in T1, which has no network.
+    pub(crate) fn egress_of(&self, principal: &Principal, tier: Tier) -> Option<Arc<EgressRules>> {
+        match tier {
+            Tier::T2 | Tier::T3 => self
+                .egress
+                .of_agents
+                .get(&principal.agent)
+                .or(self.egress.of_all.as_ref())
+                .cloned(),
+            Tier::Host | Tier::T1 | Tier::InProcess => None,
+        }
     }
 
     fn in_flight(&self) -> MutexGuard<'_, HashMap<CallId, CancellationToken>> {

@@ -63,7 +63,7 @@ async fn finish(child: &mut dyn ProcessHandle) -> Ended {
         stdout,
         stderr,
         progress,
-        status: child.wait().await.unwrap(),
+        status: child.wait().await.unwrap().status,
     }
 }
 
@@ -175,7 +175,7 @@ async fn output_waits_for_a_slow_reader() {
         script("sleep 1000 & head -c 50000 /dev/zero; echo end"),
     )
     .await;
-    assert_eq!(child.wait().await.unwrap(), ExitStatus::Code(0));
+    assert_eq!(child.wait().await.unwrap().status, ExitStatus::Code(0));
     assert!(child.next_chunk().await.is_some());
     tokio::time::sleep(haft_backends::DRAIN_LIMIT + Duration::from_millis(200)).await;
     drop(child);
@@ -185,7 +185,7 @@ async fn output_waits_for_a_slow_reader() {
         script("head -c 60000 /dev/zero; sleep 1000 & echo end >&2"),
     )
     .await;
-    child.wait().await.unwrap();
+    child.wait().await.unwrap().status;
     let first = child.next_chunk().await.unwrap();
     tokio::time::sleep(haft_backends::DRAIN_LIMIT + Duration::from_millis(200)).await;
     let second = child.next_chunk().await.unwrap();
@@ -210,7 +210,10 @@ async fn rx_06_what_ignores_sigterm_is_killed() {
             begun.elapsed()
         );
         assert!(is_reaped(&pid), "{text}");
-        assert!(matches!(child.wait().await.unwrap(), ExitStatus::Signal(_)));
+        assert!(matches!(
+            child.wait().await.unwrap().status,
+            ExitStatus::Signal(_)
+        ));
     }
 }
 
@@ -358,7 +361,7 @@ async fn a_pinned_script_runs_only_with_its_hash() {
     let (path, hash) = program(&ws, text);
     let mut spawn = argv(&[&path, "world"]);
     spawn.pinned = Some(hash);
-    spawn.stdin = Some(b"input".to_vec());
+    spawn.input = haft_contract::ops::Input::Bytes(b"input".to_vec());
     spawn.progress_channel = true;
     let ended = run(&ws, spawn.clone()).await;
     assert_eq!(ended.stdout, "hello world\ninput", "{}", ended.stderr);

@@ -1,7 +1,11 @@
 //! How a call ended, as `haft call` and `haft batch` print it.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use haft_contract::{Content, Outcome, Terminal, ops::Tier, outcome::DeniedBy};
+use haft_contract::{
+    Content, Outcome, Terminal,
+    ops::{Limit, Refusal, Tier},
+    outcome::DeniedBy,
+};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -77,6 +81,10 @@ struct FactsView {
     #[serde(skip_serializing_if = "Option::is_none")]
     denied_by: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    exceeded: Option<&'static str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    refusals: Vec<RefusalView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     backend: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tier: Option<&'static str>,
@@ -84,6 +92,24 @@ struct FactsView {
     asked_us: u64,
     queued_us: u64,
     ran_us: u64,
+}
+
+/// What the sandbox refused.
+#[derive(Debug, Serialize)]
+struct RefusalView {
+    layer: &'static str,
+    what: String,
+    why: String,
+}
+
+impl RefusalView {
+    fn of(refusal: &Refusal) -> Self {
+        Self {
+            layer: refusal.layer.as_str(),
+            what: refusal.what.clone(),
+            why: refusal.why.clone(),
+        }
+    }
 }
 
 impl OutcomeView {
@@ -112,6 +138,8 @@ impl OutcomeView {
                 artifact: facts.artifact.map(|id| id.hex()),
                 decision: facts.decision.as_ref().map(DecisionView::of),
                 denied_by: facts.denied_by.map(DeniedBy::as_str),
+                exceeded: facts.exceeded.map(Limit::as_str),
+                refusals: facts.refusals.iter().map(RefusalView::of).collect(),
                 backend: facts.backend.as_ref().map(ToString::to_string),
                 tier: facts.tier.map(Tier::as_str),
                 coercions: facts.coercions.clone(),

@@ -33,6 +33,7 @@ fn interrupt(stage: &Stage, tool: &str, input: &Value, effects: Effects) -> Call
         backend: BackendId::new("local"),
         workspace: stage.work.display().to_string(),
         tier: Tier::InProcess,
+        egress: None,
         deadline: Duration::from_secs(30),
         withheld: Vec::new(),
     };

@@ -7,12 +7,14 @@
 
 mod files;
 mod process;
+mod refusal;
 mod search;
 
 use std::{fmt, sync::Arc};
 
 pub use files::*;
 pub use process::*;
+pub use refusal::*;
 pub use search::*;
 
 use crate::{

@@ -3,10 +3,10 @@
 //! A child has its own session and process group, an environment built from empty, and ordered
 //! output. Stopping it means stopping everything it started.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use super::{OpsError, Tier};
-use crate::{access::Command, future::BoxFuture, path::WorkPath};
+use super::{OpsError, Refusal, Tier};
+use crate::{access::Command, egress::EgressRules, future::BoxFuture, path::WorkPath};
 
 /// Process operations of one workspace.
 pub trait ProcessOps: Send + Sync {
@@ -26,8 +26,14 @@ pub struct Spawn {
     pub environment: BTreeMap<String, String>,
     /// How strongly it must be confined. A back end that cannot refuses.
     pub tier: Tier,
-    /// Bytes to give it on standard input, then end of file. `None` closes standard input at once.
-    pub stdin: Option<Vec<u8>>,
+    /// What it finds on standard input.
+    pub input: Input,
+    /// A terminal of this size as its standard input, output and error. Everything it prints then
+    /// comes as [`Stream::Stdout`].
+    pub terminal: Option<TerminalSize>,
+    /// The hosts it may reach, through Haft's proxy. `None` is no network at all. A back end that
+    /// cannot keep it to them refuses.
+    pub egress: Option<Arc<EgressRules>>,
     /// Whether the child gets file descriptor 3 to write progress lines to, for script tools.
     pub progress_channel: bool,
     /// The SHA-256 the program file must have, for a program the operator trusted by hash. The
@@ -43,11 +49,33 @@ impl Spawn {
             cwd,
             environment: BTreeMap::new(),
             tier,
-            stdin: None,
+            input: Input::Closed,
+            terminal: None,
+            egress: None,
             progress_channel: false,
             pinned: None,
         }
     }
+}
+
+/// What a child finds on standard input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Input {
+    /// End of file at once.
+    Closed,
+    /// These bytes, then end of file.
+    Bytes(Vec<u8>),
+    /// Whatever [`ProcessControls::write`] gives it, until it is closed.
+    Open,
+}
+
+/// The size of a terminal, in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TerminalSize {
+    /// Rows.
+    pub rows: u16,
+    /// Columns.
+    pub columns: u16,
 }
 
 /// A running child.
@@ -56,13 +84,90 @@ impl Spawn {
 pub trait ProcessHandle: Send {
     /// The next chunk of output, in the order it was written; `None` when all streams have ended,
     /// or when the child has exited and a grandchild has held them open past the drain limit.
+    ///
+    /// Dropping the future loses nothing: the chunk comes with the next call.
     fn next_chunk(&mut self) -> BoxFuture<'_, Option<OutputChunk>>;
 
-    /// Waits for the child itself to end.
-    fn wait(&mut self) -> BoxFuture<'_, Result<ExitStatus, OpsError>>;
+    /// Waits for the child itself to end. Complete only once the output has been read to its end.
+    fn wait(&mut self) -> BoxFuture<'_, Result<Exit, OpsError>>;
+
+    /// What can be done to the child from elsewhere while its output is read here.
+    fn controls(&self) -> Arc<dyn ProcessControls>;
 
     /// Ends the whole tree: SIGTERM, then SIGKILL after the grace. Returns when it is gone.
     fn stop(&mut self, grace: Duration) -> BoxFuture<'_, Result<(), OpsError>>;
+}
+
+/// Input, size and signals of a running child; shared, and harmless once it has ended.
+pub trait ProcessControls: Send + Sync {
+    /// Gives it bytes on its standard input or terminal. Returns when all are written; fails when
+    /// its input is not open, and after a while when it reads nothing.
+    fn write<'a>(&'a self, bytes: &'a [u8]) -> BoxFuture<'a, Result<(), OpsError>>;
+
+    /// Ends its standard input. On a terminal this is the end-of-file key.
+    fn close_input(&self) -> BoxFuture<'_, Result<(), OpsError>>;
+
+    /// Gives its terminal another size; fails without a terminal.
+    fn resize(&self, size: TerminalSize) -> BoxFuture<'_, Result<(), OpsError>>;
+
+    /// Signals the child and everything in its process group.
+    fn signal(&self, signal: ProcessSignal) -> BoxFuture<'_, Result<(), OpsError>>;
+
+    /// Whether it, or something it started, is blocked reading its standard input or terminal.
+    fn waits_for_input(&self) -> BoxFuture<'_, Result<bool, OpsError>>;
+}
+
+/// A signal a person or a model may send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ProcessSignal {
+    /// SIGINT, as from Ctrl-C.
+    Interrupt,
+    /// SIGTERM.
+    Terminate,
+    /// SIGKILL.
+    Kill,
+    /// SIGHUP.
+    HangUp,
+    /// SIGQUIT.
+    Quit,
+    /// SIGUSR1.
+    User1,
+    /// SIGUSR2.
+    User2,
+    /// SIGSTOP.
+    Stop,
+    /// SIGCONT.
+    Continue,
+}
+
+impl ProcessSignal {
+    /// Every signal, in declaration order.
+    pub const ALL: [Self; 9] = [
+        Self::Interrupt,
+        Self::Terminate,
+        Self::Kill,
+        Self::HangUp,
+        Self::Quit,
+        Self::User1,
+        Self::User2,
+        Self::Stop,
+        Self::Continue,
+    ];
+
+    /// The usual name without `SIG`, in lower case.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Interrupt => "int",
+            Self::Terminate => "term",
+            Self::Kill => "kill",
+            Self::HangUp => "hup",
+            Self::Quit => "quit",
+            Self::User1 => "usr1",
+            Self::User2 => "usr2",
+            Self::Stop => "stop",
+            Self::Continue => "cont",
+        }
+    }
 }
 
 /// A piece of output.
@@ -95,6 +200,75 @@ impl Stream {
             Self::Stderr => "stderr",
             Self::Progress => "progress",
         }
+    }
+}
+
+/// How a child ended, and what confined it on the way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exit {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// The limit that ended it or made part of it fail, as the mechanism itself reported.
+    pub exceeded: Option<Limit>,
+    /// What the sandbox refused it, as the mechanisms themselves reported; at most
+    /// [`Refusal::MAX`], the first ones.
+    pub refusals: Vec<Refusal>,
+}
+
+impl Exit {
+    /// An end that no limit and no refusal had a part in.
+    pub fn plain(status: ExitStatus) -> Self {
+        Self {
+            status,
+            exceeded: None,
+            refusals: Vec::new(),
+        }
+    }
+}
+
+/// A resource limit of a child and everything it started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Limit {
+    /// Processes and threads.
+    Processes,
+    /// Memory.
+    Memory,
+    /// Processor time.
+    Cpu,
+    /// The size of one file.
+    FileSize,
+    /// Open files.
+    OpenFiles,
+    /// Space in temporary file systems of the sandbox.
+    Disk,
+}
+
+impl Limit {
+    /// Every limit, in declaration order.
+    pub const ALL: [Self; 6] = [
+        Self::Processes,
+        Self::Memory,
+        Self::Cpu,
+        Self::FileSize,
+        Self::OpenFiles,
+        Self::Disk,
+    ];
+
+    /// The word used in JSON, in the ledger and in configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Processes => "processes",
+            Self::Memory => "memory",
+            Self::Cpu => "cpu",
+            Self::FileSize => "file_size",
+            Self::OpenFiles => "open_files",
+            Self::Disk => "disk",
+        }
+    }
+
+    /// The limit with this word, if there is one.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|limit| limit.as_str() == word)
     }
 }
 

@@ -78,6 +78,7 @@ impl World {
             backend: BackendId::new("local"),
             workspace: "/w".to_owned(),
             tier: Tier::InProcess,
+            egress: None,
             deadline: Duration::from_secs(30),
             withheld: Vec::new(),
         };

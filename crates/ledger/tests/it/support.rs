@@ -114,6 +114,7 @@ pub(crate) fn planned(call: CallId, effects: Effects, access: Access) -> Happene
         backend: BackendId::new("memory"),
         workspace: "/work".to_owned(),
         tier: Tier::InProcess,
+        egress: None,
         deadline: Duration::from_secs(30),
         withheld: Vec::new(),
     };

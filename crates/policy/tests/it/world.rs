@@ -81,6 +81,7 @@ impl Call {
             backend: BackendId::new("memory"),
             workspace: "/w".to_owned(),
             tier: Tier::Host,
+            egress: None,
             deadline: Duration::from_secs(30),
             withheld: Vec::new(),
         };

@@ -4,6 +4,7 @@
 //! spells, so what was decided and approved is what is touched. It keeps the content of files
 //! before they change, and notes which versions a session has seen, so no tool can forget to.
 
+pub(crate) mod confinement;
 mod files;
 mod process;
 mod search;
@@ -17,6 +18,7 @@ use haft_contract::{
     ops::{FileVersion, Operations, OpsError},
 };
 
+use self::confinement::Confinement;
 use crate::{record::Recording, runtime::Inner};
 
 /// The guarded operations of one call.
@@ -25,6 +27,7 @@ pub(crate) struct Guard {
     pub(crate) plan: Arc<SealedPlan>,
     pub(crate) principal: Arc<Principal>,
     pub(crate) recording: Arc<Recording>,
+    pub(crate) confinement: Arc<Confinement>,
 }
 
 impl Guard {

@@ -1,11 +1,14 @@
-//! Guarded processes: only the planned command, in the planned directory, at the planned tier.
+//! Guarded processes: only the planned command, in the planned directory, at the planned tier, with
+//! the planned network. What confined it on the way becomes a fact of the call.
+
+use std::{sync::Arc, time::Duration};
 
 use haft_contract::{
     Access, BoxFuture, ErrorKind,
-    ops::{OpsError, ProcessHandle, ProcessOps, Spawn},
+    ops::{Exit, OpsError, OutputChunk, ProcessControls, ProcessHandle, ProcessOps, Spawn},
 };
 
-use super::Guard;
+use super::{Guard, confinement::Confinement};
 
 impl ProcessOps for Guard {
     fn spawn(&self, mut spawn: Spawn) -> BoxFuture<'_, Result<Box<dyn ProcessHandle>, OpsError>> {
@@ -25,7 +28,47 @@ impl ProcessOps for Guard {
             // judged, whatever the tool asks for now.
             spawn.cwd = planned.cwd.clone();
             spawn.tier = self.plan.tier;
-            self.operations().processes.spawn(spawn).await
+            spawn.egress.clone_from(&self.plan.egress);
+            let child = self.operations().processes.spawn(spawn).await?;
+            Ok(Box::new(Observed {
+                child,
+                confinement: Arc::clone(&self.confinement),
+            }) as Box<dyn ProcessHandle>)
+        })
+    }
+}
+
+/// A child whose end is noted, whatever the tool makes of it.
+struct Observed {
+    child: Box<dyn ProcessHandle>,
+    confinement: Arc<Confinement>,
+}
+
+impl ProcessHandle for Observed {
+    fn next_chunk(&mut self) -> BoxFuture<'_, Option<OutputChunk>> {
+        self.child.next_chunk()
+    }
+
+    fn wait(&mut self) -> BoxFuture<'_, Result<Exit, OpsError>> {
+        Box::pin(async move {
+            let exit = self.child.wait().await?;
+            self.confinement.note(&exit);
+            Ok(exit)
+        })
+    }
+
+    fn controls(&self) -> Arc<dyn ProcessControls> {
+        self.child.controls()
+    }
+
+    fn stop(&mut self, grace: Duration) -> BoxFuture<'_, Result<(), OpsError>> {
+        Box::pin(async move {
+            self.child.stop(grace).await?;
+            // What was refused before a call was stopped is worth knowing too.
+            if let Ok(exit) = self.child.wait().await {
+                self.confinement.note(&exit);
+            }
+            Ok(())
         })
     }
 }

@@ -62,6 +62,7 @@ pub async fn plan(validated: Validated) -> Result<Planned, Halt> {
         backend: operations.backend.clone(),
         workspace: operations.root.to_string(),
         tier,
+        egress: runtime.egress_of(&luggage.principal, tier),
         deadline: deadline::run_time(
             spec.deadline_of(said.action),
             said.timeout,

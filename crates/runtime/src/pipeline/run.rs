@@ -18,7 +18,13 @@ use haft_contract::{
 use tokio::time::Instant;
 
 use super::{Admitted, Planned, Started};
-use crate::{capture::Capture, deadline::RunClock, guard::Guard, locks::Held, record::Recording};
+use crate::{
+    capture::Capture,
+    deadline::RunClock,
+    guard::{Guard, confinement::Confinement},
+    locks::Held,
+    record::Recording,
+};
 
 /// Progress is passed on at most this often; the newest report always gets through in the end.
 const PROGRESS_EVERY: Duration = Duration::from_millis(50);
@@ -28,6 +34,8 @@ pub struct Finished {
     pub(super) planned: Unplanned,
     pub(super) reply: Result<ToolReply, ToolError>,
     pub(super) capture: Arc<Capture>,
+    /// What the sandbox did to the call's children.
+    pub(super) confinement: Arc<Confinement>,
     /// Held until the call is settled.
     pub(super) held: Held,
 }
@@ -59,11 +67,13 @@ pub async fn run(started: Started) -> Finished {
         runtime.ledger.artifacts(),
         runtime.limits.output,
     ));
+    let confinement = Arc::new(Confinement::default());
     let guard = Arc::new(Guard {
         runtime: Arc::clone(&runtime),
         plan: Arc::clone(&plan),
         principal: Arc::clone(&luggage.principal),
         recording: Arc::clone(&luggage.recording),
+        confinement: Arc::clone(&confinement),
     });
     let context = CallContext::new(CallParts {
         call: luggage.call,
@@ -123,6 +133,7 @@ pub async fn run(started: Started) -> Finished {
         planned: Unplanned { luggage, plan },
         reply,
         capture,
+        confinement,
         held,
     }
 }

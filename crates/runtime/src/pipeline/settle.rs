@@ -14,7 +14,7 @@ use super::{
     halt::{refused_by, terminal_of},
     run::Unplanned,
 };
-use crate::{capture, input, runtime::Inner};
+use crate::{capture, guard::confinement::Went, input, runtime::Inner};
 
 /// Builds the outcome of a call that ran. Recording it is the caller's, so that every way a call
 /// can end is recorded in one place.
@@ -23,6 +23,7 @@ pub async fn settle(finished: Finished) -> Outcome {
         planned: Unplanned { luggage, plan },
         reply,
         capture,
+        confinement,
         held,
     } = finished;
     let captured = capture.finish().await;
@@ -49,6 +50,15 @@ pub async fn settle(finished: Finished) -> Outcome {
             (terminal_of(error.kind()), structured, Some(failure(&error)))
         }
     };
+    let went = match terminal {
+        Terminal::Succeeded => Went::Well,
+        Terminal::Failed
+        | Terminal::Denied
+        | Terminal::TimedOut
+        | Terminal::Cancelled
+        | Terminal::Unknown => Went::Wrong,
+    };
+    content.extend(confinement.tell(&mut facts, went));
     let runtime = luggage.runtime;
     note_exit(&mut facts, structured.as_ref());
     cap_content(&mut content, &mut facts, &runtime).await;

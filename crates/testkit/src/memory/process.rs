@@ -16,7 +16,10 @@ use std::{
 use haft_contract::{
     BoxFuture, ErrorKind, WorkPath,
     access::Command,
-    ops::{ExitStatus, OpsError, OutputChunk, ProcessHandle, ProcessOps, Spawn, Stream, Tier},
+    ops::{
+        Exit, ExitStatus, Input, OpsError, OutputChunk, ProcessControls, ProcessHandle, ProcessOps,
+        ProcessSignal, Spawn, Stream, TerminalSize, Tier,
+    },
 };
 use tokio::{
     sync::{mpsc, watch},
@@ -155,7 +158,10 @@ fn start(tree: MemoryTree, spawn: Spawn, script: Script) -> MemoryProcess {
         tree,
         cwd: spawn.cwd,
         variables: Arc::new(variables),
-        stdin: Arc::new(Mutex::new(spawn.stdin.unwrap_or_default())),
+        stdin: Arc::new(Mutex::new(match spawn.input {
+            Input::Bytes(bytes) => bytes,
+            Input::Closed | Input::Open => Vec::new(),
+        })),
         progress: spawn.progress_channel,
         chunks,
         control: Arc::clone(&control),
@@ -227,14 +233,19 @@ impl ProcessHandle for MemoryProcess {
         })
     }
 
-    fn wait(&mut self) -> BoxFuture<'_, Result<ExitStatus, OpsError>> {
+    fn wait(&mut self) -> BoxFuture<'_, Result<Exit, OpsError>> {
         Box::pin(async move {
             let status = self.status.wait_for(Option::is_some).await;
             status
                 .ok()
                 .and_then(|status| *status)
+                .map(Exit::plain)
                 .ok_or_else(|| OpsError::new(ErrorKind::Internal, "the child's task is gone"))
         })
+    }
+
+    fn controls(&self) -> Arc<dyn ProcessControls> {
+        Arc::<Control>::clone(&self.control)
     }
 
     fn stop(&mut self, grace: Duration) -> BoxFuture<'_, Result<(), OpsError>> {
@@ -251,6 +262,35 @@ impl ProcessHandle for MemoryProcess {
             Ok(())
         })
     }
+}
+
+impl ProcessControls for Control {
+    fn write<'a>(&'a self, _bytes: &'a [u8]) -> BoxFuture<'a, Result<(), OpsError>> {
+        Box::pin(async { Err(without("open input")) })
+    }
+
+    fn close_input(&self) -> BoxFuture<'_, Result<(), OpsError>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn resize(&self, _size: TerminalSize) -> BoxFuture<'_, Result<(), OpsError>> {
+        Box::pin(async { Err(without("a terminal")) })
+    }
+
+    fn signal(&self, _signal: ProcessSignal) -> BoxFuture<'_, Result<(), OpsError>> {
+        Box::pin(async { Err(without("signals")) })
+    }
+
+    fn waits_for_input(&self) -> BoxFuture<'_, Result<bool, OpsError>> {
+        Box::pin(async { Ok(false) })
+    }
+}
+
+fn without(what: &str) -> OpsError {
+    OpsError::new(
+        ErrorKind::Unavailable,
+        format!("a process in memory has no {what}"),
+    )
 }
 
 impl Drop for MemoryProcess {

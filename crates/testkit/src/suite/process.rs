@@ -85,7 +85,7 @@ async fn finish(fixture: &impl BackendFixture, spawn: Spawn) -> Ended {
     while let Some(chunk) = child.next_chunk().await {
         chunks.push(chunk);
     }
-    let status = works("wait", child.wait().await);
+    let status = works("wait", child.wait().await).status;
     Ended { chunks, status }
 }
 

@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use haft_contract::{
-    Access, CallContext, Content, Effects, ErrorKind, NoProgress, Plan, PlanContext, Progress,
-    Tool, ToolError, ToolSpec,
+    Access, CallContext, Content, Effects, NoProgress, Plan, PlanContext, Progress, Tool,
+    ToolError, ToolSpec,
     access::Command,
     ops::{ExitStatus, OutputChunk, Spawn, Stream},
     spec::{Deadline, ParameterAlias},
@@ -16,7 +16,7 @@ use haft_contract::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::follow::{Followed, TakeChunk, follow};
+use super::follow::{Followed, TakeChunk, failure, follow};
 
 /// How long a command may run unless it asks for more or less.
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(2);
@@ -148,19 +148,15 @@ impl Tool for BashTool {
             stdout: 0,
             stderr: 0,
         };
-        let status = match follow(&mut *process, cx.cancel(), &mut counted).await? {
-            Followed::Ended(status) => status,
+        let exit = match follow(&mut *process, cx.cancel(), &mut counted).await? {
+            Followed::Ended(exit) => exit,
             Followed::Stopped(error) => return Err(error.with_structured(counted.so_far())),
         };
-        let output = counted.output(status);
-        match status {
-            ExitStatus::Code(0) => Ok(output),
-            ExitStatus::Code(code) => Err(failed(format!("the command exited with code {code}"))),
-            ExitStatus::Signal(signal) => {
-                Err(failed(format!("the command was ended by signal {signal}")))
-            }
+        let output = counted.output(exit.status);
+        match failure("the command", &exit) {
+            None => Ok(output),
+            Some(error) => Err(error.with_structured(structured(&output))),
         }
-        .map_err(|error: ToolError| error.with_structured(structured(&output)))
     }
 
     fn render(&self, output: &BashOutput) -> Vec<Content> {
@@ -209,10 +205,6 @@ impl Counted<'_> {
             stderr_bytes: self.stderr,
         }
     }
-}
-
-fn failed(message: String) -> ToolError {
-    ToolError::new(ErrorKind::CommandFailed, message)
 }
 
 fn structured(output: &BashOutput) -> serde_json::Value {

@@ -7,7 +7,7 @@ use std::{future::Future, time::Duration};
 
 use haft_contract::{
     ErrorKind, ToolError,
-    ops::{ExitStatus, OutputChunk, ProcessHandle},
+    ops::{Exit, ExitStatus, OutputChunk, ProcessHandle},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -26,7 +26,7 @@ pub(crate) trait TakeChunk: Send {
 /// How following a child ended.
 pub(crate) enum Followed {
     /// The child ended by itself.
-    Ended(ExitStatus),
+    Ended(Exit),
     /// The call had to stop first. The tree is gone, unless the error says otherwise.
     Stopped(ToolError),
 }
@@ -48,15 +48,36 @@ pub(crate) async fn follow(
             None => break,
         }
     }
-    let status = tokio::select! {
+    let exit = tokio::select! {
         biased;
         () = cancel.cancelled() => None,
-        status = process.wait() => Some(status?),
+        exit = process.wait() => Some(exit?),
     };
-    match status {
-        Some(status) => Ok(Followed::Ended(status)),
+    match exit {
+        Some(exit) => Ok(Followed::Ended(exit)),
         None => Ok(stop(process, output).await),
     }
+}
+
+/// What went wrong with a child that ended by itself, if anything did.
+pub(crate) fn failure(subject: &str, exit: &Exit) -> Option<ToolError> {
+    let ended = match exit.status {
+        ExitStatus::Code(0) => return None,
+        ExitStatus::Code(code) => format!("{subject} exited with code {code}"),
+        ExitStatus::Signal(signal) => format!("{subject} was ended by signal {signal}"),
+    };
+    Some(match exit.exceeded {
+        Some(limit) => ToolError::new(
+            ErrorKind::LimitExceeded,
+            format!("{ended}; it exceeded the limit `{}`", limit.as_str()),
+        )
+        .hint(format!(
+            "do less at once; the operator sets the limit as `{}` under `[sandbox.limits]` in \
+             haft.toml",
+            limit.as_str()
+        )),
+        None => ToolError::new(ErrorKind::CommandFailed, ended),
+    })
 }
 
 async fn stop(process: &mut dyn ProcessHandle, output: &mut impl TakeChunk) -> Followed {

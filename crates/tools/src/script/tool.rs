@@ -10,14 +10,14 @@ use haft_contract::{
     ToolError, ToolName, ToolSpec, WorkPath,
     access::Command,
     erased::{ErasedTool, ParsedInput, ToolReply},
-    ops::{ExitStatus, OutputChunk, Spawn, Stream},
+    ops::{ExitStatus, Input, OutputChunk, Spawn, Stream},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::manifest::{ManifestError, ScriptManifest};
 use crate::{
-    process::follow::{Followed, TakeChunk, follow},
+    process::follow::{Followed, TakeChunk, failure, follow},
     text::display::start_of,
 };
 
@@ -83,7 +83,7 @@ impl ScriptTool {
     ) -> Result<ToolReply, ToolError> {
         let command = Command::Argv(self.argv());
         let mut spawn = Spawn::new(command, WorkPath::root(), cx.tier());
-        spawn.stdin = Some(serde_json::to_vec(input).unwrap_or_default());
+        spawn.input = Input::Bytes(serde_json::to_vec(input).unwrap_or_default());
         spawn.progress_channel = true;
         spawn.pinned = Some(self.sha256);
         let mut process = cx.processes().spawn(spawn).await?;
@@ -92,16 +92,17 @@ impl ScriptTool {
             printed: Printed::default(),
             progress: ProgressLines::default(),
         };
-        match follow(&mut *process, cx.cancel(), &mut output).await? {
-            Followed::Stopped(error) => Err(error),
-            Followed::Ended(ExitStatus::Code(0)) => Ok(output.printed.reply()),
-            Followed::Ended(ExitStatus::Code(code)) => {
-                Err(failed(format!("the script exited with code {code}"))
-                    .with_structured(json!({ "exit_code": code })))
+        let exit = match follow(&mut *process, cx.cancel(), &mut output).await? {
+            Followed::Stopped(error) => return Err(error),
+            Followed::Ended(exit) => exit,
+        };
+        match (failure("the script", &exit), exit.status) {
+            (None, _) => Ok(output.printed.reply()),
+            (Some(error), ExitStatus::Code(code)) => {
+                Err(error.with_structured(json!({ "exit_code": code })))
             }
-            Followed::Ended(ExitStatus::Signal(signal)) => {
-                Err(failed(format!("the script was ended by signal {signal}"))
-                    .with_structured(json!({ "signal": signal })))
+            (Some(error), ExitStatus::Signal(signal)) => {
+                Err(error.with_structured(json!({ "signal": signal })))
             }
         }
     }
@@ -151,10 +152,6 @@ impl ErasedTool for ScriptTool {
             self.execute(&input, cx).await
         })
     }
-}
-
-fn failed(message: String) -> ToolError {
-    ToolError::new(ErrorKind::CommandFailed, message)
 }
 
 /// Hands output on as it arrives, and progress lines as progress.

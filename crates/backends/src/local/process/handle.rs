@@ -4,12 +4,12 @@
 //! something it started may hold its streams open: that is waited for only so long, then the
 //! whole tree is killed and what was written before is still handed out.
 
-use std::{os::fd::OwnedFd, time::Duration};
+use std::{os::fd::OwnedFd, sync::Arc, time::Duration};
 
 use haft_contract::{
     ErrorKind,
     future::BoxFuture,
-    ops::{ExitStatus, OpsError, OutputChunk, ProcessHandle, Stream},
+    ops::{Exit, ExitStatus, Input, OpsError, OutputChunk, ProcessControls, ProcessHandle, Stream},
 };
 use rustix::process::Signal;
 use tokio::{
@@ -19,6 +19,7 @@ use tokio::{
 };
 
 use super::{
+    controls::LocalControls,
     leader::{Ending, Leader},
     output::Output,
     streams::feed,
@@ -45,7 +46,10 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 pub(super) struct Child {
     pub(super) leader: Leader,
     pub(super) pipes: Vec<(Stream, OwnedFd)>,
-    pub(super) stdin: Option<(OwnedFd, Vec<u8>)>,
+    /// Our end of its standard input, unless that is closed.
+    pub(super) input: Option<OwnedFd>,
+    /// What is given to it there.
+    pub(super) given: Input,
 }
 
 /// A running child.
@@ -55,6 +59,7 @@ pub(super) struct LocalProcess {
     ended: AsyncFd<OwnedFd>,
     output: Output,
     input: Option<JoinHandle<()>>,
+    controls: Arc<LocalControls>,
     status: Option<ExitStatus>,
     phase: Phase,
 }
@@ -86,18 +91,22 @@ impl LocalProcess {
         )
         .map_err(fail)?;
         let output = Output::new(child.pipes).map_err(fail)?;
-        let input = match child.stdin {
-            Some((pipe, bytes)) => {
-                let pipe = watch(pipe, Interest::WRITABLE).map_err(fail)?;
-                Some(tokio::spawn(feed(pipe, bytes)))
-            }
+        let pipe = match child.input {
+            Some(pipe) => Some(watch(pipe, Interest::WRITABLE).map_err(fail)?),
             None => None,
         };
+        let (input, open) = match (pipe, child.given) {
+            (Some(pipe), Input::Bytes(bytes)) => (Some(tokio::spawn(feed(pipe, bytes))), None),
+            (pipe, Input::Open) => (None, pipe),
+            (None, Input::Bytes(_)) | (_, Input::Closed) => (None, None),
+        };
+        let controls = LocalControls::new(open, child.leader.tree().cloned());
         Ok(Self {
             leader: child.leader,
             ended,
             output,
             input,
+            controls,
             status: None,
             phase: Phase::Running,
         })
@@ -171,6 +180,7 @@ impl LocalProcess {
         if self.status.is_none() || !self.output.has_ended() {
             return;
         }
+        self.controls.forget();
         match self.leader.finish_if_alone() {
             Ending::Over => {}
             Ending::MayHaveLeftSome => {
@@ -224,12 +234,16 @@ impl ProcessHandle for LocalProcess {
         })
     }
 
-    fn wait(&mut self) -> BoxFuture<'_, Result<ExitStatus, OpsError>> {
+    fn wait(&mut self) -> BoxFuture<'_, Result<Exit, OpsError>> {
         Box::pin(async move {
             let status = self.exited().await?;
             self.finish_if_over().await;
-            Ok(status)
+            Ok(Exit::plain(status))
         })
+    }
+
+    fn controls(&self) -> Arc<dyn ProcessControls> {
+        Arc::<LocalControls>::clone(&self.controls)
     }
 
     fn stop(&mut self, grace: Duration) -> BoxFuture<'_, Result<(), OpsError>> {
@@ -252,6 +266,7 @@ impl ProcessHandle for LocalProcess {
             }
             self.on_tree(Tree::kill).await?;
             self.exited().await?;
+            self.controls.forget();
             self.leader.finish();
             Ok(())
         })
@@ -263,6 +278,7 @@ impl Drop for LocalProcess {
         if let Some(input) = self.input.take() {
             input.abort();
         }
+        self.controls.forget();
         // Over already: finished here and now, without a look at the whole machine. Otherwise the
         // leader, dropped next, ends the tree.
         if self.status.is_some() && self.output.has_ended() {

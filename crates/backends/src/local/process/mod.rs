@@ -4,6 +4,7 @@
 //! running child. Must not confine anything: a tier above `host` is refused here and comes with
 //! the sandbox back end.
 
+mod controls;
 mod environment;
 mod handle;
 mod leader;
@@ -57,6 +58,7 @@ impl ProcessOps for LocalProcesses {
     fn spawn(&self, spawn: Spawn) -> BoxFuture<'_, Result<Box<dyn ProcessHandle>, OpsError>> {
         Box::pin(async move {
             check_tier(spawn.tier)?;
+            check_confinement(&spawn)?;
             let jail = Arc::clone(&self.jail);
             let options = Arc::clone(&self.options);
             let child = blocking(move || start(&jail, &options, spawn)).await?;
@@ -76,6 +78,19 @@ fn check_tier(tier: Tier) -> Result<(), OpsError> {
             ),
         )),
     }
+}
+
+/// A plain child process has no terminal here, and nothing that keeps it to some hosts.
+fn check_confinement(spawn: &Spawn) -> Result<(), OpsError> {
+    let missing = match (&spawn.terminal, &spawn.egress) {
+        (Some(_), _) => "a terminal",
+        (None, Some(_)) => "a network limited to some hosts",
+        (None, None) => return Ok(()),
+    };
+    Err(OpsError::new(
+        ErrorKind::TierUnavailable,
+        format!("a process on the host cannot be given {missing}"),
+    ))
 }
 
 /// Starts a child: finds its directory and program, builds its environment, connects its streams.
@@ -105,7 +120,8 @@ fn start(jail: &Jail, options: &LocalOptions, spawn: Spawn) -> Result<Child, Ops
     Ok(Child {
         leader: Leader::new(started, &mark),
         pipes: streams.ours,
-        stdin: streams.input.zip(spawn.stdin),
+        input: streams.input,
+        given: spawn.input,
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use haft_contract::ops::{Spawn, Stream};
+use haft_contract::ops::{Input, Spawn, Stream};
 use rustix::{
     fs::{Mode, OFlags, fcntl_setfl, open},
     io::Errno,
@@ -27,7 +27,7 @@ impl Streams {
             ours: Vec::with_capacity(3),
             input: None,
         };
-        if spawn.stdin.is_some() {
+        if spawn.input != Input::Closed {
             let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
             fcntl_setfl(&write, OFlags::NONBLOCK)?;
             streams.theirs.push(read);

@@ -150,6 +150,7 @@ fn plan(command: &str) -> SealedPlan {
         backend: BackendId::new("memory"),
         workspace: "/workspace".to_owned(),
         tier: Tier::Host,
+        egress: None,
         deadline: Duration::from_secs(30),
         withheld: Vec::new(),
     }

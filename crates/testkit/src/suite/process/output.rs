@@ -2,7 +2,7 @@
 
 use haft_contract::{
     access::Command,
-    ops::{ExitStatus, Spawn, Stream},
+    ops::{ExitStatus, Input, Spawn, Stream},
 };
 
 use super::{finish, script};
@@ -76,7 +76,10 @@ pub async fn a_missing_program_is_told(fixture: impl BackendFixture) {
     let argv = Command::Argv(vec!["haft-no-such-program".to_owned()]);
     let spawn = Spawn::new(argv, at("."), fixture.tier());
     if let Ok(mut child) = fixture.operations().processes.spawn(spawn).await {
-        assert_eq!(child.wait().await.expect("a status"), ExitStatus::Code(127));
+        assert_eq!(
+            child.wait().await.expect("a status").status,
+            ExitStatus::Code(127)
+        );
     }
 }
 
@@ -91,7 +94,7 @@ pub async fn output_before_a_failure_is_kept(fixture: impl BackendFixture) {
 /// The bytes given arrive, and then the end of the file.
 pub async fn standard_input_is_given_then_ended(fixture: impl BackendFixture) {
     let spawn = Spawn {
-        stdin: Some(b"line one\nline two".to_vec()),
+        input: Input::Bytes(b"line one\nline two".to_vec()),
         ..script(&fixture, "cat; echo; echo after")
     };
     let ended = finish(&fixture, spawn).await;
@@ -108,7 +111,7 @@ pub async fn absent_standard_input_is_at_its_end(fixture: impl BackendFixture) {
 pub async fn much_output_and_input_do_not_block(fixture: impl BackendFixture) {
     let input: Vec<u8> = b"0123456789abcdef".repeat(256 << 10);
     let spawn = Spawn {
-        stdin: Some(input.clone()),
+        input: Input::Bytes(input.clone()),
         ..script(&fixture, "cat")
     };
     let ended = finish(&fixture, spawn).await;

@@ -26,7 +26,7 @@ pub async fn stop_ends_the_whole_tree(fixture: impl BackendFixture) {
         begun.elapsed() < SLACK,
         "a child that heeds SIGTERM needs no grace"
     );
-    let status = works("wait", child.wait().await);
+    let status = works("wait", child.wait().await).status;
     assert!(matches!(status, ExitStatus::Signal(15 | 9)), "{status:?}");
     nothing_writes(&fixture, "late.txt", Duration::from_millis(1500)).await;
     assert_eq!(fixture.bytes("later.txt").await, None);
@@ -41,18 +41,27 @@ pub async fn stop_kills_what_ignores_it_after_the_grace(fixture: impl BackendFix
     let begun = Instant::now();
     works("stop", child.stop(grace).await);
     assert!(begun.elapsed() < grace + SLACK, "{:?}", begun.elapsed());
-    assert_eq!(works("wait", child.wait().await), ExitStatus::Signal(9));
+    assert_eq!(
+        works("wait", child.wait().await).status,
+        ExitStatus::Signal(9)
+    );
     assert_eq!(child.next_chunk().await, None);
 }
 
 /// Stopping twice, or after the end, does nothing and is no error; the code stays.
 pub async fn stop_of_an_ended_child_is_fine(fixture: impl BackendFixture) {
     let mut child = start(&fixture, script(&fixture, "exit 5")).await;
-    assert_eq!(works("wait", child.wait().await), ExitStatus::Code(5));
+    assert_eq!(
+        works("wait", child.wait().await).status,
+        ExitStatus::Code(5)
+    );
     for _ in 0..2 {
         works("stop", child.stop(Duration::from_secs(10)).await);
     }
-    assert_eq!(works("wait", child.wait().await), ExitStatus::Code(5));
+    assert_eq!(
+        works("wait", child.wait().await).status,
+        ExitStatus::Code(5)
+    );
 }
 
 /// A dropped call leaves nothing running.
@@ -91,5 +100,5 @@ pub async fn a_child_that_is_not_waited_for_does_not_end_others(fixture: impl Ba
     until(&mut *kept, "ready").await;
     drop(abandoned);
     until(&mut *kept, "over").await;
-    assert_eq!(works("wait", kept.wait().await), ExitStatus::Code(0));
+    assert_eq!(works("wait", kept.wait().await).status, ExitStatus::Code(0));
 }

@@ -1,0 +1,69 @@
+//! What the sandbox did to the children of one call: the limit they exceeded, and what they were
+//! refused. Filled from what back ends report, never from what a command printed.
+
+use std::sync::{Mutex, PoisonError};
+
+use haft_contract::{
+    Content, DeniedBy, Facts,
+    ops::{Exit, Layer, Limit, Refusal},
+};
+
+/// Collects over all children of a call.
+#[derive(Debug, Default)]
+pub(crate) struct Confinement(Mutex<Noted>);
+
+#[derive(Debug, Default)]
+struct Noted {
+    exceeded: Option<Limit>,
+    refusals: Vec<Refusal>,
+}
+
+/// Whether the call did what was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Went {
+    /// It did.
+    Well,
+    /// It did not.
+    Wrong,
+}
+
+impl Confinement {
+    /// Notes how a child ended. The same end may be noted twice.
+    pub(crate) fn note(&self, exit: &Exit) {
+        let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        noted.exceeded = noted.exceeded.or(exit.exceeded);
+        for refusal in &exit.refusals {
+            if noted.refusals.len() < Refusal::MAX && !noted.refusals.contains(refusal) {
+                noted.refusals.push(refusal.clone());
+            }
+        }
+    }
+
+    /// Puts what was noted into the facts of the call, and gives the model a line for each refusal
+    /// that can matter to it. A program that only tried whether it may do something, and went on
+    /// well without it, is not worth a line.
+    pub(crate) fn tell(&self, facts: &mut Facts, went: Went) -> Option<Content> {
+        let noted = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        facts.exceeded = noted.exceeded;
+        if !noted.refusals.is_empty() && went == Went::Wrong {
+            facts.denied_by = facts.denied_by.or(Some(DeniedBy::Sandbox));
+        }
+        let lines: Vec<String> = noted
+            .refusals
+            .iter()
+            .filter(|refusal| went == Went::Wrong || always_matters(refusal.layer))
+            .map(|refusal| format!("[sandbox: {refusal}]"))
+            .collect();
+        facts.refusals = noted.refusals;
+        (!lines.is_empty()).then(|| Content::text(lines.join("\n")))
+    }
+}
+
+/// A host that was not reached and a file that was taken away matter even to a command that says
+/// all went well.
+fn always_matters(layer: Layer) -> bool {
+    match layer {
+        Layer::Egress | Layer::Protected => true,
+        Layer::Namespaces | Layer::Landlock | Layer::Seccomp | Layer::Limits => false,
+    }
+}
