@@ -14,6 +14,7 @@ mod errno;
 mod jail;
 mod local;
 mod protected;
+pub mod sandbox;
 mod scripts;
 
 pub use jail::Mounts;

@@ -1,0 +1,185 @@
+//! Real cgroups of this machine. Root hands a directory of each hierarchy to the user the tests
+//! run as and says its name in `HAFT_TEST_CGROUP` (`.ci/run`); without it these tests fail.
+
+use std::{
+    fs,
+    os::fd::AsRawFd,
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use haft_contract::ops::Limit;
+
+use super::{Cgroup, CgroupName, CgroupParent, CgroupSetting, Controller};
+use crate::sandbox::limits::Limits;
+
+const MIB: u64 = 1024 * 1024;
+
+fn parent() -> Arc<CgroupParent> {
+    let name = std::env::var("HAFT_TEST_CGROUP")
+        .expect("HAFT_TEST_CGROUP names a cgroup that this user may use; see .ci/run");
+    let setting = CgroupSetting::Below(CgroupName::parse(&name).expect("a name"));
+    CgroupParent::detect(&setting)
+        .expect("cgroups can be made")
+        .expect("some hierarchy")
+}
+
+/// A shell that enters the group first, then runs the script.
+fn start(group: &Cgroup, script: &str) -> Child {
+    let enter: Vec<String> = group
+        .procs_descriptors()
+        .map(|fd| {
+            format!(
+                "echo 0 > /proc/{}/fd/{}",
+                std::process::id(),
+                fd.as_raw_fd()
+            )
+        })
+        .collect();
+    Command::new("/bin/sh")
+        .arg("-c")
+        .arg(format!("{} && {{ {script}; }}", enter.join(" && ")))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("started")
+}
+
+fn run(limits: &Limits, script: &str) -> (ExitStatus, Option<Limit>) {
+    let group = parent().create(limits).expect("a group");
+    let status = start(&group, script).wait().expect("ended");
+    let exceeded = group.exceeded();
+    group.kill().expect("killed");
+    (status, exceeded)
+}
+
+#[test]
+fn every_controller_is_to_be_had_here() {
+    let parent = parent();
+    let found: Vec<Controller> = parent.controllers().into_keys().collect();
+    assert_eq!(found, Controller::ALL);
+    assert!(parent.kills_at_once(), "version 2 was handed over as well");
+}
+
+#[test]
+fn memory_beyond_the_limit_is_told() {
+    let limits = Limits {
+        memory_bytes: 32 * MIB,
+        ..Limits::default()
+    };
+    let (status, exceeded) = run(&limits, "x=$(head -c 200000000 /dev/zero | tr '\\0' x)");
+    assert!(!status.success());
+    assert_eq!(exceeded, Some(Limit::Memory));
+}
+
+#[test]
+fn processes_beyond_the_limit_are_told() {
+    let limits = Limits {
+        processes: 8,
+        ..Limits::default()
+    };
+    let many = "for i in 1 2 3 4 5 6 7 8 9 10; do sleep 5 & done";
+    let (_, exceeded) = run(&limits, many);
+    assert_eq!(exceeded, Some(Limit::Processes));
+}
+
+#[test]
+fn processor_time_of_all_together_is_told() {
+    let limits = Limits {
+        cpu_time: Duration::from_millis(200),
+        ..Limits::default()
+    };
+    let spin = "for i in 1 2 3 4; do timeout 0.2 sh -c 'while :; do :; done'; done; true";
+    let (status, exceeded) = run(&limits, spin);
+    assert!(status.success());
+    assert_eq!(exceeded, Some(Limit::Cpu));
+}
+
+#[test]
+fn a_quota_holds_back_a_busy_loop() {
+    let limits = Limits {
+        cpu_percent: Some(20),
+        ..Limits::default()
+    };
+    let group = parent().create(&limits).expect("a group");
+    let status = start(
+        &group,
+        "timeout 1 sh -c 'while :; do :; done' & timeout 1 sh -c 'while :; do :; done'; wait",
+    )
+    .wait()
+    .expect("ended");
+    let used = group.cpu_used().expect("counted");
+    assert!(used < Duration::from_millis(400), "{used:?} {status}");
+    assert!(used > Duration::from_millis(50), "{used:?} {status}");
+}
+
+#[test]
+fn what_stays_within_its_limits_exceeds_none() {
+    let (status, exceeded) = run(&Limits::default(), "true");
+    assert!(status.success());
+    assert_eq!(exceeded, None);
+}
+
+#[test]
+fn everything_in_a_group_is_ended_and_the_directories_go() {
+    let parent = parent();
+    let group = parent.create(&Limits::default()).expect("a group");
+    let mut child = start(
+        &group,
+        "for i in 1 2 3 4 5 6 7 8; do setsid sleep 600 & done; sleep 600",
+    );
+    let began = Instant::now();
+    while group.cpu_used().is_none_or(|used| used.is_zero()) || group.is_empty() {
+        assert!(began.elapsed() < Duration::from_secs(10), "never entered");
+        std::thread::yield_now();
+    }
+    group.kill().expect("killed");
+    child.wait().expect("ended");
+    while !group.is_empty() {
+        assert!(
+            began.elapsed() < Duration::from_secs(12),
+            "something lives on"
+        );
+        std::thread::yield_now();
+    }
+    let paths: Vec<_> = parent.directories_for_tests();
+    drop(group);
+    for path in &paths {
+        assert!(
+            fs::read_dir(path)
+                .expect("listed")
+                .flatten()
+                .all(|entry| !entry.path().is_dir())
+        );
+    }
+    drop(parent);
+    assert!(paths.iter().all(|path| !path.exists()));
+}
+
+#[test]
+fn without_a_kill_by_the_kernel_a_fork_bomb_is_ended_as_well() {
+    let parent = parent();
+    let group = parent
+        .create(&Limits {
+            processes: 64,
+            ..Limits::default()
+        })
+        .expect("a group");
+    let mut child = start(&group, "b() { b | b & }; b; sleep 600");
+    let began = Instant::now();
+    while group.exceeded() != Some(Limit::Processes) {
+        assert!(began.elapsed() < Duration::from_secs(20), "never grew");
+        std::thread::yield_now();
+    }
+    let began = Instant::now();
+    group.kill_one_by_one().expect("killed");
+    child.wait().expect("ended");
+    while !group.is_empty() {
+        assert!(
+            began.elapsed() < Duration::from_secs(2),
+            "something lives on"
+        );
+        std::thread::yield_now();
+    }
+}
