@@ -11,6 +11,7 @@
 )]
 
 mod errno;
+pub mod helper;
 mod jail;
 mod local;
 mod protected;

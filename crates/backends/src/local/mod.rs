@@ -16,7 +16,10 @@ use haft_contract::ops::{BackendId, Operations, Tier};
 
 pub use self::process::DRAIN_LIMIT;
 use self::{files::LocalFiles, process::LocalProcesses, search::LocalSearch};
-use crate::jail::{Jail, Mounts};
+use crate::{
+    jail::{Jail, Mounts},
+    sandbox::SandboxOptions,
+};
 
 /// A workspace on this machine.
 #[derive(Clone)]
@@ -41,6 +44,8 @@ pub struct LocalOptions {
     pub user: String,
     /// More variables of every child, from the operator. Any name is allowed; the ones above win.
     pub environment: BTreeMap<String, String>,
+    /// How children are confined in tiers above `host`.
+    pub sandbox: SandboxOptions,
 }
 
 impl Default for LocalOptions {
@@ -52,6 +57,7 @@ impl Default for LocalOptions {
             temporary: "/tmp".to_owned(),
             user: "haft".to_owned(),
             environment: BTreeMap::new(),
+            sandbox: SandboxOptions::default(),
         }
     }
 }

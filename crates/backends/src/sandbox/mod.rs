@@ -1,6 +1,47 @@
-//! Confining what a command can reach and use: `limits.rs` has the numbers, `cgroup/` keeps them for
-//! a whole tree of processes.
+//! Confining child processes: what a command may see, touch, call and use.
+//!
+//! A [`SandboxPlan`] is worked out first, purely, from the tier, the workspace and the operator's
+//! [`Profile`] (`plan.rs`); one file per mechanism says what it allows (`mounts.rs`, `landlock.rs`,
+//! `seccomp.rs`, `limits.rs`, `cgroup/`). Only then is anything started (`launch.rs`), and what confines a
+//! command from inside is set up by a helper process (`init.rs`), never between fork and exec of
+//! this one. Nothing here lowers a tier: what cannot be set up is an error.
 
+mod calls;
 pub mod cgroup;
+mod landlock;
 pub mod limits;
+mod mounts;
 mod owner;
+mod plan;
+mod profile;
+mod seccomp;
+
+use std::collections::BTreeSet;
+
+use haft_contract::ops::Layer;
+
+pub use self::{
+    landlock::{ABI_FOR_T1, ABI_FOR_T2, LandlockRule, LandlockRules, May, Tcp, kernel_abi},
+    limits::Limits,
+    mounts::{Mount, PROXY_SOCKET},
+    plan::{
+        Egress, FileId, Hold, Namespaces, Program, ProtectedPlace, SandboxPlan, SandboxRequest,
+        Streams, Workspace,
+    },
+    profile::{HostView, Profile, SANDBOX_HOME},
+    seccomp::{Creating, Programs, SeccompError, SeccompRules, Sockets},
+};
+use crate::helper::Helper;
+
+/// How child processes of a workspace are confined.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SandboxOptions {
+    /// The program that sets up a sandbox from inside.
+    pub helper: Helper,
+    /// What a command sees beside its workspace.
+    pub profile: Profile,
+    /// What it may use of the machine.
+    pub limits: Limits,
+    /// Layers left out, to show which of them stops what. For tests; no configuration sets it.
+    pub without: BTreeSet<Layer>,
+}

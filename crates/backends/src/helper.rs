@@ -1,0 +1,62 @@
+//! The helper modes of a program: a second, hidden face that sets up sandboxes from inside.
+//!
+//! A program that embeds Haft calls [`run_if_asked`] first thing in `main`, before it starts
+//! threads or reads its arguments; or it ships the `haft-helper` program and names it. Nothing here
+//! may be reached by a person's command line by accident, hence the odd first argument.
+
+use std::{
+    path::PathBuf,
+    process::ExitCode,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+/// The program that runs helper modes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Helper {
+    /// This very program; it must call [`run_if_asked`] in `main`.
+    #[default]
+    CurrentExecutable,
+    /// Another program that does.
+    Path(PathBuf),
+}
+
+/// The first argument that asks for a helper mode.
+pub(crate) const FLAG: &str = "__haft-helper";
+
+/// Whether this process would have answered as a helper.
+static ANSWERS: AtomicBool = AtomicBool::new(false);
+
+/// Runs a helper mode if the arguments ask for one, and returns how it ended. `None` means the
+/// program goes on as usual. Call it first in `main`.
+pub fn run_if_asked() -> Option<ExitCode> {
+    ANSWERS.store(true, Ordering::Relaxed);
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next()?.to_str() != Some(FLAG) {
+        return None;
+    }
+    let mode = arguments.next();
+    let rest: Vec<String> = arguments
+        .filter_map(|argument| argument.into_string().ok())
+        .collect();
+    Some(match mode.as_ref().and_then(|mode| mode.to_str()) {
+        Some(_) | None => unknown(&rest),
+    })
+}
+
+impl Helper {
+    /// Where the program is, if it answers.
+    pub(crate) fn locate(&self) -> Option<PathBuf> {
+        match self {
+            Self::Path(path) => Some(path.clone()),
+            Self::CurrentExecutable => ANSWERS
+                .load(Ordering::Relaxed)
+                .then(|| std::env::current_exe().ok())
+                .flatten(),
+        }
+    }
+}
+
+/// Says nothing: whoever started a helper reads its report, and a person never does.
+fn unknown(_arguments: &[String]) -> ExitCode {
+    ExitCode::from(2)
+}

@@ -1,0 +1,380 @@
+//! Which system calls a command may make: a list of those that are allowed, per tier.
+//!
+//! Whatever is not on the list, and every call in a foreign calling convention, is not simply
+//! denied: it is handed to the init (`SECCOMP_RET_USER_NOTIF`), which notes it, so that the outcome
+//! can say truthfully what was refused. Calls that ordinary programs only try and then do without
+//! fail silently. This file decides; `filter.rs` installs.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+};
+
+use haft_contract::ops::Tier;
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch,
+};
+
+use super::calls::{
+    ALLOWED, CONDITIONAL, CREATING, DENIED, OWN_NAMESPACES, PAIRED_SOCKETS, SILENT,
+};
+
+/// What the filter lets a command do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SeccompRules {
+    /// Which sockets.
+    pub sockets: Sockets,
+    /// Whether calls that create names are looked at first.
+    pub creating: Creating,
+}
+
+/// Which sockets a command may make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Sockets {
+    /// Pairs of connected Unix sockets alone.
+    Pairs,
+    /// Unix and Internet sockets, and asking for routes: in a network namespace of its own.
+    OwnNetwork,
+}
+
+/// Whether calls that create names are looked at before they happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Creating {
+    /// They just happen.
+    Unwatched,
+    /// The init looks whether the name is protected.
+    Watched,
+}
+
+/// The compiled filter: two programs, to be installed in this order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Programs {
+    /// Makes some calls fail as if the kernel had never known them.
+    pub silent: Arc<[u64]>,
+    /// Allows what is on the list and hands the rest to whoever listens.
+    pub listed: Arc<[u64]>,
+}
+
+/// The filter could not be built.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("the system call filter cannot be built: {0}")]
+pub struct SeccompError(String);
+
+/// Marks the places where a call is handed over, until the compiler has run: it knows no such
+/// action itself.
+const HAND_OVER: u32 = 0x4a54;
+
+impl SeccompRules {
+    /// The rules of a tier.
+    pub fn of(tier: Tier, creating: Creating) -> Self {
+        let sockets = match tier {
+            Tier::T2 | Tier::T3 => Sockets::OwnNetwork,
+            Tier::Host | Tier::T1 | Tier::InProcess => Sockets::Pairs,
+        };
+        Self { sockets, creating }
+    }
+
+    /// How many calls are allowed, with or without conditions.
+    pub fn allowed(self) -> usize {
+        self.table().map_or(0, |table| table.len())
+    }
+
+    /// The compiled filter. Compiled once per process and kind.
+    pub fn programs(self) -> Result<Programs, SeccompError> {
+        static COMPILED: [OnceLock<Result<Programs, SeccompError>>; 4] =
+            [const { OnceLock::new() }; 4];
+        let index = match (self.sockets, self.creating) {
+            (Sockets::Pairs, Creating::Unwatched) => 0,
+            (Sockets::Pairs, Creating::Watched) => 1,
+            (Sockets::OwnNetwork, Creating::Unwatched) => 2,
+            (Sockets::OwnNetwork, Creating::Watched) => 3,
+        };
+        match COMPILED.get(index) {
+            Some(slot) => slot.get_or_init(|| self.compile()).clone(),
+            None => self.compile(),
+        }
+    }
+
+    fn compile(self) -> Result<Programs, SeccompError> {
+        let enosys = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
+        let silent = SILENT.iter().map(|(_, number)| (*number, Vec::new()));
+        let silent = compile(silent.collect(), SeccompAction::Allow, enosys)?;
+        let listed = compile(
+            self.table()?,
+            SeccompAction::Trace(HAND_OVER),
+            SeccompAction::Allow,
+        )?;
+        Ok(Programs {
+            silent: packed(&silent),
+            listed: packed(&handing_over(listed)),
+        })
+    }
+
+    /// What is allowed, by number; no rules for a call mean it is allowed whatever its arguments.
+    fn table(self) -> Result<Table, SeccompError> {
+        let mut table = Table::new();
+        let mut allow = |calls: &[(&str, i64)]| {
+            table.extend(calls.iter().map(|(_, number)| (*number, Vec::new())));
+        };
+        allow(ALLOWED);
+        allow(PAIRED_SOCKETS);
+        match self.sockets {
+            Sockets::Pairs => {}
+            Sockets::OwnNetwork => allow(OWN_NAMESPACES),
+        }
+        match self.creating {
+            Creating::Unwatched => allow(CREATING),
+            Creating::Watched => {}
+        }
+        for (number, rules) in self.conditional() {
+            let rules = rules.into_iter().map(Conditions::rule);
+            table.insert(number, rules.collect::<Result<_, _>>()?);
+        }
+        Ok(table)
+    }
+
+    /// Calls that depend on their arguments.
+    fn conditional(self) -> Vec<(i64, Vec<Conditions>)> {
+        let unix = u64::from(libc::AF_UNIX.unsigned_abs());
+        let family = |family: libc::c_int| argument(0, u64::from(family.unsigned_abs()));
+        let mut rules = vec![
+            // No new namespace of any kind.
+            (libc::SYS_clone, vec![without_bits(0, NEW_NAMESPACES)]),
+            // Only asking which one it is, and the plain one.
+            (
+                libc::SYS_personality,
+                vec![argument(0, 0), argument(0, 0xffff_ffff)],
+            ),
+            // Typing into a terminal, for whoever reads it next.
+            (
+                libc::SYS_ioctl,
+                vec![neither(1, libc::TIOCSTI, libc::TIOCLINUX)],
+            ),
+            (libc::SYS_socketpair, vec![argument(0, unix)]),
+            // Name, dumpability, parent death and the like; not memory maps nor security state.
+            (
+                libc::SYS_prctl,
+                HARMLESS_PRCTL
+                    .iter()
+                    .map(|option| argument(0, *option))
+                    .collect(),
+            ),
+        ];
+        match self.sockets {
+            Sockets::Pairs => {}
+            Sockets::OwnNetwork => rules.push((
+                libc::SYS_socket,
+                vec![
+                    family(libc::AF_UNIX),
+                    family(libc::AF_INET),
+                    family(libc::AF_INET6),
+                    both(
+                        (0, u64::from(libc::AF_NETLINK.unsigned_abs())),
+                        (2, u64::from(libc::NETLINK_ROUTE.unsigned_abs())),
+                    ),
+                ],
+            )),
+        }
+        match self.creating {
+            Creating::Unwatched => rules.push((libc::SYS_openat, Vec::new())),
+            Creating::Watched => {
+                let create = u64::from(libc::O_CREAT.unsigned_abs());
+                rules.push((libc::SYS_openat, vec![without_bits(2, create)]));
+                #[cfg(target_arch = "x86_64")]
+                rules.push((libc::SYS_open, vec![without_bits(1, create)]));
+            }
+        }
+        #[cfg(target_arch = "x86_64")]
+        if self.creating == Creating::Unwatched {
+            rules.push((libc::SYS_open, Vec::new()));
+        }
+        rules
+    }
+}
+
+/// Every flag of `clone` that makes a namespace.
+const NEW_NAMESPACES: u64 = (libc::CLONE_NEWNS
+    | libc::CLONE_NEWCGROUP
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUSER
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET
+    | 0x80) as u64;
+
+/// What a program may set about itself.
+const HARMLESS_PRCTL: [u64; 24] = [
+    libc::PR_SET_PDEATHSIG as u64,
+    libc::PR_GET_PDEATHSIG as u64,
+    libc::PR_GET_DUMPABLE as u64,
+    libc::PR_SET_DUMPABLE as u64,
+    libc::PR_GET_KEEPCAPS as u64,
+    libc::PR_GET_TIMING as u64,
+    libc::PR_SET_NAME as u64,
+    libc::PR_GET_NAME as u64,
+    libc::PR_GET_SECCOMP as u64,
+    libc::PR_SET_SECCOMP as u64,
+    libc::PR_CAPBSET_READ as u64,
+    libc::PR_GET_SECUREBITS as u64,
+    libc::PR_SET_TIMERSLACK as u64,
+    libc::PR_GET_TIMERSLACK as u64,
+    libc::PR_SET_CHILD_SUBREAPER as u64,
+    libc::PR_GET_CHILD_SUBREAPER as u64,
+    libc::PR_SET_NO_NEW_PRIVS as u64,
+    libc::PR_GET_NO_NEW_PRIVS as u64,
+    libc::PR_GET_TID_ADDRESS as u64,
+    libc::PR_SET_THP_DISABLE as u64,
+    libc::PR_GET_THP_DISABLE as u64,
+    libc::PR_CAP_AMBIENT as u64,
+    libc::PR_GET_SPECULATION_CTRL as u64,
+    // `PR_SET_VMA`: names for memory, which allocators give.
+    0x5356_4d41,
+];
+
+type Table = BTreeMap<i64, Vec<SeccompRule>>;
+
+/// Conditions on arguments, all of which must hold.
+struct Conditions(Vec<(u8, SeccompCmpOp, u64)>);
+
+impl Conditions {
+    /// Every argument checked here is 32 bits wide for the kernel, whatever is in the upper half
+    /// of the register.
+    fn rule(self) -> Result<SeccompRule, SeccompError> {
+        let conditions = self.0.into_iter().map(|(index, operator, value)| {
+            SeccompCondition::new(index, SeccompCmpArgLen::Dword, operator, value)
+        });
+        let conditions = conditions.collect::<Result<_, _>>().map_err(broken)?;
+        SeccompRule::new(conditions).map_err(broken)
+    }
+}
+
+fn argument(index: u8, value: u64) -> Conditions {
+    Conditions(vec![(index, SeccompCmpOp::Eq, value)])
+}
+
+fn both(first: (u8, u64), second: (u8, u64)) -> Conditions {
+    let equal = |(index, value)| (index, SeccompCmpOp::Eq, value);
+    Conditions(vec![equal(first), equal(second)])
+}
+
+fn neither(index: u8, first: u64, second: u64) -> Conditions {
+    let unequal = |value| (index, SeccompCmpOp::Ne, value);
+    Conditions(vec![unequal(first), unequal(second)])
+}
+
+fn without_bits(index: u8, bits: u64) -> Conditions {
+    Conditions(vec![(index, SeccompCmpOp::MaskedEq(bits), 0)])
+}
+
+fn compile(
+    table: Table,
+    otherwise: SeccompAction,
+    then: SeccompAction,
+) -> Result<BpfProgram, SeccompError> {
+    let architecture = TargetArch::try_from(std::env::consts::ARCH).map_err(broken)?;
+    SeccompFilter::new(table, otherwise, then, architecture)
+        .and_then(BpfProgram::try_from)
+        .map_err(broken)
+}
+
+/// Turns the marked places into handing over, and the death that the compiler puts on a foreign
+/// calling convention too: the init kills the process then, and can say why.
+fn handing_over(mut program: BpfProgram) -> BpfProgram {
+    const RETURN: u16 = 0x06;
+    let marked = libc::SECCOMP_RET_TRACE | HAND_OVER;
+    for instruction in &mut program {
+        if instruction.code == RETURN
+            && (instruction.k == marked || instruction.k == libc::SECCOMP_RET_KILL_PROCESS)
+        {
+            instruction.k = libc::SECCOMP_RET_USER_NOTIF;
+        }
+    }
+    program
+}
+
+/// The instructions as the kernel reads them, eight bytes each.
+fn packed(program: &BpfProgram) -> Arc<[u64]> {
+    program
+        .iter()
+        .map(|instruction| {
+            let [code_low, code_high] = instruction.code.to_ne_bytes();
+            let [a, b, c, d] = instruction.k.to_ne_bytes();
+            let bytes = [
+                code_low,
+                code_high,
+                instruction.jt,
+                instruction.jf,
+                a,
+                b,
+                c,
+                d,
+            ];
+            u64::from_ne_bytes(bytes)
+        })
+        .collect()
+}
+
+fn broken(error: impl std::fmt::Display) -> SeccompError {
+    SeccompError(error.to_string())
+}
+
+/// The name of a call that is refused and told of. What has no name here is answered as a kernel
+/// would that never knew it: programs that try something new then use something old.
+pub(super) fn denied_name(number: i64) -> Option<&'static str> {
+    DENIED
+        .iter()
+        .chain(OWN_NAMESPACES)
+        .chain(CONDITIONAL)
+        .find(|(_, known)| *known == number)
+        .map(|(name, _)| *name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KINDS: [(Sockets, Creating); 4] = [
+        (Sockets::Pairs, Creating::Unwatched),
+        (Sockets::Pairs, Creating::Watched),
+        (Sockets::OwnNetwork, Creating::Unwatched),
+        (Sockets::OwnNetwork, Creating::Watched),
+    ];
+
+    #[test]
+    fn every_kind_compiles_and_fits_the_kernel() {
+        for (sockets, creating) in KINDS {
+            let programs = SeccompRules { sockets, creating }.programs().unwrap();
+            assert!(programs.listed.len() < 4096, "{}", programs.listed.len());
+            assert!(programs.silent.len() < 4096);
+        }
+    }
+
+    #[test]
+    fn no_call_is_both_allowed_and_denied() {
+        for (sockets, creating) in KINDS {
+            let table = SeccompRules { sockets, creating }.table().unwrap();
+            for (name, number) in DENIED.iter().chain(SILENT) {
+                assert!(!table.contains_key(number), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_foreign_calling_convention_is_handed_over_and_nothing_is_left_marked() {
+        let rules = SeccompRules::of(Tier::T2, Creating::Watched);
+        let listed = rules.programs().unwrap().listed;
+        let returns: std::collections::BTreeSet<u32> = listed
+            .iter()
+            .filter(|instruction| instruction.to_ne_bytes()[0] == 0x06)
+            .map(|instruction| {
+                let bytes = instruction.to_ne_bytes();
+                u32::from_ne_bytes([bytes[4], bytes[5], bytes[6], bytes[7]])
+            })
+            .collect();
+        assert_eq!(
+            returns,
+            [libc::SECCOMP_RET_ALLOW, libc::SECCOMP_RET_USER_NOTIF].into()
+        );
+    }
+}
