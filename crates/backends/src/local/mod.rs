@@ -6,7 +6,7 @@
 
 mod files;
 mod pool;
-mod process;
+pub(crate) mod process;
 mod search;
 mod walk;
 

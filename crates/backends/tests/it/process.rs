@@ -185,7 +185,7 @@ async fn output_waits_for_a_slow_reader() {
         script("head -c 60000 /dev/zero; sleep 1000 & echo end >&2"),
     )
     .await;
-    child.wait().await.unwrap().status;
+    child.wait().await.unwrap();
     let first = child.next_chunk().await.unwrap();
     tokio::time::sleep(haft_backends::DRAIN_LIMIT + Duration::from_millis(200)).await;
     let second = child.next_chunk().await.unwrap();

@@ -7,9 +7,11 @@
 
 mod files;
 mod glob;
+mod input;
 mod process;
 mod script;
 mod search;
+mod shell;
 mod tree;
 
 use std::sync::Arc;

@@ -1,23 +1,20 @@
-//! Processes in memory: a tiny shell over the tree, with the ordering, stopping and environment
-//! rules of the real ones. No program of the machine is ever run.
-//!
-//! Commands: `echo`, `printf`, `cat`, `pwd`, `sleep`, `true`, `false`, `exit`, `kill … $$`,
-//! `trap '' TERM`, `wait`.
+//! Processes in memory: a tiny shell over the tree, with the ordering, stopping, terminal and
+//! environment rules of the real ones. No program of the machine is ever run. Read next: `shell`.
 
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicI32, Ordering},
     },
     time::Duration,
 };
 
 use haft_contract::{
-    BoxFuture, ErrorKind, WorkPath,
+    BoxFuture, ErrorKind,
     access::Command,
     ops::{
-        Exit, ExitStatus, Input, OpsError, OutputChunk, ProcessControls, ProcessHandle, ProcessOps,
+        Exit, ExitStatus, OpsError, OutputChunk, ProcessControls, ProcessHandle, ProcessOps,
         ProcessSignal, Spawn, Stream, TerminalSize, Tier,
     },
 };
@@ -29,8 +26,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     ROOT,
-    script::{self, Action, Piece, Redirect, Script, Word},
-    tree::{MemoryTree, What},
+    input::{Key, MemoryInput},
+    script::{self, Action, Piece, Redirect, Script},
+    shell::{End, Shell},
+    tree::MemoryTree,
 };
 
 /// How long output is still read after the child itself has ended.
@@ -39,11 +38,8 @@ const DRAIN_LIMIT: Duration = Duration::from_millis(300);
 /// Chunks that wait to be read before a writer waits.
 const CHUNK_QUEUE: usize = 16;
 
-/// The largest chunk.
-const CHUNK_BYTES: usize = 8 << 10;
-
-const SIGKILL: i32 = 9;
-const SIGTERM: i32 = 15;
+pub(super) const SIGKILL: i32 = 9;
+pub(super) const SIGTERM: i32 = 15;
 
 /// Processes of one tree.
 pub(super) struct MemoryProcesses {
@@ -145,7 +141,14 @@ fn start(tree: MemoryTree, spawn: Spawn, script: Script) -> MemoryProcess {
     let (chunks, output) = mpsc::channel(CHUNK_QUEUE);
     let (exited, status) = watch::channel(None);
     let (alive, gone) = mpsc::channel(1);
+    let input = Arc::new(MemoryInput::new(
+        spawn.input,
+        spawn.terminal,
+        chunks.downgrade(),
+    ));
     let control = Arc::new(Control {
+        input: Arc::clone(&input),
+        held: watch::Sender::new(false),
         kill: CancellationToken::new(),
         signal: AtomicI32::new(SIGKILL),
         ignores_term: AtomicBool::new(false),
@@ -157,11 +160,8 @@ fn start(tree: MemoryTree, spawn: Spawn, script: Script) -> MemoryProcess {
     let shell = Shell {
         tree,
         cwd: spawn.cwd,
-        variables: Arc::new(variables),
-        stdin: Arc::new(Mutex::new(match spawn.input {
-            Input::Bytes(bytes) => bytes,
-            Input::Closed | Input::Open => Vec::new(),
-        })),
+        variables,
+        input,
         progress: spawn.progress_channel,
         chunks,
         control: Arc::clone(&control),
@@ -191,11 +191,45 @@ fn start(tree: MemoryTree, spawn: Spawn, script: Script) -> MemoryProcess {
     }
 }
 
-/// What ends a child from outside.
-struct Control {
+/// What reaches a child from outside.
+pub(super) struct Control {
+    input: Arc<MemoryInput>,
+    /// Whether it is stopped and has not been told to go on.
+    held: watch::Sender<bool>,
     kill: CancellationToken,
     signal: AtomicI32,
-    ignores_term: AtomicBool,
+    pub(super) ignores_term: AtomicBool,
+}
+
+impl Control {
+    /// Fires when the whole tree must end.
+    pub(super) fn killed(&self) -> &CancellationToken {
+        &self.kill
+    }
+
+    /// Waits while the child is stopped.
+    pub(super) async fn unless_held(&self) {
+        let _ = self.held.subscribe().wait_for(|held| !*held).await;
+    }
+
+    fn take(&self, signal: ProcessSignal) {
+        let number = match signal {
+            ProcessSignal::Stop | ProcessSignal::Continue => {
+                self.held.send_replace(signal == ProcessSignal::Stop);
+                return;
+            }
+            ProcessSignal::Terminate if self.ignores_term.load(Ordering::Relaxed) => return,
+            ProcessSignal::Terminate => SIGTERM,
+            ProcessSignal::HangUp => 1,
+            ProcessSignal::Interrupt => 2,
+            ProcessSignal::Quit => 3,
+            ProcessSignal::Kill => SIGKILL,
+            ProcessSignal::User1 => 10,
+            ProcessSignal::User2 => 12,
+        };
+        self.signal.store(number, Ordering::Relaxed);
+        self.kill.cancel();
+    }
 }
 
 /// A running child.
@@ -265,223 +299,40 @@ impl ProcessHandle for MemoryProcess {
 }
 
 impl ProcessControls for Control {
-    fn write<'a>(&'a self, _bytes: &'a [u8]) -> BoxFuture<'a, Result<(), OpsError>> {
-        Box::pin(async { Err(without("open input")) })
+    fn write<'a>(&'a self, bytes: &'a [u8]) -> BoxFuture<'a, Result<(), OpsError>> {
+        Box::pin(async move {
+            for key in self.input.write(bytes).await? {
+                self.take(match key {
+                    Key::Interrupt => ProcessSignal::Interrupt,
+                    Key::Quit => ProcessSignal::Quit,
+                });
+            }
+            Ok(())
+        })
     }
 
     fn close_input(&self) -> BoxFuture<'_, Result<(), OpsError>> {
-        Box::pin(async { Ok(()) })
+        Box::pin(async { self.input.close() })
     }
 
-    fn resize(&self, _size: TerminalSize) -> BoxFuture<'_, Result<(), OpsError>> {
-        Box::pin(async { Err(without("a terminal")) })
+    fn resize(&self, size: TerminalSize) -> BoxFuture<'_, Result<(), OpsError>> {
+        Box::pin(async move { self.input.resize(size) })
     }
 
-    fn signal(&self, _signal: ProcessSignal) -> BoxFuture<'_, Result<(), OpsError>> {
-        Box::pin(async { Err(without("signals")) })
+    fn signal(&self, signal: ProcessSignal) -> BoxFuture<'_, Result<(), OpsError>> {
+        Box::pin(async move {
+            self.take(signal);
+            Ok(())
+        })
     }
 
     fn waits_for_input(&self) -> BoxFuture<'_, Result<bool, OpsError>> {
-        Box::pin(async { Ok(false) })
+        Box::pin(async { Ok(!self.kill.is_cancelled() && self.input.is_awaited()) })
     }
-}
-
-fn without(what: &str) -> OpsError {
-    OpsError::new(
-        ErrorKind::Unavailable,
-        format!("a process in memory has no {what}"),
-    )
 }
 
 impl Drop for MemoryProcess {
     fn drop(&mut self) {
         self.control.kill.cancel();
     }
-}
-
-/// How a command list ended.
-enum End {
-    /// At its last command, with that command's code.
-    Fell(i32),
-    /// By `exit`.
-    Exited(i32),
-    /// By a signal to itself.
-    Signalled(i32),
-}
-
-/// One shell of a child: the first, or a subshell.
-#[derive(Clone)]
-struct Shell {
-    tree: MemoryTree,
-    cwd: WorkPath,
-    variables: Arc<BTreeMap<String, String>>,
-    stdin: Arc<Mutex<Vec<u8>>>,
-    progress: bool,
-    chunks: mpsc::Sender<(Stream, Vec<u8>)>,
-    control: Arc<Control>,
-    /// Never sent on; its last clone going away tells that the whole tree is gone.
-    _alive: mpsc::Sender<()>,
-}
-
-impl Shell {
-    fn run(self, script: Script) -> BoxFuture<'static, End> {
-        Box::pin(async move {
-            let mut code = 0;
-            let mut jobs = Vec::new();
-            for step in script {
-                if step.background {
-                    jobs.push(self.clone().in_background(step.action));
-                    continue;
-                }
-                match step.action {
-                    Action::Group(inner) => match self.clone().run(inner).await {
-                        End::Fell(inner) | End::Exited(inner) => code = inner,
-                        End::Signalled(signal) => return End::Signalled(signal),
-                    },
-                    Action::Simple { words, to } => {
-                        let words: Vec<String> =
-                            words.iter().map(|word| self.expand(word)).collect();
-                        match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-                            ["exit"] => return End::Exited(code),
-                            ["exit", number] => return End::Exited(number.parse().unwrap_or(2)),
-                            ["kill", signal, "$$"] => {
-                                return End::Signalled(match signal {
-                                    "-TERM" | "-15" => SIGTERM,
-                                    _ => SIGKILL,
-                                });
-                            }
-                            ["wait"] => {
-                                for job in jobs.drain(..) {
-                                    let _ = job.await;
-                                }
-                                code = 0;
-                            }
-                            _ => code = self.command(&words, &to).await,
-                        }
-                    }
-                }
-            }
-            End::Fell(code)
-        })
-    }
-
-    fn in_background(self, action: Action) -> tokio::task::JoinHandle<()> {
-        let control = Arc::clone(&self.control);
-        tokio::spawn(async move {
-            tokio::select! {
-                biased;
-                () = control.kill.cancelled() => {}
-                _ = self.run(vec![script::Step { action, background: false }]) => {}
-            }
-        })
-    }
-
-    async fn command(&self, words: &[String], to: &Redirect) -> i32 {
-        let (name, rest) = words
-            .split_first()
-            .expect("the parser leaves no empty command");
-        let text = match (name.as_str(), rest) {
-            ("true", _) => return 0,
-            ("false", _) => return 1,
-            ("trap", [action, signal]) if action.is_empty() && signal == "TERM" => {
-                self.control.ignores_term.store(true, Ordering::Relaxed);
-                return 0;
-            }
-            ("sleep", [seconds]) => {
-                let seconds = seconds.parse().unwrap_or(0.0);
-                tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
-                return 0;
-            }
-            ("echo", words) => format!("{}\n", words.join(" ")).into_bytes(),
-            ("printf", [format, words @ ..]) => printf(format, words).into_bytes(),
-            ("pwd", []) if self.cwd.is_root() => format!("{ROOT}\n").into_bytes(),
-            ("pwd", []) => format!("{ROOT}/{}\n", self.cwd).into_bytes(),
-            ("cat", []) => {
-                std::mem::take(&mut *self.stdin.lock().unwrap_or_else(PoisonError::into_inner))
-            }
-            ("cat", [file]) => {
-                if let Some(bytes) = self.read(file) {
-                    bytes
-                } else {
-                    let message = format!("cat: {file}: No such file or directory\n");
-                    self.send(Stream::Stderr, message.into_bytes()).await;
-                    return 1;
-                }
-            }
-            (name, _) => {
-                let message = format!("{name}: command not found\n");
-                self.send(Stream::Stderr, message.into_bytes()).await;
-                return 127;
-            }
-        };
-        match to {
-            Redirect::Stdout => self.send(Stream::Stdout, text).await,
-            Redirect::Stderr => self.send(Stream::Stderr, text).await,
-            Redirect::Progress if self.progress => self.send(Stream::Progress, text).await,
-            Redirect::Progress => return 1,
-            Redirect::File(word) => return self.write(&self.expand(word), text),
-        }
-        0
-    }
-
-    async fn send(&self, stream: Stream, bytes: Vec<u8>) {
-        for chunk in bytes.chunks(CHUNK_BYTES) {
-            // A handle that is gone has killed this shell already.
-            let _ = self.chunks.send((stream, chunk.to_vec())).await;
-        }
-    }
-
-    fn read(&self, file: &str) -> Option<Vec<u8>> {
-        let path = self.cwd.join(file).ok()?;
-        let tree = self.tree.lock();
-        tree.file(&path).ok().map(|(_, bytes)| bytes.to_vec())
-    }
-
-    fn write(&self, file: &str, bytes: Vec<u8>) -> i32 {
-        let Ok(path) = self.cwd.join(file) else {
-            return 1;
-        };
-        let mut tree = self.tree.lock();
-        match tree.locate(&path) {
-            Ok(Some(node)) if !matches!(node.what, What::File(_)) => 1,
-            Ok(_) => {
-                tree.insert(&path, What::File(Arc::new(bytes)), None);
-                0
-            }
-            Err(_) => 1,
-        }
-    }
-
-    fn expand(&self, word: &Word) -> String {
-        word.iter()
-            .map(|piece| match piece {
-                Piece::Text(text) => text.as_str(),
-                Piece::Variable(name) if name == "$" => "$$",
-                Piece::Variable(name) => self.variables.get(name).map_or("", String::as_str),
-            })
-            .collect()
-    }
-}
-
-/// `%s`, `%%`, `\n` and `\\`; the format once, as the suite uses it.
-fn printf(format: &str, words: &[String]) -> String {
-    let mut words = words.iter();
-    let mut text = String::new();
-    let mut rest = format.chars();
-    while let Some(c) = rest.next() {
-        match c {
-            '%' => match rest.next() {
-                Some('s') => text.push_str(words.next().map_or("", String::as_str)),
-                Some(c) => text.push(c),
-                None => text.push('%'),
-            },
-            '\\' => match rest.next() {
-                Some('n') => text.push('\n'),
-                Some(c) => text.push(c),
-                None => text.push('\\'),
-            },
-            c => text.push(c),
-        }
-    }
-    text
 }

@@ -5,10 +5,12 @@
 //! one suite serves all back ends. No capability is optional: there are no skips.
 
 mod confine;
+mod interact;
 mod output;
 mod stop;
 
 pub use confine::*;
+pub use interact::*;
 pub use output::*;
 pub use stop::*;
 
@@ -25,6 +27,24 @@ super::suite! { $
     standard_input_is_given_then_ended,
     absent_standard_input_is_at_its_end,
     much_output_and_input_do_not_block,
+    a_chunk_that_was_not_waited_for_comes_with_the_next_call,
+    open_input_is_read_as_it_is_written,
+    open_input_ends_when_it_is_closed,
+    input_that_is_not_open_is_refused,
+    a_write_that_nobody_reads_does_not_wait_for_ever,
+    a_terminal_is_one_and_a_pipe_is_not,
+    a_terminal_shows_everything_in_order_on_one_stream,
+    a_terminal_takes_lines_and_the_end_of_file_key,
+    a_terminal_without_input_is_at_its_end,
+    a_terminal_has_the_size_it_is_given,
+    only_a_terminal_has_a_size,
+    the_interrupt_key_interrupts,
+    signals_reach_the_child,
+    a_stopped_child_goes_on_when_told,
+    waiting_for_input_is_told,
+    waiting_for_a_terminal_is_told,
+    controls_of_an_ended_child_are_harmless,
+    a_terminal_goes_with_its_tree,
     arguments_are_not_for_a_shell,
     the_environment_starts_empty,
     given_variables_arrive,
@@ -48,6 +68,9 @@ use haft_contract::{
 };
 
 use super::fixture::{BackendFixture, at, works};
+
+/// Long enough that a case would fail its own limit if it were waited for.
+const LONG: &str = "300";
 
 /// What a child left behind.
 struct Ended {

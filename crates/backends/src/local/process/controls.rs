@@ -1,125 +1,119 @@
-//! What can be done to a running child while somebody else reads its output: input and signals.
+//! What can be done to a running child from elsewhere than where its output is read.
 //!
-//! Harmless once the child has ended: its process group is signalled only while the leader holds
-//! its id, and a closed input says so.
+//! The same for a child on the host and one in a sandbox; only how its processes are reached
+//! differs ([`Reach`]). Harmless once the child has ended.
 
 use std::{
-    os::fd::OwnedFd,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    os::fd::{AsFd as _, OwnedFd},
+    sync::Arc,
 };
 
 use haft_contract::{
     ErrorKind,
     future::BoxFuture,
-    ops::{OpsError, ProcessControls, ProcessSignal, TerminalSize},
+    ops::{OpsError, ProcessControls, ProcessSignal, Stream, TerminalSize},
 };
-use rustix::{io::Errno, process::Signal};
-use tokio::io::unix::AsyncFd;
+use rustix::process::Signal;
 
-use super::tree::Tree;
+use super::{
+    input::{ChildInput, Feeding, On},
+    streams::{InputEnd, OurEnds},
+    terminal,
+    waiting::InputSource,
+};
+use crate::{errno, local::pool::blocking};
 
-/// How long a write waits for a child that reads nothing.
-const WRITE_LIMIT: Duration = Duration::from_secs(5);
+/// How the processes of a child are reached.
+pub(crate) trait Reach: Send + Sync + 'static {
+    /// Signals the child and everything in its group; nothing once it has ended. Must not block.
+    fn signal(&self, signal: Signal) -> Result<(), OpsError>;
+
+    /// The ids of the child and all it started, as this process sees them; none once it has ended.
+    /// May block.
+    fn members(&self) -> Vec<i32>;
+}
 
 /// The controls of one child.
-pub(super) struct LocalControls {
-    input: tokio::sync::Mutex<Option<AsyncFd<OwnedFd>>>,
-    /// Absent once the child is reaped and its id may mean another process.
-    tree: Mutex<Option<Tree>>,
+pub(crate) struct Controls<R> {
+    reach: Arc<R>,
+    input: ChildInput,
+    source: Option<InputSource>,
+    terminal: Option<OwnedFd>,
 }
 
-impl LocalControls {
-    pub(super) fn new(input: Option<AsyncFd<OwnedFd>>, tree: Option<Tree>) -> Arc<Self> {
-        Arc::new(Self {
-            input: tokio::sync::Mutex::new(input),
-            tree: Mutex::new(tree),
+/// Our ends of a child's streams, by who uses them.
+pub(crate) struct Connected<R> {
+    /// The controls.
+    pub(crate) controls: Arc<Controls<R>>,
+    /// What its output is read from.
+    pub(crate) output: Vec<(Stream, OwnedFd)>,
+    /// The input it is still to be given, if it was given any.
+    pub(crate) feeding: Option<Feeding>,
+}
+
+impl<R: Reach> Controls<R> {
+    /// Takes over our ends of a child's streams.
+    pub(crate) fn connect(reach: Arc<R>, ours: OurEnds) -> std::io::Result<Connected<R>> {
+        let on = match ours.terminal {
+            Some(_) => On::Terminal,
+            None => On::Pipe,
+        };
+        // Nobody who waits for an input that ends by itself waits for us.
+        let source = match &ours.input {
+            InputEnd::Open(_) => ours.source,
+            InputEnd::Closed | InputEnd::Feed(..) => None,
+        };
+        let (input, feeding) = ChildInput::new(ours.input, on)?;
+        Ok(Connected {
+            controls: Arc::new(Self {
+                reach,
+                input,
+                source,
+                terminal: ours.terminal,
+            }),
+            output: ours.output,
+            feeding,
         })
     }
-
-    /// Forgets the child: it is reaped, or about to be.
-    pub(super) fn forget(&self) {
-        *self.tree.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    }
 }
 
-impl ProcessControls for LocalControls {
+impl<R: Reach> ProcessControls for Controls<R> {
     fn write<'a>(&'a self, bytes: &'a [u8]) -> BoxFuture<'a, Result<(), OpsError>> {
-        Box::pin(async move {
-            let input = self.input.lock().await;
-            let Some(pipe) = &*input else {
-                return Err(not_open());
-            };
-            match tokio::time::timeout(WRITE_LIMIT, write_all(pipe, bytes)).await {
-                Ok(result) => result,
-                Err(_) => Err(OpsError::new(
-                    ErrorKind::TimedOut,
-                    format!(
-                        "the process read nothing for {} s; part of the input may be written",
-                        WRITE_LIMIT.as_secs()
-                    ),
-                )),
-            }
-        })
+        Box::pin(self.input.write(bytes))
     }
 
     fn close_input(&self) -> BoxFuture<'_, Result<(), OpsError>> {
-        Box::pin(async move {
-            self.input.lock().await.take();
-            Ok(())
-        })
+        Box::pin(self.input.close())
     }
 
-    fn resize(&self, _size: TerminalSize) -> BoxFuture<'_, Result<(), OpsError>> {
-        Box::pin(async {
-            Err(OpsError::new(
-                ErrorKind::InvalidInput,
-                "the process has no terminal; start it with one",
-            ))
+    fn resize(&self, size: TerminalSize) -> BoxFuture<'_, Result<(), OpsError>> {
+        Box::pin(async move {
+            let terminal = self.terminal.as_ref().ok_or_else(|| {
+                OpsError::new(
+                    ErrorKind::InvalidInput,
+                    "the process was started without a terminal",
+                )
+            })?;
+            terminal::resize(terminal.as_fd(), size).map_err(errno::error)
         })
     }
 
     fn signal(&self, signal: ProcessSignal) -> BoxFuture<'_, Result<(), OpsError>> {
-        Box::pin(async move {
-            if let Some(tree) = &*self.tree.lock().unwrap_or_else(PoisonError::into_inner) {
-                tree.signal_group(raw(signal));
-            }
-            Ok(())
-        })
+        Box::pin(async move { self.reach.signal(number(signal)) })
     }
 
     fn waits_for_input(&self) -> BoxFuture<'_, Result<bool, OpsError>> {
-        Box::pin(async {
-            Err(OpsError::new(
-                ErrorKind::Unavailable,
-                "whether a process waits for input cannot be told here",
-            ))
+        Box::pin(async move {
+            let Some(source) = self.source else {
+                return Ok(false);
+            };
+            let reach = Arc::clone(&self.reach);
+            blocking(move || Ok(source.is_awaited_by(&reach.members()))).await
         })
     }
 }
 
-async fn write_all(pipe: &AsyncFd<OwnedFd>, bytes: &[u8]) -> Result<(), OpsError> {
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        let mut ready = pipe.writable().await.map_err(|_| not_open())?;
-        match rustix::io::write(pipe.get_ref(), rest) {
-            Ok(written) => rest = rest.get(written..).unwrap_or_default(),
-            Err(Errno::AGAIN) => ready.clear_ready(),
-            Err(Errno::INTR) => {}
-            Err(_) => return Err(not_open()),
-        }
-    }
-    Ok(())
-}
-
-fn not_open() -> OpsError {
-    OpsError::new(
-        ErrorKind::InvalidInput,
-        "the input of the process is not open",
-    )
-}
-
-fn raw(signal: ProcessSignal) -> Signal {
+fn number(signal: ProcessSignal) -> Signal {
     match signal {
         ProcessSignal::Interrupt => Signal::INT,
         ProcessSignal::Terminate => Signal::TERM,

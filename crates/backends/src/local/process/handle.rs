@@ -9,7 +9,7 @@ use std::{os::fd::OwnedFd, sync::Arc, time::Duration};
 use haft_contract::{
     ErrorKind,
     future::BoxFuture,
-    ops::{Exit, ExitStatus, Input, OpsError, OutputChunk, ProcessControls, ProcessHandle, Stream},
+    ops::{Exit, ExitStatus, OpsError, OutputChunk, ProcessControls, ProcessHandle},
 };
 use rustix::process::Signal;
 use tokio::{
@@ -19,10 +19,10 @@ use tokio::{
 };
 
 use super::{
-    controls::LocalControls,
-    leader::{Ending, Leader},
+    controls::{Connected, Controls},
+    leader::{Ending, Leader, LocalReach},
     output::Output,
-    streams::feed,
+    streams::OurEnds,
     tree::Tree,
     watch::watch,
 };
@@ -42,14 +42,10 @@ const LAST_BYTES: usize = 4 * 1024 * 1024;
 /// Between two looks whether a tree has ended by itself.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// A child that has just been started, with our ends of its streams.
+/// A child that has just been started, and our ends of its streams.
 pub(super) struct Child {
     pub(super) leader: Leader,
-    pub(super) pipes: Vec<(Stream, OwnedFd)>,
-    /// Our end of its standard input, unless that is closed.
-    pub(super) input: Option<OwnedFd>,
-    /// What is given to it there.
-    pub(super) given: Input,
+    pub(super) streams: OurEnds,
 }
 
 /// A running child.
@@ -58,8 +54,9 @@ pub(super) struct LocalProcess {
     /// Becomes readable when the child ends.
     ended: AsyncFd<OwnedFd>,
     output: Output,
-    input: Option<JoinHandle<()>>,
-    controls: Arc<LocalControls>,
+    feeding: Option<JoinHandle<()>>,
+    reach: Arc<LocalReach>,
+    controls: Arc<Controls<LocalReach>>,
     status: Option<ExitStatus>,
     phase: Phase,
 }
@@ -90,22 +87,20 @@ impl LocalProcess {
             Interest::READABLE,
         )
         .map_err(fail)?;
-        let output = Output::new(child.pipes).map_err(fail)?;
-        let pipe = match child.input {
-            Some(pipe) => Some(watch(pipe, Interest::WRITABLE).map_err(fail)?),
-            None => None,
-        };
-        let (input, open) = match (pipe, child.given) {
-            (Some(pipe), Input::Bytes(bytes)) => (Some(tokio::spawn(feed(pipe, bytes))), None),
-            (pipe, Input::Open) => (None, pipe),
-            (None, Input::Bytes(_)) | (_, Input::Closed) => (None, None),
-        };
-        let controls = LocalControls::new(open, child.leader.tree().cloned());
+        let reach = child.leader.reach();
+        let Connected {
+            controls,
+            output,
+            feeding,
+        } = Controls::connect(Arc::clone(&reach), child.streams).map_err(fail)?;
+        let output = Output::new(output).map_err(fail)?;
+        let feeding = feeding.map(|feeding| tokio::spawn(feeding.feed()));
         Ok(Self {
             leader: child.leader,
             ended,
             output,
-            input,
+            feeding,
+            reach,
             controls,
             status: None,
             phase: Phase::Running,
@@ -180,7 +175,7 @@ impl LocalProcess {
         if self.status.is_none() || !self.output.has_ended() {
             return;
         }
-        self.controls.forget();
+        self.reach.forget();
         match self.leader.finish_if_alone() {
             Ending::Over => {}
             Ending::MayHaveLeftSome => {
@@ -243,7 +238,7 @@ impl ProcessHandle for LocalProcess {
     }
 
     fn controls(&self) -> Arc<dyn ProcessControls> {
-        Arc::<LocalControls>::clone(&self.controls)
+        Arc::<Controls<LocalReach>>::clone(&self.controls)
     }
 
     fn stop(&mut self, grace: Duration) -> BoxFuture<'_, Result<(), OpsError>> {
@@ -266,7 +261,7 @@ impl ProcessHandle for LocalProcess {
             }
             self.on_tree(Tree::kill).await?;
             self.exited().await?;
-            self.controls.forget();
+            self.reach.forget();
             self.leader.finish();
             Ok(())
         })
@@ -275,10 +270,10 @@ impl ProcessHandle for LocalProcess {
 
 impl Drop for LocalProcess {
     fn drop(&mut self) {
-        if let Some(input) = self.input.take() {
-            input.abort();
+        if let Some(feeding) = self.feeding.take() {
+            feeding.abort();
         }
-        self.controls.forget();
+        self.reach.forget();
         // Over already: finished here and now, without a look at the whole machine. Otherwise the
         // leader, dropped next, ends the tree.
         if self.status.is_some() && self.output.has_ended() {

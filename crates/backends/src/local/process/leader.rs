@@ -5,16 +5,17 @@
 
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::{Arc, Mutex, PoisonError},
     time::Instant,
 };
 
-use haft_contract::ops::ExitStatus;
+use haft_contract::ops::{ExitStatus, OpsError};
 use rustix::{
     io::Errno,
     process::{Signal, WaitId, WaitIdOptions, WaitIdStatus, waitid},
 };
 
-use super::{spawn::Started, tree::Tree};
+use super::{controls::Reach, spawn::Started, tree::Tree};
 
 /// A child that has been started and is not yet reaped.
 pub(super) struct Leader {
@@ -22,6 +23,35 @@ pub(super) struct Leader {
     started: Instant,
     /// Absent once it is reaped.
     pidfd: Option<OwnedFd>,
+}
+
+/// Reaches the child from elsewhere, for as long as its id means it.
+pub(super) struct LocalReach(Mutex<Option<Tree>>);
+
+impl LocalReach {
+    /// The child is about to be reaped; from now on there is nobody to reach.
+    pub(super) fn forget(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+impl Reach for LocalReach {
+    fn signal(&self, signal: Signal) -> Result<(), OpsError> {
+        // Held while signalling, so that the child cannot be reaped in between.
+        if let Some(tree) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            tree.signal_group(signal);
+        }
+        Ok(())
+    }
+
+    fn members(&self) -> Vec<i32> {
+        let tree = self
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        tree.map(|tree| tree.ids()).unwrap_or_default()
+    }
 }
 
 /// Whether a child left anything behind.
@@ -45,6 +75,12 @@ impl Leader {
     /// The tree, while the child is not reaped and its id means it.
     pub(super) fn tree(&self) -> Option<&Tree> {
         self.pidfd.as_ref().map(|_| &self.tree)
+    }
+
+    /// A way to the child for those who do not hold it. It must be told to forget the child before
+    /// that is reaped.
+    pub(super) fn reach(&self) -> Arc<LocalReach> {
+        Arc::new(LocalReach(Mutex::new(self.tree().cloned())))
     }
 
     /// A descriptor that becomes readable when the child ends.

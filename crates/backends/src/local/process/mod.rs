@@ -4,15 +4,18 @@
 //! running child. Must not confine anything: a tier above `host` is refused here and comes with
 //! the sandbox back end.
 
-mod controls;
+pub(crate) mod controls;
 mod environment;
 mod handle;
+pub(crate) mod input;
 mod leader;
 mod output;
 mod program;
 mod spawn;
-mod streams;
+pub(crate) mod streams;
+pub(crate) mod terminal;
 mod tree;
+pub(crate) mod waiting;
 mod watch;
 
 use std::{fmt::Write as _, os::fd::AsFd, sync::Arc};
@@ -58,7 +61,7 @@ impl ProcessOps for LocalProcesses {
     fn spawn(&self, spawn: Spawn) -> BoxFuture<'_, Result<Box<dyn ProcessHandle>, OpsError>> {
         Box::pin(async move {
             check_tier(spawn.tier)?;
-            check_confinement(&spawn)?;
+            check_egress(&spawn)?;
             let jail = Arc::clone(&self.jail);
             let options = Arc::clone(&self.options);
             let child = blocking(move || start(&jail, &options, spawn)).await?;
@@ -80,17 +83,15 @@ fn check_tier(tier: Tier) -> Result<(), OpsError> {
     }
 }
 
-/// A plain child process has no terminal here, and nothing that keeps it to some hosts.
-fn check_confinement(spawn: &Spawn) -> Result<(), OpsError> {
-    let missing = match (&spawn.terminal, &spawn.egress) {
-        (Some(_), _) => "a terminal",
-        (None, Some(_)) => "a network limited to some hosts",
-        (None, None) => return Ok(()),
-    };
-    Err(OpsError::new(
-        ErrorKind::TierUnavailable,
-        format!("a process on the host cannot be given {missing}"),
-    ))
+/// Nothing keeps a plain child process to some hosts.
+fn check_egress(spawn: &Spawn) -> Result<(), OpsError> {
+    match spawn.egress {
+        None => Ok(()),
+        Some(_) => Err(OpsError::new(
+            ErrorKind::TierUnavailable,
+            "a process on the host cannot be given a network limited to some hosts",
+        )),
+    }
 }
 
 /// Starts a child: finds its directory and program, builds its environment, connects its streams.
@@ -115,13 +116,12 @@ fn start(jail: &Jail, options: &LocalOptions, spawn: Spawn) -> Result<Child, Ops
         environment: &environment,
         directory: directory.as_fd(),
         descriptors: &descriptors,
+        terminal: streams.terminal_path(),
     })
     .map_err(launch_error)?;
     Ok(Child {
         leader: Leader::new(started, &mark),
-        pipes: streams.ours,
-        input: streams.input,
-        given: spawn.input,
+        streams: streams.ours,
     })
 }
 

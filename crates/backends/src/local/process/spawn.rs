@@ -18,6 +18,9 @@ use rustix::{
 /// get in the child.
 const CLEAR_OF_STANDARD: i32 = 16;
 
+/// The number of standard output.
+const STANDARD_OUTPUT: i32 = 1;
+
 /// Everything a child starts with.
 pub(super) struct Launch<'a> {
     /// The program's path.
@@ -30,6 +33,8 @@ pub(super) struct Launch<'a> {
     pub(super) directory: BorrowedFd<'a>,
     /// The descriptors it gets, numbered from 0 there. It gets no others.
     pub(super) descriptors: &'a [BorrowedFd<'a>],
+    /// The terminal that becomes its controlling terminal and its standard output.
+    pub(super) terminal: Option<&'a CStr>,
 }
 
 /// A child that has been started.
@@ -56,6 +61,10 @@ pub(super) fn launch(launch: &Launch<'_>) -> Result<Started, Errno> {
     for descriptor in &moved {
         actions.hand_over(descriptor.as_fd(), number)?;
         number += 1;
+    }
+    if let Some(terminal) = launch.terminal {
+        // The child leads a session without a terminal by now; the first it opens becomes its own.
+        actions.open(terminal, STANDARD_OUTPUT)?;
     }
     // Ours close on exec; those that other code in this process left open close here.
     actions.close_from(number)?;
@@ -128,6 +137,19 @@ impl Actions {
                 self.0.as_mut_ptr(),
                 descriptor.as_raw_fd(),
                 number,
+            )
+        })
+    }
+
+    fn open(&mut self, path: &CStr, number: i32) -> Result<(), Errno> {
+        // SAFETY: the actions are initialised, and the path is copied.
+        check(unsafe {
+            libc::posix_spawn_file_actions_addopen(
+                self.0.as_mut_ptr(),
+                number,
+                path.as_ptr(),
+                libc::O_RDWR,
+                0,
             )
         })
     }

@@ -1,6 +1,11 @@
-//! The pipes between us and a child, and feeding its standard input.
+//! What connects us and a child: pipes, or a terminal; both ends.
+//!
+//! Made before the child, by whoever starts one: on the host or in a sandbox.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::{
+    ffi::CStr,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+};
 
 use haft_contract::ops::{Input, Spawn, Stream};
 use rustix::{
@@ -8,71 +13,139 @@ use rustix::{
     io::Errno,
     pipe::{PipeFlags, pipe_with},
 };
-use tokio::io::unix::AsyncFd;
+
+use super::{terminal::Terminal, waiting::InputSource};
 
 /// The streams of a child, both ends.
-pub(super) struct Streams {
+pub(crate) struct Streams {
     /// The child's ends; their place is their number there.
     theirs: Vec<OwnedFd>,
+    /// Our ends.
+    pub(crate) ours: OurEnds,
+    terminal_path: Option<std::ffi::CString>,
+}
+
+/// Our ends of a child's streams.
+pub(crate) struct OurEnds {
     /// What we read from.
-    pub(super) ours: Vec<(Stream, OwnedFd)>,
-    /// What we write its standard input to.
-    pub(super) input: Option<OwnedFd>,
+    pub(crate) output: Vec<(Stream, OwnedFd)>,
+    /// Where its input comes from.
+    pub(crate) input: InputEnd,
+    /// What its input is called in the process table, to see who reads it.
+    pub(crate) source: Option<InputSource>,
+    /// The terminal, where it has one.
+    pub(crate) terminal: Option<OwnedFd>,
+}
+
+/// Our end of a child's input.
+pub(crate) enum InputEnd {
+    /// There is none: the child finds the end of the file.
+    Closed,
+    /// These bytes, then the end.
+    Feed(OwnedFd, Vec<u8>),
+    /// Open for as long as we like.
+    Open(OwnedFd),
 }
 
 impl Streams {
-    pub(super) fn open(spawn: &Spawn) -> Result<Self, Errno> {
+    /// Opens the streams a child is to have.
+    pub(crate) fn open(spawn: &Spawn) -> Result<Self, Errno> {
         let mut streams = Self {
             theirs: Vec::with_capacity(4),
-            ours: Vec::with_capacity(3),
-            input: None,
+            ours: OurEnds {
+                output: Vec::with_capacity(3),
+                input: InputEnd::Closed,
+                source: None,
+                terminal: None,
+            },
+            terminal_path: None,
         };
-        if spawn.input != Input::Closed {
-            let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
-            fcntl_setfl(&write, OFlags::NONBLOCK)?;
-            streams.theirs.push(read);
-            streams.input = Some(write);
+        if let Some(size) = spawn.terminal {
+            streams.add_terminal(Terminal::open(size)?, &spawn.input)?;
         } else {
-            let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-            streams
-                .theirs
-                .push(open("/dev/null", flags, Mode::empty())?);
+            streams.add_input(&spawn.input)?;
+            streams.add_output(Stream::Stdout)?;
+            streams.add_output(Stream::Stderr)?;
         }
-        streams.add(Stream::Stdout)?;
-        streams.add(Stream::Stderr)?;
         if spawn.progress_channel {
-            streams.add(Stream::Progress)?;
+            streams.add_output(Stream::Progress)?;
         }
         Ok(streams)
     }
 
-    /// The child's ends, to be handed over in this order from 0.
-    pub(super) fn for_child(&self) -> Vec<BorrowedFd<'_>> {
+    /// The child's ends, to be handed over in this order from 0. A terminal among them is nobody's
+    /// controlling terminal yet.
+    pub(crate) fn for_child(&self) -> Vec<BorrowedFd<'_>> {
         self.theirs.iter().map(AsFd::as_fd).collect()
     }
 
-    fn add(&mut self, stream: Stream) -> Result<(), Errno> {
+    /// The name of the child's terminal on this machine, where it has one.
+    pub(crate) fn terminal_path(&self) -> Option<&CStr> {
+        self.terminal_path.as_deref()
+    }
+
+    fn add_input(&mut self, input: &Input) -> Result<(), Errno> {
+        match input {
+            Input::Closed => self.theirs.push(nothing()?),
+            Input::Bytes(bytes) => {
+                let ours = self.add_input_pipe()?;
+                self.ours.input = InputEnd::Feed(ours, bytes.clone());
+            }
+            Input::Open => {
+                let ours = self.add_input_pipe()?;
+                self.ours.input = InputEnd::Open(ours);
+            }
+        }
+        Ok(())
+    }
+
+    fn add_input_pipe(&mut self) -> Result<OwnedFd, Errno> {
+        let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+        fcntl_setfl(&write, OFlags::NONBLOCK)?;
+        self.ours.source = Some(InputSource::of(read.as_fd())?);
+        self.theirs.push(read);
+        Ok(write)
+    }
+
+    fn add_output(&mut self, stream: Stream) -> Result<(), Errno> {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
         // Only our end: a child that finds its output non-blocking would lose some.
         fcntl_setfl(&read, OFlags::NONBLOCK)?;
         self.theirs.push(write);
-        self.ours.push((stream, read));
+        self.ours.output.push((stream, read));
+        Ok(())
+    }
+
+    fn add_terminal(&mut self, terminal: Terminal, input: &Input) -> Result<(), Errno> {
+        self.ours.source = Some(InputSource::of(terminal.theirs.as_fd())?);
+        match input {
+            // At its end however often it is read, which no key on a terminal could do.
+            Input::Closed => self.theirs.push(nothing()?),
+            Input::Bytes(bytes) => {
+                self.theirs.push(dup_closed_on_exec(&terminal.theirs)?);
+                self.ours.input =
+                    InputEnd::Feed(dup_closed_on_exec(&terminal.ours)?, bytes.clone());
+            }
+            Input::Open => {
+                self.theirs.push(dup_closed_on_exec(&terminal.theirs)?);
+                self.ours.input = InputEnd::Open(dup_closed_on_exec(&terminal.ours)?);
+            }
+        }
+        self.theirs.push(dup_closed_on_exec(&terminal.theirs)?);
+        self.theirs.push(terminal.theirs);
+        let output = dup_closed_on_exec(&terminal.ours)?;
+        self.ours.output.push((Stream::Stdout, output));
+        self.ours.terminal = Some(terminal.ours);
+        self.terminal_path = Some(terminal.path);
         Ok(())
     }
 }
 
-/// Gives the child its input, then end of file. A child that reads no further is no error.
-pub(super) async fn feed(pipe: AsyncFd<OwnedFd>, bytes: Vec<u8>) {
-    let mut rest = bytes.as_slice();
-    while !rest.is_empty() {
-        let Ok(mut ready) = pipe.writable().await else {
-            return;
-        };
-        match rustix::io::write(pipe.get_ref(), rest) {
-            Ok(written) => rest = rest.get(written..).unwrap_or_default(),
-            Err(Errno::AGAIN) => ready.clear_ready(),
-            Err(Errno::INTR) => {}
-            Err(_) => return,
-        }
-    }
+/// An input that is at its end.
+fn nothing() -> Result<OwnedFd, Errno> {
+    open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+}
+
+fn dup_closed_on_exec(descriptor: &OwnedFd) -> Result<OwnedFd, Errno> {
+    rustix::io::fcntl_dupfd_cloexec(descriptor, 0)
 }

@@ -55,6 +55,11 @@ impl Tree {
         let _ = kill_process_group(self.leader, signal);
     }
 
+    /// The ids of the processes of the tree that still run.
+    pub(super) fn ids(&self) -> Vec<i32> {
+        self.members().iter().map(|process| process.pid).collect()
+    }
+
     /// Whether any process of the tree still runs.
     pub(super) fn is_gone(&self) -> bool {
         self.members().is_empty()

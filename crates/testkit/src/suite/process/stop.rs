@@ -4,11 +4,8 @@ use std::time::{Duration, Instant};
 
 use haft_contract::ops::ExitStatus;
 
-use super::{finish, nothing_writes, script, start, until};
+use super::{LONG, finish, nothing_writes, script, start, until};
 use crate::suite::fixture::{BackendFixture, works};
-
-/// Long enough that a case would fail its own limit if it were waited for.
-const LONG: &str = "300";
 
 /// How long a stop may take beyond its grace.
 const SLACK: Duration = Duration::from_secs(2);
