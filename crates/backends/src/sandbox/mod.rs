@@ -14,6 +14,11 @@ mod mounts;
 mod owner;
 mod plan;
 mod profile;
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "begins with the launch of a sandbox")
+)]
+mod protected_watch;
 mod seccomp;
 
 use std::collections::BTreeSet;

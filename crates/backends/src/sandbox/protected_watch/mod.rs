@@ -1,0 +1,290 @@
+//! Protected names that appear in a workspace while a command runs are moved away at once, and
+//! once more when everything it started is dead.
+//!
+//! Names that are there already are mounted read-only by the sandbox, and its init refuses calls
+//! that name an absent one. But it reads the name from memory the command can change under it, so
+//! this is what holds against a race. Only the root of the workspace and its `.git` are watched;
+//! deeper down the init alone refuses.
+//!
+//! Who may move what: only what was absent when the first of the commands now running in the
+//! workspace began. So commands side by side share one [`Shared`], a second Haft process that
+//! began later leaves the first one's finds to it, and of two that both move one file, one finds
+//! nothing. Whoever else creates such a name meanwhile, by hand, finds it under the name the
+//! refusal tells.
+
+mod names;
+mod quarantine;
+
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    io,
+    mem::MaybeUninit,
+    os::fd::{AsFd, AsRawFd, OwnedFd},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
+};
+
+use haft_contract::ops::{Layer, Refusal};
+use rustix::{
+    event::{EventfdFlags, PollFd, PollFlags, eventfd, poll},
+    fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags},
+    io::Errno,
+};
+
+pub(crate) use self::quarantine::Quarantine;
+use self::{
+    names::{Bare, Found, GUARDED},
+    quarantine::Kept,
+};
+use crate::jail::Jail;
+
+/// Things moved away for one set of commands that are kept; a flood beyond it is deleted.
+const MAX_MOVED: usize = Refusal::MAX;
+
+/// Bytes of events read at once.
+const EVENT_BYTES: usize = 4096;
+
+/// Watches that are running, by workspace, with the number of commands each is for.
+static RUNNING: Mutex<BTreeMap<Identity, (Arc<Shared>, usize)>> = Mutex::new(BTreeMap::new());
+
+/// Device and inode of a workspace's root.
+type Identity = (u64, u64);
+
+/// A workspace being watched for one command.
+pub(crate) struct ProtectedWatch {
+    shared: Arc<Shared>,
+    identity: Identity,
+    /// What was moved before this command began is none of its business.
+    began: usize,
+    /// Whether the last look was taken.
+    finished: bool,
+}
+
+/// What the commands running in one workspace share.
+struct Shared {
+    jail: Arc<Jail>,
+    quarantine: Arc<Quarantine>,
+    /// What each guarded place was when the first command began.
+    before: Vec<Found>,
+    bare_before: Bare,
+    events: OwnedFd,
+    /// Readable once nobody watches any more.
+    stop: OwnedFd,
+    findings: Mutex<Findings>,
+}
+
+#[derive(Default)]
+struct Findings {
+    moved: Vec<Refusal>,
+    /// Nobody watches any more: what appears now is no command's.
+    ended: bool,
+}
+
+impl ProtectedWatch {
+    /// Begins to watch. To be called before the command starts.
+    pub(crate) fn begin(jail: &Arc<Jail>, quarantine: &Arc<Quarantine>) -> io::Result<Self> {
+        let stat = rustix::fs::fstat(names::open(jail, ".")?)?;
+        let identity = (stat.st_dev, stat.st_ino);
+        let mut running = lock(&RUNNING);
+        let shared = match running.entry(identity) {
+            Entry::Occupied(mut entry) => {
+                let (shared, commands) = entry.get_mut();
+                *commands += 1;
+                Arc::clone(shared)
+            }
+            Entry::Vacant(entry) => {
+                let shared = Shared::start(Arc::clone(jail), Arc::clone(quarantine))?;
+                Arc::clone(&entry.insert((shared, 1)).0)
+            }
+        };
+        let began = lock(&shared.findings).moved.len();
+        Ok(Self {
+            shared,
+            identity,
+            began,
+            finished: false,
+        })
+    }
+
+    /// Looks once more and says what was moved away since this command began. To be called when
+    /// everything it started is dead; reads and renames files.
+    pub(crate) fn finish(mut self) -> Vec<Refusal> {
+        self.look_once_more();
+        self.finished = true;
+        let findings = lock(&self.shared.findings);
+        let mine = findings.moved.get(self.began..).unwrap_or_default();
+        mine.to_vec()
+    }
+
+    fn look_once_more(&self) {
+        let last = self.is_last();
+        self.shared.sweep();
+        if last {
+            self.shared.end();
+        }
+    }
+
+    /// Takes this command off the list. Whether it was the last of its workspace; a command that
+    /// begins after this begins a watch of its own.
+    fn is_last(&self) -> bool {
+        match lock(&RUNNING).entry(self.identity) {
+            Entry::Vacant(_) => false,
+            Entry::Occupied(mut entry) => {
+                let (_, commands) = entry.get_mut();
+                *commands -= 1;
+                let last = *commands == 0;
+                if last {
+                    entry.remove();
+                }
+                last
+            }
+        }
+    }
+}
+
+impl Drop for ProtectedWatch {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.look_once_more();
+        }
+    }
+}
+
+impl Shared {
+    fn start(jail: Arc<Jail>, quarantine: Arc<Quarantine>) -> io::Result<Arc<Self>> {
+        let events = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+        let stop = eventfd(0, EventfdFlags::CLOEXEC)?;
+        watch_directories(&events, &jail)?;
+        // After the watch, so that what appears in between is seen by one of the two.
+        let before = names::look(&jail);
+        let bare_before = Bare::look(&jail);
+        let shared = Arc::new(Self {
+            jail,
+            quarantine,
+            before,
+            bare_before,
+            stop,
+            events,
+            findings: Mutex::default(),
+        });
+        let followed = Arc::clone(&shared);
+        thread::Builder::new()
+            .name("haft-protected".to_owned())
+            .spawn(move || follow(&followed))?;
+        Ok(shared)
+    }
+
+    /// Moves away whatever has appeared.
+    fn sweep(&self) {
+        // Held throughout: of two sweeps, the second finds what the first left.
+        let mut findings = lock(&self.findings);
+        if findings.ended {
+            return;
+        }
+        let moved = &mut findings.moved;
+        let now = names::look(&self.jail);
+        for (guarded, (before, now)) in GUARDED.iter().zip(self.before.iter().zip(now)) {
+            let path = match (before, now) {
+                (Found::There, _) | (_, Found::Absent) | (Found::Cloaked, Found::Cloaked) => None,
+                (Found::Absent | Found::Cloaked, Found::There) => Some(guarded.path.as_str()),
+                (Found::Absent, Found::Cloaked) => guarded.cloak(),
+            };
+            if let Some(path) = path {
+                self.move_away(path, guarded.reason, moved);
+            }
+        }
+        if let Some(path) = self.bare_before.completed_by(Bare::look(&self.jail)) {
+            let reason = "with it git takes the workspace's root for a repository of its own and \
+                          runs what it names";
+            self.move_away(path, reason, moved);
+        }
+    }
+
+    /// Nothing is moved from now on; the thread ends.
+    fn end(&self) {
+        lock(&self.findings).ended = true;
+        // Cannot fail: the counter is 0.
+        let _ = rustix::io::write(&self.stop, &1_u64.to_ne_bytes());
+    }
+
+    fn move_away(&self, path: &str, reason: &str, moved: &mut Vec<Refusal>) {
+        if moved.len() >= MAX_MOVED {
+            // It is gone or it is not; the refusals that are told are enough.
+            let _ = self.quarantine.discard(&self.jail, path);
+            return;
+        }
+        let fate = match self.quarantine.take(&self.jail, path) {
+            Ok(None) => return,
+            Ok(Some(Kept::Apart(name))) => format!("it was moved to Haft's quarantine as `{name}`"),
+            Ok(Some(Kept::Renamed(name))) => format!("it was renamed to `{name}`"),
+            Err(errno) => {
+                tracing::error!(path, %errno, "a protected name appeared and cannot be moved away");
+                "it cannot be moved away; remove it by hand".to_owned()
+            }
+        };
+        moved.push(Refusal {
+            layer: Layer::Protected,
+            what: format!("create {path}"),
+            why: format!("{reason}; it appeared while the command ran, and {fate}"),
+        });
+    }
+}
+
+/// Follows events until nobody watches any more.
+fn follow(shared: &Shared) {
+    loop {
+        let mut ready = [
+            PollFd::new(&shared.events, PollFlags::IN),
+            PollFd::new(&shared.stop, PollFlags::IN),
+        ];
+        match poll(&mut ready, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(_) => return,
+        }
+        let [_, stop] = &ready;
+        if !stop.revents().is_empty() {
+            return;
+        }
+        if has_suspect(&shared.events) {
+            // A directory that has just appeared is looked into as well.
+            let _ = watch_directories(&shared.events, &shared.jail);
+            shared.sweep();
+        }
+    }
+}
+
+/// Whether any event that is waiting is worth a look.
+fn has_suspect(events: &OwnedFd) -> bool {
+    let mut buffer = [MaybeUninit::uninit(); EVENT_BYTES];
+    let mut reader = inotify::Reader::new(events, &mut buffer);
+    let mut found = false;
+    while let Ok(event) = reader.next() {
+        found |= event.events().contains(ReadFlags::QUEUE_OVERFLOW)
+            || event
+                .file_name()
+                .is_some_and(|name| names::is_suspect(name.to_bytes()));
+    }
+    found
+}
+
+/// Watches every directory in which a guarded name can appear and that is there. Watching one
+/// twice changes nothing.
+fn watch_directories(events: &OwnedFd, jail: &Jail) -> Result<(), Errno> {
+    for directory in names::directories() {
+        let Ok(held) = names::open(jail, directory) else {
+            continue;
+        };
+        // By descriptor, so that it is the directory that was looked up and no other.
+        let path = format!("/proc/self/fd/{}", held.as_fd().as_raw_fd());
+        let kinds = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR;
+        inotify::add_watch(events, path, kinds)?;
+    }
+    Ok(())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;
