@@ -13,6 +13,7 @@ pub mod limits;
 mod mounts;
 mod owner;
 mod plan;
+pub mod probe;
 mod profile;
 #[cfg_attr(
     not(test),

@@ -12,6 +12,7 @@
 
 mod environment;
 mod files;
+mod probe;
 mod process;
 mod races;
 mod scripts;
