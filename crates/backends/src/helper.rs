@@ -10,7 +10,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use crate::sandbox::probe;
+use crate::{remote::supervise, sandbox::probe};
 
 /// The program that runs helper modes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -42,6 +42,8 @@ pub fn run_if_asked() -> Option<ExitCode> {
         .collect();
     Some(match mode.as_ref().and_then(|mode| mode.to_str()) {
         Some("probe") => probe(&rest),
+        Some(supervise::SERVE) => supervise::supervise(),
+        Some(supervise::SERVE_STREAM) => supervise::serve_stream(),
         Some(_) | None => unknown(&rest),
     })
 }

@@ -75,6 +75,11 @@ impl Jail {
         })
     }
 
+    /// The device and inode of the root.
+    pub(crate) fn identity(&self) -> (u64, u64) {
+        (self.device, self.inode)
+    }
+
     /// The root's path, for showing.
     pub(crate) fn shown(&self) -> &str {
         &self.shown

@@ -15,6 +15,7 @@ pub mod helper;
 mod jail;
 mod local;
 mod protected;
+pub mod remote;
 pub mod sandbox;
 mod scripts;
 

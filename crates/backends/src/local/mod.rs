@@ -5,7 +5,7 @@
 //! plain child process has is refused.
 
 mod files;
-mod pool;
+pub(crate) mod pool;
 pub(crate) mod process;
 mod search;
 mod walk;
@@ -15,6 +15,7 @@ use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
 use haft_contract::ops::{BackendId, Operations, Tier};
 
 pub use self::process::DRAIN_LIMIT;
+pub(crate) use self::search::withholds;
 use self::{files::LocalFiles, process::LocalProcesses, search::LocalSearch};
 use crate::{
     jail::{Jail, Mounts},
@@ -87,6 +88,11 @@ impl LocalBackend {
             jail: Arc::new(jail),
             options: Arc::new(options),
         })
+    }
+
+    /// The device and inode of the root.
+    pub(crate) fn root_identity(&self) -> (u64, u64) {
+        self.jail.identity()
     }
 
     /// Files, processes and search of this workspace.

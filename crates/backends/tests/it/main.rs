@@ -15,6 +15,7 @@ mod files;
 mod probe;
 mod process;
 mod races;
+mod remote;
 mod scripts;
 mod search;
 mod suites;

@@ -12,10 +12,10 @@ use haft_testkit::suite::fixture::BackendFixture;
 use crate::workspace::Workspace;
 
 /// A fresh workspace, and the way behind its back.
-struct LocalFixture(Workspace);
+pub(crate) struct LocalFixture(pub(crate) Workspace);
 
 impl LocalFixture {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let ws = Workspace::new();
         fs::remove_file(ws.outside.join("secret")).unwrap();
         Self(ws)

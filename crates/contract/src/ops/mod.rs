@@ -175,6 +175,11 @@ impl OpsError {
         self.kind
     }
 
+    /// What happened, without the path.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
     /// The path it is about, where there is one.
     pub fn path(&self) -> Option<&WorkPath> {
         self.path.as_ref()

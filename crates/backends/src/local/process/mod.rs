@@ -16,7 +16,7 @@ pub(crate) mod streams;
 pub(crate) mod terminal;
 mod tree;
 pub(crate) mod waiting;
-mod watch;
+pub(crate) mod watch;
 
 use std::{fmt::Write as _, os::fd::AsFd, sync::Arc};
 

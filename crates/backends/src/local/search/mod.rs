@@ -60,9 +60,15 @@ impl SearchOps for LocalSearch {
     }
 
     fn withholds(&self, withheld: &[String], path: &WorkPath) -> Result<bool, OpsError> {
-        let globs = Globs::new(withheld, Ignores::Respect)?;
-        Ok(path
-            .ancestors()
-            .any(|path| globs.withholds(path.as_bytes())))
+        withholds(withheld, path)
     }
+}
+
+/// Whether a path, or a directory above it, is one that these patterns withhold. Looks at names
+/// alone, so it holds for a workspace anywhere.
+pub(crate) fn withholds(withheld: &[String], path: &WorkPath) -> Result<bool, OpsError> {
+    let globs = Globs::new(withheld, Ignores::Respect)?;
+    Ok(path
+        .ancestors()
+        .any(|path| globs.withholds(path.as_bytes())))
 }

@@ -1,0 +1,291 @@
+//! One request that is under way: its body on the way out, what comes back, and letting go.
+//!
+//! Dropping it tells the other side that nobody waits any more.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use haft_contract::{
+    ErrorKind,
+    ops::{OpsError, OutputChunk},
+};
+use tokio::{
+    sync::{OwnedSemaphorePermit, mpsc},
+    time::timeout,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{link::Link, peer::Peer};
+use crate::remote::{
+    convert::Garbled,
+    credit::{REPLY_WINDOW, Window, cost},
+    frame::{CHUNK_BYTES, Frame, Kind},
+    wire::{Note, Reply, Request},
+};
+
+/// How much later than the other side this one gives up.
+const ANSWER_GRACE: Duration = Duration::from_secs(5);
+
+/// How long the other side may take to say that it stopped.
+const CANCEL_LIMIT: Duration = Duration::from_secs(5);
+
+/// What is consumed before credit is given back, in one frame instead of many.
+const CREDIT_STEP: u32 = 128 * 1024;
+const _: () = assert!(CREDIT_STEP as usize <= REPLY_WINDOW / 4);
+
+/// Something that came back.
+pub(super) enum Event {
+    /// A piece of the result.
+    Data(Vec<u8>),
+    /// A piece of a child's output.
+    Output(OutputChunk),
+    /// Something to know before the end.
+    Note(Note),
+    /// The end.
+    Reply(Reply),
+}
+
+/// A request under way.
+pub(super) struct Exchange {
+    number: u64,
+    link: Arc<Link>,
+    events: mpsc::Receiver<Event>,
+    window: Arc<Window>,
+    /// Consumed and not yet given back.
+    consumed: u32,
+    phase: Phase,
+    _slot: OwnedSemaphorePermit,
+}
+
+/// Whether the other side still works on it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Open,
+    Over,
+}
+
+impl Exchange {
+    pub(super) fn new(
+        number: u64,
+        link: Arc<Link>,
+        events: mpsc::Receiver<Event>,
+        window: Arc<Window>,
+        slot: OwnedSemaphorePermit,
+    ) -> Self {
+        Self {
+            number,
+            link,
+            events,
+            window,
+            consumed: 0,
+            phase: Phase::Open,
+            _slot: slot,
+        }
+    }
+
+    /// The number by which the other side knows it.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The connection it goes over.
+    pub(super) fn link(&self) -> &Arc<Link> {
+        &self.link
+    }
+
+    /// Sends the body, as the other side takes it. One that ends early has replied.
+    pub(super) async fn send_body(&self, bytes: &[u8]) -> Result<(), OpsError> {
+        let outbox = &self.link.shared().outbox;
+        for piece in bytes.chunks(CHUNK_BYTES) {
+            if self.window.take(piece.len()).await.is_err() {
+                return Ok(());
+            }
+            let frame = Frame::new(Kind::Data, self.number, piece.to_vec());
+            let sent = outbox.send(frame).await;
+            sent.map_err(|_| self.link.shared().loss())?;
+        }
+        if !bytes.is_empty() {
+            let sent = outbox.push(Frame::bare(Kind::Finish, self.number));
+            sent.map_err(|_| self.link.shared().loss())?;
+        }
+        Ok(())
+    }
+
+    /// What comes next. Dropping the future loses nothing.
+    pub(super) async fn next(&mut self) -> Result<Event, OpsError> {
+        let Some(event) = self.events.recv().await else {
+            self.phase = Phase::Over;
+            return Err(self.link.shared().loss());
+        };
+        if matches!(event, Event::Reply(_)) {
+            self.phase = Phase::Over;
+        }
+        Ok(event)
+    }
+
+    /// Says that so many bytes were dealt with and more may come.
+    pub(super) fn consumed(&mut self, bytes: usize) {
+        self.consumed = self.consumed.saturating_add(cost(bytes));
+        if self.consumed >= CREDIT_STEP {
+            let credit = Frame::credit(self.number, self.consumed);
+            // A lost connection is noticed by whoever waits.
+            let _ = self.link.shared().outbox.push(credit);
+            self.consumed = 0;
+        }
+    }
+
+    /// Collects data until the reply, which is handed back.
+    async fn finish(
+        &mut self,
+        data: &mut Vec<u8>,
+        most: usize,
+        noted: &(dyn Fn(&Note) + Send + Sync),
+    ) -> Result<Reply, OpsError> {
+        loop {
+            match self.next().await? {
+                Event::Data(piece) => {
+                    if data.len() + piece.len() > most {
+                        return Err(Garbled("result that is too large").into());
+                    }
+                    data.extend_from_slice(&piece);
+                    self.consumed(piece.len());
+                }
+                Event::Note(note) => noted(&note),
+                Event::Output(_) => return Err(Garbled("output").into()),
+                Event::Reply(Reply::Failed(failure)) => return Err(failure.into()),
+                Event::Reply(reply) => return Ok(reply),
+            }
+        }
+    }
+
+    /// Tells the other side to stop, and goes on listening.
+    fn cancel(&self) {
+        let _ = self
+            .link
+            .shared()
+            .outbox
+            .push(Frame::bare(Kind::Cancel, self.number));
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        self.link.shared().forget(self.number);
+        if self.phase == Phase::Open {
+            self.cancel();
+        }
+    }
+}
+
+/// One request from its beginning to its end.
+pub(super) struct Ask<'a> {
+    pub(super) request: Request,
+    pub(super) body: &'a [u8],
+    pub(super) limit: Duration,
+    /// The largest result.
+    pub(super) most: usize,
+}
+
+impl<'a> Ask<'a> {
+    /// A request whose reply says everything.
+    pub(super) fn new(request: Request, limit: Duration) -> Self {
+        Self {
+            request,
+            body: &[],
+            limit,
+            most: 0,
+        }
+    }
+
+    /// With a body.
+    pub(super) fn body(mut self, body: &'a [u8]) -> Self {
+        self.body = body;
+        self
+    }
+
+    /// With a result that comes before the reply.
+    pub(super) fn result(mut self, most: usize) -> Self {
+        self.most = most;
+        self
+    }
+
+    /// Asks over whatever connection there is.
+    pub(super) async fn of(self, peer: &Peer) -> Result<Reply, OpsError> {
+        let link = peer.link().await?;
+        self.over(&link, &mut Vec::new()).await
+    }
+
+    /// Asks over this connection; the result is appended to `data`.
+    pub(super) async fn over(
+        self,
+        link: &Arc<Link>,
+        data: &mut Vec<u8>,
+    ) -> Result<Reply, OpsError> {
+        let (_, reply) = self.numbered(link, data).await?;
+        Ok(reply)
+    }
+
+    /// Asks over this connection, for what is then known by the number of its exchange.
+    pub(super) async fn numbered(
+        self,
+        link: &Arc<Link>,
+        data: &mut Vec<u8>,
+    ) -> Result<(u64, Reply), OpsError> {
+        let limit = self.limit;
+        within(limit, async {
+            let mut exchange = link.begin(self.request, self.body.len(), limit).await?;
+            exchange.send_body(self.body).await?;
+            let reply = exchange.finish(data, self.most, &|_| {}).await?;
+            Ok((exchange.number(), reply))
+        })
+        .await
+    }
+
+    /// Asks over whatever connection there is; stops when the caller wants to, and then waits
+    /// until the other side has stopped.
+    pub(super) async fn unless(
+        self,
+        cancel: &CancellationToken,
+        peer: &Peer,
+        data: &mut Vec<u8>,
+        noted: &(dyn Fn(&Note) + Send + Sync),
+    ) -> Result<Reply, OpsError> {
+        if cancel.is_cancelled() {
+            return Err(cancelled());
+        }
+        let limit = self.limit;
+        within(limit, async {
+            let link = peer.link().await?;
+            let mut exchange = link.begin(self.request, self.body.len(), limit).await?;
+            tokio::select! {
+                reply = exchange.finish(data, self.most, noted) => return reply,
+                () = cancel.cancelled() => {}
+            }
+            exchange.cancel();
+            timeout(CANCEL_LIMIT, exchange.finish(data, self.most, noted))
+                .await
+                .unwrap_or_else(|_| Err(cancelled()))
+        })
+        .await
+    }
+}
+
+/// A deadline a little after the one the other side has.
+async fn within<T>(
+    limit: Duration,
+    work: impl Future<Output = Result<T, OpsError>>,
+) -> Result<T, OpsError> {
+    timeout(limit + ANSWER_GRACE, work).await.unwrap_or_else(|_| {
+        Err(OpsError::new(
+            ErrorKind::TimedOut,
+            format!(
+                "the other side did not answer within {} s, and whether it did what was asked is \
+                 not known",
+                limit.as_secs()
+            ),
+        ))
+    })
+}
+
+fn cancelled() -> OpsError {
+    OpsError::new(ErrorKind::Cancelled, "the call was cancelled")
+}

@@ -1,0 +1,379 @@
+//! One connection: frames in, frames out, and who waits for what.
+//!
+//! It is lost once, for one reason, and everybody who waits is told that reason. Somebody always
+//! speaks: a connection over which nothing is heard for a while counts as lost.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use haft_contract::{ErrorKind, ops::OpsError};
+use tokio::{
+    io::AsyncRead,
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
+    time::{Instant, MissedTickBehavior, interval, timeout},
+};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+
+use super::exchange::{Event, Exchange};
+use crate::remote::{
+    connect::{Carrier, Connect, ConnectError, Connection},
+    convert::{Garbled, chunk_from_wire},
+    credit::{MAX_REPLY_FRAMES, REQUEST_WINDOW, Window},
+    frame::{Frame, FrameError, FrameReader, Kind, MAX_FRAME_BYTES},
+    outbox::Outbox,
+    wire::{self, Open, Opened, Opening, Reply, Welcome},
+};
+
+/// How long the other side may take to greet and to open the workspace.
+const GREETING_LIMIT: Duration = Duration::from_secs(30);
+
+/// Between two signs of life.
+const HEARTBEAT: Duration = Duration::from_secs(5);
+
+/// How long nothing may be heard.
+const SILENCE_LIMIT: Duration = Duration::from_secs(20);
+
+/// The most requests under way at once; further ones wait. Fewer than the other side takes.
+const MAX_EXCHANGES: usize = 512;
+
+/// How long the carrier may take to say why a stream ended.
+const LAST_WORDS_LIMIT: Duration = Duration::from_secs(2);
+
+/// The most bytes of a request's JSON, with room for the frame around it.
+const MAX_REQUEST_BYTES: usize = MAX_FRAME_BYTES - 1024;
+
+/// A connection.
+pub(super) struct Link {
+    shared: Arc<Shared>,
+    _tasks: [AbortOnDropHandle<()>; 3],
+}
+
+/// What the connection's tasks, its exchanges and its owner share.
+pub(super) struct Shared {
+    name: String,
+    pub(super) outbox: Outbox,
+    live: Mutex<HashMap<u64, Port>>,
+    next: AtomicU64,
+    slots: Arc<Semaphore>,
+    lost: CancellationToken,
+    why: OnceLock<ConnectError>,
+    /// Whether anything was heard since the last look.
+    heard: AtomicBool,
+}
+
+/// Where an exchange's frames go.
+struct Port {
+    events: mpsc::Sender<Event>,
+    window: Arc<Window>,
+}
+
+impl Link {
+    /// Connects and opens the workspace.
+    pub(super) async fn open(
+        name: &str,
+        connect: &dyn Connect,
+        open: &Open,
+    ) -> Result<(Arc<Self>, Opened), ConnectError> {
+        let Connection {
+            reader,
+            writer,
+            carrier,
+        } = connect.connect().await?;
+        let mut reader = FrameReader::new(reader);
+        let shared = Arc::new(Shared::new(name));
+        let writing = AbortOnDropHandle::new(tokio::spawn({
+            let shared = Arc::clone(&shared);
+            async move {
+                if let Err(error) = shared.outbox.write_to(writer).await {
+                    tracing::debug!(%error, "writing to a connection failed");
+                }
+            }
+        }));
+        let greeting = greet(&mut reader, &shared.outbox, open);
+        let greeted = match timeout(GREETING_LIMIT, greeting).await {
+            Ok(greeted) => greeted,
+            Err(_) => Err(ConnectError::new(format!(
+                "`{name}` did not answer within {} s",
+                GREETING_LIMIT.as_secs()
+            ))),
+        };
+        let opened = match greeted {
+            Ok(opened) => opened,
+            // The carrier knows better why nothing came.
+            Err(error) => return Err(last_words(&*carrier).await.unwrap_or(error)),
+        };
+        let reading = AbortOnDropHandle::new(tokio::spawn({
+            let shared = Arc::clone(&shared);
+            async move { shared.read(reader, carrier).await }
+        }));
+        let beating = AbortOnDropHandle::new(tokio::spawn({
+            let shared = Arc::clone(&shared);
+            async move { shared.beat().await }
+        }));
+        let link = Self {
+            shared,
+            _tasks: [writing, reading, beating],
+        };
+        Ok((Arc::new(link), opened))
+    }
+
+    /// Whether this connection is of no use any more.
+    pub(super) fn is_lost(&self) -> bool {
+        self.shared.lost.is_cancelled()
+    }
+
+    /// Sends a request; its body follows with [`Exchange::send_body`].
+    pub(super) async fn begin(
+        self: &Arc<Self>,
+        request: wire::Request,
+        body_bytes: usize,
+        limit: Duration,
+    ) -> Result<Exchange, OpsError> {
+        let shared = &self.shared;
+        let slot: OwnedSemaphorePermit = tokio::select! {
+            slot = Arc::clone(&shared.slots).acquire_owned() => slot.map_err(|_| shared.loss())?,
+            () = shared.lost.cancelled() => return Err(shared.loss()),
+        };
+        let call = wire::Call {
+            limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
+            body_bytes: body_bytes as u64,
+            request,
+        };
+        let body = serde_json::to_vec(&call)
+            .map_err(|_| OpsError::new(ErrorKind::Internal, "the request cannot be written"))?;
+        if body.len() > MAX_REQUEST_BYTES {
+            return Err(OpsError::new(
+                ErrorKind::LimitExceeded,
+                format!(
+                    "the request has {} bytes, at most {MAX_REQUEST_BYTES} can be carried",
+                    body.len()
+                ),
+            ));
+        }
+        let number = shared.next.fetch_add(1, Ordering::Relaxed);
+        let (events, received) = mpsc::channel(MAX_REPLY_FRAMES + 64);
+        let window = Arc::new(Window::new(REQUEST_WINDOW));
+        shared.live().insert(
+            number,
+            Port {
+                events,
+                window: Arc::clone(&window),
+            },
+        );
+        // From here on dropping it takes it off the table and tells the other side.
+        let exchange = Exchange::new(number, Arc::clone(self), received, window, slot);
+        let frame = Frame::new(Kind::Request, number, body);
+        let sent = shared.outbox.send(frame).await;
+        sent.map_err(|_| shared.loss())?;
+        // Lost in between: the table was cleared before this exchange was on it.
+        if self.is_lost() {
+            return Err(shared.loss());
+        }
+        Ok(exchange)
+    }
+
+    pub(super) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        // The tasks go with it, the streams with the tasks, and the carrier too.
+        self.shared.lose(ConnectError::new("it was closed"));
+    }
+}
+
+impl Shared {
+    fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            outbox: Outbox::new(),
+            live: Mutex::default(),
+            next: AtomicU64::new(1),
+            slots: Arc::new(Semaphore::new(MAX_EXCHANGES)),
+            lost: CancellationToken::new(),
+            why: OnceLock::new(),
+            heard: AtomicBool::new(false),
+        }
+    }
+
+    /// Why a call over this connection fails.
+    pub(super) fn loss(&self) -> OpsError {
+        let why = self
+            .why
+            .get()
+            .map_or_else(|| "it was closed".to_owned(), ToString::to_string);
+        OpsError::new(
+            ErrorKind::Unavailable,
+            format!(
+                "the connection to `{}` is lost: {why}; what ran there has been ended, and whether \
+                 this call took effect is not known, so look before you repeat it",
+                self.name
+            ),
+        )
+    }
+
+    /// Takes an exchange off the table.
+    pub(super) fn forget(&self, number: u64) {
+        self.live().remove(&number);
+    }
+
+    /// Tells everybody, once.
+    fn lose(&self, why: ConnectError) {
+        // The first reason is the one that counts.
+        let _ = self.why.set(why);
+        self.lost.cancel();
+        self.outbox.close();
+        self.slots.close();
+        for (_, port) in self.live().drain() {
+            port.window.close();
+        }
+    }
+
+    /// Hands out frames until the stream ends.
+    async fn read<R: AsyncRead + Unpin>(
+        &self,
+        mut reader: FrameReader<R>,
+        carrier: Box<dyn Carrier>,
+    ) {
+        let why = loop {
+            let frame = tokio::select! {
+                frame = reader.next() => frame,
+                () = self.lost.cancelled() => return,
+            };
+            self.heard.store(true, Ordering::Relaxed);
+            match frame {
+                Ok(frame) => {
+                    if let Err(garbled) = self.hand_out(frame) {
+                        break ConnectError::new(garbled.to_string());
+                    }
+                }
+                Err(FrameError::Ended) => {
+                    let ended = || ConnectError::new(FrameError::Ended.to_string());
+                    break last_words(&*carrier).await.unwrap_or_else(ended);
+                }
+                Err(error) => break ConnectError::new(error.to_string()),
+            }
+        };
+        tracing::warn!(peer = %self.name, %why, "a connection is lost");
+        self.lose(why);
+    }
+
+    /// Says that somebody is here, and notices when nobody is there.
+    async fn beat(&self) {
+        let mut ticks = interval(HEARTBEAT);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut last = Instant::now();
+        while !self.lost.is_cancelled() {
+            ticks.tick().await;
+            if self.heard.swap(false, Ordering::Relaxed) {
+                last = Instant::now();
+            } else if last.elapsed() > SILENCE_LIMIT {
+                self.lose(ConnectError::new(format!(
+                    "nothing was heard for {} s",
+                    SILENCE_LIMIT.as_secs()
+                )));
+            }
+            if self.outbox.push(Frame::bare(Kind::Ping, 0)).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn hand_out(&self, frame: Frame) -> Result<(), Garbled> {
+        let number = frame.exchange;
+        let event = match frame.kind {
+            Kind::Data => Event::Data(frame.body),
+            Kind::Output => Event::Output(chunk_from_wire(&frame.body)?),
+            Kind::Note => {
+                Event::Note(serde_json::from_slice(&frame.body).map_err(|_| Garbled("note"))?)
+            }
+            Kind::Reply => {
+                let reply: Reply =
+                    serde_json::from_slice(&frame.body).map_err(|_| Garbled("reply"))?;
+                // Nothing comes after it. Whoever still sends a body need not.
+                if let Some(port) = self.live().remove(&number) {
+                    port.window.close();
+                    // The exchange may have been dropped.
+                    let _ = port.events.try_send(Event::Reply(reply));
+                }
+                return Ok(());
+            }
+            Kind::Credit => {
+                let granted = frame.granted().ok_or(Garbled("credit"))?;
+                if let Some(port) = self.live().get(&number) {
+                    port.window.give(granted).map_err(|_| Garbled("credit"))?;
+                }
+                return Ok(());
+            }
+            Kind::Pong => return Ok(()),
+            Kind::Hello | Kind::Request | Kind::Finish | Kind::Cancel | Kind::Ping => {
+                return Err(Garbled("frame"));
+            }
+        };
+        let costs = !matches!(event, Event::Note(_));
+        if let Some(port) = self.live().get(&number)
+            && let Err(mpsc::error::TrySendError::Full(_)) = port.events.try_send(event)
+            && costs
+        {
+            return Err(Garbled("result beyond its credit"));
+        }
+        Ok(())
+    }
+
+    fn live(&self) -> MutexGuard<'_, HashMap<u64, Port>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The greeting: they say who they are, we say what to open, they say what they found.
+async fn greet<R: AsyncRead + Unpin>(
+    reader: &mut FrameReader<R>,
+    outbox: &Outbox,
+    open: &Open,
+) -> Result<Opened, ConnectError> {
+    let broken = |error: FrameError| ConnectError::new(error.to_string());
+    reader.find_magic().await.map_err(broken)?;
+    let welcome: Welcome = hello(&reader.next().await.map_err(broken)?)?;
+    if welcome.protocol != wire::PROTOCOL {
+        return Err(ConnectError::new(format!(
+            "the helper there is of Haft {} and speaks protocol {}, this one speaks {}",
+            welcome.version,
+            welcome.protocol,
+            wire::PROTOCOL
+        )));
+    }
+    let body =
+        serde_json::to_vec(open).map_err(|_| ConnectError::new("the opening cannot be written"))?;
+    outbox
+        .send(Frame::new(Kind::Hello, 0, body))
+        .await
+        .map_err(|_| broken(FrameError::Ended))?;
+    match hello(&reader.next().await.map_err(broken)?)? {
+        Opening::Opened(opened) => Ok(opened),
+        Opening::Refused(failure) => Err(ConnectError::new(failure.message)
+            .hint("check the path, and that this account may open it")),
+    }
+}
+
+fn hello<T: serde::de::DeserializeOwned>(frame: &Frame) -> Result<T, ConnectError> {
+    match frame.kind {
+        Kind::Hello => serde_json::from_slice(&frame.body).ok(),
+        _ => None,
+    }
+    .ok_or_else(|| ConnectError::new(FrameError::Magic.to_string()))
+}
+
+async fn last_words(carrier: &dyn Carrier) -> Option<ConnectError> {
+    timeout(LAST_WORDS_LIMIT, carrier.last_words())
+        .await
+        .ok()
+        .flatten()
+}

@@ -1,0 +1,63 @@
+//! The calling side: the three operations, by asking for them over a connection.
+//!
+//! `link.rs` is one connection, `peer.rs` the place it leads to and how a lost one is replaced,
+//! `exchange.rs` one request. Nothing here repeats a request that was sent.
+
+mod exchange;
+mod files;
+mod link;
+mod peer;
+mod process;
+mod search;
+
+use std::{sync::Arc, time::Duration};
+
+use haft_contract::ops::{BackendId, Operations};
+
+use self::{files::RemoteFiles, peer::Peer, process::RemoteProcesses, search::RemoteSearch};
+use super::{
+    connect::{Connect, ConnectError, RemoteOptions},
+    wire,
+};
+use crate::jail::Mounts;
+
+/// How long one look at, or change of, a single file may take on the other side.
+const QUICK_LIMIT: Duration = Duration::from_mins(1);
+
+/// How long work on a whole tree or a large file may take. Callers have shorter deadlines of their
+/// own; this one is for those that have none.
+const LONG_LIMIT: Duration = Duration::from_hours(1);
+
+/// A workspace on the other end of a byte stream.
+#[derive(Debug, Clone, Copy)]
+pub struct RemoteBackend;
+
+impl RemoteBackend {
+    /// Connects and opens a workspace. `root` is a path over there.
+    pub async fn connect(
+        backend: BackendId,
+        connect: Arc<dyn Connect>,
+        root: &str,
+        options: RemoteOptions,
+    ) -> Result<Operations, ConnectError> {
+        let open = wire::Open {
+            protocol: wire::PROTOCOL,
+            root: root.to_owned(),
+            cross_mounts: options.cross_mounts == Mounts::Cross,
+            search_path: options.search_path,
+            home: options.home,
+            temporary: options.temporary,
+            user: options.user,
+            environment: options.environment,
+        };
+        let peer = Arc::new(Peer::connect(backend.as_str(), connect, open).await?);
+        Ok(Operations {
+            backend,
+            root: Arc::from(peer.root()),
+            tiers: peer.tiers().to_vec(),
+            files: Arc::new(RemoteFiles::new(Arc::clone(&peer))),
+            processes: Arc::new(RemoteProcesses::new(Arc::clone(&peer))),
+            search: Arc::new(RemoteSearch::new(peer)),
+        })
+    }
+}

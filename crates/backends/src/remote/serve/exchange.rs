@@ -1,0 +1,142 @@
+//! One request that is being answered: its body on the way in, its result on the way out.
+
+use std::sync::Arc;
+
+use haft_contract::{ErrorKind, ops::OpsError};
+use serde::Serialize;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::remote::{
+    credit::{REPLY_WINDOW, Window, cost},
+    frame::{CHUNK_BYTES, Frame, Kind},
+    outbox::{Closed, Outbox},
+    wire,
+};
+
+/// The largest result.
+const MAX_RESULT_BYTES: usize = 64 * 1024 * 1024;
+
+/// The largest body of a request: a file's whole content.
+const MAX_BODY_BYTES: u64 = 256 * 1024 * 1024;
+
+/// A request that is being answered.
+pub(super) struct Exchange {
+    pub(super) number: u64,
+    /// Fires when the caller is no longer interested, or gone.
+    pub(super) cancel: CancellationToken,
+    /// What may still be sent.
+    pub(super) window: Window,
+    outbox: Arc<Outbox>,
+}
+
+/// The pieces of a request's body as they come.
+pub(super) type Body = mpsc::Receiver<Vec<u8>>;
+
+impl Exchange {
+    pub(super) fn new(number: u64, cancel: CancellationToken, outbox: Arc<Outbox>) -> Self {
+        Self {
+            number,
+            cancel,
+            window: Window::new(REPLY_WINDOW),
+            outbox,
+        }
+    }
+
+    /// The whole body, of which the caller said how long it is.
+    pub(super) async fn collect(&self, mut body: Body, bytes: u64) -> Result<Vec<u8>, OpsError> {
+        if bytes > MAX_BODY_BYTES {
+            return Err(OpsError::new(
+                ErrorKind::LimitExceeded,
+                format!("{bytes} bytes are more than the {MAX_BODY_BYTES} one call can carry"),
+            ));
+        }
+        let whole = usize::try_from(bytes).map_err(|_| cancelled())?;
+        let mut collected = Vec::with_capacity(whole);
+        loop {
+            let piece = tokio::select! {
+                piece = body.recv() => piece,
+                () = self.cancel.cancelled() => return Err(cancelled()),
+            };
+            let Some(piece) = piece else { break };
+            let credit = Frame::credit(self.number, cost(piece.len()));
+            self.outbox.push(credit).map_err(unheard)?;
+            collected.extend_from_slice(&piece);
+            if collected.len() > whole {
+                break;
+            }
+        }
+        if collected.len() == whole {
+            Ok(collected)
+        } else {
+            Err(OpsError::new(
+                ErrorKind::Internal,
+                "the request's body is not as long as was said",
+            ))
+        }
+    }
+
+    /// Sends a result in pieces, as the caller takes them.
+    pub(super) async fn send(&self, bytes: &[u8]) -> Result<(), OpsError> {
+        for piece in bytes.chunks(CHUNK_BYTES) {
+            self.send_frame(Kind::Data, piece.to_vec()).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends a result as JSON, in pieces.
+    pub(super) async fn send_json<T: Serialize>(&self, result: &T) -> Result<(), OpsError> {
+        let bytes = serde_json::to_vec(result)
+            .map_err(|_| OpsError::new(ErrorKind::Internal, "the result cannot be written"))?;
+        if bytes.len() > MAX_RESULT_BYTES {
+            return Err(OpsError::new(
+                ErrorKind::LimitExceeded,
+                format!(
+                    "the result has {} bytes, at most {MAX_RESULT_BYTES} can be carried; ask for \
+                     less at a time",
+                    bytes.len()
+                ),
+            ));
+        }
+        self.send(&bytes).await
+    }
+
+    /// Sends one frame that costs credit.
+    pub(super) async fn send_frame(&self, kind: Kind, body: Vec<u8>) -> Result<(), OpsError> {
+        tokio::select! {
+            taken = self.window.take(body.len()) => taken.map_err(|_| cancelled())?,
+            () = self.cancel.cancelled() => return Err(cancelled()),
+        }
+        self.send_paid(kind, body).await
+    }
+
+    /// Sends one frame whose credit has been taken.
+    pub(super) async fn send_paid(&self, kind: Kind, body: Vec<u8>) -> Result<(), OpsError> {
+        let frame = Frame::new(kind, self.number, body);
+        self.outbox.send(frame).await.map_err(unheard)
+    }
+
+    /// Tells something before the end. Not being heard ends the connection, not the work.
+    pub(super) fn note(&self, note: &wire::Note) {
+        if let Ok(body) = serde_json::to_vec(note) {
+            let _ = self.outbox.push(Frame::new(Kind::Note, self.number, body));
+        }
+    }
+
+    /// Ends the exchange.
+    pub(super) fn reply(&self, outcome: Result<wire::Reply, OpsError>) {
+        let reply = outcome.unwrap_or_else(|error| wire::Reply::Failed((&error).into()));
+        if let Ok(body) = serde_json::to_vec(&reply) {
+            let _ = self.outbox.push(Frame::new(Kind::Reply, self.number, body));
+        }
+    }
+}
+
+/// The caller asked to stop.
+pub(super) fn cancelled() -> OpsError {
+    OpsError::new(ErrorKind::Cancelled, "the call was cancelled")
+}
+
+fn unheard(_: Closed) -> OpsError {
+    OpsError::new(ErrorKind::Unavailable, "the connection is lost")
+}

@@ -1,0 +1,211 @@
+//! The serving side: one workspace of this machine, over one byte stream, until it ends.
+//!
+//! A frame is dealt with where it is read; what it asks for runs as a task of its own. Must not
+//! decide what is allowed: the calling side did, and this side runs as the account that was
+//! logged in to. When the stream ends, so does every child (`process.rs`).
+
+mod exchange;
+mod files;
+mod process;
+mod search;
+mod session;
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use haft_contract::{ErrorKind, ops::OpsError};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt},
+    time::timeout,
+};
+use tokio_util::task::AbortOnDropHandle;
+
+use self::session::Session;
+use super::{
+    frame::{Frame, FrameError, FrameReader, Kind, MAGIC},
+    outbox::Outbox,
+    wire,
+};
+use crate::{
+    jail::Mounts,
+    local::{LocalBackend, LocalOptions, pool::blocking},
+};
+
+/// How long the caller may take to say what is to be opened.
+const OPEN_LIMIT: Duration = Duration::from_secs(30);
+
+/// How long nothing may be heard. A caller that is there says so much more often.
+const SILENCE_LIMIT: Duration = Duration::from_secs(30);
+
+/// How long children and calls may take to end after the stream has.
+const END_LIMIT: Duration = Duration::from_secs(3);
+
+/// What children are started with unless the caller says otherwise.
+#[derive(Debug, Clone, Default)]
+pub struct Account {
+    /// `HOME`.
+    pub home: Option<String>,
+    /// `USER`.
+    pub user: Option<String>,
+}
+
+/// A stream could not be served, or no longer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The stream broke, or what came over it was no protocol of ours.
+    #[error("{0}")]
+    Stream(String),
+    /// Nothing was heard for too long.
+    #[error("nothing was heard for {} s", SILENCE_LIMIT.as_secs())]
+    Silence,
+}
+
+impl From<FrameError> for ServeError {
+    fn from(error: FrameError) -> Self {
+        Self::Stream(error.to_string())
+    }
+}
+
+impl From<std::io::Error> for ServeError {
+    fn from(error: std::io::Error) -> Self {
+        Self::Stream(format!("writing failed: {}", error.kind()))
+    }
+}
+
+/// Serves one workspace over a stream until the stream ends. Every child is gone when this returns.
+pub async fn serve(
+    reader: impl AsyncRead + Unpin + Send,
+    mut writer: impl AsyncWrite + Unpin + Send + 'static,
+    account: Account,
+) -> Result<(), ServeError> {
+    writer.write_all(MAGIC).await?;
+    let outbox = Arc::new(Outbox::new());
+    let writing = AbortOnDropHandle::new(tokio::spawn({
+        let outbox = Arc::clone(&outbox);
+        async move { outbox.write_to(writer).await }
+    }));
+    let mut reader = FrameReader::new(reader);
+    let served = open_and_serve(&mut reader, &outbox, account).await;
+    outbox.close();
+    // A caller that reads nothing any more must not hold this up.
+    if timeout(END_LIMIT, writing).await.is_err() {
+        tracing::debug!("the last frames could not be written");
+    }
+    served
+}
+
+async fn open_and_serve<R: AsyncRead + Unpin>(
+    reader: &mut FrameReader<R>,
+    outbox: &Arc<Outbox>,
+    account: Account,
+) -> Result<(), ServeError> {
+    let welcome = wire::Welcome {
+        protocol: wire::PROTOCOL,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    say(outbox, &welcome)?;
+    let hello = timeout(OPEN_LIMIT, reader.next())
+        .await
+        .map_err(|_| ServeError::Silence)??;
+    match open(&hello, account).await {
+        Err(error) => say(outbox, &wire::Opening::Refused((&error).into())),
+        Ok(backend) => {
+            let (device, inode) = backend.root_identity();
+            let operations = backend.operations();
+            say(
+                outbox,
+                &wire::Opening::Opened(wire::Opened {
+                    root: operations.root.to_string(),
+                    tiers: operations
+                        .tiers
+                        .iter()
+                        .map(|tier| tier.as_str().to_owned())
+                        .collect(),
+                    device,
+                    inode,
+                }),
+            )?;
+            let session = Arc::new(Session::new(operations, Arc::clone(outbox)));
+            let _ends_when_dropped = session.ending();
+            let heard = hear(reader, &session).await;
+            if !session.end(END_LIMIT).await {
+                tracing::warn!("something outlived its connection");
+            }
+            heard
+        }
+    }
+}
+
+/// Deals with frames until the stream ends, which is how a connection is meant to end.
+async fn hear<R: AsyncRead + Unpin>(
+    reader: &mut FrameReader<R>,
+    session: &Arc<Session>,
+) -> Result<(), ServeError> {
+    loop {
+        let frame = tokio::select! {
+            frame = timeout(SILENCE_LIMIT, reader.next()) => frame.map_err(|_| ServeError::Silence)?,
+            // Nobody hears the answers.
+            () = session.unheard() => return Ok(()),
+        };
+        match frame {
+            Err(FrameError::Ended) => return Ok(()),
+            Err(error) => return Err(error.into()),
+            Ok(frame) => session
+                .take(frame)
+                .map_err(|garbled| ServeError::Stream(garbled.to_string()))?,
+        }
+    }
+}
+
+/// Opens what the caller asks for.
+async fn open(hello: &Frame, account: Account) -> Result<LocalBackend, OpsError> {
+    let open: wire::Open = match hello.kind {
+        Kind::Hello => serde_json::from_slice(&hello.body).ok(),
+        _ => None,
+    }
+    .ok_or_else(|| OpsError::new(ErrorKind::Internal, "the first frame is no opening"))?;
+    if open.protocol != wire::PROTOCOL {
+        return Err(OpsError::new(
+            ErrorKind::Unavailable,
+            format!(
+                "the helper speaks protocol {}, and was spoken to in {}",
+                wire::PROTOCOL,
+                open.protocol
+            ),
+        ));
+    }
+    let default = LocalOptions::default();
+    let options = LocalOptions {
+        cross_mounts: if open.cross_mounts {
+            Mounts::Cross
+        } else {
+            Mounts::Refuse
+        },
+        search_path: open.search_path.unwrap_or(default.search_path),
+        home: open.home.or(account.home).unwrap_or(default.home),
+        temporary: open.temporary.unwrap_or(default.temporary),
+        user: open.user.or(account.user).unwrap_or(default.user),
+        environment: open.environment,
+        ..default
+    };
+    blocking(move || {
+        LocalBackend::open(Path::new(&open.root), options).map_err(|error| {
+            OpsError::new(
+                ErrorKind::NotFound,
+                match std::error::Error::source(&error) {
+                    Some(source) => format!("{error}: {source}"),
+                    None => error.to_string(),
+                },
+            )
+        })
+    })
+    .await
+}
+
+fn say<T: serde::Serialize>(outbox: &Outbox, hello: &T) -> Result<(), ServeError> {
+    let broken = |what: &str| ServeError::Stream(what.to_owned());
+    let body = serde_json::to_vec(hello).map_err(|_| broken("a greeting cannot be written"))?;
+    outbox
+        .push(Frame::new(Kind::Hello, 0, body))
+        .map_err(|_| broken("the caller is gone"))
+}
