@@ -23,8 +23,7 @@ const GONE_LIMIT: Duration = Duration::from_secs(2);
 
 /// Leaves its session, is given away to whoever reaps, and has an empty environment: nothing that
 /// looks for marks, groups or descendants of the shell finds it.
-const HIDDEN: &str =
-    "(setsid env -i /bin/sleep 4321 & exec 1>&- 2>&-) ; sleep 0.2; echo ready; sleep 300";
+const HIDDEN: &str = "(setsid env -i /bin/sleep 4321 & exec 1>&- 2>&-); echo ready; sleep 300";
 
 /// Starts the helper program.
 #[derive(Default)]
@@ -80,9 +79,17 @@ pub(crate) async fn start_hidden(fixture: &RemoteFixture) -> Box<dyn ProcessHand
     let mut child = fixture.operations.processes.spawn(spawn).await.unwrap();
     assert_eq!(child.next_chunk().await.unwrap().bytes, b"ready\n");
     let root = &fixture.place.0.root;
-    let running = running_in(root);
-    assert!(running.len() >= 3, "the control: they run: {running:?}");
+    // The control: both run, the shell and what hides from it.
+    let begun = Instant::now();
+    while !running_in(root).iter().any(is_hidden) || running_in(root).len() < 2 {
+        assert!(begun.elapsed() < GONE_LIMIT, "{:?}", running_in(root));
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
     child
+}
+
+fn is_hidden(pid: &u32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains("4321"))
 }
 
 pub(crate) async fn all_are_gone(root: &std::path::Path) {
