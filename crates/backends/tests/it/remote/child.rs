@@ -81,14 +81,14 @@ pub(crate) async fn start_hidden(fixture: &RemoteFixture) -> Box<dyn ProcessHand
     let root = &fixture.place.0.root;
     // The control: both run, the shell and what hides from it.
     let begun = Instant::now();
-    while !running_in(root).iter().any(is_hidden) || running_in(root).len() < 2 {
+    while !running_in(root).into_iter().any(is_hidden) || running_in(root).len() < 2 {
         assert!(begun.elapsed() < GONE_LIMIT, "{:?}", running_in(root));
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     child
 }
 
-fn is_hidden(pid: &u32) -> bool {
+fn is_hidden(pid: u32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains("4321"))
 }
 
