@@ -14,6 +14,7 @@ use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
 
 use haft_contract::ops::{BackendId, Operations, Tier};
 
+pub(crate) use self::files::remove_tree;
 pub use self::process::DRAIN_LIMIT;
 pub(crate) use self::search::withholds;
 use self::{files::LocalFiles, process::LocalProcesses, search::LocalSearch};

@@ -8,9 +8,19 @@
 
 mod calls;
 pub mod cgroup;
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "begins with the launch of a sandbox")
+)]
+mod gvisor;
 mod landlock;
 pub mod limits;
 mod mounts;
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "begins with the launch of a sandbox")
+)]
+mod orphans;
 mod owner;
 mod plan;
 pub mod probe;

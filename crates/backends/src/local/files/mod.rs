@@ -25,6 +25,7 @@ use haft_contract::{
 
 pub(crate) use self::{
     list::entry,
+    remove::tree as remove_tree,
     stat::{kind_of, modified_ms},
 };
 use super::pool::blocking;

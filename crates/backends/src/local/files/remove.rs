@@ -35,7 +35,7 @@ pub(super) fn file(jail: &Jail, path: &WorkPath) -> Result<(), OpsError> {
 }
 
 /// Removes a directory and everything beneath it, or a single file.
-pub(super) fn tree(jail: &Jail, path: &WorkPath) -> Result<(), OpsError> {
+pub(crate) fn tree(jail: &Jail, path: &WorkPath) -> Result<(), OpsError> {
     let fail = |errno| errno::on_path(errno, path);
     let parent = jail.parent(path)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY;

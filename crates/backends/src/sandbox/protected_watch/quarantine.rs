@@ -49,7 +49,9 @@ impl Quarantine {
         let directory = openat(CWD, path, flags, Mode::empty())?;
         let stat = rustix::fs::fstat(&directory)?;
         // What somebody else could open or swap is not ours to keep evidence in.
-        if stat.st_uid != rustix::process::geteuid().as_raw() || stat.st_mode & 0o077 != 0 {
+        let others = Mode::RWXG | Mode::RWXO;
+        let open_to_others = Mode::from_raw_mode(stat.st_mode).intersects(others);
+        if stat.st_uid != rustix::process::geteuid().as_raw() || open_to_others {
             return Err(Errno::PERM);
         }
         Ok(Self {
