@@ -10,11 +10,13 @@ mod files;
 mod group;
 mod hierarchy;
 mod parent;
+mod report;
 
 pub use self::{
     group::Cgroup,
     hierarchy::{Controller, Version},
     parent::{CgroupError, CgroupName, CgroupParent, CgroupSetting, DEFAULT_PARENT},
+    report::CgroupReport,
 };
 
 #[cfg(test)]
