@@ -35,6 +35,10 @@ const SHUTDOWN_WAIT: Duration = Duration::from_millis(200);
 const TRY_HELP: &str = "`--help` after a command says what it understands";
 
 fn main() -> ExitCode {
+    // First of all: a helper is one thread, and its arguments are nobody's command line.
+    if let Some(ended) = haft_backends::helper::run_if_asked() {
+        return ended;
+    }
     keep_environment_private();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

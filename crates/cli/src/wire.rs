@@ -1,9 +1,13 @@
 //! From settings to a runtime: the one place that knows every crate. Nothing is decided here; each
 //! part is made from what configuration says and handed to the next.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
-use haft_backends::{LocalBackend, LocalOptions, Mounts};
+use haft_backends::{
+    LocalBackend, LocalOptions, Mounts,
+    helper::Helper,
+    sandbox::{Limits, Profile, SandboxOptions},
+};
 use haft_contract::{
     AgentId, Principal, ProviderId, SessionId, ToolKey, ToolName, UserId,
     erased::ErasedTool,
@@ -24,6 +28,7 @@ use crate::{
         Env, Places, Settings,
         file::ConfiguredTool,
         resolve::Scripts,
+        sandbox::Home,
         scripts::{self, FoundScript},
     },
     exit::Exit,
@@ -122,6 +127,9 @@ pub(crate) fn assemble(settings: Settings) -> Result<Parts, Stop> {
         .limits(settings.limits);
     for (tool, mode) in settings.policy.tool_settings().sandboxes() {
         builder = builder.sandbox(tool.as_str(), mode);
+    }
+    if let Some(rules) = &settings.sandbox.network {
+        builder = builder.egress(rules.clone());
     }
     for (provider, tools) in [
         (ProviderId::builtin(), builtins),
@@ -259,13 +267,15 @@ pub(crate) fn principal(identity: &IdentityArgs, env: &Env) -> Result<Arc<Princi
     Ok(Arc::new(principal))
 }
 
-fn workspace(settings: &Settings) -> Result<LocalBackend, Stop> {
+/// The workspace, whose commands are confined as the settings say.
+pub(crate) fn workspace(settings: &Settings) -> Result<LocalBackend, Stop> {
     let options = LocalOptions {
         cross_mounts: if settings.cross_mounts {
             Mounts::Cross
         } else {
             Mounts::Refuse
         },
+        sandbox: sandbox(settings),
         ..LocalOptions::default()
     };
     LocalBackend::open(&settings.places.workspace, options).map_err(|error| {
@@ -274,6 +284,32 @@ fn workspace(settings: &Settings) -> Result<LocalBackend, Stop> {
             "name an existing directory with `--workspace`",
         )
     })
+}
+
+/// How commands are confined.
+pub(crate) fn sandbox(settings: &Settings) -> SandboxOptions {
+    let mut limits = Limits::for_this_machine();
+    settings.sandbox.apply(&mut limits);
+    let (home, toolchain_homes) = match &settings.sandbox.home {
+        Some(Home::Off) => (None, BTreeMap::new()),
+        Some(Home::At(home)) => (Some(home.clone()), BTreeMap::new()),
+        None => (
+            settings.places.home.clone(),
+            settings.places.toolchains.clone(),
+        ),
+    };
+    SandboxOptions {
+        helper: Helper::CurrentExecutable,
+        profile: Profile {
+            home,
+            toolchain_homes,
+            read_only: settings.sandbox.read_only.clone(),
+            writable: settings.sandbox.writable.clone(),
+        },
+        limits,
+        cgroup: settings.sandbox.cgroup.clone().unwrap_or_default(),
+        ..SandboxOptions::default()
+    }
 }
 
 /// The built-in tools; one that is configured under its own name takes the place of the default.

@@ -172,6 +172,19 @@ impl Limits {
         }
     }
 
+    /// The defaults for this machine.
+    #[must_use]
+    pub fn for_this_machine() -> Self {
+        let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let total = memory.lines().find_map(|line| {
+            let number = line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB")?;
+            number.trim().parse::<u64>().ok()
+        });
+        total.map_or_else(Self::default, |kib| {
+            Self::for_machine(kib.saturating_mul(1024))
+        })
+    }
+
     /// What the kernel is told for each process.
     #[must_use]
     pub fn per_process(&self, memory: MemoryBound) -> Vec<ProcessLimit> {

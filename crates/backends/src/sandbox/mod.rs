@@ -36,6 +36,7 @@ use std::collections::BTreeSet;
 
 use haft_contract::ops::Layer;
 
+use self::cgroup::CgroupSetting;
 pub use self::{
     landlock::{ABI_FOR_T1, ABI_FOR_T2, LandlockRule, LandlockRules, May, Tcp, kernel_abi},
     limits::Limits,
@@ -58,6 +59,8 @@ pub struct SandboxOptions {
     pub profile: Profile,
     /// What it may use of the machine.
     pub limits: Limits,
+    /// Where control groups are made, which hold limits for everything a command starts.
+    pub cgroup: CgroupSetting,
     /// Layers left out, to show which of them stops what. For tests; no configuration sets it.
     pub without: BTreeSet<Layer>,
 }

@@ -173,6 +173,13 @@ const TOOLCHAINS: [Toolchain; 10] = [
     },
 ];
 
+impl Profile {
+    /// The variables that say where toolchains are, for [`Profile::toolchain_homes`].
+    pub fn variables() -> impl Iterator<Item = &'static str> {
+        TOOLCHAINS.iter().filter_map(|toolchain| toolchain.variable)
+    }
+}
+
 impl HostView {
     /// Looks what of a profile this machine has.
     pub fn look(profile: &Profile) -> Self {

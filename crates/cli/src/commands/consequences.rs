@@ -1,11 +1,16 @@
 //! What trusting a configuration means: everything that holds from now on because it says so. A file
 //! is trusted by somebody who reads this, so what is not listed here must not loosen anything.
 
+use haft_backends::sandbox::cgroup::CgroupSetting;
 use haft_contract::{host::Verdict, ops::SandboxMode};
 use haft_ledger::Retention;
 use haft_policy::PolicySource;
 
-use crate::{config::Settings, terminal::Page, wire};
+use crate::{
+    config::{Settings, sandbox::Home},
+    terminal::Page,
+    wire,
+};
 
 /// The tables whose entries may have a preset of their own, and what an entry is called.
 const WITH_PRESETS: [(&str, &str); 3] = [
@@ -41,6 +46,7 @@ pub(crate) fn consequences(settings: &Settings) -> Page {
     for (tool, _) in unconfined {
         page = page.field("unconfined", format!(" `{tool}` runs without a sandbox"));
     }
+    page = page.page(shown_to_commands(settings));
     if settings.cross_mounts {
         page = page.field(
             "mounts",
@@ -64,6 +70,44 @@ pub(crate) fn consequences(settings: &Settings) -> Page {
         let manifest = script.manifest_path().display();
         let name = name.map_or_else(String::new, |name| format!(" as `{name}`"));
         page = page.field("script", format!("{manifest}{name}"));
+    }
+    page
+}
+
+/// What confined commands get beside the workspace.
+fn shown_to_commands(settings: &Settings) -> Page {
+    let sandbox = &settings.sandbox;
+    let mut page = Page::new();
+    for place in &sandbox.writable {
+        page = page.field("writable", format!("`{}` for commands", place.display()));
+    }
+    for place in &sandbox.read_only {
+        page = page.field("readable", format!("`{}` for commands", place.display()));
+    }
+    if let Some(Home::At(home)) = &sandbox.home {
+        page = page.field("readable", format!("toolchains in `{}`", home.display()));
+    }
+    let network = sandbox.network.iter();
+    for host in network.clone().flat_map(|rules| &rules.allow) {
+        page = page.field("reachable", format!("{host} for commands"));
+    }
+    for host in network.flat_map(|rules| &rules.deny) {
+        page = page.field("denied", format!("{host} for commands"));
+    }
+    match &sandbox.cgroup {
+        Some(CgroupSetting::Off) => {
+            page = page.field(
+                "limit",
+                "each process has its own, no control group holds them",
+            );
+        }
+        Some(CgroupSetting::Below(name)) => {
+            page = page.field("cgroup", name.to_string());
+        }
+        Some(CgroupSetting::Auto) | None => {}
+    }
+    for (key, value) in sandbox.limits() {
+        page = page.field("limit", format!("{key} = {value} for commands"));
     }
     page
 }

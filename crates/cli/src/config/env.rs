@@ -1,6 +1,8 @@
 //! The environment variables Haft knows, read once. Anything else in the environment is ignored.
 
-use std::{env, ffi::OsString, path::PathBuf};
+use std::{collections::BTreeMap, env, ffi::OsString, path::PathBuf};
+
+use haft_backends::sandbox::Profile;
 
 /// What the environment says.
 #[derive(Debug, Clone, Default)]
@@ -21,6 +23,10 @@ pub(crate) struct Env {
     pub(crate) config_home: Option<PathBuf>,
     /// `XDG_DATA_HOME`, or `.local/share` in the home directory.
     pub(crate) data_home: Option<PathBuf>,
+    /// `HOME`.
+    pub(crate) home: Option<PathBuf>,
+    /// Where toolchains are, by the variables that say so.
+    pub(crate) toolchains: BTreeMap<String, PathBuf>,
     /// `USER` or `LOGNAME`.
     pub(crate) user: Option<String>,
     /// Whether colours are unwelcome: `NO_COLOR` is set, or `TERM` is `dumb`.
@@ -72,6 +78,11 @@ impl Env {
             data_home: path("XDG_DATA_HOME")
                 .filter(|path| path.is_absolute())
                 .or_else(|| beneath_home(".local/share")),
+            toolchains: Profile::variables()
+                .filter_map(|name| Some((name.to_owned(), path(name)?)))
+                .filter(|(_, path)| path.is_absolute())
+                .collect(),
+            home: home.clone(),
             user: text("USER").or_else(|| text("LOGNAME")),
             no_colour,
             current_dir: env::current_dir().unwrap_or_default(),

@@ -1,11 +1,13 @@
-//! The part of `haft.toml` that is not policy: `[limits]`, `[workspace]`, `[record]`, `[scripts]` and
-//! the tools built from configuration. `haft-policy` reads the rest of the same text.
+//! The part of `haft.toml` that is not policy: `[limits]`, `[workspace]`, `[record]`, `[scripts]`,
+//! `[sandbox]` (`sandbox.rs`) and the tools built from configuration. `haft-policy` reads the rest of
+//! the same text.
 //!
 //! Nothing is ignored: a key nobody knows is an error with its line, because a misspelt limit is
 //! no limit.
 
 use std::time::Duration;
 
+use super::sandbox::SandboxSettings;
 use haft_policy::{PolicySource, load::Problem};
 use haft_runtime::Limits;
 use serde_json::Value as Json;
@@ -29,6 +31,8 @@ pub(crate) struct ConfigFile {
     pub(crate) script_folders: Vec<String>,
     /// Tools built from configuration.
     pub(crate) tools: Vec<ConfiguredTool>,
+    /// How commands are confined.
+    pub(crate) sandbox: SandboxSettings,
 }
 
 /// A tool built from configuration.
@@ -157,7 +161,7 @@ const LIMITS: &[Limit] = &[
 ];
 
 /// The tables of a file. Those of policy are checked there.
-const TABLES: [&str; 9] = [
+const TABLES: [&str; 10] = [
     "policy",
     "agents",
     "sessions",
@@ -167,6 +171,7 @@ const TABLES: [&str; 9] = [
     "workspace",
     "scripts",
     "record",
+    "sandbox",
 ];
 
 /// What a tool's table may hold. `session` and `sandbox` are policy's.
@@ -187,10 +192,11 @@ pub(crate) fn parse(source: &PolicySource) -> Result<ConfigFile, Vec<Problem>> {
     }
 }
 
-type Table<'t> = DeTable<'t>;
-type Value<'t> = Spanned<DeValue<'t>>;
+pub(super) type Table<'t> = DeTable<'t>;
+pub(super) type Value<'t> = Spanned<DeValue<'t>>;
 
-struct Reader<'s> {
+/// Reads one file and notes every mistake in it.
+pub(super) struct Reader<'s> {
     source: &'s PolicySource,
     file: ConfigFile,
     problems: Vec<Problem>,
@@ -236,6 +242,9 @@ impl Reader<'_> {
                 self.folders(folders);
             }
         }
+        if let Some(sandbox) = self.table(document, "sandbox") {
+            self.file.sandbox = self.sandbox(sandbox);
+        }
         if let Some(tools) = document.get("tools") {
             self.tools(tools);
         }
@@ -252,7 +261,7 @@ impl Reader<'_> {
     }
 
     /// The value of a key that is a whole number above 0.
-    fn number(&mut self, table: &Table<'_>, key: &str) -> Option<u64> {
+    pub(super) fn number(&mut self, table: &Table<'_>, key: &str) -> Option<u64> {
         let value = table.get(key)?;
         let number = whole_number(value).filter(|number| *number > 0);
         if number.is_none() {
@@ -361,7 +370,11 @@ impl Reader<'_> {
         }
     }
 
-    fn table<'v, 't>(&mut self, document: &'v Table<'t>, key: &str) -> Option<&'v Table<'t>> {
+    pub(super) fn table<'v, 't>(
+        &mut self,
+        document: &'v Table<'t>,
+        key: &str,
+    ) -> Option<&'v Table<'t>> {
         let value = document.get(key)?;
         let table = value.get_ref().as_table();
         if table.is_none() {
@@ -374,7 +387,7 @@ impl Reader<'_> {
         table
     }
 
-    fn known_keys(&mut self, table: &Table<'_>, place: &str, known: &[&str]) {
+    pub(super) fn known_keys(&mut self, table: &Table<'_>, place: &str, known: &[&str]) {
         for (key, _) in table {
             let name: &str = key.get_ref();
             if known.contains(&name) {
@@ -392,7 +405,7 @@ impl Reader<'_> {
         }
     }
 
-    fn problem(&mut self, at: usize, message: impl Into<String>, hint: &str) {
+    pub(super) fn problem(&mut self, at: usize, message: impl Into<String>, hint: &str) {
         let (line, column) = self.line_and_column(at);
         self.problems.push(Problem {
             source: self.source.name.clone(),

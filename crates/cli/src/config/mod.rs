@@ -12,6 +12,7 @@ pub(crate) mod env;
 pub(crate) mod file;
 pub(crate) mod private;
 pub(crate) mod resolve;
+pub(crate) mod sandbox;
 pub(crate) mod scripts;
 pub(crate) mod template;
 pub(crate) mod trust;

@@ -4,11 +4,12 @@
 //! 2. Otherwise your own `haft/haft.toml` in the configuration directory, and the workspace's
 //!    `haft.toml` if it is trusted. They add up; where they contradict each other the stricter holds.
 //!    For caps that is the smaller one; mounts are crossed only if every file says so; of how long
-//!    the record is kept, the longest.
+//!    the record is kept, the longest; a host that one file denies is denied.
 //! 3. A workspace file that was trusted and has changed stops everything; one that never was is
 //!    left alone, with a note.
 
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     time::Duration,
@@ -23,6 +24,7 @@ use super::{
     env::Env,
     file::{self, ConfiguredTool, LimitSettings},
     private,
+    sandbox::SandboxSettings,
     trust::{Trust, TrustStore, sha256},
 };
 use crate::stop::Stop;
@@ -51,6 +53,10 @@ pub(crate) struct Places {
     pub(crate) user_config: Option<PathBuf>,
     /// The workspace's configuration file, which need not exist.
     pub(crate) project_config: PathBuf,
+    /// The user's home.
+    pub(crate) home: Option<PathBuf>,
+    /// Where toolchains are, by the variables that say so.
+    pub(crate) toolchains: BTreeMap<String, PathBuf>,
     /// What is trusted.
     pub(crate) trust: TrustStore,
 }
@@ -74,6 +80,8 @@ pub(crate) struct Settings {
     pub(crate) retention: Retention,
     /// Whether paths may lead onto mounted file systems.
     pub(crate) cross_mounts: bool,
+    /// How commands are confined.
+    pub(crate) sandbox: SandboxSettings,
     /// Folders with script tools, absolute.
     pub(crate) script_folders: Vec<PathBuf>,
     /// Tools built from configuration, with the directory of the file that says so.
@@ -128,6 +136,8 @@ impl Places {
                 .config_home
                 .as_ref()
                 .map(|home| home.join("haft").join(FILE_NAME)),
+            home: env.home.clone(),
+            toolchains: env.toolchains.clone(),
             trust,
         };
         places.keep_apart()?;
@@ -158,6 +168,26 @@ impl Places {
                         path.display()
                     ),
                     "work in a directory below it, or name one with `--workspace`",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// A command that saw the record or the trust store would see every other agent's secrets, and
+    /// one that could write them could allow itself anything.
+    fn keep_hidden(&self, sandbox: &SandboxSettings) -> Result<(), Stop> {
+        let own = [Some(&self.data_dir), self.user_config.as_ref()];
+        for own in own.into_iter().flatten() {
+            let mut shown = sandbox.read_only.iter().chain(&sandbox.writable);
+            if let Some(place) = shown.find(|place| leads_through(own, place)) {
+                return Err(Stop::config(
+                    format!(
+                        "[sandbox] shows commands `{}`, which holds Haft's own files (`{}`)",
+                        place.display(),
+                        own.display()
+                    ),
+                    "show a directory below it instead",
                 ));
             }
         }
@@ -259,6 +289,7 @@ impl Settings {
         let mut limits_set = LimitSettings::default();
         let (mut days, mut bytes) = (None, None);
         let mut cross_mounts = !read.is_empty();
+        let mut sandbox = SandboxSettings::default();
         let mut script_folders = Vec::new();
         let mut tools = Vec::new();
         for (source, (path, _)) in sources.iter().zip(&read) {
@@ -268,6 +299,7 @@ impl Settings {
                     days = days.max(file.artifact_days);
                     bytes = bytes.max(file.artifact_bytes);
                     cross_mounts &= file.cross_mounts == Some(true);
+                    sandbox.join(file.sandbox);
                     let beside = path.parent().unwrap_or(Path::new("/"));
                     script_folders.extend(file.script_folders.iter().map(|name| beside.join(name)));
                     tools.extend(file.tools.into_iter().map(|tool| (beside.to_owned(), tool)));
@@ -280,6 +312,7 @@ impl Settings {
             Ok(_) => return Err(mistakes(&problems, &read)),
             Err(error) => return Err(mistakes(&merged(problems, &error), &read)),
         };
+        places.keep_hidden(&sandbox)?;
         let mut limits = Limits::default();
         limits_set.apply(&mut limits);
         let mut retention = Retention::default();
@@ -296,6 +329,7 @@ impl Settings {
             limits_set,
             retention,
             cross_mounts,
+            sandbox,
             script_folders,
             tools,
             scripts: Scripts::Trusted,

@@ -301,3 +301,30 @@ fn r7_a_configured_tool_has_its_own_name() {
         "{error}"
     );
 }
+
+#[test]
+fn what_commands_are_shown_is_listed_before_it_counts() {
+    let stage = Stage::bare();
+    stage.write(
+        "haft.toml",
+        "[policy]\n[sandbox]\nread_only = [\"/opt/data\"]\nwritable = [\"/var/cache/haft-test\"]\nhome = \"/home/tools\"\n[sandbox.limits]\nmemory_mib = 512\n[sandbox.network]\nallow = [\"docs.rs\"]\ndeny = [\"evil.example:8443\"]\n",
+    );
+    let ran = stage.haft(&["trust"]).ok();
+    insta::assert_snapshot!("trust_sandbox", stage.normal(&ran));
+}
+
+#[test]
+fn sb_36_commands_are_never_shown_what_haft_obeys_and_records() {
+    for key in ["read_only", "writable"] {
+        let stage = Stage::bare();
+        for place in [stage.home.clone(), stage.home.join(".local/share/haft")] {
+            let place = place.display();
+            stage.write(
+                "haft.toml",
+                format!("[policy]\n[sandbox]\n{key} = [\"{place}\"]\n"),
+            );
+            let error = stage.haft(&["trust"]).fails(7);
+            assert!(error.contains("which holds Haft's own files"), "{error}");
+        }
+    }
+}
