@@ -44,6 +44,7 @@ pub fn run_if_asked() -> Option<ExitCode> {
         Some("probe") => probe(&rest),
         Some(supervise::SERVE) => supervise::supervise(),
         Some(supervise::SERVE_STREAM) => supervise::serve_stream(),
+        Some("bridge") => crate::egress::bridge::run(&rest),
         Some(_) | None => unknown(&rest),
     })
 }

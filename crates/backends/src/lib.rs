@@ -10,6 +10,7 @@
     reason = "this is the one crate meant to touch the operating system"
 )]
 
+pub mod egress;
 mod errno;
 pub mod helper;
 mod jail;

@@ -22,6 +22,7 @@ use super::{
     profile::{HostView, SANDBOX_HOME},
     seccomp::{Creating, SeccompRules, Sockets},
 };
+use crate::egress::variables;
 
 /// Everything a plan is made from.
 #[derive(Debug, Clone)]
@@ -274,16 +275,8 @@ fn environment(request: &SandboxRequest<'_>, apart: bool) -> BTreeMap<String, St
         .collect();
     set("PATH", search.join(":"));
     if let Some(egress) = &request.egress {
-        let proxy = format!("http://127.0.0.1:{}", egress.port);
-        for name in ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"] {
-            set(name, proxy.clone());
-        }
-        let any = format!("socks5h://127.0.0.1:{}", egress.port);
-        for name in ["ALL_PROXY", "all_proxy"] {
-            set(name, any.clone());
-        }
-        for name in ["NO_PROXY", "no_proxy"] {
-            set(name, "localhost,127.0.0.1,::1".to_owned());
+        for (name, value) in variables(egress.port) {
+            set(name, value);
         }
     }
     environment

@@ -10,6 +10,7 @@
     reason = "tests look at the machine from outside the jail"
 )]
 
+mod egress;
 mod environment;
 mod files;
 mod probe;

@@ -1,0 +1,96 @@
+//! The program's side of a connection: bytes can be looked at before they are taken, so that the
+//! proxy decides on what was said and still passes on all of it.
+//!
+//! Reading never asks for ancillary data, so the kernel closes any descriptor a program tries to
+//! send along; nothing here can send one.
+
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, ReadBuf},
+    net::{
+        UnixStream,
+        unix::{OwnedReadHalf, OwnedWriteHalf},
+    },
+};
+
+/// How much is read at a time while looking.
+const STEP_BYTES: usize = 4096;
+
+/// A program connected to the proxy.
+pub(super) struct Client {
+    pub(super) reader: Peeked<OwnedReadHalf>,
+    pub(super) writer: OwnedWriteHalf,
+}
+
+impl Client {
+    pub(super) fn new(stream: UnixStream) -> Self {
+        let (reader, writer) = stream.into_split();
+        Self {
+            reader: Peeked::new(reader),
+            writer,
+        }
+    }
+}
+
+/// A reader whose next bytes can be looked at.
+pub(super) struct Peeked<R> {
+    inner: R,
+    seen: Vec<u8>,
+}
+
+impl<R: AsyncRead + Unpin> Peeked<R> {
+    pub(super) fn new(inner: R) -> Self {
+        Self {
+            inner,
+            seen: Vec::new(),
+        }
+    }
+
+    /// What has been looked at and not taken.
+    pub(super) fn seen(&self) -> &[u8] {
+        &self.seen
+    }
+
+    /// Looks at some more bytes; fails at the end of the stream. Dropping the future loses nothing.
+    pub(super) async fn more(&mut self) -> io::Result<()> {
+        self.seen.reserve(STEP_BYTES);
+        match self.inner.read_buf(&mut self.seen).await? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Looks until there are at least `count` bytes and takes them.
+    pub(super) async fn exactly(&mut self, count: usize) -> io::Result<Vec<u8>> {
+        while self.seen.len() < count {
+            self.more().await?;
+        }
+        Ok(self.consume(count))
+    }
+
+    /// Takes bytes that were looked at.
+    pub(super) fn consume(&mut self, count: usize) -> Vec<u8> {
+        let rest = self.seen.split_off(count.min(self.seen.len()));
+        std::mem::replace(&mut self.seen, rest)
+    }
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for Peeked<R> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.seen.is_empty() {
+            return Pin::new(&mut self.inner).poll_read(cx, buffer);
+        }
+        let taken = self.consume(buffer.remaining());
+        buffer.put_slice(&taken);
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,151 @@
+//! One plain HTTP request, passed on to a server that was admitted. The body is framed here, so that
+//! nothing can follow it; the answer is passed on as it comes.
+
+use std::{fmt::Write as _, io};
+
+use haft_contract::egress::Host;
+use tokio::{io::AsyncWriteExt as _, net::TcpStream};
+
+use super::{
+    client::Client,
+    head::{Body, Head},
+    relay::{self, Pulse},
+    session::{Counters, Shared},
+};
+
+/// The longest line of a chunked body: a length and what may follow it.
+const MAX_CHUNK_LINE_BYTES: usize = 1024;
+
+/// The most lines after the last chunk.
+const MAX_TRAILERS: usize = 64;
+
+/// A request that was checked.
+pub(super) struct Request<'a> {
+    pub(super) head: &'a Head,
+    pub(super) host: &'a Host,
+    pub(super) port: u16,
+    /// The path and what follows; may be empty.
+    pub(super) path: &'a str,
+    pub(super) body: Body,
+}
+
+/// Passes a request on and its answer back.
+pub(super) async fn run(
+    shared: &Shared,
+    client: Client,
+    mut server: TcpStream,
+    request: &Request<'_>,
+) -> io::Result<()> {
+    let Client {
+        mut reader,
+        mut writer,
+    } = client;
+    let (mut from, mut to) = server.split();
+    let pulse = Pulse::new();
+    let counters: &Counters = &shared.counters;
+    let asking = async {
+        to.write_all(text(request).as_bytes()).await?;
+        match request.body {
+            Body::None => {}
+            Body::Length(length) => {
+                relay::exactly(length, &mut reader, &mut to, &pulse, &counters.sent).await?;
+            }
+            Body::Chunked => loop {
+                let size = chunk_size(&line(&mut reader).await?)?;
+                to.write_all(format!("{size:x}\r\n").as_bytes()).await?;
+                if size == 0 {
+                    skip_trailers(&mut reader).await?;
+                    to.write_all(b"\r\n").await?;
+                    break;
+                }
+                relay::exactly(size, &mut reader, &mut to, &pulse, &counters.sent).await?;
+                if !line(&mut reader).await?.is_empty() {
+                    return Err(malformed());
+                }
+                to.write_all(b"\r\n").await?;
+            },
+        }
+        // The server ends the connection; ending it here first would make some drop the answer.
+        std::future::pending().await
+    };
+    let answering = relay::all(&mut from, &mut writer, &pulse, &counters.received);
+    let both = async {
+        tokio::select! {
+            answered = answering => answered,
+            failed = asking => failed,
+        }
+    };
+    pulse.during(shared.timing.idle, both).await
+}
+
+/// The head as it is sent: the path alone, the host that was checked, and no second request.
+fn text(request: &Request<'_>) -> String {
+    let Request {
+        head,
+        host,
+        port,
+        path,
+        ..
+    } = request;
+    let slash = if path.starts_with('/') || *path == "*" {
+        ""
+    } else {
+        "/"
+    };
+    let version = head.version.as_str();
+    let mut text = format!("{} {slash}{path} {version}\r\nHost: {host}", head.method);
+    if *port != 80 {
+        // Writing to a string cannot fail.
+        let _ = write!(text, ":{port}");
+    }
+    for header in head.passed_on() {
+        let _ = write!(text, "\r\n{}: {}", header.name, header.value);
+    }
+    text.push_str("\r\nconnection: close\r\n\r\n");
+    text
+}
+
+type Reader = super::client::Peeked<tokio::net::unix::OwnedReadHalf>;
+
+/// The next line, without its end.
+async fn line(reader: &mut Reader) -> io::Result<Vec<u8>> {
+    loop {
+        let seen = reader.seen();
+        if let Some(end) = seen.windows(2).position(|window| window == b"\r\n") {
+            let mut line = reader.consume(end + 2);
+            line.truncate(end);
+            return Ok(line);
+        }
+        if seen.len() > MAX_CHUNK_LINE_BYTES {
+            return Err(malformed());
+        }
+        reader.more().await?;
+    }
+}
+
+/// The size of a chunk; what may stand behind it is dropped.
+fn chunk_size(line: &[u8]) -> io::Result<u64> {
+    let digits = line.split(|byte| *byte == b';').next().unwrap_or_default();
+    let is_hex = !digits.is_empty() && digits.iter().all(u8::is_ascii_hexdigit);
+    std::str::from_utf8(digits)
+        .ok()
+        .filter(|_| is_hex)
+        .and_then(|digits| u64::from_str_radix(digits, 16).ok())
+        .ok_or_else(malformed)
+}
+
+async fn skip_trailers(reader: &mut Reader) -> io::Result<()> {
+    for _ in 0..MAX_TRAILERS {
+        if line(reader).await?.is_empty() {
+            return Ok(());
+        }
+    }
+    Err(malformed())
+}
+
+fn malformed() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        "a chunked request body cannot be read",
+    )
+}
