@@ -12,8 +12,18 @@ use std::{
 use super::hierarchy::{Controller, Version};
 use crate::sandbox::limits::Limits;
 
-/// The processes of a group; writing `0` moves the writer into it.
+/// The processes of a group.
 pub(super) const PROCS: &str = "cgroup.procs";
+
+/// What a process of one thread writes `0` to in order to enter a group. Both generations have
+/// [`PROCS`] for it, but moving a whole process waits for every processor, ten milliseconds or
+/// more; moving the writing thread alone does not, and version 1 lets it.
+pub(super) fn entrance(version: Version) -> &'static str {
+    match version {
+        Version::V1 => "tasks",
+        Version::V2 => PROCS,
+    }
+}
 
 /// Ends every process of a group (version 2).
 pub(super) const KILL: &str = "cgroup.kill";

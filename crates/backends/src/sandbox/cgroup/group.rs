@@ -31,8 +31,8 @@ const KILL_ROUNDS: usize = 16;
 #[derive(Debug)]
 pub struct Cgroup {
     directories: Vec<Directory>,
-    /// `cgroup.procs` of each, opened by us: the command's own view of the machine has none.
-    procs: Vec<OwnedFd>,
+    /// Where each is entered, opened by us: the command's own view of the machine has none.
+    entrances: Vec<OwnedFd>,
     cpu_time: Duration,
     parent: Arc<CgroupParent>,
 }
@@ -55,7 +55,7 @@ impl Cgroup {
     ) -> io::Result<Self> {
         let mut group = Self {
             directories: Vec::new(),
-            procs: Vec::new(),
+            entrances: Vec::new(),
             cpu_time: limits.cpu_time,
             parent: Arc::clone(&parent),
         };
@@ -69,20 +69,20 @@ impl Cgroup {
             });
             let settings = files::settings(above.version, &above.controllers, limits);
             files::write_all(&path, &settings)?;
-            let procs = OpenOptions::new()
+            let entrance = OpenOptions::new()
                 .write(true)
-                .open(path.join(files::PROCS))?;
-            group.procs.push(procs.into());
+                .open(path.join(files::entrance(above.version)))?;
+            group.entrances.push(entrance.into());
         }
         Ok(group)
     }
 
-    /// Descriptors to write `0` to, each once, in any order: whoever writes is in the group from
-    /// then on, and so is everything it starts. To be written by the command's own process before
-    /// it becomes the command, not by its init: the init then can neither be ended for the
-    /// command's use of memory nor be refused a process.
+    /// Descriptors to write `0` to, each once, in any order: a process of one thread that writes is
+    /// in the group from then on, and so is everything it starts. To be written by the command's
+    /// own process before it becomes the command, not by its init: the init then can neither be
+    /// ended for the command's use of memory nor be refused a process.
     pub fn procs_descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.procs.iter().map(AsFd::as_fd)
+        self.entrances.iter().map(AsFd::as_fd)
     }
 
     /// Whether the memory of the whole tree is limited here.
@@ -130,22 +130,16 @@ impl Cgroup {
                 Version::V1 | Version::V2 => {}
             }
         }
-        self.kill_one_by_one()
-    }
-
-    /// Ends every process where the kernel cannot end the group at once.
-    pub(super) fn kill_one_by_one(&self) -> io::Result<()> {
         self.refuse_processes();
         self.directories
             .iter()
             .try_for_each(|directory| kill_each(&directory.path))
     }
 
-    /// Whether nothing runs in the group.
-    pub fn is_empty(&self) -> bool {
-        self.directories
-            .iter()
-            .all(|directory| processes(&directory.path).is_ok_and(|found| found.is_empty()))
+    /// How many processes are in the group.
+    pub fn processes(&self) -> usize {
+        let count = |directory: &Directory| processes(&directory.path).map_or(0, |all| all.len());
+        self.directories.iter().map(count).max().unwrap_or(0)
     }
 
     /// From now on nothing in the group can start a process.
@@ -161,7 +155,7 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        self.procs.clear();
+        self.entrances.clear();
         for directory in &self.directories {
             self.parent.remove_or_keep(&directory.path);
         }
@@ -233,7 +227,7 @@ mod tests {
                 version,
                 controllers,
             }],
-            procs: Vec::new(),
+            entrances: Vec::new(),
             cpu_time: Duration::from_secs(10),
             parent: CgroupParent::empty(),
         };

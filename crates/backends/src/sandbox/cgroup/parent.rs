@@ -126,15 +126,19 @@ impl CgroupParent {
             .iter()
             .filter_map(|hierarchy| claim(hierarchy, configured, &own))
             .collect();
-        let parent = Self {
-            directories,
-            next: AtomicU64::new(0),
-            kept: Mutex::new(Vec::new()),
-        };
-        if parent.controllers().is_empty() && !parent.kills_at_once() {
+        let parent = Self::of(directories);
+        if parent.controllers().is_empty() {
             return none();
         }
         Ok(Some(Arc::new(parent)))
+    }
+
+    fn of(directories: Vec<Directory>) -> Self {
+        Self {
+            directories,
+            next: AtomicU64::new(0),
+            kept: Mutex::new(Vec::new()),
+        }
     }
 
     /// What can be limited for a whole tree, and by which generation.
@@ -219,9 +223,15 @@ fn claim(hierarchy: &Hierarchy, configured: Option<&CgroupName>, own: &str) -> O
             .map(Path::to_owned)
             .collect(),
     };
-    candidates
-        .iter()
-        .find_map(|base| claim_below(hierarchy, base, own))
+    candidates.iter().find_map(|base| {
+        let directory = claim_below(hierarchy, base, own)?;
+        if directory.controllers.is_empty() {
+            // Entering it costs, and nothing would be limited.
+            removed(&directory.path);
+            return None;
+        }
+        Some(directory)
+    })
 }
 
 fn claim_below(hierarchy: &Hierarchy, base: &Path, own: &str) -> Option<Directory> {
@@ -305,18 +315,25 @@ fn remove_tree(directory: &Path) {
 
 #[cfg(test)]
 impl CgroupParent {
-    pub(super) fn directories_for_tests(&self) -> Vec<PathBuf> {
+    pub(super) fn paths(&self) -> Vec<PathBuf> {
         let path = |directory: &Directory| directory.path.clone();
         self.directories.iter().map(path).collect()
     }
 
     /// One without directories.
     pub(super) fn empty() -> Arc<Self> {
-        Arc::new(Self {
-            directories: Vec::new(),
-            next: AtomicU64::new(0),
-            kept: Mutex::new(Vec::new()),
-        })
+        Arc::new(Self::of(Vec::new()))
+    }
+
+    /// One in the hierarchy of version 2, also where it has no controllers.
+    pub(super) fn of_version_2(name: &str) -> Arc<Self> {
+        let text = |path| fs::read_to_string(path).expect("read");
+        let found = hierarchy::parse(&text("/proc/self/mountinfo"), &text("/proc/self/cgroup"));
+        let unified = found.iter().find(|one| one.version == Version::V2);
+        let unified = unified.expect("version 2 is mounted");
+        let own = format!("test-{}", std::process::id());
+        let directory = claim_below(unified, &unified.mount.join(name), &own);
+        Arc::new(Self::of(vec![directory.expect("handed over; see .ci/run")]))
     }
 }
 

@@ -16,9 +16,13 @@ use crate::sandbox::limits::Limits;
 
 const MIB: u64 = 1024 * 1024;
 
+fn name() -> String {
+    std::env::var("HAFT_TEST_CGROUP")
+        .expect("HAFT_TEST_CGROUP names a cgroup that this user may use; see .ci/run")
+}
+
 fn parent() -> Arc<CgroupParent> {
-    let name = std::env::var("HAFT_TEST_CGROUP")
-        .expect("HAFT_TEST_CGROUP names a cgroup that this user may use; see .ci/run");
+    let name = name();
     let setting = CgroupSetting::Below(CgroupName::parse(&name).expect("a name"));
     CgroupParent::detect(&setting)
         .expect("cgroups can be made")
@@ -59,7 +63,6 @@ fn every_controller_is_to_be_had_here() {
     let parent = parent();
     let found: Vec<Controller> = parent.controllers().into_keys().collect();
     assert_eq!(found, Controller::ALL);
-    assert!(parent.kills_at_once(), "version 2 was handed over as well");
 }
 
 #[test]
@@ -121,51 +124,57 @@ fn what_stays_within_its_limits_exceeds_none() {
     assert_eq!(exceeded, None);
 }
 
-#[test]
-fn everything_in_a_group_is_ended_and_the_directories_go() {
-    let parent = parent();
+/// Ends a group with daemons in it and removes it.
+fn check_end(parent: Arc<CgroupParent>) {
     let group = parent.create(&Limits::default()).expect("a group");
     let mut child = start(
         &group,
         "for i in 1 2 3 4 5 6 7 8; do setsid sleep 600 & done; sleep 600",
     );
     let began = Instant::now();
-    while group.cpu_used().is_none_or(|used| used.is_zero()) || group.is_empty() {
-        assert!(began.elapsed() < Duration::from_secs(10), "never entered");
+    while group.processes() < 9 {
+        assert!(began.elapsed() < Duration::from_secs(10), "never grew");
         std::thread::yield_now();
     }
+    let began = Instant::now();
     group.kill().expect("killed");
     child.wait().expect("ended");
-    while !group.is_empty() {
+    while group.processes() > 0 {
         assert!(
-            began.elapsed() < Duration::from_secs(12),
+            began.elapsed() < Duration::from_secs(2),
             "something lives on"
         );
         std::thread::yield_now();
     }
-    let paths: Vec<_> = parent.directories_for_tests();
+    let paths = parent.paths();
     drop(group);
+    let is_group = |entry: fs::DirEntry| entry.path().is_dir();
     for path in &paths {
-        assert!(
-            fs::read_dir(path)
-                .expect("listed")
-                .flatten()
-                .all(|entry| !entry.path().is_dir())
-        );
+        assert!(!fs::read_dir(path).expect("listed").flatten().any(is_group));
     }
     drop(parent);
     assert!(paths.iter().all(|path| !path.exists()));
 }
 
 #[test]
-fn without_a_kill_by_the_kernel_a_fork_bomb_is_ended_as_well() {
-    let parent = parent();
-    let group = parent
-        .create(&Limits {
-            processes: 64,
-            ..Limits::default()
-        })
-        .expect("a group");
+fn everything_in_a_group_is_ended_and_the_directories_go() {
+    check_end(parent());
+}
+
+#[test]
+fn version_2_ends_everything_at_once() {
+    let parent = CgroupParent::of_version_2(&name());
+    assert!(parent.kills_at_once());
+    check_end(parent);
+}
+
+#[test]
+fn a_fork_bomb_is_ended_one_by_one() {
+    let limits = Limits {
+        processes: 64,
+        ..Limits::default()
+    };
+    let group = parent().create(&limits).expect("a group");
     let mut child = start(&group, "b() { b | b & }; b; sleep 600");
     let began = Instant::now();
     while group.exceeded() != Some(Limit::Processes) {
@@ -173,13 +182,33 @@ fn without_a_kill_by_the_kernel_a_fork_bomb_is_ended_as_well() {
         std::thread::yield_now();
     }
     let began = Instant::now();
-    group.kill_one_by_one().expect("killed");
+    group.kill().expect("killed");
     child.wait().expect("ended");
-    while !group.is_empty() {
+    while group.processes() > 0 {
         assert!(
             began.elapsed() < Duration::from_secs(2),
             "something lives on"
         );
         std::thread::yield_now();
     }
+}
+
+/// A process of one thread that enters does not wait for every processor; a whole process would,
+/// ten milliseconds and more.
+#[test]
+fn entering_is_quick() {
+    let group = parent().create(&Limits::default()).expect("a group");
+    let enter = || {
+        let began = Instant::now();
+        let entered = |fd| rustix::io::write(fd, b"0").expect("entered");
+        group.procs_descriptors().map(entered).for_each(drop);
+        began.elapsed()
+    };
+    // On a thread of its own, so that it is not this test's process that moves.
+    let mut taken: Vec<Duration> = std::thread::scope(|scope| {
+        let enter = |_| scope.spawn(enter).join().expect("entered");
+        (0..21).map(enter).collect()
+    });
+    taken.sort();
+    assert!(taken[10] < Duration::from_millis(5), "{taken:?}");
 }
