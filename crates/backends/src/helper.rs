@@ -10,7 +10,10 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use crate::{remote::supervise, sandbox::probe};
+use crate::{
+    remote::supervise,
+    sandbox::{init, probe},
+};
 
 /// The program that runs helper modes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -41,6 +44,7 @@ pub fn run_if_asked() -> Option<ExitCode> {
         .filter_map(|argument| argument.into_string().ok())
         .collect();
     Some(match mode.as_ref().and_then(|mode| mode.to_str()) {
+        Some("init") => init::run(&rest),
         Some("probe") => probe(&rest),
         Some(supervise::SERVE) => supervise::supervise(),
         Some(supervise::SERVE_STREAM) => supervise::serve_stream(),

@@ -15,7 +15,7 @@ use rustix::{
     io::{Errno, retry_on_intr},
 };
 
-use crate::errno;
+use crate::{errno, sandbox::FileId};
 
 /// Whether paths may lead onto another file system mounted inside the workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -75,14 +75,17 @@ impl Jail {
         })
     }
 
-    /// The device and inode of the root.
-    pub(crate) fn identity(&self) -> (u64, u64) {
-        (self.device, self.inode)
-    }
-
     /// The root's path, for showing.
     pub(crate) fn shown(&self) -> &str {
         &self.shown
+    }
+
+    /// Which directory the root is.
+    pub(crate) fn identity(&self) -> FileId {
+        FileId {
+            device: self.device,
+            inode: self.inode,
+        }
     }
 
     /// Fails if the root's path no longer names the directory that is held. Operations already

@@ -1,8 +1,8 @@
 //! The local back end: a directory of this machine as a workspace.
 //!
 //! Sibling folders (`files`, `process`, `search`) implement one operations trait each. Nothing
-//! here lowers a tier or follows a path by name; a call that asks for more confinement than a
-//! plain child process has is refused.
+//! here lowers a tier or follows a path by name; a call that asks for more confinement than this
+//! machine can hold is refused.
 
 mod files;
 pub(crate) mod pool;
@@ -12,7 +12,7 @@ mod walk;
 
 use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
 
-use haft_contract::ops::{BackendId, Operations, Tier};
+use haft_contract::ops::{BackendId, Operations, OpsError, Spawn};
 
 pub(crate) use self::files::remove_tree;
 pub use self::process::DRAIN_LIMIT;
@@ -20,7 +20,7 @@ pub(crate) use self::search::withholds;
 use self::{files::LocalFiles, process::LocalProcesses, search::LocalSearch};
 use crate::{
     jail::{Jail, Mounts},
-    sandbox::SandboxOptions,
+    sandbox::{Facilities, FileId, Sandbox, SandboxOptions, SandboxPlan},
 };
 
 /// A workspace on this machine.
@@ -28,6 +28,7 @@ use crate::{
 pub struct LocalBackend {
     jail: Arc<Jail>,
     options: Arc<LocalOptions>,
+    sandbox: Arc<Sandbox>,
 }
 
 /// How a local workspace behaves. The default suits nobody's tools and harms nobody: children find
@@ -85,15 +86,28 @@ impl LocalBackend {
             root: root.display().to_string(),
             source,
         })?;
+        let sandbox = Sandbox::look(&options.sandbox, Path::new(jail.shown()));
         Ok(Self {
             jail: Arc::new(jail),
             options: Arc::new(options),
+            sandbox: Arc::new(sandbox),
         })
     }
 
     /// The device and inode of the root.
     pub(crate) fn root_identity(&self) -> (u64, u64) {
-        self.jail.identity()
+        let FileId { device, inode } = self.jail.identity();
+        (device, inode)
+    }
+
+    /// What would confine a child, without starting it. Looks at the workspace, so it blocks.
+    pub fn plan_sandbox(&self, spawn: &Spawn) -> Result<SandboxPlan, OpsError> {
+        process::plan_sandbox(&self.jail, &self.options, &self.sandbox, spawn)
+    }
+
+    /// What this machine has for sandboxes.
+    pub fn facilities(&self) -> &Facilities {
+        self.sandbox.facilities()
     }
 
     /// Files, processes and search of this workspace.
@@ -101,11 +115,12 @@ impl LocalBackend {
         Operations {
             backend: BackendId::new("local"),
             root: Arc::from(self.jail.shown()),
-            tiers: vec![Tier::Host],
+            tiers: self.sandbox.facilities().tiers(),
             files: Arc::new(LocalFiles::new(Arc::clone(&self.jail))),
             processes: Arc::new(LocalProcesses::new(
                 Arc::clone(&self.jail),
                 Arc::clone(&self.options),
+                Arc::clone(&self.sandbox),
             )),
             search: Arc::new(LocalSearch::new(Arc::clone(&self.jail))),
         }

@@ -6,14 +6,19 @@
 //! command from inside is set up by a helper process (`init.rs`), never between fork and exec of
 //! this one. Nothing here lowers a tier: what cannot be set up is an error.
 
+mod bubblewrap;
 mod calls;
 pub mod cgroup;
+mod detect;
+mod filter;
 #[cfg_attr(
     not(test),
     expect(dead_code, reason = "begins with the launch of a sandbox")
 )]
 mod gvisor;
+pub(crate) mod init;
 mod landlock;
+pub(crate) mod launch;
 pub mod limits;
 mod mounts;
 #[cfg_attr(
@@ -25,19 +30,30 @@ mod owner;
 mod plan;
 pub mod probe;
 mod profile;
+pub(crate) mod protect;
 #[cfg_attr(
     not(test),
     expect(dead_code, reason = "begins with the launch of a sandbox")
 )]
 mod protected_watch;
 mod seccomp;
+mod spawner;
+pub(crate) mod wire;
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
-use haft_contract::ops::Layer;
+use haft_contract::{
+    ErrorKind,
+    ops::{Layer, OpsError, Tier},
+};
 
-use self::cgroup::CgroupSetting;
+use self::cgroup::{Cgroup, CgroupError, CgroupParent, CgroupSetting};
 pub use self::{
+    detect::{Facilities, Missing},
     landlock::{ABI_FOR_T1, ABI_FOR_T2, LandlockRule, LandlockRules, May, Tcp, kernel_abi},
     limits::Limits,
     mounts::{Mount, PROXY_SOCKET},
@@ -63,4 +79,71 @@ pub struct SandboxOptions {
     pub cgroup: CgroupSetting,
     /// Layers left out, to show which of them stops what. For tests; no configuration sets it.
     pub without: BTreeSet<Layer>,
+}
+
+/// What a workspace's sandboxes are made from, looked up once.
+#[derive(Debug)]
+pub(crate) struct Sandbox {
+    facilities: Facilities,
+    view: HostView,
+    limits: Limits,
+    groups: Result<Option<Arc<CgroupParent>>, CgroupError>,
+}
+
+impl Sandbox {
+    /// Looks at this machine for a workspace.
+    pub(crate) fn look(options: &SandboxOptions, root: &Path) -> Self {
+        Self {
+            facilities: Facilities::look(options, root),
+            view: HostView::look(&options.profile),
+            limits: options.limits.clone(),
+            groups: CgroupParent::detect(&options.cgroup),
+        }
+    }
+
+    /// What this machine has.
+    pub(crate) fn facilities(&self) -> &Facilities {
+        &self.facilities
+    }
+
+    /// What of the profile this machine has.
+    pub(crate) fn view(&self) -> &HostView {
+        &self.view
+    }
+
+    /// The helper.
+    pub(crate) fn helper(&self) -> Result<PathBuf, OpsError> {
+        self.facilities
+            .helper
+            .clone()
+            .map_err(|missing| unavailable(&[missing]))
+    }
+
+    /// Refuses a tier this machine cannot hold.
+    pub(crate) fn check(&self, tier: Tier) -> Result<(), OpsError> {
+        match self.facilities.missing(tier).as_slice() {
+            [] => Ok(()),
+            missing => Err(unavailable(missing)),
+        }
+    }
+
+    /// A control group for one command, where they are to be had.
+    pub(crate) fn group(&self) -> Result<Option<Cgroup>, OpsError> {
+        let fail =
+            |error: &CgroupError| OpsError::new(ErrorKind::TierUnavailable, error.to_string());
+        match &self.groups {
+            Ok(None) => Ok(None),
+            Ok(Some(parent)) => parent.create(&self.limits).map(Some).map_err(|e| fail(&e)),
+            Err(error) => Err(fail(error)),
+        }
+    }
+}
+
+fn unavailable(missing: &[Missing]) -> OpsError {
+    let reasons: Vec<String> = missing.iter().map(|missing| missing.reason()).collect();
+    let remedies: Vec<&str> = missing.iter().map(|missing| missing.remedy()).collect();
+    OpsError::new(
+        ErrorKind::TierUnavailable,
+        format!("{} (to do: {})", reasons.join("; "), remedies.join("; ")),
+    )
 }

@@ -120,7 +120,7 @@ pub enum Program {
 pub enum Streams {
     /// Pipes; how many descriptors from 0 the command gets.
     Pipes(u32),
-    /// A terminal, which becomes its controlling one.
+    /// A terminal as standard output and error, which becomes its controlling one.
     Terminal,
 }
 

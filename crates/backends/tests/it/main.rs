@@ -17,6 +17,7 @@ mod probe;
 mod process;
 mod races;
 mod remote;
+mod sandbox;
 mod scripts;
 mod search;
 mod suites;

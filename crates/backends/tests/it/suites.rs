@@ -6,19 +6,27 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use haft_contract::ops::Operations;
+use haft_contract::ops::{Operations, Tier};
 use haft_testkit::suite::fixture::BackendFixture;
 
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, sandbox_options};
 
 /// A fresh workspace, and the way behind its back.
-pub(crate) struct LocalFixture(pub(crate) Workspace);
+pub(crate) struct LocalFixture(pub(crate) Workspace, Tier);
 
 impl LocalFixture {
     pub(crate) fn new() -> Self {
-        let ws = Workspace::new();
-        fs::remove_file(ws.outside.join("secret")).unwrap();
-        Self(ws)
+        Self::with(Workspace::new(), Tier::Host)
+    }
+
+    /// One whose children run in a sandbox.
+    fn sandboxed(tier: Tier) -> Self {
+        Self::with(Workspace::sandboxed(sandbox_options()), tier)
+    }
+
+    fn with(workspace: Workspace, tier: Tier) -> Self {
+        fs::remove_file(workspace.outside.join("secret")).unwrap();
+        Self(workspace, tier)
     }
 
     fn place(&self, path: &str) -> PathBuf {
@@ -35,6 +43,10 @@ fn make_parent(path: &Path) {
 impl BackendFixture for LocalFixture {
     fn operations(&self) -> Operations {
         self.0.backend.operations()
+    }
+
+    fn tier(&self) -> Tier {
+        self.1
     }
 
     async fn put(&self, path: &str, bytes: &[u8]) {
@@ -96,4 +108,30 @@ mod process {
 mod search {
     use super::LocalFixture;
     haft_testkit::search_suite!(LocalFixture::new());
+}
+
+/// Child processes in tier T2, and that files and search are none the worse for it.
+mod t2 {
+    mod files {
+        use super::super::{LocalFixture, Tier};
+        haft_testkit::file_suite!(LocalFixture::sandboxed(Tier::T2));
+    }
+
+    mod process {
+        use super::super::{LocalFixture, Tier};
+        haft_testkit::process_suite!(LocalFixture::sandboxed(Tier::T2));
+    }
+
+    mod search {
+        use super::super::{LocalFixture, Tier};
+        haft_testkit::search_suite!(LocalFixture::sandboxed(Tier::T2));
+    }
+}
+
+/// Child processes in tier T1.
+mod t1 {
+    mod process {
+        use super::super::{LocalFixture, Tier};
+        haft_testkit::process_suite!(LocalFixture::sandboxed(Tier::T1));
+    }
 }

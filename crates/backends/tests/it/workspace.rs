@@ -2,7 +2,11 @@
 
 use std::{fs, path::PathBuf, sync::Arc};
 
-use haft_backends::{LocalBackend, LocalOptions};
+use haft_backends::{
+    LocalBackend, LocalOptions,
+    helper::Helper,
+    sandbox::{Profile, SandboxOptions},
+};
 use haft_contract::{
     ErrorKind, WorkPath,
     ops::{
@@ -28,18 +32,31 @@ impl Workspace {
         Self::within(tempfile::tempdir().unwrap())
     }
 
+    /// A workspace whose children can be sandboxed.
+    pub(crate) fn sandboxed(sandbox: SandboxOptions) -> Self {
+        let options = LocalOptions {
+            sandbox,
+            ..LocalOptions::default()
+        };
+        Self::with(tempfile::tempdir().unwrap(), options)
+    }
+
     /// A workspace on a file system in memory, where twenty thousand synced writes take seconds.
     pub(crate) fn in_memory() -> Self {
         Self::within(tempfile::tempdir_in("/dev/shm").unwrap())
     }
 
     fn within(temp: tempfile::TempDir) -> Self {
+        Self::with(temp, LocalOptions::default())
+    }
+
+    fn with(temp: tempfile::TempDir, options: LocalOptions) -> Self {
         let base = temp.path().canonicalize().unwrap();
         let (root, outside) = (base.join("ws"), base.join("outside"));
         fs::create_dir(&root).unwrap();
         fs::create_dir(&outside).unwrap();
         fs::write(outside.join("secret"), SECRET).unwrap();
-        let backend = LocalBackend::open(&root, LocalOptions::default()).unwrap();
+        let backend = LocalBackend::open(&root, options).unwrap();
         Self {
             _temp: temp,
             root,
@@ -145,6 +162,15 @@ impl Workspace {
                 }
             }
         }
+    }
+}
+
+/// Sandboxes set up by the helper program of this build.
+pub(crate) fn sandbox_options() -> SandboxOptions {
+    SandboxOptions {
+        helper: Helper::Path(env!("CARGO_BIN_EXE_haft-helper").into()),
+        profile: Profile::default(),
+        ..SandboxOptions::default()
     }
 }
 

@@ -33,6 +33,25 @@ pub(super) fn build(
     added: &BTreeMap<String, String>,
     mark: &str,
 ) -> Result<Vec<CString>, OpsError> {
+    variables(options, added, mark)?
+        .into_iter()
+        .map(|(name, value)| {
+            CString::new(format!("{name}={value}")).map_err(|_| {
+                refuse(
+                    ErrorKind::InvalidInput,
+                    format!("the value of variable `{name}` holds a NUL byte"),
+                )
+            })
+        })
+        .collect()
+}
+
+/// The environment of one child.
+pub(super) fn variables<'a>(
+    options: &'a LocalOptions,
+    added: &'a BTreeMap<String, String>,
+    mark: &'a str,
+) -> Result<BTreeMap<&'a str, &'a str>, OpsError> {
     check_sizes(added)?;
     let mut variables = BTreeMap::new();
     for (name, value) in added {
@@ -46,7 +65,7 @@ pub(super) fn build(
     }
     // The operator's own variables are trusted and win.
     for (name, value) in &options.environment {
-        variables.insert(name, value);
+        variables.insert(name.as_str(), value.as_str());
     }
     variables.insert("PATH", &options.search_path);
     variables.insert("HOME", &options.home);
@@ -54,17 +73,7 @@ pub(super) fn build(
     variables.insert("USER", &options.user);
     variables.insert("LOGNAME", &options.user);
     variables.insert(TREE_MARK, mark);
-    variables
-        .into_iter()
-        .map(|(name, value)| {
-            CString::new(format!("{name}={value}")).map_err(|_| {
-                refuse(
-                    ErrorKind::InvalidInput,
-                    format!("the value of variable `{name}` holds a NUL byte"),
-                )
-            })
-        })
-        .collect()
+    Ok(variables)
 }
 
 /// What every child gets. Programs that would wait for a person fail at once instead.

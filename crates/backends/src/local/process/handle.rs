@@ -4,29 +4,24 @@
 //! something it started may hold its streams open: that is waited for only so long, then the
 //! whole tree is killed and what was written before is still handed out.
 
-use std::{os::fd::OwnedFd, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use haft_contract::{
     ErrorKind,
     future::BoxFuture,
     ops::{Exit, ExitStatus, OpsError, OutputChunk, ProcessControls, ProcessHandle},
 };
-use rustix::process::Signal;
 use tokio::{
-    io::{Interest, unix::AsyncFd},
     task::JoinHandle,
     time::{Instant, timeout_at},
 };
 
 use super::{
     controls::{Connected, Controls},
-    leader::{Ending, Leader, LocalReach},
+    lead::{Ending, Lead},
     output::Output,
     streams::OurEnds,
-    tree::Tree,
-    watch::watch,
 };
-use crate::local::pool::blocking;
 
 /// How long output is still waited for after the child itself has ended, when something it started
 /// holds the streams open.
@@ -42,21 +37,12 @@ const LAST_BYTES: usize = 4 * 1024 * 1024;
 /// Between two looks whether a tree has ended by itself.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// A child that has just been started, and our ends of its streams.
-pub(super) struct Child {
-    pub(super) leader: Leader,
-    pub(super) streams: OurEnds,
-}
-
 /// A running child.
-pub(super) struct LocalProcess {
-    leader: Leader,
-    /// Becomes readable when the child ends.
-    ended: AsyncFd<OwnedFd>,
+pub(super) struct LocalProcess<L: Lead> {
+    leader: L,
     output: Output,
     feeding: Option<JoinHandle<()>>,
-    reach: Arc<LocalReach>,
-    controls: Arc<Controls<LocalReach>>,
+    controls: Arc<Controls<L::Reach>>,
     status: Option<ExitStatus>,
     phase: Phase,
 }
@@ -72,8 +58,9 @@ enum Phase {
     LastWords { until: Instant, left: usize },
 }
 
-impl LocalProcess {
-    pub(super) fn new(child: Child) -> Result<Self, OpsError> {
+impl<L: Lead> LocalProcess<L> {
+    /// Takes over a child that has just been started, and our ends of its streams.
+    pub(super) fn new(leader: L, streams: OurEnds) -> Result<Self, OpsError> {
         // An early return drops the leader, which ends the child.
         let fail = |error: std::io::Error| {
             OpsError::new(
@@ -81,26 +68,17 @@ impl LocalProcess {
                 format!("the child cannot be watched: {}", error.kind()),
             )
         };
-        let pidfd = child.leader.pidfd().ok_or_else(lost_track)?;
-        let ended = watch(
-            pidfd.try_clone_to_owned().map_err(fail)?,
-            Interest::READABLE,
-        )
-        .map_err(fail)?;
-        let reach = child.leader.reach();
         let Connected {
             controls,
             output,
             feeding,
-        } = Controls::connect(Arc::clone(&reach), child.streams).map_err(fail)?;
+        } = Controls::connect(leader.reach(), streams).map_err(fail)?;
         let output = Output::new(output).map_err(fail)?;
         let feeding = feeding.map(|feeding| tokio::spawn(feeding.feed()));
         Ok(Self {
-            leader: child.leader,
-            ended,
+            leader,
             output,
             feeding,
-            reach,
             controls,
             status: None,
             phase: Phase::Running,
@@ -112,9 +90,7 @@ impl LocalProcess {
         if let Some(status) = self.status {
             return Ok(status);
         }
-        // Readable means ended, and stays so.
-        drop(self.ended.readable().await.map_err(|_| lost_track())?);
-        let status = self.leader.status().ok_or_else(lost_track)?;
+        let status = self.leader.ended().await?;
         self.status = Some(status);
         Ok(status)
     }
@@ -125,7 +101,7 @@ impl LocalProcess {
             // Output first: what was written before the end is handed out before it.
             biased;
             chunk = self.output.next() => chunk,
-            _ = self.ended.readable() => None,
+            _ = self.leader.ended() => None,
         }
     }
 
@@ -143,7 +119,7 @@ impl LocalProcess {
                         return chunk;
                     }
                     // Somebody holds the streams, silently or flooding them.
-                    if let Err(error) = self.on_tree(Tree::kill).await {
+                    if let Err(error) = self.leader.kill().await {
                         tracing::warn!(%error, "a process outlived its call");
                     }
                     self.phase = Phase::LastWords {
@@ -175,39 +151,19 @@ impl LocalProcess {
         if self.status.is_none() || !self.output.has_ended() {
             return;
         }
-        self.reach.forget();
         match self.leader.finish_if_alone() {
             Ending::Over => {}
             Ending::MayHaveLeftSome => {
-                if let Err(error) = self.on_tree(Tree::kill).await {
+                if let Err(error) = self.leader.kill().await {
                     tracing::warn!(%error, "a process outlived its call");
                 }
                 self.leader.finish();
             }
         }
     }
-
-    /// Runs blocking work on the tree; nothing once the child is reaped.
-    async fn on_tree(
-        &self,
-        work: impl FnOnce(&Tree) -> Result<(), OpsError> + Send + 'static,
-    ) -> Result<(), OpsError> {
-        let Some(tree) = self.leader.tree().cloned() else {
-            return Ok(());
-        };
-        blocking(move || work(&tree)).await
-    }
-
-    /// Whether everything has ended by itself.
-    async fn is_gone(&self) -> Result<bool, OpsError> {
-        let Some(tree) = self.leader.tree().cloned() else {
-            return Ok(true);
-        };
-        blocking(move || Ok(tree.is_gone())).await
-    }
 }
 
-impl ProcessHandle for LocalProcess {
+impl<L: Lead> ProcessHandle for LocalProcess<L> {
     fn next_chunk(&mut self) -> BoxFuture<'_, Option<OutputChunk>> {
         Box::pin(async move {
             if self.status.is_none() {
@@ -233,58 +189,48 @@ impl ProcessHandle for LocalProcess {
         Box::pin(async move {
             let status = self.exited().await?;
             self.finish_if_over().await;
-            Ok(Exit::plain(status))
+            let confinement = self.leader.confinement();
+            Ok(Exit {
+                status,
+                exceeded: confinement.exceeded,
+                refusals: confinement.refusals,
+            })
         })
     }
 
     fn controls(&self) -> Arc<dyn ProcessControls> {
-        Arc::<Controls<LocalReach>>::clone(&self.controls)
+        Arc::<Controls<L::Reach>>::clone(&self.controls)
     }
 
     fn stop(&mut self, grace: Duration) -> BoxFuture<'_, Result<(), OpsError>> {
         Box::pin(async move {
-            if self.leader.tree().is_none() {
+            if self.leader.is_finished() {
                 return Ok(());
             }
             let until = Instant::now() + grace;
-            self.on_tree(|tree| {
-                tree.signal_all(Signal::TERM);
-                // A stopped process hears SIGTERM only once it goes on.
-                tree.signal_all(Signal::CONT);
-                Ok(())
-            })
-            .await?;
+            self.leader.terminate().await?;
             // The child first, then whatever else it left.
             let _ = timeout_at(until, self.exited()).await;
-            while Instant::now() < until && !self.is_gone().await? {
+            while Instant::now() < until && !self.leader.is_gone().await? {
                 tokio::time::sleep(LOOK_AGAIN).await;
             }
-            self.on_tree(Tree::kill).await?;
+            self.leader.kill().await?;
             self.exited().await?;
-            self.reach.forget();
             self.leader.finish();
             Ok(())
         })
     }
 }
 
-impl Drop for LocalProcess {
+impl<L: Lead> Drop for LocalProcess<L> {
     fn drop(&mut self) {
         if let Some(feeding) = self.feeding.take() {
             feeding.abort();
         }
-        self.reach.forget();
         // Over already: finished here and now, without a look at the whole machine. Otherwise the
         // leader, dropped next, ends the tree.
         if self.status.is_some() && self.output.has_ended() {
             self.leader.finish_if_alone();
         }
     }
-}
-
-fn lost_track() -> OpsError {
-    OpsError::new(
-        ErrorKind::Internal,
-        "the child ended and its exit status is lost",
-    )
 }

@@ -4,25 +4,39 @@
 //! in between. Whoever drops it ends the whole tree.
 
 use std::{
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, OwnedFd},
     sync::{Arc, Mutex, PoisonError},
     time::Instant,
 };
 
-use haft_contract::ops::{ExitStatus, OpsError};
+use haft_contract::{
+    ErrorKind,
+    ops::{ExitStatus, OpsError},
+};
 use rustix::{
     io::Errno,
     process::{Signal, WaitId, WaitIdOptions, WaitIdStatus, waitid},
 };
+use tokio::io::{Interest, unix::AsyncFd};
 
-use super::{controls::Reach, spawn::Started, tree::Tree};
+use super::{
+    controls::Reach,
+    lead::{Confinement, Ending, Lead},
+    spawn::Started,
+    tree::Tree,
+    watch::watch,
+};
+use crate::{errno, local::pool::blocking};
 
 /// A child that has been started and is not yet reaped.
 pub(super) struct Leader {
     tree: Tree,
     started: Instant,
     /// Absent once it is reaped.
-    pidfd: Option<OwnedFd>,
+    process: Option<Started>,
+    /// Becomes readable when the child ends.
+    ended: AsyncFd<OwnedFd>,
+    reach: Arc<LocalReach>,
 }
 
 /// Reaches the child from elsewhere, for as long as its id means it.
@@ -54,98 +68,135 @@ impl Reach for LocalReach {
     }
 }
 
-/// Whether a child left anything behind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ending {
-    /// Nothing; it is reaped.
-    Over,
-    /// Perhaps; it is not reaped yet.
-    MayHaveLeftSome,
-}
-
 impl Leader {
-    pub(super) fn new(started: Started, mark: &str) -> Self {
-        Self {
-            tree: Tree::new(started.pid, mark),
+    /// Takes over a child that was just started. Needs the runtime's poller, so a thread of the runtime.
+    pub(super) fn new(started: Started, mark: &str) -> Result<Self, OpsError> {
+        let tree = Tree::new(started.pid, mark);
+        let watched = started.pidfd.try_clone();
+        let Ok(ended) = watched.and_then(|pidfd| watch(pidfd, Interest::READABLE)) else {
+            end_unwatched(tree, started);
+            return Err(errno::error(Errno::MFILE));
+        };
+        Ok(Self {
+            reach: Arc::new(LocalReach(Mutex::new(Some(tree.clone())))),
+            tree,
             started: Instant::now(),
-            pidfd: Some(started.pidfd),
-        }
-    }
-
-    /// The tree, while the child is not reaped and its id means it.
-    pub(super) fn tree(&self) -> Option<&Tree> {
-        self.pidfd.as_ref().map(|_| &self.tree)
-    }
-
-    /// A way to the child for those who do not hold it. It must be told to forget the child before
-    /// that is reaped.
-    pub(super) fn reach(&self) -> Arc<LocalReach> {
-        Arc::new(LocalReach(Mutex::new(self.tree().cloned())))
-    }
-
-    /// A descriptor that becomes readable when the child ends.
-    pub(super) fn pidfd(&self) -> Option<BorrowedFd<'_>> {
-        self.pidfd.as_ref().map(AsFd::as_fd)
+            process: Some(started),
+            ended,
+        })
     }
 
     /// How the child ended; `None` while it runs. It stays unreaped.
-    pub(super) fn status(&self) -> Option<ExitStatus> {
+    fn status(&self) -> Option<ExitStatus> {
         let flags = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        waitid(WaitId::PidFd(self.pidfd()?), flags)
+        let process = self.process.as_ref()?;
+        waitid(WaitId::PidFd(process.pidfd.as_fd()), flags)
             .ok()
             .flatten()
             .and_then(|status| exit_status(&status))
     }
 
-    /// Kills what is left of the group and reaps the child, which has ended, if nothing else of its
-    /// tree is left. Otherwise the tree must be killed first.
-    pub(super) fn finish_if_alone(&mut self) -> Ending {
-        let Some(pidfd) = &self.pidfd else {
+    /// Runs blocking work on the tree; nothing once the child is reaped and its id may mean
+    /// another process.
+    async fn on_tree<T: Default + Send + 'static>(
+        &self,
+        work: impl FnOnce(&Tree) -> Result<T, OpsError> + Send + 'static,
+    ) -> Result<Option<T>, OpsError> {
+        if self.process.is_none() {
+            return Ok(None);
+        }
+        let tree = self.tree.clone();
+        blocking(move || work(&tree)).await.map(Some)
+    }
+}
+
+impl Lead for Leader {
+    type Reach = LocalReach;
+
+    fn reach(&self) -> Arc<LocalReach> {
+        Arc::clone(&self.reach)
+    }
+
+    async fn ended(&mut self) -> Result<ExitStatus, OpsError> {
+        // Readable means ended, and stays so.
+        drop(self.ended.readable().await.map_err(|_| lost_track())?);
+        self.status().ok_or_else(lost_track)
+    }
+
+    async fn terminate(&self) -> Result<(), OpsError> {
+        self.on_tree(|tree| {
+            tree.signal_all(Signal::TERM);
+            // A stopped process hears SIGTERM only once it goes on.
+            tree.signal_all(Signal::CONT);
+            Ok(())
+        })
+        .await
+        .map(drop)
+    }
+
+    async fn is_gone(&self) -> Result<bool, OpsError> {
+        let gone = self.on_tree(|tree| Ok(tree.is_gone())).await?;
+        Ok(gone.unwrap_or(true))
+    }
+
+    async fn kill(&self) -> Result<(), OpsError> {
+        self.on_tree(Tree::kill).await.map(drop)
+    }
+
+    fn is_finished(&self) -> bool {
+        self.process.is_none()
+    }
+
+    fn finish_if_alone(&mut self) -> Ending {
+        let Some(process) = &self.process else {
             return Ending::Over;
         };
+        self.reach.forget();
         self.tree.signal_group(Signal::KILL);
         if !self.tree.is_surely_gone(self.started.elapsed()) {
             return Ending::MayHaveLeftSome;
         }
-        reap(pidfd);
-        self.pidfd = None;
+        process.reap();
+        self.process = None;
         Ending::Over
     }
 
-    /// Kills what is left of the group and reaps the child, which has ended.
-    pub(super) fn finish(&mut self) {
-        if let Some(pidfd) = self.pidfd.take() {
+    fn finish(&mut self) {
+        self.reach.forget();
+        if let Some(process) = self.process.take() {
             self.tree.signal_group(Signal::KILL);
-            reap(&pidfd);
+            process.reap();
         }
+    }
+
+    fn confinement(&mut self) -> Confinement {
+        Confinement::default()
     }
 }
 
 impl Drop for Leader {
     fn drop(&mut self) {
-        let Some(pidfd) = self.pidfd.take() else {
-            return;
-        };
-        // The group dies at once. Those that left it, and the reaping, take a look at the whole
-        // machine and happen behind the caller's back.
-        self.tree.signal_group(Signal::KILL);
-        let tree = self.tree.clone();
-        let work = move || {
-            if let Err(error) = tree.kill() {
-                tracing::warn!(%error, "a process outlived its call");
-            }
-            reap(&pidfd);
-        };
-        match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn_blocking(work)),
-            Err(_) => drop(std::thread::spawn(work)),
+        self.reach.forget();
+        if let Some(process) = self.process.take() {
+            end_unwatched(self.tree.clone(), process);
         }
     }
 }
 
-/// Takes the child off the process table. It has ended, or has been killed and is about to.
-fn reap(pidfd: &OwnedFd) {
-    while let Err(Errno::INTR) = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED) {}
+/// Ends a tree that nobody watches any more. The group dies at once. Those that left it, and the
+/// reaping, take a look at the whole machine and happen behind the caller's back.
+fn end_unwatched(tree: Tree, process: Started) {
+    tree.signal_group(Signal::KILL);
+    let work = move || {
+        if let Err(error) = tree.kill() {
+            tracing::warn!(%error, "a process outlived its call");
+        }
+        process.reap();
+    };
+    match tokio::runtime::Handle::try_current() {
+        Ok(runtime) => drop(runtime.spawn_blocking(work)),
+        Err(_) => drop(std::thread::spawn(work)),
+    }
 }
 
 fn exit_status(status: &WaitIdStatus) -> Option<ExitStatus> {
@@ -153,4 +204,11 @@ fn exit_status(status: &WaitIdStatus) -> Option<ExitStatus> {
         .exit_status()
         .map(ExitStatus::Code)
         .or_else(|| status.terminating_signal().map(ExitStatus::Signal))
+}
+
+fn lost_track() -> OpsError {
+    OpsError::new(
+        ErrorKind::Internal,
+        "the child ended and its exit status is lost",
+    )
 }

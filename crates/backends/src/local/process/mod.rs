@@ -1,17 +1,20 @@
 //! Child processes of a local workspace.
 //!
 //! A child has a session of its own and an environment built from empty; `handle.rs` is the
-//! running child. Must not confine anything: a tier above `host` is refused here and comes with
-//! the sandbox back end.
+//! running child, led by a plain child process (`leader.rs`) or by the init of a sandbox
+//! (`confined.rs`). Must not lower a tier: what cannot be confined as asked is refused.
 
+mod confined;
 pub(crate) mod controls;
 mod environment;
 mod handle;
 pub(crate) mod input;
+mod lead;
 mod leader;
 mod output;
 mod program;
-mod spawn;
+mod sandboxed;
+pub(crate) mod spawn;
 pub(crate) mod streams;
 pub(crate) mod terminal;
 mod tree;
@@ -33,15 +36,16 @@ use rustix::{
 
 pub use self::handle::DRAIN_LIMIT;
 use self::{
-    handle::{Child, LocalProcess},
+    handle::LocalProcess,
     leader::Leader,
     spawn::Launch,
-    streams::Streams,
+    streams::{OurEnds, Streams},
 };
 use super::{LocalOptions, pool::blocking};
 use crate::{
     errno,
     jail::{Jail, Lookup},
+    sandbox::{Sandbox, SandboxPlan},
 };
 
 /// The processes of a local workspace.
@@ -49,38 +53,74 @@ use crate::{
 pub(crate) struct LocalProcesses {
     jail: Arc<Jail>,
     options: Arc<LocalOptions>,
+    sandbox: Arc<Sandbox>,
 }
 
 impl LocalProcesses {
-    pub(crate) fn new(jail: Arc<Jail>, options: Arc<LocalOptions>) -> Self {
-        Self { jail, options }
+    pub(crate) fn new(jail: Arc<Jail>, options: Arc<LocalOptions>, sandbox: Arc<Sandbox>) -> Self {
+        Self {
+            jail,
+            options,
+            sandbox,
+        }
+    }
+
+    async fn spawn_on_host(&self, spawn: Spawn) -> Result<Box<dyn ProcessHandle>, OpsError> {
+        check_egress(&spawn)?;
+        let (jail, options) = (Arc::clone(&self.jail), Arc::clone(&self.options));
+        // Whoever stops waiting drops the leader, which ends the child.
+        let (leader, streams) = blocking(move || start(&jail, &options, &spawn)).await?;
+        Ok(Box::new(LocalProcess::new(leader, streams)?))
+    }
+
+    async fn spawn_confined(&self, spawn: Spawn) -> Result<Box<dyn ProcessHandle>, OpsError> {
+        let (jail, options) = (Arc::clone(&self.jail), Arc::clone(&self.options));
+        let sandbox = Arc::clone(&self.sandbox);
+        let started = blocking(move || sandboxed::start(&jail, &options, &sandbox, &spawn));
+        let (leader, streams) = started.await?;
+        Ok(Box::new(LocalProcess::new(leader, streams)?))
     }
 }
 
 impl ProcessOps for LocalProcesses {
     fn spawn(&self, spawn: Spawn) -> BoxFuture<'_, Result<Box<dyn ProcessHandle>, OpsError>> {
         Box::pin(async move {
-            check_tier(spawn.tier)?;
-            check_egress(&spawn)?;
-            let jail = Arc::clone(&self.jail);
-            let options = Arc::clone(&self.options);
-            let child = blocking(move || start(&jail, &options, spawn)).await?;
-            Ok(Box::new(LocalProcess::new(child)?) as Box<dyn ProcessHandle>)
+            match spawn.tier {
+                Tier::Host => self.spawn_on_host(spawn).await,
+                Tier::T1 | Tier::T2 => self.spawn_confined(spawn).await,
+                Tier::T3 | Tier::InProcess => Err(OpsError::new(
+                    ErrorKind::TierUnavailable,
+                    format!("a process cannot be confined to tier `{}` here", spawn.tier),
+                )),
+            }
         })
     }
 }
 
-fn check_tier(tier: Tier) -> Result<(), OpsError> {
-    match tier {
-        Tier::Host => Ok(()),
-        Tier::T1 | Tier::T2 | Tier::T3 | Tier::InProcess => Err(OpsError::new(
-            ErrorKind::TierUnavailable,
-            format!(
-                "the local back end cannot confine a process to tier `{tier}`; it comes with the \
-                 sandbox, or the operator can allow this tool to run unconfined"
-            ),
-        )),
-    }
+/// Works out the sandbox of a spawn without starting anything. Looks at the workspace, so it
+/// blocks.
+pub(super) fn plan_sandbox(
+    jail: &Jail,
+    options: &LocalOptions,
+    sandbox: &Sandbox,
+    spawn: &Spawn,
+) -> Result<SandboxPlan, OpsError> {
+    /// Standard input, output and error.
+    const STREAMS: u8 = 3;
+    let executable = sandboxed::executable(spawn, STREAMS.into())?;
+    sandboxed::plan(
+        jail,
+        options,
+        sandbox,
+        &sandboxed::Details {
+            spawn,
+            mark: "(made for each command)",
+            private: &std::path::Path::new(&options.temporary).join("haft-(made for each command)"),
+            executable: &executable,
+            streams: STREAMS.into(),
+            egress: None,
+        },
+    )
 }
 
 /// Nothing keeps a plain child process to some hosts.
@@ -95,13 +135,17 @@ fn check_egress(spawn: &Spawn) -> Result<(), OpsError> {
 }
 
 /// Starts a child: finds its directory and program, builds its environment, connects its streams.
-fn start(jail: &Jail, options: &LocalOptions, spawn: Spawn) -> Result<Child, OpsError> {
+fn start(
+    jail: &Jail,
+    options: &LocalOptions,
+    spawn: &Spawn,
+) -> Result<(Leader, OurEnds), OpsError> {
     let directory = jail
         .open_at(&spawn.cwd, OFlags::PATH | OFlags::DIRECTORY, Lookup::Full)
         .map_err(|errno| errno::on_path(errno, &spawn.cwd))?;
     let mark = random_mark().map_err(errno::error)?;
     let environment = environment::build(options, &spawn.environment, &mark)?;
-    let streams = Streams::open(&spawn).map_err(errno::error)?;
+    let streams = Streams::open(spawn).map_err(errno::error)?;
     let mut descriptors = streams.for_child();
     let program = program::find(
         &spawn.command,
@@ -119,10 +163,7 @@ fn start(jail: &Jail, options: &LocalOptions, spawn: Spawn) -> Result<Child, Ops
         terminal: streams.terminal_path(),
     })
     .map_err(launch_error)?;
-    Ok(Child {
-        leader: Leader::new(started, &mark),
-        streams: streams.ours,
-    })
+    Ok((Leader::new(started, &mark)?, streams.ours))
 }
 
 fn launch_error(errno: Errno) -> OpsError {

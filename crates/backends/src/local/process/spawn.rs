@@ -11,42 +11,50 @@ use std::{
 
 use rustix::{
     io::Errno,
-    process::{Pid, PidfdFlags, pidfd_open},
+    process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid},
 };
 
 /// Descriptors of ours that the child will use are moved here or above, clear of the numbers they
 /// get in the child.
-const CLEAR_OF_STANDARD: i32 = 16;
+const CLEAR_OF_STANDARD: i32 = 32;
 
 /// The number of standard output.
 const STANDARD_OUTPUT: i32 = 1;
 
 /// Everything a child starts with.
-pub(super) struct Launch<'a> {
+pub(crate) struct Launch<'a> {
     /// The program's path.
-    pub(super) program: &'a CStr,
+    pub(crate) program: &'a CStr,
     /// Its arguments, the name first.
-    pub(super) arguments: &'a [CString],
+    pub(crate) arguments: &'a [CString],
     /// Its environment.
-    pub(super) environment: &'a [CString],
+    pub(crate) environment: &'a [CString],
     /// The directory it starts in.
-    pub(super) directory: BorrowedFd<'a>,
+    pub(crate) directory: BorrowedFd<'a>,
     /// The descriptors it gets, numbered from 0 there. It gets no others.
-    pub(super) descriptors: &'a [BorrowedFd<'a>],
+    pub(crate) descriptors: &'a [BorrowedFd<'a>],
     /// The terminal that becomes its controlling terminal and its standard output.
-    pub(super) terminal: Option<&'a CStr>,
+    pub(crate) terminal: Option<&'a CStr>,
 }
 
 /// A child that has been started.
-pub(super) struct Started {
+pub(crate) struct Started {
     /// Its process id, which is also that of its group and its session.
-    pub(super) pid: Pid,
+    pub(crate) pid: Pid,
     /// A descriptor for the process itself.
-    pub(super) pidfd: OwnedFd,
+    pub(crate) pidfd: OwnedFd,
+}
+
+impl Started {
+    /// Waits until it has ended and takes it off the process table.
+    pub(crate) fn reap(&self) {
+        let wait = || waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED);
+        while let Err(Errno::INTR) = wait() {}
+    }
 }
 
 /// Starts a child in a session of its own, with default signals and only the descriptors named.
-pub(super) fn launch(launch: &Launch<'_>) -> Result<Started, Errno> {
+pub(crate) fn launch(launch: &Launch<'_>) -> Result<Started, Errno> {
     // Held until the child has started.
     let moved = launch
         .descriptors

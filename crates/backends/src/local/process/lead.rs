@@ -1,0 +1,60 @@
+//! What a running child needs from whoever leads its tree: a plain child process on the host, or
+//! the init of a sandbox. `handle.rs` is the same for both.
+
+use std::{future::Future, sync::Arc};
+
+use haft_contract::ops::{ExitStatus, Limit, OpsError, Refusal};
+
+use super::controls::Reach;
+
+/// The leader of a child's tree. Whoever drops it ends the whole tree.
+pub(super) trait Lead: Send + 'static {
+    /// How the child is reached from elsewhere.
+    type Reach: Reach;
+
+    /// A way to the child for those who do not hold it.
+    fn reach(&self) -> Arc<Self::Reach>;
+
+    /// Waits until the child itself has ended. Dropping the future loses nothing.
+    fn ended(&mut self) -> impl Future<Output = Result<ExitStatus, OpsError>> + Send;
+
+    /// Asks everything to end.
+    fn terminate(&self) -> impl Future<Output = Result<(), OpsError>> + Send;
+
+    /// Whether everything has ended.
+    fn is_gone(&self) -> impl Future<Output = Result<bool, OpsError>> + Send;
+
+    /// Kills everything; returns when it is gone.
+    fn kill(&self) -> impl Future<Output = Result<(), OpsError>> + Send;
+
+    /// Whether the child was taken off the process table already.
+    fn is_finished(&self) -> bool;
+
+    /// Takes the child, which has ended, off the process table if nothing else of its tree is left.
+    /// Otherwise the tree must be killed first.
+    fn finish_if_alone(&mut self) -> Ending;
+
+    /// Takes the child, which has ended, off the process table.
+    fn finish(&mut self);
+
+    /// What confined the child. Complete once it is finished.
+    fn confinement(&mut self) -> Confinement;
+}
+
+/// Whether a child left anything behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// Nothing; it is reaped.
+    Over,
+    /// Perhaps; it is not reaped yet.
+    MayHaveLeftSome,
+}
+
+/// What confined a child.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Confinement {
+    /// The limit it exceeded.
+    pub(super) exceeded: Option<Limit>,
+    /// What it was refused.
+    pub(super) refusals: Vec<Refusal>,
+}

@@ -1,0 +1,200 @@
+//! Starting a child in a sandbox: from a spawn to a plan, from a plan to a running command.
+
+use std::{
+    os::fd::{AsFd, OwnedFd},
+    path::{Path, PathBuf},
+};
+
+use haft_contract::{
+    ErrorKind,
+    access::Command,
+    ops::{OpsError, Spawn, Tier},
+};
+use rustix::fs::OFlags;
+
+use super::{
+    confined::{Belongings, ConfinedLead, Grip, PrivateDirectory},
+    environment, program, random_mark,
+    streams::{OurEnds, Streams},
+};
+use crate::{
+    errno,
+    jail::{Jail, Lookup},
+    local::LocalOptions,
+    sandbox::{
+        self, Egress, Program, Sandbox, SandboxPlan, SandboxRequest, Workspace,
+        cgroup::Cgroup,
+        launch::{self, Parts},
+        limits::MemoryBound,
+        protect,
+    },
+};
+
+/// Starts a child in a sandbox. Blocks until it runs.
+pub(super) fn start(
+    jail: &Jail,
+    options: &LocalOptions,
+    sandbox: &Sandbox,
+    spawn: &Spawn,
+) -> Result<(ConfinedLead, OurEnds), OpsError> {
+    sandbox.check(spawn.tier)?;
+    jail.open_at(&spawn.cwd, OFlags::PATH | OFlags::DIRECTORY, Lookup::Full)
+        .map_err(|errno| errno::on_path(errno, &spawn.cwd))?;
+    let mark = random_mark().map_err(errno::error)?;
+    let mut belongings = Belongings {
+        private: private_directory(options, spawn.tier, &mark)?,
+        group: sandbox.group()?,
+    };
+    let private = belongings.private.as_ref().map(PrivateDirectory::path);
+    let streams = Streams::open(spawn).map_err(errno::error)?;
+    let mut descriptors = streams.for_child();
+    let executable = executable(spawn, descriptors.len())?;
+    let plan = plan(
+        jail,
+        options,
+        sandbox,
+        &Details {
+            spawn,
+            mark: &mark,
+            private: private.unwrap_or(Path::new("/nonexistent")),
+            executable: &executable,
+            streams: u32::try_from(descriptors.len()).unwrap_or(u32::MAX),
+            egress: None,
+        },
+    )?;
+    descriptors.extend(executable.pinned.as_ref().map(AsFd::as_fd));
+    if plan.limits.is_none() {
+        belongings.group = None;
+    }
+    let group = belongings.group.as_ref();
+    let parts = Parts {
+        bubblewrap: sandbox.facilities().bubblewrap.clone().ok(),
+        helper: sandbox.helper()?,
+        streams: descriptors,
+        groups: group.map_or_else(Vec::new, |group| group.procs_descriptors().collect()),
+        memory: group.map_or(MemoryBound::Process, Cgroup::memory_bound),
+    };
+    let confined = launch::launch(&plan, &parts)?;
+    let grip = match plan.namespaces {
+        Some(_) => Grip::Namespace,
+        None => Grip::Descendants,
+    };
+    let lead = ConfinedLead::new(confined, grip, &mark, belongings)?;
+    Ok((lead, streams.ours))
+}
+
+/// What a plan is made from beside the workspace.
+pub(super) struct Details<'a> {
+    pub(super) spawn: &'a Spawn,
+    pub(super) mark: &'a str,
+    pub(super) private: &'a Path,
+    pub(super) executable: &'a Executable,
+    pub(super) streams: u32,
+    pub(super) egress: Option<Egress>,
+}
+
+/// Works out the sandbox of a spawn. Looks at the workspace; starts nothing.
+pub(super) fn plan(
+    jail: &Jail,
+    options: &LocalOptions,
+    sandbox: &Sandbox,
+    details: &Details<'_>,
+) -> Result<SandboxPlan, OpsError> {
+    let spawn = details.spawn;
+    let variables = environment::variables(options, &spawn.environment, details.mark)?;
+    let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    let workspace = Workspace {
+        root: PathBuf::from(jail.shown()),
+        identity: jail.identity(),
+        protected: protect::look(jail).map_err(errno::error)?,
+    };
+    SandboxPlan::new(SandboxRequest {
+        tier: spawn.tier,
+        view: sandbox.view(),
+        workspace,
+        private: details.private.to_owned(),
+        egress: details.egress.clone(),
+        limits: &options.sandbox.limits,
+        helper: &sandbox.helper()?,
+        program: details.executable.program.clone(),
+        arguments: details.executable.arguments.clone(),
+        environment: variables.into_iter().map(owned).collect(),
+        cwd: PathBuf::from(spawn.cwd.as_str()),
+        streams: match spawn.terminal {
+            Some(_) => sandbox::Streams::Terminal,
+            None => sandbox::Streams::Pipes(details.streams),
+        },
+        without: &options.sandbox.without,
+    })
+}
+
+/// What to execute in a sandbox.
+pub(super) struct Executable {
+    program: Program,
+    arguments: Vec<String>,
+    /// The checked copy of a pinned program.
+    pinned: Option<OwnedFd>,
+}
+
+/// What a spawn executes, as the sandbox will find it. `descriptor` is the number a pinned program
+/// will have.
+pub(super) fn executable(spawn: &Spawn, descriptor: usize) -> Result<Executable, OpsError> {
+    let found = match (&spawn.command, spawn.pinned) {
+        (Command::Argv(argv), None) => return named(argv),
+        // Both are checked the same way for every tier, and found outside.
+        (Command::Shell(_), _) | (Command::Argv(_), Some(_)) => {
+            program::find(&spawn.command, spawn.pinned, "", descriptor)?
+        }
+    };
+    let text = |string: &std::ffi::CString| string.to_string_lossy().into_owned();
+    let number = u32::try_from(descriptor).unwrap_or(u32::MAX);
+    Ok(Executable {
+        program: match found.pinned {
+            Some(_) => Program::Descriptor(number),
+            None => Program::Path(text(&found.path)),
+        },
+        arguments: found.arguments.iter().map(text).collect(),
+        pinned: found.pinned,
+    })
+}
+
+fn named(argv: &[String]) -> Result<Executable, OpsError> {
+    let invalid = |message| OpsError::new(ErrorKind::InvalidInput, message);
+    let name = argv
+        .first()
+        .ok_or_else(|| invalid("the command has no words"))?;
+    if argv.iter().any(|word| word.contains('\0')) {
+        return Err(invalid("the command holds a NUL byte; remove it"));
+    }
+    Ok(Executable {
+        program: if name.contains('/') {
+            Program::Path(name.clone())
+        } else {
+            Program::Named(name.clone())
+        },
+        arguments: argv.to_vec(),
+        pinned: None,
+    })
+}
+
+/// A directory of the command's own, where it has no file system of its own.
+fn private_directory(
+    options: &LocalOptions,
+    tier: Tier,
+    mark: &str,
+) -> Result<Option<PrivateDirectory>, OpsError> {
+    if tier != Tier::T1 && options.sandbox.without.is_empty() {
+        return Ok(None);
+    }
+    PrivateDirectory::create(Path::new(&options.temporary), &format!("haft-{mark}"))
+        .map(Some)
+        .map_err(|error| {
+            OpsError::new(
+                ErrorKind::TierUnavailable,
+                format!(
+                    "a private directory for the command cannot be made: {}",
+                    error.kind()
+                ),
+            )
+        })
+}

@@ -1,0 +1,150 @@
+//! What a workspace has, right now, that a command may not change.
+//!
+//! Only what exists: mounting over what does not would leave empty files behind. What is created
+//! later is refused by name (`init/names.rs`). Symlinks are left alone: what they lead to is either
+//! in the workspace and has its own name, or is not shown at all.
+
+use std::path::{Path, PathBuf};
+
+use haft_contract::protected::PROTECTED_NAMES;
+use rustix::{
+    fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, mkdirat, statat},
+    io::Errno,
+};
+
+use super::plan::{FileId, Hold, ProtectedPlace};
+use crate::jail::{Jail, Lookup};
+
+/// The most submodules whose settings are looked at.
+const MAX_MODULES: usize = 256;
+
+/// How deep submodules are looked for.
+const MAX_DEPTH: usize = 4;
+
+/// What in a git directory decides what git runs.
+const GIT_DECIDES: [&str; 3] = ["config", "config.worktree", "hooks"];
+
+/// Looks what there is, parents before children.
+pub(crate) fn look(jail: &Jail) -> Result<Vec<ProtectedPlace>, Errno> {
+    let mut places = Vec::new();
+    for name in PROTECTED_NAMES {
+        let path: PathBuf = name.components.iter().collect();
+        let Some((identity, kind)) = find(jail, &path)? else {
+            continue;
+        };
+        let is_git = name.components == [".git"];
+        let hold = match kind {
+            FileType::Directory if is_git => Hold::InPlace,
+            FileType::Directory | FileType::RegularFile => Hold::ReadOnly,
+            _ => continue,
+        };
+        places.push(ProtectedPlace {
+            path: path.clone(),
+            identity,
+            hold,
+        });
+        if hold == Hold::InPlace {
+            add_git_directory(jail, &path, &mut places)?;
+        }
+    }
+    Ok(places)
+}
+
+/// What of a git directory may not be changed. A missing `hooks` is made, empty: what is not there
+/// cannot be held.
+fn add_git_directory(
+    jail: &Jail,
+    git: &Path,
+    places: &mut Vec<ProtectedPlace>,
+) -> Result<(), Errno> {
+    let hooks = git.join("hooks");
+    if find(jail, &hooks)?.is_none() {
+        let directory =
+            jail.open_bytes(bytes(git), OFlags::PATH | OFlags::DIRECTORY, Lookup::Full)?;
+        match mkdirat(&directory, "hooks", Mode::from_raw_mode(0o777)) {
+            // A repository on a read-only disk cannot be given hooks by anybody.
+            Ok(()) | Err(Errno::EXIST | Errno::ROFS | Errno::ACCESS) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    hold_deciding(jail, git, places)?;
+    let mut left = MAX_MODULES;
+    add_modules(jail, &git.join("modules"), MAX_DEPTH, &mut left, places)
+}
+
+fn hold_deciding(jail: &Jail, git: &Path, places: &mut Vec<ProtectedPlace>) -> Result<(), Errno> {
+    for name in GIT_DECIDES {
+        let path = git.join(name);
+        if let Some((identity, FileType::Directory | FileType::RegularFile)) = find(jail, &path)? {
+            places.push(ProtectedPlace {
+                path,
+                identity,
+                hold: Hold::ReadOnly,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The git directories of submodules, which may themselves be nested by name.
+fn add_modules(
+    jail: &Jail,
+    modules: &Path,
+    depth: usize,
+    left: &mut usize,
+    places: &mut Vec<ProtectedPlace>,
+) -> Result<(), Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+    let directory = match jail.open_bytes(bytes(modules), flags, Lookup::Full) {
+        Ok(directory) => directory,
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(()),
+        Err(errno) => return Err(errno),
+    };
+    if depth == 0 {
+        return Ok(());
+    }
+    for entry in Dir::read_from(&directory)? {
+        let entry = entry?;
+        let Ok(name) = entry.file_name().to_str() else {
+            continue;
+        };
+        if matches!(name, "." | "..") || *left == 0 {
+            continue;
+        }
+        *left -= 1;
+        let module = modules.join(name);
+        let is_git = statat(
+            &directory,
+            format!("{name}/HEAD"),
+            AtFlags::SYMLINK_NOFOLLOW,
+        )
+        .is_ok();
+        if is_git {
+            hold_deciding(jail, &module, places)?;
+        } else {
+            add_modules(jail, &module, depth - 1, left, places)?;
+        }
+    }
+    Ok(())
+}
+
+/// What is at a path, without following a link on the way or at its end.
+fn find(jail: &Jail, path: &Path) -> Result<Option<(FileId, FileType)>, Errno> {
+    match jail.open_bytes(bytes(path), OFlags::PATH | OFlags::NOFOLLOW, Lookup::Full) {
+        Ok(found) => {
+            let stat = fstat(&found)?;
+            let identity = FileId {
+                device: stat.st_dev,
+                inode: stat.st_ino,
+            };
+            Ok(Some((identity, FileType::from_raw_mode(stat.st_mode))))
+        }
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS | Errno::XDEV) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+fn bytes(path: &Path) -> &[u8] {
+    use std::os::unix::ffi::OsStrExt as _;
+    path.as_os_str().as_bytes()
+}

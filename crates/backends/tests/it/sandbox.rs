@@ -1,0 +1,282 @@
+//! What a sandboxed command can and cannot do, looked at from both sides. The attack corpus is
+//! elsewhere; these are the promises of the mechanism itself.
+
+use std::{collections::BTreeSet, fs};
+
+use haft_backends::sandbox::SandboxOptions;
+use haft_contract::{
+    access::Command,
+    ops::{Exit, ExitStatus, Layer, Refusal, Spawn, Tier},
+};
+
+use crate::workspace::{Workspace, at, sandbox_options};
+
+/// A command's output and end.
+struct Ran {
+    output: String,
+    exit: Exit,
+}
+
+async fn run(ws: &Workspace, tier: Tier, script: &str) -> Ran {
+    let spawn = Spawn::new(Command::Shell(script.to_owned()), at("."), tier);
+    let mut child = ws
+        .backend
+        .operations()
+        .processes
+        .spawn(spawn)
+        .await
+        .unwrap();
+    let mut output = Vec::new();
+    while let Some(chunk) = child.next_chunk().await {
+        output.extend(chunk.bytes);
+    }
+    let exit = child.wait().await.unwrap();
+    Ran {
+        output: String::from_utf8_lossy(&output).into_owned(),
+        exit,
+    }
+}
+
+fn sandboxed() -> Workspace {
+    Workspace::sandboxed(sandbox_options())
+}
+
+fn refused(exit: &Exit, layer: Layer) -> Vec<&str> {
+    let of_layer = |refusal: &&Refusal| refusal.layer == layer;
+    let found = exit.refusals.iter().filter(of_layer);
+    found.map(|refusal| refusal.what.as_str()).collect()
+}
+
+/// Runs a script that must succeed in every line.
+async fn check(tier: Tier, script: &str) {
+    let ws = sandboxed();
+    let ran = run(&ws, tier, &format!("set -e\n{script}")).await;
+    assert_eq!(ran.exit.status, ExitStatus::Code(0), "{}", ran.output);
+    assert_eq!(ran.exit.refusals, [], "{}", ran.output);
+}
+
+#[tokio::test]
+async fn ordinary_work_is_not_refused() {
+    for tier in [Tier::T1, Tier::T2] {
+        check(
+            tier,
+            "echo text > file; mkdir -p a/b; mv file a/b/; cp -p a/b/file copy; chmod +x copy
+             ln -s copy link; ln copy hard; mkfifo pipe; rm -r a link hard pipe copy
+             echo x > \"$TMPDIR/t\"; echo x > ~/h; cat < <(echo process substitution)
+             ls -l /usr > /dev/null; id > /dev/null; date > /dev/null; sleep 0.01
+             (exit 0) & wait; seq 1000 | sort -n | tail -1 > /dev/null",
+        )
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn t2_has_a_file_system_of_its_own() {
+    let ws = sandboxed();
+    let script = format!(
+        "cat {0}/secret; ls {0}; echo x > /etc/x; echo x > /usr/x; echo x > /x; echo x > /dev/x
+         ls /root /var /sys /etc/shadow /etc/machine-id; ls -A ~ /tmp; hostname; cat /etc/hostname",
+        ws.outside.display()
+    );
+    let ran = run(&ws, Tier::T2, &script).await;
+    assert!(
+        !ran.output.contains(crate::workspace::SECRET),
+        "{}",
+        ran.output
+    );
+    for line in [
+        "bash: line 1: /etc/x: Read-only file system",
+        "bash: line 1: /usr/x: Read-only file system",
+        "bash: line 1: /x: Read-only file system",
+        "bash: line 1: /dev/x: Read-only file system",
+        "ls: cannot access '/root': No such file or directory",
+        "ls: cannot access '/etc/shadow': No such file or directory",
+        "ls: cannot access '/etc/machine-id': No such file or directory",
+        "haft",
+    ] {
+        assert!(
+            ran.output.lines().any(|found| found == line),
+            "{line}:\n{}",
+            ran.output
+        );
+    }
+    ws.outside_is_untouched();
+}
+
+#[tokio::test]
+async fn the_init_can_be_neither_read_nor_signalled() {
+    let ws = sandboxed();
+    let script = "cat /proc/1/environ && echo READ environ
+        (echo x > /proc/1/mem) && echo WROTE mem
+        head -c1 /proc/1/mem && echo READ mem
+        ls -l /proc/1/fd && echo LISTED
+        kill -STOP 1 && echo SIGNALLED
+        kill -KILL 1 && echo SIGNALLED
+        python3 - <<'X'
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+print('PTRACE' if libc.ptrace(16, 1, 0, 0) == 0 else 'not traced')
+X
+        echo over";
+    let ran = run(&ws, Tier::T2, script).await;
+    for word in ["READ", "WROTE", "LISTED", "SIGNALLED", "PTRACE"] {
+        assert!(!ran.output.contains(word), "{word}:\n{}", ran.output);
+    }
+    assert!(ran.output.ends_with("over\n"), "{}", ran.output);
+    assert_eq!(refused(&ran.exit, Layer::Seccomp), ["ptrace"]);
+}
+
+#[tokio::test]
+async fn a_command_starts_with_three_descriptors_and_nothing_of_ours_in_its_environment() {
+    for tier in [Tier::T1, Tier::T2] {
+        let ws = sandboxed();
+        let ran = run(
+            &ws,
+            tier,
+            "for d in /proc/self/fd/*; do echo ${d##*/}; done; env",
+        )
+        .await;
+        let numbers: Vec<_> = ran
+            .output
+            .lines()
+            .filter(|line| line.parse::<u32>().is_ok_and(|number| number > 2))
+            .collect();
+        // The shell's own, for reading the directory.
+        assert!(numbers.len() <= 1, "{tier}: {}", ran.output);
+        assert!(!ran.output.contains("CARGO"), "{}", ran.output);
+    }
+}
+
+#[tokio::test]
+async fn there_is_no_network_but_its_own_loopback() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let script = format!("exec 3<>/dev/tcp/127.0.0.1/{port} && echo CONNECTED; echo over");
+    for tier in [Tier::T1, Tier::T2] {
+        let ran = run(&sandboxed(), tier, &script).await;
+        assert!(!ran.output.contains("CONNECTED"), "{tier}: {}", ran.output);
+    }
+    listener.set_nonblocking(true).unwrap();
+    assert!(listener.accept().is_err(), "somebody connected");
+}
+
+#[tokio::test]
+async fn a_protected_name_that_is_absent_cannot_be_created() {
+    for tier in [Tier::T1, Tier::T2] {
+        let ws = sandboxed();
+        let ran = run(
+            &ws,
+            tier,
+            "echo x > .bashrc; mkdir .vscode; mkdir -p sub/.claude; ln -s /etc/passwd .npmrc
+             echo x > plain; mv plain .mcp.json; ln plain haft.toml; cd sub; echo x > ../.envrc
+             mkdir -p .config; cd .config; mkdir git; mkdir -p /tmp/.vscode && echo fine",
+        )
+        .await;
+        assert_eq!(
+            refused(&ran.exit, Layer::Protected),
+            [
+                "create `.bashrc`",
+                "create `.vscode`",
+                "create `sub/.claude`",
+                "create `.npmrc`",
+                "create `.mcp.json`",
+                "create `haft.toml`",
+                "create `.envrc`",
+                "create `sub/.config/git`",
+            ],
+            "{tier}: {}",
+            ran.output
+        );
+        let mut names: Vec<_> = fs::read_dir(&ws.root)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        assert_eq!(names, ["plain", "sub"], "{tier}");
+    }
+}
+
+#[tokio::test]
+async fn git_commits_and_what_it_would_run_later_stays() {
+    let ws = sandboxed();
+    let git = |arguments: &[&str]| {
+        let done = std::process::Command::new("git")
+            .args(arguments)
+            .current_dir(&ws.root)
+            .output()
+            .unwrap();
+        assert!(
+            done.status.success(),
+            "{}",
+            String::from_utf8_lossy(&done.stderr)
+        );
+    };
+    git(&["init", "-q"]);
+    fs::remove_dir_all(ws.root.join(".git/hooks")).unwrap();
+    let before = ws.text(".git/config");
+    ws.put(".vscode/settings.json", "{}");
+    let commit = "git -c user.name=a -c user.email=a@b commit -qm";
+    let ran = run(
+        &ws,
+        Tier::T2,
+        &format!(
+            "set -e; echo 1 > f; git add f; {commit} one; git checkout -qb other; echo 2 > f
+             {commit} two -a; git checkout -q -; git merge -q other; git tag t; git stash list
+             git gc -q; git log --oneline | wc -l; git branch hooks/config; git reset -q --hard HEAD~1"
+        ),
+    )
+    .await;
+    assert_eq!(ran.exit.status, ExitStatus::Code(0), "{}", ran.output);
+    assert_eq!(ran.exit.refusals, [], "{}", ran.output);
+    let attacks = "git config core.fsmonitor ./x; echo x >> .git/config; echo x > .git/hooks/pre-commit
+         mv .git .git2; rm -rf .git/hooks; mv .git/config .git/c2; cp /bin/true .git/hooks/post-checkout
+         echo x > .vscode/settings.json; rm -rf .vscode; mv .vscode v; echo over";
+    let ran = run(&ws, Tier::T2, attacks).await;
+    assert!(ran.output.ends_with("over\n"), "{}", ran.output);
+    assert_eq!(ws.text(".git/config"), before);
+    assert_eq!(ws.text(".vscode/settings.json"), "{}");
+    assert_eq!(fs::read_dir(ws.root.join(".git/hooks")).unwrap().count(), 0);
+}
+
+/// SB-30: what left the session, the group and its parent is gone with the command.
+#[tokio::test]
+async fn sb_30_nothing_outlives_the_command() {
+    for tier in [Tier::T1, Tier::T2] {
+        let ws = sandboxed();
+        let script = "(setsid env -i bash -c 'exec >&- 2>&- <&-; sleep 0.5; echo late > late' &) ; echo done";
+        let begun = std::time::Instant::now();
+        let ran = run(&ws, tier, script).await;
+        assert_eq!(ran.output, "done\n");
+        assert!(
+            begun.elapsed() < std::time::Duration::from_millis(450),
+            "it was waited for"
+        );
+        tokio::time::sleep(std::time::Duration::from_millis(900)).await;
+        assert!(!ws.root.join("late").exists(), "{tier}");
+    }
+}
+
+/// SB-34: a tier that cannot be had is refused, whatever the reason.
+#[tokio::test]
+async fn sb_34_without_a_helper_there_is_no_sandbox() {
+    let ws = Workspace::sandboxed(SandboxOptions::default());
+    assert_eq!(ws.backend.operations().tiers, [Tier::Host]);
+    for tier in [Tier::T1, Tier::T2, Tier::T3] {
+        let spawn = Spawn::new(Command::Shell("true".to_owned()), at("."), tier);
+        let refused = ws.backend.operations().processes.spawn(spawn).await;
+        let error = refused.err().expect("a refusal");
+        assert_eq!(error.kind(), haft_contract::ErrorKind::TierUnavailable);
+    }
+}
+
+#[tokio::test]
+async fn a_layer_can_be_left_out_to_show_what_the_others_hold() {
+    for layer in Layer::ALL {
+        let ws = Workspace::sandboxed(SandboxOptions {
+            without: BTreeSet::from([layer]),
+            ..sandbox_options()
+        });
+        let ran = run(&ws, Tier::T2, "echo fine").await;
+        assert_eq!(ran.output, "fine\n", "{}", layer.as_str());
+    }
+}
