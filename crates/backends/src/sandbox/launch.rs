@@ -66,6 +66,8 @@ pub(crate) struct Confined {
     pub(crate) outer: Started,
     /// The init.
     pub(crate) init: OwnedFd,
+    /// The command itself, unless it has ended already.
+    pub(crate) command: Option<OwnedFd>,
     /// The socket to the init; closing it ends everything.
     pub(crate) channel: OwnedFd,
     /// What was refused before we looked.
@@ -144,9 +146,10 @@ pub(crate) fn launch(plan: &SandboxPlan, parts: &Parts<'_>) -> Result<Confined, 
         refusals: Vec::new(),
     };
     match setup.wait_until_it_runs() {
-        Ok(init) => Ok(Confined {
+        Ok((init, command)) => Ok(Confined {
             outer: setup.outer,
             init,
+            command,
             channel: setup.channel,
             refusals: setup.refusals,
         }),
@@ -227,8 +230,8 @@ struct Setup {
 }
 
 impl Setup {
-    /// Waits until the command runs; returns its init.
-    fn wait_until_it_runs(&mut self) -> Result<OwnedFd, OpsError> {
+    /// Waits until the command runs; returns its init and itself.
+    fn wait_until_it_runs(&mut self) -> Result<(OwnedFd, Option<OwnedFd>), OpsError> {
         let deadline = Instant::now() + START_LIMIT;
         let mut init = None;
         loop {
@@ -238,7 +241,7 @@ impl Setup {
             match (word, init.take()) {
                 (None, _) => return Err(self.ended_early()),
                 (Some((Notice::Ready, found @ Some(_))), None) => init = found,
-                (Some((Notice::Started, _)), Some(init)) => return Ok(init),
+                (Some((Notice::Started, command)), Some(init)) => return Ok((init, command)),
                 (Some((Notice::Refused(refusal), _)), held) => {
                     self.refusals.extend(refusal.refusal());
                     init = held;

@@ -11,6 +11,7 @@ mod calls;
 pub mod cgroup;
 mod detect;
 mod filter;
+pub(crate) mod group_signal;
 #[cfg_attr(
     not(test),
     expect(dead_code, reason = "begins with the launch of a sandbox")

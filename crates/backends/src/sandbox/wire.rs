@@ -135,7 +135,7 @@ pub(crate) enum Order {
 pub(crate) enum Notice {
     /// It runs. Comes with a descriptor for its own process.
     Ready,
-    /// The command runs.
+    /// The command runs. Comes with a descriptor for its process, unless it has ended already.
     Started,
     /// The command could not be started.
     Failed {

@@ -122,7 +122,7 @@ X
     for word in ["READ", "WROTE", "LISTED", "SIGNALLED", "PTRACE"] {
         assert!(!ran.output.contains(word), "{word}:\n{}", ran.output);
     }
-    assert!(ran.output.ends_with("over\n"), "{}", ran.output);
+    assert!(ran.output.contains("over\n"), "{}", ran.output);
     assert_eq!(refused(&ran.exit, Layer::Seccomp), ["ptrace"]);
 }
 
@@ -232,7 +232,7 @@ async fn git_commits_and_what_it_would_run_later_stays() {
          mv .git .git2; rm -rf .git/hooks; mv .git/config .git/c2; cp /bin/true .git/hooks/post-checkout
          echo x > .vscode/settings.json; rm -rf .vscode; mv .vscode v; echo over";
     let ran = run(&ws, Tier::T2, attacks).await;
-    assert!(ran.output.ends_with("over\n"), "{}", ran.output);
+    assert!(ran.output.contains("over\n"), "{}", ran.output);
     assert_eq!(ws.text(".git/config"), before);
     assert_eq!(ws.text(".vscode/settings.json"), "{}");
     assert_eq!(fs::read_dir(ws.root.join(".git/hooks")).unwrap().count(), 0);

@@ -5,7 +5,7 @@
 //! ends everything by itself.
 
 use std::{
-    os::fd::{AsRawFd, OwnedFd},
+    os::fd::{AsFd as _, AsRawFd, OwnedFd},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -35,6 +35,7 @@ use crate::{
     errno,
     sandbox::{
         cgroup::Cgroup,
+        group_signal::signal_group,
         launch::Confined,
         limits,
         wire::{self, Notice, Order},
@@ -97,6 +98,7 @@ impl ConfinedLead {
         let reach = Arc::new(ConfinedReach {
             channel: Mutex::new(Some(confined.channel.try_clone().map_err(fail)?)),
             init: confined.init.try_clone().map_err(fail)?,
+            command: confined.command,
             mark: mark.to_owned(),
         });
         Ok(Self {
@@ -251,6 +253,7 @@ pub(crate) struct ConfinedReach {
     /// Absent once the child has ended, so that nobody keeps the lifeline.
     channel: Mutex<Option<OwnedFd>>,
     init: OwnedFd,
+    command: Option<OwnedFd>,
     mark: String,
 }
 
@@ -262,6 +265,13 @@ impl ConfinedReach {
 
 impl Reach for ConfinedReach {
     fn signal(&self, signal: Signal) -> Result<(), OpsError> {
+        if let Some(command) = &self.command {
+            match signal_group(command.as_fd(), signal) {
+                Ok(()) | Err(Errno::SRCH) => return Ok(()),
+                // An older kernel: the init does it, a moment later.
+                Err(_) => {}
+            }
+        }
         let channel = self.channel.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(channel) = &*channel {
             let order = Order::SignalGroup(signal.as_raw());

@@ -228,7 +228,9 @@ impl<'a> Init<'a> {
                 Ok(None) => {
                     // Closed by the exec.
                     self.starting = None;
-                    let _ = wire::send(self.channel, &Notice::Started, None);
+                    let command = pidfd_open(self.command, PidfdFlags::empty()).ok();
+                    let command = command.as_ref().map(AsFd::as_fd);
+                    let _ = wire::send(self.channel, &Notice::Started, command);
                 }
                 Err(Errno::AGAIN) => return,
                 Ok(Some(_)) | Err(_) => self.starting = None,
