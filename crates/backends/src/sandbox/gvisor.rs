@@ -456,6 +456,7 @@ mod tests {
             plan.egress = Some(crate::sandbox::Egress {
                 socket: "/x".into(),
                 port: 1,
+                forwards: Vec::new(),
             });
         };
         check(egress, "network");

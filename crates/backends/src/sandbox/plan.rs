@@ -102,6 +102,9 @@ pub struct Egress {
     pub socket: PathBuf,
     /// The port on the sandbox's own loopback that leads to it.
     pub port: u16,
+    /// Ports of the machine's loopback that the same ports of the sandbox's lead to, as
+    /// `HOST:PORT`.
+    pub forwards: Vec<String>,
 }
 
 /// Which file to execute.

@@ -47,10 +47,21 @@ pub(super) struct Description {
     pub(super) groups: Vec<i32>,
     /// Files that must be what they were.
     pub(super) identities: Vec<(PathBuf, FileId)>,
-    /// The bridge to the proxy: its port, and the socket it leads to.
-    pub(super) bridge: Option<(u16, PathBuf)>,
+    /// The bridge to the proxy.
+    pub(super) bridge: Option<BridgeLine>,
     /// The command.
     pub(super) command: CommandLine,
+}
+
+/// A bridge to the proxy.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct BridgeLine {
+    /// The port on the sandbox's loopback.
+    pub(super) port: u16,
+    /// The socket it leads to.
+    pub(super) socket: PathBuf,
+    /// Ports of the machine's loopback that are led to as well, as `HOST:PORT`.
+    pub(super) forwards: Vec<String>,
 }
 
 /// How the init finds everything the command started.
@@ -232,10 +243,11 @@ impl Description {
             channel: numbers.channel,
             groups: numbers.groups,
             identities: plan.identities.clone(),
-            bridge: plan
-                .egress
-                .as_ref()
-                .map(|egress| (egress.port, super::mounts::PROXY_SOCKET.into())),
+            bridge: plan.egress.as_ref().map(|egress| BridgeLine {
+                port: egress.port,
+                socket: super::mounts::PROXY_SOCKET.into(),
+                forwards: egress.forwards.clone(),
+            }),
             command: CommandLine {
                 root: plan.root.clone(),
                 cwd: plan.cwd.clone(),

@@ -6,6 +6,7 @@ use std::{collections::BTreeSet, fs};
 use haft_backends::sandbox::SandboxOptions;
 use haft_contract::{
     access::Command,
+    egress::{EgressRules, HostRule},
     ops::{Exit, ExitStatus, Layer, Refusal, Spawn, Tier},
 };
 
@@ -19,6 +20,10 @@ struct Ran {
 
 async fn run(ws: &Workspace, tier: Tier, script: &str) -> Ran {
     let spawn = Spawn::new(Command::Shell(script.to_owned()), at("."), tier);
+    finish(ws, spawn).await
+}
+
+async fn finish(ws: &Workspace, spawn: Spawn) -> Ran {
     let mut child = ws
         .backend
         .operations()
@@ -158,6 +163,44 @@ async fn there_is_no_network_but_its_own_loopback() {
     }
     listener.set_nonblocking(true).unwrap();
     assert!(listener.accept().is_err(), "somebody connected");
+}
+
+/// A command that may reach one host reaches it through the proxy, from its first moment, and
+/// nothing else; the outcome names what it was refused.
+#[tokio::test]
+async fn only_hosts_that_were_granted_are_reached() {
+    use std::io::{Read as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let served = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut request = [0; 1024];
+        let got = stream.read(&mut request).unwrap();
+        stream
+            .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello")
+            .unwrap();
+        String::from_utf8_lossy(&request[..got]).into_owned()
+    });
+    let ws = sandboxed();
+    let script = format!(
+        "curl -s --proxy $http_proxy http://127.0.0.1:{port}/x; echo
+         curl -s -o /dev/null -w '%{{http_code}}\\n' http://example.invalid/"
+    );
+    let mut spawn = Spawn::new(Command::Shell(script), at("."), Tier::T2);
+    let allow = HostRule::parse(&format!("127.0.0.1:{port}")).unwrap();
+    spawn.egress = Some(std::sync::Arc::new(EgressRules {
+        allow: vec![allow],
+        deny: Vec::new(),
+    }));
+    let ran = finish(&ws, spawn).await;
+    assert_eq!(ran.output, "hello\n403\n");
+    assert!(served.join().unwrap().starts_with("GET /x HTTP/1.1\r\n"));
+    let hosts = refused(&ran.exit, Layer::Egress);
+    assert!(
+        matches!(hosts.as_slice(), [host] if host.contains("example.invalid")),
+        "{:?}",
+        ran.exit
+    );
 }
 
 #[tokio::test]

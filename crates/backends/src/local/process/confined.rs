@@ -32,6 +32,7 @@ use super::{
     watch::watch,
 };
 use crate::{
+    egress::EgressProxy,
     errno,
     sandbox::{
         cgroup::Cgroup,
@@ -46,12 +47,14 @@ use crate::{
 const KILL_LIMIT: Duration = Duration::from_secs(2);
 
 /// What a command has of its own for as long as it runs.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Belongings {
     /// Its control group.
     pub(super) group: Option<Cgroup>,
     /// Its private directory, removed when this is dropped.
     pub(super) private: Option<PrivateDirectory>,
+    /// Its way to the network.
+    pub(super) proxy: Option<EgressProxy>,
 }
 
 /// How far the init's word reaches.
@@ -141,6 +144,16 @@ impl ConfinedLead {
         true
     }
 
+    /// What the proxy refused.
+    fn note_refused_hosts(&mut self, remains: &Remains) {
+        let proxy = remains.belongings.proxy.as_ref();
+        let refused = proxy.map(EgressProxy::refusals).unwrap_or_default();
+        let left = Refusal::MAX.saturating_sub(self.confinement.refusals.len());
+        self.confinement
+            .refusals
+            .extend(refused.into_iter().take(left));
+    }
+
     /// Tells the init what to do; that it is gone is what was wanted.
     fn order(&self, order: Order) {
         let _ = wire::send(self.channel.get_ref(), &order, None);
@@ -225,6 +238,7 @@ impl Lead for ConfinedLead {
         let Some(remains) = self.remains.take() else {
             return;
         };
+        self.note_refused_hosts(&remains);
         let group = remains.belongings.group.as_ref();
         self.confinement.exceeded = group
             .and_then(Cgroup::exceeded)

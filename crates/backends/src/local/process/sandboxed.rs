@@ -3,6 +3,7 @@
 use std::{
     os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use haft_contract::{
@@ -18,6 +19,7 @@ use super::{
     streams::{OurEnds, Streams},
 };
 use crate::{
+    egress::{EgressProxy, Forward, PROXY_PORT, ProxyOptions},
     errno,
     jail::{Jail, Lookup},
     local::LocalOptions,
@@ -44,6 +46,7 @@ pub(super) fn start(
     let mut belongings = Belongings {
         private: private_directory(options, spawn.tier, &mark)?,
         group: sandbox.group()?,
+        proxy: proxy(options, spawn)?,
     };
     let private = belongings.private.as_ref().map(PrivateDirectory::path);
     let streams = Streams::open(spawn).map_err(errno::error)?;
@@ -59,7 +62,7 @@ pub(super) fn start(
             private: private.unwrap_or(Path::new("/nonexistent")),
             executable: &executable,
             streams: u32::try_from(descriptors.len()).unwrap_or(u32::MAX),
-            egress: None,
+            egress: egress(spawn, belongings.proxy.as_ref()),
         },
     )?;
     descriptors.extend(executable.pinned.as_ref().map(AsFd::as_fd));
@@ -174,6 +177,42 @@ fn named(argv: &[String]) -> Result<Executable, OpsError> {
         },
         arguments: argv.to_vec(),
         pinned: None,
+    })
+}
+
+/// The proxy of a command that may reach some hosts. Runs on the runtime this thread belongs to.
+fn proxy(options: &LocalOptions, spawn: &Spawn) -> Result<Option<EgressProxy>, OpsError> {
+    let Some(rules) = &spawn.egress else {
+        return Ok(None);
+    };
+    match spawn.tier {
+        Tier::T2 => {}
+        Tier::Host | Tier::T1 | Tier::T3 | Tier::InProcess => {
+            return Err(OpsError::new(
+                ErrorKind::TierUnavailable,
+                format!(
+                    "a command in tier `{}` cannot be given a network limited to some hosts",
+                    spawn.tier
+                ),
+            ));
+        }
+    }
+    let proxy = ProxyOptions {
+        beneath: PathBuf::from(&options.temporary),
+        ..ProxyOptions::default()
+    };
+    EgressProxy::start(Arc::clone(rules), &proxy).map(Some)
+}
+
+fn egress(spawn: &Spawn, proxy: Option<&EgressProxy>) -> Option<Egress> {
+    let rules = spawn.egress.as_ref()?;
+    Some(Egress {
+        socket: proxy?.socket().to_owned(),
+        port: PROXY_PORT,
+        forwards: Forward::of(rules)
+            .iter()
+            .map(|forward| format!("{}:{}", forward.host, forward.port))
+            .collect(),
     })
 }
 

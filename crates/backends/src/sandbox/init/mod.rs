@@ -10,6 +10,7 @@
     reason = "signal masks and inherited descriptors are only to be had from libc"
 )]
 
+mod bridge;
 mod command;
 mod descendants;
 mod listener;
@@ -114,6 +115,10 @@ impl<'a> Init<'a> {
         // From here on nothing may wait for Haft to read.
         fcntl_setfl(channel, OFlags::NONBLOCK).map_err(on(Step::Process))?;
         check_identities(description)?;
+        let bridge = match &description.bridge {
+            None => None,
+            Some(line) => Some(bridge::start(line, description).map_err(on(Step::Bridge))?),
+        };
         let groups: Vec<OwnedFd> = description.groups.iter().map(|n| adopt(*n)).collect();
         let starting =
             command::start(&description.command, &groups, programs).map_err(on(Step::Process))?;
@@ -130,7 +135,7 @@ impl<'a> Init<'a> {
             starting: Some(starting.socket),
             listener: None,
             root: watches.then_some(&*description.command.root),
-            bridge: None,
+            bridge,
             phase: Phase::Running,
         })
     }
