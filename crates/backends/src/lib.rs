@@ -19,6 +19,7 @@ mod protected;
 pub mod remote;
 pub mod sandbox;
 mod scripts;
+pub mod ssh;
 
 pub use jail::Mounts;
 pub use local::{DRAIN_LIMIT, LocalBackend, LocalOptions, OpenError};

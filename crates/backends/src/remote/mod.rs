@@ -19,6 +19,8 @@ mod stdio;
 pub(crate) mod supervise;
 mod wire;
 
+pub(crate) use frame::{MAGIC, MAX_PREAMBLE_BYTES};
+
 pub use client::RemoteBackend;
 pub use connect::{Carrier, Connect, ConnectError, Connection, RemoteOptions};
 pub use serve::{Account, ServeError, serve};

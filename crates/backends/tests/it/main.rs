@@ -20,5 +20,6 @@ mod remote;
 mod sandbox;
 mod scripts;
 mod search;
+mod ssh;
 mod suites;
 mod workspace;

@@ -1,7 +1,7 @@
 //! The remote protocol: the suites over a stream in this process and over a real helper, and what
 //! happens when a connection is lost or the other side talks nonsense.
 
-mod child;
+pub(crate) mod child;
 pub(crate) mod fixture;
 mod loss;
 mod nonsense;

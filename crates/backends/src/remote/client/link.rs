@@ -96,17 +96,20 @@ impl Link {
             }
         }));
         let greeting = greet(&mut reader, &shared.outbox, open);
-        let greeted = match timeout(GREETING_LIMIT, greeting).await {
-            Ok(greeted) => greeted,
-            Err(_) => Err(ConnectError::new(format!(
-                "`{name}` did not answer within {} s",
-                GREETING_LIMIT.as_secs()
-            ))),
-        };
-        let opened = match greeted {
-            Ok(opened) => opened,
+        let opened = match timeout(GREETING_LIMIT, greeting).await {
+            Ok(Ok(opened)) => opened,
+            Ok(Err(Unopened::Refused(error))) => return Err(error),
             // The carrier knows better why nothing came.
-            Err(error) => return Err(last_words(&*carrier).await.unwrap_or(error)),
+            Ok(Err(Unopened::Broken(error))) => {
+                let broken = || ConnectError::new(error.to_string());
+                return Err(last_words(&*carrier).await.unwrap_or_else(broken));
+            }
+            Err(_) => {
+                return Err(ConnectError::new(format!(
+                    "`{name}` did not answer within {} s",
+                    GREETING_LIMIT.as_secs()
+                )));
+            }
         };
         let reading = AbortOnDropHandle::new(tokio::spawn({
             let shared = Arc::clone(&shared);
@@ -333,42 +336,55 @@ impl Shared {
     }
 }
 
+/// Why there is no workspace to work in.
+enum Unopened {
+    /// The other side said why, or said something that is no greeting of this version.
+    Refused(ConnectError),
+    /// The stream ended, or what came over it is not ours.
+    Broken(FrameError),
+}
+
+impl From<FrameError> for Unopened {
+    fn from(error: FrameError) -> Self {
+        Self::Broken(error)
+    }
+}
+
 /// The greeting: they say who they are, we say what to open, they say what they found.
 async fn greet<R: AsyncRead + Unpin>(
     reader: &mut FrameReader<R>,
     outbox: &Outbox,
     open: &Open,
-) -> Result<Opened, ConnectError> {
-    let broken = |error: FrameError| ConnectError::new(error.to_string());
-    reader.find_magic().await.map_err(broken)?;
-    let welcome: Welcome = hello(&reader.next().await.map_err(broken)?)?;
+) -> Result<Opened, Unopened> {
+    reader.find_magic().await?;
+    let welcome: Welcome = hello(&reader.next().await?)?;
     if welcome.protocol != wire::PROTOCOL {
-        return Err(ConnectError::new(format!(
+        return Err(Unopened::Refused(ConnectError::new(format!(
             "the helper there is of Haft {} and speaks protocol {}, this one speaks {}",
             welcome.version,
             welcome.protocol,
             wire::PROTOCOL
-        )));
+        ))));
     }
-    let body =
-        serde_json::to_vec(open).map_err(|_| ConnectError::new("the opening cannot be written"))?;
-    outbox
-        .send(Frame::new(Kind::Hello, 0, body))
-        .await
-        .map_err(|_| broken(FrameError::Ended))?;
-    match hello(&reader.next().await.map_err(broken)?)? {
+    let body = serde_json::to_vec(open)
+        .map_err(|_| Unopened::Refused(ConnectError::new("the opening cannot be written")))?;
+    let sent = outbox.send(Frame::new(Kind::Hello, 0, body)).await;
+    sent.map_err(|_| FrameError::Ended)?;
+    match hello(&reader.next().await?)? {
         Opening::Opened(opened) => Ok(opened),
-        Opening::Refused(failure) => Err(ConnectError::new(failure.message)
-            .hint("check the path, and that this account may open it")),
+        Opening::Refused(failure) => Err(Unopened::Refused(
+            ConnectError::new(failure.message)
+                .hint("check the path, and that this account may open it"),
+        )),
     }
 }
 
-fn hello<T: serde::de::DeserializeOwned>(frame: &Frame) -> Result<T, ConnectError> {
+fn hello<T: serde::de::DeserializeOwned>(frame: &Frame) -> Result<T, FrameError> {
     match frame.kind {
         Kind::Hello => serde_json::from_slice(&frame.body).ok(),
         _ => None,
     }
-    .ok_or_else(|| ConnectError::new(FrameError::Magic.to_string()))
+    .ok_or(FrameError::Magic)
 }
 
 async fn last_words(carrier: &dyn Carrier) -> Option<ConnectError> {

@@ -1,8 +1,11 @@
 //! A workspace that is worked in through a connection, and looked at behind its back.
 
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    any::Any,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use haft_backends::remote::{
@@ -61,7 +64,7 @@ pub(crate) struct RemoteFixture {
     pub(crate) place: LocalFixture,
     pub(crate) operations: Operations,
     /// What must live as long as the connection.
-    _keep: Box<dyn Send>,
+    kept: Box<dyn Any>,
 }
 
 impl RemoteFixture {
@@ -76,12 +79,19 @@ impl RemoteFixture {
         Self::with(place, operations, Box::new(()))
     }
 
-    pub(crate) fn with(place: LocalFixture, operations: Operations, keep: Box<dyn Send>) -> Self {
+    pub(crate) fn with(place: LocalFixture, operations: Operations, kept: Box<dyn Any>) -> Self {
         Self {
             place,
             operations,
-            _keep: keep,
+            kept,
         }
+    }
+}
+
+impl RemoteFixture {
+    /// What was given to live as long as the connection.
+    pub(crate) fn kept<T: 'static>(&self) -> &T {
+        self.kept.downcast_ref().unwrap()
     }
 }
 

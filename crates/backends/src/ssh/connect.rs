@@ -1,0 +1,159 @@
+//! Connections over SSH: the helper is started by its hash, and uploaded first when it is not
+//! there yet.
+
+use std::{io::Cursor, time::Duration};
+
+use haft_contract::future::BoxFuture;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt},
+    process::{ChildStdin, ChildStdout},
+    sync::Mutex,
+    time::timeout,
+};
+
+use super::{
+    diagnose::{diagnose, helper_is_missing},
+    helper::{self, Digest},
+    options::SshOptions,
+    program::{Purpose, Ssh},
+    upload,
+};
+use crate::remote::{Carrier, Connect, ConnectError, Connection, MAGIC, MAX_PREAMBLE_BYTES};
+
+/// What logging in and starting the helper may take beyond reaching the machine.
+const LOGIN_LIMIT: Duration = Duration::from_secs(30);
+
+/// Connects to one machine.
+pub(super) struct SshConnect {
+    options: SshOptions,
+    digest: Digest,
+}
+
+/// A connection whose helper answers.
+struct Answering {
+    ssh: Ssh,
+    stdin: ChildStdin,
+    stdout: ChildStdout,
+    /// What it said so far: the magic, and perhaps what a login shell printed before it.
+    said: Vec<u8>,
+}
+
+/// How an attempt to start the helper went.
+enum Attempt {
+    Answers(Box<Answering>),
+    /// The other side has no such helper.
+    Missing,
+}
+
+impl SshConnect {
+    /// Reads the helper, to know its name on the other side.
+    pub(super) async fn new(options: SshOptions) -> Result<Self, ConnectError> {
+        let invalid = |error| ConnectError::new(format!("{error}"));
+        options.check().map_err(invalid)?;
+        let digest = Digest::of(&helper::read(&options.helper).await?);
+        Ok(Self { options, digest })
+    }
+
+    async fn start(&self) -> Result<Answering, ConnectError> {
+        if let Attempt::Answers(answering) = self.attempt().await? {
+            return Ok(*answering);
+        }
+        tracing::info!(destination = %self.options.destination, "uploading Haft's helper");
+        let bytes = helper::read(&self.options.helper).await?;
+        if Digest::of(&bytes) != self.digest {
+            return Err(ConnectError::new("the helper was replaced while Haft ran")
+                .hint("start Haft again"));
+        }
+        upload::upload(&self.options, &self.digest, bytes).await?;
+        match self.attempt().await? {
+            Attempt::Answers(answering) => Ok(*answering),
+            // It was there a moment ago, so it is not the helper that is missing.
+            Attempt::Missing => Err(diagnose(&self.options.destination, Some(127), "")),
+        }
+    }
+
+    /// Starts the helper and waits until it speaks or the connection ends.
+    async fn attempt(&self) -> Result<Attempt, ConnectError> {
+        let purpose = Purpose::Serve(&self.digest);
+        let (mut ssh, stdin, mut stdout) = Ssh::start(&self.options, purpose)?;
+        let limit = self.options.connect_timeout + LOGIN_LIMIT;
+        let destination = &self.options.destination;
+        let late = |_| {
+            ConnectError::new(format!(
+                "`{destination}` took longer than {} s to log in and start the helper",
+                limit.as_secs()
+            ))
+            .hint("raise `ssh.connect_timeout`")
+        };
+        let mut said = Vec::new();
+        if timeout(limit, speaks(&mut stdout, &mut said))
+            .await
+            .map_err(late)?
+        {
+            return Ok(Attempt::Answers(Box::new(Answering {
+                ssh,
+                stdin,
+                stdout,
+                said,
+            })));
+        }
+        // Its input must end, or a shell that waits for more would not.
+        drop(stdin);
+        let (code, words) = timeout(limit, ssh.ended()).await.map_err(late)?;
+        if helper_is_missing(code) && !words.contains("required file not found") {
+            return Ok(Attempt::Missing);
+        }
+        Err(diagnose(destination, code, &words))
+    }
+}
+
+impl Connect for SshConnect {
+    fn connect(&self) -> BoxFuture<'_, Result<Connection, ConnectError>> {
+        Box::pin(async {
+            let Answering {
+                ssh,
+                stdin,
+                stdout,
+                said,
+            } = self.start().await?;
+            Ok(Connection {
+                reader: Box::new(Cursor::new(said).chain(stdout)),
+                writer: Box::new(stdin),
+                carrier: Box::new(SshCarrier {
+                    ssh: Mutex::new(ssh),
+                    options: self.options.clone(),
+                }),
+            })
+        })
+    }
+}
+
+/// The `ssh` that carries a connection; ends with it.
+struct SshCarrier {
+    ssh: Mutex<Ssh>,
+    options: SshOptions,
+}
+
+impl Carrier for SshCarrier {
+    fn last_words(&self) -> BoxFuture<'_, Option<ConnectError>> {
+        Box::pin(async {
+            let (code, said) = self.ssh.lock().await.ended().await;
+            Some(diagnose(&self.options.destination, code, &said))
+        })
+    }
+}
+
+/// Reads until the magic has come; `false` when the stream ends first or too much else came.
+async fn speaks(stdout: &mut (impl AsyncRead + Unpin), said: &mut Vec<u8>) -> bool {
+    while said.len() < MAX_PREAMBLE_BYTES {
+        match stdout.read_buf(said).await {
+            Ok(0) | Err(_) => return false,
+            Ok(_) => {
+                if said.windows(MAGIC.len()).any(|window| window == MAGIC) {
+                    return true;
+                }
+            }
+        }
+    }
+    false
+}

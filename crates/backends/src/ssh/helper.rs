@@ -1,0 +1,65 @@
+//! The program that is uploaded: this very one, or one the operator names.
+
+use std::{fmt, fs::File, io::Read as _, path::PathBuf};
+
+use haft_contract::{ErrorKind, ops::OpsError};
+use sha2::{Digest as _, Sha256};
+
+use crate::{helper::Helper, local::pool::blocking, remote::ConnectError};
+
+/// The largest helper.
+const MAX_HELPER_BYTES: u64 = 512 * 1024 * 1024;
+
+/// The SHA-256 of a helper; its name on the other side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Digest([u8; 32]);
+
+impl Digest {
+    pub(super) fn of(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+}
+
+impl From<Sha256> for Digest {
+    fn from(hash: Sha256) -> Self {
+        Self(hash.finalize().into())
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// Reads a helper.
+pub(super) async fn read(helper: &Helper) -> Result<Vec<u8>, ConnectError> {
+    let path = match helper {
+        // What runs, also when the file was replaced since.
+        Helper::CurrentExecutable => helper.locate().map(|_| PathBuf::from("/proc/self/exe")),
+        Helper::Path(path) => Some(path.clone()),
+    }
+    .ok_or_else(|| {
+        ConnectError::new("this program cannot serve as Haft's helper on another machine")
+            .hint("call `haft_backends::helper::run_if_asked` first in `main`, or name a helper")
+    })?;
+    let shown = path.display().to_string();
+    let read = blocking(move || {
+        let fail = |error: std::io::Error| OpsError::new(ErrorKind::Io, error.to_string());
+        let file = File::open(path).map_err(fail)?;
+        let mut bytes = Vec::new();
+        let read = file
+            .take(MAX_HELPER_BYTES + 1)
+            .read_to_end(&mut bytes)
+            .map_err(fail)?;
+        if read as u64 > MAX_HELPER_BYTES {
+            return Err(OpsError::new(
+                ErrorKind::LimitExceeded,
+                format!("it has more than {MAX_HELPER_BYTES} bytes"),
+            ));
+        }
+        Ok(bytes)
+    });
+    read.await
+        .map_err(|error| ConnectError::new(format!("the helper `{shown}` cannot be read: {error}")))
+}

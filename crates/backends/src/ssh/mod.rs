@@ -1,0 +1,71 @@
+//! A workspace on another machine, over SSH.
+//!
+//! The user's own `ssh` program makes the connection, so that `~/.ssh/config`, the agent and jump
+//! hosts work; it never asks and never accepts an unknown host key. Over there runs Haft's own
+//! helper (`remote/`), which is uploaded once (`upload.rs`). The command line is constant: no path,
+//! argument or byte of a call is ever on it, everything travels in frames. Must not fall back to
+//! anything less: no helper, no workspace.
+
+mod connect;
+mod destination;
+mod diagnose;
+mod helper;
+mod options;
+mod program;
+mod upload;
+
+use std::sync::Arc;
+
+use haft_contract::ops::{BackendId, Operations};
+
+use self::connect::SshConnect;
+pub use self::{
+    destination::{Destination, DestinationError},
+    options::{SshOptions, SshOptionsError},
+};
+use crate::remote::{ConnectError, RemoteBackend};
+
+/// A workspace over SSH.
+#[derive(Debug, Clone, Copy)]
+pub struct SshBackend;
+
+impl SshBackend {
+    /// Connects and opens a workspace. A root that does not start with `/` is looked for below the
+    /// directory that a login starts in, as is one that starts with `~/`.
+    pub async fn connect(options: SshOptions, root: &str) -> Result<Operations, ConnectError> {
+        let backend = BackendId::new(&format!("ssh:{}", options.destination.host()));
+        let remote = options.remote.clone();
+        let connect = SshConnect::new(options).await?;
+        RemoteBackend::connect(backend, Arc::new(connect), below_login(root), remote).await
+    }
+}
+
+/// The helper starts where a login does, so what is below it needs no name for it.
+fn below_login(root: &str) -> &str {
+    match root.strip_prefix("~/") {
+        Some("") => ".",
+        Some(rest) => rest,
+        None if root == "~" || root.is_empty() => ".",
+        None => root,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::below_login;
+
+    #[test]
+    fn the_home_directory_is_where_a_login_starts() {
+        for (root, expect) in [
+            ("/srv/app", "/srv/app"),
+            ("~", "."),
+            ("~/", "."),
+            ("~/src/app", "src/app"),
+            ("src/app", "src/app"),
+            ("", "."),
+            ("/srv/~/x", "/srv/~/x"),
+        ] {
+            assert_eq!(below_login(root), expect, "{root}");
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! The user's own `ssh` program: where it is, the words it is started with, and starting it.
+//!
+//! The words depend on the operator's options and on nothing else. It starts in `/` with the few
+//! variables a login gives it, in a process group of its own, and dies when it is dropped.
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    process::Stdio,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncReadExt},
+    process::{Child, ChildStdin, ChildStdout, Command},
+    task::JoinHandle,
+};
+
+use super::{helper::Digest, options::SshOptions};
+use crate::{
+    helper::FLAG,
+    remote::{ConnectError, supervise::SERVE},
+};
+
+/// Where an `ssh` that is not somebody's own is found.
+const PLACES: [&str; 3] = ["/usr/bin/ssh", "/usr/local/bin/ssh", "/bin/ssh"];
+
+/// What of the environment it needs: whom it runs for, the agent, tickets, programs that the
+/// configuration names.
+const VARIABLES: [&str; 8] = [
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "PATH",
+    "SSH_AUTH_SOCK",
+    "SSH_SK_PROVIDER",
+    "KRB5CCNAME",
+    "XDG_RUNTIME_DIR",
+];
+
+/// Said whatever the configuration says: never ask, never take an unknown host, never run or
+/// forward anything on the side.
+const FIXED: [&str; 14] = [
+    "BatchMode=yes",
+    "StrictHostKeyChecking=yes",
+    "UpdateHostKeys=no",
+    "ForwardAgent=no",
+    "ForwardX11=no",
+    "ClearAllForwardings=yes",
+    "PermitLocalCommand=no",
+    "ControlMaster=no",
+    "RequestTTY=no",
+    "RemoteCommand=none",
+    "EscapeChar=none",
+    "ConnectionAttempts=1",
+    "ServerAliveCountMax=3",
+    "LogLevel=ERROR",
+];
+
+/// The most bytes kept of what it says on the standard error: the last ones.
+const MAX_SAID_BYTES: usize = 8 * 1024;
+
+/// Where helpers lie on the other side, below the directory a login starts in.
+pub(super) const DIRECTORY: [&str; 2] = [".cache", ".cache/haft"];
+
+/// The path of a helper on the other side.
+pub(super) fn helper_path(digest: &Digest) -> String {
+    format!("{}/helper-{digest}", DIRECTORY[1])
+}
+
+/// What a connection is for.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Purpose<'a> {
+    /// The helper of this digest serves.
+    Serve(&'a Digest),
+    /// Files are transferred.
+    Sftp,
+}
+
+/// A running `ssh`.
+pub(super) struct Ssh {
+    child: Child,
+    said: Arc<Mutex<Vec<u8>>>,
+    listening: Option<JoinHandle<()>>,
+}
+
+impl Ssh {
+    /// Starts it.
+    pub(super) fn start(
+        options: &SshOptions,
+        purpose: Purpose<'_>,
+    ) -> Result<(Self, ChildStdin, ChildStdout), ConnectError> {
+        let program = find(options)?;
+        let mut child = Command::new(&program)
+            .args(words(options, purpose))
+            .env_clear()
+            .envs(VARIABLES.iter().filter_map(|name| {
+                let value = std::env::var_os(name)?;
+                Some((*name, value))
+            }))
+            .current_dir("/")
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|error| {
+                ConnectError::new(format!(
+                    "`{}` cannot be started: {error}",
+                    program.display()
+                ))
+            })?;
+        let piped = || ConnectError::new("`ssh` was started without its streams");
+        let stdin = child.stdin.take().ok_or_else(piped)?;
+        let stdout = child.stdout.take().ok_or_else(piped)?;
+        let stderr = child.stderr.take().ok_or_else(piped)?;
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let listening = tokio::spawn(listen(stderr, Arc::clone(&said)));
+        let ssh = Self {
+            child,
+            said,
+            listening: Some(listening),
+        };
+        Ok((ssh, stdin, stdout))
+    }
+
+    /// Waits for its end: the exit code, and the last of what it said.
+    pub(super) async fn ended(&mut self) -> (Option<i32>, String) {
+        let status = self.child.wait().await.ok();
+        if let Some(listening) = self.listening.take() {
+            // Everything it said is in the pipe by now.
+            let _ = listening.await;
+        }
+        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        (
+            status.and_then(|status| status.code()),
+            String::from_utf8_lossy(&said).into_owned(),
+        )
+    }
+}
+
+impl Drop for Ssh {
+    fn drop(&mut self) {
+        if let Some(listening) = self.listening.take() {
+            listening.abort();
+        }
+    }
+}
+
+/// Keeps the last of what it says.
+async fn listen(mut stderr: impl AsyncRead + Unpin, said: Arc<Mutex<Vec<u8>>>) {
+    let mut buffer = vec![0; 1024];
+    while let Ok(got) = stderr.read(&mut buffer).await {
+        if got == 0 {
+            return;
+        }
+        let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+        said.extend_from_slice(buffer.get(..got).unwrap_or_default());
+        let over = said.len().saturating_sub(MAX_SAID_BYTES);
+        said.drain(..over);
+    }
+}
+
+/// The program, at an absolute path and never by `PATH`.
+fn find(options: &SshOptions) -> Result<PathBuf, ConnectError> {
+    match &options.program {
+        Some(program) => Ok(program.clone()),
+        None => PLACES
+            .iter()
+            .map(Path::new)
+            .find(|place| place.is_file())
+            .map(Path::to_path_buf)
+            .ok_or_else(|| {
+                ConnectError::new("there is no `ssh` program here")
+                    .hint("install it (`apt install openssh-client`), or name it in `ssh.program`")
+            }),
+    }
+}
+
+/// The words it is started with.
+fn words(options: &SshOptions, purpose: Purpose<'_>) -> Vec<OsString> {
+    let mut words: Vec<OsString> = Vec::new();
+    let mut option = |text: String| words.extend(["-o".into(), text.into()]);
+    for fixed in FIXED {
+        option(fixed.to_owned());
+    }
+    let connect = options.connect_timeout.as_secs().max(1);
+    option(format!("ConnectTimeout={connect}"));
+    let keepalive = options.keepalive.as_secs().max(1);
+    option(format!("ServerAliveInterval={keepalive}"));
+    if let Some(port) = options.port {
+        option(format!("Port={port}"));
+    }
+    if let Some(file) = &options.known_hosts_file {
+        option(format!("UserKnownHostsFile=\"{}\"", file.display()));
+        option("GlobalKnownHostsFile=/dev/null".to_owned());
+    }
+    if let Some(file) = &options.identity_file {
+        option("IdentitiesOnly=yes".to_owned());
+        option(format!("IdentityFile=\"{}\"", file.display()));
+    }
+    if let Some(file) = &options.config_file {
+        words.extend(["-F".into(), file.into()]);
+    }
+    if let Purpose::Sftp = purpose {
+        words.push("-s".into());
+    }
+    words.push("--".into());
+    words.push(options.destination.as_str().into());
+    words.push(match purpose {
+        // One word: the other side's shell sees a constant, a hexadecimal number and a constant.
+        Purpose::Serve(digest) => format!("exec {} {FLAG} {SERVE}", helper_path(digest)).into(),
+        Purpose::Sftp => "sftp".into(),
+    });
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::destination::Destination, *};
+
+    fn shown(options: &SshOptions, purpose: Purpose<'_>) -> String {
+        let words = words(options, purpose);
+        words
+            .iter()
+            .skip(2 * FIXED.len())
+            .map(|word| word.to_str().unwrap())
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    #[test]
+    fn the_command_line_holds_the_operators_options_and_a_number() {
+        let mut options = SshOptions::new(Destination::parse("me@build").unwrap());
+        let digest = Digest::of(b"helper");
+        assert_eq!(
+            shown(&options, Purpose::Serve(&digest)),
+            format!(
+                "-o ConnectTimeout=15 -o ServerAliveInterval=15 -- me@build exec \
+                 .cache/haft/helper-{digest} __haft-helper serve"
+            )
+        );
+        assert!(digest.to_string().chars().all(|c| c.is_ascii_hexdigit()));
+        options.port = Some(2222);
+        options.identity_file = Some("/home/me/my key".into());
+        options.known_hosts_file = Some("/home/me/hosts".into());
+        options.config_file = Some("/home/me/config".into());
+        assert_eq!(
+            shown(&options, Purpose::Sftp),
+            "-o ConnectTimeout=15 -o ServerAliveInterval=15 -o Port=2222 \
+             -o UserKnownHostsFile=\"/home/me/hosts\" -o GlobalKnownHostsFile=/dev/null \
+             -o IdentitiesOnly=yes -o IdentityFile=\"/home/me/my key\" -F /home/me/config -s -- \
+             me@build sftp"
+        );
+    }
+
+    #[tokio::test]
+    async fn only_the_last_words_are_kept() {
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let long = [vec![b'x'; 3 * MAX_SAID_BYTES], b"the end".to_vec()].concat();
+        listen(long.as_slice(), Arc::clone(&said)).await;
+        let said = said.lock().unwrap();
+        assert_eq!(said.len(), MAX_SAID_BYTES);
+        assert!(said.ends_with(b"the end"));
+    }
+}

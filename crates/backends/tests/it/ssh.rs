@@ -1,0 +1,23 @@
+//! The SSH back end against a real OpenSSH server, run as the user the tests run as. A machine
+//! without one fails here.
+
+mod attacks;
+mod connecting;
+mod loss;
+mod races;
+mod server;
+
+mod files {
+    use super::server::fixture;
+    haft_testkit::file_suite!(fixture().await);
+}
+
+mod process {
+    use super::server::fixture;
+    haft_testkit::process_suite!(fixture().await);
+}
+
+mod search {
+    use super::server::fixture;
+    haft_testkit::search_suite!(fixture().await);
+}
