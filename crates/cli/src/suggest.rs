@@ -204,7 +204,7 @@ fn rule(tool: &str, access: &Access) -> String {
         Access::Host { host, .. } => format!("{tool}(domain:{host})"),
         Access::Database { source, .. } => format!("{tool}({source})"),
         Access::Message { channel, target } => format!("{tool}({channel}:{target})"),
-        Access::RemoteTool { .. } => tool.to_owned(),
+        Access::Process(_) | Access::RemoteTool { .. } => tool.to_owned(),
     }
 }
 

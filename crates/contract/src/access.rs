@@ -1,7 +1,11 @@
 //! One thing a plan touches. Policy judges a plan access by access; locks are keyed on accesses;
 //! at run time a tool can touch only what its plan named.
 
-use crate::path::WorkPath;
+use crate::{
+    background::ProcessId,
+    ops::{ProcessSignal, TerminalSize, Tier},
+    path::WorkPath,
+};
 
 /// One thing a call will touch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,6 +14,8 @@ pub enum Access {
     Path(PathAccess),
     /// Run a command.
     Command(CommandAccess),
+    /// Type into, signal or end a process the session keeps.
+    Process(ProcessAccess),
     /// Open a network connection.
     Host {
         /// Name or address as asked for.
@@ -92,6 +98,44 @@ pub enum Command {
     Argv(Vec<String>),
 }
 
+/// Access to a process that an earlier call of the session started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessAccess {
+    /// Which process.
+    pub id: ProcessId,
+    /// What is done to it.
+    pub act: ProcessAct,
+    /// What the process is. Set by the plan stage, absent in what a tool returns, so that rules
+    /// and people judge by the command that will read what is typed.
+    pub running: Option<RunningCommand>,
+}
+
+/// Something done to a running process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProcessAct {
+    /// This is typed or written into it.
+    Write(String),
+    /// Its input is ended.
+    CloseInput,
+    /// Its terminal gets another size.
+    Resize(TerminalSize),
+    /// It is signalled.
+    Signal(ProcessSignal),
+    /// It is ended with everything it started.
+    Kill,
+}
+
+/// A command that runs already.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunningCommand {
+    /// The command.
+    pub command: Command,
+    /// The directory it was started in.
+    pub cwd: WorkPath,
+    /// How strongly it is confined.
+    pub tier: Tier,
+}
+
 impl Access {
     /// Reads one file or directory entry.
     pub fn read(path: WorkPath) -> Self {
@@ -124,6 +168,15 @@ impl Access {
         })
     }
 
+    /// Does something to a process the session keeps.
+    pub fn process(id: ProcessId, act: ProcessAct) -> Self {
+        Self::Process(ProcessAccess {
+            id,
+            act,
+            running: None,
+        })
+    }
+
     fn path(mode: PathMode, scope: PathScope, path: WorkPath) -> Self {
         Self::Path(PathAccess {
             mode,
@@ -146,6 +199,7 @@ impl Access {
                 ..
             }) => "write",
             Self::Command(_) => "command",
+            Self::Process(_) => "process",
             Self::Host { .. } => "connect",
             Self::Database { .. } => "database",
             Self::Message { .. } => "message",
@@ -158,6 +212,38 @@ impl PathAccess {
     /// The path that will really be opened: the resolved one, once the plan stage has run.
     pub fn target(&self) -> &WorkPath {
         self.resolved.as_ref().unwrap_or(&self.path)
+    }
+}
+
+impl ProcessAccess {
+    /// What is done to what, in words: `type "y\n" into p1, which runs: npm init`.
+    pub fn text(&self) -> String {
+        let what = match &self.act {
+            ProcessAct::Write(text) => format!("type {text:?} into {}", self.id),
+            ProcessAct::CloseInput => format!("end the input of {}", self.id),
+            ProcessAct::Resize(size) => {
+                format!("resize {} to {} x {}", self.id, size.columns, size.rows)
+            }
+            ProcessAct::Signal(signal) => format!("send {} to {}", signal.as_str(), self.id),
+            ProcessAct::Kill => format!("end {}", self.id),
+        };
+        match &self.running {
+            Some(running) => format!("{what}, which runs: {}", running.command.text()),
+            None => what,
+        }
+    }
+}
+
+impl ProcessAct {
+    /// The word for this in records.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Write(_) => "write",
+            Self::CloseInput => "close_input",
+            Self::Resize(_) => "resize",
+            Self::Signal(_) => "signal",
+            Self::Kill => "kill",
+        }
     }
 }
 

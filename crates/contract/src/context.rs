@@ -5,6 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    background::Background,
     call::CallId,
     error::ToolError,
     future::BoxFuture,
@@ -64,6 +65,8 @@ pub struct CallParts {
     pub spilled: Arc<dyn OpenSpilled>,
     /// What this session has read before.
     pub seen: Arc<dyn SeenFiles>,
+    /// Processes the session keeps beyond a call.
+    pub background: Arc<dyn Background>,
     /// Takes progress reports.
     pub progress: Arc<dyn ReportProgress>,
     /// Fires when the call must stop.
@@ -135,6 +138,16 @@ impl<P> CallContext<P> {
     /// Takes the raw output of a command.
     pub fn output(&self) -> &dyn OutputSink {
         &*self.parts.output
+    }
+
+    /// The same, for whoever hands output on beyond a borrow of the context.
+    pub fn shared_output(&self) -> Arc<dyn OutputSink> {
+        Arc::clone(&self.parts.output)
+    }
+
+    /// Processes this session keeps beyond a call.
+    pub fn background(&self) -> &dyn Background {
+        &*self.parts.background
     }
 
     /// Opens what earlier calls of this session spilled.

@@ -11,6 +11,7 @@
 //! for how a call travels.
 
 pub mod access;
+pub mod background;
 pub mod call;
 pub mod content;
 pub mod context;

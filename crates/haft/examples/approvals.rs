@@ -53,6 +53,10 @@ async fn user_interface(mut questions: mpsc::Receiver<Question>) -> Vec<String> 
                     commands = true;
                     shown.push(format!("  run {}", command.command.text()));
                 }
+                Access::Process(process) => {
+                    commands = true;
+                    shown.push(format!("  {}", process.text()));
+                }
                 Access::Host { .. }
                 | Access::Database { .. }
                 | Access::Message { .. }

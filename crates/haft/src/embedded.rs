@@ -160,8 +160,16 @@ impl Haft {
         &self.recovery
     }
 
-    /// Writes what is left and closes the record. Calls of every clone are refused from now on.
+    /// Ends every process this principal's conversation left in the background, with everything
+    /// they started.
+    pub async fn end_session(&self) {
+        self.runtime.end_session(&self.principal).await;
+    }
+
+    /// Ends what runs in the background, writes what is left and closes the record. Calls of every
+    /// clone are refused from now on.
     pub async fn close(&self) -> Result<(), LedgerError> {
+        self.runtime.end_processes().await;
         self.ledger.close().await
     }
 }

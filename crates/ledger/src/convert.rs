@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 use haft_contract::{
     Access, AgentId, Arguments, CallEvent, CallRequest, Content, Outcome, PathMode, PathScope,
     Principal, SealedPlan, SessionId, SessionKind, TenantId, UserId, WorkPath,
-    access::{Command, PathAccess},
+    access::{Command, PathAccess, ProcessAccess, ProcessAct},
     egress::{EgressRules, HostRule},
     host::{ApprovalAnswer, ArtifactId, Decision},
     identity::{ChannelId, Scope},
@@ -233,6 +233,7 @@ fn stored_access(access: &Access) -> row::StoredAccess<'_> {
                 Command::Argv(argv) => row::StoredAccess::Argv { argv, cwd },
             }
         }
+        Access::Process(process) => row::StoredAccess::Process(stored_process(process)),
         Access::Host { host, port } => row::StoredAccess::Connect { host, port: *port },
         Access::Database { source, writes } => row::StoredAccess::Database {
             source,
@@ -240,6 +241,30 @@ fn stored_access(access: &Access) -> row::StoredAccess<'_> {
         },
         Access::Message { channel, target } => row::StoredAccess::Message { channel, target },
         Access::RemoteTool { provider, tool } => row::StoredAccess::RemoteTool { provider, tool },
+    }
+}
+
+fn stored_process(access: &ProcessAccess) -> row::StoredProcess<'_> {
+    let running = access.running.as_ref();
+    row::StoredProcess {
+        id: access.id.to_string(),
+        act: access.act.as_str(),
+        typed: match &access.act {
+            ProcessAct::Write(text) => Some(text),
+            ProcessAct::CloseInput
+            | ProcessAct::Resize(_)
+            | ProcessAct::Signal(_)
+            | ProcessAct::Kill => None,
+        },
+        signal: match &access.act {
+            ProcessAct::Signal(signal) => Some(signal.as_str()),
+            ProcessAct::Write(_)
+            | ProcessAct::CloseInput
+            | ProcessAct::Resize(_)
+            | ProcessAct::Kill => None,
+        },
+        command: running.map(|running| running.command.text()),
+        cwd: running.map(|running| running.cwd.as_str()),
     }
 }
 

@@ -96,10 +96,26 @@ pub(crate) enum StoredAccess<'a> {
     Write(StoredPath<'a>),
     Shell { script: &'a str, cwd: &'a str },
     Argv { argv: &'a [String], cwd: &'a str },
+    Process(StoredProcess<'a>),
     Connect { host: &'a str, port: u16 },
     Database { source: &'a str, writes: bool },
     Message { channel: &'a str, target: &'a str },
     RemoteTool { provider: &'a str, tool: &'a str },
+}
+
+/// What is done to a process that an earlier call started.
+#[derive(Debug, Serialize)]
+pub(crate) struct StoredProcess<'a> {
+    pub(crate) id: String,
+    pub(crate) act: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) typed: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) signal: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) command: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cwd: Option<&'a str>,
 }
 
 #[derive(Debug, Serialize)]

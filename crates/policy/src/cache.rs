@@ -216,6 +216,7 @@ fn hash(question: &Question<'_>, hasher: &mut impl Hasher) -> usize {
                     Command::Argv(argv) => argv.iter().for_each(|word| text(word)),
                 }
             }
+            Access::Process(process) => text(&process.text()),
             Access::Host { host, .. } => text(host),
             Access::Database { source, .. } => text(source),
             Access::Message { channel, target } => {

@@ -5,10 +5,10 @@
 //! wrong on the way is a denial. Read next: `index.rs` for how candidates are found, `judge.rs` for
 //! one evaluation.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::{collections::BTreeMap, fmt::Write as _, sync::LazyLock};
 
 use haft_contract::{
-    Access, AgentId, PathMode, PathScope, Principal,
+    Access, AgentId, Effects, PathMode, PathScope, Principal, ProviderId, ToolKey, ToolName,
     host::{Decision, Policy, PolicyVersion, Question, RuleRef, ToolFacts, Verdict, Visibility},
     identity::{ChannelId, SessionKind},
 };
@@ -175,8 +175,27 @@ impl CedarPolicy {
             None => self.index.about_tool(slots),
             Some(access) => self.index.about_access(slots, access, &patterns),
         };
-        let command_rules =
-            matches!(item.access, Some(Access::Command(_))) && self.index.speaks_of_commands(slots);
+        let command_rules = match item.access {
+            Some(Access::Command(_)) => self.index.speaks_of_commands(slots),
+            // What is typed may be a command to a shell that runs there, and cannot be told from
+            // other text: a rule over the texts of commands is reason enough to ask.
+            Some(Access::Process(_)) => {
+                let of_commands = COMMAND_TOOL.as_ref().map(command_tool);
+                self.index.speaks_of_commands(slots)
+                    || of_commands.is_some_and(|tool| {
+                        let slots = self.index.slots(question.principal, agent, &tool);
+                        self.index.speaks_of_commands(&slots)
+                    })
+            }
+            Some(
+                Access::Path(_)
+                | Access::Host { .. }
+                | Access::Database { .. }
+                | Access::Message { .. }
+                | Access::RemoteTool { .. },
+            )
+            | None => false,
+        };
         Case {
             principal: question.principal,
             agent,
@@ -452,6 +471,23 @@ impl Judged<'_> {
     fn names_a_rule(&self, other: &Self) -> bool {
         matches!(self.judgement.cause, Cause::Rule(_))
             && !matches!(other.judgement.cause, Cause::Rule(_))
+    }
+}
+
+/// The built-in tool that runs commands, whose rules also bear on what is typed into them.
+static COMMAND_TOOL: LazyLock<Option<ToolKey>> = LazyLock::new(|| {
+    let tool = ToolName::parse("bash").ok()?;
+    Some(ToolKey {
+        provider: ProviderId::builtin(),
+        tool,
+    })
+});
+
+fn command_tool(key: &ToolKey) -> ToolFacts<'_> {
+    ToolFacts {
+        key,
+        groups: &["process"],
+        effects: Effects::UNKNOWN,
     }
 }
 

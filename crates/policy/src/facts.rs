@@ -56,7 +56,8 @@ impl Action {
                 PathMode::Read => Self::Read,
                 PathMode::Write => Self::Write,
             },
-            Access::Command(_) => Self::Command,
+            // What is typed into a running command is as much as the command.
+            Access::Command(_) | Access::Process(_) => Self::Command,
             Access::Host { .. } => Self::Connect,
             Access::Database { .. } => Self::Database,
             Access::Message { .. } => Self::Message,
@@ -122,6 +123,7 @@ impl CallFacts {
         let changes = plan.accesses.iter().any(|access| match access {
             Access::Path(path) => path.mode == PathMode::Write,
             Access::Command(_)
+            | Access::Process(_)
             | Access::Host { .. }
             | Access::Database { .. }
             | Access::Message { .. }
@@ -183,6 +185,7 @@ impl fmt::Display for InWords<'_> {
             Action::Use => "using",
             Action::Read => "reading",
             Action::Write => "writing",
+            Action::Command if matches!(access, Access::Process(_)) => "what this does:",
             Action::Command => "running",
             Action::Connect => "connecting to",
             Action::Database => "querying",
@@ -208,6 +211,7 @@ fn shown(access: &Access) -> String {
             Some(_) | None => path.path.to_string(),
         },
         Access::Command(command) => command.command.text(),
+        Access::Process(process) => process.text(),
         Access::Host { host, port } => format!("{host}:{port}"),
         Access::Database { source, .. } => source.clone(),
         Access::Message { channel, target } => format!("{channel}:{target}"),

@@ -8,6 +8,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use haft_contract::{
     Access, PathAccess, PathMode, PathScope, Principal, ToolKey, ToolName, WorkPath,
+    access::ProcessAct,
     host::{ToolFacts, Verdict},
     identity::{AgentId, ChannelId, SessionKind},
 };
@@ -240,6 +241,7 @@ impl Index {
                 PathMode::Write => self.writes,
             },
             Access::Command(_)
+            | Access::Process(_)
             | Access::Host { .. }
             | Access::Database { .. }
             | Access::Message { .. }
@@ -290,6 +292,17 @@ impl Index {
                 let text = command.command.text();
                 self.exact.literal_texts(&text, &mut found);
                 self.wide.texts(&text, &self.patterns, &mut found);
+            }
+            // No allow rule speaks of what is typed, only of the tool as such; a deny or ask rule
+            // over command texts speaks of the command it is typed into and of what is typed.
+            Access::Process(process) => {
+                if let ProcessAct::Write(typed) = &process.act {
+                    self.wide.texts(typed.trim(), &self.patterns, &mut found);
+                }
+                if let Some(running) = &process.running {
+                    let text = running.command.text();
+                    self.wide.texts(&text, &self.patterns, &mut found);
+                }
             }
             Access::Host { host, .. } => {
                 self.exact.hosts(host, &self.patterns, &mut found);

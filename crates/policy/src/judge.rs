@@ -371,6 +371,7 @@ impl Types {
             None => tool.key.to_string(),
             Some(Access::Path(path)) => path.path.to_string(),
             Some(Access::Command(command)) => command.command.text(),
+            Some(Access::Process(process)) => process.text(),
             Some(Access::Host { host, port }) => format!("{host}:{port}"),
             Some(Access::Database { source, .. }) => source.clone(),
             Some(Access::Message { channel, target }) => format!("{channel}:{target}"),

@@ -14,6 +14,7 @@ use haft_contract::{
 };
 
 use crate::{
+    background::Processes,
     clock::SystemClock,
     executor::LocalExecutor,
     limits::Limits,
@@ -200,6 +201,7 @@ impl RuntimeBuilder {
             egress: self.egress,
             limits: self.limits,
             locks: Locks::default(),
+            processes: Processes::new(self.limits.processes),
             in_flight: std::sync::Mutex::default(),
         }))
     }

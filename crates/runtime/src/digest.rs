@@ -5,7 +5,7 @@
 
 use haft_contract::{
     Access, PlanDigest, SealedPlan,
-    access::{Command, PathMode, PathScope},
+    access::{Command, PathMode, PathScope, ProcessAct},
     egress::{EgressRules, HostRule},
     ops::FileVersion,
 };
@@ -51,6 +51,16 @@ fn egress(rules: &EgressRules) -> Value {
     json!({"allow": written(&rules.allow), "deny": written(&rules.deny)})
 }
 
+fn act(act: &ProcessAct) -> Value {
+    match act {
+        ProcessAct::Write(text) => json!({"write": text}),
+        ProcessAct::CloseInput => json!("close_input"),
+        ProcessAct::Resize(size) => json!({"resize": [size.rows, size.columns]}),
+        ProcessAct::Signal(signal) => json!({"signal": signal.as_str()}),
+        ProcessAct::Kill => json!("kill"),
+    }
+}
+
 fn access(access: &Access) -> Value {
     match access {
         Access::Path(path) => json!({
@@ -67,6 +77,16 @@ fn access(access: &Access) -> Value {
                 Command::Argv(argv) => json!({"argv": argv}),
             },
             "cwd": command.cwd.as_str(),
+        }),
+        Access::Process(process) => json!({
+            "kind": "process",
+            "id": process.id.to_string(),
+            "act": act(&process.act),
+            "running": process.running.as_ref().map(|running| json!({
+                "command": running.command.text(),
+                "cwd": running.cwd.as_str(),
+                "tier": running.tier.as_str(),
+            })),
         }),
         Access::Host { host, port } => json!({"kind": "host", "host": host, "port": port}),
         Access::Database { source, writes } => {

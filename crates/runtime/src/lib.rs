@@ -6,6 +6,7 @@
 //! INVARIANT: there is no other way to run a tool. This crate opens no file, spawns no process and
 //! knows no policy engine and no store; it sees them through `haft-contract`.
 
+mod background;
 mod builder;
 mod capture;
 mod clock;
@@ -26,7 +27,7 @@ pub use self::{
     builder::{BuildError, RuntimeBuilder},
     clock::SystemClock,
     executor::LocalExecutor,
-    limits::{Limits, OutputLimits},
+    limits::{Limits, OutputLimits, ProcessLimits},
     nobody::NobodyToAsk,
     runtime::Runtime,
 };

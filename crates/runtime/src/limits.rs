@@ -23,6 +23,23 @@ pub struct Limits {
     pub structured_bytes: usize,
     /// Caps on text output.
     pub output: OutputLimits,
+    /// Caps on processes kept beyond a call.
+    pub processes: ProcessLimits,
+}
+
+/// Caps on processes kept beyond a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessLimits {
+    /// Processes one session may keep.
+    pub per_session: usize,
+    /// Processes all sessions together may keep.
+    pub in_all: usize,
+    /// The newest bytes of its output that are kept for each.
+    pub log_bytes: usize,
+    /// How long a process runs on that nobody asks for.
+    pub idle: Duration,
+    /// How long the log of a process is kept after its end.
+    pub finished: Duration,
 }
 
 /// Caps on text output.
@@ -53,6 +70,18 @@ impl Default for OutputLimits {
     }
 }
 
+impl Default for ProcessLimits {
+    fn default() -> Self {
+        Self {
+            per_session: 64,
+            in_all: 200,
+            log_bytes: 1024 * 1024,
+            idle: Duration::from_hours(6),
+            finished: Duration::from_mins(30),
+        }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
@@ -65,6 +94,7 @@ impl Default for Limits {
             preimage_bytes: 256 * 1024 * 1024,
             structured_bytes: 1024 * 1024,
             output: OutputLimits::default(),
+            processes: ProcessLimits::default(),
         }
     }
 }

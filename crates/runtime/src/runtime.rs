@@ -19,6 +19,7 @@ use haft_contract::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    background::Processes,
     builder::RuntimeBuilder,
     limits::Limits,
     locks::Locks,
@@ -48,6 +49,7 @@ pub(crate) struct Inner {
     pub(crate) egress: Egress,
     pub(crate) limits: Limits,
     pub(crate) locks: Locks,
+    pub(crate) processes: Processes,
     pub(crate) in_flight: Mutex<HashMap<CallId, CancellationToken>>,
 }
 
@@ -203,6 +205,23 @@ impl Runtime {
         self.inner.in_flight().len()
     }
 
+    /// How many processes sessions keep that have not ended.
+    pub fn processes(&self) -> usize {
+        self.inner.processes.running()
+    }
+
+    /// Ends every process that a session keeps, with everything they started, within two seconds.
+    /// For whoever knows that a conversation is over.
+    pub async fn end_session(&self, principal: &Principal) {
+        warn_of(self.inner.processes.end_session(principal).await);
+    }
+
+    /// Ends every process of every session. No more are kept from then on: a runtime whose host
+    /// goes away calls this last. Dropping the runtime ends them too, and does not wait for it.
+    pub async fn end_processes(&self) {
+        warn_of(self.inner.processes.end_all().await);
+    }
+
     /// Waits until everything recorded so far is durable.
     pub async fn flush(&self) -> Result<(), haft_contract::host::LedgerError> {
         self.inner.ledger.flush().await
@@ -282,6 +301,12 @@ impl std::fmt::Debug for Runtime {
         f.debug_struct("Runtime")
             .field("in_flight", &self.in_flight())
             .finish_non_exhaustive()
+    }
+}
+
+fn warn_of(left: usize) {
+    if left > 0 {
+        tracing::warn!(left, "kept processes did not end in time");
     }
 }
 

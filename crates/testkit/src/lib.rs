@@ -31,6 +31,7 @@ pub mod suite;
 pub use approver::ScriptedApprover;
 pub use clock::TestClock;
 pub use events::EventLog;
+pub use haft_runtime::{Limits, ProcessLimits};
 pub use harness::Harness;
 pub use ledger::MemoryLedger;
 pub use policy::FixedPolicy;

@@ -10,7 +10,7 @@ use crate::{
         write::WriteTool,
     },
     output::read_output::ReadOutputTool,
-    process::bash::BashTool,
+    process::{bash::BashTool, processes::ProcessTool},
     search::{find::FindTool, grep::GrepTool},
 };
 
@@ -24,6 +24,7 @@ pub fn builtins() -> Vec<Arc<dyn ErasedTool>> {
         erase(GrepTool),
         erase(ListTool),
         erase(PatchTool),
+        erase(ProcessTool),
         erase(ReadTool),
         erase(ReadOutputTool),
         erase(WriteTool),

@@ -123,6 +123,7 @@ fn only_path(plan: &SealedPlan) -> Option<String> {
     let mut paths = plan.accesses.iter().filter_map(|access| match access {
         Access::Path(path) => Some(path.path.to_string()),
         Access::Command(_)
+        | Access::Process(_)
         | Access::Host { .. }
         | Access::Database { .. }
         | Access::Message { .. }

@@ -48,14 +48,22 @@ pub(crate) struct CallArgs {
     identity: IdentityArgs,
 }
 
+/// Said when a call left something in the background.
+const LEFT_RUNNING: &str = "the process in the background has ended with this command: only a \
+     session that goes on keeps one (an agent, `haft batch`, a program with Haft inside)";
+
 /// Runs the command.
 pub(crate) async fn run(args: CallArgs, app: &App) -> Result<Exit, Stop> {
     let ready = ready(app, &args.identity, 1).await?;
     let arguments = ready.arguments(&args.tool, &args.arguments)?;
     let request = request(args.tool, arguments, &ready.principal, args.timeout);
     let outcome = ready.call(request).await;
+    let left = ready.wired.runtime.processes();
     ready.close().await;
     print(&outcome, ready.advice.hint(&outcome), app)?;
+    if left > 0 {
+        app.notes(&[LEFT_RUNNING.to_owned()]);
+    }
     Ok(Exit::of_call(&outcome))
 }
 
@@ -140,8 +148,9 @@ impl Ready {
             .await
     }
 
-    /// Makes everything durable and stops the record.
+    /// Ends what calls left running, makes everything durable and stops the record.
     pub(crate) async fn close(&self) {
+        self.wired.runtime.end_processes().await;
         self.housekeeping.close(&self.ledger).await;
     }
 

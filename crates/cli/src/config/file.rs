@@ -158,6 +158,31 @@ const LIMITS: &[Limit] = &[
         stricter: Stricter::Smaller,
         set: |limits, value| limits.output.artifact_bytes = value,
     },
+    Limit {
+        key: "processes_per_session",
+        stricter: Stricter::Smaller,
+        set: |limits, value| limits.processes.per_session = count(value),
+    },
+    Limit {
+        key: "processes",
+        stricter: Stricter::Smaller,
+        set: |limits, value| limits.processes.in_all = count(value),
+    },
+    Limit {
+        key: "process_log_bytes",
+        stricter: Stricter::Smaller,
+        set: |limits, value| limits.processes.log_bytes = count(value),
+    },
+    Limit {
+        key: "process_idle_ms",
+        stricter: Stricter::Smaller,
+        set: |limits, value| limits.processes.idle = Duration::from_millis(value),
+    },
+    Limit {
+        key: "process_finished_ms",
+        stricter: Stricter::Smaller,
+        set: |limits, value| limits.processes.finished = Duration::from_millis(value),
+    },
 ];
 
 /// The tables of a file. Those of policy are checked there.

@@ -6,7 +6,7 @@ use vte::{Params, Perform};
 
 /// Cleans one stream.
 #[derive(Default)]
-pub(super) struct Cleaner {
+pub(crate) struct Cleaner {
     /// Set while inside an escape sequence; the parser holds a fixed amount of memory.
     sequence: Option<Box<vte::Parser<256>>>,
     /// The start of a UTF-8 character whose rest has not arrived.
@@ -19,7 +19,7 @@ const ESCAPE: u8 = 0x1b;
 
 impl Cleaner {
     /// Appends the clean text of a chunk to `out`.
-    pub(super) fn push(&mut self, bytes: &[u8], out: &mut String) {
+    pub(crate) fn push(&mut self, bytes: &[u8], out: &mut String) {
         let mut rest = bytes;
         loop {
             if self.sequence.is_some() {
@@ -45,7 +45,7 @@ impl Cleaner {
     }
 
     /// Ends the stream: a character that never became whole is replaced.
-    pub(super) fn finish(&mut self, out: &mut String) {
+    pub(crate) fn finish(&mut self, out: &mut String) {
         self.sequence = None;
         self.flush_partial(out);
         self.line_end(out);

@@ -18,7 +18,8 @@ use haft_contract::{
 };
 use tokio::sync::Mutex;
 
-use self::{cap::Capped, clean::Cleaner, spill::Spill};
+pub(crate) use self::clean::Cleaner;
+use self::{cap::Capped, spill::Spill};
 use crate::{limits::OutputLimits, record::Recording};
 
 /// Room for the line that says how much was left out.

@@ -4,6 +4,7 @@
 //! spells, so what was decided and approved is what is touched. It keeps the content of files
 //! before they change, and notes which versions a session has seen, so no tool can forget to.
 
+mod background;
 pub(crate) mod confinement;
 mod files;
 mod process;

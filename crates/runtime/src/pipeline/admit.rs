@@ -70,8 +70,7 @@ async fn wait(
 async fn unchanged_since_approval(planned: Planned) -> Result<Planned, Halt> {
     let mut again = Plan::new(planned.plan.effects);
     again.accesses.clone_from(&planned.plan.accesses);
-    let operations = &planned.luggage.runtime.operations;
-    let unchanged = match resolve_accesses(&mut again, operations).await {
+    let unchanged = match resolve_accesses(&mut again, &planned.luggage).await {
         Ok(versions) => {
             let mut now = (*planned.plan).clone();
             now.accesses = again.accesses;

@@ -43,7 +43,7 @@ pub async fn plan(validated: Validated) -> Result<Planned, Halt> {
         Ok(said) => said,
         Err(error) => return Err(luggage.halt(error)),
     };
-    let versions = match resolve_accesses(&mut said, operations).await {
+    let versions = match resolve_accesses(&mut said, &luggage).await {
         Ok(versions) => versions,
         Err(error) => return Err(luggage.halt(error)),
     };
@@ -117,8 +117,9 @@ fn ask_tool(
 /// on the resolved paths are opened, and a link that appears on the way is refused.
 pub(super) async fn resolve_accesses(
     said: &mut Plan,
-    operations: &Operations,
+    luggage: &Luggage,
 ) -> Result<Vec<Option<FileVersion>>, ToolError> {
+    let operations = &luggage.runtime.operations;
     let mut versions = Vec::with_capacity(said.accesses.len());
     for access in &mut said.accesses {
         let version = match access {
@@ -135,6 +136,14 @@ pub(super) async fn resolve_accesses(
                     ));
                 }
                 command.cwd = there.path;
+                None
+            }
+            Access::Process(process) => {
+                let kept = luggage
+                    .runtime
+                    .processes
+                    .find(&luggage.principal, process.id)?;
+                process.running = Some(kept.running().clone());
                 None
             }
             Access::Host { .. }
@@ -162,7 +171,7 @@ fn honest_effects(said: &Plan) -> Effects {
     let changes = |access: &Access| match access {
         Access::Path(path) => path.mode == PathMode::Write,
         Access::Database { writes, .. } => *writes,
-        Access::Command(_) | Access::Message { .. } => true,
+        Access::Command(_) | Access::Process(_) | Access::Message { .. } => true,
         Access::Host { .. } | Access::RemoteTool { .. } => false,
     };
     let mut effects = said.effects;
@@ -179,12 +188,17 @@ fn tier(
     operations: &Operations,
     entry: &Entry,
 ) -> Result<Tier, ToolError> {
-    if !said
+    let commands = said
         .accesses
         .iter()
-        .any(|access| matches!(access, Access::Command(_)))
-    {
-        return Ok(Tier::InProcess);
+        .any(|access| matches!(access, Access::Command(_)));
+    if !commands {
+        // What is done to a process happens where the process runs.
+        let running = said.accesses.iter().filter_map(|access| match access {
+            Access::Process(process) => process.running.as_ref().map(|running| running.tier),
+            _ => None,
+        });
+        return Ok(running.min().unwrap_or(Tier::InProcess));
     }
     operations
         .tiers

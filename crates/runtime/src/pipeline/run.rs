@@ -84,6 +84,7 @@ pub async fn run(started: Started) -> Finished {
         processes: Arc::<Guard>::clone(&guard),
         search: Arc::<Guard>::clone(&guard),
         spilled: Arc::<Guard>::clone(&guard),
+        background: Arc::<Guard>::clone(&guard),
         seen: guard,
         output: Arc::<Capture>::clone(&capture),
         progress: Arc::new(Throttled::new(&luggage.recording, &clock)),

@@ -123,6 +123,7 @@ fn access(access: &Access) -> Value {
     let text = match access {
         Access::Path(path) => path.target().to_string(),
         Access::Command(command) => command.command.text(),
+        Access::Process(process) => process.text(),
         Access::Host { host, port } => format!("{host}:{port}"),
         Access::Database { source, writes: _ } => source.clone(),
         Access::Message { channel, target } => format!("{channel}:{target}"),

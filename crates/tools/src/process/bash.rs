@@ -1,27 +1,51 @@
-//! `bash`: runs a command in the foreground and returns what it printed and how it ended.
+//! `bash`: runs a command and returns what it printed and how it ended, or leaves it running in the
+//! background and returns its process id (`stay.rs`).
 //!
 //! Output is handed on as it arrives and is never held here, so it cannot flood memory and is kept
 //! when the call is stopped. Reading goes on until the streams end, whatever the caps above do: a
 //! reader that stops makes the child wait for ever.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use haft_contract::{
-    Access, CallContext, Content, Effects, NoProgress, Plan, PlanContext, Progress, Tool,
-    ToolError, ToolSpec,
+    Access, BoxFuture, CallContext, Content, Effects, ErrorKind, NoProgress, Plan, PlanContext,
+    Progress, Tool, ToolError, ToolSpec,
     access::Command,
-    ops::{ExitStatus, OutputChunk, Spawn, Stream},
+    background::ProcessState,
+    context::OutputSink,
+    ops::{Exit, ExitStatus, Input, OutputChunk, Spawn, Stream, TerminalSize},
     spec::{Deadline, ParameterAlias},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::follow::{Followed, TakeChunk, failure, follow};
+use super::{
+    follow::{Followed, TakeChunk, failure, follow},
+    stay::{Stayed, Staying, stay},
+    view::ProcessView,
+};
 
 /// How long a command may run unless it asks for more or less.
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(2);
 /// How long a command may run at most.
 const MAX_TIMEOUT: Duration = Duration::from_mins(10);
+
+/// How long a command in the background is watched before the call returns, so that one that fails
+/// at once says so.
+const FIRST_LOOK: Duration = Duration::from_millis(250);
+/// What leaving a command in the background may take beyond waiting for it.
+const HANDING_OVER: Duration = Duration::from_secs(5);
+/// The size of a terminal nobody has resized.
+const TERMINAL: TerminalSize = TerminalSize {
+    rows: 40,
+    columns: 120,
+};
 
 const DESCRIPTION: &str = "\
 Runs a command with bash in the workspace, waits for it, and returns its output and exit code.
@@ -29,9 +53,12 @@ Use it to build, test, run programs and use git. Do not use it to read, write, e
 files: use `read`, `write`, `edit`, `patch`, `list`, `find` and `grep`, which are safer and show \
 less noise.
 Every call starts in a fresh shell: variables and `cd` do not carry over; use `cwd` or join commands \
-with `&&`. There is no terminal and no input, so commands must not ask questions. It may run 120 \
-seconds unless `timeout_ms` says otherwise, at most 600 seconds; then everything it started is \
-stopped. Long output is cut in the middle; `read_output` shows the rest.";
+with `&&`. There is no input, so commands must not ask questions. It may run 120 seconds unless \
+`timeout_ms` says otherwise, at most 600 seconds; then everything it started is stopped. Long \
+output is cut in the middle; `read_output` shows the rest.
+For servers, watchers and programs that ask: `background` leaves it running and returns its process \
+id at once, `yield_ms` does so if it has not ended by then, and `process` follows it, answers it and \
+ends it. `pty` gives it a terminal.";
 
 /// Runs commands.
 #[derive(Debug, Clone, Copy)]
@@ -55,7 +82,8 @@ pub struct BashInput {
     /// The command, as you would type it into bash.
     #[schemars(length(min = 1))]
     pub command: String,
-    /// How long it may run, in milliseconds. Defaults to 120000, at most 600000.
+    /// How long it may run, in milliseconds. Defaults to 120000, at most 600000; in the background
+    /// there is no limit unless one is given.
     #[serde(default)]
     #[schemars(range(min = 1, max = 600_000))]
     pub timeout_ms: Option<u64>,
@@ -63,15 +91,27 @@ pub struct BashInput {
     /// workspace.
     #[serde(default)]
     pub cwd: Option<String>,
+    /// Leave it running in the background and return its process id. Its input stays open for
+    /// `process`. Defaults to false.
+    #[serde(default)]
+    pub background: bool,
+    /// Give it a terminal, for programs that want one. Defaults to false.
+    #[serde(default)]
+    pub pty: bool,
+    /// Wait this long, in milliseconds; if it has not ended by then, leave it running in the
+    /// background and return its process id.
+    #[serde(default)]
+    #[schemars(range(max = 600_000))]
+    pub yield_ms: Option<u64>,
     /// What the command does, in a few words, for the person who is asked to allow it.
     #[serde(default)]
     pub description: Option<String>,
 }
 
 /// How a command ended.
-#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct BashOutput {
-    /// The exit code; absent when a signal ended the command.
+    /// The exit code; absent when a signal ended the command, or it still runs.
     pub exit_code: Option<i32>,
     /// The signal that ended the command.
     pub signal: Option<i32>,
@@ -79,6 +119,12 @@ pub struct BashOutput {
     pub stdout_bytes: u64,
     /// Bytes it wrote to standard error.
     pub stderr_bytes: u64,
+    /// The process that was left running in the background.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub process: Option<ProcessView>,
+    /// The offset in its log from which on its output is not in this result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_offset: Option<u64>,
 }
 
 impl BashTool {
@@ -89,6 +135,20 @@ impl BashTool {
                 .timeout_ms
                 .map_or(DEFAULT_TIMEOUT, Duration::from_millis)
                 .min(MAX_TIMEOUT),
+        }
+    }
+}
+
+impl BashTool {
+    /// How long the call itself may take. A command left in the background has the time it asks
+    /// for, and the call as long as it waits for that.
+    fn time_of_call(&self, input: &BashInput) -> Option<Duration> {
+        let asked = input.timeout_ms.map(Duration::from_millis);
+        let patience = input.yield_ms.map(Duration::from_millis);
+        match (input.background, asked, patience) {
+            (false, Some(asked), _) => Some(asked),
+            (_, _, Some(patience)) => Some(self.default_timeout.max(patience + HANDING_OVER)),
+            (true, _, None) | (false, None, None) => None,
         }
     }
 }
@@ -129,7 +189,7 @@ impl Tool for BashTool {
         let cwd = cx.path(input.cwd.as_deref().unwrap_or("."), "/cwd")?;
         Ok(Plan::new(Effects::UNKNOWN)
             .access(Access::shell(input.command.as_str(), cwd))
-            .timeout(input.timeout_ms.map(Duration::from_millis)))
+            .timeout(self.time_of_call(input)))
     }
 
     async fn run(
@@ -141,69 +201,139 @@ impl Tool for BashTool {
         if let Some(description) = input.description {
             cx.report(Progress::of(0, None, description));
         }
-        let spawn = Spawn::new(Command::Shell(input.command), cwd, cx.tier());
+        let stays = match (input.background, input.yield_ms) {
+            (false, None) => None,
+            (true, None) => Some(FIRST_LOOK),
+            (_, Some(patience)) => Some(Duration::from_millis(patience)),
+        };
+        let command = Command::Shell(input.command);
+        let mut spawn = Spawn::new(command.clone(), cwd, cx.tier());
+        spawn.terminal = input.pty.then_some(TERMINAL);
+        // Only who can be answered later waits for an answer. A command that was only expected to
+        // take long keeps the input every other command has.
+        if input.background || (input.pty && stays.is_some()) {
+            spawn.input = Input::Open;
+        }
+        let terminal = spawn.terminal;
         let mut process = cx.processes().spawn(spawn).await?;
-        let mut counted = Counted {
-            cx: &cx,
-            stdout: 0,
-            stderr: 0,
+        let mut counted = Counted::new(cx.shared_output());
+        let Some(patience) = stays else {
+            return match follow(&mut *process, cx.cancel(), &mut counted).await? {
+                Followed::Ended(exit) => ended(&exit, &counted),
+                Followed::Stopped(error) => Err(error.with_structured(counted.so_far())),
+            };
         };
-        let exit = match follow(&mut *process, cx.cancel(), &mut counted).await? {
-            Followed::Ended(exit) => exit,
-            Followed::Stopped(error) => return Err(error.with_structured(counted.so_far())),
+        let counted = Arc::new(counted);
+        let staying = Staying {
+            process,
+            command,
+            terminal,
+            lifetime: input.timeout_ms.map(Duration::from_millis),
+            patience,
+            output: Arc::<Counted>::clone(&counted),
         };
-        let output = counted.output(exit.status);
-        match failure("the command", &exit) {
-            None => Ok(output),
-            Some(error) => Err(error.with_structured(structured(&output))),
+        match stay(staying, &cx).await? {
+            Stayed::Stopped(error) => Err(error.with_structured(counted.so_far())),
+            Stayed::Runs(kept, from) => Ok(BashOutput {
+                process: Some(ProcessView::of(&kept)),
+                next_offset: Some(from),
+                ..counted.output(None)
+            }),
+            Stayed::Ended(kept) => match kept.state {
+                ProcessState::Ended(exit) => ended(&exit, &counted),
+                ProcessState::Running { .. } | ProcessState::Lost => Err(ToolError::new(
+                    ErrorKind::Internal,
+                    "how the command ended cannot be told",
+                )
+                .with_structured(counted.so_far())),
+            },
         }
     }
 
     fn render(&self, output: &BashOutput) -> Vec<Content> {
-        // What was printed is in the outcome already; silence is worth a word.
-        if output.stdout_bytes + output.stderr_bytes == 0 {
-            vec![Content::text("[no output, exit code 0]")]
-        } else {
-            Vec::new()
+        match (&output.process, output.next_offset) {
+            (Some(process), next) => vec![Content::text(format!(
+                "[in the background: {}; next offset {}; see `process`]",
+                process.line(),
+                next.unwrap_or_default()
+            ))],
+            // What was printed is in the outcome already; silence is worth a word.
+            (None, _) if output.stdout_bytes + output.stderr_bytes == 0 => {
+                vec![Content::text("[no output, exit code 0]")]
+            }
+            (None, _) => Vec::new(),
         }
+    }
+}
+
+/// The result of a command that has ended.
+fn ended(exit: &Exit, counted: &Counted) -> Result<BashOutput, ToolError> {
+    let output = counted.output(Some(exit.status));
+    match failure("the command", exit) {
+        None => Ok(output),
+        Some(error) => Err(error.with_structured(structured(&output))),
     }
 }
 
 /// Hands output on and counts it by stream.
-struct Counted<'c> {
-    cx: &'c CallContext<NoProgress>,
-    stdout: u64,
-    stderr: u64,
+struct Counted {
+    output: Arc<dyn OutputSink>,
+    stdout: AtomicU64,
+    stderr: AtomicU64,
 }
 
-impl TakeChunk for Counted<'_> {
-    async fn take(&mut self, chunk: OutputChunk) {
-        match chunk.stream {
-            Stream::Stdout => self.stdout += chunk.bytes.len() as u64,
-            Stream::Stderr => self.stderr += chunk.bytes.len() as u64,
+impl OutputSink for Counted {
+    fn push<'a>(&'a self, stream: Stream, bytes: &'a [u8]) -> BoxFuture<'a, ()> {
+        let count = match stream {
+            Stream::Stdout => &self.stdout,
+            Stream::Stderr => &self.stderr,
             // No progress channel was asked for, so nothing comes from it.
-            Stream::Progress => return,
-        }
-        self.cx.output().push(chunk.stream, &chunk.bytes).await;
+            Stream::Progress => return Box::pin(async {}),
+        };
+        count.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.output.push(stream, bytes)
     }
 }
 
-impl Counted<'_> {
-    fn so_far(&self) -> serde_json::Value {
-        serde_json::json!({ "stdout_bytes": self.stdout, "stderr_bytes": self.stderr })
+impl TakeChunk for Counted {
+    async fn take(&mut self, chunk: OutputChunk) {
+        self.push(chunk.stream, &chunk.bytes).await;
+    }
+}
+
+impl Counted {
+    fn new(output: Arc<dyn OutputSink>) -> Self {
+        Self {
+            output,
+            stdout: AtomicU64::new(0),
+            stderr: AtomicU64::new(0),
+        }
     }
 
-    fn output(&self, status: ExitStatus) -> BashOutput {
+    fn so_far(&self) -> serde_json::Value {
+        let [stdout, stderr] = self.counts();
+        serde_json::json!({ "stdout_bytes": stdout, "stderr_bytes": stderr })
+    }
+
+    fn output(&self, status: Option<ExitStatus>) -> BashOutput {
         let (exit_code, signal) = match status {
-            ExitStatus::Code(code) => (Some(code), None),
-            ExitStatus::Signal(signal) => (None, Some(signal)),
+            Some(ExitStatus::Code(code)) => (Some(code), None),
+            Some(ExitStatus::Signal(signal)) => (None, Some(signal)),
+            None => (None, None),
         };
+        let [stdout_bytes, stderr_bytes] = self.counts();
         BashOutput {
             exit_code,
             signal,
-            stdout_bytes: self.stdout,
-            stderr_bytes: self.stderr,
+            stdout_bytes,
+            stderr_bytes,
+            process: None,
+            next_offset: None,
         }
+    }
+
+    fn counts(&self) -> [u64; 2] {
+        [&self.stdout, &self.stderr].map(|count| count.load(Ordering::Relaxed))
     }
 }
 

@@ -1,5 +1,9 @@
-//! Tools that run commands.
+//! Tools that run commands and look after them.
 
 pub mod bash;
+pub mod processes;
+pub mod view;
 
 pub(crate) mod follow;
+mod keys;
+mod stay;

@@ -44,7 +44,7 @@ async fn mistake_12_a_failure_keeps_its_output_and_exit_code() {
 #[tokio::test]
 async fn mistake_12_what_is_not_offered_is_not_accepted() {
     for workspace in Workspace::each() {
-        for extra in ["background", "pty", "yield_ms"] {
+        for extra in ["detach", "stdin", "env"] {
             let mut input = json!({"command": "echo ran"});
             input[extra] = json!(1);
             let outcome = workspace

@@ -51,6 +51,7 @@ fn the_catalog_is_complete_and_sorted() {
             "grep",
             "list",
             "patch",
+            "process",
             "read",
             "read_output",
             "write"

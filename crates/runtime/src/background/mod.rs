@@ -1,0 +1,291 @@
+//! The processes that sessions keep beyond a call: a table, and one owner task for each process.
+//!
+//! A process belongs to one session and cannot be found by another. It ends when it is told to,
+//! when its time is up, when nobody has asked for it for long, with its session, and with the
+//! runtime. Everything has a cap: processes of a session, processes in all, bytes of a log, time.
+//! Who may do what to a process is not decided here but by the plan, which `guard/background.rs`
+//! holds every call to.
+
+mod kept;
+mod log;
+mod owner;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
+
+use futures::future::join_all;
+use haft_contract::{
+    AgentId, ErrorKind, Principal, SessionId, SessionKind, TenantId, ToolError, UserId,
+    access::RunningCommand,
+    background::{Keep, ProcessId},
+};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use self::kept::Kept;
+use self::{kept::About, owner::Lease};
+use crate::limits::ProcessLimits;
+
+/// How long the end of processes is waited for when a session or the runtime ends.
+const END_LIMIT: Duration = Duration::from_secs(2);
+
+/// The processes of all sessions. Dropping it ends them.
+pub(crate) struct Processes {
+    table: Arc<Table>,
+    limits: ProcessLimits,
+    closing: CancellationToken,
+}
+
+#[derive(Default)]
+struct Table(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    sessions: HashMap<Whose, SessionProcesses>,
+    /// Set once the runtime ends: nothing more is kept.
+    closed: bool,
+}
+
+#[derive(Default)]
+struct SessionProcesses {
+    last: u32,
+    processes: BTreeMap<ProcessId, Arc<Kept>>,
+}
+
+/// Whose processes they are. The same parts of a principal that decide what else a session sees.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Whose {
+    tenant: TenantId,
+    user: UserId,
+    agent: AgentId,
+    session: SessionId,
+    kind: SessionKind,
+}
+
+impl Whose {
+    fn of(principal: &Principal) -> Self {
+        Self {
+            tenant: principal.tenant.clone(),
+            user: principal.user.clone(),
+            agent: principal.agent.clone(),
+            session: principal.session.clone(),
+            kind: principal.session_kind,
+        }
+    }
+}
+
+impl Processes {
+    pub(crate) fn new(limits: ProcessLimits) -> Self {
+        Self {
+            table: Arc::default(),
+            limits,
+            closing: CancellationToken::new(),
+        }
+    }
+
+    /// Keeps a process of a session. One that cannot be kept ends.
+    pub(crate) fn keep(
+        &self,
+        principal: &Principal,
+        running: RunningCommand,
+        keep: Keep,
+    ) -> Result<ProcessId, ToolError> {
+        let session = Whose::of(principal);
+        let mut state = self.table.lock();
+        state.make_room(&session, &self.limits)?;
+        let place = state.sessions.entry(session.clone()).or_default();
+        place.last += 1;
+        let id = ProcessId::new(place.last);
+        let kept = Arc::new(Kept::new(
+            About {
+                id,
+                running,
+                terminal: keep.terminal,
+                output: keep.output,
+                log_bytes: self.limits.log_bytes,
+            },
+            keep.process.controls(),
+            self.closing.child_token(),
+        ));
+        place.processes.insert(id, Arc::clone(&kept));
+        drop(state);
+        let lease = Lease {
+            until: keep.lifetime.map(|lifetime| Instant::now() + lifetime),
+            idle: self.limits.idle,
+        };
+        let table = Arc::downgrade(&self.table);
+        let finished = self.limits.finished;
+        let closing = self.closing.clone();
+        tokio::spawn(async move {
+            owner::own(keep.process, kept, lease).await;
+            // Its log is kept for a while.
+            tokio::select! {
+                () = closing.cancelled() => {}
+                () = tokio::time::sleep(finished) => {}
+            }
+            Table::forget(&table, &session, id);
+        });
+        Ok(id)
+    }
+
+    /// A process of a session.
+    pub(crate) fn find(
+        &self,
+        principal: &Principal,
+        id: ProcessId,
+    ) -> Result<Arc<Kept>, ToolError> {
+        let state = self.table.lock();
+        let found = state
+            .sessions
+            .get(&Whose::of(principal))
+            .and_then(|session| session.processes.get(&id));
+        let kept = found.cloned().ok_or_else(|| {
+            ToolError::new(
+                ErrorKind::NotFound,
+                format!("this session has no process `{id}`"),
+            )
+            .at("/id")
+            .hint("`process` with action `list` shows what the session keeps")
+        })?;
+        kept.note_asked();
+        Ok(kept)
+    }
+
+    /// Every process of a session, oldest first.
+    pub(crate) fn of(&self, principal: &Principal) -> Vec<Arc<Kept>> {
+        let state = self.table.lock();
+        let session = state.sessions.get(&Whose::of(principal));
+        let kept = session.map(|session| session.processes.values().cloned().collect());
+        kept.unwrap_or_default()
+    }
+
+    /// Forgets a process that has ended.
+    pub(crate) fn forget(&self, principal: &Principal, id: ProcessId) {
+        Table::forget(&Arc::downgrade(&self.table), &Whose::of(principal), id);
+    }
+
+    /// Ends every process of a session and forgets it. How many did not end in time.
+    pub(crate) async fn end_session(&self, principal: &Principal) -> usize {
+        let session = self.table.lock().sessions.remove(&Whose::of(principal));
+        let kept = session.map(|session| session.processes.into_values().collect());
+        end(kept.unwrap_or_default()).await
+    }
+
+    /// Ends every process of every session; nothing is kept from now on. How many did not end in
+    /// time.
+    pub(crate) async fn end_all(&self) -> usize {
+        let sessions = {
+            let mut state = self.table.lock();
+            state.closed = true;
+            std::mem::take(&mut state.sessions)
+        };
+        let kept = sessions
+            .into_values()
+            .flat_map(|session| session.processes.into_values())
+            .collect();
+        let left = end(kept).await;
+        self.closing.cancel();
+        left
+    }
+
+    /// How many processes are kept that have not ended.
+    pub(crate) fn running(&self) -> usize {
+        let state = self.table.lock();
+        state.all().filter(|kept| !kept.has_ended()).count()
+    }
+}
+
+impl Drop for Processes {
+    fn drop(&mut self) {
+        self.closing.cancel();
+    }
+}
+
+impl Table {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forgets a process that has ended, and its session with its last one.
+    fn forget(table: &Weak<Self>, session: &Whose, id: ProcessId) {
+        let Some(table) = table.upgrade() else {
+            return;
+        };
+        let mut state = table.lock();
+        if let Some(processes) = state.sessions.get_mut(session) {
+            processes
+                .processes
+                .retain(|known, kept| *known != id || !kept.has_ended());
+        }
+    }
+}
+
+impl State {
+    fn all(&self) -> impl Iterator<Item = &Arc<Kept>> {
+        self.sessions
+            .values()
+            .flat_map(|session| session.processes.values())
+    }
+
+    /// Makes sure that one more fits. The log of a process that has ended makes room for one that
+    /// runs.
+    fn make_room(&mut self, session: &Whose, limits: &ProcessLimits) -> Result<(), ToolError> {
+        if self.closed {
+            let message = "the runtime is ending and keeps no more processes";
+            return Err(ToolError::new(ErrorKind::Unavailable, message));
+        }
+        let own = self.sessions.get(session).map_or(0, SessionProcesses::len);
+        if own >= limits.per_session && !self.forget_oldest_ended(|of| of == session) {
+            return Err(full(limits.per_session, "this session keeps"));
+        }
+        if self.all().count() >= limits.in_all && !self.forget_oldest_ended(|_| true) {
+            return Err(full(limits.in_all, "all sessions together keep"));
+        }
+        Ok(())
+    }
+
+    fn forget_oldest_ended(&mut self, whose: impl Fn(&Whose) -> bool) -> bool {
+        let ended = self
+            .sessions
+            .iter()
+            .filter(|(session, _)| whose(session))
+            .flat_map(|(session, processes)| {
+                let ended = processes.processes.values().filter(|kept| kept.has_ended());
+                ended.map(move |kept| (kept.last_asked(), session.clone(), kept.id))
+            })
+            .min_by_key(|(asked, ..)| *asked);
+        let Some((_, session, id)) = ended else {
+            return false;
+        };
+        self.sessions
+            .get_mut(&session)
+            .is_some_and(|processes| processes.processes.remove(&id).is_some())
+    }
+}
+
+impl SessionProcesses {
+    fn len(&self) -> usize {
+        self.processes.len()
+    }
+}
+
+/// Ends processes side by side; how many did not end in time.
+async fn end(kept: Vec<Arc<Kept>>) -> usize {
+    for process in &kept {
+        process.stop.cancel();
+    }
+    let all = join_all(kept.iter().map(|process| process.ended()));
+    let _ = tokio::time::timeout(END_LIMIT, all).await;
+    kept.iter().filter(|process| !process.has_ended()).count()
+}
+
+fn full(limit: usize, who: &str) -> ToolError {
+    ToolError::new(
+        ErrorKind::LimitExceeded,
+        format!("{who} {limit} processes, and no more may be kept"),
+    )
+    .hint("end one with `process` and action `kill`")
+}

@@ -1,0 +1,75 @@
+//! The owner of one kept process: reads its output for as long as it runs, and ends it when it must
+//! end. One task a process; nobody else holds the child.
+
+use std::{sync::Arc, time::Duration};
+
+use haft_contract::ops::{Exit, ProcessHandle};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::kept::Kept;
+
+/// How long a process that must end may clean up before it is killed.
+const GRACE: Duration = Duration::from_millis(800);
+
+/// How long output is still collected after a process was ended.
+const LAST_OUTPUT: Duration = Duration::from_millis(200);
+
+/// When a process ends by itself, besides being told to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Lease {
+    /// At the latest then.
+    pub(super) until: Option<Instant>,
+    /// Once nobody has asked for it for so long.
+    pub(super) idle: Duration,
+}
+
+/// Owns a process until it has ended.
+pub(super) async fn own(mut process: Box<dyn ProcessHandle>, kept: Arc<Kept>, lease: Lease) {
+    let told = tokio::select! {
+        biased;
+        () = kept.stop.cancelled() => None,
+        () = run_out(&kept, lease) => None,
+        exit = follow(&mut *process, &kept) => Some(exit),
+    };
+    let exit = match told {
+        Some(exit) => exit,
+        None => stop(&mut *process, &kept).await,
+    };
+    // Gone before its end is told, so that who waits for the end finds nothing left.
+    drop(process);
+    kept.note_end(exit);
+}
+
+/// Reads output until the streams end, then waits for the process itself.
+async fn follow(process: &mut dyn ProcessHandle, kept: &Kept) -> Option<Exit> {
+    while let Some(chunk) = process.next_chunk().await {
+        kept.take(chunk).await;
+    }
+    process.wait().await.ok()
+}
+
+async fn stop(process: &mut dyn ProcessHandle, kept: &Kept) -> Option<Exit> {
+    if let Err(error) = process.stop(GRACE).await {
+        tracing::warn!(%error, id = %kept.id, "a kept process did not end when told to");
+    }
+    let rest = async {
+        while let Some(chunk) = process.next_chunk().await {
+            kept.take(chunk).await;
+        }
+    };
+    // A stream that somebody else still holds open must not delay the end.
+    let _ = timeout(LAST_OUTPUT, rest).await;
+    timeout(LAST_OUTPUT, process.wait()).await.ok()?.ok()
+}
+
+/// Returns when the time of a process is up.
+async fn run_out(kept: &Kept, lease: Lease) {
+    loop {
+        let idle = kept.last_asked() + lease.idle;
+        let end = lease.until.map_or(idle, |until| until.min(idle));
+        if Instant::now() >= end {
+            return;
+        }
+        sleep_until(end).await;
+    }
+}

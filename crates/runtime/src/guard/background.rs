@@ -1,0 +1,131 @@
+//! Guarded background processes: only a planned command is kept, only the planned act is done, and
+//! only this session's processes can be found.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::future::join_all;
+use haft_contract::{
+    Access, BoxFuture, ErrorKind, ToolError,
+    access::{ProcessAct, RunningCommand},
+    background::{Background, Keep, KeptProcess, LogPage, LogStart, ProcessId},
+};
+use tokio::time::Instant;
+
+use super::Guard;
+use crate::background::Kept;
+
+impl Background for Guard {
+    fn keep(&self, keep: Keep) -> Result<ProcessId, ToolError> {
+        self.still_wanted()?;
+        let planned = self.plan.accesses.iter().find_map(|access| match access {
+            Access::Command(command) if command.command == keep.command => Some(command),
+            _ => None,
+        });
+        let Some(planned) = planned else {
+            let message = "the call's plan does not name this command";
+            return Err(ToolError::new(ErrorKind::NotInPlan, message));
+        };
+        let running = RunningCommand {
+            command: planned.command.clone(),
+            cwd: planned.cwd.clone(),
+            tier: self.plan.tier,
+        };
+        self.runtime.processes.keep(&self.principal, running, keep)
+    }
+
+    fn release(&self, id: ProcessId) -> BoxFuture<'_, Result<u64, ToolError>> {
+        Box::pin(async move { Ok(self.find(id)?.release().await) })
+    }
+
+    fn abandon(&self, id: ProcessId) {
+        // Also after the call has been settled: this is how a tool that was dropped cleans up.
+        let Ok(kept) = self.find(id) else {
+            return;
+        };
+        if kept.has_ended() {
+            self.runtime.processes.forget(&self.principal, id);
+        } else if kept.is_attached() {
+            kept.stop.cancel();
+        }
+    }
+
+    fn list(&self) -> BoxFuture<'_, Vec<KeptProcess>> {
+        Box::pin(async move {
+            let kept = self.runtime.processes.of(&self.principal);
+            join_all(kept.iter().map(|kept| kept.look_closely())).await
+        })
+    }
+
+    fn look(&self, id: ProcessId) -> BoxFuture<'_, Result<KeptProcess, ToolError>> {
+        Box::pin(async move { Ok(self.find(id)?.look_closely().await) })
+    }
+
+    fn log(&self, id: ProcessId, from: LogStart, most: usize) -> Result<LogPage, ToolError> {
+        Ok(self.find(id)?.page(from, most))
+    }
+
+    fn wait(
+        &self,
+        id: ProcessId,
+        from: LogStart,
+        at_most: Duration,
+    ) -> BoxFuture<'_, Result<KeptProcess, ToolError>> {
+        Box::pin(async move {
+            let kept = self.find(id)?;
+            Ok(kept.wait(from, Instant::now() + at_most).await)
+        })
+    }
+
+    fn end(&self, id: ProcessId) -> BoxFuture<'_, Result<KeptProcess, ToolError>> {
+        Box::pin(async move {
+            let kept = self.find(id)?;
+            if !kept.has_ended() && !kept.is_attached() {
+                return Err(not_planned());
+            }
+            kept.stop.cancel();
+            kept.ended().await;
+            Ok(kept.look_closely().await)
+        })
+    }
+
+    fn ended(&self, id: ProcessId) -> BoxFuture<'_, Result<KeptProcess, ToolError>> {
+        Box::pin(async move {
+            let kept = self.find(id)?;
+            kept.ended().await;
+            Ok(kept.look_closely().await)
+        })
+    }
+
+    fn act(&self, id: ProcessId, act: ProcessAct) -> BoxFuture<'_, Result<(), ToolError>> {
+        Box::pin(async move {
+            self.still_wanted()?;
+            let kept = self.find(id)?;
+            let planned = self.plan.accesses.iter().any(|access| match access {
+                Access::Process(planned) => {
+                    planned.id == id
+                        && planned.act == act
+                        // The very process that was judged, not another one of the same name.
+                        && planned.running.as_ref() == Some(kept.running())
+                }
+                _ => false,
+            });
+            if !planned {
+                return Err(not_planned());
+            }
+            kept.act(&act).await
+        })
+    }
+}
+
+impl Guard {
+    fn find(&self, id: ProcessId) -> Result<Arc<Kept>, ToolError> {
+        self.runtime.processes.find(&self.principal, id)
+    }
+}
+
+fn not_planned() -> ToolError {
+    ToolError::new(
+        ErrorKind::NotInPlan,
+        "the call's plan does not name this for this process",
+    )
+}

@@ -1,0 +1,82 @@
+//! A command that may outlive its call: kept from the start, shown while the call lasts, and left
+//! running in the background once the call has waited long enough.
+//!
+//! Until it is released it belongs to the call: a deadline, a cancel or a caller that goes away
+//! ends it, as any other command.
+
+use std::{sync::Arc, time::Duration};
+
+use haft_contract::{
+    CallContext, ErrorKind, NoProgress, ToolError,
+    access::Command,
+    background::{Keep, KeptProcess, ProcessId},
+    context::OutputSink,
+    ops::{ProcessHandle, TerminalSize},
+};
+
+/// A command that may stay.
+pub(super) struct Staying {
+    pub(super) process: Box<dyn ProcessHandle>,
+    pub(super) command: Command,
+    pub(super) terminal: Option<TerminalSize>,
+    /// How long it may run in all.
+    pub(super) lifetime: Option<Duration>,
+    /// How long the call waits for its end.
+    pub(super) patience: Duration,
+    /// Takes its output while the call lasts.
+    pub(super) output: Arc<dyn OutputSink>,
+}
+
+/// What became of it.
+pub(super) enum Stayed {
+    /// It ended before the call had waited long enough.
+    Ended(KeptProcess),
+    /// It is left to itself; what it prints from this offset on is in its log only.
+    Runs(KeptProcess, u64),
+    /// The call had to stop.
+    Stopped(ToolError),
+}
+
+/// Shows a command until it ends, or leaves it running.
+pub(super) async fn stay(
+    staying: Staying,
+    cx: &CallContext<NoProgress>,
+) -> Result<Stayed, ToolError> {
+    let background = cx.background();
+    let id = background.keep(Keep {
+        process: staying.process,
+        command: staying.command,
+        terminal: staying.terminal,
+        lifetime: staying.lifetime,
+        output: Some(staying.output),
+    })?;
+    // Ends or forgets it, however this function is left.
+    let mut unreleased = Unreleased { cx, id: Some(id) };
+    tokio::select! {
+        biased;
+        () = cx.cancel().cancelled() => {
+            background.end(id).await?;
+            let message = "it and everything it started were stopped";
+            return Ok(Stayed::Stopped(ToolError::new(ErrorKind::Cancelled, message)));
+        }
+        ended = background.ended(id) => return Ok(Stayed::Ended(ended?)),
+        () = tokio::time::sleep(staying.patience) => {}
+    }
+    let from = background.release(id).await?;
+    unreleased.id = None;
+    Ok(Stayed::Runs(background.look(id).await?, from))
+}
+
+/// A process that still belongs to the call.
+struct Unreleased<'c> {
+    cx: &'c CallContext<NoProgress>,
+    id: Option<ProcessId>,
+}
+
+impl Drop for Unreleased<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            self.cx.background().abandon(id);
+        }
+    }
+}
