@@ -586,6 +586,13 @@ mod tests {
                     tail_bytes: 7,
                     artifact_bytes: 7,
                 },
+                processes: haft_runtime::ProcessLimits {
+                    per_session: 7,
+                    in_all: 7,
+                    log_bytes: 7,
+                    idle: seven,
+                    finished: seven,
+                },
             }
         );
     }
