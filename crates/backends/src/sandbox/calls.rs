@@ -120,13 +120,20 @@ pub(super) const CREATING: &[(&str, i64)] = calls! {
     rename=SYS_rename
 };
 
+/// Calls that create a name with some arguments.
+#[rustfmt::skip]
+pub(super) const OPENING: &[(&str, i64)] = calls! {
+    openat=SYS_openat;
+    x86_64:
+    open=SYS_open
+};
+
 /// Allowed with some arguments.
 #[rustfmt::skip]
 pub(super) const CONDITIONAL: &[(&str, i64)] = calls! {
     clone=SYS_clone personality=SYS_personality ioctl=SYS_ioctl socketpair=SYS_socketpair
-    prctl=SYS_prctl socket=SYS_socket openat=SYS_openat;
+    prctl=SYS_prctl socket=SYS_socket;
     x86_64:
-    open=SYS_open
 };
 
 /// Answered as if unknown: programs try them and do without.

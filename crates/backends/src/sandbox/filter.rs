@@ -33,14 +33,10 @@ pub(super) enum Answer {
     Fail(Errno),
 }
 
-/// Installs a program for this process and everything it starts.
-pub(super) fn install(program: &[u64]) -> Result<(), Errno> {
-    load(program, 0).map(drop)
-}
-
-/// Installs a program and returns what its calls are handed to. Once a call has been taken, only a
-/// deadly signal interrupts it, so that no call happens twice.
-pub(super) fn install_listening(program: &[u64]) -> Result<OwnedFd, Errno> {
+/// Installs a program for this process and everything it starts, and returns what its calls are
+/// handed to. Once a call has been taken, only a deadly signal interrupts it, so that no call
+/// happens twice.
+pub(super) fn install(program: &[u64]) -> Result<OwnedFd, Errno> {
     /// `SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV`
     const WAIT_KILLABLE: libc::c_ulong = 1 << 5;
     let flags = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | WAIT_KILLABLE;

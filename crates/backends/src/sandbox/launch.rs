@@ -76,11 +76,11 @@ pub(crate) struct Confined {
 
 /// Starts a command as planned. Returns when it runs.
 pub(crate) fn launch(plan: &SandboxPlan, parts: &Parts<'_>) -> Result<Confined, OpsError> {
-    let programs = match plan.seccomp {
+    let filter = match plan.seccomp {
         None => None,
         Some(rules) => Some(
             rules
-                .programs()
+                .program()
                 .map_err(|error| OpsError::new(ErrorKind::TierUnavailable, error.to_string()))?,
         ),
     };
@@ -119,8 +119,8 @@ pub(crate) fn launch(plan: &SandboxPlan, parts: &Parts<'_>) -> Result<Confined, 
         channel,
         groups,
     };
-    let description = Description::of(plan, &limits, numbers, programs.as_ref())
-        .seal(programs.as_ref())
+    let description = Description::of(plan, &limits, numbers, filter.as_ref())
+        .seal(filter.as_ref())
         .map_err(errno::error)?;
     let description = handed.add(description.as_fd()).map_err(errno::error)?;
     let (program, arguments) = match &plan.namespaces {

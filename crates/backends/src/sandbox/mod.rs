@@ -37,6 +37,7 @@ pub(crate) mod protect;
     expect(dead_code, reason = "begins with the launch of a sandbox")
 )]
 mod protected_watch;
+mod ranges;
 mod seccomp;
 mod spawner;
 pub(crate) mod wire;
@@ -63,7 +64,7 @@ pub use self::{
         Streams, Workspace,
     },
     profile::{HostView, Profile, SANDBOX_HOME},
-    seccomp::{Creating, Programs, SeccompError, SeccompRules, Sockets},
+    seccomp::{Creating, FilterProgram, SeccompError, SeccompRules, Sockets},
 };
 use crate::helper::Helper;
 

@@ -16,8 +16,11 @@ use seccompiler::{
     SeccompRule, TargetArch,
 };
 
-use super::calls::{
-    ALLOWED, CONDITIONAL, CREATING, DENIED, OWN_NAMESPACES, PAIRED_SOCKETS, SILENT,
+use super::{
+    calls::{
+        ALLOWED, CONDITIONAL, CREATING, DENIED, OPENING, OWN_NAMESPACES, PAIRED_SOCKETS, SILENT,
+    },
+    ranges::{self, Instruction, RETURN},
 };
 
 /// What the filter lets a command do.
@@ -47,19 +50,25 @@ pub enum Creating {
     Watched,
 }
 
-/// The compiled filter: two programs, to be installed in this order.
+/// The compiled filter: instructions as the kernel reads them, eight bytes each.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Programs {
-    /// Makes some calls fail as if the kernel had never known them.
-    pub silent: Arc<[u64]>,
-    /// Allows what is on the list and hands the rest to whoever listens.
-    pub listed: Arc<[u64]>,
-}
+pub struct FilterProgram(pub(super) Arc<[u64]>);
 
 /// The filter could not be built.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("the system call filter cannot be built: {0}")]
 pub struct SeccompError(String);
+
+/// The calling convention this program is built for.
+#[cfg(target_arch = "x86_64")]
+pub(super) const NATIVE: u32 = 0xc000_003e;
+#[cfg(target_arch = "aarch64")]
+pub(super) const NATIVE: u32 = 0xc000_00b7;
+#[cfg(target_arch = "riscv64")]
+pub(super) const NATIVE: u32 = 0xc000_00f3;
+
+/// The longest program the kernel takes.
+const MAX_INSTRUCTIONS: usize = 4096;
 
 /// Marks the places where a call is handed over, until the compiler has run: it knows no such
 /// action itself.
@@ -77,12 +86,14 @@ impl SeccompRules {
 
     /// How many calls are allowed, with or without conditions.
     pub fn allowed(self) -> usize {
-        self.table().map_or(0, |table| table.len())
+        let allowed = |verdict: &&u32| **verdict == libc::SECCOMP_RET_ALLOW;
+        let plain = self.verdicts().values().filter(allowed).count();
+        plain + self.conditional().len()
     }
 
     /// The compiled filter. Compiled once per process and kind.
-    pub fn programs(self) -> Result<Programs, SeccompError> {
-        static COMPILED: [OnceLock<Result<Programs, SeccompError>>; 4] =
+    pub fn program(self) -> Result<FilterProgram, SeccompError> {
+        static COMPILED: [OnceLock<Result<FilterProgram, SeccompError>>; 4] =
             [const { OnceLock::new() }; 4];
         let index = match (self.sockets, self.creating) {
             (Sockets::Pairs, Creating::Unwatched) => 0,
@@ -96,42 +107,47 @@ impl SeccompRules {
         }
     }
 
-    fn compile(self) -> Result<Programs, SeccompError> {
-        let enosys = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
-        let silent = SILENT.iter().map(|(_, number)| (*number, Vec::new()));
-        let silent = compile(silent.collect(), SeccompAction::Allow, enosys)?;
-        let listed = compile(
-            self.table()?,
-            SeccompAction::Trace(HAND_OVER),
-            SeccompAction::Allow,
-        )?;
-        Ok(Programs {
-            silent: packed(&silent),
-            listed: packed(&handing_over(listed)),
-        })
-    }
-
-    /// What is allowed, by number; no rules for a call mean it is allowed whatever its arguments.
-    fn table(self) -> Result<Table, SeccompError> {
+    fn compile(self) -> Result<FilterProgram, SeccompError> {
         let mut table = Table::new();
-        let mut allow = |calls: &[(&str, i64)]| {
-            table.extend(calls.iter().map(|(_, number)| (*number, Vec::new())));
-        };
-        allow(ALLOWED);
-        allow(PAIRED_SOCKETS);
-        match self.sockets {
-            Sockets::Pairs => {}
-            Sockets::OwnNetwork => allow(OWN_NAMESPACES),
-        }
-        match self.creating {
-            Creating::Unwatched => allow(CREATING),
-            Creating::Watched => {}
-        }
         for (number, rules) in self.conditional() {
             let rules = rules.into_iter().map(Conditions::rule);
             table.insert(number, rules.collect::<Result<_, _>>()?);
         }
-        Ok(table)
+        let conditional = handing_over(&compile(table)?);
+        let program = ranges::before(&self.verdicts(), NATIVE, &conditional);
+        if program.len() > MAX_INSTRUCTIONS {
+            return Err(broken("it is too long"));
+        }
+        Ok(FilterProgram(program.into_iter().map(packed).collect()))
+    }
+
+    /// What becomes of calls whatever their arguments are.
+    fn verdicts(self) -> BTreeMap<u32, u32> {
+        let mut verdicts = BTreeMap::new();
+        let mut add = |calls: &[(&str, i64)], verdict: u32| {
+            let numbers = calls
+                .iter()
+                .filter_map(|(_, number)| u32::try_from(*number).ok());
+            verdicts.extend(numbers.map(|number| (number, verdict)));
+        };
+        add(ALLOWED, libc::SECCOMP_RET_ALLOW);
+        add(PAIRED_SOCKETS, libc::SECCOMP_RET_ALLOW);
+        match self.sockets {
+            Sockets::Pairs => {}
+            Sockets::OwnNetwork => add(OWN_NAMESPACES, libc::SECCOMP_RET_ALLOW),
+        }
+        match self.creating {
+            Creating::Unwatched => {
+                add(CREATING, libc::SECCOMP_RET_ALLOW);
+                add(OPENING, libc::SECCOMP_RET_ALLOW);
+            }
+            Creating::Watched => {}
+        }
+        add(
+            SILENT,
+            libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs(),
+        );
+        verdicts
     }
 
     /// Calls that depend on their arguments.
@@ -177,17 +193,13 @@ impl SeccompRules {
             )),
         }
         match self.creating {
-            Creating::Unwatched => rules.push((libc::SYS_openat, Vec::new())),
+            Creating::Unwatched => {}
             Creating::Watched => {
                 let create = u64::from(libc::O_CREAT.unsigned_abs());
                 rules.push((libc::SYS_openat, vec![without_bits(2, create)]));
                 #[cfg(target_arch = "x86_64")]
                 rules.push((libc::SYS_open, vec![without_bits(1, create)]));
             }
-        }
-        #[cfg(target_arch = "x86_64")]
-        if self.creating == Creating::Unwatched {
-            rules.push((libc::SYS_open, Vec::new()));
         }
         rules
     }
@@ -267,52 +279,50 @@ fn without_bits(index: u8, bits: u64) -> Conditions {
     Conditions(vec![(index, SeccompCmpOp::MaskedEq(bits), 0)])
 }
 
-fn compile(
-    table: Table,
-    otherwise: SeccompAction,
-    then: SeccompAction,
-) -> Result<BpfProgram, SeccompError> {
+/// Allows calls whose arguments are as they must be, and marks all others.
+fn compile(table: Table) -> Result<BpfProgram, SeccompError> {
     let architecture = TargetArch::try_from(std::env::consts::ARCH).map_err(broken)?;
-    SeccompFilter::new(table, otherwise, then, architecture)
+    let marked = SeccompAction::Trace(HAND_OVER);
+    SeccompFilter::new(table, marked, SeccompAction::Allow, architecture)
         .and_then(BpfProgram::try_from)
         .map_err(broken)
 }
 
 /// Turns the marked places into handing over, and the death that the compiler puts on a foreign
 /// calling convention too: the init kills the process then, and can say why.
-fn handing_over(mut program: BpfProgram) -> BpfProgram {
-    const RETURN: u16 = 0x06;
+fn handing_over(program: &BpfProgram) -> Vec<Instruction> {
     let marked = libc::SECCOMP_RET_TRACE | HAND_OVER;
-    for instruction in &mut program {
-        if instruction.code == RETURN
-            && (instruction.k == marked || instruction.k == libc::SECCOMP_RET_KILL_PROCESS)
-        {
-            instruction.k = libc::SECCOMP_RET_USER_NOTIF;
-        }
-    }
-    program
-}
-
-/// The instructions as the kernel reads them, eight bytes each.
-fn packed(program: &BpfProgram) -> Arc<[u64]> {
+    let handed = |value| value == marked || value == libc::SECCOMP_RET_KILL_PROCESS;
     program
         .iter()
-        .map(|instruction| {
-            let [code_low, code_high] = instruction.code.to_ne_bytes();
-            let [a, b, c, d] = instruction.k.to_ne_bytes();
-            let bytes = [
-                code_low,
-                code_high,
-                instruction.jt,
-                instruction.jf,
-                a,
-                b,
-                c,
-                d,
-            ];
-            u64::from_ne_bytes(bytes)
+        .map(|instruction| Instruction {
+            code: instruction.code,
+            if_true: instruction.jt,
+            if_false: instruction.jf,
+            value: match instruction.k {
+                value if instruction.code == RETURN && handed(value) => {
+                    libc::SECCOMP_RET_USER_NOTIF
+                }
+                value => value,
+            },
         })
         .collect()
+}
+
+/// An instruction as the kernel reads it.
+fn packed(instruction: Instruction) -> u64 {
+    let [code_low, code_high] = instruction.code.to_ne_bytes();
+    let [a, b, c, d] = instruction.value.to_ne_bytes();
+    u64::from_ne_bytes([
+        code_low,
+        code_high,
+        instruction.if_true,
+        instruction.if_false,
+        a,
+        b,
+        c,
+        d,
+    ])
 }
 
 fn broken(error: impl std::fmt::Display) -> SeccompError {
@@ -342,20 +352,34 @@ mod tests {
     ];
 
     #[test]
-    fn every_kind_compiles_and_fits_the_kernel() {
+    fn every_kind_compiles_and_is_short() {
         for (sockets, creating) in KINDS {
-            let programs = SeccompRules { sockets, creating }.programs().unwrap();
-            assert!(programs.listed.len() < 4096, "{}", programs.listed.len());
-            assert!(programs.silent.len() < 4096);
+            let rules = SeccompRules { sockets, creating };
+            let length = rules.program().unwrap().0.len();
+            assert!(length < 800, "{length}");
         }
     }
 
     #[test]
-    fn no_call_is_both_allowed_and_denied() {
+    fn no_call_is_both_allowed_and_denied_and_none_is_decided_twice() {
         for (sockets, creating) in KINDS {
-            let table = SeccompRules { sockets, creating }.table().unwrap();
-            for (name, number) in DENIED.iter().chain(SILENT) {
-                assert!(!table.contains_key(number), "{name}");
+            let rules = SeccompRules { sockets, creating };
+            let verdicts = rules.verdicts();
+            for (name, number) in DENIED {
+                assert!(
+                    !verdicts.contains_key(&u32::try_from(*number).unwrap()),
+                    "{name}"
+                );
+            }
+            for (number, _) in rules.conditional() {
+                assert!(
+                    !verdicts.contains_key(&u32::try_from(number).unwrap()),
+                    "{number}"
+                );
+            }
+            for (name, number) in SILENT {
+                let verdict = verdicts[&u32::try_from(*number).unwrap()];
+                assert_ne!(verdict, libc::SECCOMP_RET_ALLOW, "{name}");
             }
         }
     }
@@ -363,8 +387,8 @@ mod tests {
     #[test]
     fn a_foreign_calling_convention_is_handed_over_and_nothing_is_left_marked() {
         let rules = SeccompRules::of(Tier::T2, Creating::Watched);
-        let listed = rules.programs().unwrap().listed;
-        let returns: std::collections::BTreeSet<u32> = listed
+        let program = rules.program().unwrap().0;
+        let returns: std::collections::BTreeSet<u32> = program
             .iter()
             .filter(|instruction| instruction.to_ne_bytes()[0] == 0x06)
             .map(|instruction| {
@@ -374,7 +398,12 @@ mod tests {
             .collect();
         assert_eq!(
             returns,
-            [libc::SECCOMP_RET_ALLOW, libc::SECCOMP_RET_USER_NOTIF].into()
+            [
+                libc::SECCOMP_RET_ALLOW,
+                libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs(),
+                libc::SECCOMP_RET_USER_NOTIF
+            ]
+            .into()
         );
     }
 }

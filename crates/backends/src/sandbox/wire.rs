@@ -27,7 +27,7 @@ use super::{
     landlock::LandlockRules,
     limits::{ProcessLimit, ProcessResource},
     plan::{FileId, Program, SandboxPlan, Streams},
-    seccomp::{Creating, Programs},
+    seccomp::{Creating, FilterProgram},
 };
 
 /// The largest message.
@@ -93,7 +93,7 @@ pub(super) struct CommandLine {
     pub(super) takes_terminal: bool,
     /// What Landlock allows.
     pub(super) landlock: Option<LandlockRules>,
-    /// The system call filter, whose programs follow the description.
+    /// The system call filter, whose program follows the description.
     pub(super) filter: Option<Filter>,
     /// Limits the kernel keeps for each process.
     pub(super) limits: Vec<Rlimit>,
@@ -109,13 +109,11 @@ pub(super) enum File {
     Named(String, Vec<String>),
 }
 
-/// A system call filter, by the lengths of its programs in instructions.
+/// A system call filter.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Filter {
-    /// The first.
-    pub(super) silent: usize,
-    /// The second.
-    pub(super) listed: usize,
+    /// Its length in instructions.
+    pub(super) length: usize,
     /// Whether calls that create names are looked at.
     pub(super) watches_names: bool,
 }
@@ -223,12 +221,12 @@ pub(super) struct Numbers {
 }
 
 impl Description {
-    /// The description of a plan, and the programs that follow it.
+    /// The description of a plan.
     pub(super) fn of(
         plan: &SandboxPlan,
         limits: &[ProcessLimit],
         numbers: Numbers,
-        programs: Option<&Programs>,
+        program: Option<&FilterProgram>,
     ) -> Self {
         let file = match &plan.program {
             Program::Path(path) => File::Path(path.clone()),
@@ -261,9 +259,8 @@ impl Description {
                 streams: numbers.streams,
                 takes_terminal: matches!(plan.streams, Streams::Terminal),
                 landlock: plan.landlock.clone(),
-                filter: programs.zip(plan.seccomp).map(|(programs, rules)| Filter {
-                    silent: programs.silent.len(),
-                    listed: programs.listed.len(),
+                filter: program.zip(plan.seccomp).map(|(program, rules)| Filter {
+                    length: program.0.len(),
                     watches_names: rules.creating == Creating::Watched,
                 }),
                 limits: limits
@@ -278,8 +275,8 @@ impl Description {
         }
     }
 
-    /// Puts the description and the programs into memory that nobody can change any more.
-    pub(super) fn seal(&self, programs: Option<&Programs>) -> Result<OwnedFd, Errno> {
+    /// Puts the description and the filter into memory that nobody can change any more.
+    pub(super) fn seal(&self, program: Option<&FilterProgram>) -> Result<OwnedFd, Errno> {
         let text = serde_json::to_vec(self).map_err(|_| Errno::INVAL)?;
         let memory = memfd_create(
             "haft-sandbox",
@@ -287,7 +284,7 @@ impl Description {
         )?;
         write_all(memory.as_fd(), &(text.len() as u64).to_ne_bytes())?;
         write_all(memory.as_fd(), &text)?;
-        for program in programs.iter().flat_map(|p| [&p.silent, &p.listed]) {
+        if let Some(FilterProgram(program)) = program {
             let bytes: Vec<u8> = program.iter().flat_map(|i| i.to_ne_bytes()).collect();
             write_all(memory.as_fd(), &bytes)?;
         }
@@ -299,7 +296,7 @@ impl Description {
     }
 
     /// Reads them back.
-    pub(super) fn read(memory: BorrowedFd<'_>) -> Result<(Self, Option<Programs>), Errno> {
+    pub(super) fn read(memory: BorrowedFd<'_>) -> Result<(Self, Option<FilterProgram>), Errno> {
         let size = rustix::fs::fstat(memory)?.st_size;
         let size = u64::try_from(size).map_err(|_| Errno::INVAL)?;
         if size > MAX_DESCRIPTION {
@@ -315,27 +312,20 @@ impl Description {
         }
         let (length, rest) = bytes.split_first_chunk().ok_or(Errno::INVAL)?;
         let length = usize::try_from(u64::from_ne_bytes(*length)).map_err(|_| Errno::INVAL)?;
-        let (text, programs) = rest.split_at_checked(length).ok_or(Errno::INVAL)?;
+        let (text, program) = rest.split_at_checked(length).ok_or(Errno::INVAL)?;
         let description: Self = serde_json::from_slice(text).map_err(|_| Errno::INVAL)?;
-        let programs = match description.command.filter {
+        let program = match description.command.filter {
             None => None,
             Some(filter) => {
-                let (instructions, _) = programs.as_chunks::<8>();
-                let instructions: Vec<u64> = instructions
-                    .iter()
-                    .map(|chunk| u64::from_ne_bytes(*chunk))
-                    .collect();
-                let (silent, listed) = instructions
-                    .split_at_checked(filter.silent)
-                    .filter(|(_, listed)| listed.len() == filter.listed)
-                    .ok_or(Errno::INVAL)?;
-                Some(Programs {
-                    silent: silent.into(),
-                    listed: listed.into(),
-                })
+                let (instructions, _) = program.as_chunks::<8>();
+                if instructions.len() != filter.length {
+                    return Err(Errno::INVAL);
+                }
+                let instructions = instructions.iter().map(|bytes| u64::from_ne_bytes(*bytes));
+                Some(FilterProgram(instructions.collect()))
             }
         };
-        Ok((description, programs))
+        Ok((description, program))
     }
 }
 

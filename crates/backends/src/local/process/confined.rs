@@ -325,13 +325,6 @@ impl Remains {
     /// Takes the outer process off the process table and clears away what belonged to the command,
     /// behind the caller's back.
     fn bury(self) {
-        match self.grip {
-            // It has nothing left to wait for, or must not go on waiting.
-            Grip::Namespace => {
-                let _ = pidfd_send_signal(&self.outer.pidfd, Signal::KILL);
-            }
-            Grip::Descendants => {}
-        }
         let work = move || self.reap();
         match tokio::runtime::Handle::try_current() {
             Ok(runtime) => drop(runtime.spawn_blocking(work)),
@@ -340,14 +333,17 @@ impl Remains {
     }
 
     fn reap(self) {
-        match self.grip {
-            Grip::Namespace => {}
-            Grip::Descendants => {
-                // The init ends what it started. If it cannot, it is ended with what can be found.
-                if !ends_within(&self.outer.pidfd, KILL_LIMIT)
-                    && let Err(error) = Tree::new(self.outer.pid, &self.mark).kill()
-                {
-                    tracing::warn!(%error, "a process outlived its call");
+        // With nothing left to wait for it ends by itself. If it does not, it is ended, with what
+        // can be found of the command.
+        if !ends_within(&self.outer.pidfd, KILL_LIMIT) {
+            match self.grip {
+                Grip::Namespace => {
+                    let _ = pidfd_send_signal(&self.outer.pidfd, Signal::KILL);
+                }
+                Grip::Descendants => {
+                    if let Err(error) = Tree::new(self.outer.pid, &self.mark).kill() {
+                        tracing::warn!(%error, "a process outlived its call");
+                    }
                 }
             }
         }

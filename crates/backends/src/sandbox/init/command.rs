@@ -21,7 +21,7 @@ use rustix::{
 
 use crate::sandbox::{
     filter, landlock, limits,
-    seccomp::Programs,
+    seccomp::FilterProgram,
     wire::{self, CommandLine, File, Notice, Step},
 };
 
@@ -36,7 +36,7 @@ pub(super) struct Starting {
 pub(super) fn start(
     command: &CommandLine,
     groups: &[OwnedFd],
-    programs: Option<&Programs>,
+    program: Option<&FilterProgram>,
 ) -> Result<Starting, Errno> {
     let (ours, theirs) = socketpair(
         AddressFamily::UNIX,
@@ -47,7 +47,7 @@ pub(super) fn start(
     // SAFETY: this process has one thread, so its copy finds everything in order.
     match unsafe { libc::fork() } {
         0 => {
-            let Err(failure) = become_command(command, groups, programs, theirs.as_fd());
+            let Err(failure) = become_command(command, groups, program, theirs.as_fd());
             let _ = wire::send(&theirs, &failure.notice(), None);
             // SAFETY: ends this process without running anything of the one it was copied from.
             unsafe { libc::_exit(127) }
@@ -81,7 +81,7 @@ impl Failure {
 fn become_command(
     command: &CommandLine,
     groups: &[OwnedFd],
-    programs: Option<&Programs>,
+    program: Option<&FilterProgram>,
     socket: BorrowedFd<'_>,
 ) -> Result<std::convert::Infallible, Failure> {
     let on = |step| move |errno| failure(step, errno);
@@ -96,7 +96,7 @@ fn become_command(
         rustix::io::write(group, b"0").map_err(on(Step::Group))?;
     }
     change_directory(command).map_err(on(Step::Directory))?;
-    let program = Executable::new(command).map_err(on(Step::Program))?;
+    let executable = Executable::new(command).map_err(on(Step::Program))?;
     let limits: Vec<_> = command
         .limits
         .iter()
@@ -111,14 +111,13 @@ fn become_command(
         })?;
     }
     limits::apply(&limits).map_err(on(Step::Limits))?;
-    if let Some(programs) = programs {
-        filter::install(&programs.silent).map_err(on(Step::Filter))?;
-        let listener = filter::install_listening(&programs.listed).map_err(on(Step::Filter))?;
+    if let Some(FilterProgram(program)) = program {
+        let listener = filter::install(program).map_err(on(Step::Filter))?;
         wire::send(socket, &Notice::Ready, Some(listener.as_fd())).map_err(on(Step::Filter))?;
     }
     let count = u32::try_from(command.streams.len()).unwrap_or(0);
     close_from(count).map_err(on(Step::Process))?;
-    Err(failure(Step::Program, program.execute()))
+    Err(failure(Step::Program, executable.execute()))
 }
 
 /// Gives the command's own descriptors their numbers, from 0.

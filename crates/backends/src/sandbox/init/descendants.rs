@@ -40,16 +40,21 @@ pub(super) fn signal_all(tree: Tree, signal: i32) {
 
 /// Kills all descendants until none is left. Whoever forks meanwhile is found in the next round.
 pub(super) fn kill_all() {
-    loop {
+    // Looking for processes takes a look at the whole machine; mostly there are none left.
+    while any_left() {
         signal_all(Tree::Descendants, libc::SIGKILL);
-        loop {
-            match rustix::process::wait(WaitOptions::NOHANG) {
-                Ok(Some(_)) | Err(Errno::INTR) => {}
-                Ok(None) => break,
-                Err(_) => return,
-            }
-        }
         std::thread::sleep(LOOK_AGAIN);
+    }
+}
+
+/// Whether there are children, after those that have ended are off the table.
+fn any_left() -> bool {
+    loop {
+        match rustix::process::wait(WaitOptions::NOHANG) {
+            Ok(Some(_)) | Err(Errno::INTR) => {}
+            Ok(None) => return true,
+            Err(_) => return false,
+        }
     }
 }
 

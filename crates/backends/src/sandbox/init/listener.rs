@@ -17,19 +17,11 @@ use rustix::{
 
 use super::names::{Found, Names};
 use crate::sandbox::{
-    calls::CREATING,
+    calls::{CREATING, OPENING},
     filter::{self, Answer, Call},
-    seccomp::denied_name,
+    seccomp::{NATIVE, denied_name},
     wire::RefusalMessage,
 };
-
-/// The calling convention this program is built for.
-#[cfg(target_arch = "x86_64")]
-const NATIVE: u32 = 0xc000_003e;
-#[cfg(target_arch = "aarch64")]
-const NATIVE: u32 = 0xc000_00b7;
-#[cfg(target_arch = "riscv64")]
-const NATIVE: u32 = 0xc000_00f3;
 
 /// The bit that marks a call of the x32 convention.
 const X32: i32 = 0x4000_0000;
@@ -157,9 +149,6 @@ impl Listener {
 }
 
 fn creates(number: i64) -> bool {
-    #[cfg(target_arch = "x86_64")]
-    if number == libc::SYS_open {
-        return true;
-    }
-    number == libc::SYS_openat || CREATING.iter().any(|(_, known)| *known == number)
+    let mut calls = OPENING.iter().chain(CREATING);
+    calls.any(|(_, known)| *known == number)
 }

@@ -46,11 +46,11 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
     let (Ok(()), Some(number)) = (hidden, number) else {
         return ExitCode::from(3);
     };
-    let Ok((description, programs)) = Description::read(adopt(number).as_fd()) else {
+    let Ok((description, program)) = Description::read(adopt(number).as_fd()) else {
         return ExitCode::from(3);
     };
     let channel = adopt(description.channel);
-    match Init::start(&description, programs.as_ref(), &channel) {
+    match Init::start(&description, program.as_ref(), &channel) {
         Ok(mut init) => {
             init.serve();
             init.end();
@@ -97,7 +97,7 @@ enum Phase {
 impl<'a> Init<'a> {
     fn start(
         description: &'a Description,
-        programs: Option<&super::seccomp::Programs>,
+        program: Option<&super::seccomp::FilterProgram>,
         channel: &'a OwnedFd,
     ) -> Result<Self, Notice> {
         let on = |step| move |errno: Errno| failed(step, errno);
@@ -121,7 +121,7 @@ impl<'a> Init<'a> {
         };
         let groups: Vec<OwnedFd> = description.groups.iter().map(|n| adopt(*n)).collect();
         let starting =
-            command::start(&description.command, &groups, programs).map_err(on(Step::Process))?;
+            command::start(&description.command, &groups, program).map_err(on(Step::Process))?;
         let_go_of_streams(&description.command.streams).map_err(on(Step::Process))?;
         let watches = description
             .command
