@@ -274,6 +274,10 @@ impl Way {
         let mut buffer = [0; BUFFER_BYTES];
         match from.read(&mut buffer) {
             Ok(0) => self.state = Flow::Ended,
+            // What it said before is still passed on.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
+                self.state = Flow::Ended;
+            }
             Ok(count) => self.held.extend(buffer.iter().take(count)),
             Err(error) if waits(&error) => {}
             Err(error) => return Err(error),

@@ -8,18 +8,25 @@ use std::{
     io,
     pin::Pin,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use tokio::{
-    io::{AsyncRead, AsyncReadExt as _, ReadBuf},
+    io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, ReadBuf},
     net::{
         UnixStream,
         unix::{OwnedReadHalf, OwnedWriteHalf},
     },
+    time::timeout,
 };
 
 /// How much is read at a time while looking.
 const STEP_BYTES: usize = 4096;
+
+/// How much, and for how long, is still read from a program that was refused. Closing on it while it
+/// speaks would take away the answer it has not read yet.
+const LAST_BYTES: u64 = 256 * 1024;
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// A program connected to the proxy.
 pub(super) struct Client {
@@ -33,6 +40,19 @@ impl Client {
         Self {
             reader: Peeked::new(reader),
             writer,
+        }
+    }
+
+    /// Says something last, and lets the program finish.
+    pub(super) async fn end_with(mut self, bytes: &[u8]) -> io::Result<()> {
+        self.writer.write_all(bytes).await?;
+        self.writer.shutdown().await?;
+        let mut rest = self.reader.take(LAST_BYTES);
+        let mut nowhere = tokio::io::sink();
+        let finished = tokio::io::copy(&mut rest, &mut nowhere);
+        match timeout(LAST_WORDS, finished).await {
+            Ok(read) => read.map(drop),
+            Err(_) => Ok(()),
         }
     }
 }

@@ -179,14 +179,13 @@ pub(super) async fn deny(shared: &Shared, client: Client, denial: &Denial) -> io
     answer(client, &status, "http_request_denied", &line).await
 }
 
-async fn answer(mut client: Client, status: &str, error: &str, line: &str) -> io::Result<()> {
+async fn answer(client: Client, status: &str, error: &str, line: &str) -> io::Result<()> {
     let length = line.len() + 1;
     let text = format!(
         "HTTP/1.1 {status}\r\nProxy-Status: haft; error={error}\r\nContent-Type: text/plain; \
          charset=utf-8\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{line}\n"
     );
-    client.writer.write_all(text.as_bytes()).await?;
-    client.writer.shutdown().await
+    client.end_with(text.as_bytes()).await
 }
 
 /// A host and its port; one without a port needs a default.

@@ -46,7 +46,7 @@ enum Asked {
 /// Serves one connection.
 pub(super) async fn serve(shared: &Shared, mut client: Client, until: Instant) -> io::Result<()> {
     if !timeout_at(until, greet(&mut client)).await?? {
-        return client.writer.write_all(&[VERSION, NO_METHOD]).await;
+        return client.end_with(&[VERSION, NO_METHOD]).await;
     }
     client
         .writer
@@ -57,7 +57,7 @@ pub(super) async fn serve(shared: &Shared, mut client: Client, until: Instant) -
         Err((reply, what)) => {
             let why = "the proxy speaks SOCKS5 CONNECT to names and addresses only";
             shared.note(&Denial::of_text(what.as_bytes(), Reason::Protocol(why)));
-            return answer(&mut client, reply).await;
+            return client.end_with(&message(reply)).await;
         }
     };
     let host = match read_host(&asked) {
@@ -67,7 +67,7 @@ pub(super) async fn serve(shared: &Shared, mut client: Client, until: Instant) -
     };
     match shared.connect(&host, port).await {
         Ok(admitted) => {
-            answer(&mut client, Reply::Succeeded).await?;
+            client.writer.write_all(&message(Reply::Succeeded)).await?;
             tunnel::run(shared, client, admitted, &host, port).await
         }
         Err(Turned::Denied(denial)) => deny(shared, client, &denial).await,
@@ -76,14 +76,14 @@ pub(super) async fn serve(shared: &Shared, mut client: Client, until: Instant) -
                 io::ErrorKind::ConnectionRefused => Reply::Refused,
                 _ => Reply::HostUnreachable,
             };
-            answer(&mut client, reply).await
+            client.end_with(&message(reply)).await
         }
     }
 }
 
-async fn deny(shared: &Shared, mut client: Client, denial: &Denial) -> io::Result<()> {
+async fn deny(shared: &Shared, client: Client, denial: &Denial) -> io::Result<()> {
     shared.note(denial);
-    answer(&mut client, Reply::NotAllowed).await
+    client.end_with(&message(Reply::NotAllowed)).await
 }
 
 /// Whether the program can do without authentication.
@@ -149,8 +149,7 @@ fn read_host(asked: &Asked) -> Result<Host, Denial> {
     }
 }
 
-async fn answer(client: &mut Client, reply: Reply) -> io::Result<()> {
-    // The address we are bound to is nobody's business: 0.0.0.0:0.
-    let bytes = [VERSION, reply as u8, 0, 1, 0, 0, 0, 0, 0, 0];
-    client.writer.write_all(&bytes).await
+/// A reply. The address we are bound to is nobody's business: 0.0.0.0:0.
+fn message(reply: Reply) -> [u8; 10] {
+    [VERSION, reply as u8, 0, 1, 0, 0, 0, 0, 0, 0]
 }

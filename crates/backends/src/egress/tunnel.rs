@@ -9,7 +9,6 @@ use std::io;
 
 use haft_contract::egress::{Host, WEB_PORTS};
 use tokio::{
-    io::AsyncWriteExt as _,
     net::TcpStream,
     time::{Instant, timeout_at},
 };
@@ -76,10 +75,10 @@ pub(super) async fn run(
         return relay::both_ways(shared, client, stream).await;
     };
     shared.note(&Denial::of(host, port, reason));
-    if matches!(opening, Opening::Tls) {
-        client.writer.write_all(&REFUSED_NAME).await?;
+    match opening {
+        Opening::Tls => client.end_with(&REFUSED_NAME).await,
+        Opening::Http | Opening::Other => client.end_with(&[]).await,
     }
-    client.writer.shutdown().await
 }
 
 /// Looks at the first bytes until they say what is spoken.

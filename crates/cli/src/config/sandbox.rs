@@ -10,9 +10,12 @@ use std::{
     time::Duration,
 };
 
-use haft_backends::sandbox::{
-    Limits,
-    cgroup::{CgroupName, CgroupSetting},
+use haft_backends::{
+    egress::never_granted,
+    sandbox::{
+        Limits,
+        cgroup::{CgroupName, CgroupSetting},
+    },
 };
 use haft_contract::egress::{EgressRules, HostRule};
 
@@ -248,17 +251,25 @@ impl Reader<'_> {
     fn network(&mut self, sandbox: &Table<'_>) -> Option<EgressRules> {
         let table = self.table(sandbox, "network")?;
         self.known_keys(table, "[sandbox.network]", &["allow", "deny"]);
+        let allow = self.hosts(table, "allow");
+        for (at, rule) in allow.iter().filter(|(_, rule)| never_granted(rule)) {
+            let message =
+                format!("`{rule}` hands out the machine's credentials; no rule allows it");
+            self.problem(*at, message, "remove it");
+        }
+        let rules = |hosts: Vec<(usize, HostRule)>| hosts.into_iter().map(|(_, rule)| rule);
         Some(EgressRules {
-            allow: self.hosts(table, "allow"),
-            deny: self.hosts(table, "deny"),
+            allow: rules(allow).collect(),
+            deny: rules(self.hosts(table, "deny")).collect(),
         })
     }
 
-    fn hosts(&mut self, table: &Table<'_>, key: &str) -> Vec<HostRule> {
+    /// Host rules, with where they are.
+    fn hosts(&mut self, table: &Table<'_>, key: &str) -> Vec<(usize, HostRule)> {
         self.texts(table, key, "[\"docs.rs\"]")
             .into_iter()
             .filter_map(|(at, text)| match HostRule::parse(&text) {
-                Ok(rule) => Some(rule),
+                Ok(rule) => Some((at, rule)),
                 Err(error) => {
                     let hint = "write a name, `*.` and a name, or an address, each with or without \
                                 a port: \"docs.rs\", \"*.crates.io:443\"";
@@ -365,7 +376,11 @@ mod tests {
         );
         check(
             "[sandbox.network]\nallow = [\"https://docs.rs/\"]\n",
-            "haft.toml:2:10: `https://docs.rs/` is no host rule: a port is a number from 1 to 65535\n  hint: write a name, `*.` and a name, or an address, each with or without a port: \"docs.rs\", \"*.crates.io:443\"",
+            "haft.toml:2:10: `https://docs.rs/` is no host rule: it names a host alone, neither scheme nor path\n  hint: write a name, `*.` and a name, or an address, each with or without a port: \"docs.rs\", \"*.crates.io:443\"",
+        );
+        check(
+            "[sandbox.network]\nallow = [\"docs.rs\", \"169.254.169.254:80\"]\n",
+            "haft.toml:2:21: `169.254.169.254:80` hands out the machine's credentials; no rule allows it\n  hint: remove it",
         );
         check(
             "[sandbox]\ncgroup = \"../other\"\n",

@@ -40,6 +40,7 @@ enum Fault {
     Port,
     Bracket,
     Wildcard,
+    Page,
 }
 
 impl HostRule {
@@ -107,6 +108,9 @@ impl HostRule {
 }
 
 fn read(text: &str) -> Result<HostRule, Fault> {
+    if text.contains('/') {
+        return Err(Fault::Page);
+    }
     let (host, port) = split(text)?;
     let port = port.map(parse_port).transpose()?;
     let hosts = match host.strip_prefix("*.") {
@@ -166,6 +170,7 @@ impl fmt::Display for HostRuleError {
             Fault::Host(error) => write!(f, "{error}"),
             Fault::Port => f.write_str("a port is a number from 1 to 65535"),
             Fault::Bracket => f.write_str("an IPv6 address is written `[::1]` or `[::1]:443`"),
+            Fault::Page => f.write_str("it names a host alone, neither scheme nor path"),
             Fault::Wildcard => f.write_str("`*` stands for the whole first label: `*.docs.rs`"),
         }
     }

@@ -75,6 +75,27 @@ async fn what_goes_through_the_bridge_meets_the_same_rules() {
     assert_eq!(server.visits(server.port()).len(), 1);
 }
 
+/// A program that is refused while it still sends reads why.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_is_read_by_a_program_that_still_sends() {
+    let proxy = proxy(&[""; 0]);
+    let port = free_port();
+    let _bridge = bridge(&proxy, port, &[]);
+    for _ in 0..20 {
+        let mut stream = dial(port);
+        let request =
+            "POST http://a.example/ HTTP/1.1\r\nHost: a.example\r\nContent-Length: 100000";
+        stream.write_all(request.as_bytes()).unwrap();
+        stream.write_all(b"\r\n\r\n").unwrap();
+        let mut writer = stream.try_clone().unwrap();
+        let sending = thread::spawn(move || writer.write_all(&[b'x'; 100_000]));
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.contains("sandbox.network.allow"), "{answer}");
+        sending.join().unwrap().unwrap();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn much_goes_both_ways_at_once_and_ends_are_passed_on() {
     const BYTES: usize = 4 * 1024 * 1024;

@@ -1,10 +1,12 @@
 //! The proxy that is a sandbox's only way out, against real sockets.
 //!
 //! `corpus.rs` runs `attacks/ss.toml` in a network namespace of its own; `limits.rs` sends what is
-//! slow, long or odd; `bridge.rs` goes through the part inside the sandbox.
+//! slow, long or odd; `bridge.rs` goes through the part inside the sandbox, `confined.rs` through a
+//! sandbox itself.
 
 mod ask;
 mod bridge;
+mod confined;
 mod corpus;
 mod limits;
 mod server;
