@@ -101,7 +101,7 @@ pub(super) const PAIRED_SOCKETS: &[(&str, i64)] = calls! {
 /// Allowed where network and shared memory are the sandbox's own.
 #[rustfmt::skip]
 pub(super) const OWN_NAMESPACES: &[(&str, i64)] = calls! {
-    connect=SYS_connect accept=SYS_accept accept4=SYS_accept4 bind=SYS_bind listen=SYS_listen
+    accept=SYS_accept accept4=SYS_accept4 bind=SYS_bind listen=SYS_listen
     shmget=SYS_shmget shmat=SYS_shmat shmctl=SYS_shmctl shmdt=SYS_shmdt semget=SYS_semget
     semop=SYS_semop semctl=SYS_semctl semtimedop=SYS_semtimedop msgget=SYS_msgget
     msgsnd=SYS_msgsnd msgrcv=SYS_msgrcv msgctl=SYS_msgctl mq_open=SYS_mq_open
@@ -118,6 +118,13 @@ pub(super) const CREATING: &[(&str, i64)] = calls! {
     x86_64:
     creat=SYS_creat mkdir=SYS_mkdir mknod=SYS_mknod symlink=SYS_symlink link=SYS_link
     rename=SYS_rename
+};
+
+/// Allowed where the network is the sandbox's own, after a look where it leads.
+#[rustfmt::skip]
+pub(super) const CONNECTING: &[(&str, i64)] = calls! {
+    connect=SYS_connect;
+    x86_64:
 };
 
 /// Calls that create a name with some arguments.

@@ -18,7 +18,8 @@ use seccompiler::{
 
 use super::{
     calls::{
-        ALLOWED, CONDITIONAL, CREATING, DENIED, OPENING, OWN_NAMESPACES, PAIRED_SOCKETS, SILENT,
+        ALLOWED, CONDITIONAL, CONNECTING, CREATING, DENIED, OPENING, OWN_NAMESPACES,
+        PAIRED_SOCKETS, SILENT,
     },
     ranges::{self, Instruction, RETURN},
 };
@@ -336,6 +337,7 @@ pub(super) fn denied_name(number: i64) -> Option<&'static str> {
         .iter()
         .chain(OWN_NAMESPACES)
         .chain(CONDITIONAL)
+        .chain(CONNECTING)
         .find(|(_, known)| *known == number)
         .map(|(name, _)| *name)
 }

@@ -165,6 +165,27 @@ async fn there_is_no_network_but_its_own_loopback() {
     assert!(listener.accept().is_err(), "somebody connected");
 }
 
+#[tokio::test]
+async fn a_connection_that_leads_out_is_told_of() {
+    let script =
+        "(exec 3<>/dev/tcp/192.0.2.1/80); (exec 3<>/dev/tcp/127.0.0.1/9); getent hosts example.com";
+    let ran = run(&sandboxed(), Tier::T2, script).await;
+    assert!(
+        ran.output.contains("Network is unreachable"),
+        "{}",
+        ran.output
+    );
+    assert!(ran.output.contains("Connection refused"), "{}", ran.output);
+    assert_eq!(
+        refused(&ran.exit, Layer::Egress),
+        ["connect to 192.0.2.1:80", "look up the name of a host"],
+        "{}",
+        ran.output
+    );
+    let ran = run(&sandboxed(), Tier::T1, "(exec 3<>/dev/tcp/192.0.2.1/80)").await;
+    assert_eq!(refused(&ran.exit, Layer::Seccomp), ["socket of family 2"]);
+}
+
 /// A command that may reach one host reaches it through the proxy, from its first moment, and
 /// nothing else; the outcome names what it was refused.
 #[tokio::test]
@@ -321,5 +342,41 @@ async fn a_layer_can_be_left_out_to_show_what_the_others_hold() {
         });
         let ran = run(&ws, Tier::T2, "echo fine").await;
         assert_eq!(ran.output, "fine\n", "{}", layer.as_str());
+    }
+}
+
+/// SB-29: what a sandboxed command left in the workspace is never run on the host.
+#[tokio::test]
+async fn sb_29_the_host_executes_nothing_from_the_workspace() {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    let ws = sandboxed();
+    ws.put("bin/tool", "#!/bin/bash\necho ran\n");
+    let tool = ws.root.join("bin/tool");
+    fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).unwrap();
+    let link = ws.outside.join("link");
+    symlink(&tool, &link).unwrap();
+    let path = |path: &std::path::Path| path.to_str().unwrap().to_owned();
+    for name in [
+        "./bin/tool".to_owned(),
+        "bin/../bin/tool".to_owned(),
+        path(&tool),
+        path(&link),
+    ] {
+        let spawn = |tier| Spawn::new(Command::Argv(vec![name.clone()]), at("."), tier);
+        let refused = ws
+            .backend
+            .operations()
+            .processes
+            .spawn(spawn(Tier::Host))
+            .await;
+        let error = refused.err().expect("a refusal");
+        assert_eq!(
+            error.kind(),
+            haft_contract::ErrorKind::AccessDenied,
+            "{name}"
+        );
+        if !name.ends_with("link") {
+            assert_eq!(finish(&ws, spawn(Tier::T2)).await.output, "ran\n", "{name}");
+        }
     }
 }

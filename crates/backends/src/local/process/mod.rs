@@ -153,6 +153,9 @@ fn start(
         &options.search_path,
         descriptors.len(),
     )?;
+    if program.pinned.is_none() {
+        program::check_outside(&program.path, directory.as_fd(), jail.shown())?;
+    }
     descriptors.extend(program.pinned.as_ref().map(AsFd::as_fd));
     let started = spawn::launch(&Launch {
         program: &program.path,

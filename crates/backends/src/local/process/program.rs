@@ -1,8 +1,8 @@
 //! Which file a command executes. Never found through the parent's `PATH`.
 
 use std::{
-    ffi::CString,
-    os::fd::{AsRawFd, OwnedFd},
+    ffi::{CStr, CString},
+    os::fd::{AsRawFd, BorrowedFd, OwnedFd},
 };
 
 use haft_contract::{ErrorKind, access::Command, ops::OpsError};
@@ -114,6 +114,28 @@ fn locate(name: &str, search_path: &str) -> Result<String, OpsError> {
                 format!("there is no program `{name}` in the search path"),
             )
         })
+}
+
+/// Refuses a program that lies in the workspace: anything could have put it there, and on the host
+/// nothing would confine it. One that was trusted by its hash is no such program.
+pub(super) fn check_outside(
+    path: &CStr,
+    directory: BorrowedFd<'_>,
+    root: &str,
+) -> Result<(), OpsError> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let Ok(program) = openat(directory, path, flags, Mode::empty()) else {
+        // Starting it says what is wrong.
+        return Ok(());
+    };
+    let real = std::fs::read_link(format!("/proc/self/fd/{}", program.as_raw_fd()));
+    match real {
+        Ok(real) if !real.starts_with(root) => Ok(()),
+        Ok(_) | Err(_) => Err(OpsError::new(
+            ErrorKind::AccessDenied,
+            "a program that lies in the workspace does not run on the host; it runs in a sandbox",
+        )),
+    }
 }
 
 /// Copies a program into sealed memory while hashing it, so that what was checked is what runs,

@@ -15,7 +15,10 @@ use rustix::{
     process::{Pid, Signal, kill_process},
 };
 
-use super::names::{Found, Names};
+use super::{
+    connections::{Destination, destination},
+    names::{Found, Names},
+};
 use crate::sandbox::{
     calls::{CREATING, OPENING},
     filter::{self, Answer, Call},
@@ -26,10 +29,22 @@ use crate::sandbox::{
 /// The bit that marks a call of the x32 convention.
 const X32: i32 = 0x4000_0000;
 
+/// The network of the command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Network {
+    /// None, not even its own.
+    Absent,
+    /// Its own, which leads nowhere.
+    Own,
+    /// Its own, with a way to the proxy.
+    Proxied,
+}
+
 /// Who answers.
 pub(super) struct Listener {
     socket: OwnedFd,
     names: Option<Names>,
+    network: Network,
     told: BTreeSet<String>,
 }
 
@@ -41,11 +56,12 @@ enum Verdict {
 }
 
 impl Listener {
-    pub(super) fn new(socket: OwnedFd, root: Option<&Path>) -> Self {
+    pub(super) fn new(socket: OwnedFd, root: Option<&Path>, network: Network) -> Self {
         filter::wake_on_the_same_processor(socket.as_fd());
         Self {
             socket,
             names: root.map(Names::new),
+            network,
             told: BTreeSet::new(),
         }
     }
@@ -107,6 +123,9 @@ impl Listener {
                 ),
             };
         }
+        if number == libc::SYS_connect && self.network != Network::Absent {
+            return self.judge_connection(call);
+        }
         let family = call.arguments.first().copied().unwrap_or_default();
         if number == libc::SYS_socket && family == u64::from(libc::AF_UNIX.unsigned_abs()) {
             // Name services are asked this way by every second program, which then does without.
@@ -129,6 +148,30 @@ impl Listener {
                         "the sandbox does not allow this system call",
                     ),
                 )
+            }
+        }
+    }
+
+    /// What leads out is refused as the kernel would, and told of. A name that is looked up finds
+    /// nobody to ask; that too is the sandbox's doing.
+    fn judge_connection(&self, call: &Call) -> Verdict {
+        let why = match self.network {
+            Network::Absent | Network::Own => {
+                "the command has no network; the setting `sandbox.network.allow` grants hosts"
+            }
+            Network::Proxied => "connections go through the proxy, which this program passes by",
+        };
+        let refusal = |what| RefusalMessage::new(Layer::Egress, what, why);
+        match (destination(call), self.network) {
+            (Destination::Outside(address), _) => {
+                Verdict::Refuse(Errno::NETUNREACH, refusal(format!("connect to {address}")))
+            }
+            (Destination::Names, Network::Absent | Network::Own) => Verdict::Refuse(
+                Errno::CONNREFUSED,
+                refusal("look up the name of a host".to_owned()),
+            ),
+            (Destination::Names, Network::Proxied) | (Destination::Own, _) => {
+                Verdict::Answer(Answer::Continue)
             }
         }
     }

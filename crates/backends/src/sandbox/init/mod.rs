@@ -12,6 +12,7 @@
 
 mod bridge;
 mod command;
+mod connections;
 mod descendants;
 mod listener;
 mod names;
@@ -32,7 +33,7 @@ use rustix::{
     },
 };
 
-use self::listener::Listener;
+use self::listener::{Listener, Network};
 use super::{
     plan::FileId,
     wire::{self, Description, Notice, Order, Status, Step, Tree},
@@ -73,6 +74,7 @@ struct Init<'a> {
     starting: Option<OwnedFd>,
     listener: Option<Listener>,
     root: Option<&'a std::path::Path>,
+    network: Network,
     bridge: Option<Pid>,
     phase: Phase,
 }
@@ -135,6 +137,11 @@ impl<'a> Init<'a> {
             starting: Some(starting.socket),
             listener: None,
             root: watches.then_some(&*description.command.root),
+            network: match (description.tree, &description.bridge) {
+                (Tree::Descendants, _) => Network::Absent,
+                (Tree::Namespace, None) => Network::Own,
+                (Tree::Namespace, Some(_)) => Network::Proxied,
+            },
             bridge,
             phase: Phase::Running,
         })
@@ -223,7 +230,7 @@ impl<'a> Init<'a> {
         while let Some(socket) = &self.starting {
             match wire::receive_now::<Notice>(socket) {
                 Ok(Some((Notice::Ready, Some(listener)))) => {
-                    self.listener = Some(Listener::new(listener, self.root));
+                    self.listener = Some(Listener::new(listener, self.root, self.network));
                 }
                 Ok(Some((failed @ Notice::Failed { .. }, _))) => {
                     self.starting = None;
