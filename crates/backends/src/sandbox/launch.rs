@@ -257,7 +257,16 @@ impl Setup {
                     )),
                     _,
                 ) => return Err(self.failed(step, Errno::from_raw_os_error(errno), &detail)),
-                (Some((Notice::Ready | Notice::Started | Notice::Ended { .. }, _)), _) => {
+                (
+                    Some((
+                        Notice::Ready
+                        | Notice::Started
+                        | Notice::Ended { .. }
+                        | Notice::Exceeded(_),
+                        _,
+                    )),
+                    _,
+                ) => {
                     return Err(self.fail("its init does not keep to the protocol"));
                 }
             }

@@ -188,7 +188,10 @@ impl Limits {
     /// What the kernel is told for each process.
     #[must_use]
     pub fn per_process(&self, memory: MemoryBound) -> Vec<ProcessLimit> {
-        let cpu = self.cpu_time.as_secs().max(1);
+        // The kernel counts this one roughly, by clock ticks. With some room above the limit, the
+        // exact count has reached it as well when this one ends a process, and tells so.
+        let cpu = self.cpu_time.max(Duration::from_secs(1));
+        let cpu = (cpu + (cpu / 20).max(Duration::from_secs(1))).as_secs();
         let mut limits = vec![
             exactly(ProcessResource::Processes, u64::from(self.processes)),
             ProcessLimit {
@@ -286,8 +289,8 @@ mod tests {
                 .expect("a limit")
         };
         assert_eq!(find(ProcessResource::Core).hard, 0);
-        assert_eq!(find(ProcessResource::Cpu).soft, 1);
-        assert!(find(ProcessResource::Cpu).hard > 1);
+        assert_eq!(find(ProcessResource::Cpu).soft, 2);
+        assert!(find(ProcessResource::Cpu).hard > 2);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::{
     mem::MaybeUninit,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::PathBuf,
+    time::Duration,
 };
 
 use haft_contract::ops::{ExitStatus, Layer, Refusal};
@@ -26,6 +27,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use super::{
     landlock::LandlockRules,
     limits::{ProcessLimit, ProcessResource},
+    mounts::Mount,
     plan::{FileId, Program, SandboxPlan, Streams},
     seccomp::{Creating, FilterProgram},
 };
@@ -49,6 +51,8 @@ pub(super) struct Description {
     pub(super) identities: Vec<(PathBuf, FileId)>,
     /// The bridge to the proxy.
     pub(super) bridge: Option<BridgeLine>,
+    /// What tells that a limit is used up.
+    pub(super) watched: Watched,
     /// The command.
     pub(super) command: CommandLine,
 }
@@ -62,6 +66,50 @@ pub(super) struct BridgeLine {
     pub(super) socket: PathBuf,
     /// Ports of the machine's loopback that are led to as well, as `HOST:PORT`.
     pub(super) forwards: Vec<String>,
+}
+
+/// What the init looks at to tell which limit is used up; what is absent is not looked at.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Watched {
+    /// File systems that may be full.
+    pub(super) spaces: Vec<PathBuf>,
+    /// The most processes and threads there can be.
+    pub(super) processes: Option<u64>,
+    /// The most files a process can have open.
+    pub(super) open_files: Option<u64>,
+    /// The most processor time, in milliseconds.
+    pub(super) cpu_milliseconds: Option<u64>,
+}
+
+impl Watched {
+    /// What to look at for a plan.
+    fn of(plan: &SandboxPlan) -> Self {
+        let Some(limits) = &plan.limits else {
+            return Self::default();
+        };
+        let mounts = plan.namespaces.iter().flat_map(|own| &own.mounts);
+        let in_memory = mounts.filter_map(|mount| match mount {
+            Mount::Memory { at, .. } => Some(at.clone()),
+            _ => None,
+        });
+        Self {
+            spaces: in_memory.chain([plan.root.clone()]).collect(),
+            // Without namespaces, the machine's other processes count against the limit too.
+            processes: plan.namespaces.as_ref().map(|_| limits.processes.into()),
+            open_files: Some(limits.open_files.into()),
+            cpu_milliseconds: limits.cpu_time.as_millis().try_into().ok(),
+        }
+    }
+
+    /// Whether there is anything to look at.
+    pub(super) fn is_anything(&self) -> bool {
+        !self.spaces.is_empty() || self.processes.is_some() || self.open_files.is_some()
+    }
+
+    /// The most processor time.
+    pub(super) fn cpu_time(&self) -> Option<Duration> {
+        self.cpu_milliseconds.map(Duration::from_millis)
+    }
 }
 
 /// How the init finds everything the command started.
@@ -157,6 +205,8 @@ pub(crate) enum Notice {
     },
     /// Something was refused.
     Refused(RefusalMessage),
+    /// A limit was found used up, by its word. Told once, the first one.
+    Exceeded(String),
     /// The command itself has ended.
     Ended {
         /// How.
@@ -241,6 +291,7 @@ impl Description {
             channel: numbers.channel,
             groups: numbers.groups,
             identities: plan.identities.clone(),
+            watched: Watched::of(plan),
             bridge: plan.egress.as_ref().map(|egress| BridgeLine {
                 port: egress.port,
                 socket: super::mounts::PROXY_SOCKET.into(),

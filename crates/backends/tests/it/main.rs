@@ -12,6 +12,7 @@
 
 mod egress;
 mod environment;
+mod exhaustion;
 mod files;
 mod probe;
 mod process;

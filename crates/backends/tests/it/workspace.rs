@@ -34,11 +34,16 @@ impl Workspace {
 
     /// A workspace whose children can be sandboxed.
     pub(crate) fn sandboxed(sandbox: SandboxOptions) -> Self {
+        Self::sandboxed_in(tempfile::tempdir().unwrap(), sandbox)
+    }
+
+    /// The same in a directory of the caller's choice.
+    pub(crate) fn sandboxed_in(temp: tempfile::TempDir, sandbox: SandboxOptions) -> Self {
         let options = LocalOptions {
             sandbox,
             ..LocalOptions::default()
         };
-        Self::with(tempfile::tempdir().unwrap(), options)
+        Self::with(temp, options)
     }
 
     /// A workspace on a file system in memory, where twenty thousand synced writes take seconds.

@@ -12,7 +12,7 @@ use std::{
 
 use haft_contract::{
     ErrorKind,
-    ops::{ExitStatus, OpsError, Refusal},
+    ops::{ExitStatus, Limit, OpsError, Refusal},
 };
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -38,7 +38,6 @@ use crate::{
         cgroup::Cgroup,
         group_signal::signal_group,
         launch::Confined,
-        limits,
         wire::{self, Notice, Order},
     },
 };
@@ -130,6 +129,9 @@ impl ConfinedLead {
                 if self.confinement.refusals.len() < Refusal::MAX {
                     self.confinement.refusals.extend(refusal.refusal());
                 }
+            }
+            Ok(Some((Notice::Exceeded(word), _))) => {
+                self.confinement.exceeded = Limit::parse(&word);
             }
             Ok(Some((Notice::Ready | Notice::Started | Notice::Failed { .. }, _))) => {}
             Err(Errno::AGAIN) => return false,
@@ -240,9 +242,9 @@ impl Lead for ConfinedLead {
         };
         self.note_refused_hosts(&remains);
         let group = remains.belongings.group.as_ref();
-        self.confinement.exceeded = group
-            .and_then(Cgroup::exceeded)
-            .or_else(|| self.status.and_then(limits::exceeded_by));
+        // Counted beats seen, where both are to be had.
+        let counted = group.and_then(Cgroup::exceeded);
+        self.confinement.exceeded = counted.or(self.confinement.exceeded);
         remains.bury();
     }
 

@@ -67,6 +67,14 @@ pub(super) fn only(process: Pid, tree: Tree) -> bool {
     }
 }
 
+/// Everything that runs in the tree; in a namespace this process is among them.
+pub(super) fn everything(tree: Tree) -> Vec<i32> {
+    match tree {
+        Tree::Namespace => ids(),
+        Tree::Descendants => all(),
+    }
+}
+
 /// All descendants of this process.
 fn all() -> Vec<i32> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();

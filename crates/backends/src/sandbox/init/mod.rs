@@ -16,6 +16,7 @@ mod connections;
 mod descendants;
 mod listener;
 mod names;
+mod observe;
 
 use std::{
     mem::MaybeUninit,
@@ -23,8 +24,9 @@ use std::{
     process::ExitCode,
 };
 
+use haft_contract::ops::Limit;
 use rustix::{
-    event::{PollFd, PollFlags, poll},
+    event::{PollFd, PollFlags, Timespec, poll},
     fs::{AtFlags, CWD, OFlags, fcntl_setfl, statat},
     io::Errno,
     process::{
@@ -33,7 +35,10 @@ use rustix::{
     },
 };
 
-use self::listener::{Listener, Network};
+use self::{
+    listener::{Listener, Network},
+    observe::Observer,
+};
 use super::{
     plan::FileId,
     wire::{self, Description, Notice, Order, Status, Step, Tree},
@@ -76,6 +81,7 @@ struct Init<'a> {
     root: Option<&'a std::path::Path>,
     network: Network,
     bridge: Option<Pid>,
+    observer: Observer<'a>,
     phase: Phase,
 }
 
@@ -143,6 +149,7 @@ impl<'a> Init<'a> {
                 (Tree::Namespace, Some(_)) => Network::Proxied,
             },
             bridge,
+            observer: Observer::new(&description.watched),
             phase: Phase::Running,
         })
     }
@@ -158,6 +165,24 @@ impl<'a> Init<'a> {
                     Ready::Channel => self.obey(),
                 }
             }
+            self.observe();
+        }
+    }
+
+    /// Looks now and then whether a limit is used up.
+    fn observe(&mut self) {
+        if self.starting.is_some() {
+            return;
+        }
+        let tree = self.tree;
+        let found = self.observer.look_if_due(|| descendants::everything(tree));
+        self.tell_exceeded(found);
+    }
+
+    fn tell_exceeded(&self, found: Option<Limit>) {
+        if let Some(limit) = found {
+            let notice = Notice::Exceeded(limit.as_str().to_owned());
+            let _ = wire::send(self.channel, &notice, None);
         }
     }
 
@@ -184,7 +209,12 @@ impl<'a> Init<'a> {
             .iter()
             .map(|(_, descriptor)| PollFd::new(descriptor, PollFlags::IN))
             .collect();
-        if poll(&mut polled, None).is_err() {
+        let next_look = match self.starting {
+            None => self.observer.until_next(),
+            Some(_) => None,
+        };
+        let timeout = next_look.and_then(|left| Timespec::try_from(left).ok());
+        if poll(&mut polled, timeout.as_ref()).is_err() {
             return Vec::new();
         }
         waited
@@ -218,6 +248,8 @@ impl<'a> Init<'a> {
                 Some(signal) => Status::Signal(signal),
                 None => Status::Code(status.exit_status().unwrap_or(0)),
             };
+            let exceeded = self.observer.look_at_end(status.into());
+            self.tell_exceeded(exceeded);
             let _ = wire::send(self.channel, &Notice::Ended { status, alone }, None);
         }
         if self.phase == Phase::Ended && alone {

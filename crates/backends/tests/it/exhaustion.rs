@@ -1,0 +1,327 @@
+//! Commands that take all they can get (RX): which limit held is told by the kernel, everything
+//! ends, and Haft goes on as if nothing had happened.
+//!
+//! Most run twice: with cgroups that root handed to the user the tests run as (`.ci/run`), and
+//! without any, where limits per process hold. Each has a control: the same command under a limit
+//! it fits into.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use haft_backends::{
+    helper::Helper,
+    sandbox::{
+        Limits, SandboxOptions,
+        cgroup::{CgroupName, CgroupSetting},
+    },
+};
+use haft_contract::{
+    ErrorKind, WorkPath,
+    access::Command,
+    ops::{Exit, ExitStatus, Limit, ProcessHandle, Spawn, Tier},
+};
+
+use crate::workspace::Workspace;
+
+const MIB: u64 = 1024 * 1024;
+
+/// How soon a tree must be gone (promise 6).
+const STOP_LIMIT: Duration = Duration::from_secs(2);
+
+/// What keeps the limits of a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    ByCgroups,
+    ByProcess,
+}
+
+fn cgroup(kept: Kept) -> CgroupSetting {
+    match kept {
+        Kept::ByProcess => CgroupSetting::Off,
+        Kept::ByCgroups => {
+            let name = std::env::var("HAFT_TEST_CGROUP")
+                .expect("HAFT_TEST_CGROUP names a cgroup that this user may use; see .ci/run");
+            CgroupSetting::Below(CgroupName::parse(&name).unwrap())
+        }
+    }
+}
+
+fn options(kept: Kept, limits: Limits) -> SandboxOptions {
+    SandboxOptions {
+        helper: Helper::Path(PathBuf::from(env!("CARGO_BIN_EXE_haft-helper"))),
+        limits,
+        cgroup: cgroup(kept),
+        ..SandboxOptions::default()
+    }
+}
+
+fn workspace(kept: Kept, limits: Limits) -> Workspace {
+    Workspace::sandboxed(options(kept, limits))
+}
+
+async fn start(ws: &Workspace, script: &str) -> Box<dyn ProcessHandle> {
+    let command = Command::Shell(script.to_owned());
+    let spawn = Spawn::new(command, WorkPath::root(), Tier::T2);
+    let processes = ws.backend.operations().processes;
+    processes.spawn(spawn).await.unwrap()
+}
+
+async fn end(child: &mut dyn ProcessHandle) -> (Exit, String) {
+    let mut output = Vec::new();
+    while let Some(chunk) = child.next_chunk().await {
+        output.extend_from_slice(&chunk.bytes);
+    }
+    let text = String::from_utf8_lossy(&output).into_owned();
+    (child.wait().await.unwrap(), text)
+}
+
+/// Runs a script and says which limit it exceeded.
+async fn check(kept: Kept, limits: Limits, script: &str, expect: Option<Limit>) -> Exit {
+    let ws = workspace(kept, limits);
+    let (exit, output) = end(&mut *start(&ws, script).await).await;
+    assert_eq!(
+        exit.exceeded, expect,
+        "{kept:?} {:?}: {output}",
+        exit.status
+    );
+    exit
+}
+
+/// How many processes have this word in their command line.
+fn count(word: &str) -> usize {
+    let has = |path: &Path| {
+        fs::read(path.join("cmdline"))
+            .is_ok_and(|line| line.windows(word.len()).any(|part| part == word.as_bytes()))
+    };
+    fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter(|entry| has(&entry.path()))
+        .count()
+}
+
+async fn rx_01(kept: Kept) {
+    let word = format!("bomb-{kept:?}-{}", std::process::id());
+    // The word is in the command line of every one of them.
+    let bomb = format!("b() {{ b {word} | b {word} & }}; b; sleep 60");
+    let limits = |processes| Limits {
+        processes,
+        ..Limits::default()
+    };
+    for (processes, grows_beyond_the_smaller) in [(40, false), (160, true)] {
+        let ws = workspace(kept, limits(processes));
+        let mut child = start(&ws, &bomb).await;
+        let most = (0..60).map(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            count(&word)
+        });
+        let most = most.max().unwrap();
+        // The init and bubblewrap do not have the word.
+        assert!(most <= usize::try_from(processes).unwrap(), "{most}");
+        assert_eq!(most > 40, grows_beyond_the_smaller, "{most} of {processes}");
+        let began = Instant::now();
+        child.stop(Duration::ZERO).await.unwrap();
+        while count(&word) > 0 {
+            assert!(began.elapsed() < STOP_LIMIT, "{} live on", count(&word));
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let (exit, _) = end(&mut *child).await;
+        assert_eq!(exit.exceeded, Some(Limit::Processes), "{kept:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rx_01_a_fork_bomb_stays_small_and_is_gone_at_once_with_cgroups() {
+    rx_01(Kept::ByCgroups).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rx_01_a_fork_bomb_stays_small_and_is_gone_at_once_without() {
+    rx_01(Kept::ByProcess).await;
+}
+
+/// Holds so many MiB of memory that it has written to.
+fn hold(mib: u64) -> String {
+    format!("head -c {mib}M /dev/zero | tail -c {mib}M | wc -c")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rx_08_memory_ends_inside_the_limit() {
+    let limits = |memory_bytes| Limits {
+        memory_bytes,
+        ..Limits::default()
+    };
+    let script = format!("set -o pipefail; {}", hold(256));
+    let over = check(
+        Kept::ByCgroups,
+        limits(64 * MIB),
+        &script,
+        Some(Limit::Memory),
+    )
+    .await;
+    assert_ne!(over.status, ExitStatus::Code(0));
+    let within = check(Kept::ByCgroups, limits(600 * MIB), &script, None).await;
+    assert_eq!(within.status, ExitStatus::Code(0));
+    // Of each process alone the kernel keeps it as well, and tells nobody.
+    let over = check(Kept::ByProcess, limits(64 * MIB), &script, None).await;
+    assert_ne!(over.status, ExitStatus::Code(0));
+    let within = check(Kept::ByProcess, limits(600 * MIB), &script, None).await;
+    assert_eq!(within.status, ExitStatus::Code(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rx_09_processor_time_ends() {
+    let limits = |seconds| Limits {
+        cpu_time: Duration::from_secs(seconds),
+        ..Limits::default()
+    };
+    let spin = "timeout 20 sh -c 'while :; do :; done'; true";
+    for kept in [Kept::ByCgroups, Kept::ByProcess] {
+        check(kept, limits(1), "while :; do :; done", Some(Limit::Cpu)).await;
+        // Also of something further down, whose end only its own parent sees.
+        check(kept, limits(1), spin, Some(Limit::Cpu)).await;
+        check(
+            kept,
+            limits(60),
+            "timeout 1 sh -c 'while :; do :; done'; true",
+            None,
+        )
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rx_09_a_quota_leaves_the_processors_to_others() {
+    let spin = "for i in 1 2 3 4; do timeout 2 sh -c 'while :; do :; done' & done; wait; times";
+    let used = async |cpu_percent| {
+        let limits = Limits {
+            cpu_percent,
+            ..Limits::default()
+        };
+        let ws = workspace(Kept::ByCgroups, limits);
+        let (_, output) = end(&mut *start(&ws, spin).await).await;
+        processor_seconds(&output)
+    };
+    let (quota, free) = (used(Some(10)).await, used(None).await);
+    // Two seconds at a tenth of a processor, and what was used before the first was over.
+    assert!(quota < 0.4, "{quota} s with a quota");
+    assert!(free > quota * 1.3, "{free} s without, {quota} s with");
+}
+
+/// The processor time of a shell's children, from the second line of `times`.
+fn processor_seconds(times: &str) -> f64 {
+    let seconds = |text: &str| {
+        let (minutes, seconds) = text.trim_end_matches('s').split_once('m').unwrap();
+        minutes.parse::<f64>().unwrap() * 60.0 + seconds.parse::<f64>().unwrap()
+    };
+    let line = times.lines().last().unwrap();
+    line.split_whitespace().map(seconds).sum()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rx_10_a_full_temporary_directory_is_told() {
+    let limits = |tmp_bytes| Limits {
+        tmp_bytes,
+        ..Limits::default()
+    };
+    let fill = "head -c 16M /dev/zero > /tmp/x";
+    for kept in [Kept::ByCgroups, Kept::ByProcess] {
+        check(kept, limits(8 * MIB), fill, Some(Limit::Disk)).await;
+        check(kept, limits(32 * MIB), fill, None).await;
+        // The other places in memory are no way round.
+        check(
+            kept,
+            limits(8 * MIB),
+            "head -c 16M /dev/zero > /dev/shm/x",
+            Some(Limit::Disk),
+        )
+        .await;
+        check(
+            kept,
+            limits(8 * MIB),
+            "head -c 16M /dev/zero > ~/x",
+            Some(Limit::Disk),
+        )
+        .await;
+    }
+}
+
+/// `HAFT_ATTACK_FIXTURES/small` is a file system of 8 MiB.
+#[tokio::test(flavor = "multi_thread")]
+async fn rx_10_a_full_workspace_is_told_and_others_can_still_be_written() {
+    let fixtures =
+        std::env::var("HAFT_ATTACK_FIXTURES").expect("HAFT_ATTACK_FIXTURES; see .ci/run");
+    let small = tempfile::tempdir_in(Path::new(&fixtures).join("small"))
+        .expect("`small` among the fixtures; see .ci/run");
+    let other = workspace(Kept::ByProcess, Limits::default());
+    let full = Workspace::sandboxed_in(small, options(Kept::ByProcess, Limits::default()));
+    let (exit, _) = end(&mut *start(&full, "head -c 16M /dev/zero > big").await).await;
+    assert_eq!(exit.exceeded, Some(Limit::Disk));
+    let error = full.write("note", &"x".repeat(1 << 20)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+    other.write("note", "x").await.unwrap();
+    fs::remove_file(full.root.join("big")).unwrap();
+    full.write("note", "x").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rx_10_a_file_beyond_its_size_is_told() {
+    let limits = |file_bytes| Limits {
+        file_bytes,
+        ..Limits::default()
+    };
+    let write = "head -c 3M /dev/zero > big";
+    for kept in [Kept::ByCgroups, Kept::ByProcess] {
+        check(kept, limits(MIB), write, Some(Limit::FileSize)).await;
+        check(kept, limits(4 * MIB), write, None).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rx_11_many_small_files_end_inside_the_limit() {
+    let limits = |memory_bytes| Limits {
+        memory_bytes,
+        tmp_bytes: 8 * MIB,
+        ..Limits::default()
+    };
+    let make = |count: u32| {
+        format!(
+            "cd /tmp && perl -e 'for (1..{count}) {{ open my $f, \">\", $_ or exit 3; print $f 1; close $f or exit 3; }}'"
+        )
+    };
+    // Each takes a page, so the space ends first; empty ones take memory of the kernel.
+    check(
+        Kept::ByCgroups,
+        limits(64 * MIB),
+        &make(1_000_000),
+        Some(Limit::Disk),
+    )
+    .await;
+    let empty = "cd /tmp && perl -e 'for (1..1000000) { open my $f, \">\", $_ or exit 3; }'";
+    let exit = check(
+        Kept::ByCgroups,
+        limits(64 * MIB),
+        empty,
+        Some(Limit::Memory),
+    )
+    .await;
+    assert_ne!(exit.status, ExitStatus::Code(0));
+    check(Kept::ByCgroups, limits(64 * MIB), &make(500), None).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rx_22_open_files_are_told_and_the_next_command_has_its_own() {
+    let limits = |open_files| Limits {
+        open_files,
+        ..Limits::default()
+    };
+    let open = "perl -e 'my @f; for (1..200) { open my $f, \"<\", \"/dev/null\" or last; push @f, $f; } \
+                print scalar @f; select undef, undef, undef, 1.0'";
+    for kept in [Kept::ByCgroups, Kept::ByProcess] {
+        check(kept, limits(64), open, Some(Limit::OpenFiles)).await;
+        check(kept, limits(1024), open, None).await;
+    }
+}
