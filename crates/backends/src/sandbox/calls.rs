@@ -28,7 +28,7 @@ pub(super) const ALLOWED: &[(&str, i64)] = calls! {
     sendfile=SYS_sendfile execve=SYS_execve exit=SYS_exit wait4=SYS_wait4 kill=SYS_kill
     uname=SYS_uname fcntl=SYS_fcntl flock=SYS_flock fsync=SYS_fsync fdatasync=SYS_fdatasync
     truncate=SYS_truncate ftruncate=SYS_ftruncate getcwd=SYS_getcwd chdir=SYS_chdir
-    fchdir=SYS_fchdir fchmod=SYS_fchmod fchown=SYS_fchown umask=SYS_umask
+    fchdir=SYS_fchdir umask=SYS_umask
     gettimeofday=SYS_gettimeofday getrlimit=SYS_getrlimit getrusage=SYS_getrusage
     sysinfo=SYS_sysinfo times=SYS_times getuid=SYS_getuid getgid=SYS_getgid setuid=SYS_setuid
     setgid=SYS_setgid geteuid=SYS_geteuid getegid=SYS_getegid setpgid=SYS_setpgid
@@ -45,10 +45,10 @@ pub(super) const ALLOWED: &[(&str, i64)] = calls! {
     sched_get_priority_min=SYS_sched_get_priority_min
     sched_rr_get_interval=SYS_sched_rr_get_interval mlock=SYS_mlock munlock=SYS_munlock
     mlockall=SYS_mlockall munlockall=SYS_munlockall sync=SYS_sync gettid=SYS_gettid
-    readahead=SYS_readahead setxattr=SYS_setxattr lsetxattr=SYS_lsetxattr fsetxattr=SYS_fsetxattr
+    readahead=SYS_readahead
     getxattr=SYS_getxattr lgetxattr=SYS_lgetxattr fgetxattr=SYS_fgetxattr listxattr=SYS_listxattr
-    llistxattr=SYS_llistxattr flistxattr=SYS_flistxattr removexattr=SYS_removexattr
-    lremovexattr=SYS_lremovexattr fremovexattr=SYS_fremovexattr tkill=SYS_tkill futex=SYS_futex
+    llistxattr=SYS_llistxattr flistxattr=SYS_flistxattr
+    tkill=SYS_tkill futex=SYS_futex
     sched_setaffinity=SYS_sched_setaffinity sched_getaffinity=SYS_sched_getaffinity
     getdents64=SYS_getdents64 set_tid_address=SYS_set_tid_address
     restart_syscall=SYS_restart_syscall fadvise64=SYS_fadvise64 timer_create=SYS_timer_create
@@ -58,11 +58,11 @@ pub(super) const ALLOWED: &[(&str, i64)] = calls! {
     clock_nanosleep=SYS_clock_nanosleep exit_group=SYS_exit_group epoll_ctl=SYS_epoll_ctl
     tgkill=SYS_tgkill waitid=SYS_waitid ioprio_set=SYS_ioprio_set ioprio_get=SYS_ioprio_get
     inotify_add_watch=SYS_inotify_add_watch inotify_rm_watch=SYS_inotify_rm_watch
-    fchownat=SYS_fchownat newfstatat=SYS_newfstatat unlinkat=SYS_unlinkat
-    readlinkat=SYS_readlinkat fchmodat=SYS_fchmodat faccessat=SYS_faccessat pselect6=SYS_pselect6
+    newfstatat=SYS_newfstatat unlinkat=SYS_unlinkat
+    readlinkat=SYS_readlinkat faccessat=SYS_faccessat pselect6=SYS_pselect6
     ppoll=SYS_ppoll set_robust_list=SYS_set_robust_list get_robust_list=SYS_get_robust_list
     splice=SYS_splice tee=SYS_tee sync_file_range=SYS_sync_file_range vmsplice=SYS_vmsplice
-    utimensat=SYS_utimensat epoll_pwait=SYS_epoll_pwait timerfd_create=SYS_timerfd_create
+    epoll_pwait=SYS_epoll_pwait timerfd_create=SYS_timerfd_create
     fallocate=SYS_fallocate timerfd_settime=SYS_timerfd_settime
     timerfd_gettime=SYS_timerfd_gettime signalfd4=SYS_signalfd4 eventfd2=SYS_eventfd2
     epoll_create1=SYS_epoll_create1 dup3=SYS_dup3 pipe2=SYS_pipe2 inotify_init1=SYS_inotify_init1
@@ -82,11 +82,24 @@ pub(super) const ALLOWED: &[(&str, i64)] = calls! {
     x86_64:
     stat=SYS_stat lstat=SYS_lstat poll=SYS_poll access=SYS_access pipe=SYS_pipe select=SYS_select
     dup2=SYS_dup2 pause=SYS_pause alarm=SYS_alarm fork=SYS_fork vfork=SYS_vfork
-    getdents=SYS_getdents rmdir=SYS_rmdir unlink=SYS_unlink readlink=SYS_readlink chmod=SYS_chmod
-    chown=SYS_chown lchown=SYS_lchown getpgrp=SYS_getpgrp utime=SYS_utime utimes=SYS_utimes
-    futimesat=SYS_futimesat time=SYS_time epoll_create=SYS_epoll_create epoll_wait=SYS_epoll_wait
+    getdents=SYS_getdents rmdir=SYS_rmdir unlink=SYS_unlink readlink=SYS_readlink
+    getpgrp=SYS_getpgrp
+    time=SYS_time epoll_create=SYS_epoll_create epoll_wait=SYS_epoll_wait
     signalfd=SYS_signalfd eventfd=SYS_eventfd inotify_init=SYS_inotify_init
     arch_prctl=SYS_arch_prctl
+};
+
+/// Mode, owner, times and other attributes of files, which Landlock does not guard. Allowed where
+/// the file system is the sandbox's own.
+#[rustfmt::skip]
+pub(super) const ATTRIBUTES: &[(&str, i64)] = calls! {
+    fchmod=SYS_fchmod fchown=SYS_fchown fchownat=SYS_fchownat fchmodat=SYS_fchmodat
+    utimensat=SYS_utimensat setxattr=SYS_setxattr lsetxattr=SYS_lsetxattr
+    fsetxattr=SYS_fsetxattr removexattr=SYS_removexattr lremovexattr=SYS_lremovexattr
+    fremovexattr=SYS_fremovexattr;
+    x86_64:
+    chmod=SYS_chmod chown=SYS_chown lchown=SYS_lchown utime=SYS_utime utimes=SYS_utimes
+    futimesat=SYS_futimesat
 };
 
 /// Allowed on sockets that are there already.

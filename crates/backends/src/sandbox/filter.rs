@@ -29,6 +29,8 @@ pub(super) struct Call {
 pub(super) enum Answer {
     /// It happens, with whatever its arguments are by then.
     Continue,
+    /// It was made for the caller and succeeded.
+    Done,
     /// It fails with this error.
     Fail(Errno),
 }
@@ -93,6 +95,7 @@ pub(super) fn take(listener: BorrowedFd<'_>) -> Result<Option<Call>, Errno> {
 pub(super) fn answer(listener: BorrowedFd<'_>, id: u64, answer: Answer) -> Result<(), Errno> {
     let (error, flags) = match answer {
         Answer::Continue => (0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE),
+        Answer::Done => (0, 0),
         Answer::Fail(errno) => (-errno.raw_os_error(), 0),
     };
     let mut response = libc::seccomp_notif_resp {

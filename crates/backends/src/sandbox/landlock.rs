@@ -7,7 +7,10 @@
     reason = "the version of Landlock is only to be had from a system call"
 )]
 
-use std::{fmt, path::PathBuf};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
 
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, PathBeneath,
@@ -68,6 +71,16 @@ pub enum May {
     WriteExisting,
     /// Everything but making devices.
     Change,
+}
+
+impl LandlockRules {
+    /// The places where everything may be changed.
+    pub(super) fn changeable(&self) -> impl Iterator<Item = &Path> {
+        self.places
+            .iter()
+            .filter(|rule| rule.may == May::Change)
+            .map(|rule| rule.place.as_path())
+    }
 }
 
 /// Files of `/proc` that say nothing about anybody's processes.

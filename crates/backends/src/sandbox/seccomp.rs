@@ -18,7 +18,7 @@ use seccompiler::{
 
 use super::{
     calls::{
-        ALLOWED, CONDITIONAL, CONNECTING, CREATING, DENIED, OPENING, OWN_NAMESPACES,
+        ALLOWED, ATTRIBUTES, CONDITIONAL, CONNECTING, CREATING, DENIED, OPENING, OWN_NAMESPACES,
         PAIRED_SOCKETS, SILENT,
     },
     ranges::{self, Instruction, RETURN},
@@ -135,7 +135,10 @@ impl SeccompRules {
         add(PAIRED_SOCKETS, libc::SECCOMP_RET_ALLOW);
         match self.sockets {
             Sockets::Pairs => {}
-            Sockets::OwnNetwork => add(OWN_NAMESPACES, libc::SECCOMP_RET_ALLOW),
+            Sockets::OwnNetwork => {
+                add(OWN_NAMESPACES, libc::SECCOMP_RET_ALLOW);
+                add(ATTRIBUTES, libc::SECCOMP_RET_ALLOW);
+            }
         }
         match self.creating {
             Creating::Unwatched => {

@@ -69,6 +69,9 @@ async fn ordinary_work_is_not_refused() {
              ln -s copy link; ln copy hard; mkfifo pipe; rm -r a link hard pipe copy
              echo x > \"$TMPDIR/t\"; echo x > ~/h; cat < <(echo process substitution)
              ls -l /usr > /dev/null; id > /dev/null; date > /dev/null; sleep 0.01
+             touch -d @1000 old; test $(stat -c %Y old) = 1000; chmod 640 old; touch -h -d @5 old
+             test $(stat -c %a old) = 640; exec 5>> old; chmod 600 /proc/self/fd/5; exec 5>&-
+             cp -a old older; test $(stat -c %a,%Y older) = 600,5; tar cf - old | tar xpf - -C \"$TMPDIR\"
              (exit 0) & wait; seq 1000 | sort -n | tail -1 > /dev/null",
         )
         .await;
@@ -300,6 +303,43 @@ async fn git_commits_and_what_it_would_run_later_stays() {
     assert_eq!(ws.text(".git/config"), before);
     assert_eq!(ws.text(".vscode/settings.json"), "{}");
     assert_eq!(fs::read_dir(ws.root.join(".git/hooks")).unwrap().count(), 0);
+}
+
+/// SB-27: Landlock guards neither mode nor times; they are guarded all the same.
+#[tokio::test]
+async fn sb_27_attributes_outside_cannot_be_changed() {
+    use std::os::unix::fs::MetadataExt as _;
+    for tier in [Tier::T1, Tier::T2] {
+        let ws = sandboxed();
+        let secret = ws.outside.join("secret");
+        let state = || {
+            let found = fs::metadata(&secret).unwrap();
+            (found.mode(), found.mtime(), found.gid())
+        };
+        let before = state();
+        std::os::unix::fs::symlink(&secret, ws.root.join("link")).unwrap();
+        let script = format!(
+            "s={0}; chmod 777 $s; touch -d @5 $s; chmod 777 link; touch -d @5 link; chgrp 0 $s
+             python3 - <<'X'
+import os
+for call in (lambda: os.chmod('{0}', 0o777), lambda: os.utime('{0}', (1, 1)),
+             lambda: os.setxattr('{0}', 'user.x', b'1'), lambda: os.chmod('../outside/secret', 0o777)):
+    try:
+        call()
+        print('CHANGED')
+    except OSError as error:
+        print(error)
+X",
+            secret.display()
+        );
+        let ran = run(&ws, tier, &script).await;
+        assert_eq!(state(), before, "{tier}: {}", ran.output);
+        assert!(!ran.output.contains("CHANGED"), "{tier}: {}", ran.output);
+        if tier == Tier::T1 {
+            let what = format!("change the mode or times of `{}`", secret.display());
+            assert_eq!(refused(&ran.exit, Layer::Seccomp), [what], "{}", ran.output);
+        }
+    }
 }
 
 /// SB-30: what left the session, the group and its parent is gone with the command.

@@ -16,12 +16,14 @@ use rustix::{
 };
 
 use super::{
+    attributes::{Attributes, Changed},
     connections::{Destination, destination},
     names::{Found, Names},
 };
 use crate::sandbox::{
-    calls::{CREATING, OPENING},
+    calls::{ATTRIBUTES, CREATING, OPENING},
     filter::{self, Answer, Call},
+    landlock::LandlockRules,
     seccomp::{NATIVE, denied_name},
     wire::RefusalMessage,
 };
@@ -40,11 +42,23 @@ pub(super) enum Network {
     Proxied,
 }
 
+/// What is watched beside the list.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Watch<'a> {
+    /// Protected names, in the workspace with this root.
+    pub(super) names: Option<&'a Path>,
+    /// Where connections lead.
+    pub(super) network: Network,
+    /// Attributes of files, which may be changed only where these rules allow a change.
+    pub(super) attributes: Option<&'a LandlockRules>,
+}
+
 /// Who answers.
 pub(super) struct Listener {
     socket: OwnedFd,
     names: Option<Names>,
     network: Network,
+    attributes: Option<Attributes>,
     told: BTreeSet<String>,
 }
 
@@ -56,12 +70,15 @@ enum Verdict {
 }
 
 impl Listener {
-    pub(super) fn new(socket: OwnedFd, root: Option<&Path>, network: Network) -> Self {
+    pub(super) fn new(socket: OwnedFd, watch: &Watch<'_>) -> Self {
         filter::wake_on_the_same_processor(socket.as_fd());
         Self {
             socket,
-            names: root.map(Names::new),
-            network,
+            names: watch.names.map(Names::new),
+            network: watch.network,
+            attributes: watch
+                .attributes
+                .map(|rules| Attributes::new(rules.changeable())),
             told: BTreeSet::new(),
         }
     }
@@ -123,6 +140,9 @@ impl Listener {
                 ),
             };
         }
+        if ATTRIBUTES.iter().any(|(_, known)| *known == number) {
+            return self.judge_attributes(call);
+        }
         if number == libc::SYS_connect && self.network != Network::Absent {
             return self.judge_connection(call);
         }
@@ -149,6 +169,29 @@ impl Listener {
                     ),
                 )
             }
+        }
+    }
+
+    /// Changes of attributes are made here, or not at all.
+    fn judge_attributes(&self, call: &Call) -> Verdict {
+        let Some(attributes) = &self.attributes else {
+            return Verdict::Answer(Answer::Continue);
+        };
+        let waits = || filter::still_waits(self.socket(), call.id);
+        match attributes.change(call, waits) {
+            Changed::Made(Ok(())) => Verdict::Answer(Answer::Done),
+            Changed::Made(Err(errno)) => Verdict::Answer(Answer::Fail(errno)),
+            Changed::Elsewhere(path) => Verdict::Refuse(
+                Errno::PERM,
+                RefusalMessage::new(
+                    Layer::Seccomp,
+                    format!(
+                        "change the mode or times of `{}`",
+                        path.display().to_string().escape_debug()
+                    ),
+                    "it lies outside what the command may change",
+                ),
+            ),
         }
     }
 

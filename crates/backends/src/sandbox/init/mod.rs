@@ -10,6 +10,7 @@
     reason = "signal masks and inherited descriptors are only to be had from libc"
 )]
 
+mod attributes;
 mod bridge;
 mod command;
 mod connections;
@@ -36,7 +37,7 @@ use rustix::{
 };
 
 use self::{
-    listener::{Listener, Network},
+    listener::{Listener, Network, Watch},
     observe::Observer,
 };
 use super::{
@@ -78,8 +79,7 @@ struct Init<'a> {
     /// While the command is not yet what it will be.
     starting: Option<OwnedFd>,
     listener: Option<Listener>,
-    root: Option<&'a std::path::Path>,
-    network: Network,
+    watch: Watch<'a>,
     bridge: Option<Pid>,
     observer: Observer<'a>,
     phase: Phase,
@@ -131,10 +131,6 @@ impl<'a> Init<'a> {
         let starting =
             command::start(&description.command, &groups, program).map_err(on(Step::Process))?;
         let_go_of_streams(&description.command.streams).map_err(on(Step::Process))?;
-        let watches = description
-            .command
-            .filter
-            .is_some_and(|filter| filter.watches_names);
         Ok(Self {
             tree: description.tree,
             channel,
@@ -142,12 +138,7 @@ impl<'a> Init<'a> {
             command: starting.pid,
             starting: Some(starting.socket),
             listener: None,
-            root: watches.then_some(&*description.command.root),
-            network: match (description.tree, &description.bridge) {
-                (Tree::Descendants, _) => Network::Absent,
-                (Tree::Namespace, None) => Network::Own,
-                (Tree::Namespace, Some(_)) => Network::Proxied,
-            },
+            watch: watch(description),
             bridge,
             observer: Observer::new(&description.watched),
             phase: Phase::Running,
@@ -262,7 +253,7 @@ impl<'a> Init<'a> {
         while let Some(socket) = &self.starting {
             match wire::receive_now::<Notice>(socket) {
                 Ok(Some((Notice::Ready, Some(listener)))) => {
-                    self.listener = Some(Listener::new(listener, self.root, self.network));
+                    self.listener = Some(Listener::new(listener, &self.watch));
                 }
                 Ok(Some((failed @ Notice::Failed { .. }, _))) => {
                     self.starting = None;
@@ -310,6 +301,21 @@ impl<'a> Init<'a> {
             Err(Errno::AGAIN) => {}
             Ok(Some((Order::End, _)) | None) | Err(_) => self.phase = Phase::Over,
         }
+    }
+}
+
+/// What is watched beside the list of system calls.
+fn watch(description: &Description) -> Watch<'_> {
+    let command = &description.command;
+    let watches = command.filter.is_some_and(|filter| filter.watches_names);
+    Watch {
+        names: watches.then_some(&*command.root),
+        network: match (description.tree, &description.bridge) {
+            (Tree::Descendants, _) => Network::Absent,
+            (Tree::Namespace, None) => Network::Own,
+            (Tree::Namespace, Some(_)) => Network::Proxied,
+        },
+        attributes: command.landlock.as_ref(),
     }
 }
 

@@ -143,7 +143,7 @@ fn whole_path(call: &Call, place: Place, text: &str) -> Option<PathBuf> {
 }
 
 /// What the kernel makes of a register that holds a descriptor.
-fn low_half(register: u64) -> i32 {
+pub(super) fn low_half(register: u64) -> i32 {
     let [a, b, c, d, ..] = register.to_le_bytes();
     i32::from_le_bytes([a, b, c, d])
 }
@@ -211,7 +211,7 @@ fn openat2_creates(call: &Call) -> bool {
 }
 
 /// The text at an address, up to its end.
-fn read_text(pid: u32, address: u64) -> Result<Vec<u8>, Errno> {
+pub(super) fn read_text(pid: u32, address: u64) -> Result<Vec<u8>, Errno> {
     for size in [FIRST_READ, MAX_PATH] {
         let mut text = vec![0_u8; size];
         let got = read_memory(pid, address, &mut text)?;
