@@ -420,3 +420,111 @@ async fn sb_29_the_host_executes_nothing_from_the_workspace() {
         }
     }
 }
+
+/// SL-16: what is bound is what was opened, or nothing runs.
+#[tokio::test]
+async fn sl_16_a_workspace_that_was_replaced_is_not_entered() {
+    for tier in [Tier::T1, Tier::T2] {
+        let ws = sandboxed();
+        let away = ws.root.with_extension("away");
+        fs::rename(&ws.root, &away).unwrap();
+        std::os::unix::fs::symlink(&ws.outside, &ws.root).unwrap();
+        let spawn = || {
+            Spawn::new(
+                Command::Shell("cat secret; echo x > made".to_owned()),
+                at("."),
+                tier,
+            )
+        };
+        let refused = ws.backend.operations().processes.spawn(spawn()).await;
+        let error = refused.err().expect("a refusal");
+        assert_eq!(
+            error.kind(),
+            haft_contract::ErrorKind::WorkspaceMoved,
+            "{error}"
+        );
+        fs::remove_file(&ws.root).unwrap();
+        fs::create_dir(&ws.root).unwrap();
+        let refused = ws.backend.operations().processes.spawn(spawn()).await;
+        let error = refused.err().expect("a refusal");
+        assert_eq!(
+            error.kind(),
+            haft_contract::ErrorKind::WorkspaceMoved,
+            "{error}"
+        );
+        assert_eq!(fs::read_dir(&ws.root).unwrap().count(), 0);
+        ws.outside_is_untouched();
+    }
+}
+
+/// What the process that is killed below does: it starts commands and waits.
+#[tokio::test]
+#[ignore = "started by the test below, as a process of its own"]
+async fn starts_commands_and_waits() {
+    let seconds = std::env::var("HAFT_TEST_SLEEP").unwrap();
+    let ws = sandboxed();
+    let mut children = Vec::new();
+    for tier in [Tier::T1, Tier::T2] {
+        let script = format!("setsid sleep {seconds} & echo ready; exec sleep {seconds}");
+        let spawn = Spawn::new(Command::Shell(script), at("."), tier);
+        let mut child = ws
+            .backend
+            .operations()
+            .processes
+            .spawn(spawn)
+            .await
+            .unwrap();
+        assert!(child.next_chunk().await.is_some());
+        children.push(child);
+    }
+    println!("all run");
+    std::future::pending::<()>().await;
+}
+
+/// A Haft that is killed takes its commands with it, within two seconds.
+#[tokio::test]
+async fn a_killed_haft_takes_its_commands_with_it() {
+    use std::io::{BufRead as _, BufReader};
+    let seconds = format!("{}", 100_000 + std::process::id());
+    let mut haft = std::process::Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "sandbox::starts_commands_and_waits",
+            "--ignored",
+            "--nocapture",
+        ])
+        .env("HAFT_TEST_SLEEP", &seconds)
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(haft.stdout.take().unwrap()).lines();
+    assert!(
+        lines
+            .map_while(Result::ok)
+            .any(|line| line.contains("all run"))
+    );
+    let sleeping = || {
+        let processes = fs::read_dir("/proc").unwrap().flatten();
+        let wanted = format!("sleep\0{seconds}\0");
+        let lines = processes.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+        lines.filter(|line| line == wanted.as_bytes()).count()
+    };
+    // Two commands, each with a child that left its session.
+    let begun = std::time::Instant::now();
+    while sleeping() < 4 && begun.elapsed() < std::time::Duration::from_secs(10) {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    let before = sleeping();
+    haft.kill().unwrap();
+    haft.wait().unwrap();
+    assert_eq!(before, 4);
+    let begun = std::time::Instant::now();
+    while sleeping() > 0 {
+        assert!(
+            begun.elapsed() < std::time::Duration::from_secs(2),
+            "{} live on",
+            sleeping()
+        );
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+}
