@@ -421,6 +421,55 @@ async fn sb_29_the_host_executes_nothing_from_the_workspace() {
     }
 }
 
+/// However commands end, nothing of theirs stays: no descriptor, no zombie, no directory.
+#[tokio::test]
+async fn nothing_is_left_of_many_commands() {
+    let ws = sandboxed();
+    let descriptors = || fs::read_dir("/proc/self/fd").unwrap().count();
+    let private = run(&ws, Tier::T1, "printf %s \"$TMPDIR\"").await.output;
+    assert!(private.starts_with("/tmp/haft-"), "{private}");
+    run(&ws, Tier::T2, "true").await;
+    let before = descriptors();
+    for round in 0..20 {
+        for tier in [Tier::T1, Tier::T2] {
+            let spawn = Spawn::new(
+                Command::Shell("sleep 1000 & echo x; sleep 1000".to_owned()),
+                at("."),
+                tier,
+            );
+            let mut child = ws
+                .backend
+                .operations()
+                .processes
+                .spawn(spawn)
+                .await
+                .unwrap();
+            match round % 3 {
+                0 => drop(child),
+                1 => child.stop(std::time::Duration::ZERO).await.unwrap(),
+                _ => drop(child.next_chunk().await),
+            }
+            run(&ws, tier, "true").await;
+        }
+    }
+    let begun = std::time::Instant::now();
+    let children = || {
+        let path = format!("/proc/self/task/{}/children", std::process::id());
+        fs::read_to_string(path).unwrap_or_default()
+    };
+    let private = || fs::exists(&private).unwrap();
+    while descriptors() > before || !children().is_empty() || private() {
+        assert!(
+            begun.elapsed() < std::time::Duration::from_secs(5),
+            "{} descriptors instead of {before}, children `{}`, directory {}",
+            descriptors(),
+            children(),
+            private()
+        );
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
 /// SL-16: what is bound is what was opened, or nothing runs.
 #[tokio::test]
 async fn sl_16_a_workspace_that_was_replaced_is_not_entered() {
