@@ -26,6 +26,7 @@ use rustix::{
 
 use super::{
     bubblewrap,
+    detect::Missing,
     limits::{MemoryBound, ProcessLimit},
     mounts::Mount,
     plan::SandboxPlan,
@@ -45,6 +46,14 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// The most bytes of that.
 const MAX_WORDS: usize = 1024;
+
+/// What bubblewrap says where the kernel, AppArmor or a container keeps namespaces from it.
+const WITHOUT_NAMESPACES: [&str; 4] = [
+    "new namespace",
+    "uid map",
+    "RTM_NEWADDR",
+    "max_user_namespaces",
+];
 
 /// What a command is started with beside its plan.
 pub(crate) struct Parts<'a> {
@@ -287,10 +296,17 @@ impl Setup {
         let mut words = [0_u8; MAX_WORDS];
         let got = rustix::io::read(&self.errors, &mut words).unwrap_or(0);
         let words = String::from_utf8_lossy(words.get(..got).unwrap_or_default());
-        match words.lines().next() {
-            Some(line) => self.fail(&line.escape_debug().to_string()),
-            None => self.fail("it ended before it was ready"),
+        // They name places of the machine, which are for the operator and not for a model.
+        tracing::warn!(tier = %self.tier, words = %words.escape_debug(), "a sandbox was not set up");
+        if WITHOUT_NAMESPACES.iter().any(|said| words.contains(said)) {
+            let missing = Missing::UserNamespaces;
+            return self.fail(&format!(
+                "{} (to do: {})",
+                missing.reason(),
+                missing.remedy()
+            ));
         }
+        self.fail("it ended before it was ready; the log says why")
     }
 
     fn failed(&self, step: Step, errno: Errno, detail: &str) -> OpsError {

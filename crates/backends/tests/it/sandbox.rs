@@ -373,6 +373,27 @@ async fn sb_34_without_a_helper_there_is_no_sandbox() {
     }
 }
 
+/// SB-34: what fails only when a sandbox is set up fails the call, in words for a model.
+#[tokio::test]
+async fn sb_34_a_sandbox_that_cannot_be_set_up_runs_nothing() {
+    for helper in ["/nonexistent/helper", "/bin/true"] {
+        let ws = Workspace::sandboxed(SandboxOptions {
+            helper: haft_backends::helper::Helper::Path(helper.into()),
+            ..sandbox_options()
+        });
+        for tier in [Tier::T1, Tier::T2] {
+            let command = Command::Shell("echo x > made".to_owned());
+            let spawn = Spawn::new(command, at("."), tier);
+            let refused = ws.backend.operations().processes.spawn(spawn).await;
+            crate::workspace::refused(
+                refused.map(|_| ()),
+                haft_contract::ErrorKind::TierUnavailable,
+            );
+            assert!(!ws.root.join("made").exists());
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_layer_can_be_left_out_to_show_what_the_others_hold() {
     for layer in Layer::ALL {
