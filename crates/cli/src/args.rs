@@ -77,7 +77,7 @@ pub(crate) enum Color {
 }
 
 /// Who calls.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct IdentityArgs {
     /// The agent that asks [default: cli]
     #[arg(long, value_name = "NAME")]
@@ -97,9 +97,10 @@ pub(crate) struct IdentityArgs {
 }
 
 /// What kind of conversation a session is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum Kind {
     /// The operator's own
+    #[default]
     Main,
     /// A direct message from another person
     Dm,

@@ -31,6 +31,7 @@ mod owner;
 mod plan;
 pub mod probe;
 mod profile;
+pub mod proof;
 pub(crate) mod protect;
 #[cfg_attr(
     not(test),
@@ -38,6 +39,7 @@ pub(crate) mod protect;
 )]
 mod protected_watch;
 mod ranges;
+pub mod remedy;
 mod seccomp;
 mod spawner;
 pub(crate) mod wire;

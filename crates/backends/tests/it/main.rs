@@ -16,6 +16,7 @@ mod exhaustion;
 mod files;
 mod probe;
 mod process;
+mod proof;
 mod races;
 mod remote;
 mod sandbox;

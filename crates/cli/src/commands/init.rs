@@ -26,7 +26,7 @@ pub(crate) struct InitArgs {
 enum PresetName {
     /// Reads are allowed, everything that changes something asks
     Careful,
-    /// Edits inside the workspace are allowed too
+    /// Edits inside the workspace and sandboxed commands are allowed too
     Workspace,
     /// Nothing asks; what no rule allows is denied
     Locked,
@@ -111,7 +111,7 @@ impl PresetName {
             }
             Self::Workspace => {
                 "  haft call write notes.txt hello  a change inside the workspace is allowed
-  haft call bash 'date'            a command asks you first"
+  haft call bash 'date'            so is a command, in a sandbox"
             }
             Self::Locked => {
                 "  haft call list path=.            denied until a rule allows it; the hint names the rule

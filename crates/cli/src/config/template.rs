@@ -12,7 +12,7 @@ const TEMPLATE: &str = r#"# Haft: what agents may do in this workspace.
 
 [policy]
 # careful    reads inside the workspace are allowed, everything that changes something asks you
-# workspace  edits inside the workspace are allowed too, commands only in a sandbox
+# workspace  edits inside the workspace and sandboxed commands are allowed too
 # locked     nothing asks; what no rule allows is denied (for machines without a person)
 preset = "PRESET"
 
@@ -30,11 +30,18 @@ ask = []
 deny = ["read(**/.env)", "read(**/*.pem)", "read(**/id_rsa*)", "read(**/id_ed25519*)",
         "read(**/id_ecdsa*)", "read(**/id_dsa*)"]
 
-[tools.bash]
-# Commands run on this machine without a sandbox, because this version has none yet. That is why
-# this line is here for you to see: delete it, and Haft refuses to run commands. With it, a command
-# can do whatever you can, so each one asks unless a rule above allows exactly its text.
-sandbox = "off"
+# Commands run in a sandbox: they see this workspace, the system's programs and your toolchains,
+# and nothing else of your files; no network, no other process. `haft doctor` proves it here,
+# `haft doctor --show-sandbox bash` shows all of it.
+#
+# [sandbox]
+# read_only = ["/opt/data"]     # more places commands may read
+# writable = ["/var/cache/x"]   # and write
+# [sandbox.network]
+# allow = ["crates.io", "*.crates.io", "registry.npmjs.org"]
+# [sandbox.limits]
+# memory_mib = 4096
+# processes = 2048
 
 # [limits]
 # approval_wait_ms = 600000     # how long a question waits for you

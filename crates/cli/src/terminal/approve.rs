@@ -11,6 +11,7 @@ use std::{
 use haft_contract::{
     Access, PathScope, Principal, SealedPlan,
     access::Command,
+    egress::EgressRules,
     host::{ApprovalAnswer, ApprovalRequest, Approver},
     ops::Tier,
 };
@@ -191,14 +192,38 @@ fn who(principal: &Principal) -> String {
     text
 }
 
-fn confinement(plan: &SealedPlan) -> &'static str {
-    match plan.tier {
-        Tier::Host => "host: no sandbox; it can do whatever you can",
-        Tier::T1 => "t1: Landlock, seccomp and resource limits",
-        Tier::T2 => "t2: namespaces, Landlock, seccomp and cgroup",
-        Tier::T3 => "t3: gVisor",
-        Tier::InProcess => "in_process: files of this workspace only, no child process",
+fn confinement(plan: &SealedPlan) -> String {
+    let tier = match plan.tier {
+        Tier::Host => return "host: no sandbox; it can do whatever you can".to_owned(),
+        Tier::InProcess => {
+            return "in_process: files of this workspace only, no child process".to_owned();
+        }
+        Tier::T1 => "t1: a sandbox of Landlock and seccomp",
+        Tier::T2 => "t2: a sandbox of namespaces, Landlock and seccomp",
+        Tier::T3 => "t3: a sandbox with a kernel of its own, gVisor",
+    };
+    format!("{tier}; {}", network(plan.egress.as_deref()))
+}
+
+/// The hosts a sandboxed command may reach, every one of them: they are part of what is approved.
+fn network(rules: Option<&EgressRules>) -> String {
+    let allowed = rules
+        .map(|rules| rules.allow.as_slice())
+        .unwrap_or_default();
+    if allowed.is_empty() {
+        return "no network".to_owned();
     }
+    let hosts: Vec<String> = allowed.iter().map(ToString::to_string).collect();
+    let denied = rules.map(|rules| rules.deny.as_slice()).unwrap_or_default();
+    let but: Vec<String> = denied.iter().map(ToString::to_string).collect();
+    if but.is_empty() {
+        return format!("of the network {}", hosts.join(", "));
+    }
+    format!(
+        "of the network {}, but not {}",
+        hosts.join(", "),
+        but.join(", ")
+    )
 }
 
 /// An access as a verb and what it is about, spelt so that no two accesses look alike.

@@ -13,7 +13,7 @@ fn a_person_sees_the_whole_plan_and_says_yes() {
         "Haft asks you about a call",
         "builtin/bash",
         "touch made",
-        "host: no sandbox; it can do whatever you can",
+        "t2: a sandbox of namespaces, Landlock and seccomp; no network",
         "agent cli for ada in session main (main)",
         "preset `careful` asks",
         "sha256 ",
@@ -30,6 +30,34 @@ fn a_person_sees_the_whole_plan_and_says_yes() {
     assert_eq!(explained["decision"]["verdict"], "ask");
     assert_eq!(explained["approval"]["answer"], "approved");
     assert_eq!(explained["approval"]["by"], "ada");
+}
+
+#[test]
+fn a_person_sees_what_confines_a_call_and_what_does_not() {
+    for (config, shown) in [
+        (
+            "[tools.bash]\nsandbox = \"off\"\n",
+            "host: no sandbox; it can do whatever you can",
+        ),
+        (
+            "[tools.bash]\nsandbox = \"basic\"\n",
+            "t1: a sandbox of Landlock and seccomp; no network",
+        ),
+        (
+            "[sandbox.network]\nallow = [\"docs.rs\"]\ndeny = [\"x.docs.rs\"]\n",
+            "of the network docs.rs, but not x.docs.rs",
+        ),
+    ] {
+        let stage = Stage::with_config(&format!("[policy]\n{config}"));
+        let mut terminal = stage.terminal(&["call", "bash", "touch made"]);
+        let question = terminal.until("[y/N]");
+        assert!(
+            question.contains(shown),
+            "{shown:?} is missing in {question}"
+        );
+        terminal.types("n\n");
+        terminal.end();
+    }
 }
 
 #[test]

@@ -265,17 +265,58 @@ fn limits_hold() {
 }
 
 #[test]
-fn r22_without_a_sandbox_commands_are_refused_unless_the_operator_says_so() {
-    let stage = Stage::with_config("[policy]\nallow = [\"bash(true)\"]\n");
-    let error = stage.haft(&["call", "bash", "true"]).fails(3);
-    assert!(error.contains("sandbox"), "{error}");
-    let stage =
-        Stage::with_config("[policy]\nallow = [\"bash(true)\"]\n[tools.bash]\nsandbox = \"off\"\n");
-    stage.haft(&["call", "bash", "true"]).ok();
-    assert_eq!(
-        stage.json(&["call", "bash", "true", "--json"])["facts"]["tier"],
-        "host"
+fn r22_commands_run_in_the_tier_the_operator_chose_and_in_t2_by_default() {
+    for (chosen, tier) in [
+        ("", "t2"),
+        ("[tools.bash]\nsandbox = \"full\"\n", "t2"),
+        ("[tools.bash]\nsandbox = \"basic\"\n", "t1"),
+        ("[tools.bash]\nsandbox = \"off\"\n", "host"),
+    ] {
+        let stage = Stage::with_config(&format!("[policy]\nallow = [\"bash(true)\"]\n{chosen}"));
+        let ran = stage.json(&["call", "bash", "true", "--json"]);
+        assert_eq!(ran["outcome"], "succeeded", "{ran}");
+        assert_eq!(ran["facts"]["tier"], tier, "{chosen}");
+    }
+}
+
+#[test]
+fn sb_34_where_the_sandbox_cannot_be_had_commands_are_refused_and_the_next_step_is_named() {
+    let stage = Stage::with_config("[policy]\nallow = [\"bash(touch made)\"]\n");
+    // A helper that commands could replace does not count, so there is no sandbox.
+    fs::copy(env!("CARGO_BIN_EXE_haft"), stage.work.join("haft")).unwrap();
+    let command = stage.command(&["call", "bash", "touch made"]);
+    let inside = std::process::Command::new(stage.work.join("haft"));
+    let ran = crate::support::same_as(&command, inside).output().unwrap();
+    let error = String::from_utf8(ran.stderr).unwrap();
+    assert_eq!(ran.status.code(), Some(3), "{error}");
+    assert!(
+        error.contains("a sandbox of tier t2 or stronger"),
+        "{error}"
     );
+    assert!(error.contains("hint: `haft doctor` says"), "{error}");
+    assert!(!stage.exists("made"));
+}
+
+#[test]
+fn limits_of_commands_hold_and_what_they_are_shown_is_shown() {
+    let stage = Stage::bare();
+    let data = stage.home.join("data");
+    fs::create_dir(&data).unwrap();
+    fs::write(data.join("file"), "shown").unwrap();
+    let data = data.display().to_string();
+    let script = format!("ulimit -n; cat {data}/file; touch {data}/made || echo not writable");
+    stage.write(
+        "haft.toml",
+        format!(
+            "[policy]\nallow = [\"bash\"]\n[sandbox]\nread_only = [\"{data}\"]\n[sandbox.limits]\nopen_files = 123\n"
+        ),
+    );
+    stage.haft(&["trust"]).ok();
+    let printed = stage.haft(&["call", "bash", &script]).ok();
+    for part in ["123\n", "shown", "not writable"] {
+        assert!(printed.contains(part), "{part}: {printed}");
+    }
+    assert!(!std::path::Path::new(&data).join("made").exists());
 }
 
 #[test]

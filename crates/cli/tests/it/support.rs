@@ -23,6 +23,17 @@ pub(crate) struct Stage {
     pub(crate) work: PathBuf,
 }
 
+/// Another program, started like this one.
+pub(crate) fn same_as(like: &Command, mut other: Command) -> Command {
+    other.args(like.get_args()).env_clear();
+    for (name, value) in like.get_envs() {
+        other.env(name, value.expect("variables are set, not removed"));
+    }
+    other.current_dir(like.get_current_dir().expect("a directory"));
+    other.stdin(Stdio::null());
+    other
+}
+
 /// What the program printed and how it ended.
 pub(crate) struct Ran {
     pub(crate) code: i32,

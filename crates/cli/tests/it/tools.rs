@@ -23,6 +23,7 @@ fn r3_every_provider_gets_its_own_form() {
         "grep",
         "list",
         "patch",
+        "process",
         "read",
         "read_output",
         "write",

@@ -208,13 +208,19 @@ fn tier(
         .min()
         .ok_or_else(|| {
             let name = &entry.key().tool;
+            let wanted = match mode {
+                SandboxMode::Off => "a way to start processes",
+                SandboxMode::Basic => "a sandbox of tier t1 or stronger",
+                SandboxMode::Full => "a sandbox of tier t2 or stronger",
+            };
             ToolError::new(
-            ErrorKind::TierUnavailable,
-            format!("`{name}` needs sandbox mode `{}`, which is not to be had here", mode.as_str()),
-        )
-        .hint(format!(
-            "to run it on the host without a sandbox, the operator sets `sandbox = \"off\"` under \
-             `[tools.{name}]` in haft.toml"
-        ))
+                ErrorKind::TierUnavailable,
+                format!("`{name}` needs {wanted}, which is not to be had here"),
+            )
+            .hint(format!(
+                "`haft doctor` says what is missing and the command that installs it; to run \
+                 without a sandbox all the same, the operator sets `sandbox = \"off\"` under \
+                 `[tools.{name}]` in haft.toml"
+            ))
         })
 }

@@ -1,8 +1,14 @@
-//! `haft doctor`: checks everything a call needs and says, line by line, what to do.
+//! `haft doctor`: checks everything a call needs and says, line by line, what to do. Sandboxes are
+//! not believed but tried (`tiers.rs`).
+
+mod check;
+mod show;
+mod tiers;
 
 use std::path::Path;
 
 use clap::Args;
+use haft_backends::sandbox::SandboxOptions;
 use haft_contract::{
     ToolName,
     host::{History as _, Verification},
@@ -13,74 +19,27 @@ use rustix::{
     io::Errno,
     process::PidfdFlags,
 };
-use serde::Serialize;
 
-use super::{App, lookup::tenant};
-use crate::{
-    config::Places,
-    exit::Exit,
-    stop::Stop,
-    terminal::{Format, Page, Style},
-    wire,
-};
+use self::check::Check;
+use super::{App, lookup::tenant, rehearsal::NoRecord};
+use crate::{config::Places, exit::Exit, stop::Stop, wire};
 
 /// Check that everything a call needs is there
 #[derive(Debug, Args)]
-pub(crate) struct DoctorArgs {}
-
-#[derive(Debug, Serialize)]
-struct Check {
-    #[serde(rename = "check")]
-    name: &'static str,
-    state: State,
-    detail: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    hint: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum State {
-    Ok,
-    Warn,
-    Fail,
-}
-
-impl Check {
-    fn ok(name: &'static str, detail: impl Into<String>) -> Self {
-        Self {
-            name,
-            state: State::Ok,
-            detail: detail.into(),
-            hint: None,
-        }
-    }
-
-    fn warn(name: &'static str, detail: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self {
-            name,
-            state: State::Warn,
-            detail: detail.into(),
-            hint: Some(hint.into()),
-        }
-    }
-
-    fn fail(name: &'static str, detail: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self {
-            name,
-            state: State::Fail,
-            detail: detail.into(),
-            hint: Some(hint.into()),
-        }
-    }
-
-    fn stopped(name: &'static str, stop: &Stop) -> Self {
-        Self::fail(name, stop.message().unwrap_or_default(), stop.hint())
-    }
+pub(crate) struct DoctorArgs {
+    /// Show what would confine a call of this tool here, and start nothing
+    #[arg(long, value_name = "TOOL")]
+    show_sandbox: Option<String>,
+    /// Arguments of that call, as for `haft call`
+    #[arg(value_name = "ARGUMENT", requires = "show_sandbox")]
+    arguments: Vec<String>,
 }
 
 /// Runs the command.
-pub(crate) async fn run(_: &DoctorArgs, app: &App) -> Result<Exit, Stop> {
+pub(crate) async fn run(args: &DoctorArgs, app: &App) -> Result<Exit, Stop> {
+    if let Some(tool) = &args.show_sandbox {
+        return show::run(tool, &args.arguments, app).await;
+    }
     let mut checks = vec![kernel_paths(), kernel_processes(), shell()];
     match app.places() {
         Err(stop) => checks.push(Check::stopped("workspace", &stop)),
@@ -90,12 +49,17 @@ pub(crate) async fn run(_: &DoctorArgs, app: &App) -> Result<Exit, Stop> {
                 places.workspace.display().to_string(),
             ));
             checks.push(record(&places).await);
-            configuration(places, &mut checks);
+            let place = places.data_dir.join("doctor");
+            let options = configuration(places, &mut checks);
+            checks.extend(tiers::prove_all(&options, &place).await);
         }
     }
-    let failed = checks.iter().any(|check| check.state == State::Fail);
-    print(&checks, app)?;
-    Ok(if failed { Exit::Failed } else { Exit::Ok })
+    check::print(&checks, app)?;
+    Ok(if checks.iter().any(Check::has_failed) {
+        Exit::Failed
+    } else {
+        Exit::Ok
+    })
 }
 
 fn kernel_paths() -> Check {
@@ -167,14 +131,16 @@ async fn record(places: &Places) -> Check {
     }
 }
 
-fn configuration(places: Places, checks: &mut Vec<Check>) {
+/// Looks at the configuration; returns how it confines commands, or the defaults if it is faulty.
+fn configuration(places: Places, checks: &mut Vec<Check>) -> SandboxOptions {
     let settings = match places.settings() {
         Ok(settings) => settings,
         Err(stop) => {
             checks.push(Check::stopped("config", &stop));
-            return;
+            return SandboxOptions::default();
         }
     };
+    let options = wire::sandbox(&settings);
     for note in &settings.notes {
         checks.push(Check::warn(
             "trust",
@@ -196,7 +162,7 @@ fn configuration(places: Places, checks: &mut Vec<Check>) {
     } else {
         Check::ok("config", names.join(", "))
     });
-    checks.push(sandbox(&settings.policy.tool_settings().clone()));
+    checks.extend(unconfined(settings.policy.tool_settings()));
     match wire::assemble(settings) {
         Ok(parts) => {
             let notes = parts.notes().to_vec();
@@ -207,7 +173,7 @@ fn configuration(places: Places, checks: &mut Vec<Check>) {
                     "read it, then run `haft trust`",
                 ));
             }
-            match parts.build(std::sync::Arc::new(super::rehearsal::NoRecord)) {
+            match parts.build(std::sync::Arc::new(NoRecord)) {
                 Ok(wired) => {
                     let tools = wired.runtime.registry().snapshot().len();
                     checks.push(Check::ok("tools", format!("{tools} tools")));
@@ -217,48 +183,22 @@ fn configuration(places: Places, checks: &mut Vec<Check>) {
         }
         Err(stop) => checks.push(Check::stopped("tools", &stop)),
     }
+    options
 }
 
-/// No tier exists in this version, and that is said whatever the configuration.
-fn sandbox(settings: &haft_policy::ToolSettings) -> Check {
-    const NAME: &str = "sandbox";
-    let none = "this version has no sandbox tier (T1, T2 and T3 come later)";
-    let bash = ToolName::parse("bash").ok();
-    match bash.and_then(|bash| settings.sandbox(&bash)) {
-        Some(SandboxMode::Off) => Check::warn(
-            NAME,
-            format!(
-                "{none}; `bash` runs on this machine, because the configuration says sandbox = \"off\""
-            ),
-            "a command can do whatever you can: allow only exact texts, or delete that line to refuse commands",
-        ),
-        Some(SandboxMode::Basic | SandboxMode::Full) | None => Check::warn(
-            NAME,
-            format!("{none}; `bash` and scripts are refused"),
-            "to run commands without a sandbox, write [tools.bash] sandbox = \"off\" into haft.toml",
-        ),
+/// What the configuration says about `bash`.
+fn unconfined(settings: &haft_policy::ToolSettings) -> Option<Check> {
+    let bash = ToolName::parse("bash").ok()?;
+    match settings.sandbox(&bash)? {
+        SandboxMode::Off => Some(Check::warn(
+            "sandbox",
+            "`bash` runs on this machine without a sandbox, because the configuration says sandbox = \"off\"",
+            "a command can do whatever you can: allow only exact texts, or delete that line",
+        )),
+        SandboxMode::Basic => Some(Check::ok(
+            "sandbox",
+            "`bash` runs in tier t1 or stronger, because the configuration says sandbox = \"basic\"",
+        )),
+        SandboxMode::Full => None,
     }
-}
-
-fn print(checks: &[Check], app: &App) -> Result<(), Stop> {
-    if app.output.format() == Format::Json {
-        return app.output.json(&checks);
-    }
-    let mut page = Page::new();
-    for check in checks {
-        let (word, style) = match check.state {
-            State::Ok => ("ok", Style::Good),
-            State::Warn => ("look", Style::Warn),
-            State::Fail => ("fail", Style::Bad),
-        };
-        page = page
-            .styled(style, format!("{word:<6}"))
-            .styled(Style::Strong, format!("{:<16} ", check.name))
-            .block(&check.detail)
-            .end();
-        if let Some(hint) = &check.hint {
-            page = page.styled(Style::Warn, "      hint: ").block(hint).end();
-        }
-    }
-    app.output.page(&page)
 }
