@@ -33,11 +33,7 @@ pub mod probe;
 mod profile;
 pub mod proof;
 pub(crate) mod protect;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "begins with the launch of a sandbox")
-)]
-mod protected_watch;
+pub(crate) mod protected_watch;
 mod ranges;
 pub mod remedy;
 mod seccomp;
@@ -55,7 +51,10 @@ use haft_contract::{
     ops::{Layer, OpsError, Tier},
 };
 
-use self::cgroup::{Cgroup, CgroupError, CgroupParent, CgroupSetting};
+use self::{
+    cgroup::{Cgroup, CgroupError, CgroupParent, CgroupSetting},
+    protected_watch::{ProtectedWatch, Quarantine},
+};
 pub use self::{
     detect::{Facilities, Missing},
     landlock::{ABI_FOR_T1, ABI_FOR_T2, LandlockRule, LandlockRules, May, Tcp, kernel_abi},
@@ -68,7 +67,7 @@ pub use self::{
     profile::{HostView, Profile, SANDBOX_HOME},
     seccomp::{Creating, FilterProgram, SeccompError, SeccompRules, Sockets},
 };
-use crate::helper::Helper;
+use crate::{helper::Helper, jail::Jail};
 
 /// How child processes of a workspace are confined.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -81,6 +80,10 @@ pub struct SandboxOptions {
     pub limits: Limits,
     /// Where control groups are made, which hold limits for everything a command starts.
     pub cgroup: CgroupSetting,
+    /// A directory for this user alone in which things are kept that a command tried to leave under
+    /// a protected name. Best on the same file system as the workspace: from another one they are
+    /// renamed where they are instead, as they are without this.
+    pub quarantine: Option<PathBuf>,
     /// Layers left out, to show which of them stops what. For tests; no configuration sets it.
     pub without: BTreeSet<Layer>,
 }
@@ -92,6 +95,7 @@ pub(crate) struct Sandbox {
     view: HostView,
     limits: Limits,
     groups: Result<Option<Arc<CgroupParent>>, CgroupError>,
+    quarantine: Arc<Quarantine>,
 }
 
 impl Sandbox {
@@ -102,6 +106,7 @@ impl Sandbox {
             view: HostView::look(&options.profile),
             limits: options.limits.clone(),
             groups: CgroupParent::detect(&options.cgroup),
+            quarantine: Arc::new(quarantine(options)),
         }
     }
 
@@ -131,6 +136,20 @@ impl Sandbox {
         }
     }
 
+    /// A watch over a workspace for one command.
+    pub(crate) fn watch(&self, jail: &Arc<Jail>) -> Result<ProtectedWatch, OpsError> {
+        ProtectedWatch::begin(jail, &self.quarantine).map_err(|error| {
+            OpsError::new(
+                ErrorKind::TierUnavailable,
+                format!(
+                    "the workspace cannot be watched for protected names ({}); \
+                     `sysctl -w fs.inotify.max_user_instances=1024` allows more watches",
+                    error.kind()
+                ),
+            )
+        })
+    }
+
     /// A control group for one command, where they are to be had.
     pub(crate) fn group(&self) -> Result<Option<Cgroup>, OpsError> {
         let fail =
@@ -141,6 +160,17 @@ impl Sandbox {
             Err(error) => Err(fail(error)),
         }
     }
+}
+
+/// Where things are kept that a command tried to leave under a protected name.
+fn quarantine(options: &SandboxOptions) -> Quarantine {
+    let opened = options.quarantine.as_deref().map(Quarantine::open);
+    opened.and_then(Result::ok).unwrap_or_else(|| {
+        if let Some(path) = &options.quarantine {
+            tracing::warn!(path = %path.display(), "the quarantine is not private; things are renamed instead");
+        }
+        Quarantine::default()
+    })
 }
 
 fn unavailable(missing: &[Missing]) -> OpsError {

@@ -17,6 +17,7 @@ mod files;
 mod probe;
 mod process;
 mod proof;
+mod protected;
 mod races;
 mod remote;
 mod sandbox;

@@ -34,10 +34,12 @@ use super::{
 use crate::{
     egress::EgressProxy,
     errno,
+    local::pool::blocking,
     sandbox::{
         cgroup::Cgroup,
         group_signal::signal_group,
         launch::Confined,
+        protected_watch::ProtectedWatch,
         wire::{self, Notice, Order},
     },
 };
@@ -54,6 +56,8 @@ pub(super) struct Belongings {
     pub(super) private: Option<PrivateDirectory>,
     /// Its way to the network.
     pub(super) proxy: Option<EgressProxy>,
+    /// The watch over names that must not appear in its workspace.
+    pub(super) watch: Option<ProtectedWatch>,
 }
 
 /// How far the init's word reaches.
@@ -76,6 +80,8 @@ pub(super) struct ConfinedLead {
     /// Whether the init said that nothing else is left.
     alone: bool,
     confinement: Confinement,
+    /// The watch over its workspace, between the command's end and the last look.
+    watch: Option<ProtectedWatch>,
     /// Absent once handed over for burying.
     remains: Option<Remains>,
 }
@@ -114,6 +120,7 @@ impl ConfinedLead {
                 exceeded: None,
                 refusals: confined.refusals,
             },
+            watch: None,
             remains: Some(remains),
         })
     }
@@ -237,9 +244,10 @@ impl Lead for ConfinedLead {
     fn finish(&mut self) {
         while self.hear() {}
         self.reach.forget();
-        let Some(remains) = self.remains.take() else {
+        let Some(mut remains) = self.remains.take() else {
             return;
         };
+        self.watch = remains.belongings.watch.take();
         self.note_refused_hosts(&remains);
         let group = remains.belongings.group.as_ref();
         // Counted beats seen, where both are to be had.
@@ -248,8 +256,16 @@ impl Lead for ConfinedLead {
         remains.bury();
     }
 
-    fn confinement(&mut self) -> Confinement {
+    async fn confinement(&mut self) -> Confinement {
         while self.hear() {}
+        if let Some(watch) = self.watch.take() {
+            // Whoever stops waiting gets no answer; the look is taken all the same.
+            let moved = blocking(move || Ok(watch.finish())).await;
+            // First: they tell what has become of files.
+            let told = &mut self.confinement.refusals;
+            told.splice(0..0, moved.unwrap_or_default());
+            told.truncate(Refusal::MAX);
+        }
         self.confinement.clone()
     }
 }
@@ -257,6 +273,9 @@ impl Lead for ConfinedLead {
 impl Drop for ConfinedLead {
     fn drop(&mut self) {
         self.reach.forget();
+        if let Some(watch) = self.watch.take() {
+            behind_the_callers_back(move || drop(watch));
+        }
         if let Some(remains) = self.remains.take() {
             self.kill_now();
             remains.bury();
@@ -327,11 +346,7 @@ impl Remains {
     /// Takes the outer process off the process table and clears away what belonged to the command,
     /// behind the caller's back.
     fn bury(self) {
-        let work = move || self.reap();
-        match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn_blocking(work)),
-            Err(_) => drop(std::thread::spawn(work)),
-        }
+        behind_the_callers_back(move || self.reap());
     }
 
     fn reap(self) {
@@ -351,6 +366,14 @@ impl Remains {
         }
         self.outer.reap();
         drop(self.belongings);
+    }
+}
+
+/// Runs work that blocks where nobody waits for it.
+fn behind_the_callers_back(work: impl FnOnce() + Send + 'static) {
+    match tokio::runtime::Handle::try_current() {
+        Ok(runtime) => drop(runtime.spawn_blocking(work)),
+        Err(_) => drop(std::thread::spawn(work)),
     }
 }
 

@@ -189,7 +189,7 @@ impl<L: Lead> ProcessHandle for LocalProcess<L> {
         Box::pin(async move {
             let status = self.exited().await?;
             self.finish_if_over().await;
-            let confinement = self.leader.confinement();
+            let confinement = self.leader.confinement().await;
             Ok(Exit {
                 status,
                 exceeded: confinement.exceeded,

@@ -38,7 +38,7 @@ pub(super) trait Lead: Send + 'static {
     fn finish(&mut self);
 
     /// What confined the child. Complete once it is finished.
-    fn confinement(&mut self) -> Confinement;
+    fn confinement(&mut self) -> impl Future<Output = Confinement> + Send;
 }
 
 /// Whether a child left anything behind.

@@ -169,7 +169,7 @@ impl Lead for Leader {
         }
     }
 
-    fn confinement(&mut self) -> Confinement {
+    async fn confinement(&mut self) -> Confinement {
         Confinement::default()
     }
 }

@@ -9,7 +9,7 @@ use std::{
 use haft_contract::{
     ErrorKind,
     access::Command,
-    ops::{OpsError, Spawn, Tier},
+    ops::{Layer, OpsError, Spawn, Tier},
 };
 use rustix::fs::OFlags;
 
@@ -34,7 +34,7 @@ use crate::{
 
 /// Starts a child in a sandbox. Blocks until it runs.
 pub(super) fn start(
-    jail: &Jail,
+    jail: &Arc<Jail>,
     options: &LocalOptions,
     sandbox: &Sandbox,
     spawn: &Spawn,
@@ -47,6 +47,7 @@ pub(super) fn start(
         private: private_directory(options, spawn.tier, &mark)?,
         group: sandbox.group()?,
         proxy: proxy(options, spawn)?,
+        watch: None,
     };
     let private = belongings.private.as_ref().map(PrivateDirectory::path);
     let streams = Streams::open(spawn).map_err(errno::error)?;
@@ -68,6 +69,10 @@ pub(super) fn start(
     descriptors.extend(executable.pinned.as_ref().map(AsFd::as_fd));
     if plan.limits.is_none() {
         belongings.group = None;
+    }
+    if !options.sandbox.without.contains(&Layer::Protected) {
+        // After the look at what is protected, which may have made an empty directory of hooks.
+        belongings.watch = Some(sandbox.watch(jail)?);
     }
     let group = belongings.group.as_ref();
     let parts = Parts {
