@@ -7,12 +7,14 @@ use haft_backends::{
     LocalBackend, LocalOptions, Mounts,
     helper::Helper,
     sandbox::{Limits, Profile, SandboxOptions},
+    ssh::SshBackend,
 };
 use haft_contract::{
     AgentId, Principal, ProviderId, SessionId, ToolKey, ToolName, UserId,
     erased::ErasedTool,
     event::EventSink,
     host::{Approver, Clock, Ledger},
+    ops::Operations,
 };
 use haft_ledger::{LedgerOptions, Recovery, Retention, SqliteLedger};
 use haft_policy::{CedarPolicy, Finding};
@@ -104,8 +106,15 @@ pub(crate) async fn open_record(places: &Places) -> Result<Record, Stop> {
     }
 }
 
-/// Puts together what settings say.
+/// Puts together what settings say, on this machine: for what looks at rules and tools and touches
+/// no file.
 pub(crate) fn assemble(settings: Settings) -> Result<Parts, Stop> {
+    let operations = workspace(&settings)?.operations();
+    assemble_on(settings, operations)
+}
+
+/// Puts together what settings say, on the operations of the workspace.
+pub(crate) fn assemble_on(settings: Settings, operations: Operations) -> Result<Parts, Stop> {
     let after = if settings.rules_go_to == settings.places.project_config {
         AfterEdit::Trust
     } else {
@@ -123,7 +132,7 @@ pub(crate) fn assemble(settings: Settings) -> Result<Parts, Stop> {
     let builtins = built_in(&settings)?;
     let (scripts, scripts_refused) = script_tools(&settings, &mut notes)?;
     let mut builder = Runtime::builder()
-        .operations(workspace(&settings)?.operations())
+        .operations(operations)
         .limits(settings.limits);
     for (tool, mode) in settings.policy.tool_settings().sandboxes() {
         builder = builder.sandbox(tool.as_str(), mode);
@@ -267,14 +276,34 @@ pub(crate) fn principal(identity: &IdentityArgs, env: &Env) -> Result<Arc<Princi
     Ok(Arc::new(principal))
 }
 
-/// The workspace, whose commands are confined as the settings say.
+/// The operations of the workspace, wherever it is.
+pub(crate) async fn operations(settings: &Settings) -> Result<Operations, Stop> {
+    let Some(ssh) = &settings.ssh else {
+        return Ok(workspace(settings)?.operations());
+    };
+    let options = ssh.options(&settings.sandbox, cross_mounts(settings));
+    SshBackend::connect(options, &ssh.root)
+        .await
+        .map_err(|error| {
+            let hint = error
+                .hint_text()
+                .unwrap_or("correct [ssh] in haft.toml, or try again");
+            Stop::new(Exit::Failed, error.message(), hint)
+        })
+}
+
+fn cross_mounts(settings: &Settings) -> Mounts {
+    if settings.cross_mounts {
+        Mounts::Cross
+    } else {
+        Mounts::Refuse
+    }
+}
+
+/// The workspace on this machine, whose commands are confined as the settings say.
 pub(crate) fn workspace(settings: &Settings) -> Result<LocalBackend, Stop> {
     let options = LocalOptions {
-        cross_mounts: if settings.cross_mounts {
-            Mounts::Cross
-        } else {
-            Mounts::Refuse
-        },
+        cross_mounts: cross_mounts(settings),
         sandbox: sandbox(settings),
         ..LocalOptions::default()
     };

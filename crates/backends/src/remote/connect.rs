@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, fmt};
 use haft_contract::{ErrorKind, future::BoxFuture, ops::OpsError};
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use super::confinement::RemoteSandbox;
 use crate::jail::Mounts;
 
 /// Makes connections to one place.
@@ -57,6 +58,8 @@ pub struct RemoteOptions {
     pub user: Option<String>,
     /// More variables of every child, from the operator.
     pub environment: BTreeMap<String, String>,
+    /// How children are confined in tiers above `host`.
+    pub sandbox: RemoteSandbox,
 }
 
 /// A connection could not be made, or was lost.

@@ -9,6 +9,7 @@
 //! unavailable and is never repeated by itself; the next call connects anew.
 
 mod client;
+mod confinement;
 mod connect;
 mod convert;
 mod credit;
@@ -22,5 +23,6 @@ mod wire;
 pub(crate) use frame::{MAGIC, MAX_PREAMBLE_BYTES};
 
 pub use client::RemoteBackend;
+pub use confinement::{RemoteLimits, RemoteSandbox, Toolchains};
 pub use connect::{Carrier, Connect, ConnectError, Connection, RemoteOptions};
 pub use serve::{Account, ServeError, serve};

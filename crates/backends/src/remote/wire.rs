@@ -30,6 +30,32 @@ pub(crate) struct Open {
     pub(crate) temporary: Option<String>,
     pub(crate) user: Option<String>,
     pub(crate) environment: BTreeMap<String, String>,
+    pub(crate) sandbox: Sandbox,
+}
+
+/// How children are confined. What is absent is the default of the serving machine.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Sandbox {
+    pub(crate) read_only: Vec<String>,
+    pub(crate) writable: Vec<String>,
+    pub(crate) toolchains: Toolchains,
+    pub(crate) processes: Option<u32>,
+    pub(crate) memory_bytes: Option<u64>,
+    pub(crate) cpu_seconds: Option<u64>,
+    pub(crate) cpu_weight: Option<u32>,
+    pub(crate) cpu_percent: Option<u32>,
+    pub(crate) file_bytes: Option<u64>,
+    pub(crate) open_files: Option<u32>,
+    pub(crate) tmp_bytes: Option<u64>,
+}
+
+/// Whose toolchains a sandboxed command sees.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Toolchains {
+    Account,
+    None,
+    In(String),
 }
 
 /// The third frame, from the serving side.

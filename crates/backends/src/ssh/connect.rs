@@ -13,8 +13,8 @@ use tokio::{
 
 use super::{
     diagnose::{diagnose, helper_is_missing},
-    helper::{self, Digest},
     options::SshOptions,
+    payload::{self, Digest},
     program::{Purpose, Ssh},
     upload,
 };
@@ -50,7 +50,7 @@ impl SshConnect {
     pub(super) async fn new(options: SshOptions) -> Result<Self, ConnectError> {
         let invalid = |error| ConnectError::new(format!("{error}"));
         options.check().map_err(invalid)?;
-        let digest = Digest::of(&helper::read(&options.helper).await?);
+        let digest = Digest::of(&payload::read(&options.helper).await?);
         Ok(Self { options, digest })
     }
 
@@ -59,7 +59,7 @@ impl SshConnect {
             return Ok(*answering);
         }
         tracing::info!(destination = %self.options.destination, "uploading Haft's helper");
-        let bytes = helper::read(&self.options.helper).await?;
+        let bytes = payload::read(&self.options.helper).await?;
         if Digest::of(&bytes) != self.digest {
             return Err(ConnectError::new("the helper was replaced while Haft ran")
                 .hint("start Haft again"));

@@ -9,8 +9,8 @@
 mod connect;
 mod destination;
 mod diagnose;
-mod helper;
 mod options;
+mod payload;
 mod program;
 mod upload;
 

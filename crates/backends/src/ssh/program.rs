@@ -16,7 +16,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::{helper::Digest, options::SshOptions};
+use super::{options::SshOptions, payload::Digest};
 use crate::{
     helper::FLAG,
     remote::{ConnectError, supervise::SERVE},

@@ -19,8 +19,8 @@ use tokio::{
 
 use super::{
     diagnose::diagnose,
-    helper::Digest,
     options::SshOptions,
+    payload::Digest,
     program::{DIRECTORY, Purpose, Ssh, helper_path},
 };
 use crate::remote::ConnectError;

@@ -5,6 +5,7 @@ pub(crate) mod child;
 pub(crate) mod fixture;
 mod loss;
 mod nonsense;
+pub(crate) mod tiers;
 
 mod over_a_helper {
     use super::child::fixture;

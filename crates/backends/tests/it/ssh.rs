@@ -6,6 +6,7 @@ mod connecting;
 mod loss;
 mod races;
 mod server;
+mod tiers;
 
 mod files {
     use super::server::fixture;

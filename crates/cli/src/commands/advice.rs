@@ -35,7 +35,10 @@ impl Place {
     /// Of a configuration and the directory the program was started in.
     pub(crate) fn new(settings: &Settings, current_dir: &Path) -> Self {
         Self {
-            workspace: settings.places.workspace.clone(),
+            workspace: match &settings.ssh {
+                Some(ssh) => PathBuf::from(&ssh.root),
+                None => settings.places.workspace.clone(),
+            },
             current_dir: current_dir.to_owned(),
         }
     }

@@ -84,12 +84,12 @@ pub(crate) async fn ready(app: &App, identity: &IdentityArgs, calls: usize) -> R
     let principal = wire::principal(identity, &app.env)?;
     let record = wire::open_record(&settings.places).await?;
     app.recovered(&record.recovery);
-    Ready::new(app, settings, record.ledger, principal, calls)
+    Ready::new(app, settings, record.ledger, principal, calls).await
 }
 
 impl Ready {
-    /// Puts the parts together.
-    pub(crate) fn new(
+    /// Puts the parts together, and connects to the workspace if it is elsewhere.
+    pub(crate) async fn new(
         app: &App,
         settings: Settings,
         ledger: SqliteLedger,
@@ -97,7 +97,8 @@ impl Ready {
         calls: usize,
     ) -> Result<Self, Stop> {
         let place = Place::new(&settings, &app.env.current_dir);
-        let parts = wire::assemble(settings)?;
+        let operations = wire::operations(&settings).await?;
+        let parts = wire::assemble_on(settings, operations)?;
         app.notes(parts.notes());
         let housekeeping = parts.housekeeping();
         let watcher = Arc::new(Watcher::new(calls, app.output.stderr_is_terminal()));

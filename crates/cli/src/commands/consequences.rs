@@ -46,6 +46,12 @@ pub(crate) fn consequences(settings: &Settings) -> Page {
     for (tool, _) in unconfined {
         page = page.field("unconfined", format!(" `{tool}` runs without a sandbox"));
     }
+    if let Some(ssh) = &settings.ssh {
+        page = page.field(
+            "workspace",
+            format!("`{}` on `{}`, over SSH", ssh.root, ssh.destination),
+        );
+    }
     page = page.page(shown_to_commands(settings));
     if settings.cross_mounts {
         page = page.field(

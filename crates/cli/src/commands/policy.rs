@@ -192,7 +192,8 @@ struct StepView {
 async fn check(args: CheckArgs, app: &App) -> Result<Exit, Stop> {
     let settings = app.settings()?;
     let place = Place::new(&settings, &app.env.current_dir);
-    let parts = wire::assemble(settings)?;
+    let operations = wire::operations(&settings).await?;
+    let parts = wire::assemble_on(settings, operations)?;
     app.notes(parts.notes());
     let suggest = parts.suggest();
     let principal = wire::principal(&args.identity, &app.env)?;

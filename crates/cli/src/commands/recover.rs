@@ -59,7 +59,7 @@ pub(crate) async fn run(args: &RecoverArgs, app: &App) -> Result<Exit, Stop> {
         return Ok(Exit::Ok);
     };
     let principal = Arc::clone(&first.principal);
-    let ready = Ready::new(app, settings, ledger, principal, calls.len())?;
+    let ready = Ready::new(app, settings, ledger, principal, calls.len()).await?;
     let requests = calls
         .into_iter()
         .map(|call| request(call.tool, call.arguments, &call.principal, None))

@@ -1,5 +1,5 @@
 //! The part of `haft.toml` that is not policy: `[limits]`, `[workspace]`, `[record]`, `[scripts]`,
-//! `[sandbox]` (`sandbox.rs`) and the tools built from configuration. `haft-policy` reads the rest of
+//! `[sandbox]` (`sandbox.rs`), `[ssh]` (`ssh.rs`) and the tools built from configuration. `haft-policy` reads the rest of
 //! the same text.
 //!
 //! Nothing is ignored: a key nobody knows is an error with its line, because a misspelt limit is
@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::sandbox::SandboxSettings;
+use super::{sandbox::SandboxSettings, ssh::SshSettings};
 use haft_policy::{PolicySource, load::Problem};
 use haft_runtime::Limits;
 use serde_json::Value as Json;
@@ -33,6 +33,8 @@ pub(crate) struct ConfigFile {
     pub(crate) tools: Vec<ConfiguredTool>,
     /// How commands are confined.
     pub(crate) sandbox: SandboxSettings,
+    /// The workspace, where it is on another machine.
+    pub(crate) ssh: Option<SshSettings>,
 }
 
 /// A tool built from configuration.
@@ -186,7 +188,7 @@ const LIMITS: &[Limit] = &[
 ];
 
 /// The tables of a file. Those of policy are checked there.
-const TABLES: [&str; 10] = [
+const TABLES: [&str; 11] = [
     "policy",
     "agents",
     "sessions",
@@ -197,6 +199,7 @@ const TABLES: [&str; 10] = [
     "scripts",
     "record",
     "sandbox",
+    "ssh",
 ];
 
 /// What a tool's table may hold. `session` and `sandbox` are policy's.
@@ -269,6 +272,10 @@ impl Reader<'_> {
         }
         if let Some(sandbox) = self.table(document, "sandbox") {
             self.file.sandbox = self.sandbox(sandbox);
+        }
+        if let Some(ssh) = self.table(document, "ssh") {
+            let at = document.get("ssh").map_or(0, |value| value.span().start);
+            self.file.ssh = self.ssh(ssh, at);
         }
         if let Some(tools) = document.get("tools") {
             self.tools(tools);

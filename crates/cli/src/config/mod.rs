@@ -14,6 +14,7 @@ pub(crate) mod private;
 pub(crate) mod resolve;
 pub(crate) mod sandbox;
 pub(crate) mod scripts;
+pub(crate) mod ssh;
 pub(crate) mod template;
 pub(crate) mod trust;
 

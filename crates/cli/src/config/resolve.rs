@@ -25,6 +25,7 @@ use super::{
     file::{self, ConfiguredTool, LimitSettings},
     private,
     sandbox::SandboxSettings,
+    ssh::SshSettings,
     trust::{Trust, TrustStore, sha256},
 };
 use crate::stop::Stop;
@@ -82,6 +83,8 @@ pub(crate) struct Settings {
     pub(crate) cross_mounts: bool,
     /// How commands are confined.
     pub(crate) sandbox: SandboxSettings,
+    /// The workspace, where it is on another machine. Of several files the first one says.
+    pub(crate) ssh: Option<SshSettings>,
     /// Folders with script tools, absolute.
     pub(crate) script_folders: Vec<PathBuf>,
     /// Tools built from configuration, with the directory of the file that says so.
@@ -290,6 +293,7 @@ impl Settings {
         let (mut days, mut bytes) = (None, None);
         let mut cross_mounts = !read.is_empty();
         let mut sandbox = SandboxSettings::default();
+        let mut ssh = None;
         let mut script_folders = Vec::new();
         let mut tools = Vec::new();
         for (source, (path, _)) in sources.iter().zip(&read) {
@@ -300,6 +304,7 @@ impl Settings {
                     bytes = bytes.max(file.artifact_bytes);
                     cross_mounts &= file.cross_mounts == Some(true);
                     sandbox.join(file.sandbox);
+                    ssh = ssh.or(file.ssh);
                     let beside = path.parent().unwrap_or(Path::new("/"));
                     script_folders.extend(file.script_folders.iter().map(|name| beside.join(name)));
                     tools.extend(file.tools.into_iter().map(|tool| (beside.to_owned(), tool)));
@@ -330,6 +335,7 @@ impl Settings {
             retention,
             cross_mounts,
             sandbox,
+            ssh,
             script_folders,
             tools,
             scripts: Scripts::Trusted,

@@ -12,6 +12,7 @@ use std::{
 
 use haft_backends::{
     egress::never_granted,
+    remote::RemoteLimits,
     sandbox::{
         Limits,
         cgroup::{CgroupName, CgroupSetting},
@@ -83,6 +84,15 @@ impl SandboxSettings {
         }
     }
 
+    /// The limits that were set, for another machine.
+    pub(crate) fn remote_limits(&self) -> RemoteLimits {
+        let mut limits = RemoteLimits::default();
+        for (limit, value) in &self.limits {
+            (limit.set_remote)(&mut limits, *value);
+        }
+        limits
+    }
+
     /// The limits that were set, as written.
     pub(crate) fn limits(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.limits.iter().map(|(limit, value)| (limit.key, *value))
@@ -95,6 +105,7 @@ struct SandboxLimit {
     key: &'static str,
     most: u64,
     set: fn(&mut Limits, u64),
+    set_remote: fn(&mut RemoteLimits, u64),
 }
 
 impl PartialEq for SandboxLimit {
@@ -112,41 +123,49 @@ const LIMITS: &[SandboxLimit] = &[
         key: "processes",
         most: COUNT,
         set: |limits, value| limits.processes = count(value),
+        set_remote: |limits, value| limits.processes = Some(count(value)),
     },
     SandboxLimit {
         key: "memory_mib",
         most: MEBIBYTES,
         set: |limits, value| limits.memory_bytes = value << 20,
+        set_remote: |limits, value| limits.memory_bytes = Some(value << 20),
     },
     SandboxLimit {
         key: "cpu_seconds",
         most: u64::MAX,
         set: |limits, value| limits.cpu_time = Duration::from_secs(value),
+        set_remote: |limits, value| limits.cpu_time = Some(Duration::from_secs(value)),
     },
     SandboxLimit {
         key: "cpu_percent",
         most: COUNT,
         set: |limits, value| limits.cpu_percent = Some(count(value)),
+        set_remote: |limits, value| limits.cpu_percent = Some(count(value)),
     },
     SandboxLimit {
         key: "cpu_weight",
         most: 10_000,
         set: |limits, value| limits.cpu_weight = count(value),
+        set_remote: |limits, value| limits.cpu_weight = Some(count(value)),
     },
     SandboxLimit {
         key: "file_mib",
         most: MEBIBYTES,
         set: |limits, value| limits.file_bytes = value << 20,
+        set_remote: |limits, value| limits.file_bytes = Some(value << 20),
     },
     SandboxLimit {
         key: "open_files",
         most: COUNT,
         set: |limits, value| limits.open_files = count(value),
+        set_remote: |limits, value| limits.open_files = Some(count(value)),
     },
     SandboxLimit {
         key: "tmp_mib",
         most: MEBIBYTES,
         set: |limits, value| limits.tmp_bytes = value << 20,
+        set_remote: |limits, value| limits.tmp_bytes = Some(value << 20),
     },
 ];
 
@@ -303,7 +322,7 @@ impl Reader<'_> {
     }
 
     /// The text of a key, with where it is.
-    fn text(&mut self, table: &Table<'_>, key: &str) -> Option<(usize, String)> {
+    pub(super) fn text(&mut self, table: &Table<'_>, key: &str) -> Option<(usize, String)> {
         let value = table.get(key)?;
         let at = value.span().start;
         let text = value.get_ref().as_str().map(str::to_owned);
@@ -315,7 +334,7 @@ impl Reader<'_> {
 }
 
 /// A path that means the same wherever it is read from.
-fn is_place(path: &Path) -> bool {
+pub(super) fn is_place(path: &Path) -> bool {
     use std::path::Component;
     path.is_absolute()
         && path.parent().is_some()

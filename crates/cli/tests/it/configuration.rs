@@ -369,3 +369,22 @@ fn sb_36_commands_are_never_shown_what_haft_obeys_and_records() {
         }
     }
 }
+
+#[test]
+fn a_machine_that_cannot_be_reached_is_told_with_what_to_do() {
+    let stage = Stage::with_config(
+        "[ssh]\ndestination = \"nobody@127.0.0.1\"\nroot = \"/srv/app\"\nport = 1\n",
+    );
+    let error = stage.haft(&["call", "list", "path=."]).fails(1);
+    assert!(
+        error.contains("`127.0.0.1` refuses the connection") && error.contains("`ssh.port`"),
+        "{error}"
+    );
+    // Rules and tools are looked at without a connection.
+    stage.haft(&["tools"]).ok();
+    let trusted = stage.haft(&["trust"]).ok();
+    assert!(
+        trusted.contains("`/srv/app` on `nobody@127.0.0.1`, over SSH"),
+        "{trusted}"
+    );
+}

@@ -65,6 +65,7 @@ const KEPT_BEHIND: &[(&str, &[&str])] = &[
     // The command line asks the terminal whether it is one; the ledger opens its own files only,
     // in a private directory and without following links.
     ("rustix", &["backends", "cli", "ledger"]),
+    ("russh-sftp", &["backends"]),
     ("sqlx", &["ledger"]),
     ("tracing-subscriber", &["cli"]),
 ];

@@ -17,9 +17,8 @@ use haft_contract::ops::{BackendId, Operations};
 use self::{files::RemoteFiles, peer::Peer, process::RemoteProcesses, search::RemoteSearch};
 use super::{
     connect::{Connect, ConnectError, RemoteOptions},
-    wire,
+    convert::open_to_wire,
 };
-use crate::jail::Mounts;
 
 /// How long one look at, or change of, a single file may take on the other side.
 const QUICK_LIMIT: Duration = Duration::from_mins(1);
@@ -40,16 +39,7 @@ impl RemoteBackend {
         root: &str,
         options: RemoteOptions,
     ) -> Result<Operations, ConnectError> {
-        let open = wire::Open {
-            protocol: wire::PROTOCOL,
-            root: root.to_owned(),
-            cross_mounts: options.cross_mounts == Mounts::Cross,
-            search_path: options.search_path,
-            home: options.home,
-            temporary: options.temporary,
-            user: options.user,
-            environment: options.environment,
-        };
+        let open = open_to_wire(root, options);
         let peer = Arc::new(Peer::connect(backend.as_str(), connect, open).await?);
         Ok(Operations {
             backend,

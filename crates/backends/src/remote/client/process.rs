@@ -16,7 +16,7 @@ use haft_contract::{
 use tokio::time::timeout;
 
 use super::{
-    QUICK_LIMIT,
+    LONG_LIMIT, QUICK_LIMIT,
     exchange::{Ask, Event, Exchange},
     link::Link,
     peer::Peer,
@@ -45,9 +45,15 @@ impl ProcessOps for RemoteProcesses {
         Box::pin(async move {
             let link = self.peer.link().await?;
             let (spawn, input) = spawn_to_wire(spawn);
+            // Input may be long, and the way slow.
+            let limit = if input.is_empty() {
+                QUICK_LIMIT
+            } else {
+                LONG_LIMIT
+            };
             let start = async {
                 let request = Request::Spawn(spawn);
-                let mut exchange = link.begin(request, input.len(), QUICK_LIMIT).await?;
+                let mut exchange = link.begin(request, input.len(), limit).await?;
                 exchange.send_body(&input).await?;
                 match exchange.next().await? {
                     Event::Note(Note::Started) => Ok(exchange),
@@ -55,13 +61,10 @@ impl ProcessOps for RemoteProcesses {
                     _ => Err(Garbled("reply").into()),
                 }
             };
-            let exchange = timeout(QUICK_LIMIT, start).await.unwrap_or_else(|_| {
+            let exchange = timeout(limit, start).await.unwrap_or_else(|_| {
                 Err(OpsError::new(
                     ErrorKind::TimedOut,
-                    format!(
-                        "the program did not start within {} s",
-                        QUICK_LIMIT.as_secs()
-                    ),
+                    format!("the program did not start within {} s", limit.as_secs()),
                 ))
             })?;
             Ok(Box::new(RemoteProcess::new(exchange)) as Box<dyn ProcessHandle>)

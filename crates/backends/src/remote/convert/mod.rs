@@ -4,6 +4,7 @@
 //! that cannot be, a number that does not fit is a [`Garbled`], and the connection or the call
 //! ends with it.
 
+mod opening;
 mod process;
 
 use haft_contract::{
@@ -15,6 +16,7 @@ use haft_contract::{
     },
 };
 
+pub(crate) use self::opening::{open_to_wire, options_from_wire};
 pub(crate) use self::process::{chunk_from_wire, chunk_to_wire, spawn_from_wire, spawn_to_wire};
 use super::wire;
 

@@ -10,7 +10,7 @@ mod process;
 mod search;
 mod session;
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use haft_contract::{ErrorKind, ops::OpsError};
 use tokio::{
@@ -21,14 +21,12 @@ use tokio_util::task::AbortOnDropHandle;
 
 use self::session::Session;
 use super::{
+    convert::options_from_wire,
     frame::{Frame, FrameError, FrameReader, Kind, MAGIC},
     outbox::Outbox,
     wire,
 };
-use crate::{
-    jail::Mounts,
-    local::{LocalBackend, LocalOptions, pool::blocking},
-};
+use crate::local::{LocalBackend, pool::blocking};
 
 /// How long the caller may take to say what is to be opened.
 const OPEN_LIMIT: Duration = Duration::from_secs(30);
@@ -174,32 +172,37 @@ async fn open(hello: &Frame, account: Account) -> Result<LocalBackend, OpsError>
             ),
         ));
     }
-    let default = LocalOptions::default();
-    let options = LocalOptions {
-        cross_mounts: if open.cross_mounts {
-            Mounts::Cross
-        } else {
-            Mounts::Refuse
-        },
-        search_path: open.search_path.unwrap_or(default.search_path),
-        home: open.home.or(account.home).unwrap_or(default.home),
-        temporary: open.temporary.unwrap_or(default.temporary),
-        user: open.user.or(account.user).unwrap_or(default.user),
-        environment: open.environment,
-        ..default
-    };
+    let root = PathBuf::from(&open.root);
+    let options = options_from_wire(open, account);
     blocking(move || {
-        LocalBackend::open(Path::new(&open.root), options).map_err(|error| {
-            OpsError::new(
-                ErrorKind::NotFound,
-                match std::error::Error::source(&error) {
-                    Some(source) => format!("{error}: {source}"),
-                    None => error.to_string(),
-                },
-            )
-        })
+        let backend = LocalBackend::open(&root, options).map_err(|error| {
+            let why = match std::error::Error::source(&error) {
+                Some(source) => format!("{error}: {source}"),
+                None => error.to_string(),
+            };
+            OpsError::new(ErrorKind::NotFound, why)
+        })?;
+        keep_apart(&backend.operations().root)?;
+        Ok(backend)
     })
     .await
+}
+
+/// What could write to this program's own file would be obeyed by the next connection.
+fn keep_apart(root: &str) -> Result<(), OpsError> {
+    let ours = std::env::current_exe().and_then(std::fs::canonicalize);
+    match ours {
+        Ok(ours) if !ours.starts_with(root) => Ok(()),
+        Ok(_) => Err(OpsError::new(
+            ErrorKind::Protected,
+            "the workspace holds Haft's own helper, which no tool may reach; choose a directory \
+             below it",
+        )),
+        Err(_) => Err(OpsError::new(
+            ErrorKind::Internal,
+            "the helper cannot find its own file",
+        )),
+    }
 }
 
 fn say<T: serde::Serialize>(outbox: &Outbox, hello: &T) -> Result<(), ServeError> {

@@ -86,7 +86,8 @@ async fn a_caller_that_is_none_ends_its_own_connection() {
     let open = frame(
         0,
         0,
-        r#"{"protocol":1,"root":"/tmp","cross_mounts":false,"environment":{}}"#,
+        r#"{"protocol":1,"root":"/usr","cross_mounts":false,"environment":{},"sandbox":
+            {"read_only":[],"writable":[],"toolchains":"account"}}"#,
     );
     let after_open = |rest: Vec<u8>| [open.clone(), rest].concat();
     check(b"GET / HTTP/1.1\r\n\r\n").await;

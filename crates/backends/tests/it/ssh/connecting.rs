@@ -67,7 +67,7 @@ async fn a_directory_open_to_others_is_closed_first() {
     let directory = server.home().join(".cache/haft");
     fs::create_dir_all(&directory).unwrap();
     fs::set_permissions(&directory, fs::Permissions::from_mode(0o777)).unwrap();
-    SshBackend::connect(server.options(), "~").await.unwrap();
+    SshBackend::connect(server.options(), "/usr").await.unwrap();
     let mode = fs::metadata(&directory).unwrap().permissions().mode();
     assert_eq!(mode & 0o7777, 0o700);
 }
@@ -141,7 +141,7 @@ async fn an_alias_of_the_configuration_works() {
         identity_file: None,
         ..server.options()
     };
-    let operations = SshBackend::connect(options, "/").await.unwrap();
+    let operations = SshBackend::connect(options, "/usr").await.unwrap();
     assert_eq!(operations.backend.as_str(), "ssh:box");
 }
 
@@ -203,6 +203,21 @@ async fn a_talkative_login_does_not_disturb() {
     let environment = format!("ENV={}\n", server.home().join(".profile").display());
     fs::write(server.home().join(".profile"), "echo welcome\n").unwrap();
     fs::write(server.home().join(".shrc"), environment).unwrap();
-    let operations = SshBackend::connect(server.options(), "~").await.unwrap();
-    operations.files.stat(&at(".cache")).await.unwrap();
+    fs::create_dir(server.home().join("work")).unwrap();
+    let operations = SshBackend::connect(server.options(), "~/work")
+        .await
+        .unwrap();
+    operations.files.stat(&at(".")).await.unwrap();
+}
+
+/// A tool that could write to the helper would be obeyed by the next connection.
+#[tokio::test]
+async fn a_workspace_that_holds_the_helper_is_refused() {
+    let server = SshServer::start();
+    for root in ["~", "~/.cache", "~/.cache/haft", "/"] {
+        let error = SshBackend::connect(server.options(), root)
+            .await
+            .unwrap_err();
+        assert!(error.message().contains("Haft's own helper"), "{error}");
+    }
 }

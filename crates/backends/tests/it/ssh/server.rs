@@ -6,6 +6,7 @@
 //! own, by way of bubblewrap; everything else it sees is the machine as it is.
 
 use std::{
+    fmt::Write as _,
     fs,
     net::{TcpListener, TcpStream},
     os::unix::fs::{DirBuilderExt, symlink},
@@ -114,8 +115,11 @@ impl SshServer {
     /// Where a helper lies in the account's home.
     pub(crate) fn helper_path(&self, program: &Path) -> PathBuf {
         let digest = Sha256::digest(fs::read(program).unwrap());
-        let name: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        self.home().join(format!(".cache/haft/helper-{name}"))
+        let mut name = "helper-".to_owned();
+        for byte in digest {
+            write!(name, "{byte:02x}").unwrap();
+        }
+        self.home().join(".cache/haft").join(name)
     }
 
     /// The ids of the server's processes for connections: everything below it that is a server.
