@@ -11,6 +11,7 @@ use std::{
 };
 
 use crate::{
+    local::process::warden,
     remote::supervise,
     sandbox::{init, probe},
 };
@@ -45,6 +46,7 @@ pub fn run_if_asked() -> Option<ExitCode> {
         .collect();
     Some(match mode.as_ref().and_then(|mode| mode.to_str()) {
         Some("init") => init::run(&rest),
+        Some(warden::MODE) => warden::run(&rest),
         Some("probe") => probe(&rest),
         Some(supervise::SERVE) => supervise::supervise(),
         Some(supervise::SERVE_STREAM) => supervise::serve_stream(),

@@ -218,19 +218,27 @@ impl PathAccess {
 impl ProcessAccess {
     /// What is done to what, in words: `type "y\n" into p1, which runs: npm init`.
     pub fn text(&self) -> String {
-        let what = match &self.act {
-            ProcessAct::Write(text) => format!("type {text:?} into {}", self.id),
-            ProcessAct::CloseInput => format!("end the input of {}", self.id),
-            ProcessAct::Resize(size) => {
-                format!("resize {} to {} x {}", self.id, size.columns, size.rows)
-            }
-            ProcessAct::Signal(signal) => format!("send {} to {}", signal.as_str(), self.id),
-            ProcessAct::Kill => format!("end {}", self.id),
+        let (verb, what) = self.in_words();
+        format!("{verb} {what}")
+    }
+
+    /// The same as a verb and what it is about.
+    pub fn in_words(&self) -> (&'static str, String) {
+        let id = self.id;
+        let (verb, mut what) = match &self.act {
+            ProcessAct::Write(text) => ("type", format!("{text:?} into {id}")),
+            ProcessAct::CloseInput => ("end the input of", id.to_string()),
+            ProcessAct::Resize(size) => (
+                "resize",
+                format!("{id} to {} x {}", size.columns, size.rows),
+            ),
+            ProcessAct::Signal(signal) => ("signal", format!("{id} with {}", signal.as_str())),
+            ProcessAct::Kill => ("end", id.to_string()),
         };
-        match &self.running {
-            Some(running) => format!("{what}, which runs: {}", running.command.text()),
-            None => what,
+        if let Some(running) = &self.running {
+            what = format!("{what}, which runs: {}", running.command.text());
         }
+        (verb, what)
     }
 }
 

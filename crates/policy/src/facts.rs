@@ -185,7 +185,7 @@ impl fmt::Display for InWords<'_> {
             Action::Use => "using",
             Action::Read => "reading",
             Action::Write => "writing",
-            Action::Command if matches!(access, Access::Process(_)) => "what this does:",
+            Action::Command if matches!(access, Access::Process(_)) => "acting on a process:",
             Action::Command => "running",
             Action::Connect => "connecting to",
             Action::Database => "querying",

@@ -86,6 +86,7 @@ impl LocalBackend {
             root: root.display().to_string(),
             source,
         })?;
+        process::orphans::sweep_once();
         let sandbox = Sandbox::look(&options.sandbox, Path::new(jail.shown()));
         Ok(Self {
             jail: Arc::new(jail),

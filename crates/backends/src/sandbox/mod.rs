@@ -27,7 +27,7 @@ mod mounts;
     expect(dead_code, reason = "begins with the launch of a sandbox")
 )]
 mod orphans;
-mod owner;
+pub(crate) mod owner;
 mod plan;
 pub mod probe;
 mod profile;

@@ -260,7 +260,7 @@ fn in_plain_words(access: &Access) -> (&'static str, String) {
             };
             ("run", format!("{text}{place}"))
         }
-        Access::Process(process) => ("act", process.text()),
+        Access::Process(process) => process.in_words(),
         Access::Host { host, port } => ("connect to", format!("{host}:{port}")),
         Access::Database { source, writes } => (
             if *writes { "change" } else { "query" },

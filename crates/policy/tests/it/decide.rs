@@ -81,6 +81,50 @@ fn the_strictest_access_decides() {
     check(&rules, &copy("x/.env"), Deny);
 }
 
+/// What is typed into a running command is judged like a command, and looking like reading.
+#[test]
+fn typing_into_a_process_is_judged_like_a_command() {
+    let looks = Call::of("process", vec![]).effects(Effects::READ_ONLY);
+    let types = |tier| Call::types("y\n", "npm init").tier(tier);
+    for (preset, look, host, sandboxed) in [
+        ("careful", Allow, Ask, Ask),
+        ("workspace", Allow, Ask, Allow),
+        ("locked", Deny, Deny, Deny),
+    ] {
+        let preset = policy(&format!("[policy]\npreset = \"{preset}\""));
+        check(&preset, &looks, look);
+        check(&preset, &types(Tier::Host), host);
+        check(&preset, &types(Tier::T2), sandboxed);
+    }
+    let careful = policy("");
+    assert_eq!(
+        types(Tier::Host).decide(&careful).reason,
+        "no rule allows acting on a process: `type \"y\\n\" into p1, which runs: npm init`, so \
+         preset `careful` asks"
+    );
+    check(
+        &policy("[policy]\nallow = [\"process\"]"),
+        &types(Tier::Host),
+        Allow,
+    );
+    check(&policy("[policy]\ndeny = [\"@process\"]"), &looks, Deny);
+}
+
+/// A shell in the background is no way around a rule over commands.
+#[test]
+fn a_rule_over_commands_makes_typing_ask() {
+    let push = Call::types("git push\n", "bash").tier(Tier::T2);
+    let open = policy("[policy]\npreset = \"workspace\"");
+    check(&open, &push, Allow);
+    let rule = policy("[policy]\npreset = \"workspace\"\ndeny = [\"bash(git push*)\"]");
+    check(&rule, &push, Ask);
+    // A rule over the tool itself speaks of what is typed and of what it is typed into.
+    for pattern in ["git push*", "bash"] {
+        let rule = format!("[policy]\npreset = \"workspace\"\ndeny = [\"process({pattern})\"]");
+        check(&policy(&rule), &push, Deny);
+    }
+}
+
 #[test]
 fn a_change_that_no_access_names_asks() {
     let careful = policy("");

@@ -5,6 +5,8 @@ use std::time::Duration;
 use haft_contract::{
     Access, AgentId, Effects, Principal, ProviderId, SealedPlan, SessionId, SessionKind, ToolKey,
     ToolName, UserId, WorkPath,
+    access::{Command, ProcessAccess, ProcessAct, RunningCommand},
+    background::ProcessId,
     host::{Decision, Policy as _, Question, ToolFacts, Verdict, Visibility},
     ops::{BackendId, Tier},
 };
@@ -64,7 +66,7 @@ impl Call {
             "read" | "list" => (vec!["files"], Effects::READ_ONLY),
             "grep" | "find" => (vec!["search"], Effects::READ_ONLY),
             "write" | "edit" | "copy" => (vec!["files"], Effects::REPLACES),
-            "bash" => (vec!["process"], Effects::UNKNOWN),
+            "bash" | "process" => (vec!["process"], Effects::UNKNOWN),
             _ => (vec![], Effects::UNKNOWN),
         };
         let principal = Principal::local(
@@ -107,6 +109,22 @@ impl Call {
 
     pub(crate) fn bash(script: &str) -> Self {
         Self::of("bash", vec![Access::shell(script, WorkPath::root())])
+    }
+
+    /// Types something into a process that runs this.
+    pub(crate) fn types(text: &str, script: &str) -> Self {
+        Self::of(
+            "process",
+            vec![Access::Process(ProcessAccess {
+                id: ProcessId::new(1),
+                act: ProcessAct::Write(text.to_owned()),
+                running: Some(RunningCommand {
+                    command: Command::Shell(script.to_owned()),
+                    cwd: WorkPath::root(),
+                    tier: Tier::Host,
+                }),
+            })],
+        )
     }
 
     pub(crate) fn agent(mut self, agent: &str) -> Self {

@@ -11,6 +11,7 @@ mod handle;
 pub(crate) mod input;
 mod lead;
 mod leader;
+pub(crate) mod orphans;
 mod output;
 mod program;
 mod sandboxed;
@@ -19,6 +20,7 @@ pub(crate) mod streams;
 pub(crate) mod terminal;
 mod tree;
 pub(crate) mod waiting;
+pub(crate) mod warden;
 pub(crate) mod watch;
 
 use std::{fmt::Write as _, os::fd::AsFd, sync::Arc};
@@ -45,7 +47,7 @@ use super::{LocalOptions, pool::blocking};
 use crate::{
     errno,
     jail::{Jail, Lookup},
-    sandbox::{Sandbox, SandboxPlan},
+    sandbox::{Sandbox, SandboxPlan, owner::Owner},
 };
 
 /// The processes of a local workspace.
@@ -145,6 +147,7 @@ fn start(
         .map_err(|errno| errno::on_path(errno, &spawn.cwd))?;
     let mark = random_mark().map_err(errno::error)?;
     let environment = environment::build(options, &spawn.environment, &mark)?;
+    warden::ensure(options.sandbox.helper.locate().as_deref());
     let streams = Streams::open(spawn).map_err(errno::error)?;
     let mut descriptors = streams.for_child();
     let program = program::find(
@@ -177,7 +180,7 @@ fn launch_error(errno: Errno) -> OpsError {
     )
 }
 
-/// 128 random bits in hexadecimal.
+/// Whose it is, and 128 random bits in hexadecimal.
 fn random_mark() -> Result<String, Errno> {
     let mut bytes = [0_u8; 16];
     getrandom(&mut bytes, GetRandomFlags::empty())?;
@@ -186,5 +189,6 @@ fn random_mark() -> Result<String, Errno> {
         // Writing to a `String` cannot fail.
         let _ = write!(mark, "{byte:02x}");
     }
-    Ok(mark)
+    let owner = Owner::this_process().map_err(|_| Errno::SRCH)?;
+    Ok(orphans::mark(owner, &mark))
 }

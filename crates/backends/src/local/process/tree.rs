@@ -45,7 +45,7 @@ impl Tree {
     pub(super) fn new(leader: Pid, mark: &str) -> Self {
         Self {
             leader,
-            mark: format!("{TREE_MARK}={mark}"),
+            mark: mark.to_owned(),
         }
     }
 
@@ -160,37 +160,43 @@ impl Tree {
     }
 
     fn marks(&self, pid: i32) -> bool {
-        use std::io::Read as _;
-        let Ok(file) = std::fs::File::open(format!("/proc/{pid}/environ")) else {
-            return false;
-        };
-        let mut environment = Vec::new();
-        let limit = MAX_ENVIRON_BYTES as u64;
-        if file.take(limit).read_to_end(&mut environment).is_err() {
-            return false;
-        }
-        environment
-            .split(|byte| *byte == 0)
-            .any(|variable| variable == self.mark.as_bytes())
+        mark_of(pid).is_some_and(|mark| mark == self.mark)
     }
 }
 
+/// The mark of the tree a process belongs to, if it carries one.
+pub(super) fn mark_of(pid: i32) -> Option<String> {
+    use std::io::Read as _;
+    let file = std::fs::File::open(format!("/proc/{pid}/environ")).ok()?;
+    let mut environment = Vec::new();
+    let limit = MAX_ENVIRON_BYTES as u64;
+    file.take(limit).read_to_end(&mut environment).ok()?;
+    let variables = environment.split(|byte| *byte == 0);
+    let mut marks = variables.filter_map(|variable| {
+        let (name, mark) = variable.split_at_checked(TREE_MARK.len())?;
+        let mark = mark.strip_prefix(b"=")?;
+        let mark = std::str::from_utf8(mark).ok()?;
+        (name == TREE_MARK.as_bytes()).then(|| mark.to_owned())
+    });
+    marks.next()
+}
+
 /// One process at one moment.
-struct Process {
-    pid: i32,
-    parent: i32,
-    session: i32,
+pub(super) struct Process {
+    pub(super) pid: i32,
+    pub(super) parent: i32,
+    pub(super) session: i32,
     start: u64,
     state: u8,
 }
 
 impl Process {
-    fn is_dead(&self) -> bool {
+    pub(super) fn is_dead(&self) -> bool {
         matches!(self.state, b'Z' | b'X')
     }
 
     /// Signals this process and no other that got its id since.
-    fn signal(&self, signal: Signal) {
+    pub(super) fn signal(&self, signal: Signal) {
         let Some(pid) = Pid::from_raw(self.pid) else {
             return;
         };
@@ -208,7 +214,7 @@ impl Process {
 }
 
 /// Every process there is.
-fn processes() -> Vec<Process> {
+pub(super) fn processes() -> Vec<Process> {
     let Ok(entries) = std::fs::read_dir("/proc") else {
         return Vec::new();
     };
