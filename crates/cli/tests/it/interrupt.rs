@@ -98,7 +98,8 @@ fn a_killed_program_takes_its_commands_with_it() {
     for pid in [shell, other] {
         eventually("it is gone", || {
             let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
-            stat.map_or(true, |stat| stat.contains(") Z ")).then_some(())
+            stat.map_or(true, |stat| stat.contains(") Z "))
+                .then_some(())
         });
     }
     assert!(

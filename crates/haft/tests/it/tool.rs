@@ -58,6 +58,7 @@ async fn an_embedders_tool_is_listed_beside_the_built_in_ones() {
             "grep",
             "list",
             "patch",
+            "process",
             "read",
             "read_output",
             "write"
