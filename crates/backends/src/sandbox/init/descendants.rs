@@ -75,23 +75,47 @@ pub(super) fn everything(tree: Tree) -> Vec<i32> {
     }
 }
 
-/// All descendants of this process.
+/// All descendants of this process. Who is whose child is told by the kernel where it is built to,
+/// else by a look at every process of the machine.
 fn all() -> Vec<i32> {
+    let this = rustix::process::getpid().as_raw_nonzero().get();
+    if children_told_by_kernel(this).is_some() {
+        return below(this, |pid| children_told_by_kernel(pid).unwrap_or_default());
+    }
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
     for pid in ids() {
         if let Some(parent) = parent(pid) {
             children.entry(parent).or_default().push(pid);
         }
     }
+    below(this, |pid| children.remove(&pid).unwrap_or_default())
+}
+
+/// Everything below a process, where `children` are the children of one.
+fn below(process: i32, mut children: impl FnMut(i32) -> Vec<i32>) -> Vec<i32> {
     let mut found = Vec::new();
-    let mut waiting = vec![rustix::process::getpid().as_raw_nonzero().get()];
+    let mut waiting = vec![process];
     while let Some(pid) = waiting.pop() {
-        for child in children.remove(&pid).into_iter().flatten() {
+        for child in children(pid) {
             found.push(child);
             waiting.push(child);
         }
     }
     found
+}
+
+/// The children of a process, of all its threads.
+fn children_told_by_kernel(pid: i32) -> Option<Vec<i32>> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let mut children = Vec::new();
+    for thread in threads.flatten() {
+        let told = std::fs::read_to_string(thread.path().join("children")).ok()?;
+        children.extend(
+            told.split_whitespace()
+                .filter_map(|id| id.parse::<i32>().ok()),
+        );
+    }
+    Some(children)
 }
 
 fn ids() -> Vec<i32> {
