@@ -22,11 +22,7 @@ mod landlock;
 pub(crate) mod launch;
 pub mod limits;
 mod mounts;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "begins with the launch of a sandbox")
-)]
-mod orphans;
+pub(crate) mod orphans;
 pub(crate) mod owner;
 mod plan;
 pub mod probe;
@@ -43,7 +39,7 @@ pub(crate) mod wire;
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use haft_contract::{
@@ -53,6 +49,7 @@ use haft_contract::{
 
 use self::{
     cgroup::{Cgroup, CgroupError, CgroupParent, CgroupSetting},
+    orphans::{PrivateDirectory, RuntimeDirectory},
     protected_watch::{ProtectedWatch, Quarantine},
 };
 pub use self::{
@@ -96,6 +93,7 @@ pub(crate) struct Sandbox {
     limits: Limits,
     groups: Result<Option<Arc<CgroupParent>>, CgroupError>,
     quarantine: Arc<Quarantine>,
+    runtime: OnceLock<Option<Arc<RuntimeDirectory>>>,
 }
 
 impl Sandbox {
@@ -107,7 +105,20 @@ impl Sandbox {
             limits: options.limits.clone(),
             groups: CgroupParent::detect(&options.cgroup),
             quarantine: Arc::new(quarantine(options)),
+            runtime: OnceLock::new(),
         }
+    }
+
+    /// A directory for the sockets of one command. What a crashed Haft leaves of it is removed by
+    /// the next. `None` where somebody else has taken its place.
+    pub(crate) fn socket_directory(&self) -> Option<PrivateDirectory> {
+        let open = || RuntimeDirectory::open(&RuntimeDirectory::default_base());
+        let runtime = self.runtime.get_or_init(|| {
+            open()
+                .inspect_err(|error| tracing::warn!(%error, "there is no runtime directory"))
+                .ok()
+        });
+        runtime.as_ref()?.make().ok()
     }
 
     /// What this machine has.

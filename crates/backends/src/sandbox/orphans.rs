@@ -114,7 +114,8 @@ impl RuntimeDirectory {
     }
 
     /// The directory of this process.
-    pub(crate) fn path(&self) -> &Path {
+    #[cfg(test)]
+    fn path(&self) -> &Path {
         &self.path
     }
 

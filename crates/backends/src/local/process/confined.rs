@@ -39,6 +39,7 @@ use crate::{
         cgroup::Cgroup,
         group_signal::signal_group,
         launch::Confined,
+        orphans,
         protected_watch::ProtectedWatch,
         wire::{self, Notice, Order},
     },
@@ -58,6 +59,9 @@ pub(super) struct Belongings {
     pub(super) proxy: Option<EgressProxy>,
     /// The watch over names that must not appear in its workspace.
     pub(super) watch: Option<ProtectedWatch>,
+    /// Where the proxy listens; dropped after it.
+    #[expect(dead_code, reason = "held for what its end removes")]
+    pub(super) sockets: Option<orphans::PrivateDirectory>,
 }
 
 /// How far the init's word reaches.

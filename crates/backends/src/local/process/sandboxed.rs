@@ -28,7 +28,7 @@ use crate::{
         cgroup::Cgroup,
         launch::{self, Parts},
         limits::MemoryBound,
-        protect,
+        orphans, protect,
     },
 };
 
@@ -43,10 +43,15 @@ pub(super) fn start(
     jail.open_at(&spawn.cwd, OFlags::PATH | OFlags::DIRECTORY, Lookup::Full)
         .map_err(|errno| errno::on_path(errno, &spawn.cwd))?;
     let mark = random_mark().map_err(errno::error)?;
+    let sockets = spawn
+        .egress
+        .as_ref()
+        .and_then(|_| sandbox.socket_directory());
     let mut belongings = Belongings {
         private: private_directory(options, spawn.tier, &mark)?,
         group: sandbox.group()?,
-        proxy: proxy(options, spawn)?,
+        proxy: proxy(options, sockets.as_ref(), spawn)?,
+        sockets,
         watch: None,
     };
     let private = belongings.private.as_ref().map(PrivateDirectory::path);
@@ -186,7 +191,11 @@ fn named(argv: &[String]) -> Result<Executable, OpsError> {
 }
 
 /// The proxy of a command that may reach some hosts. Runs on the runtime this thread belongs to.
-fn proxy(options: &LocalOptions, spawn: &Spawn) -> Result<Option<EgressProxy>, OpsError> {
+fn proxy(
+    options: &LocalOptions,
+    directory: Option<&orphans::PrivateDirectory>,
+    spawn: &Spawn,
+) -> Result<Option<EgressProxy>, OpsError> {
     let Some(rules) = &spawn.egress else {
         return Ok(None);
     };
@@ -203,7 +212,12 @@ fn proxy(options: &LocalOptions, spawn: &Spawn) -> Result<Option<EgressProxy>, O
         }
     }
     let proxy = ProxyOptions {
-        beneath: PathBuf::from(&options.temporary),
+        beneath: directory
+            .map_or(
+                Path::new(&options.temporary),
+                orphans::PrivateDirectory::path,
+            )
+            .to_owned(),
         ..ProxyOptions::default()
     };
     EgressProxy::start(Arc::clone(rules), &proxy).map(Some)

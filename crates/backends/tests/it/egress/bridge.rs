@@ -88,7 +88,7 @@ async fn a_refusal_is_read_by_a_program_that_still_sends() {
         stream.write_all(request.as_bytes()).unwrap();
         stream.write_all(b"\r\n\r\n").unwrap();
         let mut writer = stream.try_clone().unwrap();
-        let sending = thread::spawn(move || writer.write_all(&[b'x'; 100_000]));
+        let sending = thread::spawn(move || writer.write_all(&vec![b'x'; 100_000]));
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         assert!(answer.contains("sandbox.network.allow"), "{answer}");
