@@ -4,21 +4,22 @@ use std::{
     fs,
     io::{IoSlice, Read, Write},
     mem::MaybeUninit,
-    net::TcpListener,
+    net::{IpAddr, TcpListener},
     os::fd::AsFd as _,
     thread,
     time::{Duration, Instant},
 };
 
-use haft_backends::egress::{EgressProxy, Timing};
+use haft_backends::egress::{EgressProxy, ProxyOptions, Timing};
 use rustix::{
     fs::{MemfdFlags, memfd_create},
     net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg},
 };
 
 use super::{
+    Names, Script,
     ask::{self, Answer, Way},
-    proxy, proxy_with,
+    proxy, proxy_with, rules,
     server::{CANARY, Server},
 };
 
@@ -321,4 +322,40 @@ async fn refusals_are_kept_once_and_in_bounds() {
         "no rule allows it; add `host-0.example:443` to `sandbox.network.allow` in haft.toml to \
          allow it"
     );
+}
+
+/// Deny wins over every allow, by name and by what a name leads to, also through a translation.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_denied_is_denied_by_every_name() {
+    let leads_to = |name: &str, address: &str| {
+        let address = address.parse::<IpAddr>().unwrap();
+        (name.to_owned(), vec![vec![address]])
+    };
+    let names = Names::from([
+        leads_to("plain.example", "198.17.0.1"),
+        leads_to("translated.example", "64:ff9b::198.17.0.1"),
+        leads_to("bad.example", "198.17.0.2"),
+    ]);
+    let options = ProxyOptions {
+        resolver: Script::new(&names),
+        ..ProxyOptions::default()
+    };
+    let allow = ["*.example", "bad.example:8080", "198.17.0.1"];
+    let rules = rules(&allow, &["198.17.0.1", "bad.example"]);
+    let proxy = EgressProxy::start(rules, &options).unwrap();
+    let targets = [
+        "plain.example:80",
+        "translated.example:80",
+        "198.17.0.1:80",
+        "bad.example:443",
+        "bad.example:8080",
+    ];
+    for target in targets {
+        let answer = ask::ask(proxy.socket(), Way::Connect, target);
+        let Answer::Refused(text) = &answer else {
+            panic!("{target}: {answer:?}");
+        };
+        assert!(text.contains("`sandbox.network.deny`"), "{text}");
+    }
+    assert_eq!(proxy.traffic().connections, 0);
 }
