@@ -65,7 +65,7 @@ const SYSTEM: [&str; 9] = [
 
 /// What programs need of `/etc`: names, certificates, loader and locale settings. Not here:
 /// `machine-id` and keys of the machine, `shadow`, and anything of a service.
-const SETTINGS: [&str; 30] = [
+const SETTINGS: [&str; 31] = [
     "alternatives",
     "bash.bashrc",
     "ca-certificates",
@@ -86,6 +86,7 @@ const SETTINGS: [&str; 30] = [
     "locale.alias",
     "localtime",
     "magic",
+    "maven",
     "mime.types",
     "nsswitch.conf",
     "os-release",

@@ -56,6 +56,12 @@ pub(super) fn variables<'a>(
     let mut variables = BTreeMap::new();
     for (name, value) in added {
         check_name(name)?;
+        if value.contains('\0') {
+            return Err(refuse(
+                ErrorKind::InvalidInput,
+                format!("the value of variable `{name}` holds a NUL byte"),
+            ));
+        }
         if !ours(name) {
             variables.insert(name.as_str(), value.as_str());
         }
