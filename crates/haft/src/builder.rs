@@ -17,7 +17,7 @@ use haft_contract::{
     event::Happened,
     host::{ApprovalAnswer, ApprovalRequest, Approver},
     identity::IdentityError,
-    ops::SandboxMode,
+    ops::{Operations, SandboxMode},
 };
 use haft_ledger::{LedgerOptions, SqliteLedger};
 use haft_policy::{CedarPolicy, Finding, LoadError, PolicySource, Preset, load::Problem};
@@ -44,6 +44,7 @@ const RECORD: &str = "record";
 pub struct HaftBuilder {
     workspace: PathBuf,
     local: LocalOptions,
+    operations: Option<Operations>,
     data_dir: Option<PathBuf>,
     secrets: Vec<String>,
     rules: RulesInCode,
@@ -91,6 +92,7 @@ impl HaftBuilder {
         Self {
             workspace: workspace.to_owned(),
             local: LocalOptions::default(),
+            operations: None,
             data_dir: None,
             secrets: Vec::new(),
             rules: RulesInCode::default(),
@@ -113,6 +115,13 @@ impl HaftBuilder {
     /// How the workspace behaves.
     pub fn local(mut self, options: LocalOptions) -> Self {
         self.local = options;
+        self
+    }
+
+    /// The files, processes and search of another back end, such as a machine over SSH. The
+    /// workspace is then whatever that back end has open, and [`local`](Self::local) means nothing.
+    pub fn operations(mut self, operations: Operations) -> Self {
+        self.operations = Some(operations);
         self
     }
 
@@ -222,7 +231,10 @@ impl HaftBuilder {
     pub async fn build(self) -> Result<Haft, OpenError> {
         let principal = Arc::new(self.principal()?);
         let policy = Arc::new(self.policy()?);
-        let operations = LocalBackend::open(&self.workspace, self.local.clone())?.operations();
+        let operations = match self.operations.clone() {
+            Some(operations) => operations,
+            None => LocalBackend::open(&self.workspace, self.local.clone())?.operations(),
+        };
         let options = self.ledger_options()?;
         let sandbox = stronger(self.sandbox, &policy);
         let (ledger, recovery) = SqliteLedger::open(options).await?;
@@ -269,7 +281,7 @@ impl HaftBuilder {
             Some(directory) => directory.clone(),
             None => platform_data_dir().ok_or(OpenError::NoDataDirectory)?,
         };
-        if lies_inside(&data_dir, &self.workspace) {
+        if self.operations.is_none() && lies_inside(&data_dir, &self.workspace) {
             return Err(OpenError::DataDirectoryInWorkspace);
         }
         let mut options = LedgerOptions::new(data_dir.join(RECORD), Arc::new(SystemClock));
