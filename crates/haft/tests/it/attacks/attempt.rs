@@ -13,7 +13,8 @@ use haft::{Haft, contract::host::StoredCall, prelude::*};
 
 use super::{
     canary::Forms,
-    corpus::{Attempt, Case, Leaves},
+    confined,
+    corpus::{Attempt, Case, Leaves, Place},
     log,
     scene::{Said, Scene},
 };
@@ -85,25 +86,35 @@ impl Verdict {
 /// Runs the part of a case that is data.
 pub(crate) async fn run(case: &Case) -> Verdict {
     let mut verdict = Verdict::default();
+    if case.place == Place::T2 {
+        confined::run(case, &mut verdict).await;
+    }
+    if case.namespace && case.place != Place::Local {
+        // In a namespace of its own root is nobody, so neither bubblewrap nor a server is trusted.
+        return verdict;
+    }
     for control in &case.control {
         verdict.control(&control.run, Scene::of(case).control(control));
     }
-    if !case.attempt.is_empty() {
+    let here = |places: &[Place]| places.is_empty() || places.contains(&case.place);
+    let attempts = || case.attempt.iter().filter(|attempt| here(&attempt.places));
+    if attempts().next().is_some() {
         let scene = Scene::of(case);
         let said = Said::default();
         let haft = scene.haft(case, &said).await;
-        for attempt in &case.attempt {
+        for attempt in attempts() {
             let judged = judge(&scene, &haft, &said, attempt).await;
             verdict.attempt(&shown(attempt), judged);
         }
         haft.close().await.unwrap();
         verdict.attempt("the search for the secret", nothing_leaked(&scene, &said));
     }
-    if !case.twin.is_empty() {
+    let twins = || case.twin.iter().filter(|twin| here(&twin.places));
+    if twins().next().is_some() {
         let scene = Scene::of(case);
         let said = Said::default();
         let haft = scene.haft(case, &said).await;
-        for twin in &case.twin {
+        for twin in twins() {
             verdict.twin(&shown(twin), judge(&scene, &haft, &said, twin).await);
         }
         haft.close().await.unwrap();
@@ -114,6 +125,7 @@ pub(crate) async fn run(case: &Case) -> Verdict {
 /// A call of a runner, and how it must end.
 pub(crate) fn calling(tool: &str, arguments: Value, expect: &str) -> Attempt {
     Attempt {
+        places: Vec::new(),
         first: Vec::new(),
         tool: tool.to_owned(),
         arguments,
@@ -203,7 +215,7 @@ fn ended_as(outcome: &Outcome, expect: &str) -> Result<(), String> {
 }
 
 /// The record holds the call and how it ended.
-async fn recorded(haft: &Haft, outcome: &Outcome) -> Result<(), String> {
+pub(crate) async fn recorded(haft: &Haft, outcome: &Outcome) -> Result<(), String> {
     let tenant = &haft.principal().tenant;
     let stored = haft.ledger().call(tenant, outcome.call).await;
     let stored: Option<StoredCall> = stored.map_err(|error| error.to_string())?;
@@ -213,7 +225,7 @@ async fn recorded(haft: &Haft, outcome: &Outcome) -> Result<(), String> {
     })
 }
 
-fn left(scene: &Scene, leaves: &Leaves) -> Result<(), String> {
+pub(crate) fn left(scene: &Scene, leaves: &Leaves) -> Result<(), String> {
     use std::os::unix::fs::PermissionsExt as _;
     let path = scene.at(&leaves.path);
     let found = std::fs::symlink_metadata(&path).ok();

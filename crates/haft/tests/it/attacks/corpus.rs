@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use haft::contract::ops::Layer;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -17,8 +18,33 @@ pub(crate) struct Group {
     #[serde(rename = "group")]
     pub(crate) name: String,
     pub(crate) title: String,
+    /// Where its cases are run unless a case says otherwise.
+    pub(crate) places: Vec<Place>,
     #[serde(rename = "case")]
     pub(crate) cases: Vec<Case>,
+}
+
+/// Where commands and files of a case are.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Place {
+    /// This machine, commands without a sandbox.
+    #[default]
+    Local,
+    /// This machine, commands in tier T2.
+    T2,
+    /// Another machine over SSH, which is this one by way of its own server.
+    Ssh,
+}
+
+impl Place {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::T2 => "t2",
+            Self::Ssh => "ssh",
+        }
+    }
 }
 
 /// One attack.
@@ -35,6 +61,15 @@ pub(crate) struct Case {
     /// What is expected to stop it.
     #[serde(default)]
     pub(crate) stopped_by: String,
+    /// Where it is run; what its group says if empty.
+    #[serde(default)]
+    pub(crate) places: Vec<Place>,
+    /// Where it is run now.
+    #[serde(skip)]
+    pub(crate) place: Place,
+    /// The layers of a sandbox that are expected to stop it.
+    #[serde(default)]
+    pub(crate) layers: Vec<String>,
     /// Another directory as the workspace, for what cannot be put into one without root.
     pub(crate) workspace: Option<String>,
     /// Policy text; without it everything is allowed, so that only the rest can stop an attack.
@@ -59,6 +94,12 @@ pub(crate) struct Case {
     /// What the attacker does through Haft.
     #[serde(default)]
     pub(crate) attempt: Vec<Attempt>,
+    /// What the attacker does by commands, where those are in a sandbox.
+    #[serde(default)]
+    pub(crate) command: Vec<Commanded>,
+    /// System calls the attacker makes in a sandbox, by the helper's attempts.
+    #[serde(default)]
+    pub(crate) probe: Vec<Probe>,
     /// What the attacker does without Haft; each must succeed.
     #[serde(default)]
     pub(crate) control: Vec<Control>,
@@ -166,12 +207,46 @@ pub(crate) enum Step {
         path: String,
         bytes: u64,
     },
+    /// A command outside, before anything else; `undo` runs when the scene ends.
+    Run {
+        command: String,
+        #[serde(default)]
+        undo: String,
+    },
+    /// Something of the machine that listens, and counts what it hears: `<tcp>` and `<udp>` are
+    /// ports, `<abstract>` is a name, `path` is where a socket is.
+    Listen {
+        on: Listening,
+        #[serde(default)]
+        path: String,
+    },
+    /// A process of the same user; `<victim>` is its id.
+    Victim,
+    /// Opens a file so that every child of this process would inherit it.
+    Inheritable {
+        path: String,
+    },
+}
+
+/// What is listened on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Listening {
+    Tcp,
+    Udp,
+    Unix,
+    UnixDatagram,
+    Abstract,
+    AbstractDatagram,
 }
 
 /// One call, and how it must end.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Attempt {
+    /// Where alone it is made; wherever the case is run if empty.
+    #[serde(default)]
+    pub(crate) places: Vec<Place>,
     /// What is done just before.
     #[serde(default)]
     pub(crate) first: Vec<Step>,
@@ -191,6 +266,49 @@ pub(crate) struct Attempt {
     /// Files as they must be afterwards, seen from outside.
     #[serde(default)]
     pub(crate) leaves: Vec<Leaves>,
+}
+
+/// A command in a sandbox. However it ends, it must not have got what it was after.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Commanded {
+    pub(crate) run: String,
+    /// Where alone it is run.
+    #[serde(default)]
+    pub(crate) places: Vec<Place>,
+    #[serde(default)]
+    pub(crate) first: Vec<Step>,
+    #[serde(default)]
+    pub(crate) shows: Vec<String>,
+    #[serde(default)]
+    pub(crate) hides: Vec<String>,
+    #[serde(default)]
+    pub(crate) leaves: Vec<Leaves>,
+    #[serde(default = "ten_seconds")]
+    pub(crate) within_ms: u64,
+    /// What the outcome must say the sandbox refused, in part.
+    pub(crate) told: Option<String>,
+    /// Whether it would harm the machine if a layer were missing.
+    #[serde(default)]
+    pub(crate) only_with_all_layers: bool,
+}
+
+/// One of the helper's attempts (`haft-helper __haft-helper probe …`): refused inside, and
+/// successful outside.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Probe {
+    /// Its name and arguments.
+    #[serde(rename = "try")]
+    pub(crate) attempt: String,
+    /// The attempt that must succeed outside, if not the same one. Empty where no unprivileged
+    /// user can see it succeed.
+    pub(crate) control: Option<String>,
+    /// What the outcome must say the sandbox refused, in part.
+    pub(crate) told: Option<String>,
+    /// Whether it may succeed as far as it can tell: what counts is that nobody outside heard it.
+    #[serde(default)]
+    pub(crate) unheard: bool,
 }
 
 /// A file as it must be.
@@ -220,24 +338,19 @@ fn ten_seconds() -> u64 {
 }
 
 /// The groups that are due, with the number of cases each has.
-const GROUPS: [(&str, u32, &str); 3] = [
+const GROUPS: [(&str, u32, &str); 5] = [
     ("PE", 28, include_str!("../../../../../attacks/pe.toml")),
     ("SL", 19, include_str!("../../../../../attacks/sl.toml")),
     ("EN", 12, include_str!("../../../../../attacks/en.toml")),
+    ("SB", 38, include_str!("../../../../../attacks/sb.toml")),
+    ("RX", 24, include_str!("../../../../../attacks/rx.toml")),
 ];
-
-/// The cases of resource exhaustion that are due; the others need a sandbox, a network or a
-/// cluster.
-const EXHAUSTION: [u32; 11] = [2, 3, 4, 5, 6, 7, 12, 14, 15, 16, 17];
-const EXHAUSTION_TEXT: &str = include_str!("../../../../../attacks/rx.toml");
 
 /// Every group of the corpus, in order.
 pub(crate) fn groups() -> Vec<Group> {
     GROUPS
         .into_iter()
-        .map(|(name, _, text)| (name, text))
-        .chain([("RX", EXHAUSTION_TEXT)])
-        .map(|(name, text)| read(name, text))
+        .map(|(name, _, text)| read(name, text))
         .collect()
 }
 
@@ -247,11 +360,27 @@ pub(crate) fn group(name: &str) -> Group {
     found.expect("a group of the corpus")
 }
 
+/// The cases of a group that are run in a place, as they are run there.
+pub(crate) fn cases_in(name: &str, place: Place) -> Vec<Case> {
+    let mut cases = group(name).cases;
+    cases.retain(|case| case.places.contains(&place));
+    for case in &mut cases {
+        case.place = place;
+        for also in &mut case.also {
+            also.place = place;
+        }
+    }
+    cases
+}
+
 fn read(name: &str, text: &str) -> Group {
     let mut group: Group =
         toml::from_str(text).unwrap_or_else(|error| panic!("group {name} cannot be read: {error}"));
     assert_eq!(group.name, name);
     for case in &mut group.cases {
+        if case.places.is_empty() {
+            case.places.clone_from(&group.places);
+        }
         for also in &mut case.also {
             also.id.clone_from(&case.id);
         }
@@ -262,10 +391,8 @@ fn read(name: &str, text: &str) -> Group {
 /// Every id that is due is there exactly once, in order, and every case says how it is shown.
 #[test]
 fn every_case_that_is_due_is_there_exactly_once() {
-    let counted = GROUPS.map(|(name, count, _)| (name, (1..=count).collect::<Vec<_>>()));
-    for (name, numbers) in counted.into_iter().chain([("RX", EXHAUSTION.to_vec())]) {
-        let expect: Vec<String> = numbers
-            .into_iter()
+    for (name, count, _) in GROUPS {
+        let expect: Vec<String> = (1..=count)
             .map(|number| format!("{name}-{number:02}"))
             .collect();
         let group = group(name);
@@ -281,11 +408,25 @@ fn every_case_is_run_or_says_why_not() {
         for text in [&case.title, &case.requires, &case.stopped_by] {
             assert!(!text.is_empty(), "{id} does not say what it is about");
         }
-        let run = !case.attempt.is_empty() || case.runner.is_some();
+        let by_data =
+            !case.attempt.is_empty() || !case.command.is_empty() || !case.probe.is_empty();
+        let run = by_data || case.runner.is_some();
         assert!(run || case.due.is_some(), "{id} is not run and not due");
-        if !case.attempt.is_empty() && case.runner.is_none() {
-            assert!(!case.control.is_empty(), "{id} has no control");
-            assert!(!case.twin.is_empty(), "{id} has no benign twin");
+        if by_data && case.runner.is_none() {
+            let controlled = case
+                .probe
+                .iter()
+                .any(|probe| probe.control.as_deref() != Some(""));
+            assert!(
+                controlled || !case.control.is_empty(),
+                "{id} has no control"
+            );
+            // The twins of the sandbox are a file of their own.
+            let twins = !case.twin.is_empty() || id.starts_with("SB-");
+            assert!(twins, "{id} has no benign twin");
+        }
+        for layer in &case.layers {
+            assert!(Layer::parse(layer).is_some(), "{id}: no layer `{layer}`");
         }
         for control in &case.control {
             assert!(

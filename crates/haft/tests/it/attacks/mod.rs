@@ -1,70 +1,87 @@
-//! The attack corpus against the whole stack: facade, runtime, local back end, Cedar policy and
-//! SQLite record, as an agent would meet them. The cases are data (`attacks/*.toml`); this is the
-//! runner. A group is one test; it prints a line a case and fails if an attempt got through, a
+//! The attack corpus against the whole stack: facade, runtime, back end, Cedar policy and SQLite
+//! record, as an agent would meet them. The cases are data (`attacks/*.toml`); this is the runner.
+//! A group in a place is one test; it prints a line a case and fails if an attempt got through, a
 //! control did not, or a benign twin was denied.
 //!
-//! Read next: `corpus.rs` for the words of the data, `attempt.rs` for how a case is judged.
+//! Read next: `corpus.rs` for the words of the data, `attempt.rs` and `confined.rs` for how a case
+//! is judged, `place.rs` for where it runs.
 
 mod attempt;
 mod canary;
+mod confined;
 mod corpus;
+mod layers;
 mod log;
+mod outside;
+mod place;
 mod runners;
 mod scene;
 mod spawn_with;
+mod ssh_server;
 mod stage;
 mod table;
+mod twins;
+
+use std::time::Instant;
 
 use self::{
     attempt::{Tally, Verdict},
-    corpus::{Case, group},
+    corpus::{Case, Place, cases_in},
 };
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pe_01_to_pe_28_path_escape() {
-    hold("PE", "attacks::pe_01_to_pe_28_path_escape").await;
+/// A test for a group in a place.
+macro_rules! groups {
+    ($($name:ident: $group:literal in $place:ident;)*) => {
+        $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                hold($group, Place::$place, concat!("attacks::", stringify!($name))).await;
+            }
+        )*
+    };
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sl_01_to_sl_19_symlinks_and_races() {
-    hold("SL", "attacks::sl_01_to_sl_19_symlinks_and_races").await;
+groups! {
+    pe_01_to_pe_28_path_escape: "PE" in Local;
+    pe_01_to_pe_28_path_escape_in_t2: "PE" in T2;
+    pe_01_to_pe_28_path_escape_over_ssh: "PE" in Ssh;
+    sl_01_to_sl_19_symlinks_and_races: "SL" in Local;
+    sl_01_to_sl_19_symlinks_and_races_in_t2: "SL" in T2;
+    sl_01_to_sl_19_symlinks_and_races_over_ssh: "SL" in Ssh;
+    en_01_to_en_12_environment: "EN" in Local;
+    en_01_to_en_12_environment_in_t2: "EN" in T2;
+    en_01_to_en_12_environment_over_ssh: "EN" in Ssh;
+    sb_01_to_sb_38_sandbox_escape: "SB" in T2;
+    rx_01_to_rx_24_exhaustion: "RX" in Local;
+    rx_01_to_rx_24_exhaustion_in_t2: "RX" in T2;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn en_01_to_en_12_environment() {
-    hold("EN", "attacks::en_01_to_en_12_environment").await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn rx_02_to_rx_17_exhaustion() {
-    hold("RX", "attacks::rx_02_to_rx_17_exhaustion").await;
-}
-
-/// Runs a group and says what came of it.
-async fn hold(name: &str, test: &str) {
+/// Runs a group in a place and says what came of it.
+async fn hold(name: &str, place: Place, test: &str) {
     log::keep();
     let only = stage::only();
     let mut total = Tally::default();
     let mut faults = Vec::new();
-    for case in &group(name).cases {
+    for case in &cases_in(name, place) {
         if only.as_ref().is_some_and(|only| *only != case.id) {
             continue;
         }
-        let staged = only.is_none() && stage::needed(case);
+        let staged = stage::needed(case) && !stage::is_staged();
+        let begun = Instant::now();
         let verdict = if staged {
             stage::run(case, test)
         } else {
             Box::pin(run(case)).await
         };
-        println!("{}", table::line(case, &verdict));
+        println!("{} ({:.1?})", table::line(case, &verdict), begun.elapsed());
         total.add(verdict.tally);
         let named = verdict
             .faults
             .iter()
-            .map(|fault| format!("{}: {fault}", case.id));
+            .map(|fault| format!("{} in {}: {fault}", case.id, place.as_str()));
         faults.extend(named);
     }
-    println!("{}", table::sum(name, total));
+    println!("{}", table::sum(name, place, total));
     println!("{}", stage::mark(total));
     assert!(
         faults.is_empty(),

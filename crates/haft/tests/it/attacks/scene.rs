@@ -3,7 +3,7 @@
 //! before; everything else goes through Haft.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     os::unix::{
         fs::{MetadataExt as _, PermissionsExt as _, symlink},
@@ -14,13 +14,15 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use haft::{Haft, LocalOptions, prelude::SandboxMode};
+use haft::{Haft, LocalOptions, contract::ops::Layer};
 use haft_backends::Mounts;
 use tempfile::TempDir;
 
 use super::{
     canary,
-    corpus::{Case, Control, Person, Step},
+    corpus::{Case, Control, Person, Place, Step},
+    outside::{self, Ear, Undo, Victim},
+    place,
     spawn_with::SpawnWith,
 };
 
@@ -47,6 +49,7 @@ pub(crate) struct Scene {
     pub(crate) outside: PathBuf,
     pub(crate) data: PathBuf,
     pub(crate) canary: String,
+    place: Place,
     held: Mutex<Held>,
 }
 
@@ -55,6 +58,9 @@ struct Held {
     files: Vec<fs::File>,
     sockets: Vec<UnixListener>,
     mounts: Vec<PathBuf>,
+    ears: Vec<Ear>,
+    victims: Vec<Victim>,
+    undo: Vec<Undo>,
 }
 
 impl Scene {
@@ -83,6 +89,7 @@ impl Scene {
             outside: root.join("app-evil"),
             data: root.join("data"),
             canary: canary::of(&case.id),
+            place: case.place,
             held: Mutex::default(),
             base,
         };
@@ -100,22 +107,50 @@ impl Scene {
 
     /// A Haft over this scene: real files, real processes, real policy, real record.
     pub(crate) async fn haft(self: &Arc<Self>, case: &Case, said: &Said) -> Haft {
-        let local = LocalOptions {
+        self.haft_without(case, said, BTreeSet::new()).await
+    }
+
+    /// The same with some layers of the sandbox left out.
+    pub(crate) async fn haft_without(
+        self: &Arc<Self>,
+        case: &Case,
+        said: &Said,
+        without: BTreeSet<Layer>,
+    ) -> Haft {
+        let mut local = self.options(case);
+        local.sandbox.without = without;
+        self.haft_with(case, said, local).await
+    }
+
+    /// The options of the workspace; `<outside>/shown` can be read in a sandbox.
+    pub(crate) fn options(&self, case: &Case) -> LocalOptions {
+        LocalOptions {
             cross_mounts: if case.cross_mounts {
                 Mounts::Cross
             } else {
                 Mounts::Refuse
             },
+            sandbox: place::sandbox(&[&self.outside.join("shown")]),
             ..LocalOptions::default()
-        };
+        }
+    }
+
+    /// The same with other options of the workspace.
+    pub(crate) async fn haft_with(
+        self: &Arc<Self>,
+        case: &Case,
+        said: &Said,
+        local: LocalOptions,
+    ) -> Haft {
         let rules = case.rules.as_deref().unwrap_or(EVERYTHING);
         let events = said.clone();
-        let mut builder = Haft::open(&self.workspace)
+        let mode = place::mode(self.place);
+        let opened = place::open(self.place, &self.workspace, local).await;
+        let mut builder = opened
             .data_dir(&self.data)
-            .local(local)
             .policy_text("attack.toml", self.expand(rules))
-            .sandbox("bash", SandboxMode::Off)
-            .sandbox("spawn_with", SandboxMode::Off)
+            .sandbox("bash", mode)
+            .sandbox("spawn_with", mode)
             .tool(SpawnWith)
             .on_event(move |happened| events.note(&format!("{happened:?}")));
         if case.person == Person::Approves {
@@ -139,9 +174,28 @@ impl Scene {
             .files
             .last()
             .map_or(-1, std::os::fd::AsRawFd::as_raw_fd);
+        let mut text = text.to_owned();
+        for ear in &held.ears {
+            text = text.replace(ear.word.0, &ear.word.1);
+        }
+        if let Some(victim) = held.victims.last() {
+            text = text.replace("<victim>", &victim.id().to_string());
+        }
+        text = text.replace("<probe>", "<helper> __haft-helper probe");
+        if text.contains("<helper>") {
+            text = text.replace("<helper>", place::helper().to_str().unwrap());
+        }
         let text = text
             .replace("<ws>", self.workspace.to_str().unwrap())
             .replace("<outside>", self.outside.to_str().unwrap())
+            .replace("<data>", self.data.to_str().unwrap())
+            .replace("<home>", &std::env::var("HOME").unwrap_or_default())
+            .replace(
+                "<hostname>",
+                rustix::system::uname().nodename().to_str().unwrap(),
+            )
+            .replace("<unique>", &self.unique())
+            .replace("<key>", &(std::process::id() + 7_000_000).to_string())
             .replace("<fd>", &descriptor.to_string())
             .replace("<pid>", &std::process::id().to_string())
             .replace("<canary>", &self.canary);
@@ -222,7 +276,51 @@ impl Scene {
                 let file = fs::File::create(self.at(path)).unwrap();
                 file.set_len(*bytes).unwrap();
             }
+            Step::Run { command, undo } => {
+                let (worked, text) = outside::run(&self.expand(command), &self.workspace);
+                assert!(worked, "`{command}` failed: {text}");
+                let undo = Undo(self.expand(undo));
+                self.held.lock().unwrap().undo.push(undo);
+            }
+            Step::Listen { on, path } => {
+                let path = match path.as_str() {
+                    "" => self.outside.join("listener"),
+                    path => self.at(path),
+                };
+                let ear = Ear::open(*on, &path);
+                self.held.lock().unwrap().ears.push(ear);
+            }
+            Step::Victim => {
+                let victim = Victim::start();
+                self.held.lock().unwrap().victims.push(victim);
+            }
+            Step::Inheritable { path } => {
+                let file = fs::File::open(self.at(path)).unwrap();
+                rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty()).unwrap();
+                self.held.lock().unwrap().files.push(file);
+            }
         }
+    }
+
+    /// A word that no other scene has.
+    fn unique(&self) -> String {
+        let name = self.base.path().file_name().unwrap();
+        name.to_str().unwrap().to_owned()
+    }
+
+    /// Whether anything of the machine was reached that should not have been.
+    pub(crate) fn reached(&self) -> Result<(), String> {
+        let mut held = self.held.lock().unwrap();
+        for ear in &held.ears {
+            let heard = ear.heard();
+            if heard > 0 {
+                return Err(format!("the listener {} heard {heard}", ear.word.0));
+            }
+        }
+        if held.victims.iter_mut().any(|victim| !victim.lives()) {
+            return Err("a process outside was ended".to_owned());
+        }
+        Ok(())
     }
 
     /// Runs the attack without Haft; says why it did not succeed, if it did not.

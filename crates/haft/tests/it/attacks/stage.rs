@@ -9,23 +9,31 @@ use std::{env, process::Command};
 use super::{
     attempt::{Tally, Verdict},
     canary,
-    corpus::Case,
+    corpus::{Case, Place},
 };
 
-/// Names the one case to run.
+/// Names the one case to run; a person may set it too.
 const ONLY: &str = "HAFT_ATTACK_ONLY";
+
+/// Set in a process that was started for a case.
+const STAGED: &str = "HAFT_ATTACK_STAGED";
 
 /// Begins the line that says what came of the cases.
 const MARK: &str = "attacks-tally";
 
-/// The one case to run, in a process that was started for it.
+/// The one case to run.
 pub(crate) fn only() -> Option<String> {
     env::var(ONLY).ok()
 }
 
+/// Whether this process was started for one case.
+pub(crate) fn is_staged() -> bool {
+    env::var(STAGED).is_ok()
+}
+
 /// Whether a case needs a process of its own.
 pub(crate) fn needed(case: &Case) -> bool {
-    case.namespace || !case.parent.is_empty()
+    (case.namespace && case.place == Place::Local) || !case.parent.is_empty()
 }
 
 /// The last line of a run.
@@ -55,7 +63,8 @@ pub(crate) fn run(case: &Case, test: &str) -> Verdict {
     };
     command
         .args(["--exact", test, "--nocapture", "--test-threads=1"])
-        .env(ONLY, &case.id);
+        .env(ONLY, &case.id)
+        .env(STAGED, "1");
     let canary = canary::of(&case.id);
     for (name, value) in &case.parent {
         command.env(name, value.replace("<canary>", &canary));

@@ -5,7 +5,8 @@ use std::{env, fmt::Write as _, fs, path::PathBuf};
 
 use super::{
     attempt::{Tally, Verdict},
-    corpus::{Case, groups},
+    corpus::{Case, Place, groups},
+    twins,
 };
 
 /// The page, and the variable that has it written anew.
@@ -36,10 +37,11 @@ pub(crate) fn line(case: &Case, verdict: &Verdict) -> String {
 }
 
 /// A whole group, as the run prints it.
-pub(crate) fn sum(group: &str, tally: Tally) -> String {
+pub(crate) fn sum(group: &str, place: Place, tally: Tally) -> String {
     format!(
-        "{group}: {} bypasses of {} attempts, {} of {} controls did not succeed, {} false denials \
+        "{group} in {}: {} bypasses of {} attempts, {} of {} controls did not succeed, {} false denials \
          of {} benign twins",
+        place.as_str(),
         tally.bypasses,
         tally.attempts,
         tally.lost_controls,
@@ -67,7 +69,8 @@ const OPENING: &str = "\
 
 Generated from `attacks/*.toml`; a test fails when it is stale (`HAFT_UPDATE=1` writes it anew). The words of the data are explained in `attacks/README.md`.
 
-Each case is run against the whole stack (facade, runtime, local back end, Cedar policy, SQLite record) with every rule allowing everything, unless the case is about rules. It has
+Each case is run against the whole stack (facade, runtime, back end, Cedar policy, SQLite record) with every rule allowing everything, unless the case is about rules; and in up to three places: on this machine, with commands
+in the sandbox (T2), and over SSH. In the sandbox the attack is also made by commands and by system calls, and its benign twins are what developers do all day (`attacks/twins.toml`). It has
 a **control**: the same attack without Haft, which must succeed, or the case itself is an error. It has a **benign twin**: what an honest caller does in the same place, which must
 pass. Side effects are looked for from outside: inodes, contents and modes around the workspace, the process table, the memory of the process. A secret lies beside every workspace,
 and answers, events, questions to a person, log, database files and artifacts are searched for it, also as base64, in hexadecimal, percent-encoded and backwards. In CI the tests run as an unprivileged user.
@@ -85,9 +88,9 @@ fn page() -> String {
             .sum()
     };
     let (attempts, controls, twins) = (
-        count(|case| case.attempt.len()),
-        count(|case| case.control.len()),
-        count(|case| case.twin.len()),
+        count(|case| case.attempt.len() + case.command.len() + case.probe.len()),
+        count(|case| case.control.len() + case.probe.len()),
+        count(|case| case.twin.len()) + twins::count(),
     );
     writeln!(
         page,
@@ -99,7 +102,7 @@ fn page() -> String {
     for group in &groups {
         writeln!(page, "\n## {}: {}\n", group.name, group.title).unwrap();
         page.push_str(
-            "| id | attack | required | stopped by | shown by |\n|---|---|---|---|---|\n",
+            "| id | attack | required | stopped by | shown by | in |\n|---|---|---|---|---|---|\n",
         );
         for case in &group.cases {
             let cells = [
@@ -108,10 +111,25 @@ fn page() -> String {
                 &case.requires,
                 &case.stopped_by,
                 &shown_by(case),
+                &places(case),
             ]
             .map(|cell| cell.replace('|', "\\|"));
             writeln!(page, "| {} |", cells.join(" | ")).unwrap();
         }
+    }
+    let others: Elsewhere = toml::from_str(REQUESTS).unwrap();
+    let shown_in = "`haft-backends`, against the proxy";
+    writeln!(
+        page,
+        "\n## {}: {}\n\nRun by {shown_in} in a network namespace of its own.\n\n| id | attack | required | \
+         stopped by |\n|---|---|---|---|",
+        others.group, others.title
+    )
+    .unwrap();
+    for case in &others.case {
+        let cells = [&case.id, &case.title, &case.requires, &case.stopped_by];
+        let cells = cells.map(|cell| cell.replace('|', "\\|"));
+        writeln!(page, "| {} |", cells.join(" | ")).unwrap();
     }
     page.push_str("\n## Elsewhere\n\n");
     for case in groups.iter().flat_map(|group| &group.cases) {
@@ -122,6 +140,24 @@ fn page() -> String {
     page
 }
 
+/// A group whose runner is another crate's, as far as the page tells of it.
+#[derive(serde::Deserialize)]
+struct Elsewhere {
+    group: String,
+    title: String,
+    case: Vec<Told>,
+}
+
+#[derive(serde::Deserialize)]
+struct Told {
+    id: String,
+    title: String,
+    requires: String,
+    stopped_by: String,
+}
+
+const REQUESTS: &str = include_str!("../../../../../attacks/ss.toml");
+
 fn shown_by(case: &Case) -> String {
     let mut parts = Vec::new();
     let attempts = case.attempt.len()
@@ -130,8 +166,13 @@ fn shown_by(case: &Case) -> String {
             .iter()
             .map(|also| also.attempt.len())
             .sum::<usize>();
-    if attempts > 0 {
-        parts.push(format!("{attempts} attempts"));
+    let kinds = [
+        (attempts, "attempts"),
+        (case.command.len(), "commands"),
+        (case.probe.len(), "system calls"),
+    ];
+    for (count, kind) in kinds.iter().filter(|(count, _)| *count > 0) {
+        parts.push(format!("{count} {kind}"));
     }
     if let Some(runner) = &case.runner {
         parts.push(format!("by runner `{runner}`"));
@@ -140,6 +181,11 @@ fn shown_by(case: &Case) -> String {
         parts.push(format!("due with {}: {}", due.with, due.because));
     }
     parts.join("; ")
+}
+
+fn places(case: &Case) -> String {
+    let places: Vec<&str> = case.places.iter().map(|place| place.as_str()).collect();
+    places.join(", ")
 }
 
 /// What a case says is shown elsewhere is there, with the rounds it says.

@@ -12,7 +12,7 @@ use rustix::fs::{XattrFlags, getxattr, setxattr};
 
 use crate::attacks::{
     attempt::{Verdict, calling, check, judge},
-    corpus::Case,
+    corpus::{Case, Place},
     scene::{Said, Scene},
 };
 
@@ -35,6 +35,9 @@ const ATTRIBUTE: &str = "security.capability";
 
 /// SL-19: a capability is not carried to a new file. Runs where this user may set one.
 pub(super) async fn capability(case: &Case, verdict: &mut Verdict) {
+    if case.place != Place::Local {
+        return;
+    }
     let scene = Scene::of(case);
     let has = |path: &Path| getxattr(path, ATTRIBUTE, &mut [0_u8; 64]).is_ok();
     setxattr(scene.at("f"), ATTRIBUTE, &CAPABILITY, XattrFlags::empty()).unwrap();

@@ -103,12 +103,12 @@ fn status(field: &str) -> u64 {
 }
 
 /// What this process holds now; the peak is counted from here.
-fn resident() -> u64 {
+pub(super) fn resident() -> u64 {
     // 5 resets the peak.
     fs::write("/proc/self/clear_refs", "5").unwrap();
     status("VmRSS")
 }
 
-fn peak_since(before: u64) -> u64 {
+pub(super) fn peak_since(before: u64) -> u64 {
     status("VmHWM").saturating_sub(before)
 }

@@ -1,12 +1,16 @@
 //! The cases, or parts of cases, that data cannot say, by the name the data uses.
 
 mod changes;
+mod confinement;
+mod crowds;
 mod floods;
 mod health;
 mod inputs;
+mod limits;
 mod places;
 mod processes;
 mod races;
+mod storage;
 mod swapper;
 
 use super::{attempt::Verdict, corpus::Case};
@@ -22,6 +26,7 @@ pub(crate) async fn run(name: &str, case: &Case, verdict: &mut Verdict) {
         "spool" => Box::pin(changes::spool(case, verdict)).await,
         "race_reads" => Box::pin(races::reads(case, verdict)).await,
         "race_changes" => Box::pin(races::changes(case, verdict)).await,
+        "rebound" => Box::pin(races::rebound(case, verdict)).await,
         "flood" => Box::pin(floods::flood(case, verdict)).await,
         "long_line" => Box::pin(floods::long_line(case, verdict)).await,
         "sparse" => Box::pin(inputs::sparse(case, verdict)).await,
@@ -29,6 +34,27 @@ pub(crate) async fn run(name: &str, case: &Case, verdict: &mut Verdict) {
         "grandchild" => Box::pin(processes::grandchild(case, verdict)).await,
         "stubborn" => Box::pin(processes::stubborn(case, verdict)).await,
         "cancelled" => Box::pin(processes::cancelled(case, verdict)).await,
+        "fork_bomb" => Box::pin(limits::fork_bomb(case, verdict)).await,
+        "memory" => Box::pin(limits::memory(case, verdict)).await,
+        "spin" => Box::pin(limits::spin(case, verdict)).await,
+        "bombs" => Box::pin(limits::bombs(case, verdict)).await,
+        "slow_server" => Box::pin(limits::slow_server(case, verdict)).await,
+        "full_disk" => Box::pin(storage::full_disk(case, verdict)).await,
+        "many_files" => Box::pin(storage::many_files(case, verdict)).await,
+        "descriptors" => Box::pin(storage::descriptors(case, verdict)).await,
+        "stderr_flood" => Box::pin(storage::stderr_flood(case, verdict)).await,
+        "crowd" => Box::pin(crowds::crowd(case, verdict)).await,
+        "sessions" => Box::pin(crowds::sessions(case, verdict)).await,
+        "unanswered" => Box::pin(crowds::unanswered(case, verdict)).await,
+        "proxy_descriptors" => Box::pin(confinement::proxy_descriptors(case, verdict)).await,
+        "frozen_init" => Box::pin(confinement::frozen_init(case, verdict)).await,
+        "left_for_later" => Box::pin(confinement::left_for_later(case, verdict)).await,
+        "daemons" => Box::pin(confinement::daemons(case, verdict)).await,
+        "daemon_on_a_port" => Box::pin(confinement::daemon_on_a_port(case, verdict)).await,
+        "missing_layer" => Box::pin(confinement::missing_layer(case, verdict)).await,
+        "other_bwrap" => Box::pin(confinement::other_bwrap(case, verdict)).await,
+        "two_tenants" => Box::pin(confinement::two_tenants(case, verdict)).await,
+        "gvisor" => Box::pin(confinement::gvisor(case, verdict)).await,
         other => panic!("{}: there is no runner `{other}`", case.id),
     }
 }

@@ -8,11 +8,21 @@ use std::{
 
 use haft::prelude::*;
 
+use super::limits::gone;
 use crate::attacks::{
     attempt::{Verdict, check},
     corpus::Case,
     scene::{Said, Scene},
 };
+
+/// Sleeps that no other test makes, so that they can be told in the process table: in a sandbox a
+/// command's own ids mean nothing outside.
+fn sleep(scene: &Scene) -> String {
+    let number: u32 = scene.expand("<unique>").bytes().fold(7, |sum, byte| {
+        sum.wrapping_mul(31).wrapping_add(u32::from(byte))
+    });
+    format!("sleep {}", 100_000 + number % 800_000)
+}
 
 /// How long a stop may take: promise 6.
 const STOP: Duration = Duration::from_secs(2);
@@ -23,25 +33,24 @@ const SLACK: Duration = Duration::from_millis(1500);
 pub(super) async fn grandchild(case: &Case, verdict: &mut Verdict) {
     let scene = Scene::of(case);
     let haft = scene.haft(case, &Said::default()).await;
+    let asleep = sleep(&scene);
     for (what, command) in [
-        ("in the session", "sleep 600 & echo $! > pid; echo started"),
-        (
-            "out of the session",
-            "setsid sleep 600 & echo $! > pid; echo started",
-        ),
+        ("in the session", "SLEEP & echo started"),
+        ("out of the session", "setsid SLEEP & echo started"),
         (
             "twice forked",
-            "(setsid bash -c 'echo $$ > pid; exec sleep 600' &); sleep 0.2; echo started",
+            "(setsid bash -c 'exec SLEEP' &); sleep 0.2; echo started",
         ),
     ] {
         let begun = Instant::now();
+        let command = command.replace("SLEEP", &asleep);
         let outcome = haft.call("bash", json!({ "command": command })).await;
         let took = begun.elapsed();
         let ended = outcome.succeeded() && outcome.text().contains("started");
         verdict.attempt(what, check(ended, || outcome.model_text()));
         let limit = haft_backends::DRAIN_LIMIT + SLACK;
         verdict.attempt(what, check(took < limit, || format!("it took {took:?}")));
-        verdict.attempt(what, gone(&scene.at("pid")).await);
+        verdict.attempt(what, gone(&asleep).await);
     }
     let begun = Instant::now();
     let outcome = haft
@@ -55,18 +64,20 @@ pub(super) async fn grandchild(case: &Case, verdict: &mut Verdict) {
 pub(super) async fn stubborn(case: &Case, verdict: &mut Verdict) {
     let scene = Scene::of(case);
     let haft = scene.haft(case, &Said::default()).await;
+    let asleep = sleep(&scene);
     for (what, command) in [
         (
             "ignores SIGTERM",
-            "trap '' TERM INT HUP; echo $$ > pid; while :; do sleep 1; done",
+            "trap '' TERM INT HUP; SLEEP & while :; do sleep 1; done",
         ),
-        ("stopped", "echo $$ > pid; kill -STOP $$; sleep 600"),
+        ("stopped", "kill -STOP $$; SLEEP"),
         (
             "a stopped grandchild",
-            "bash -c 'echo $$ > pid; kill -STOP $$' & wait",
+            "bash -c 'kill -STOP $$; SLEEP' & wait",
         ),
     ] {
         let begun = Instant::now();
+        let command = command.replace("SLEEP", &asleep);
         let outcome = haft
             .call("bash", json!({ "command": command, "timeout_ms": 400 }))
             .await;
@@ -75,10 +86,9 @@ pub(super) async fn stubborn(case: &Case, verdict: &mut Verdict) {
         verdict.attempt(what, check(timed_out, || outcome.model_text()));
         let limit = Duration::from_millis(400) + STOP + SLACK;
         verdict.attempt(what, check(took < limit, || format!("it took {took:?}")));
-        verdict.attempt(what, gone(&scene.at("pid")).await);
+        verdict.attempt(what, gone(&asleep).await);
     }
-    let polite =
-        "trap 'echo cleaned > mark; exit' TERM; echo $$ > pid; while :; do sleep 0.05; done";
+    let polite = "trap 'echo cleaned > mark; exit' TERM; while :; do sleep 0.05; done";
     let outcome = haft
         .call("bash", json!({ "command": polite, "timeout_ms": 400 }))
         .await;
@@ -93,7 +103,8 @@ pub(super) async fn stubborn(case: &Case, verdict: &mut Verdict) {
 pub(super) async fn cancelled(case: &Case, verdict: &mut Verdict) {
     let scene = Scene::of(case);
     let haft = scene.haft(case, &Said::default()).await;
-    let sleeper = || json!({ "command": "echo kept; echo $$ > pid; sleep infinity" });
+    let asleep = sleep(&scene);
+    let sleeper = || json!({ "command": format!("echo kept; echo $$ > pid; {asleep}") });
 
     let request = haft.request("bash", sleeper());
     let id = request.id;
@@ -112,7 +123,7 @@ pub(super) async fn cancelled(case: &Case, verdict: &mut Verdict) {
             format!("it took {took:?}")
         }),
     );
-    verdict.attempt("cancel", gone(&scene.at("pid")).await);
+    verdict.attempt("cancel", gone(&asleep).await);
 
     // A client that goes away.
     fs::remove_file(scene.at("pid")).unwrap();
@@ -123,7 +134,7 @@ pub(super) async fn cancelled(case: &Case, verdict: &mut Verdict) {
         outcome = haft.runtime().call(request) => panic!("it ended: {}", outcome.model_text()),
         () = started(&pid) => {}
     }
-    verdict.attempt("a client that goes away", gone(&scene.at("pid")).await);
+    verdict.attempt("a client that goes away", gone(&asleep).await);
     let mut terminal = None;
     for _ in 0..100 {
         let stored = haft
@@ -151,18 +162,4 @@ async fn started(pid: &Path) {
     while !fs::read_to_string(pid).is_ok_and(|text| text.ends_with('\n')) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-}
-
-/// The process whose id is in a file is no longer in the process table.
-async fn gone(pid: &Path) -> Result<(), String> {
-    let text = fs::read_to_string(pid).map_err(|error| format!("no pid: {error}"))?;
-    let pid = text.trim().to_owned();
-    let begun = Instant::now();
-    while fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z ")) {
-        if begun.elapsed() > STOP + SLACK {
-            return Err(format!("process {pid} is still there"));
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    Ok(())
 }

@@ -2,19 +2,25 @@
 //! outside, over and over, while calls work in it. The operations beneath are raced for 20,000
 //! rounds each in `haft-backends`; here plan, approval of the plan and run race too.
 
-use std::{fs, os::unix::fs::symlink, path::Path, sync::Arc};
+use std::{fs, os::unix::fs::symlink, path::Path, sync::Arc, time::Duration};
 
 use haft::{Haft, prelude::*};
 
 use super::swapper::Swapper;
 use crate::attacks::{
     attempt::{self, Verdict, check},
-    corpus::Case,
+    corpus::{Case, Place},
     scene::{Said, Scene},
 };
 
-/// Calls of each kind.
-const ROUNDS: usize = 1_000;
+/// Calls of each kind. In a sandbox files are served by the same code, and over SSH the same code
+/// is raced in `haft-backends`.
+fn rounds(place: Place) -> usize {
+    match place {
+        Place::Local => 1_000,
+        Place::T2 | Place::Ssh => 150,
+    }
+}
 
 /// Rounds after which a control that has not lost counts as one that cannot.
 const CONTROL_ROUNDS: usize = 2_000_000;
@@ -62,7 +68,10 @@ pub(super) async fn reads(case: &Case, verdict: &mut Verdict) {
         ("read", json!({ "path": "d/secret" })),
         ("grep", json!({ "pattern": ".", "path": "d" })),
     ] {
-        let raced = race(&scene, &haft, tool, |_| arguments.clone()).await;
+        let raced = race(&scene, &haft, rounds(case.place), tool, |_| {
+            arguments.clone()
+        })
+        .await;
         verdict.attempt(tool, raced);
     }
     haft.close().await.unwrap();
@@ -117,13 +126,16 @@ pub(super) async fn changes(case: &Case, verdict: &mut Verdict) {
     ];
     let around = scene.around();
     for (tool, arguments) in calls {
-        verdict.attempt(tool, race(&scene, &haft, tool, arguments).await);
+        verdict.attempt(
+            tool,
+            race(&scene, &haft, rounds(case.place), tool, arguments).await,
+        );
     }
     let untouched = check(scene.around() == around, || {
         "the outside was changed".to_owned()
     });
     verdict.attempt("the outside", untouched);
-    let stolen = (0..ROUNDS)
+    let stolen = (0..rounds(case.place))
         .filter_map(|round| fs::read_to_string(scene.at(&format!("stolen-{round}"))).ok())
         .filter(|text| text.contains("canary"))
         .count();
@@ -139,16 +151,80 @@ pub(super) async fn changes(case: &Case, verdict: &mut Verdict) {
     verdict.twin("the same without a race", haft_without_race(case).await);
 }
 
+/// SL-16: the directory that is bound as the workspace is another one from moment to moment.
+pub(super) async fn rebound(case: &Case, verdict: &mut Verdict) {
+    const CALLS: usize = 80;
+    let scene = Scene::of(case);
+    let swapper = Swapper::between(&scene.workspace, &scene.outside, Duration::from_millis(3));
+    let named = (0..CONTROL_ROUNDS)
+        .any(|_| fs::read_to_string(scene.at("secret")).is_ok_and(|text| text == scene.canary));
+    drop(swapper);
+    verdict.control(
+        "the name leads elsewhere",
+        check(named, || "it never did".to_owned()),
+    );
+
+    let scene = Scene::of(case);
+    let said = Said::default();
+    let haft = scene.haft(case, &said).await;
+    let (mut ran, mut moved, mut other) = (0, 0, Vec::new());
+    {
+        let swapper = Swapper::between(&scene.workspace, &scene.outside, Duration::from_millis(3));
+        for _ in 0..CALLS {
+            let command = "cat secret .ssh/id_rsa; echo x > made; echo ran";
+            let outcome = haft.call("bash", json!({ "command": command })).await;
+            said.note(&format!("{outcome:?}"));
+            match outcome.error.as_ref().map(|failure| failure.kind) {
+                None => ran += 1,
+                Some(ErrorKind::WorkspaceMoved) => moved += 1,
+                Some(_) => other.push(outcome.model_text()),
+            }
+        }
+        println!(
+            "{CALLS} commands: {ran} ran, {moved} refused, {} otherwise, {} swaps",
+            other.len(),
+            swapper.swaps()
+        );
+    }
+    // Which of the two names leads where depends on when the swapping ended.
+    let made = [&scene.workspace, &scene.outside]
+        .iter()
+        .any(|root| root.join("made").exists() && root.join("secret").exists());
+    verdict.attempt(
+        "the other directory",
+        check(!made, || "was written to".to_owned()),
+    );
+    verdict.attempt(
+        "refusals",
+        check(moved > 0, || "the swap was never met".to_owned()),
+    );
+    verdict.attempt("refusals", check(other.is_empty(), || other[0].clone()));
+    haft.close().await.unwrap();
+    let leaked = attempt::nothing_leaked(&scene, &said);
+    verdict.attempt("the search for the secret", leaked);
+    let scene = Scene::of(case);
+    let haft = scene.haft(case, &Said::default()).await;
+    let outcome = haft
+        .call("bash", json!({ "command": "echo x > made; cat made" }))
+        .await;
+    verdict.twin(
+        "the same without a race",
+        check(outcome.succeeded(), || outcome.model_text()),
+    );
+    haft.close().await.unwrap();
+}
+
 /// Makes calls while the swap goes on; an answer that holds the secret is an escape.
 async fn race(
     scene: &Arc<Scene>,
     haft: &Haft,
+    rounds: usize,
     tool: &str,
     arguments: impl Fn(usize) -> Value,
 ) -> Result<(), String> {
     let swapper = Swapper::start(&scene.workspace);
     let mut worked = 0;
-    for round in 0..ROUNDS {
+    for round in 0..rounds {
         let outcome = haft.call(tool, arguments(round)).await;
         let text = outcome.model_text();
         check(!text.contains(&scene.canary), || {
@@ -157,9 +233,9 @@ async fn race(
         worked += usize::from(outcome.succeeded());
     }
     let swaps = swapper.swaps();
-    println!("{tool}: {ROUNDS} calls, {worked} worked, {swaps} swaps, 0 escapes");
-    check(swaps > 100, || "the race did not take place".to_owned())?;
-    check(worked < ROUNDS, || "the swap was never met".to_owned())
+    println!("{tool}: {rounds} calls, {worked} worked, {swaps} swaps, 0 escapes");
+    check(swaps > 50, || "the race did not take place".to_owned())?;
+    check(worked < rounds, || "the swap was never met".to_owned())
 }
 
 async fn haft_without_race(case: &Case) -> Result<(), String> {

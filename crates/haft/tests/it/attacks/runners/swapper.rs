@@ -7,6 +7,7 @@ use std::{
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread::JoinHandle,
+    time::Duration,
 };
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -20,15 +21,21 @@ pub(super) struct Swapper {
 impl Swapper {
     /// Swaps `d` and `link` of a directory.
     pub(super) fn start(root: &Path) -> Self {
+        Self::between(&root.join("d"), &root.join("link"), Duration::ZERO)
+    }
+
+    /// Swaps two names, with a rest between.
+    pub(super) fn between(one: &Path, other: &Path, rest: Duration) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let swaps = Arc::new(AtomicU64::new(0));
-        let (d, link) = (root.join("d"), root.join("link"));
+        let (one, other) = (one.to_owned(), other.to_owned());
         let thread = std::thread::spawn({
             let (stop, swaps) = (Arc::clone(&stop), Arc::clone(&swaps));
             move || {
                 while !stop.load(Ordering::Relaxed) {
-                    renameat_with(CWD, &d, CWD, &link, RenameFlags::EXCHANGE).unwrap();
+                    renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE).unwrap();
                     swaps.fetch_add(1, Ordering::Relaxed);
+                    std::thread::sleep(rest);
                 }
             }
         });

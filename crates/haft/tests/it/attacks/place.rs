@@ -1,0 +1,75 @@
+//! Where a case is run: on this machine, in a sandbox, or over SSH; and what that needs.
+//!
+//! What is missing is a failure that says how to get it, never a case that is passed over.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
+
+use haft::{Haft, HaftBuilder, LocalOptions, prelude::SandboxMode};
+use haft_backends::{
+    helper::Helper,
+    sandbox::{Profile, SandboxOptions},
+    ssh::SshBackend,
+};
+
+use super::{corpus::Place, ssh_server::SshServer};
+
+/// The program that sets up sandboxes from inside and makes attempts to get out of them.
+///
+/// It is a program of another package, so cargo does not name it for this one; it lies two
+/// directories above this test, where it is built with the workspace's tests.
+pub(crate) fn helper() -> PathBuf {
+    let test = env::current_exe().unwrap();
+    let found = test
+        .ancestors()
+        .skip(1)
+        .take(2)
+        .map(|directory| directory.join("haft-helper"))
+        .find(|path| path.is_file());
+    found.unwrap_or_else(|| {
+        panic!(
+            "there is no `haft-helper` beside {}: build it with `cargo build -p haft-backends \
+             --bin haft-helper`, or run the tests of the whole workspace",
+            test.display()
+        )
+    })
+}
+
+/// The sandbox of a case: the helper is shown, so that it can make its attempts, and so is
+/// everything else that is named.
+pub(crate) fn sandbox(shown: &[&Path]) -> SandboxOptions {
+    let mut read_only = vec![helper()];
+    read_only.extend(shown.iter().map(|path| (*path).to_owned()));
+    SandboxOptions {
+        helper: Helper::Path(helper()),
+        profile: Profile {
+            read_only,
+            ..Profile::default()
+        },
+        ..SandboxOptions::default()
+    }
+}
+
+/// How strongly children of a tool are confined in a place.
+pub(crate) fn mode(place: Place) -> SandboxMode {
+    match place {
+        Place::Local | Place::Ssh => SandboxMode::Off,
+        Place::T2 => SandboxMode::Full,
+    }
+}
+
+/// A builder over a workspace in a place.
+pub(crate) async fn open(place: Place, workspace: &Path, local: LocalOptions) -> HaftBuilder {
+    match place {
+        Place::Local | Place::T2 => Haft::open(workspace).local(local),
+        Place::Ssh => {
+            let mut options = SshServer::of_this_process().options();
+            options.remote.cross_mounts = local.cross_mounts;
+            let root = workspace.to_str().unwrap();
+            let operations = SshBackend::connect(options, root).await.unwrap();
+            Haft::open(workspace).operations(operations)
+        }
+    }
+}
