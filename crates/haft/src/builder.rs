@@ -163,8 +163,10 @@ impl HaftBuilder {
         self
     }
 
-    /// The confinement a tool's child processes need. `bash` needs a sandbox until this, or a
-    /// policy text, says `off`; where both speak the stronger holds.
+    /// The confinement a tool's child processes need: a full sandbox unless this, or a policy text,
+    /// says otherwise; where both speak the stronger holds. A sandbox is set up by a helper: call
+    /// [`helper::run_if_asked`](crate::helper::run_if_asked) first in `main`, or name a program
+    /// that does in [`LocalOptions::sandbox`].
     pub fn sandbox(mut self, tool: impl Into<String>, mode: SandboxMode) -> Self {
         self.sandbox.insert(tool.into(), mode);
         self

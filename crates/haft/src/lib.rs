@@ -45,7 +45,7 @@ pub use self::{
     data_dir::platform_data_dir,
     embedded::Haft,
 };
-pub use haft_backends::{LocalBackend, LocalOptions};
+pub use haft_backends::{LocalBackend, LocalOptions, helper, sandbox};
 pub use haft_ledger::{Recovery, SqliteLedger};
 pub use haft_policy::{CedarPolicy, Finding, LoadError, PolicySource, Preset};
 pub use haft_runtime::{Limits, Runtime};

@@ -8,7 +8,10 @@ use std::{fs, path::Path};
 
 use haft_contract::ops::Tier;
 
-use super::landlock::{ABI_FOR_T1, ABI_FOR_T2, kernel_abi};
+use super::{
+    bubblewrap, gvisor,
+    landlock::{ABI_FOR_T1, ABI_FOR_T2, kernel_abi},
+};
 
 /// What of this machine decides which tiers can be had.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -100,13 +103,13 @@ pub fn remedies(facts: &HostFacts, tier: Tier) -> Vec<Remedy> {
         Tier::T1 => landlock(facts, ABI_FOR_T1).into_iter().collect(),
         Tier::T2 => {
             let namespaces = user_namespaces(facts);
-            bubblewrap(facts)
+            install_bubblewrap(facts)
                 .into_iter()
                 .chain(namespaces)
                 .chain(landlock(facts, ABI_FOR_T2))
                 .collect()
         }
-        Tier::T3 => gvisor(facts).into_iter().collect(),
+        Tier::T3 => install_gvisor(facts).into_iter().collect(),
     }
 }
 
@@ -125,7 +128,7 @@ pub fn last_resort(facts: &HostFacts, tier: Tier) -> Vec<Remedy> {
     }
 }
 
-fn bubblewrap(facts: &HostFacts) -> Option<Remedy> {
+fn install_bubblewrap(facts: &HostFacts) -> Option<Remedy> {
     if facts.bubblewrap == Found::Installed {
         return None;
     }
@@ -250,7 +253,7 @@ fn landlock(facts: &HostFacts, needed: i32) -> Option<Remedy> {
     ))
 }
 
-fn gvisor(facts: &HostFacts) -> Option<Remedy> {
+fn install_gvisor(facts: &HostFacts) -> Option<Remedy> {
     if facts.runsc == Found::Installed {
         return None;
     }
@@ -278,8 +281,8 @@ impl HostFacts {
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         Self {
             packages: packages(),
-            bubblewrap: found(&["/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap"]),
-            runsc: found(&["/usr/bin/runsc", "/usr/local/bin/runsc"]),
+            bubblewrap: found(bubblewrap::find().is_some()),
+            runsc: found(gvisor::PLACES.iter().any(|place| Path::new(place).exists())),
             max_user_namespaces: setting("user/max_user_namespaces"),
             unprivileged_userns_clone: setting("kernel/unprivileged_userns_clone"),
             apparmor_restricts: setting("kernel/apparmor_restrict_unprivileged_userns"),
@@ -292,8 +295,8 @@ impl HostFacts {
     }
 }
 
-fn found(places: &[&str]) -> Found {
-    if places.iter().any(|place| Path::new(place).exists()) {
+fn found(is_there: bool) -> Found {
+    if is_there {
         Found::Installed
     } else {
         Found::Absent

@@ -18,7 +18,7 @@ fn json_output_has_one_shape() {
 #[test]
 fn the_exit_code_tells_how_a_call_ended() {
     let stage = Stage::with_config(
-        "[policy]\nallow = [\"bash(exit 3)\", \"bash(sleep 30)\"]\ndeny = [\"read(**/.env)\"]\n[tools.bash]\nsandbox = \"off\"\n",
+        "[policy]\nallow = [\"bash(exit 3)\", \"bash(sleep 30)\"]\ndeny = [\"read(**/.env)\"]\n",
     );
     stage.write(".env", "SECRET=1");
     stage.haft(&["call", "list", "path=."]).ok();

@@ -203,7 +203,7 @@ fn user_config(stage: &Stage, text: &str) {
 
 #[test]
 fn mc_11_a_workspaces_file_cannot_raise_the_users_limits() {
-    let project = "[policy]\nallow = [\"bash(sleep 30)\"]\n[tools.bash]\nsandbox = \"off\"\n[limits]\nhard_deadline_ms = 60000\n";
+    let project = "[policy]\nallow = [\"bash(sleep 30)\"]\n[limits]\nhard_deadline_ms = 60000\n";
     let stage = Stage::with_config(project);
     user_config(&stage, "[limits]\nhard_deadline_ms = 200\n");
     stage.haft(&["call", "bash", "sleep 30"]).fails(4);
@@ -259,7 +259,7 @@ fn mc_11_trust_lists_everything_a_file_loosens() {
 #[test]
 fn limits_hold() {
     let stage = Stage::with_config(
-        "[policy]\nallow = [\"bash(sleep 30)\"]\n[tools.bash]\nsandbox = \"off\"\n[limits]\nhard_deadline_ms = 200\n",
+        "[policy]\nallow = [\"bash(sleep 30)\"]\n[limits]\nhard_deadline_ms = 200\n",
     );
     stage.haft(&["call", "bash", "sleep 30"]).fails(4);
 }
@@ -322,7 +322,7 @@ fn limits_of_commands_hold_and_what_they_are_shown_is_shown() {
 #[test]
 fn r7_a_configured_tool_has_its_own_name() {
     let stage = Stage::with_config(
-        "[policy]\nallow = [\"shell\"]\n[[tools]]\ntype = \"bash\"\nname = \"shell\"\nsandbox = \"off\"\nconfig = { timeout_ms = 5000 }\n",
+        "[policy]\nallow = [\"shell\"]\n[[tools]]\ntype = \"bash\"\nname = \"shell\"\nconfig = { timeout_ms = 5000 }\n",
     );
     stage.haft(&["call", "shell", "echo hi"]).ok();
     let tools = stage.json(&["tools", "--json", "--search", "bash"]);

@@ -38,17 +38,14 @@ fn check_names_the_rule_its_file_and_its_line() {
 
 #[test]
 fn what_check_says_would_allow_a_call_does() {
-    let stage = Stage::with_config("[policy]\n[tools.bash]\nsandbox = \"off\"\n");
+    let stage = Stage::with_config("[policy]\n");
     let view = stage.json(&["policy", "check", "bash", "echo \"a\" > b", "--json"]);
     let hint = view["to_allow"].as_str().unwrap();
     let start = hint.find("add ").unwrap() + 4;
     let end = hint.find(" to `allow`").unwrap();
     stage.write(
         "haft.toml",
-        format!(
-            "[policy]\nallow = [{}]\n[tools.bash]\nsandbox = \"off\"\n",
-            &hint[start..end]
-        ),
+        format!("[policy]\nallow = [{}]\n", &hint[start..end]),
     );
     stage.haft(&["trust"]).ok();
     stage.haft(&["call", "bash", "echo \"a\" > b"]).ok();

@@ -60,6 +60,22 @@ fn au_01_a_command_cannot_read_the_environment_of_the_program() {
     assert!(read.contains("denied"), "{read}");
 }
 
+#[test]
+fn sb_14_a_sandboxed_command_sees_nothing_of_the_program_at_all() {
+    const SECRET: &str = "canary-41c6aa";
+    let stage = Stage::with_config("[policy]\nallow = [\"bash\"]\n");
+    let script = "cat /proc/*/environ /proc/*/cmdline | tr '\\0' '\\n'; echo end";
+    let ran = stage
+        .command(&["call", "bash", script])
+        .env("SECRET", SECRET)
+        .output()
+        .unwrap();
+    let text = String::from_utf8([ran.stdout, ran.stderr].concat()).unwrap();
+    assert!(text.contains("end\n"), "{text}");
+    assert!(!text.contains(SECRET), "{text}");
+    assert!(!text.contains(stage.home.to_str().unwrap()), "{text}");
+}
+
 fn give_to_nobody(folder: &Path) {
     chown(folder, Some(NOBODY), Some(NOBODY)).unwrap();
     for entry in fs::read_dir(folder).unwrap() {

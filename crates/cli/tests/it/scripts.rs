@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use crate::support::Stage;
 
-const CONFIG: &str = "[policy]\nallow = [\"greet\"]\n[tools.greet]\nsandbox = \"off\"\n[scripts]\nfolders = [\"tools\"]\n";
+const CONFIG: &str = "[policy]\nallow = [\"greet\"]\n[scripts]\nfolders = [\"tools\"]\n";
 const MANIFEST: &str = "name = \"greet\"\ndescription = \"Greets somebody by name.\"\nprogram = \"greet\"\neffects = \"read_only\"\n\n[input]\ntype = \"object\"\nrequired = [\"name\"]\nproperties.name = { type = \"string\" }\n";
 
 fn write_program(stage: &Stage, text: &str) {

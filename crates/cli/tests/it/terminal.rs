@@ -71,9 +71,8 @@ fn colours_are_for_terminals_and_only_if_wanted() {
 
 #[test]
 fn long_work_shows_that_it_goes_on_and_leaves_nothing_behind() {
-    let stage = Stage::with_config(
-        "[policy]\nallow = [\"bash(echo working; sleep 1.5; echo done)\"]\n[tools.bash]\nsandbox = \"off\"\n",
-    );
+    let stage =
+        Stage::with_config("[policy]\nallow = [\"bash(echo working; sleep 1.5; echo done)\"]\n");
     let mut terminal = stage.terminal(&["call", "bash", "echo working; sleep 1.5; echo done"]);
     let before = terminal.until("working");
     assert!(!before.contains("done"), "shown while it runs");

@@ -139,6 +139,7 @@ pub async fn prove(
             ..LocalOptions::default()
         },
     )?;
+    let facilities = backend.facilities().clone();
     let stage = Stage {
         operations: backend.operations(),
         program: program.display().to_string(),
@@ -158,7 +159,17 @@ pub async fn prove(
     }
     let mut proofs = Vec::with_capacity(tiers.len());
     for tier in tiers {
-        proofs.push(stage.prove(*tier, &scene, &controls).await);
+        let missing = facilities.missing(*tier);
+        proofs.push(if missing.is_empty() {
+            stage.prove(*tier, &scene, &controls).await
+        } else {
+            let reasons: Vec<String> = missing.iter().map(|missing| missing.reason()).collect();
+            Proof {
+                tier: *tier,
+                tried: Vec::new(),
+                unavailable: Some(reasons.join("; ")),
+            }
+        });
     }
     for clearance in scene.clearances() {
         // What cannot be removed holds nothing.
