@@ -87,7 +87,11 @@ impl LocalBackend {
             source,
         })?;
         process::orphans::sweep_once();
-        let sandbox = Sandbox::look(&options.sandbox, Path::new(jail.shown()));
+        let sandbox = Sandbox::look(
+            &options.sandbox,
+            Path::new(jail.shown()),
+            Path::new(&options.temporary),
+        );
         Ok(Self {
             jail: Arc::new(jail),
             options: Arc::new(options),

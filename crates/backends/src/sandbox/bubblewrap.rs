@@ -31,8 +31,13 @@ const WRITABLE_BY_OTHERS: u32 = 0o022;
 
 /// Finds a bubblewrap that can be trusted.
 pub(super) fn find() -> Option<PathBuf> {
-    PLACES
-        .into_iter()
+    roots_own(&PLACES)
+}
+
+/// The first of these programs that is there and that nobody but root can replace.
+pub(super) fn roots_own(places: &[&str]) -> Option<PathBuf> {
+    places
+        .iter()
         .filter_map(|place| std::fs::canonicalize(place).ok())
         .find(|place| is_roots_own(place))
 }

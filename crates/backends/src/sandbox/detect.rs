@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use haft_contract::ops::Tier;
 
 use super::{
-    SandboxOptions, bubblewrap,
+    SandboxOptions, bubblewrap, gvisor,
     landlock::{ABI_FOR_T1, ABI_FOR_T2, kernel_abi},
 };
 
@@ -17,6 +17,8 @@ pub struct Facilities {
     pub helper: Result<PathBuf, Missing>,
     /// Bubblewrap, and a kernel that lets it make namespaces.
     pub bubblewrap: Result<PathBuf, Missing>,
+    /// gVisor, and, for an ordinary user, a kernel that lets it make namespaces.
+    pub gvisor: Result<PathBuf, Missing>,
     /// The version of Landlock.
     pub landlock: Option<i32>,
     /// Whether system calls can be filtered and handed over.
@@ -32,6 +34,8 @@ pub enum Missing {
     HelperInWorkspace,
     /// Bubblewrap is not installed where only root could have put it.
     Bubblewrap,
+    /// gVisor is not installed where only root could have put it.
+    Gvisor,
     /// The kernel lets nobody make a user namespace.
     UserNamespaces,
     /// The kernel's Landlock is absent or too old.
@@ -54,6 +58,7 @@ impl Missing {
                 "the program that sets up sandboxes lies in the workspace".to_owned()
             }
             Self::Bubblewrap => "bubblewrap is not installed".to_owned(),
+            Self::Gvisor => "gVisor's `runsc` is not installed".to_owned(),
             Self::UserNamespaces => "this kernel lets no user make namespaces".to_owned(),
             Self::Landlock { found: 0, needed } => {
                 format!("this kernel has no Landlock, and version {needed} is needed")
@@ -74,6 +79,7 @@ impl Missing {
             }
             Self::HelperInWorkspace => "install haft outside the workspace",
             Self::Bubblewrap => "apt-get install bubblewrap",
+            Self::Gvisor => "apt-get install runsc",
             Self::UserNamespaces => {
                 "sysctl -w kernel.unprivileged_userns_clone=1 user.max_user_namespaces=15000 \
                  kernel.apparmor_restrict_unprivileged_userns=0"
@@ -99,9 +105,15 @@ impl Facilities {
             Some(_) if !allows_user_namespaces() => Err(Missing::UserNamespaces),
             Some(program) => Ok(program),
         };
+        let gvisor = match bubblewrap::roots_own(&gvisor::PLACES) {
+            None => Err(Missing::Gvisor),
+            Some(_) if !allows_user_namespaces() => Err(Missing::UserNamespaces),
+            Some(program) => Ok(program),
+        };
         Self {
             helper,
             bubblewrap,
+            gvisor,
             landlock: kernel_abi(),
             seccomp: if hands_over_calls() {
                 Ok(())
@@ -120,17 +132,19 @@ impl Facilities {
         let helper = self.helper.as_ref().err().copied();
         let seccomp = self.seccomp.err();
         let bubblewrap = self.bubblewrap.as_ref().err().copied();
+        let gvisor = self.gvisor.as_ref().err().copied();
         let missing = match tier {
-            Tier::Host | Tier::InProcess | Tier::T3 => [None; 4],
+            Tier::Host | Tier::InProcess => [None; 4],
+            Tier::T3 => [helper, gvisor, None, None],
             Tier::T1 => [helper, landlock(ABI_FOR_T1), seccomp, None],
             Tier::T2 => [helper, bubblewrap, landlock(ABI_FOR_T2), seccomp],
         };
         missing.into_iter().flatten().collect()
     }
 
-    /// The tiers that can be held, the strongest first, then the host.
+    /// The tiers that can be held, the usual one first, the host last.
     pub fn tiers(&self) -> Vec<Tier> {
-        let confined = [Tier::T2, Tier::T1]
+        let confined = [Tier::T2, Tier::T1, Tier::T3]
             .into_iter()
             .filter(|tier| self.missing(*tier).is_empty());
         confined.chain([Tier::Host]).collect()

@@ -6,6 +6,7 @@
 //! user is root inside, a root that owns what the user owns outside and has no capability.
 
 use std::{
+    collections::BTreeMap,
     fs, io,
     os::unix::fs::{DirBuilderExt, symlink},
     path::{Component, Path, PathBuf},
@@ -61,6 +62,54 @@ pub(super) enum Runner {
     },
     /// Anybody else.
     User,
+}
+
+impl Runner {
+    /// Whoever runs this process. The machine's root runs commands as itself, as it does in every
+    /// other tier.
+    fn this_process() -> Self {
+        let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+        if user.is_root() {
+            Self::Root {
+                user: user.as_raw(),
+                group: group.as_raw(),
+            }
+        } else {
+            Self::User
+        }
+    }
+}
+
+/// Writes the bundle of a plan to a directory that is empty and private, and returns the plan that
+/// runs it: `runsc` below an init, unconfined itself.
+pub(crate) fn wrap(
+    plan: &SandboxPlan,
+    runsc: &Path,
+    directory: &Path,
+    id: &str,
+) -> Result<SandboxPlan, OpsError> {
+    let runner = Runner::this_process();
+    Bundle::new(plan, runner)?
+        .write(directory)
+        .map_err(|error| {
+            let why = format!("the bundle for gVisor cannot be written: {}", error.kind());
+            OpsError::new(ErrorKind::TierUnavailable, why)
+        })?;
+    Ok(SandboxPlan {
+        tier: plan.tier,
+        namespaces: None,
+        landlock: None,
+        seccomp: None,
+        limits: None,
+        egress: None,
+        identities: plan.identities.clone(),
+        program: Program::Path(runsc.display().to_string()),
+        arguments: arguments(runsc, directory, id, runner),
+        environment: BTreeMap::new(),
+        root: directory.to_owned(),
+        cwd: ".".into(),
+        streams: plan.streams,
+    })
 }
 
 impl Bundle {

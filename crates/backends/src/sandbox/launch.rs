@@ -352,10 +352,10 @@ impl Setup {
         // Without namespaces the init must live to end what it started, and does so now.
         drop(self.channel);
         match self.tier {
-            Tier::T1 => {
+            Tier::T1 | Tier::T3 => {
                 let _ = readable(self.outer.pidfd.as_fd(), Instant::now() + START_LIMIT);
             }
-            Tier::Host | Tier::T2 | Tier::T3 | Tier::InProcess => {}
+            Tier::Host | Tier::T2 | Tier::InProcess => {}
         }
         let _ = pidfd_send_signal(&self.outer.pidfd, Signal::KILL);
         self.outer.reap();

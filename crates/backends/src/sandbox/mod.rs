@@ -12,11 +12,7 @@ pub mod cgroup;
 mod detect;
 mod filter;
 pub(crate) mod group_signal;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "begins with the launch of a sandbox")
-)]
-mod gvisor;
+pub(crate) mod gvisor;
 pub(crate) mod init;
 mod landlock;
 pub(crate) mod launch;
@@ -93,32 +89,26 @@ pub(crate) struct Sandbox {
     limits: Limits,
     groups: Result<Option<Arc<CgroupParent>>, CgroupError>,
     quarantine: Arc<Quarantine>,
-    runtime: OnceLock<Option<Arc<RuntimeDirectory>>>,
+    /// Where private directories are made.
+    private: PathBuf,
+    /// Made when the first of them is.
+    runtime: OnceLock<Arc<RuntimeDirectory>>,
 }
 
 impl Sandbox {
     /// Looks at this machine for a workspace.
-    pub(crate) fn look(options: &SandboxOptions, root: &Path) -> Self {
+    pub(crate) fn look(options: &SandboxOptions, root: &Path, temporary: &Path) -> Self {
+        let private = RuntimeDirectory::base(temporary);
+        RuntimeDirectory::sweep(&private);
         Self {
             facilities: Facilities::look(options, root),
             view: HostView::look(&options.profile),
             limits: options.limits.clone(),
             groups: CgroupParent::detect(&options.cgroup),
             quarantine: Arc::new(quarantine(options)),
+            private,
             runtime: OnceLock::new(),
         }
-    }
-
-    /// A directory for the sockets of one command. What a crashed Haft leaves of it is removed by
-    /// the next. `None` where somebody else has taken its place.
-    pub(crate) fn socket_directory(&self) -> Option<PrivateDirectory> {
-        let open = || RuntimeDirectory::open(&RuntimeDirectory::default_base());
-        let runtime = self.runtime.get_or_init(|| {
-            open()
-                .inspect_err(|error| tracing::warn!(%error, "there is no runtime directory"))
-                .ok()
-        });
-        runtime.as_ref()?.make().ok()
     }
 
     /// What this machine has.
@@ -145,6 +135,26 @@ impl Sandbox {
             [] => Ok(()),
             missing => Err(unavailable(missing)),
         }
+    }
+
+    /// A directory of one command's own. What a crashed Haft leaves of it is removed by the next.
+    pub(crate) fn private_directory(&self) -> Result<PrivateDirectory, OpsError> {
+        let cannot = |why: String| OpsError::new(ErrorKind::TierUnavailable, why);
+        let runtime = match self.runtime.get() {
+            Some(runtime) => Arc::clone(runtime),
+            None => {
+                let made = RuntimeDirectory::open(&self.private)
+                    .map_err(|error| cannot(error.to_string()))?;
+                // Of two made at once, the second goes when it is dropped.
+                Arc::clone(self.runtime.get_or_init(|| made))
+            }
+        };
+        runtime.make().map_err(|error| {
+            let kind = error.kind();
+            cannot(format!(
+                "a private directory for the command cannot be made: {kind}"
+            ))
+        })
     }
 
     /// A watch over a workspace for one command.

@@ -72,15 +72,17 @@ pub(crate) enum RuntimeDirectoryError {
 }
 
 impl RuntimeDirectory {
-    /// Where it is when nothing is configured: what the system keeps for this user while they are
-    /// logged in, or a directory of their own among the temporary ones.
-    pub(crate) fn default_base() -> PathBuf {
-        let user = geteuid().as_raw();
-        let session = PathBuf::from(format!("/run/user/{user}"));
-        if check_private(&session).is_ok() {
-            session.join("haft")
-        } else {
-            PathBuf::from(format!("/tmp/haft-{user}"))
+    /// This user's base in a directory of temporary files.
+    pub(crate) fn base(temporary: &Path) -> PathBuf {
+        temporary.join(format!("haft-{}", geteuid().as_raw()))
+    }
+
+    /// Removes what dead processes left in a base, if there is one.
+    pub(crate) fn sweep(base: &Path) {
+        if check_private(base).is_ok()
+            && let Ok(jail) = Jail::open(base, Mounts::Refuse)
+        {
+            sweep(&jail, base);
         }
     }
 
@@ -139,6 +141,12 @@ impl Drop for RuntimeDirectory {
 }
 
 impl PrivateDirectory {
+    /// Makes these directories in it.
+    pub(crate) fn make(&self, names: &[&str]) -> Result<(), Errno> {
+        let mut paths = names.iter().map(|name| self.path.join(name));
+        paths.try_for_each(|path| mkdirat(CWD, path, Mode::RWXU))
+    }
+
     /// Where it is.
     pub(crate) fn path(&self) -> &Path {
         &self.path

@@ -14,6 +14,7 @@ mod egress;
 mod environment;
 mod exhaustion;
 mod files;
+mod gvisor;
 mod probe;
 mod process;
 mod proof;

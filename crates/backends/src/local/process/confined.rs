@@ -39,7 +39,7 @@ use crate::{
         cgroup::Cgroup,
         group_signal::signal_group,
         launch::Confined,
-        orphans,
+        orphans::PrivateDirectory,
         protected_watch::ProtectedWatch,
         wire::{self, Notice, Order},
     },
@@ -61,7 +61,7 @@ pub(super) struct Belongings {
     pub(super) watch: Option<ProtectedWatch>,
     /// Where the proxy listens; dropped after it.
     #[expect(dead_code, reason = "held for what its end removes")]
-    pub(super) sockets: Option<orphans::PrivateDirectory>,
+    pub(super) sockets: Option<PrivateDirectory>,
 }
 
 /// How far the init's word reaches.
@@ -378,38 +378,6 @@ fn behind_the_callers_back(work: impl FnOnce() + Send + 'static) {
     match tokio::runtime::Handle::try_current() {
         Ok(runtime) => drop(runtime.spawn_blocking(work)),
         Err(_) => drop(std::thread::spawn(work)),
-    }
-}
-
-/// A directory of one command's own.
-#[derive(Debug)]
-pub(super) struct PrivateDirectory(std::path::PathBuf);
-
-impl PrivateDirectory {
-    /// Makes one below a directory, for this user alone.
-    pub(super) fn create(below: &std::path::Path, name: &str) -> std::io::Result<Self> {
-        use std::os::unix::fs::DirBuilderExt as _;
-        let mut builder = std::fs::DirBuilder::new();
-        builder.mode(0o700);
-        let path = below.join(name);
-        builder.create(&path)?;
-        let directory = Self(path);
-        builder.create(directory.0.join("home"))?;
-        builder.create(directory.0.join("tmp"))?;
-        Ok(directory)
-    }
-
-    /// Where it is.
-    pub(super) fn path(&self) -> &std::path::Path {
-        &self.0
-    }
-}
-
-impl Drop for PrivateDirectory {
-    fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_dir_all(&self.0) {
-            tracing::warn!(%error, "the private directory of a command cannot be removed");
-        }
     }
 }
 

@@ -89,8 +89,8 @@ impl ProcessOps for LocalProcesses {
         Box::pin(async move {
             match spawn.tier {
                 Tier::Host => self.spawn_on_host(spawn).await,
-                Tier::T1 | Tier::T2 => self.spawn_confined(spawn).await,
-                Tier::T3 | Tier::InProcess => Err(OpsError::new(
+                Tier::T1 | Tier::T2 | Tier::T3 => self.spawn_confined(spawn).await,
+                Tier::InProcess => Err(OpsError::new(
                     ErrorKind::TierUnavailable,
                     format!("a process cannot be confined to tier `{}` here", spawn.tier),
                 )),

@@ -14,7 +14,7 @@ use haft_contract::{
 use rustix::fs::OFlags;
 
 use super::{
-    confined::{Belongings, ConfinedLead, Grip, PrivateDirectory},
+    confined::{Belongings, ConfinedLead, Grip},
     environment, program, random_mark,
     streams::{OurEnds, Streams},
 };
@@ -26,9 +26,11 @@ use crate::{
     sandbox::{
         self, Egress, Program, Sandbox, SandboxPlan, SandboxRequest, Workspace,
         cgroup::Cgroup,
+        gvisor,
         launch::{self, Parts},
         limits::MemoryBound,
-        orphans, protect,
+        orphans::PrivateDirectory,
+        protect,
     },
 };
 
@@ -43,14 +45,14 @@ pub(super) fn start(
     jail.open_at(&spawn.cwd, OFlags::PATH | OFlags::DIRECTORY, Lookup::Full)
         .map_err(|errno| errno::on_path(errno, &spawn.cwd))?;
     let mark = random_mark().map_err(errno::error)?;
-    let sockets = spawn
-        .egress
-        .as_ref()
-        .and_then(|_| sandbox.socket_directory());
+    let sockets = match spawn.egress {
+        Some(_) => Some(sandbox.private_directory()?),
+        None => None,
+    };
     let mut belongings = Belongings {
-        private: private_directory(options, spawn.tier, &mark)?,
+        private: private_directory(options, sandbox, spawn.tier)?,
         group: sandbox.group()?,
-        proxy: proxy(options, sockets.as_ref(), spawn)?,
+        proxy: proxy(sockets.as_ref(), spawn)?,
         sockets,
         watch: None,
     };
@@ -79,6 +81,10 @@ pub(super) fn start(
         // After the look at what is protected, which may have made an empty directory of hooks.
         belongings.watch = Some(sandbox.watch(jail)?);
     }
+    let plan = match spawn.tier {
+        Tier::T3 => wrap_for_gvisor(sandbox, &plan, private, &mark)?,
+        Tier::T1 | Tier::T2 | Tier::Host | Tier::InProcess => plan,
+    };
     let group = belongings.group.as_ref();
     let parts = Parts {
         bubblewrap: sandbox.facilities().bubblewrap.clone().ok(),
@@ -192,8 +198,7 @@ fn named(argv: &[String]) -> Result<Executable, OpsError> {
 
 /// The proxy of a command that may reach some hosts. Runs on the runtime this thread belongs to.
 fn proxy(
-    options: &LocalOptions,
-    directory: Option<&orphans::PrivateDirectory>,
+    directory: Option<&PrivateDirectory>,
     spawn: &Spawn,
 ) -> Result<Option<EgressProxy>, OpsError> {
     let Some(rules) = &spawn.egress else {
@@ -213,10 +218,7 @@ fn proxy(
     }
     let proxy = ProxyOptions {
         beneath: directory
-            .map_or(
-                Path::new(&options.temporary),
-                orphans::PrivateDirectory::path,
-            )
+            .map_or(Path::new("/nonexistent"), PrivateDirectory::path)
             .to_owned(),
         ..ProxyOptions::default()
     };
@@ -235,24 +237,38 @@ fn egress(spawn: &Spawn, proxy: Option<&EgressProxy>) -> Option<Egress> {
     })
 }
 
-/// A directory of the command's own, where it has no file system of its own.
+/// A directory of the command's own, where it has no file system of its own or needs something
+/// written for it.
 fn private_directory(
     options: &LocalOptions,
+    sandbox: &Sandbox,
     tier: Tier,
-    mark: &str,
 ) -> Result<Option<PrivateDirectory>, OpsError> {
-    if tier != Tier::T1 && options.sandbox.without.is_empty() {
-        return Ok(None);
-    }
-    PrivateDirectory::create(Path::new(&options.temporary), &format!("haft-{mark}"))
-        .map(Some)
-        .map_err(|error| {
-            OpsError::new(
-                ErrorKind::TierUnavailable,
-                format!(
-                    "a private directory for the command cannot be made: {}",
-                    error.kind()
-                ),
-            )
-        })
+    let places: &[&str] = match tier {
+        Tier::T2 if options.sandbox.without.is_empty() => return Ok(None),
+        Tier::T3 => &[],
+        Tier::T1 | Tier::T2 | Tier::Host | Tier::InProcess => &["home", "tmp"],
+    };
+    let directory = sandbox.private_directory()?;
+    directory.make(places).map_err(errno::error)?;
+    Ok(Some(directory))
+}
+
+/// The plan that has gVisor carry out another one.
+fn wrap_for_gvisor(
+    sandbox: &Sandbox,
+    plan: &SandboxPlan,
+    directory: Option<&Path>,
+    mark: &str,
+) -> Result<SandboxPlan, OpsError> {
+    let unavailable = || {
+        OpsError::new(
+            ErrorKind::TierUnavailable,
+            "gVisor's `runsc` is not installed",
+        )
+    };
+    let gvisor = sandbox.facilities().gvisor.as_ref();
+    let runsc = gvisor.map_err(|_| unavailable())?;
+    let directory = directory.ok_or_else(unavailable)?;
+    gvisor::wrap(plan, runsc, directory, mark)
 }

@@ -93,8 +93,8 @@ fn processor_time_of_all_together_is_told() {
         cpu_time: Duration::from_millis(200),
         ..Limits::default()
     };
-    let spin = "for i in 1 2 3 4; do timeout 0.2 sh -c 'while :; do :; done'; done; true";
-    let (status, exceeded) = run(&limits, spin);
+    let work = "sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done'";
+    let (status, exceeded) = run(&limits, &format!("{work}; {work}; {work}; {work}; true"));
     assert!(status.success());
     assert_eq!(exceeded, Some(Limit::Cpu));
 }
@@ -106,15 +106,14 @@ fn a_quota_holds_back_a_busy_loop() {
         ..Limits::default()
     };
     let group = parent().create(&limits).expect("a group");
-    let status = start(
-        &group,
-        "timeout 1 sh -c 'while :; do :; done' & timeout 1 sh -c 'while :; do :; done'; wait",
-    )
-    .wait()
-    .expect("ended");
+    let began = Instant::now();
+    let spin = "timeout 1 sh -c 'while :; do :; done'";
+    let mut child = start(&group, &format!("{spin} & {spin}; wait"));
+    child.wait().expect("ended");
+    // Unbounded it would be one processor at least.
+    let most = began.elapsed().mul_f64(0.2) + Duration::from_millis(150);
     let used = group.cpu_used().expect("counted");
-    assert!(used < Duration::from_millis(400), "{used:?} {status}");
-    assert!(used > Duration::from_millis(50), "{used:?} {status}");
+    assert!(used < most, "{used:?} of at most {most:?}");
 }
 
 #[test]
@@ -210,5 +209,6 @@ fn entering_is_quick() {
         (0..21).map(enter).collect()
     });
     taken.sort();
-    assert!(taken[10] < Duration::from_millis(5), "{taken:?}");
+    // The best one: on a busy machine the others wait for a processor.
+    assert!(taken[0] < Duration::from_millis(2), "{taken:?}");
 }

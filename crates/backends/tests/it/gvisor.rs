@@ -1,0 +1,128 @@
+//! Tier T3 for real: `runsc` from its Debian package, as whoever runs the tests. A machine without
+//! it fails these.
+
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use haft_contract::{
+    access::Command,
+    ops::{Exit, ExitStatus, Input, Layer, ProcessHandle, Spawn, Tier},
+};
+
+use crate::workspace::{SECRET, Workspace, at, sandbox_options};
+
+const STOP_LIMIT: Duration = Duration::from_secs(2);
+
+fn spawn(script: &str) -> Spawn {
+    Spawn::new(Command::Shell(script.to_owned()), at("."), Tier::T3)
+}
+
+async fn start(ws: &Workspace, spawn: Spawn) -> Box<dyn ProcessHandle> {
+    let processes = ws.backend.operations().processes;
+    processes.spawn(spawn).await.unwrap()
+}
+
+async fn run(ws: &Workspace, spawn: Spawn) -> (Exit, String) {
+    let mut child = start(ws, spawn).await;
+    let mut output = Vec::new();
+    while let Some(chunk) = child.next_chunk().await {
+        output.extend(chunk.bytes);
+    }
+    let exit = child.wait().await.unwrap();
+    (exit, String::from_utf8_lossy(&output).into_owned())
+}
+
+/// How many processes have this text in their command line.
+fn count(text: &str) -> usize {
+    let has = |path: &Path| {
+        fs::read(path.join("cmdline"))
+            .is_ok_and(|line| line.windows(text.len()).any(|part| part == text.as_bytes()))
+    };
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    processes.filter(|entry| has(&entry.path())).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sb_38_the_kernel_is_gvisors_and_the_machine_is_not_there() {
+    let ws = Workspace::sandboxed(sandbox_options());
+    assert!(ws.backend.operations().tiers.contains(&Tier::T3));
+    ws.put("in.txt", "from outside\n");
+    let script = format!(
+        "dmesg | head -1; uname -r; cat in.txt; cat > out.txt; id -un; cat {}/secret; exit 7",
+        ws.outside.display()
+    );
+    let spawn = Spawn {
+        input: Input::Bytes(b"given\n".to_vec()),
+        ..spawn(&script)
+    };
+    let (exit, output) = run(&ws, spawn).await;
+    assert_eq!(exit.status, ExitStatus::Code(7), "{output}");
+    assert!(output.contains("Starting gVisor"), "{output}");
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    assert!(!output.contains(release.trim()), "{output}");
+    assert!(output.contains("from outside"), "{output}");
+    assert_eq!(ws.text("out.txt"), "given\n");
+    assert!(!output.contains(SECRET), "{output}");
+    ws.outside_is_untouched();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_protected_stays_and_what_appears_is_moved_away() {
+    let ws = Workspace::sandboxed(sandbox_options());
+    ws.put(".git/config", "[core]\n");
+    ws.put(".git/HEAD", "ref: refs/heads/main\n");
+    let script = "echo x > .git/config; echo x > .git/hooks/pre-commit; mv .git elsewhere
+                  echo x > .envrc; echo x > .git/index; true";
+    let (exit, output) = run(&ws, spawn(script)).await;
+    assert_eq!(ws.text(".git/config"), "[core]\n", "{output}");
+    assert!(ws.root.join(".git/index").exists(), "{output}");
+    assert!(!ws.root.join(".git/hooks/pre-commit").exists(), "{output}");
+    assert!(!ws.root.join(".envrc").exists(), "{output}");
+    let told: Vec<_> = exit
+        .refusals
+        .iter()
+        .map(|told| (told.layer, &*told.what))
+        .collect();
+    assert_eq!(told, [(Layer::Protected, "create .envrc")]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_is_gone_when_the_call_is() {
+    let ws = Workspace::sandboxed(sandbox_options());
+    let mut child = start(&ws, spawn("echo ready; (setsid sleep 300 &); sleep 300")).await;
+    let chunk = child.next_chunk().await.unwrap();
+    assert_eq!(chunk.bytes, b"ready\n");
+    // Every process of gVisor names the directory of the command.
+    let own = format!("haft-{}/", rustix::process::geteuid().as_raw());
+    let own = format!("{own}{}", pid_in_names());
+    assert!(count(&own) >= 3, "{} of gVisor's processes", count(&own));
+    let began = Instant::now();
+    drop(child);
+    while count(&own) > 0 {
+        assert!(began.elapsed() < STOP_LIMIT, "{} live on", count(&own));
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// What the name of this process's private directory holds: its pid namespace and its id.
+fn pid_in_names() -> String {
+    let namespace = fs::read_link("/proc/self/ns/pid").unwrap();
+    let namespace = namespace.to_str().unwrap();
+    let number = namespace.trim_start_matches("pid:[").trim_end_matches(']');
+    format!("{number}-{}-", std::process::id())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_this_tier_cannot_do_is_refused() {
+    let ws = Workspace::sandboxed(sandbox_options());
+    let processes = ws.backend.operations().processes;
+    let spawn = Spawn {
+        progress_channel: true,
+        ..spawn("true")
+    };
+    let error = processes.spawn(spawn).await.err().unwrap();
+    assert_eq!(error.kind(), haft_contract::ErrorKind::TierUnavailable);
+}
