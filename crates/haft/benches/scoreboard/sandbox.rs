@@ -5,7 +5,7 @@
 use std::{
     io::Write as _,
     os::fd::{AsRawFd as _, OwnedFd},
-    path::{Path, PathBuf},
+    path::Path,
     process::Command,
 };
 
@@ -166,7 +166,7 @@ fn same_mounts(plan: &SandboxPlan) -> (Vec<String>, Vec<OwnedFd>) {
     (line, files)
 }
 
-fn text(path: &PathBuf) -> String {
+fn text(path: &Path) -> String {
     path.display().to_string()
 }
 

@@ -60,9 +60,10 @@ async fn open(place: &Place) -> Haft {
         .local(sandboxed())
         .allow("bash")
         .configure(|runtime| {
-            let mut limits = haft_runtime::Limits::default();
-            limits.stop_grace = Duration::from_secs(2);
-            runtime.limits(limits)
+            runtime.limits(haft_runtime::Limits {
+                stop_grace: Duration::from_secs(2),
+                ..haft_runtime::Limits::default()
+            })
         })
         .build()
         .await

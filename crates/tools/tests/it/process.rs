@@ -360,7 +360,9 @@ async fn offsets_are_exact_under_a_flood() {
     let workspace = Workspace::local();
     let command = "seq 1 300000; sleep 300";
     let id = start(&workspace, background(command)).await;
-    let whole: String = (1..=300_000).map(|number| format!("{number}\n")).collect();
+    let whole: String = (1..=300_000)
+        .map(|number: u32| number.to_string() + "\n")
+        .collect();
     let mut offset = 0;
     let mut dropped = 0;
     let begun = Instant::now();
