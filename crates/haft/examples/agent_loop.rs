@@ -7,9 +7,9 @@
 //! Run it with `cargo run -p haft --example agent_loop`.
 #![allow(clippy::print_stdout, reason = "an example prints what it does")]
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, process::ExitCode, time::Duration};
 
-use haft::prelude::*;
+use haft::{LocalOptions, prelude::*};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
     net::{TcpListener, TcpStream},
@@ -157,7 +157,7 @@ fn reply(tool_calls: &[Value]) -> Value {
 }
 
 /// Runs the example and returns what it has to say.
-pub(crate) async fn run() -> Result<Vec<String>, Failure> {
+pub(crate) async fn run(local: LocalOptions) -> Result<Vec<String>, Failure> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
     let address = listener.local_addr()?;
     let model = tokio::spawn(serve_model(listener));
@@ -165,6 +165,7 @@ pub(crate) async fn run() -> Result<Vec<String>, Failure> {
     let (workspace, data) = (tempfile::tempdir()?, tempfile::tempdir()?);
     let haft = Haft::open(workspace.path())
         .data_dir(data.path())
+        .local(local)
         .policy_text(
             "haft.toml",
             include_str!("../../../examples/agent-loop/haft.toml"),
@@ -201,11 +202,22 @@ pub(crate) async fn run() -> Result<Vec<String>, Failure> {
     Ok(said)
 }
 
-#[tokio::main]
+/// Commands are sandboxed by a second process of this very program, so it is asked first.
 #[allow(dead_code, reason = "tests run the example without `main`")]
-async fn main() -> Result<(), Failure> {
-    for line in run().await? {
-        println!("{line}");
+fn main() -> ExitCode {
+    haft::helper::run_if_asked().unwrap_or_else(show)
+}
+
+#[tokio::main]
+async fn show() -> ExitCode {
+    match run(LocalOptions::default()).await {
+        Ok(lines) => {
+            lines.iter().for_each(|line| println!("{line}"));
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            println!("{error}");
+            ExitCode::FAILURE
+        }
     }
-    Ok(())
 }

@@ -45,7 +45,10 @@ pub use self::{
     data_dir::platform_data_dir,
     embedded::Haft,
 };
-pub use haft_backends::{LocalBackend, LocalOptions, helper, sandbox};
+/// Commands are sandboxed by a helper process. A program that lets its own executable be the helper
+/// calls [`helper::run_if_asked`] first in `main`.
+pub use haft_backends::helper;
+pub use haft_backends::{LocalBackend, LocalOptions, sandbox};
 pub use haft_ledger::{Recovery, SqliteLedger};
 pub use haft_policy::{CedarPolicy, Finding, LoadError, PolicySource, Preset};
 pub use haft_runtime::{Limits, Runtime};

@@ -84,8 +84,12 @@ async fn a_race_that_is_won_leaves_nothing_behind() {
             told.why.contains("appeared while the command ran"),
             "{told}"
         );
-        let [name] = names(&kept.path().join("kept")).try_into().unwrap();
-        assert!(told.why.contains(&name), "{told}");
+        // Who wins once may win again before the end.
+        let names_kept = names(&kept.path().join("kept"));
+        assert!(
+            names_kept.iter().any(|name| told.why.contains(name)),
+            "{told} {names_kept:?}"
+        );
         let left = names(&ws.root);
         assert!(left.iter().all(|name| name == "harmless-name"), "{left:?}");
     }

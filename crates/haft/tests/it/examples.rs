@@ -67,7 +67,9 @@ async fn example_approvals() {
 #[tokio::test]
 async fn example_agent_loop() {
     check(
-        &agent_loop::run().await.unwrap(),
+        &agent_loop::run(crate::helper_program::sandboxed())
+            .await
+            .unwrap(),
         &[
             "look_1: notes.txt  9 bytes",
             "look_2: buy milk",

@@ -22,6 +22,8 @@ mod stage;
 mod table;
 mod twins;
 
+pub(crate) use self::place::helper;
+
 use std::time::Instant;
 
 use self::{
