@@ -212,7 +212,9 @@ fn main() -> ExitCode {
 async fn show() -> ExitCode {
     match run(LocalOptions::default()).await {
         Ok(lines) => {
-            lines.iter().for_each(|line| println!("{line}"));
+            for line in lines {
+                println!("{line}");
+            }
             ExitCode::SUCCESS
         }
         Err(error) => {

@@ -175,7 +175,7 @@ pub(super) async fn bombs(case: &Case, verdict: &mut Verdict) {
         "python3 make.py && echo small > s && gzip s",
         &scene.workspace,
     );
-    verdict.control("the bombs", check(ready, || text));
+    verdict.control("the bombs", check(made, || text));
     for (what, command, limit) in [
         ("gunzip", "gunzip bomb.gz", Some(Limit::FileSize)),
         ("unzip", "unzip -o bomb.zip", Some(Limit::FileSize)),
