@@ -407,6 +407,7 @@ mod tests {
                     inode: stat.ino(),
                 },
                 protected: Vec::new(),
+                covered: Vec::new(),
             },
             private: "/nonexistent".into(),
             egress: None,

@@ -30,6 +30,7 @@ mod ranges;
 pub mod remedy;
 mod seccomp;
 mod spawner;
+pub(crate) mod submounts;
 pub(crate) mod wire;
 
 use std::{
@@ -54,8 +55,8 @@ pub use self::{
     limits::Limits,
     mounts::{Mount, PROXY_SOCKET},
     plan::{
-        Egress, FileId, Hold, Namespaces, Program, ProtectedPlace, SandboxPlan, SandboxRequest,
-        Streams, Workspace,
+        Covered, Egress, FileId, Hold, Namespaces, Program, ProtectedPlace, SandboxPlan,
+        SandboxRequest, Streams, Workspace,
     },
     profile::{HostView, Profile, SANDBOX_HOME},
     seccomp::{Creating, FilterProgram, SeccompError, SeccompRules, Sockets},

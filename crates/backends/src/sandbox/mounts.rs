@@ -11,7 +11,7 @@ use std::{
 
 use super::{
     limits::Limits,
-    plan::{Egress, Workspace},
+    plan::{Covered, Egress, Workspace},
     profile::{HostView, SANDBOX_HOME},
 };
 
@@ -78,6 +78,9 @@ pub(super) const INIT: &str = "/run/haft/init";
 /// Where the socket of the proxy is in the sandbox.
 pub const PROXY_SOCKET: &str = "/run/haft/proxy";
 
+/// The size of the empty file system that lies over another one; nothing is ever put there.
+const COVER_BYTES: u64 = 4096;
+
 /// Places that no workspace may cover or lie in: the sandbox's own.
 pub(super) const RESERVED: [&str; 5] = ["/proc", "/dev", "/sys", "/run/haft", SANDBOX_HOME];
 
@@ -120,6 +123,7 @@ pub(super) fn mounts(
         source: workspace.root.clone(),
         at: workspace.root.clone(),
     });
+    mounts.extend(workspace.covered.iter().flat_map(cover));
     mounts.extend(workspace.protected.iter().map(|protected| {
         let place = workspace.root.join(&protected.path);
         match protected.hold {
@@ -162,6 +166,22 @@ fn accounts(view: &HostView, user: &str) -> [Mount; 3] {
             "127.0.0.1 localhost haft\n::1 localhost haft\n".to_owned(),
         ),
     ]
+}
+
+/// What lies over something mounted inside the workspace. A device cannot be opened where it is
+/// bound as a file.
+fn cover(covered: &Covered) -> Vec<Mount> {
+    match covered {
+        Covered::Directory(at) => vec![
+            Mount::Memory {
+                at: at.clone(),
+                bytes: COVER_BYTES,
+                mode: 0o555,
+            },
+            Mount::Seal { at: at.clone() },
+        ],
+        Covered::File(at) => vec![read_only(Path::new("/dev/null"), at)],
+    }
 }
 
 fn read_only(source: &Path, at: &Path) -> Mount {

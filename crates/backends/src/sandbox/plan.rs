@@ -64,6 +64,26 @@ pub struct Workspace {
     pub identity: FileId,
     /// What in it may not be changed, as it was found, parents before children.
     pub protected: Vec<ProtectedPlace>,
+    /// What is mounted inside it and may not be seen.
+    pub covered: Vec<Covered>,
+}
+
+/// A mount point inside a workspace that a command does not see through.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Covered {
+    /// A directory: an empty one lies over it.
+    Directory(PathBuf),
+    /// A file: nothing can be read there.
+    File(PathBuf),
+}
+
+impl Covered {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Directory(path) | Self::File(path) => path,
+        }
+    }
 }
 
 /// A place in a workspace that a command may not change.
@@ -404,6 +424,7 @@ mod tests {
                         hold: Hold::ReadOnly,
                     },
                 ],
+                covered: vec![Covered::Directory("/work/app/mnt".into())],
             },
             private: "/tmp/private".into(),
             egress: None,
@@ -436,6 +457,8 @@ mod tests {
         assert!(at("writable   /cache") < at("writable   /work/app"));
         assert!(at("in memory  /tmp") < at("writable   /work/app"));
         assert!(at("writable   /work/app") < at("writable   /work/app/.git"));
+        assert!(at("writable   /work/app") < at("in memory  /work/app/mnt"));
+        assert!(at("in memory  /work/app/mnt") < at("sealed     /work/app/mnt"));
         assert!(at("writable   /work/app/.git") < at("read-only  /work/app/.git/config"));
         assert_eq!(places.last().unwrap(), "sealed     /");
         assert_eq!(plan.identities.len(), 3);

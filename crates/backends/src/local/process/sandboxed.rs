@@ -21,16 +21,16 @@ use super::{
 use crate::{
     egress::{EgressProxy, Forward, PROXY_PORT, ProxyOptions},
     errno,
-    jail::{Jail, Lookup},
+    jail::{Jail, Lookup, Mounts},
     local::LocalOptions,
     sandbox::{
-        self, Egress, Program, Sandbox, SandboxPlan, SandboxRequest, Workspace,
+        self, Covered, Egress, Program, Sandbox, SandboxPlan, SandboxRequest, Workspace,
         cgroup::Cgroup,
         gvisor,
         launch::{self, Parts},
         limits::MemoryBound,
         orphans::PrivateDirectory,
-        protect,
+        protect, submounts,
     },
 };
 
@@ -112,6 +112,19 @@ pub(super) struct Details<'a> {
     pub(super) egress: Option<Egress>,
 }
 
+/// What is mounted inside the workspace, unless the operator vouches for it.
+fn covered(jail: &Jail, options: &LocalOptions) -> Result<Vec<Covered>, OpsError> {
+    match options.cross_mounts {
+        Mounts::Cross => Ok(Vec::new()),
+        Mounts::Refuse => submounts::beneath(Path::new(jail.shown())).map_err(|error| {
+            OpsError::new(
+                ErrorKind::TierUnavailable,
+                format!("what is mounted inside the workspace cannot be told: {error}"),
+            )
+        }),
+    }
+}
+
 /// Works out the sandbox of a spawn. Looks at the workspace; starts nothing.
 pub(super) fn plan(
     jail: &Jail,
@@ -126,6 +139,7 @@ pub(super) fn plan(
         root: PathBuf::from(jail.shown()),
         identity: jail.identity(),
         protected: protect::look(jail).map_err(errno::error)?,
+        covered: covered(jail, options)?,
     };
     SandboxPlan::new(SandboxRequest {
         tier: spawn.tier,
