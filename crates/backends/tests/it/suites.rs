@@ -128,8 +128,18 @@ mod t2 {
     }
 }
 
-/// Child processes in tier T1.
+/// The same in tier T1.
 mod t1 {
+    mod files {
+        use super::super::{LocalFixture, Tier};
+        haft_testkit::file_suite!(LocalFixture::sandboxed(Tier::T1));
+    }
+
+    mod search {
+        use super::super::{LocalFixture, Tier};
+        haft_testkit::search_suite!(LocalFixture::sandboxed(Tier::T1));
+    }
+
     mod process {
         use super::super::{LocalFixture, Tier};
         haft_testkit::process_suite!(LocalFixture::sandboxed(Tier::T1));

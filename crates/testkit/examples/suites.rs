@@ -1,0 +1,131 @@
+//! Makes `docs/spec/suites.md` from a run of the tests: which cases of which suite passed on which
+//! back end. `.ci/run` calls it after the tests with the report that nextest wrote; it fails if a
+//! case is missing or failed, and if the page is not what the run shows.
+//!
+//! ```sh
+//! NEXTEST_PROFILE=ci just test
+//! HAFT_UPDATE=1 cargo run -p haft-testkit --example suites -- target/nextest/ci/junit.xml
+//! ```
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "a program for maintainers that reads one report and writes one page"
+)]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env,
+    fmt::Write as _,
+    fs,
+    process::ExitCode,
+};
+
+use haft_testkit::suite::{files, process, search};
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/spec/suites.md");
+
+/// The variable that has the page written anew.
+const UPDATE: &str = "HAFT_UPDATE";
+
+/// The back ends, and where their tests are: the test binary, and what comes before the suite's
+/// name.
+const BACK_ENDS: [(&str, &str, &str); 5] = [
+    ("memory", "haft-testkit::it", ""),
+    ("local", "haft-backends::it", "suites::"),
+    ("T1", "haft-backends::it", "suites::t1::"),
+    ("T2", "haft-backends::it", "suites::t2::"),
+    ("SSH", "haft-backends::it", "ssh::"),
+];
+
+const OPENING: &str = "\
+# The suites on every back end
+
+Generated from a run of the tests by `crates/testkit/examples/suites.rs`; `.ci/run` fails when it is stale. Each column is a back end, each row a suite of `haft-testkit`; a cell is the number of its cases that passed. No case
+is optional and none is skipped: a case that is missing on a back end, or failed there, fails the build. What each case demands is in [backend.md](backend.md).
+
+";
+
+fn main() -> ExitCode {
+    let Some(report) = env::args().nth(1) else {
+        eprintln!("usage: suites REPORT (the JUnit report of a test run)");
+        return ExitCode::from(2);
+    };
+    let report = match fs::read_to_string(&report) {
+        Ok(report) => report,
+        Err(error) => {
+            eprintln!("`{report}` cannot be read: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    let passed = passed(&report);
+    let (page, missing) = page(&passed);
+    for case in &missing {
+        eprintln!("did not pass: {case}");
+    }
+    if !missing.is_empty() {
+        return ExitCode::FAILURE;
+    }
+    if env::var(UPDATE).is_ok() && fs::write(PAGE, &page).is_err() {
+        eprintln!("docs/spec/suites.md cannot be written");
+        return ExitCode::FAILURE;
+    }
+    if fs::read_to_string(PAGE).is_ok_and(|written| written == page) {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("docs/spec/suites.md is not what this run shows; {UPDATE}=1 writes it anew:\n{page}");
+    ExitCode::FAILURE
+}
+
+/// The tests that passed, by binary.
+fn passed(report: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let mut passed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for entry in report.split("<testcase ").skip(1) {
+        let (attributes, rest) = entry.split_once('>').unwrap_or((entry, ""));
+        let failed = rest.contains("<failure") || rest.contains("<error");
+        if let (false, Some(name), Some(binary)) = (
+            failed,
+            attribute(attributes, "name"),
+            attribute(attributes, "classname"),
+        ) {
+            passed.entry(binary).or_default().insert(name);
+        }
+    }
+    passed
+}
+
+fn attribute(attributes: &str, name: &str) -> Option<String> {
+    let at = format!(" {name}=\"");
+    let padded = format!(" {attributes}");
+    let value = padded.split_once(&at)?.1.split_once('"')?.0;
+    Some(value.to_owned())
+}
+
+/// The page, and the cases that did not pass.
+fn page(passed: &BTreeMap<String, BTreeSet<String>>) -> (String, Vec<String>) {
+    let suites: [(&str, &[&str]); 3] = [
+        ("files", files::CASES),
+        ("process", process::CASES),
+        ("search", search::CASES),
+    ];
+    let mut missing = Vec::new();
+    let mut page = OPENING.to_owned();
+    let names = BACK_ENDS.map(|(name, _, _)| name);
+    let _ = writeln!(page, "| suite | {} |", names.join(" | "));
+    let _ = writeln!(page, "|---|{}", "---|".repeat(names.len()));
+    for (suite, cases) in suites {
+        let cells = BACK_ENDS.map(|(back_end, binary, before)| {
+            let here = |case: &&&str| {
+                let name = format!("{before}{suite}::{case}");
+                passed
+                    .get(binary)
+                    .is_some_and(|tests| tests.contains(&name))
+            };
+            let count = cases.iter().filter(here).count();
+            let lost = cases.iter().filter(|case| !here(case));
+            missing.extend(lost.map(|case| format!("{back_end}: {suite}::{case}")));
+            format!("{count} of {}", cases.len())
+        });
+        let _ = writeln!(page, "| {suite} | {} |", cells.join(" | "));
+    }
+    (page, missing)
+}
