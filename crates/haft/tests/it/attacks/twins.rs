@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft::{Haft, LocalOptions, Preset, prelude::*};
+use haft::{Haft, LocalOptions, Preset, contract::ops::Layer, prelude::*};
 use serde::Deserialize;
 use tempfile::TempDir;
 
@@ -21,6 +21,9 @@ const TEXT: &str = include_str!("../../../../../attacks/twins.toml");
 
 /// The fewest twins that must have been run, whatever programs this machine lacks.
 const FEWEST: usize = 60;
+
+/// Stands for the temporary directory, which outside is one of this run's own.
+const TEMPORARY: &str = "<tmp>";
 
 /// How long one may take.
 const LIMIT: Duration = Duration::from_mins(2);
@@ -105,10 +108,11 @@ impl Ground {
 
     /// Runs a script outside, with the variables a command of Haft's has.
     fn run(&self, script: &str) -> Result<String, String> {
+        let script = script.replace(TEMPORARY, self.at("tmp").to_str().unwrap());
         let mut command = Command::new("timeout");
         command
             .arg(LIMIT.as_secs().to_string())
-            .args(["bash", "-c", script])
+            .args(["bash", "-c", &script])
             .current_dir(self.at("app"))
             .env_clear()
             .env("PATH", &self.search_path)
@@ -150,15 +154,18 @@ impl Ground {
     }
 }
 
-/// Runs a script in the sandbox. A refusal is a false denial even if the script bears it.
+/// Runs a script in the sandbox. A refusal is a false denial even if the script bears it, unless it
+/// is of the network, which is not granted here: `npm` asks for news of itself on its way.
 async fn inside(haft: &Haft, script: &str) -> Result<String, String> {
     let limit = u64::try_from(LIMIT.as_millis()).unwrap();
-    let arguments = json!({ "command": script, "timeout_ms": limit });
+    let command = script.replace(TEMPORARY, "/tmp");
+    let arguments = json!({ "command": command, "timeout_ms": limit });
     let outcome = haft.call("bash", arguments).await;
     let refusals: Vec<String> = outcome
         .facts
         .refusals
         .iter()
+        .filter(|refusal| refusal.layer != Layer::Egress)
         .map(ToString::to_string)
         .collect();
     if outcome.succeeded() && refusals.is_empty() {
@@ -224,15 +231,12 @@ async fn sb_00_ordinary_commands_pass_in_t2() {
     haft.close().await.unwrap();
     println!("{} false denials of {run} ordinary commands", denied.len());
     assert!(
-        lost.is_empty(),
-        "controls that failed:\n{}",
-        lost.join("\n")
-    );
-    assert!(
-        denied.is_empty(),
-        "{} false denials:\n{}",
+        lost.is_empty() && denied.is_empty(),
+        "{} false denials:\n{}\n{} controls failed:\n{}",
         denied.len(),
-        denied.join("\n")
+        denied.join("\n"),
+        lost.len(),
+        lost.join("\n")
     );
     assert!(
         only.is_some() || run >= FEWEST,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use haft::{Haft, contract::ops::Limit, prelude::*};
 use haft_backends::sandbox::{
     Limits,
-    cgroup::{CgroupParent, CgroupSetting, Controller},
+    cgroup::{CgroupName, CgroupParent, CgroupSetting, Controller},
 };
 
 use super::health::Health;
@@ -21,10 +21,19 @@ use crate::attacks::{
 /// How long a stop may take: promise 6, and what a busy machine may add.
 const STOP: Duration = Duration::from_millis(3_500);
 
+/// The cgroups that `.ci/run` handed to this user, or whatever there is.
+fn cgroup() -> CgroupSetting {
+    std::env::var("HAFT_TEST_CGROUP")
+        .ok()
+        .and_then(|name| CgroupName::parse(&name))
+        .map_or(CgroupSetting::Auto, CgroupSetting::Below)
+}
+
 async fn limited(case: &Case, limits: Limits) -> (std::sync::Arc<Scene>, Haft) {
     let scene = Scene::of(case);
     let mut local = scene.options(case);
     local.sandbox.limits = limits;
+    local.sandbox.cgroup = cgroup();
     let haft = scene.haft_with(case, &Said::default(), local).await;
     (scene, haft)
 }
@@ -91,7 +100,7 @@ pub(super) async fn fork_bomb(case: &Case, verdict: &mut Verdict) {
 /// Where a cgroup counts, the outcome names the limit; elsewhere the kernel refuses each process
 /// more, and the program itself says so.
 fn memory_exceeded(outcome: &Outcome) -> Result<(), String> {
-    let counted = CgroupParent::detect(&CgroupSetting::default())
+    let counted = CgroupParent::detect(&cgroup())
         .ok()
         .flatten()
         .is_some_and(|parent| parent.controllers().contains_key(&Controller::Memory));

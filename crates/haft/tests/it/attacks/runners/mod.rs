@@ -21,6 +21,7 @@ pub(crate) async fn run(name: &str, case: &Case, verdict: &mut Verdict) {
         "existence" => Box::pin(places::existence(case, verdict)).await,
         "ignored_case" => Box::pin(places::ignored_case(case, verdict)).await,
         "hard_link" => Box::pin(places::hard_link(case, verdict)).await,
+        "mounted" => Box::pin(places::mounted(case, verdict)).await,
         "copy_is_no_link" => Box::pin(changes::copy_is_no_link(case, verdict)).await,
         "capability" => Box::pin(changes::capability(case, verdict)).await,
         "spool" => Box::pin(changes::spool(case, verdict)).await,

@@ -4,10 +4,11 @@
 use std::{env, fs, os::unix::fs::chown, path::PathBuf, time::Instant};
 
 use haft::prelude::*;
+use haft_backends::Mounts;
 
 use crate::attacks::{
     attempt::{self, Verdict, calling, check, judge},
-    corpus::Case,
+    corpus::{Case, Place},
     scene::{Said, Scene},
 };
 
@@ -108,6 +109,61 @@ pub(super) async fn ignored_case(case: &Case, verdict: &mut Verdict) {
     );
     verdict.twin("Readme", judge(&scene, &haft, &said, &call).await);
     haft.close().await.unwrap();
+}
+
+/// PE-28 where mounting takes root: a workspace with something mounted in it, made beforehand.
+pub(super) async fn mounted(case: &Case, verdict: &mut Verdict) {
+    if case.place == Place::Local {
+        return;
+    }
+    let base = env::var(FIXTURES).map(|fixtures| PathBuf::from(fixtures).join("mounted"));
+    let base = base
+        .ok()
+        .filter(|base| base.join("app/mnt/secret").exists());
+    let Some(base) = base else {
+        let missing = format!(
+            "`mounted/app/mnt` in ${FIXTURES} shows nothing of `mounted/app-evil`: run `.ci/run` as \
+             root, or bind one to the other"
+        );
+        return verdict.control("a mount in a workspace", Err(missing));
+    };
+    let secret = fs::read_to_string(base.join("app-evil/secret")).unwrap();
+    let seen = fs::read_to_string(base.join("app/mnt/secret")).is_ok_and(|text| text == secret);
+    verdict.control("cat mnt/secret", check(seen, || "not seen".to_owned()));
+    let text = format!(
+        "id = \"PE-28\"\nworkspace = {:?}",
+        base.join("app").to_str().unwrap()
+    );
+    let mut here: Case = toml::from_str(&text).unwrap();
+    here.place = case.place;
+    for mounts in [Mounts::Refuse, Mounts::Cross] {
+        here.cross_mounts = mounts == Mounts::Cross;
+        let scene = Scene::of(&here);
+        let haft = scene.haft(&here, &Said::default()).await;
+        let read = haft.call("read", json!({ "path": "mnt/secret" })).await;
+        let command = "cat mnt/secret; ls -A mnt; echo x > mnt/new; ls -d mnt";
+        let bash = haft.call("bash", json!({ "command": command })).await;
+        haft.close().await.unwrap();
+        let [by_tool, by_command] =
+            [&read, &bash].map(|outcome| outcome.text().contains(secret.trim()));
+        let made = base.join("app-evil/new").exists();
+        let _ = fs::remove_file(base.join("app-evil/new"));
+        match mounts {
+            Mounts::Refuse => {
+                verdict.attempt("read", check(!by_tool, || read.model_text()));
+                if case.place == Place::T2 {
+                    verdict.attempt("bash", check(!by_command && !made, || bash.model_text()));
+                }
+            }
+            Mounts::Cross => {
+                verdict.twin("read, granted", check(by_tool, || read.model_text()));
+                verdict.twin(
+                    "bash, granted",
+                    check(by_command && made, || bash.model_text()),
+                );
+            }
+        }
+    }
 }
 
 /// SL-05: a second name, in the workspace, of another user's file.
