@@ -54,6 +54,8 @@ pub enum ErrorKind {
     CommandFailed,
     /// Something needed is not there right now: the ledger, a server, a place in a queue.
     Unavailable,
+    /// The connection to where it ran was lost; whether it took effect is not known.
+    Lost,
     /// The deadline passed.
     TimedOut,
     /// The caller asked to stop, or went away.
@@ -66,7 +68,7 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// Every kind, in declaration order.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::InvalidInput,
         Self::InvalidPath,
         Self::OutsideWorkspace,
@@ -88,6 +90,7 @@ impl ErrorKind {
         Self::MissingScope,
         Self::CommandFailed,
         Self::Unavailable,
+        Self::Lost,
         Self::TimedOut,
         Self::Cancelled,
         Self::Io,
@@ -118,6 +121,7 @@ impl ErrorKind {
             Self::MissingScope => "missing_scope",
             Self::CommandFailed => "command_failed",
             Self::Unavailable => "unavailable",
+            Self::Lost => "lost",
             Self::TimedOut => "timed_out",
             Self::Cancelled => "cancelled",
             Self::Io => "io",

@@ -40,6 +40,8 @@ pub(super) fn terminal_of(kind: ErrorKind) -> Terminal {
         | ErrorKind::Denied
         | ErrorKind::TierUnavailable
         | ErrorKind::MissingScope => Terminal::Denied,
+        // It was started, and nobody can say how it ended.
+        ErrorKind::Lost => Terminal::Unknown,
         ErrorKind::TimedOut => Terminal::TimedOut,
         ErrorKind::Cancelled => Terminal::Cancelled,
         ErrorKind::InvalidInput

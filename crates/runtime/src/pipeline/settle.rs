@@ -47,7 +47,12 @@ pub async fn settle(finished: Finished) -> Outcome {
             let (replied, structured) = error.take_output();
             content.extend(replied);
             facts.denied_by = facts.denied_by.or(refused_by(error.kind()));
-            (terminal_of(error.kind()), structured, Some(failure(&error)))
+            let terminal = match terminal_of(error.kind()) {
+                // A call that only looked has no effect to be in doubt about.
+                Terminal::Unknown if plan.effects.read_only => Terminal::Failed,
+                terminal => terminal,
+            };
+            (terminal, structured, Some(failure(&error)))
         }
     };
     let went = match terminal {

@@ -226,3 +226,20 @@ async fn a_plan_that_writes_is_never_read_only_whatever_the_tool_says() {
         "its intent was made durable"
     );
 }
+
+/// Promise 4: what was started and lost is unknown, and says so. Looking has no effect to doubt.
+#[tokio::test]
+async fn a_connection_lost_on_the_way_leaves_a_change_unknown_and_a_look_failed() {
+    for (effects, expect) in [
+        (Effects::CHANGES, Terminal::Unknown),
+        (Effects::READ_ONLY, Terminal::Failed),
+    ] {
+        let lost = Scripted::new("lost", |_, _| async {
+            Err(haft_contract::ToolError::new(ErrorKind::Lost, "it is lost"))
+        })
+        .effects(effects);
+        let harness = Harness::memory().tools(vec![lost.tool()]).build();
+        let outcome = harness.fail("lost", json!({})).await;
+        assert_eq!(outcome.terminal, expect, "{outcome:?}");
+    }
+}

@@ -214,7 +214,7 @@ impl Shared {
             .get()
             .map_or_else(|| "it was closed".to_owned(), ToString::to_string);
         OpsError::new(
-            ErrorKind::Unavailable,
+            ErrorKind::Lost,
             format!(
                 "the connection to `{}` is lost: {why}; what ran there has been ended, and whether \
                  this call took effect is not known, so look before you repeat it",

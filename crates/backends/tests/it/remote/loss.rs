@@ -39,9 +39,9 @@ async fn a_lost_connection_fails_what_is_under_way_and_the_next_call_connects_an
     connect.cut();
     assert_eq!(child.next_chunk().await, None);
     let error = child.wait().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
     let error = reader.read_at(0, 10, Vec::new()).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
     assert_eq!(connect.connected.load(Ordering::Relaxed), 1);
 
     let stat = operations.files.stat(&at("file.txt")).await.unwrap();
@@ -49,7 +49,7 @@ async fn a_lost_connection_fails_what_is_under_way_and_the_next_call_connects_an
     assert_eq!(connect.connected.load(Ordering::Relaxed), 2);
     // What was opened over the lost connection stays lost.
     let error = reader.read_at(0, 10, Vec::new()).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
 }
 
 #[tokio::test]
@@ -63,7 +63,7 @@ async fn a_workspace_that_was_replaced_meanwhile_is_not_taken_for_the_same() {
     // The cut may be noticed by the first call or before it.
     let error = loop {
         let error = fixture.operations.files.stat(&at(".")).await.unwrap_err();
-        if error.kind() != ErrorKind::Unavailable {
+        if error.kind() != ErrorKind::Lost {
             break error;
         }
     };
