@@ -141,14 +141,13 @@ impl Sandbox {
     /// A directory of one command's own. What a crashed Haft leaves of it is removed by the next.
     pub(crate) fn private_directory(&self) -> Result<PrivateDirectory, OpsError> {
         let cannot = |why: String| OpsError::new(ErrorKind::TierUnavailable, why);
-        let runtime = match self.runtime.get() {
-            Some(runtime) => Arc::clone(runtime),
-            None => {
-                let made = RuntimeDirectory::open(&self.private)
-                    .map_err(|error| cannot(error.to_string()))?;
-                // Of two made at once, the second goes when it is dropped.
-                Arc::clone(self.runtime.get_or_init(|| made))
-            }
+        let runtime = if let Some(runtime) = self.runtime.get() {
+            Arc::clone(runtime)
+        } else {
+            let made =
+                RuntimeDirectory::open(&self.private).map_err(|error| cannot(error.to_string()))?;
+            // Of two made at once, the second goes when it is dropped.
+            Arc::clone(self.runtime.get_or_init(|| made))
         };
         runtime.make().map_err(|error| {
             let kind = error.kind();

@@ -529,7 +529,7 @@ async fn sl_16_a_workspace_that_was_replaced_is_not_entered() {
 
 /// What the process that is killed below does: it starts commands and waits.
 #[tokio::test]
-#[ignore = "started by the test below, as a process of its own"]
+#[ignore = "this is the other process of the test below, not a test"]
 async fn starts_commands_and_waits() {
     let seconds = std::env::var("HAFT_TEST_SLEEP").unwrap();
     let ws = sandboxed();

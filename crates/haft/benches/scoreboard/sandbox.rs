@@ -237,6 +237,7 @@ fn row(metric: &str, pair: &Pair, goal: f64) -> Row {
             time(pair.ours(|used| used.wall)),
             time(pair.bare(|used| used.wall)),
         ),
-        limits: "",
+        limits: "the helper is a second program to load, and its set-up, the filter and the \
+                 record of its end are work that a bare command does not do",
     }
 }

@@ -141,6 +141,11 @@ async fn cancelled(haft: &Haft, n: usize, after: Duration) -> Terminal {
         outcome.facts.tier.is_none_or(|tier| tier == Tier::T2),
         "{outcome:?}"
     );
+    let until = Instant::now() + GONE_WITHIN;
+    while !marked(&mark(n)).is_empty() {
+        assert!(Instant::now() < until, "call {n}: {:?}", marked(&mark(n)));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     outcome.terminal
 }
 

@@ -72,7 +72,7 @@ const KEPT_BEHIND: &[(&str, &[&str])] = &[
 
 /// File names that say nothing about what is inside.
 const VAGUE_NAMES: &[&str] = &[
-    "common", "helper", "helpers", "manager", "misc", "shared", "util", "utils",
+    "common", "helpers", "manager", "misc", "shared", "util", "utils",
 ];
 
 #[test]

@@ -116,7 +116,7 @@ mod tests {
                 std::thread::yield_now();
             }
             ended.send(()).unwrap();
-            Ok(())
+            Ok(stop.check()?)
         });
         let stop = async {
             has_begun.await.unwrap();

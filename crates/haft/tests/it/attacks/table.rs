@@ -89,7 +89,11 @@ fn page() -> String {
     };
     let (attempts, controls, twins) = (
         count(|case| case.attempt.len() + case.command.len() + case.probe.len()),
-        count(|case| case.control.len() + case.probe.len()),
+        count(|case| {
+            let probes = case.probe.iter();
+            let controlled = probes.filter(|probe| probe.control.as_deref() != Some(""));
+            case.control.len() + controlled.count()
+        }),
         count(|case| case.twin.len()) + twins::count(),
     );
     writeln!(

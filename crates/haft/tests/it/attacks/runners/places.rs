@@ -142,24 +142,24 @@ pub(super) async fn mounted(case: &Case, verdict: &mut Verdict) {
         let haft = scene.haft(&here, &Said::default()).await;
         let read = haft.call("read", json!({ "path": "mnt/secret" })).await;
         let command = "cat mnt/secret; ls -A mnt; echo x > mnt/new; ls -d mnt";
-        let bash = haft.call("bash", json!({ "command": command })).await;
+        let shown = haft.call("bash", json!({ "command": command })).await;
         haft.close().await.unwrap();
         let [by_tool, by_command] =
-            [&read, &bash].map(|outcome| outcome.text().contains(secret.trim()));
+            [&read, &shown].map(|outcome| outcome.text().contains(secret.trim()));
         let made = base.join("app-evil/new").exists();
         let _ = fs::remove_file(base.join("app-evil/new"));
         match mounts {
             Mounts::Refuse => {
                 verdict.attempt("read", check(!by_tool, || read.model_text()));
                 if case.place == Place::T2 {
-                    verdict.attempt("bash", check(!by_command && !made, || bash.model_text()));
+                    verdict.attempt("bash", check(!by_command && !made, || shown.model_text()));
                 }
             }
             Mounts::Cross => {
                 verdict.twin("read, granted", check(by_tool, || read.model_text()));
                 verdict.twin(
-                    "bash, granted",
-                    check(by_command && made, || bash.model_text()),
+                    "shown, granted",
+                    check(by_command && made, || shown.model_text()),
                 );
             }
         }
