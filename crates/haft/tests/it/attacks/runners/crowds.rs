@@ -146,7 +146,7 @@ pub(super) async fn sessions(case: &Case, verdict: &mut Verdict) {
 
 /// RX-21: questions that expire.
 pub(super) async fn unanswered(case: &Case, verdict: &mut Verdict) {
-    const WAIT: Duration = Duration::from_secs(8);
+    const WAIT: Duration = Duration::from_secs(4);
     let scene = Scene::of(case);
     let asked = Arc::new(AtomicUsize::new(0));
     let haft = Haft::open(&scene.workspace)

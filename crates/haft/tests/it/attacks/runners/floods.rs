@@ -1,6 +1,6 @@
 //! RX-02 and RX-04: more output than fits anywhere.
 
-use haft::{Haft, prelude::*};
+use haft::{Haft, Limits, prelude::*};
 
 use super::health::Health;
 use crate::attacks::{
@@ -10,7 +10,10 @@ use crate::attacks::{
 };
 
 /// Bytes of a flood: several times every buffer and cap, and more than an artifact holds.
-const FLOOD: u64 = 320 << 20;
+const FLOOD: u64 = 128 << 20;
+
+/// What is kept of one, here.
+const KEPT: u64 = 32 << 20;
 
 pub(super) async fn flood(case: &Case, verdict: &mut Verdict) {
     let command = format!("yes | head -c {FLOOD}");
@@ -39,12 +42,15 @@ async fn drown(case: &Case, verdict: &mut Verdict, command: &str, edge: &str) {
         ..toml::from_str("").unwrap_or_else(|error| panic!("{}: {error}", case.id))
     };
     let scene = Scene::of(&empty);
+    let mut limits = Limits::default();
+    limits.output.artifact_bytes = KEPT;
     // Events would hold the whole output in the test's own memory.
     let haft = Haft::open(&scene.workspace)
         .data_dir(&scene.data)
         .allow("@all")
         .preset(Preset::Workspace)
         .sandbox("bash", SandboxMode::Off)
+        .configure(|runtime| runtime.limits(limits))
         .build()
         .await
         .unwrap();

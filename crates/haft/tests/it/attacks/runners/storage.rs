@@ -82,14 +82,14 @@ async fn temporary(case: &Case, verdict: &mut Verdict) {
     haft.close().await.unwrap();
 }
 
-/// RX-11: 100,000 files side by side, and directories 10,000 deep. A walk opens every directory
+/// RX-11: 50,000 files side by side, and directories 10,000 deep. A walk opens every directory
 /// from the root, so its time grows with the square of the depth; it is made where that is bearable.
 pub(super) async fn many_files(case: &Case, verdict: &mut Verdict) {
     const LIMIT: Duration = Duration::from_secs(30);
     let scene = Scene::in_memory(case);
     let script = "python3 -c \"import os\ntop = os.getcwd()\nos.mkdir('wide')\n\
-                for n in range(100000): os.close(os.open('wide/%d' % n, os.O_CREAT))\n\
-                for name, depth in ('deepest', 10000), ('deep', 2000):\n    os.chdir(top)\n    \
+                for n in range(50000): os.close(os.open('wide/%d' % n, os.O_CREAT))\n\
+                for name, depth in ('deepest', 10000), ('deep', 1500):\n    os.chdir(top)\n    \
                 for _ in range(depth): os.mkdir(name); os.chdir(name)\n    \
                 open('bottom.txt', 'w').write('needle')\"";
     let (made, text) = outside::run(script, &scene.workspace);
