@@ -173,6 +173,10 @@ impl ConfinedLead {
     }
 
     fn kill_now(&self) {
+        let remains = self.remains.as_ref();
+        if let Some(group) = remains.and_then(|remains| remains.belongings.group.as_ref()) {
+            group.hurry();
+        }
         match self.grip {
             Grip::Namespace => {
                 let _ = pidfd_send_signal(self.init.get_ref(), Signal::KILL);
@@ -280,8 +284,10 @@ impl Drop for ConfinedLead {
         if let Some(watch) = self.watch.take() {
             behind_the_callers_back(move || drop(watch));
         }
-        if let Some(remains) = self.remains.take() {
+        if self.remains.is_some() {
             self.kill_now();
+        }
+        if let Some(remains) = self.remains.take() {
             remains.bury();
         }
     }

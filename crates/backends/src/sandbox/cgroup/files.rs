@@ -109,6 +109,32 @@ pub(super) fn settings(
     settings
 }
 
+/// What the files of a group become so that what dies in it dies fast: ending takes processor time
+/// too, and a thousand processes at a small share of a busy machine would take seconds.
+pub(super) fn for_dying(version: Version, controllers: &BTreeSet<Controller>) -> Vec<Setting> {
+    if !controllers.contains(&Controller::Cpu) {
+        return Vec::new();
+    }
+    match version {
+        Version::V1 => vec![
+            required("cpu.shares", 262_144),
+            Setting {
+                file: "cpu.cfs_quota_us",
+                value: "-1".to_owned(),
+                need: Need::WhereThere,
+            },
+        ],
+        Version::V2 => vec![
+            required("cpu.weight", 10_000),
+            Setting {
+                file: "cpu.max",
+                value: "max".to_owned(),
+                need: Need::WhereThere,
+            },
+        ],
+    }
+}
+
 fn quota(percent: u32) -> u64 {
     u64::from(percent.max(1)) * PERIOD / 100
 }
@@ -263,6 +289,16 @@ mod tests {
                 ("cpu.max", "150000 100000"),
             ],
         );
+    }
+
+    #[test]
+    fn the_dying_have_every_processor() {
+        let all = Controller::ALL.into_iter().collect();
+        for (version, quota) in [(Version::V1, "-1"), (Version::V2, "max")] {
+            let settings = for_dying(version, &all);
+            assert!(settings.iter().any(|setting| setting.value == quota));
+        }
+        assert_eq!(for_dying(Version::V1, &BTreeSet::new()), []);
     }
 
     #[test]

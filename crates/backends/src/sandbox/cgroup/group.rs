@@ -120,8 +120,19 @@ impl Cgroup {
         })
     }
 
+    /// Lets what is being killed have all the processor time it needs to end. Nothing but what dies
+    /// anyway gets it.
+    pub fn hurry(&self) {
+        for directory in &self.directories {
+            let settings = files::for_dying(directory.version, &directory.controllers);
+            // It dies without, only slower.
+            let _ = files::write_all(&directory.path, &settings);
+        }
+    }
+
     /// Ends every process in the group. Returns when all were told; they are gone soon after.
     pub fn kill(&self) -> io::Result<()> {
+        self.hurry();
         for directory in &self.directories {
             match directory.version {
                 Version::V2 if directory.path.join(files::KILL).exists() => {
