@@ -67,7 +67,7 @@ pub(super) const ALLOWED: &[(&str, i64)] = calls! {
     timerfd_gettime=SYS_timerfd_gettime signalfd4=SYS_signalfd4 eventfd2=SYS_eventfd2
     epoll_create1=SYS_epoll_create1 dup3=SYS_dup3 pipe2=SYS_pipe2 inotify_init1=SYS_inotify_init1
     preadv=SYS_preadv pwritev=SYS_pwritev rt_tgsigqueueinfo=SYS_rt_tgsigqueueinfo
-    prlimit64=SYS_prlimit64 syncfs=SYS_syncfs getcpu=SYS_getcpu sched_setattr=SYS_sched_setattr
+    syncfs=SYS_syncfs getcpu=SYS_getcpu sched_setattr=SYS_sched_setattr
     sched_getattr=SYS_sched_getattr seccomp=SYS_seccomp getrandom=SYS_getrandom
     memfd_create=SYS_memfd_create execveat=SYS_execveat membarrier=SYS_membarrier
     mlock2=SYS_mlock2 copy_file_range=SYS_copy_file_range preadv2=SYS_preadv2
@@ -152,7 +152,7 @@ pub(super) const OPENING: &[(&str, i64)] = calls! {
 #[rustfmt::skip]
 pub(super) const CONDITIONAL: &[(&str, i64)] = calls! {
     clone=SYS_clone personality=SYS_personality ioctl=SYS_ioctl socketpair=SYS_socketpair
-    prctl=SYS_prctl socket=SYS_socket;
+    prctl=SYS_prctl socket=SYS_socket prlimit64=SYS_prlimit64;
     x86_64:
 };
 

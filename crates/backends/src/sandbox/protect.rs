@@ -22,7 +22,7 @@ const MAX_MODULES: usize = 256;
 const MAX_DEPTH: usize = 4;
 
 /// What in a git directory decides what git runs.
-const GIT_DECIDES: [&str; 3] = ["config", "config.worktree", "hooks"];
+const GIT_DECIDES: [&str; 5] = ["config", "config.worktree", "hooks", "commondir", "gitdir"];
 
 /// Looks what there is, parents before children.
 pub(crate) fn look(jail: &Jail) -> Result<Vec<ProtectedPlace>, Errno> {
@@ -38,6 +38,10 @@ pub(crate) fn look(jail: &Jail) -> Result<Vec<ProtectedPlace>, Errno> {
             FileType::Directory | FileType::RegularFile => Hold::ReadOnly,
             _ => continue,
         };
+        // A parent that could be moved away would take what is held in it along.
+        if let Some(parent) = path.parent().filter(|parent| *parent != Path::new("")) {
+            hold_in_place(jail, parent, &mut places)?;
+        }
         places.push(ProtectedPlace {
             path: path.clone(),
             identity,
@@ -69,7 +73,25 @@ fn add_git_directory(
     }
     hold_deciding(jail, git, places)?;
     let mut left = MAX_MODULES;
-    add_modules(jail, &git.join("modules"), MAX_DEPTH, &mut left, places)
+    for others in ["modules", "worktrees"] {
+        add_modules(jail, &git.join(others), MAX_DEPTH, &mut left, places)?;
+    }
+    Ok(())
+}
+
+/// Holds a directory so that it can be neither moved nor replaced; once.
+fn hold_in_place(jail: &Jail, path: &Path, places: &mut Vec<ProtectedPlace>) -> Result<(), Errno> {
+    if places.iter().any(|place| place.path == path) {
+        return Ok(());
+    }
+    if let Some((identity, FileType::Directory)) = find(jail, path)? {
+        places.push(ProtectedPlace {
+            path: path.to_owned(),
+            identity,
+            hold: Hold::InPlace,
+        });
+    }
+    Ok(())
 }
 
 fn hold_deciding(jail: &Jail, git: &Path, places: &mut Vec<ProtectedPlace>) -> Result<(), Errno> {
@@ -103,6 +125,7 @@ fn add_modules(
     if depth == 0 {
         return Ok(());
     }
+    hold_in_place(jail, modules, places)?;
     for entry in Dir::read_from(&directory)? {
         let entry = entry?;
         let Ok(name) = entry.file_name().to_str() else {
@@ -113,13 +136,15 @@ fn add_modules(
         }
         *left -= 1;
         let module = modules.join(name);
-        let is_git = statat(
-            &directory,
-            format!("{name}/HEAD"),
-            AtFlags::SYMLINK_NOFOLLOW,
-        )
-        .is_ok();
-        if is_git {
+        let has = |part: &str| {
+            let path = format!("{name}/{part}");
+            statat(&directory, path, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+        };
+        if ["HEAD", "config", "commondir", "hooks"]
+            .into_iter()
+            .any(has)
+        {
+            hold_in_place(jail, &module, places)?;
             hold_deciding(jail, &module, places)?;
         } else {
             add_modules(jail, &module, depth - 1, left, places)?;

@@ -172,6 +172,8 @@ impl SeccompRules {
                 vec![neither(1, libc::TIOCSTI, libc::TIOCLINUX)],
             ),
             (libc::SYS_socketpair, vec![argument(0, unix)]),
+            // Its own limits; those of another process would end it, or the init.
+            (libc::SYS_prlimit64, vec![argument(0, 0)]),
             // Name, dumpability, parent death and the like; not memory maps nor security state.
             (
                 libc::SYS_prctl,

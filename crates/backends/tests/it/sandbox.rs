@@ -305,6 +305,51 @@ async fn git_commits_and_what_it_would_run_later_stays() {
     assert_eq!(fs::read_dir(ws.root.join(".git/hooks")).unwrap().count(), 0);
 }
 
+/// Found by review: limits of other processes, which would end them or blind the init.
+#[tokio::test]
+async fn sb_12_the_limits_of_another_process_cannot_be_changed() {
+    for tier in [Tier::T1, Tier::T2] {
+        let ws = sandboxed();
+        let script = "python3 -c 'import os, resource
+try: resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (0, 0)); print(\"changed\")
+except PermissionError: print(\"refused\")'; ulimit -n 100; true";
+        let ran = run(&ws, tier, script).await;
+        assert_eq!(ran.output, "refused\n", "{tier}");
+        assert_eq!(refused(&ran.exit, Layer::Seccomp), ["prlimit64"], "{tier}");
+    }
+}
+
+/// Found by review: what leads git to settings of the attacker's, and names whose parent is moved.
+#[tokio::test]
+async fn sb_29_what_git_and_others_obey_cannot_be_exchanged_with_its_parent() {
+    let ws = sandboxed();
+    ws.put(".git/HEAD", "ref: refs/heads/main\n");
+    ws.put(".git/modules/lib/HEAD", "ref: refs/heads/main\n");
+    ws.put(".git/modules/lib/config", "[core]\n");
+    ws.put(".config/nvim/init.lua", "kept");
+    ws.put("lib/.git", "gitdir: ../.git/modules/lib\n");
+    ws.put("sub/.git/hooks/sample", "");
+    let script = "echo /evil > .git/modules/lib/commondir
+        mv .git/modules/lib .git/modules/old
+        echo 'gitdir: /evil' > lib/.git
+        mv .config .c2
+        (cd sub/.git/hooks && echo evil > post-commit)
+        mkdir d; echo evil > d/$'\\xff'/../.envrc; true";
+    run(&ws, Tier::T2, script).await;
+    for absent in [
+        ".git/modules/lib/commondir",
+        ".git/modules/old",
+        ".c2",
+        "sub/.git/hooks/post-commit",
+        "d/.envrc",
+    ] {
+        assert!(!ws.root.join(absent).exists(), "{absent}");
+    }
+    let read = |path: &str| fs::read_to_string(ws.root.join(path)).unwrap();
+    assert_eq!(read("lib/.git"), "gitdir: ../.git/modules/lib\n");
+    assert_eq!(read(".config/nvim/init.lua"), "kept");
+}
+
 /// SB-27: Landlock guards neither mode nor times; they are guarded all the same.
 #[tokio::test]
 async fn sb_27_attributes_outside_cannot_be_changed() {

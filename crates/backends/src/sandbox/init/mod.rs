@@ -154,6 +154,7 @@ impl<'a> Init<'a> {
                     Ready::Starting => self.hear_command(),
                     Ready::Listener => self.answer(),
                     Ready::Channel => self.obey(),
+                    Ready::Broken => self.phase = Phase::Over,
                 }
             }
             self.observe();
@@ -205,8 +206,11 @@ impl<'a> Init<'a> {
             Some(_) => None,
         };
         let timeout = next_look.and_then(|left| Timespec::try_from(left).ok());
-        if poll(&mut polled, timeout.as_ref()).is_err() {
-            return Vec::new();
+        match poll(&mut polled, timeout.as_ref()) {
+            Ok(_) => {}
+            Err(Errno::INTR | Errno::AGAIN) => return Vec::new(),
+            // An init that cannot wait for anything any more must not go on as if it could.
+            Err(_) => return vec![Ready::Broken],
         }
         waited
             .iter()
@@ -330,6 +334,8 @@ enum Ready {
     Listener,
     /// The process that is to become the command says something, or has become it.
     Starting,
+    /// Nothing can be waited for any more.
+    Broken,
 }
 
 /// Takes every process that has ended off the table.

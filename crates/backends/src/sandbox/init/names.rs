@@ -67,7 +67,13 @@ impl Names {
                 .iter()
                 .flat_map(|name| name.components)
                 .map(|component| component.as_bytes())
-                .chain([&b"hooks"[..], b"config", b"config.worktree"])
+                .chain([
+                    &b"hooks"[..],
+                    b"config",
+                    b"config.worktree",
+                    b"commondir",
+                    b"gitdir",
+                ])
                 .collect(),
         }
     }
@@ -94,17 +100,27 @@ impl Names {
             Err(Errno::FAULT | Errno::SRCH) => return Found::Nothing,
             Err(_) => return Found::Unreadable,
         };
-        let telling = |part: &[u8]| self.telling.contains(part);
-        if !text.split(|byte| *byte == b'/').any(telling) {
-            return Found::Nothing;
-        }
-        let Ok(text) = String::from_utf8(text) else {
-            return Found::Nothing;
+        // Every protected name is ASCII, so what is lost of the other bytes does not matter.
+        let text = String::from_utf8_lossy(&text);
+        // Where it starts from may be inside a protected place already.
+        let start = if text.starts_with('/') {
+            PathBuf::new()
+        } else {
+            match starting_point(call, place) {
+                Some(start) => start,
+                None => return Found::Nothing,
+            }
         };
-        match whole_path(call, place, &text) {
-            Some(path) => self.judge(&path),
-            None => Found::Nothing,
+        if !self.tells(Path::new(&*text)) && !self.tells(&start) {
+            return Found::Nothing;
         }
+        self.judge(&lexically(&start.join(&*text)))
+    }
+
+    /// Whether a component of a path occurs in a protected name.
+    fn tells(&self, path: &Path) -> bool {
+        path.components()
+            .any(|part| self.telling.contains(part.as_os_str().as_encoded_bytes()))
     }
 
     fn judge(&self, path: &Path) -> Found {
@@ -125,11 +141,8 @@ impl Names {
     }
 }
 
-/// The path from the root of the file system, as far as its text tells.
-fn whole_path(call: &Call, place: Place, text: &str) -> Option<PathBuf> {
-    if text.starts_with('/') {
-        return Some(lexically(Path::new(text)));
-    }
+/// The directory a relative path of a call starts from.
+fn starting_point(call: &Call, place: Place) -> Option<PathBuf> {
     let directory = place
         .directory
         .and_then(|index| call.arguments.get(index))
@@ -139,7 +152,7 @@ fn whole_path(call: &Call, place: Place, text: &str) -> Option<PathBuf> {
     } else {
         format!("/proc/{}/fd/{directory}", call.pid)
     };
-    Some(lexically(&std::fs::read_link(link).ok()?.join(text)))
+    std::fs::read_link(link).ok()
 }
 
 /// What the kernel makes of a register that holds a descriptor.
@@ -151,13 +164,17 @@ pub(super) fn low_half(register: u64) -> i32 {
 /// Whether what is created in or as a git directory decides what git runs. Everything else in it
 /// is how git works.
 fn git_matters(parts: &[&str], path: &Path) -> bool {
-    const DECIDES: [&str; 3] = ["config", "config.worktree", "hooks"];
+    const DECIDES: [&str; 5] = ["config", "config.worktree", "hooks", "commondir", "gitdir"];
     let mut after = parts.iter().skip_while(|part| **part != ".git").skip(1);
     match after.next() {
-        // The git directory itself; one that exists is not created.
-        None => path.symlink_metadata().is_err(),
+        // The git directory itself; one that exists is not created. A file leads git elsewhere.
+        None => !path.symlink_metadata().is_ok_and(|found| found.is_dir()),
         Some(first) if DECIDES.contains(first) => true,
-        Some(&("modules" | "worktrees")) => after.any(|part| DECIDES.contains(part)),
+        Some(&"modules") => after.any(|part| DECIDES.contains(part)),
+        // A new work tree has a `commondir` and a `gitdir`; those of others are mounted read-only.
+        Some(&"worktrees") => {
+            after.any(|part| DECIDES.contains(part) && !matches!(*part, "commondir" | "gitdir"))
+        }
         Some(_) => false,
     }
 }

@@ -4,11 +4,15 @@
 //! it was under a name that nothing obeys. Moving is one step, so there is no moment in which a
 //! half of it takes effect. Nothing is copied, and nothing but a flood is deleted.
 
-use std::{os::fd::OwnedFd, path::Path};
+use std::{
+    os::fd::{AsRawFd, OwnedFd},
+    path::Path,
+};
 
 use rustix::{
     fs::{
-        AtFlags, CWD, Mode, OFlags, RawDir, RenameFlags, mkdirat, openat, renameat_with, unlinkat,
+        AtFlags, CWD, Mode, OFlags, RawDir, RenameFlags, chmodat, fstat, mkdirat, openat,
+        renameat_with, unlinkat,
     },
     io::Errno,
     rand::{GetRandomFlags, getrandom},
@@ -47,7 +51,7 @@ impl Quarantine {
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let directory = openat(CWD, path, flags, Mode::empty())?;
-        let stat = rustix::fs::fstat(&directory)?;
+        let stat = fstat(&directory)?;
         // What somebody else could open or swap is not ours to keep evidence in.
         let others = Mode::RWXG | Mode::RWXO;
         let open_to_others = Mode::from_raw_mode(stat.st_mode).intersects(others);
@@ -65,6 +69,7 @@ impl Quarantine {
         let Some(parent) = open_parent(jail, parent)? else {
             return Ok(None);
         };
+        make_changeable(&parent);
         let new = new_name(name)?;
         let rename = |to: &OwnedFd| renameat_with(&parent, name, to, &new, RenameFlags::NOREPLACE);
         if let Some(apart) = self.directory.as_ref().filter(|held| has_room(held)) {
@@ -89,6 +94,7 @@ impl Quarantine {
         let Some(held) = open_parent(jail, parent)? else {
             return Ok(None);
         };
+        make_changeable(&held);
         match unlinkat(&held, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => return Ok(None),
             Err(Errno::ISDIR) => {}
@@ -98,6 +104,20 @@ impl Quarantine {
             Ok(()) | Err(Errno::NOENT) => Ok(None),
             Err(_) => self.take(jail, path),
         }
+    }
+}
+
+/// A command can make its own directory unchangeable after it put something there. It belongs to
+/// the same user, so it can be made changeable again.
+fn make_changeable(directory: &OwnedFd) {
+    let Ok(stat) = fstat(directory) else {
+        return;
+    };
+    let mode = Mode::from_raw_mode(stat.st_mode);
+    if !mode.contains(Mode::RWXU) {
+        let path = format!("/proc/self/fd/{}", directory.as_raw_fd());
+        // What still cannot be changed is reported by whoever tries next.
+        let _ = chmodat(CWD, path, mode | Mode::RWXU, AtFlags::empty());
     }
 }
 
