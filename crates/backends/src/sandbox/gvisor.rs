@@ -19,7 +19,7 @@ use haft_contract::{
 use serde::Serialize;
 
 use super::{
-    limits::{MemoryBound, ProcessResource},
+    limits::{Keepers, ProcessResource},
     mounts::{INIT, Mount},
     plan::{Program, SandboxPlan, Streams},
 };
@@ -262,7 +262,7 @@ fn process(plan: &SandboxPlan, runner: Runner) -> Result<Process, OpsError> {
     }
     let rlimits = plan.limits.iter().flat_map(|limits| {
         limits
-            .per_process(MemoryBound::Cgroup)
+            .per_process(Keepers::CGROUP)
             .into_iter()
             .map(|limit| OciLimit {
                 kind: match limit.resource {

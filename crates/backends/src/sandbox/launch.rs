@@ -27,7 +27,7 @@ use rustix::{
 use super::{
     bubblewrap,
     detect::Missing,
-    limits::{MemoryBound, ProcessLimit},
+    limits::{Keepers, ProcessLimit},
     mounts::Mount,
     plan::SandboxPlan,
     spawner,
@@ -65,8 +65,8 @@ pub(crate) struct Parts<'a> {
     pub(crate) streams: Vec<BorrowedFd<'a>>,
     /// Control groups it joins.
     pub(crate) groups: Vec<BorrowedFd<'a>>,
-    /// What keeps its memory within its limit.
-    pub(crate) memory: MemoryBound,
+    /// What keeps its limits.
+    pub(crate) keepers: Keepers,
 }
 
 /// A command that runs in a sandbox.
@@ -96,7 +96,7 @@ pub(crate) fn launch(plan: &SandboxPlan, parts: &Parts<'_>) -> Result<Confined, 
     let limits: Vec<ProcessLimit> = plan
         .limits
         .as_ref()
-        .map(|limits| limits.per_process(parts.memory))
+        .map(|limits| limits.per_process(parts.keepers))
         .unwrap_or_default();
     let (ours, theirs) = socketpair(
         AddressFamily::UNIX,

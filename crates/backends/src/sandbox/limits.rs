@@ -35,6 +35,10 @@ pub const DEFAULT_OPEN_FILES: u32 = 16384;
 pub const DEFAULT_TEMPORARY: u64 = GIB;
 
 /// Between the signal that a process has used its processor time, which it may ignore, and the one
+/// The kernel counts bubblewrap and the init among the processes of the user, a cgroup does not.
+/// With this much room for them, it is the cgroup that refuses a process, and it tells so.
+const PROCESSES_OF_OURS: u64 = 16;
+
 /// it may not.
 const CPU_GRACE: Duration = Duration::from_secs(5);
 
@@ -79,14 +83,37 @@ impl Default for Limits {
     }
 }
 
-/// What keeps memory within its limit.
+/// What keeps something within its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MemoryBound {
-    /// A cgroup, for the whole tree.
+pub enum Keeper {
+    /// A cgroup, for the whole tree, which also counts what it refuses.
     Cgroup,
-    /// Only the limit of each process. It counts what a process may write to, so programs that
-    /// reserve much more than they use (sanitizers) fail under it.
+    /// Only the limit of each process, which tells nobody.
     Process,
+}
+
+/// What keeps the limits that a cgroup can keep better than the limit of each process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Keepers {
+    /// Of memory. The limit of each process counts what it may write to, so programs that reserve
+    /// much more than they use (sanitizers) fail under it.
+    pub memory: Keeper,
+    /// Of the number of processes.
+    pub processes: Keeper,
+}
+
+impl Keepers {
+    /// No cgroup keeps anything.
+    pub const PROCESS: Self = Self {
+        memory: Keeper::Process,
+        processes: Keeper::Process,
+    };
+
+    /// A cgroup keeps all it can.
+    pub const CGROUP: Self = Self {
+        memory: Keeper::Cgroup,
+        processes: Keeper::Cgroup,
+    };
 }
 
 /// One limit the kernel keeps for each process.
@@ -187,13 +214,18 @@ impl Limits {
 
     /// What the kernel is told for each process.
     #[must_use]
-    pub fn per_process(&self, memory: MemoryBound) -> Vec<ProcessLimit> {
+    pub fn per_process(&self, keepers: Keepers) -> Vec<ProcessLimit> {
         // The kernel counts this one roughly, by clock ticks. With some room above the limit, the
         // exact count has reached it as well when this one ends a process, and tells so.
         let cpu = self.cpu_time.max(Duration::from_secs(1));
         let cpu = (cpu + (cpu / 20).max(Duration::from_secs(1))).as_secs();
+        let processes = u64::from(self.processes);
+        let processes = match keepers.processes {
+            Keeper::Cgroup => processes.saturating_add(PROCESSES_OF_OURS),
+            Keeper::Process => processes,
+        };
         let mut limits = vec![
-            exactly(ProcessResource::Processes, u64::from(self.processes)),
+            exactly(ProcessResource::Processes, processes),
             ProcessLimit {
                 resource: ProcessResource::Cpu,
                 soft: cpu,
@@ -203,9 +235,9 @@ impl Limits {
             exactly(ProcessResource::OpenFiles, u64::from(self.open_files)),
             exactly(ProcessResource::Core, 0),
         ];
-        match memory {
-            MemoryBound::Cgroup => {}
-            MemoryBound::Process => limits.push(exactly(ProcessResource::Data, self.memory_bytes)),
+        match keepers.memory {
+            Keeper::Cgroup => {}
+            Keeper::Process => limits.push(exactly(ProcessResource::Data, self.memory_bytes)),
         }
         limits
     }
@@ -271,8 +303,22 @@ mod tests {
                 .iter()
                 .any(|limit| limit.resource == ProcessResource::Data)
         };
-        assert!(!has_data(MemoryBound::Cgroup));
-        assert!(has_data(MemoryBound::Process));
+        assert!(!has_data(Keepers::CGROUP));
+        assert!(has_data(Keepers::PROCESS));
+    }
+
+    #[test]
+    fn a_cgroup_that_counts_processes_is_the_first_to_refuse_one() {
+        let most = |keepers| {
+            let limits = Limits::default().per_process(keepers);
+            let mut found = limits.iter();
+            found
+                .find(|limit| limit.resource == ProcessResource::Processes)
+                .map(|limit| limit.hard)
+        };
+        let exactly = u64::from(Limits::default().processes);
+        assert!(most(Keepers::CGROUP) > Some(exactly));
+        assert_eq!(most(Keepers::PROCESS), Some(exactly));
     }
 
     #[test]
@@ -283,7 +329,7 @@ mod tests {
         };
         let find = |wanted| {
             limits
-                .per_process(MemoryBound::Cgroup)
+                .per_process(Keepers::CGROUP)
                 .into_iter()
                 .find(|limit| limit.resource == wanted)
                 .expect("a limit")

@@ -53,7 +53,7 @@ pub use self::{
     detect::{Facilities, Missing},
     landlock::{ABI_FOR_T1, ABI_FOR_T2, LandlockRule, LandlockRules, May, Tcp, kernel_abi},
     limits::Limits,
-    mounts::{Mount, PROXY_SOCKET},
+    mounts::{Mount, PROXY_SOCKET, reserved},
     plan::{
         Covered, Egress, FileId, Hold, Namespaces, Program, ProtectedPlace, SandboxPlan,
         SandboxRequest, Streams, Workspace,

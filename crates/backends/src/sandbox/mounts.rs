@@ -81,8 +81,16 @@ pub const PROXY_SOCKET: &str = "/run/haft/proxy";
 /// The size of the empty file system that lies over another one; nothing is ever put there.
 const COVER_BYTES: u64 = 4096;
 
-/// Places that no workspace may cover or lie in: the sandbox's own.
-pub(super) const RESERVED: [&str; 5] = ["/proc", "/dev", "/sys", "/run/haft", SANDBOX_HOME];
+/// The sandbox's own places.
+const RESERVED: [&str; 5] = ["/proc", "/dev", "/sys", "/run/haft", SANDBOX_HOME];
+
+/// The place of the sandbox's own that a path covers or lies in: nothing of the machine is ever
+/// shown there.
+pub fn reserved(path: &Path) -> Option<&'static str> {
+    RESERVED
+        .into_iter()
+        .find(|place| path.starts_with(place) || Path::new(place).starts_with(path))
+}
 
 /// Everything a command sees, in the order it is mounted.
 pub(super) fn mounts(

@@ -262,13 +262,10 @@ impl SandboxPlan {
 
 /// A workspace lies neither above nor in the places a sandbox needs for itself.
 fn check_place(root: &Path) -> Result<(), OpsError> {
-    let inside = mounts::RESERVED
-        .iter()
-        .find(|place| root.starts_with(place) || Path::new(place).starts_with(root));
     let above = ["/usr", "/etc", "/tmp"]
-        .iter()
+        .into_iter()
         .find(|place| Path::new(place).starts_with(root));
-    match inside.or(above) {
+    match mounts::reserved(root).or(above) {
         None => Ok(()),
         Some(place) => Err(OpsError::new(
             ErrorKind::TierUnavailable,
@@ -424,7 +421,7 @@ mod tests {
                         hold: Hold::ReadOnly,
                     },
                 ],
-                covered: vec![Covered::Directory("/work/app/mnt".into())],
+                covered: vec![Covered::Directory("/srv/app/mnt".into())],
             },
             private: "/tmp/private".into(),
             egress: None,
@@ -446,7 +443,7 @@ mod tests {
 
     #[test]
     fn what_is_protected_lies_on_top_of_the_workspace_and_the_root_is_sealed_last() {
-        let plan = plan(Tier::T2, "/work/app", &[]).unwrap();
+        let plan = plan(Tier::T2, "/srv/app", &[]).unwrap();
         let places = places(&plan);
         let at = |text: &str| {
             places
@@ -454,12 +451,12 @@ mod tests {
                 .position(|place| place.starts_with(text))
                 .unwrap_or_else(|| panic!("{text}: {places:#?}"))
         };
-        assert!(at("writable   /cache") < at("writable   /work/app"));
-        assert!(at("in memory  /tmp") < at("writable   /work/app"));
-        assert!(at("writable   /work/app") < at("writable   /work/app/.git"));
-        assert!(at("writable   /work/app") < at("in memory  /work/app/mnt"));
-        assert!(at("in memory  /work/app/mnt") < at("sealed     /work/app/mnt"));
-        assert!(at("writable   /work/app/.git") < at("read-only  /work/app/.git/config"));
+        assert!(at("writable   /cache") < at("writable   /srv/app"));
+        assert!(at("in memory  /tmp") < at("writable   /srv/app"));
+        assert!(at("writable   /srv/app") < at("writable   /srv/app/.git"));
+        assert!(at("writable   /srv/app") < at("in memory  /srv/app/mnt"));
+        assert!(at("in memory  /srv/app/mnt") < at("sealed     /srv/app/mnt"));
+        assert!(at("writable   /srv/app/.git") < at("read-only  /srv/app/.git/config"));
         assert_eq!(places.last().unwrap(), "sealed     /");
         assert_eq!(plan.identities.len(), 3);
         assert_eq!(plan.environment["PATH"], "/home/haft/.cargo/bin:/usr/bin");
@@ -468,7 +465,7 @@ mod tests {
 
     #[test]
     fn only_the_workspace_and_places_in_memory_may_be_changed() {
-        let plan = plan(Tier::T2, "/work/app", &[]).unwrap();
+        let plan = plan(Tier::T2, "/srv/app", &[]).unwrap();
         let changed: Vec<_> = plan
             .landlock
             .unwrap()
@@ -479,13 +476,13 @@ mod tests {
             .collect();
         assert_eq!(
             changed,
-            ["/dev/shm", "/tmp", "/home/haft", "/cache", "/work/app"]
+            ["/dev/shm", "/tmp", "/home/haft", "/cache", "/srv/app"]
         );
     }
 
     #[test]
     fn without_namespaces_every_place_is_named_and_there_is_no_network() {
-        let plan = plan(Tier::T1, "/work/app", &[]).unwrap();
+        let plan = plan(Tier::T1, "/srv/app", &[]).unwrap();
         assert_eq!(plan.namespaces, None);
         let rules = plan.landlock.unwrap();
         assert_eq!(rules.tcp, Tcp::Denied);
@@ -496,7 +493,7 @@ mod tests {
 
     #[test]
     fn a_layer_left_out_leaves_the_others() {
-        let plan = plan(Tier::T2, "/work/app", &[Layer::Landlock]).unwrap();
+        let plan = plan(Tier::T2, "/srv/app", &[Layer::Landlock]).unwrap();
         assert_eq!(plan.landlock, None);
         assert!(plan.namespaces.is_some() && plan.seccomp.is_some() && plan.limits.is_some());
     }
@@ -516,16 +513,16 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::TierUnavailable, "{root}");
         }
         assert!(plan(Tier::T2, "/usr/src/app", &[]).is_ok());
-        assert!(plan(Tier::Host, "/work/app", &[]).is_err());
+        assert!(plan(Tier::Host, "/srv/app", &[]).is_err());
     }
 
     #[test]
     fn a_person_can_read_it() {
-        let text = plan(Tier::T2, "/work/app", &[]).unwrap().to_string();
+        let text = plan(Tier::T2, "/srv/app", &[]).unwrap().to_string();
         for line in [
             "tier t2",
-            "  read-only  /work/app/.git/config",
-            "  change         /work/app",
+            "  read-only  /srv/app/.git/config",
+            "  change         /srv/app",
             "  in memory  /tmp  1024 MiB",
             "  HOME=/home/haft",
         ] {

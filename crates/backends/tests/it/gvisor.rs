@@ -9,10 +9,10 @@ use std::{
 
 use haft_contract::{
     access::Command,
-    ops::{Exit, ExitStatus, Input, Layer, ProcessHandle, Spawn, Tier},
+    ops::{Exit, ExitStatus, Input, Layer, Spawn, Tier},
 };
 
-use crate::workspace::{SECRET, Workspace, at, sandbox_options};
+use crate::workspace::{SECRET, Workspace, at, finish, sandbox_options};
 
 const STOP_LIMIT: Duration = Duration::from_secs(2);
 
@@ -20,19 +20,9 @@ fn spawn(script: &str) -> Spawn {
     Spawn::new(Command::Shell(script.to_owned()), at("."), Tier::T3)
 }
 
-async fn start(ws: &Workspace, spawn: Spawn) -> Box<dyn ProcessHandle> {
-    let processes = ws.backend.operations().processes;
-    processes.spawn(spawn).await.unwrap()
-}
-
 async fn run(ws: &Workspace, spawn: Spawn) -> (Exit, String) {
-    let mut child = start(ws, spawn).await;
-    let mut output = Vec::new();
-    while let Some(chunk) = child.next_chunk().await {
-        output.extend(chunk.bytes);
-    }
-    let exit = child.wait().await.unwrap();
-    (exit, String::from_utf8_lossy(&output).into_owned())
+    let (output, exit) = finish(&mut *ws.start(spawn).await).await;
+    (exit, output)
 }
 
 /// How many processes have this text in their command line.
@@ -92,7 +82,9 @@ async fn what_is_protected_stays_and_what_appears_is_moved_away() {
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_is_gone_when_the_call_is() {
     let ws = Workspace::sandboxed(sandbox_options());
-    let mut child = start(&ws, spawn("echo ready; (setsid sleep 300 &); sleep 300")).await;
+    let mut child = ws
+        .start(spawn("echo ready; (setsid sleep 300 &); sleep 300"))
+        .await;
     let chunk = child.next_chunk().await.unwrap();
     assert_eq!(chunk.bytes, b"ready\n");
     // Every process of gVisor names the directory of the command.

@@ -9,7 +9,7 @@ use haft_contract::{
     ops::{Exit, Layer, Spawn, Tier},
 };
 
-use crate::workspace::{Workspace, at, sandbox_options};
+use crate::workspace::{Workspace, at, finish, sandbox_options};
 
 /// Creates files in one thread while another changes the name; ends when it has won, that is, holds
 /// a file of the protected name open.
@@ -41,19 +41,8 @@ X"#;
 async fn race(options: SandboxOptions, tier: Tier) -> (Workspace, Exit, String) {
     let ws = Workspace::sandboxed(options);
     let spawn = Spawn::new(Command::Shell(RACE.to_owned()), at("."), tier);
-    let mut child = ws
-        .backend
-        .operations()
-        .processes
-        .spawn(spawn)
-        .await
-        .unwrap();
-    let mut output = Vec::new();
-    while let Some(chunk) = child.next_chunk().await {
-        output.extend(chunk.bytes);
-    }
-    let exit = child.wait().await.unwrap();
-    (ws, exit, String::from_utf8_lossy(&output).into_owned())
+    let (output, exit) = finish(&mut *ws.start(spawn).await).await;
+    (ws, exit, output)
 }
 
 fn names(path: &Path) -> Vec<String> {

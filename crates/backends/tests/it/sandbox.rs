@@ -10,7 +10,7 @@ use haft_contract::{
     ops::{Exit, ExitStatus, Layer, Refusal, Spawn, Tier},
 };
 
-use crate::workspace::{Workspace, at, sandbox_options};
+use crate::workspace::{Workspace, at, finish, sandbox_options};
 
 /// A command's output and end.
 struct Ran {
@@ -20,26 +20,12 @@ struct Ran {
 
 async fn run(ws: &Workspace, tier: Tier, script: &str) -> Ran {
     let spawn = Spawn::new(Command::Shell(script.to_owned()), at("."), tier);
-    finish(ws, spawn).await
+    ran(ws, spawn).await
 }
 
-async fn finish(ws: &Workspace, spawn: Spawn) -> Ran {
-    let mut child = ws
-        .backend
-        .operations()
-        .processes
-        .spawn(spawn)
-        .await
-        .unwrap();
-    let mut output = Vec::new();
-    while let Some(chunk) = child.next_chunk().await {
-        output.extend(chunk.bytes);
-    }
-    let exit = child.wait().await.unwrap();
-    Ran {
-        output: String::from_utf8_lossy(&output).into_owned(),
-        exit,
-    }
+async fn ran(ws: &Workspace, spawn: Spawn) -> Ran {
+    let (output, exit) = finish(&mut *ws.start(spawn).await).await;
+    Ran { output, exit }
 }
 
 fn sandboxed() -> Workspace {
@@ -216,7 +202,7 @@ async fn only_hosts_that_were_granted_are_reached() {
         allow: vec![allow],
         deny: Vec::new(),
     }));
-    let ran = finish(&ws, spawn).await;
+    let ran = ran(&ws, spawn).await;
     assert_eq!(ran.output, "hello\n403\n");
     assert!(served.join().unwrap().starts_with("GET /x HTTP/1.1\r\n"));
     let hosts = refused(&ran.exit, Layer::Egress);
@@ -482,7 +468,7 @@ async fn sb_29_the_host_executes_nothing_from_the_workspace() {
             "{name}"
         );
         if !name.ends_with("link") {
-            assert_eq!(finish(&ws, spawn(Tier::T2)).await.output, "ran\n", "{name}");
+            assert_eq!(ran(&ws, spawn(Tier::T2)).await.output, "ran\n", "{name}");
         }
     }
 }
@@ -503,13 +489,7 @@ async fn nothing_is_left_of_many_commands() {
                 at("."),
                 tier,
             );
-            let mut child = ws
-                .backend
-                .operations()
-                .processes
-                .spawn(spawn)
-                .await
-                .unwrap();
+            let mut child = ws.start(spawn).await;
             match round % 3 {
                 0 => drop(child),
                 1 => child.stop(std::time::Duration::ZERO).await.unwrap(),
@@ -582,13 +562,7 @@ async fn starts_commands_and_waits() {
     for tier in [Tier::T1, Tier::T2] {
         let script = format!("setsid sleep {seconds} & echo ready; exec sleep {seconds}");
         let spawn = Spawn::new(Command::Shell(script), at("."), tier);
-        let mut child = ws
-            .backend
-            .operations()
-            .processes
-            .spawn(spawn)
-            .await
-            .unwrap();
+        let mut child = ws.start(spawn).await;
         assert!(child.next_chunk().await.is_some());
         children.push(child);
     }

@@ -1,20 +1,18 @@
-//! The part of `haft.toml` that is not policy: `[limits]`, `[workspace]`, `[record]`, `[scripts]`,
-//! `[sandbox]` (`sandbox.rs`), `[ssh]` (`ssh.rs`) and the tools built from configuration. `haft-policy` reads the rest of
-//! the same text.
+//! The part of `haft.toml` that is not policy: `[workspace]`, `[record]`, `[scripts]`, the tools
+//! built from configuration, and, in files of their own, `[limits]`, `[sandbox]` and `[ssh]`.
+//! `haft-policy` reads the rest of the same text.
 //!
 //! Nothing is ignored: a key nobody knows is an error with its line, because a misspelt limit is
 //! no limit.
 
-use std::time::Duration;
-
-use super::{sandbox::SandboxSettings, ssh::SshSettings};
 use haft_policy::{PolicySource, load::Problem};
-use haft_runtime::Limits;
 use serde_json::Value as Json;
 use toml::{
     Spanned,
     de::{DeTable, DeValue},
 };
+
+use super::{limits::LimitSettings, sandbox::SandboxSettings, ssh::SshSettings};
 
 /// What one file says, beside policy.
 #[derive(Debug, Clone, Default)]
@@ -49,143 +47,6 @@ pub(crate) struct ConfiguredTool {
     /// Where it was written, for messages.
     pub(crate) place: String,
 }
-
-/// The keys of `[limits]` that were set, each once.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct LimitSettings(Vec<(Limit, u64)>);
-
-impl LimitSettings {
-    /// Adds what another file says. Where both speak, the stricter holds.
-    pub(crate) fn join(&mut self, other: &Self) {
-        for (limit, value) in &other.0 {
-            match self.0.iter_mut().find(|(known, _)| known.key == limit.key) {
-                Some((_, known)) => *known = limit.stricter.of(*known, *value),
-                None => self.0.push((*limit, *value)),
-            }
-        }
-    }
-
-    /// What was set, as written.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        self.0.iter().map(|(limit, value)| (limit.key, *value))
-    }
-
-    /// Applies what was set.
-    pub(crate) fn apply(&self, limits: &mut Limits) {
-        for (limit, value) in &self.0 {
-            (limit.set)(limits, *value);
-        }
-    }
-}
-
-/// One key of `[limits]`.
-#[derive(Debug, Clone, Copy)]
-struct Limit {
-    key: &'static str,
-    stricter: Stricter,
-    set: fn(&mut Limits, u64),
-}
-
-/// Which of two values binds tools more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stricter {
-    /// The smaller: a cap.
-    Smaller,
-    /// The larger: how much is recorded, or waited for the record.
-    Larger,
-}
-
-impl Stricter {
-    fn of(self, one: u64, other: u64) -> u64 {
-        match self {
-            Self::Smaller => one.min(other),
-            Self::Larger => one.max(other),
-        }
-    }
-}
-
-const LIMITS: &[Limit] = &[
-    Limit {
-        key: "calls_in_flight",
-        stricter: Stricter::Smaller,
-        set: |limits, value| limits.calls_in_flight = count(value),
-    },
-    Limit {
-        key: "admission_wait_ms",
-        stricter: Stricter::Smaller,
-        set: |limits, value| limits.admission_wait = Duration::from_millis(value),
-    },
-    Limit {
-        key: "approval_wait_ms",
-        stricter: Stricter::Smaller,
-        set: |limits, value| limits.approval_wait = Duration::from_millis(value),
-    },
-    Limit {
-        key: "hard_deadline_ms",
-        stricter: Stricter::Smaller,
-        set: |limits, value| limits.hard_deadline = Duration::from_millis(value),
-    },
-    Limit {
-        key: "stop_grace_ms",
-        stricter: Stricter::Smaller,
-        set: |limits, value| limits.stop_grace = Duration::from_millis(value),
-    },
-    Limit {
-        key: "settle_wait_ms",
-        stricter: Stricter::Larger,
-        set: |limits, value| limits.settle_wait = Duration::from_millis(value),
-    },
-    Limit {
-        key: "preimage_bytes",
-        stricter: Stricter::Larger,
-        set: |limits, value| limits.preimage_bytes = value,
-    },
-    Limit {
-        key: "structured_bytes",
-        stricter: Stricter::Smaller,
-        set: |limits, value| limits.structured_bytes = count(value),
-    },
-    Limit {
-        key: "output_head_bytes",
-        stricter: Stricter::Smaller,
-        set: |limits, value| limits.output.head_bytes = count(value),
-    },
-    Limit {
-        key: "output_tail_bytes",
-        stricter: Stricter::Smaller,
-        set: |limits, value| limits.output.tail_bytes = count(value),
-    },
-    Limit {
-        key: "output_artifact_bytes",
-        stricter: Stricter::Smaller,
-        set: |limits, value| limits.output.artifact_bytes = value,
-    },
-    Limit {
-        key: "processes_per_session",
-        stricter: Stricter::Smaller,
-        set: |limits, value| limits.processes.per_session = count(value),
-    },
-    Limit {
-        key: "processes",
-        stricter: Stricter::Smaller,
-        set: |limits, value| limits.processes.in_all = count(value),
-    },
-    Limit {
-        key: "process_log_bytes",
-        stricter: Stricter::Smaller,
-        set: |limits, value| limits.processes.log_bytes = count(value),
-    },
-    Limit {
-        key: "process_idle_ms",
-        stricter: Stricter::Smaller,
-        set: |limits, value| limits.processes.idle = Duration::from_millis(value),
-    },
-    Limit {
-        key: "process_finished_ms",
-        stricter: Stricter::Smaller,
-        set: |limits, value| limits.processes.finished = Duration::from_millis(value),
-    },
-];
 
 /// The tables of a file. Those of policy are checked there.
 const TABLES: [&str; 11] = [
@@ -244,7 +105,7 @@ impl Reader<'_> {
         let document = document.get_ref();
         self.known_keys(document, "the file", &TABLES);
         if let Some(limits) = self.table(document, "limits") {
-            self.limits(limits);
+            self.file.limits = self.limits(limits);
         }
         if let Some(workspace) = self.table(document, "workspace") {
             self.known_keys(workspace, "[workspace]", &["cross_mounts"]);
@@ -279,16 +140,6 @@ impl Reader<'_> {
         }
         if let Some(tools) = document.get("tools") {
             self.tools(tools);
-        }
-    }
-
-    fn limits(&mut self, table: &Table<'_>) {
-        let keys: Vec<&str> = LIMITS.iter().map(|limit| limit.key).collect();
-        self.known_keys(table, "[limits]", &keys);
-        for limit in LIMITS {
-            if let Some(number) = self.number(table, limit.key) {
-                self.file.limits.0.push((*limit, number));
-            }
         }
     }
 
@@ -468,10 +319,6 @@ pub(crate) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
         .map(|(_, known)| known)
 }
 
-fn count(value: u64) -> usize {
-    usize::try_from(value).unwrap_or(usize::MAX)
-}
-
 fn whole_number(value: &Value<'_>) -> Option<u64> {
     let number = value.get_ref().as_integer()?;
     u64::from_str_radix(number.as_str(), number.radix()).ok()
@@ -510,7 +357,7 @@ mod tests {
                 "{:?} {:?} {:?}",
                 file.tools,
                 file.script_folders,
-                file.limits.0.len()
+                file.limits.iter().count()
             ),
             Err(problems) => problems
                 .iter()
@@ -544,63 +391,5 @@ mod tests {
             "[ConfiguredTool { kind: \"bash\", name: \"shell\", config: Object {\"a\": Number(1)}, place: \"haft.toml:1\" }] [] 0",
         );
         check("[tools.bash]\nsandbox = \"off\"\n", "[] [] 0");
-    }
-
-    #[test]
-    fn cf_11_of_two_files_the_stricter_limit_holds() {
-        let limits = |text: &str| parse(&PolicySource::new("haft.toml", text)).unwrap().limits;
-        let user = "[limits]\nhard_deadline_ms = 5\npreimage_bytes = 9\n";
-        let project = "[limits]\nhard_deadline_ms = 7\npreimage_bytes = 1\ncalls_in_flight = 3\n";
-        for (first, second) in [(user, project), (project, user)] {
-            let mut joined = limits(first);
-            joined.join(&limits(second));
-            let mut joined: Vec<_> = joined.iter().collect();
-            joined.sort_unstable();
-            assert_eq!(
-                joined,
-                [
-                    ("calls_in_flight", 3),
-                    ("hard_deadline_ms", 5),
-                    ("preimage_bytes", 9)
-                ]
-            );
-        }
-    }
-
-    #[test]
-    fn every_limit_can_be_set() {
-        let mut text = "[limits]\n".to_owned();
-        for limit in LIMITS {
-            text = format!("{text}{} = 7\n", limit.key);
-        }
-        let file = parse(&PolicySource::new("haft.toml", text)).unwrap();
-        let mut limits = Limits::default();
-        file.limits.apply(&mut limits);
-        let seven = Duration::from_millis(7);
-        assert_eq!(
-            limits,
-            Limits {
-                calls_in_flight: 7,
-                admission_wait: seven,
-                approval_wait: seven,
-                hard_deadline: seven,
-                stop_grace: seven,
-                settle_wait: seven,
-                preimage_bytes: 7,
-                structured_bytes: 7,
-                output: haft_runtime::OutputLimits {
-                    head_bytes: 7,
-                    tail_bytes: 7,
-                    artifact_bytes: 7,
-                },
-                processes: haft_runtime::ProcessLimits {
-                    per_session: 7,
-                    in_all: 7,
-                    log_bytes: 7,
-                    idle: seven,
-                    finished: seven,
-                },
-            }
-        );
     }
 }

@@ -10,6 +10,7 @@
 
 pub(crate) mod env;
 pub(crate) mod file;
+pub(crate) mod limits;
 pub(crate) mod private;
 pub(crate) mod resolve;
 pub(crate) mod sandbox;

@@ -22,7 +22,8 @@ use haft_runtime::Limits;
 use super::{
     FILE_NAME,
     env::Env,
-    file::{self, ConfiguredTool, LimitSettings},
+    file::{self, ConfiguredTool},
+    limits::LimitSettings,
     private,
     sandbox::SandboxSettings,
     ssh::SshSettings,
@@ -183,14 +184,20 @@ impl Places {
         let own = [Some(&self.data_dir), self.user_config.as_ref()];
         for own in own.into_iter().flatten() {
             let mut shown = sandbox.read_only.iter().chain(&sandbox.writable);
-            if let Some(place) = shown.find(|place| leads_through(own, place)) {
+            let touches = |place: &&PathBuf| {
+                leads_through(own, place)
+                    || leads_through(own, &real(place))
+                    || leads_through(place, own)
+            };
+            if let Some(place) = shown.find(touches) {
                 return Err(Stop::config(
                     format!(
-                        "[sandbox] shows commands `{}`, which holds Haft's own files (`{}`)",
+                        "[sandbox] shows commands `{}`, which holds Haft's own files or lies among \
+                         them (`{}`)",
                         place.display(),
                         own.display()
                     ),
-                    "show a directory below it instead",
+                    "show a directory that has nothing to do with them",
                 ));
             }
         }

@@ -16,6 +16,7 @@ use haft_backends::{
     sandbox::{
         Limits,
         cgroup::{CgroupName, CgroupSetting},
+        reserved,
     },
 };
 use haft_contract::egress::{EgressRules, HostRule};
@@ -219,6 +220,15 @@ impl Reader<'_> {
             .into_iter()
             .filter_map(|(at, text)| {
                 let path = PathBuf::from(&text);
+                let own = reserved(&path).filter(|_| is_place(&path));
+                if let Some(own) = own {
+                    self.problem(
+                        at,
+                        format!("`{text}` cannot be shown: a sandbox has its own `{own}`"),
+                        "name another directory; commands see their own processes and devices",
+                    );
+                    return None;
+                }
                 if is_place(&path) {
                     return Some(path);
                 }

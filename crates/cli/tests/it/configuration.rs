@@ -358,7 +358,11 @@ fn what_commands_are_shown_is_listed_before_it_counts() {
 fn sb_36_commands_are_never_shown_what_haft_obeys_and_records() {
     for key in ["read_only", "writable"] {
         let stage = Stage::bare();
-        for place in [stage.home.clone(), stage.home.join(".local/share/haft")] {
+        let link = stage.home.join("link");
+        std::os::unix::fs::symlink(".local", &link).unwrap();
+        let data = stage.home.join(".local/share/haft");
+        fs::create_dir_all(data.join("record")).unwrap();
+        for place in [stage.home.clone(), data.clone(), data.join("record"), link] {
             let place = place.display();
             stage.write(
                 "haft.toml",
@@ -366,6 +370,14 @@ fn sb_36_commands_are_never_shown_what_haft_obeys_and_records() {
             );
             let error = stage.haft(&["trust"]).fails(7);
             assert!(error.contains("which holds Haft's own files"), "{error}");
+        }
+        for place in ["/proc", "/sys/kernel", "/"] {
+            stage.write(
+                "haft.toml",
+                format!("[policy]\n[sandbox]\n{key} = [\"{place}\"]\n"),
+            );
+            let error = stage.haft(&["trust"]).fails(7);
+            assert!(error.contains("cannot be shown"), "{error}");
         }
     }
 }

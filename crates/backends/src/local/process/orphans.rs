@@ -138,6 +138,7 @@ fn owner_in(mark: &str) -> Option<Owner> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::local::process::environment::TREE_MARK;
 
     #[test]
     fn the_owner_is_read_from_a_mark() {
@@ -146,5 +147,40 @@ mod tests {
         for mark in ["", "0af3", "1-2-0af3", "x-2-3-0af3"] {
             assert_eq!(owner_in(mark), None, "{mark}");
         }
+    }
+
+    /// Starts a long sleep that carries a mark. The mark comes after the session of its own: whatever
+    /// is in a marked process's session goes with it.
+    fn sleep_of(owner: &str) -> std::process::Child {
+        std::process::Command::new("setsid")
+            .args(["env", &format!("{TREE_MARK}={owner}-0af3"), "sleep", "1000"])
+            .spawn()
+            .expect("setsid")
+    }
+
+    #[test]
+    fn what_a_haft_that_is_gone_left_is_ended_and_what_a_living_one_runs_is_not() {
+        let living = Owner::this_process().expect("an owner").to_string();
+        // The same id, given to a process that began at another moment.
+        let (process, began) = living.rsplit_once('-').expect("a start");
+        let began: u64 = began.parse().expect("a number");
+        let gone = format!("{process}-{}", began + 1);
+        let (mut orphan, mut child) = (sleep_of(&gone), sleep_of(&living));
+        let carries_mark = |child: &std::process::Child| {
+            let pid = i32::try_from(child.id()).expect("an id");
+            tree::mark_of(pid).is_some()
+        };
+        let until = Instant::now() + LIMIT;
+        while !carries_mark(&orphan) || !carries_mark(&child) {
+            assert!(Instant::now() < until, "the sleeps never started");
+            std::thread::sleep(LOOK_AGAIN);
+        }
+        end(Whose::TheDead);
+        // Whoever is killed ends; a sleep of a thousand seconds would not.
+        let status = orphan.wait().expect("its end");
+        assert!(!status.success());
+        assert!(child.try_wait().expect("a look").is_none(), "still runs");
+        child.kill().expect("ended");
+        child.wait().expect("its end");
     }
 }

@@ -28,7 +28,7 @@ use crate::{
         cgroup::Cgroup,
         gvisor,
         launch::{self, Parts},
-        limits::MemoryBound,
+        limits::Keepers,
         orphans::PrivateDirectory,
         protect, submounts,
     },
@@ -91,7 +91,7 @@ pub(super) fn start(
         helper: sandbox.helper()?,
         streams: descriptors,
         groups: group.map_or_else(Vec::new, |group| group.procs_descriptors().collect()),
-        memory: group.map_or(MemoryBound::Process, Cgroup::memory_bound),
+        keepers: group.map_or(Keepers::PROCESS, Cgroup::keepers),
     };
     let confined = launch::launch(&plan, &parts)?;
     let grip = match plan.namespaces {

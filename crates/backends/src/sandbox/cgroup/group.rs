@@ -21,7 +21,7 @@ use super::{
     hierarchy::{Controller, Version},
     parent::CgroupParent,
 };
-use crate::sandbox::limits::{Limits, MemoryBound};
+use crate::sandbox::limits::{Keeper, Keepers, Limits};
 
 /// Rounds of finding and killing processes where the kernel cannot do it at once. New ones are
 /// refused while it lasts, so the second round finds none.
@@ -85,16 +85,19 @@ impl Cgroup {
         self.entrances.iter().map(AsFd::as_fd)
     }
 
-    /// Whether the memory of the whole tree is limited here.
-    pub fn memory_bound(&self) -> MemoryBound {
-        let limited = self
-            .directories
-            .iter()
-            .any(|directory| directory.controllers.contains(&Controller::Memory));
-        if limited {
-            MemoryBound::Cgroup
-        } else {
-            MemoryBound::Process
+    /// What is limited here, for the whole tree.
+    pub fn keepers(&self) -> Keepers {
+        let keeper = |controller| {
+            let mut directories = self.directories.iter();
+            if directories.any(|directory| directory.controllers.contains(&controller)) {
+                Keeper::Cgroup
+            } else {
+                Keeper::Process
+            }
+        };
+        Keepers {
+            memory: keeper(Controller::Memory),
+            processes: keeper(Controller::Pids),
         }
     }
 

@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     fn check(path: &str, expect: Option<&str>) {
-        let names = Names::new(Path::new("/work/app"));
+        let names = Names::new(Path::new("/srv/app"));
         let found = names.judge(&lexically(Path::new(path)));
         let expect = expect.map_or(Found::Nothing, |path| Found::Protected(path.to_owned()));
         assert_eq!(found, expect, "{path}");
@@ -272,39 +272,39 @@ mod tests {
 
     #[test]
     fn protected_names_are_found_at_any_depth_of_the_workspace_alone() {
-        check("/work/app/.bashrc", Some(".bashrc"));
+        check("/srv/app/.bashrc", Some(".bashrc"));
         check(
-            "/work/app/sub/.vscode/settings.json",
+            "/srv/app/sub/.vscode/settings.json",
             Some("sub/.vscode/settings.json"),
         );
-        check("/work/app/.config/git/config", Some(".config/git/config"));
-        check("/work/app/x/../.mcp.json", Some(".mcp.json"));
+        check("/srv/app/.config/git/config", Some(".config/git/config"));
+        check("/srv/app/x/../.mcp.json", Some(".mcp.json"));
         check("/tmp/.bashrc", None);
-        check("/work/application/.bashrc", None);
-        check("/work/app/.bashrc.md", None);
+        check("/srv/application/.bashrc", None);
+        check("/srv/app/.bashrc.md", None);
     }
 
     #[test]
     fn git_works_and_what_decides_what_it_runs_is_protected() {
-        check("/work/app/.git/index.lock", None);
-        check("/work/app/.git/refs/heads/hooks/config", None);
-        check("/work/app/.git/config.lock", None);
+        check("/srv/app/.git/index.lock", None);
+        check("/srv/app/.git/refs/heads/hooks/config", None);
+        check("/srv/app/.git/config.lock", None);
         check(
-            "/work/app/.git/hooks/pre-commit",
+            "/srv/app/.git/hooks/pre-commit",
             Some(".git/hooks/pre-commit"),
         );
-        check("/work/app/.git/config", Some(".git/config"));
+        check("/srv/app/.git/config", Some(".git/config"));
         check(
-            "/work/app/.git/modules/sub/config",
+            "/srv/app/.git/modules/sub/config",
             Some(".git/modules/sub/config"),
         );
-        check("/work/app/.git", Some(".git"));
+        check("/srv/app/.git", Some(".git"));
     }
 
     #[test]
     fn what_package_managers_unpack_is_nobodys_configuration() {
-        check("/work/app/node_modules/left/.vscode/settings.json", None);
-        check("/work/app/vendor/crate/.cargo/config.toml", None);
+        check("/srv/app/node_modules/left/.vscode/settings.json", None);
+        check("/srv/app/vendor/crate/.cargo/config.toml", None);
     }
 
     #[test]

@@ -15,20 +15,13 @@ use super::{
     rules,
     server::{CANARY, Server},
 };
-use crate::workspace::{Workspace, at, sandbox_options};
+use crate::workspace::{Workspace, at, finish, sandbox_options};
 
 /// Runs a script in tier T2 that may reach these hosts.
 async fn run(ws: &Workspace, allow: &[String], script: &str) -> (String, Exit) {
     let mut spawn = Spawn::new(Command::Shell(script.to_owned()), at("."), Tier::T2);
     spawn.egress = Some(rules(allow, &[]));
-    let processes = ws.backend.operations().processes;
-    let mut child = processes.spawn(spawn).await.unwrap();
-    let mut output = Vec::new();
-    while let Some(chunk) = child.next_chunk().await {
-        output.extend(chunk.bytes);
-    }
-    let exit = child.wait().await.unwrap();
-    (String::from_utf8_lossy(&output).into_owned(), exit)
+    finish(&mut *ws.start(spawn).await).await
 }
 
 fn refused(exit: &Exit) -> Vec<&str> {

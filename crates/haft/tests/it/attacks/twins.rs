@@ -202,7 +202,6 @@ async fn sb_00_ordinary_commands_pass_in_t2() {
         }
         let prepare = &twins.place[&twin.place];
         let begun = Instant::now();
-        outside.prepare(prepare).unwrap();
         let missing = twin
             .needs
             .iter()
@@ -212,6 +211,7 @@ async fn sb_00_ordinary_commands_pass_in_t2() {
             continue;
         }
         run += 1;
+        outside.prepare(prepare).unwrap();
         confined.prepare(prepare).unwrap();
         let control = tokio::task::spawn_blocking({
             let (outside, script) = (Arc::clone(&outside), twin.run.clone());
