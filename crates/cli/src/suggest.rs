@@ -139,6 +139,7 @@ impl Suggest {
                 effects: tool.effects,
             },
             plan,
+            grants: &[],
         };
         let name = plan.tool.tool.as_str();
         let mut narrow: Vec<String> = plan

@@ -37,6 +37,32 @@ impl PlanContext {
     }
 }
 
+/// What a tool may use while it shows what it will do: the files its plan names, to read.
+#[derive(Clone)]
+pub struct PreviewContext {
+    /// Who asks.
+    pub principal: Arc<Principal>,
+    /// The workspace root as an absolute path.
+    pub root: Arc<str>,
+    /// Files, limited to what the plan names. Whatever changes something fails.
+    pub files: Arc<dyn FileOps>,
+    /// Fires when the call no longer wants to be asked about.
+    pub cancel: CancellationToken,
+}
+
+impl PreviewContext {
+    /// Parses a path parameter the same way [`PlanContext::path`] did.
+    pub fn path(&self, text: &str, pointer: &str) -> Result<WorkPath, ToolError> {
+        WorkPath::parse(text, &self.root).map_err(|error| ToolError::from(error).at(pointer))
+    }
+}
+
+impl fmt::Debug for PreviewContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PreviewContext").finish_non_exhaustive()
+    }
+}
+
 /// Everything a call may use while it runs.
 pub struct CallContext<P> {
     parts: Arc<CallParts>,

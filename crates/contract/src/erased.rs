@@ -10,12 +10,13 @@ use serde_json::Value;
 
 use crate::{
     content::Content,
-    context::{CallContext, PlanContext},
+    context::{CallContext, PlanContext, PreviewContext},
     error::{ErrorKind, ToolError},
     future::BoxFuture,
     host::{ApprovalAnswer, ApprovalRequest, Approver},
     name::{NameError, ToolName},
     plan::Plan,
+    preview::Preview,
     progress::NoProgress,
     spec::ToolSpec,
     tool::Tool,
@@ -65,6 +66,15 @@ pub trait ErasedTool: Send + Sync {
     fn parse(&self, input: &Value) -> Result<ParsedInput, ToolError>;
     /// Says what an input will touch.
     fn plan(&self, input: &ParsedInput, cx: &PlanContext) -> Result<Plan, ToolError>;
+    /// Shows what an input will do to files; see [`Tool::preview`].
+    fn preview<'a>(
+        &'a self,
+        input: &'a ParsedInput,
+        cx: PreviewContext,
+    ) -> BoxFuture<'a, Result<Preview, ToolError>> {
+        let _ = (input, cx);
+        Box::pin(std::future::ready(Ok(Preview::default())))
+    }
     /// Does it.
     fn run(
         &self,
@@ -122,6 +132,17 @@ impl<T: Tool> ErasedTool for Typed<T> {
     fn plan(&self, input: &ParsedInput, cx: &PlanContext) -> Result<Plan, ToolError> {
         self.tool
             .plan(input.get::<T::Input>().ok_or_else(foreign_input)?, cx)
+    }
+
+    fn preview<'a>(
+        &'a self,
+        input: &'a ParsedInput,
+        cx: PreviewContext,
+    ) -> BoxFuture<'a, Result<Preview, ToolError>> {
+        Box::pin(async move {
+            let input = input.get::<T::Input>().ok_or_else(foreign_input)?;
+            self.tool.preview(input, cx).await
+        })
     }
 
     fn run(

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     call::CallId,
-    host::{ApprovalAnswer, ArtifactId, Decision, Timestamp},
+    host::{ApprovalAnswer, ApprovalId, ArtifactId, Decision, Grant, GrantId, Timestamp},
     name::ToolKey,
     ops::{FileVersion, Stream, Tier},
     outcome::Outcome,
@@ -52,6 +52,8 @@ pub enum CallEvent {
     },
     /// A person is being asked.
     ApprovalAsked {
+        /// The question.
+        id: ApprovalId,
         /// What the answer binds.
         digest: PlanDigest,
         /// When the question lapses.
@@ -62,6 +64,11 @@ pub enum CallEvent {
         /// The answer.
         answer: ApprovalAnswer,
     },
+    /// A person allowed calls like this one from now on.
+    Granted {
+        /// The standing approval.
+        grant: Grant,
+    },
     /// Locks and a place in the queue are held.
     Admitted {
         /// How long that took.
@@ -71,6 +78,10 @@ pub enum CallEvent {
     Started {
         /// How strongly it is confined.
         tier: Tier,
+        /// The answer it is started with, which is thereby used up.
+        approval: Option<ApprovalId>,
+        /// The standing approvals it rests on, of which each is thereby used once.
+        grants: Vec<GrantId>,
     },
     /// The tool is being handed its input. Not recorded.
     Running,
@@ -98,6 +109,15 @@ pub enum CallEvent {
         path: WorkPath,
         /// Its version after the change; absent when the file was removed.
         after: Option<FileVersion>,
+        /// Its bytes after the change; absent when it was removed or is too large to keep.
+        artifact: Option<ArtifactId>,
+    },
+    /// The workspace was compared with what it was before a command ran.
+    ChangesScanned {
+        /// How many files were looked at.
+        files: u64,
+        /// What was not covered and why; absent when everything was.
+        missed: Option<String>,
     },
     /// The tool returned, failed, was stopped or panicked. Not recorded.
     RunEnded,
@@ -119,6 +139,8 @@ impl CallEvent {
             | Self::Decided { .. }
             | Self::ApprovalAsked { .. }
             | Self::ApprovalAnswered { .. }
+            | Self::Granted { .. }
+            | Self::ChangesScanned { .. }
             | Self::Admitted { .. }
             | Self::Started { .. }
             | Self::PreimageKept { .. }
@@ -138,6 +160,7 @@ impl CallEvent {
             Self::Decided { .. } => "decided",
             Self::ApprovalAsked { .. } => "approval_asked",
             Self::ApprovalAnswered { .. } => "approval_answered",
+            Self::Granted { .. } => "granted",
             Self::Admitted { .. } => "admitted",
             Self::Started { .. } => "started",
             Self::Running => "running",
@@ -145,6 +168,7 @@ impl CallEvent {
             Self::Output { .. } => "output",
             Self::PreimageKept { .. } => "preimage_kept",
             Self::FileChanged { .. } => "file_changed",
+            Self::ChangesScanned { .. } => "changes_scanned",
             Self::RunEnded => "run_ended",
             Self::Settled { .. } => "settled",
         }

@@ -28,6 +28,7 @@ pub mod ops;
 pub mod outcome;
 pub mod path;
 pub mod plan;
+pub mod preview;
 pub mod progress;
 pub mod protected;
 pub mod spec;

@@ -11,9 +11,10 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     content::Content,
-    context::{CallContext, PlanContext},
+    context::{CallContext, PlanContext, PreviewContext},
     error::ToolError,
     plan::Plan,
+    preview::Preview,
     spec::ToolSpec,
 };
 
@@ -67,6 +68,18 @@ pub trait Tool: Send + Sync + 'static {
         input: Self::Input,
         cx: CallContext<Self::Progress>,
     ) -> impl Future<Output = Result<Self::Output, ToolError>> + Send;
+
+    /// Shows what an input will do to files, for a person who is asked about it: the whole change,
+    /// from the files as they are. Commands, hosts and databases are shown from the plan, without
+    /// the tool. Called only when somebody is asked; must not change anything.
+    fn preview(
+        &self,
+        input: &Self::Input,
+        cx: PreviewContext,
+    ) -> impl Future<Output = Result<Preview, ToolError>> + Send {
+        let _ = (input, cx);
+        std::future::ready(Ok(Preview::default()))
+    }
 
     /// Renders the output for the model. The default is its JSON; a tool whose output is text
     /// (a file's lines, a diff) returns that text instead.

@@ -136,9 +136,14 @@ pub(crate) fn event(event: &CallEvent, redactor: &Redactor) -> Option<Body> {
             },
             redactor,
         ),
-        CallEvent::ApprovalAsked { digest, expires } => body(
+        CallEvent::ApprovalAsked {
+            id,
+            digest,
+            expires,
+        } => body(
             &row::ApprovalAsked {
                 v,
+                id: id.to_string(),
                 digest: digest.to_string(),
                 expires_us: expires.0,
             },
@@ -158,10 +163,32 @@ pub(crate) fn event(event: &CallEvent, redactor: &Redactor) -> Option<Body> {
             },
             redactor,
         ),
-        CallEvent::Started { tier } => {
-            let tier = tier.as_str();
-            body(&row::Started { v, tier }, redactor)
-        }
+        CallEvent::Granted { grant } => body(
+            &row::Granted {
+                v,
+                id: grant.id.to_string(),
+                rule: &grant.rule,
+                scope: grant.scope.as_str(),
+                bound_to: grant.scope.bound_to(),
+                until_us: grant.until.map(|until| until.0),
+                uses: grant.uses_left,
+                by: &grant.made_by,
+            },
+            redactor,
+        ),
+        CallEvent::Started {
+            tier,
+            approval,
+            grants,
+        } => body(
+            &row::Started {
+                v,
+                tier: tier.as_str(),
+                approval: approval.map(|id| id.to_string()),
+                grants: grants.iter().map(ToString::to_string).collect(),
+            },
+            redactor,
+        ),
         CallEvent::PreimageKept {
             path,
             artifact,
@@ -177,12 +204,25 @@ pub(crate) fn event(event: &CallEvent, redactor: &Redactor) -> Option<Body> {
             },
             redactor,
         ),
-        CallEvent::FileChanged { path, after } => body_keeping(
+        CallEvent::FileChanged {
+            path,
+            after,
+            artifact,
+        } => body_keeping(
             &["path"],
             &row::FileChanged {
                 v,
                 path: path.as_str(),
                 after: after.as_ref().map(FileVersion::as_str),
+                artifact: artifact.map(stored_artifact),
+            },
+            redactor,
+        ),
+        CallEvent::ChangesScanned { files, missed } => body(
+            &row::ChangesScanned {
+                v,
+                files: *files,
+                missed: missed.as_deref(),
             },
             redactor,
         ),
@@ -297,14 +337,16 @@ fn stored_decision(decision: &Decision) -> row::StoredDecision<'_> {
 
 fn stored_answer(answer: &ApprovalAnswer) -> row::StoredAnswer<'_> {
     match answer {
-        ApprovalAnswer::Approved { by, digest } => row::StoredAnswer::Approved {
+        ApprovalAnswer::Approved { by, digest, grant } => row::StoredAnswer::Approved {
             by,
             digest: digest.to_string(),
+            rules: grant.as_ref().map(|wish| wish.rules.as_slice()),
         },
         ApprovalAnswer::Refused { by, reason } => row::StoredAnswer::Refused {
             by,
             reason: reason.as_deref(),
         },
+        ApprovalAnswer::Elsewhere => row::StoredAnswer::Elsewhere,
         ApprovalAnswer::NobodyThere { reason } => row::StoredAnswer::NobodyThere { reason },
         ApprovalAnswer::Expired => row::StoredAnswer::Expired,
     }

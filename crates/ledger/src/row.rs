@@ -158,6 +158,7 @@ pub(crate) struct StoredRule<'a> {
 #[derive(Debug, Serialize)]
 pub(crate) struct ApprovalAsked {
     pub(crate) v: u8,
+    pub(crate) id: String,
     pub(crate) digest: String,
     pub(crate) expires_us: i64,
 }
@@ -175,12 +176,15 @@ pub(crate) enum StoredAnswer<'a> {
     Approved {
         by: &'a str,
         digest: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        rules: Option<&'a [String]>,
     },
     Refused {
         by: &'a str,
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<&'a str>,
     },
+    Elsewhere,
     NobodyThere {
         reason: &'a str,
     },
@@ -194,9 +198,27 @@ pub(crate) struct Admitted {
 }
 
 #[derive(Debug, Serialize)]
+pub(crate) struct Granted<'a> {
+    pub(crate) v: u8,
+    pub(crate) id: String,
+    pub(crate) rule: &'a str,
+    pub(crate) scope: &'static str,
+    pub(crate) bound_to: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) until_us: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) uses: Option<u32>,
+    pub(crate) by: &'a str,
+}
+
+#[derive(Debug, Serialize)]
 pub(crate) struct Started {
     pub(crate) v: u8,
     pub(crate) tier: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) approval: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) grants: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -212,6 +234,16 @@ pub(crate) struct FileChanged<'a> {
     pub(crate) v: u8,
     pub(crate) path: &'a str,
     pub(crate) after: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) artifact: Option<StoredArtifact>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct ChangesScanned<'a> {
+    pub(crate) v: u8,
+    pub(crate) files: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) missed: Option<&'a str>,
 }
 
 #[derive(Debug, Serialize)]

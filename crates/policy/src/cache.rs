@@ -152,6 +152,7 @@ impl Key {
             principal,
             tool,
             plan,
+            grants: _,
         } = question;
         Self {
             agent: principal.agent.clone(),
@@ -172,6 +173,7 @@ impl Key {
             principal,
             tool,
             plan,
+            grants: _,
         } = question;
         self.accesses == plan.accesses
             && self.tool == *tool.key

@@ -245,6 +245,7 @@ impl CedarPolicy {
             access: best.item.access.map(facts::access_text),
             withheld,
             policy: self.version.clone(),
+            grants: Vec::new(),
         }
     }
 
@@ -370,6 +371,7 @@ impl CedarPolicy {
             access: None,
             withheld: Vec::new(),
             policy: self.version.clone(),
+            grants: Vec::new(),
         }
     }
 

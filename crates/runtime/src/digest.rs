@@ -17,7 +17,12 @@ const FORM: &str = "haft-plan-1";
 
 /// The digest of a plan and of the versions its targets had when it was made.
 pub(crate) fn plan_digest(plan: &SealedPlan, versions: &[Option<FileVersion>]) -> PlanDigest {
-    let form = json!({
+    digest_of(&plan_form(plan, versions))
+}
+
+/// The canonical form of a plan and of the versions its targets had when it was made.
+pub(crate) fn plan_form(plan: &SealedPlan, versions: &[Option<FileVersion>]) -> Value {
+    json!({
         "form": FORM,
         "tool": plan.tool.to_string(),
         "action": plan.action,
@@ -39,10 +44,15 @@ pub(crate) fn plan_digest(plan: &SealedPlan, versions: &[Option<FileVersion>]) -
             .iter()
             .map(|version| version.as_ref().map(FileVersion::as_str))
             .collect::<Vec<_>>(),
-    });
+    })
+}
+
+/// SHA-256 of a form in canonical JSON (RFC 8785): what an approval binds. Whoever shows a form
+/// computes this again before they let a person answer.
+pub fn digest_of(form: &Value) -> PlanDigest {
     // Canonicalising fails only for numbers JSON cannot hold, which the parser has refused; the
     // plain form is then still bound, just not canonical.
-    let bytes = serde_json_canonicalizer::to_vec(&form).unwrap_or_else(|_| form.to_string().into());
+    let bytes = serde_json_canonicalizer::to_vec(form).unwrap_or_else(|_| form.to_string().into());
     PlanDigest(Sha256::digest(&bytes).into())
 }
 

@@ -26,6 +26,7 @@ mod runtime;
 pub use self::{
     builder::{BuildError, RuntimeBuilder},
     clock::SystemClock,
+    digest::digest_of,
     executor::LocalExecutor,
     limits::{Limits, OutputLimits, ProcessLimits},
     nobody::NobodyToAsk,

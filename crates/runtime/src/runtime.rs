@@ -260,6 +260,7 @@ impl Runtime {
                     LedgerErrorKind::LimitExceeded => "repeat the call when fewer are in flight",
                     LedgerErrorKind::Unavailable
                     | LedgerErrorKind::NotFound
+                    | LedgerErrorKind::Conflict
                     | LedgerErrorKind::Corrupt => "`haft doctor` checks the ledger",
                 };
                 let error = ToolError::new(ErrorKind::Unavailable, message).hint(hint);

@@ -89,6 +89,7 @@ impl Approver for ScriptedApprover {
             Answer::WrongDigest => ApprovalAnswer::Approved {
                 by: PERSON.to_owned(),
                 digest: PlanDigest(request.digest.0.map(|byte| !byte)),
+                grant: None,
             },
         }
     }

@@ -86,6 +86,7 @@ impl Policy for FixedPolicy {
             access: None,
             withheld: self.withheld.clone(),
             policy: self.version(),
+            grants: Vec::new(),
         }
     }
 

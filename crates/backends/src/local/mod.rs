@@ -128,6 +128,7 @@ impl LocalBackend {
                 Arc::clone(&self.sandbox),
             )),
             search: Arc::new(LocalSearch::new(Arc::clone(&self.jail))),
+            changes: None,
         }
     }
 }

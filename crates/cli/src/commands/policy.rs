@@ -229,6 +229,7 @@ async fn check(args: CheckArgs, app: &App) -> Result<Exit, Stop> {
         principal: &principal,
         tool: entry.facts(),
         plan: &plan,
+        grants: &[],
     };
     let explanation = wired.policy.explain(&question);
     let verdict = explanation.decision.verdict;

@@ -164,6 +164,8 @@ impl EventSink for Watcher {
             | CallEvent::Decided { .. }
             | CallEvent::ApprovalAsked { .. }
             | CallEvent::ApprovalAnswered { .. }
+            | CallEvent::Granted { .. }
+            | CallEvent::ChangesScanned { .. }
             | CallEvent::Admitted { .. }
             | CallEvent::Started { .. }
             | CallEvent::Running

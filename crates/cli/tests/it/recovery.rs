@@ -45,6 +45,8 @@ fn interrupt(stage: &Stage, tool: &str, input: &Value, effects: Effects) -> Call
         },
         CallEvent::Started {
             tier: Tier::InProcess,
+            approval: None,
+            grants: Vec::new(),
         },
     ];
     let events = events.map(|event| Happened {

@@ -2,7 +2,9 @@
 
 use std::{future::Future, sync::Arc};
 
-use super::{Decision, Timestamp};
+use serde_json::Value;
+
+use super::{ApprovalId, Decision, GrantProposal, GrantWish, Timestamp};
 use crate::{
     call::CallId,
     identity::Principal,
@@ -21,16 +23,22 @@ pub trait Approver: Send + Sync + 'static {
 /// The question.
 #[derive(Debug, Clone)]
 pub struct ApprovalRequest {
+    /// The question's id in the record, by which it can be answered from elsewhere too.
+    pub id: ApprovalId,
     /// The call that waits.
     pub call: CallId,
     /// Who asks for it.
     pub principal: Arc<Principal>,
     /// What will happen if the answer is yes. Show all of it, escaped.
     pub plan: Arc<SealedPlan>,
-    /// What the answer binds.
+    /// The canonical plan with its preview. Draw what is shown from this and nothing else.
+    pub form: Arc<Value>,
+    /// What the answer binds: SHA-256 of [`ApprovalRequest::form`].
     pub digest: PlanDigest,
     /// Why a person is asked.
     pub decision: Decision,
+    /// Rules that would let calls like this one pass, narrowest first.
+    pub proposals: Vec<GrantProposal>,
     /// When the question lapses.
     pub expires: Timestamp,
 }
@@ -44,6 +52,9 @@ pub enum ApprovalAnswer {
         by: String,
         /// The digest of the plan that was shown.
         digest: PlanDigest,
+        /// What is allowed from now on, if the person said more than *once*. It is checked
+        /// against this very call before it is kept.
+        grant: Option<GrantWish>,
     },
     /// No.
     Refused {
@@ -52,6 +63,8 @@ pub enum ApprovalAnswer {
         /// Why, in their words, for the model.
         reason: Option<String>,
     },
+    /// Not answered here: the question stays open, to be answered from elsewhere.
+    Elsewhere,
     /// There is nobody to ask.
     NobodyThere {
         /// Why not, and what would let the call pass.
@@ -67,6 +80,7 @@ impl ApprovalRequest {
         ApprovalAnswer::Approved {
             by: by.into(),
             digest: self.digest,
+            grant: None,
         }
     }
 

@@ -229,6 +229,8 @@ pub enum LedgerErrorKind {
     LimitExceeded,
     /// What is stored cannot be understood.
     Corrupt,
+    /// What the write rests on is no longer so: an approval or a grant was used or taken back.
+    Conflict,
 }
 
 impl LedgerError {

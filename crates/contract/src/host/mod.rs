@@ -2,18 +2,22 @@
 //! and hooks. The runtime knows these traits only, so the same path of a call serves one person's
 //! laptop and a cluster.
 
+mod approvals;
 mod approver;
 mod artifact;
 mod clock;
 mod executor;
+mod grants;
 mod hook;
 mod ledger;
 mod policy;
 
+pub use approvals::*;
 pub use approver::*;
 pub use artifact::*;
 pub use clock::*;
 pub use executor::*;
+pub use grants::*;
 pub use hook::*;
 pub use ledger::*;
 pub use policy::*;

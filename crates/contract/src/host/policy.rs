@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use crate::{effects::Effects, identity::Principal, name::ToolKey, plan::SealedPlan};
+use super::{Grant, GrantId, GrantProposal};
+use crate::{
+    effects::Effects, identity::Principal, name::ToolKey, plan::SealedPlan, preview::CommandPreview,
+};
 
 /// Decides about plans. Pure: no I/O, no clock, the same answer for the same question.
 pub trait Policy: Send + Sync {
@@ -15,6 +18,20 @@ pub trait Policy: Send + Sync {
 
     /// Identifies the rules in force; changes whenever they do.
     fn version(&self) -> PolicyVersion;
+
+    /// The commands of a plan one by one, as they were judged, for a person to look at. Empty for
+    /// a policy that does not read commands.
+    fn commands(&self, question: &Question<'_>) -> Vec<CommandPreview> {
+        let _ = question;
+        Vec::new()
+    }
+
+    /// The rules a person could accept so as not to be asked about such a call again, narrowest
+    /// first. Each of them makes the answer to this very question *allow*.
+    fn proposals(&self, question: &Question<'_>) -> Vec<GrantProposal> {
+        let _ = question;
+        Vec::new()
+    }
 }
 
 /// What is asked of a policy.
@@ -26,6 +43,9 @@ pub struct Question<'a> {
     pub tool: ToolFacts<'a>,
     /// What the call will do.
     pub plan: &'a SealedPlan,
+    /// The standing approvals that hold for this principal here and now. They turn *ask* into
+    /// *allow* for what their rules match, and never open what is denied.
+    pub grants: &'a [Grant],
 }
 
 /// What rules can speak of about a tool.
@@ -90,6 +110,8 @@ pub struct Decision {
     pub withheld: Vec<String>,
     /// The rules that were in force.
     pub policy: PolicyVersion,
+    /// The standing approvals it rests on; each is used once when the call starts.
+    pub grants: Vec<GrantId>,
 }
 
 /// Points at a rule where a person wrote it.

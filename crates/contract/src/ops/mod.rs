@@ -5,6 +5,7 @@
 //! resolves them beneath a directory it holds open and follows a symlink only in
 //! [`FileOps::resolve`].
 
+mod changes;
 mod files;
 mod process;
 mod refusal;
@@ -12,6 +13,7 @@ mod search;
 
 use std::{fmt, sync::Arc};
 
+pub use changes::*;
 pub use files::*;
 pub use process::*;
 pub use refusal::*;
@@ -38,6 +40,8 @@ pub struct Operations {
     pub processes: Arc<dyn ProcessOps>,
     /// Search.
     pub search: Arc<dyn SearchOps>,
+    /// What commands change in the workspace, where the back end can tell.
+    pub changes: Option<Arc<dyn WorkspaceChanges>>,
 }
 
 impl fmt::Debug for Operations {

@@ -107,6 +107,7 @@ impl World {
                 effects: Effects::READ_ONLY,
             },
             plan: &self.plans[self.next],
+            grants: &[],
         }));
     }
 

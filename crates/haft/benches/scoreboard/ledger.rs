@@ -174,6 +174,8 @@ async fn one_call(ledger: &SqliteLedger, principal: &Arc<Principal>) {
         }),
         happened(CallEvent::Started {
             tier: Tier::InProcess,
+            approval: None,
+            grants: Vec::new(),
         }),
     ];
     record.append(begun, Durability::Durable).await.unwrap();

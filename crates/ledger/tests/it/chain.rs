@@ -279,7 +279,11 @@ async fn au_05_an_identity_that_looks_like_a_secret_does_not_break_the_record() 
         artifact: None,
         before: None,
     };
-    let changed = CallEvent::FileChanged { path, after: None };
+    let changed = CallEvent::FileChanged {
+        path,
+        after: None,
+        artifact: None,
+    };
     let events = vec![at(asked.id, kept), at(asked.id, changed)];
     record.append(events, Durability::Durable).await.unwrap();
     record.settle(vec![settled(asked.id, Terminal::Succeeded, "done")]);

@@ -141,6 +141,8 @@ pub(crate) fn started(call: CallId) -> Happened {
         call,
         CallEvent::Started {
             tier: Tier::InProcess,
+            approval: None,
+            grants: Vec::new(),
         },
     )
 }

@@ -164,6 +164,7 @@ impl Call {
             principal: &self.principal,
             tool: self.facts(),
             plan: &self.plan,
+            grants: &[],
         }
     }
 

@@ -102,8 +102,11 @@ impl FileOps for Guard {
                 RemoveScope::Tree => {}
             }
             self.operations().files.remove(&path, scope).await?;
-            self.recording
-                .note(CallEvent::FileChanged { path, after: None });
+            self.recording.note(CallEvent::FileChanged {
+                path,
+                after: None,
+                artifact: None,
+            });
             Ok(())
         })
     }
@@ -125,6 +128,7 @@ impl FileOps for Guard {
             self.recording.note(CallEvent::FileChanged {
                 path: from,
                 after: None,
+                artifact: None,
             });
             let after = self
                 .operations()
@@ -133,8 +137,11 @@ impl FileOps for Guard {
                 .await
                 .ok()
                 .map(|stat| stat.version);
-            self.recording
-                .note(CallEvent::FileChanged { path: to, after });
+            self.recording.note(CallEvent::FileChanged {
+                path: to,
+                after,
+                artifact: None,
+            });
             Ok(())
         })
     }
@@ -163,6 +170,7 @@ impl Guard {
         self.recording.note(CallEvent::FileChanged {
             path: path.clone(),
             after: Some(written.version.clone()),
+            artifact: None,
         });
         written
     }

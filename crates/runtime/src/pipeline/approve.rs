@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use haft_contract::{
     CallEvent, ErrorKind, PlanDigest, ToolError,
-    host::{ApprovalAnswer, ApprovalRequest, Decision, Durability},
+    host::{ApprovalAnswer, ApprovalId, ApprovalRequest, Decision, Durability},
     outcome::DeniedBy,
 };
 use tokio::time::Instant;
 
 use super::{Decided, Halt, Planned, luggage::cancelled};
-use crate::digest::plan_digest;
+use crate::digest::{digest_of, plan_form};
 
 /// A call that may run.
 pub struct Authorized {
@@ -36,18 +36,24 @@ pub async fn approve(decided: Decided) -> Result<Authorized, Halt> {
 
 async fn ask(mut planned: Planned, decision: Decision) -> Result<Authorized, Halt> {
     let runtime = Arc::clone(&planned.luggage.runtime);
-    let digest = plan_digest(&planned.plan, &planned.versions);
+    let form = Arc::new(plan_form(&planned.plan, &planned.versions));
+    let digest = digest_of(&form);
+    let id = ApprovalId::new();
     let expires = runtime.clock.now().after(runtime.limits.approval_wait);
-    planned
-        .luggage
-        .recording
-        .note(CallEvent::ApprovalAsked { digest, expires });
+    planned.luggage.recording.note(CallEvent::ApprovalAsked {
+        id,
+        digest,
+        expires,
+    });
     // What waits for a person is on record before they are asked, so that it can be listed.
     if let Err(error) = planned.luggage.recording.commit(Durability::Queued).await {
         let error = ToolError::new(ErrorKind::Unavailable, error.to_string());
         return Err(planned.luggage.halt(error).denied_by(DeniedBy::Ledger));
     }
     let request = ApprovalRequest {
+        id,
+        form,
+        proposals: Vec::new(),
         call: planned.luggage.call,
         principal: Arc::clone(&planned.luggage.principal),
         plan: Arc::clone(&planned.plan),
@@ -90,6 +96,11 @@ async fn ask(mut planned: Planned, decision: Decision) -> Result<Authorized, Hal
                 None => format!("{by} refused"),
             },
             "do not repeat the call; ask what to do instead".to_owned(),
+        ),
+        ApprovalAnswer::Elsewhere => (
+            DeniedBy::NobodyToAsk,
+            format!("{}, and nobody answers from elsewhere", decision.reason),
+            "ask where somebody can answer".to_owned(),
         ),
         ApprovalAnswer::NobodyThere { reason } => (
             DeniedBy::NobodyToAsk,

@@ -32,6 +32,7 @@ pub fn decide(mut planned: Planned) -> Result<Decided, Halt> {
         principal: &planned.luggage.principal,
         tool: planned.entry.facts(),
         plan: &planned.plan,
+        grants: &[],
     };
     let policy = &planned.luggage.runtime.policy;
     // Fail closed: a policy engine that breaks down has not allowed anything.

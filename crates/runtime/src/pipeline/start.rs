@@ -19,6 +19,8 @@ pub async fn start(admitted: Admitted) -> Result<Started, Halt> {
     }
     recording.note(CallEvent::Started {
         tier: planned.plan.tier,
+        approval: None,
+        grants: Vec::new(),
     });
     let durability = if planned.plan.effects.is_mutating() {
         Durability::Durable

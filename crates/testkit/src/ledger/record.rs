@@ -38,7 +38,12 @@ pub(super) fn body(event: &CallEvent) -> Value {
             "verdict": decision.verdict.as_str(),
             "reason": decision.reason,
         }),
-        CallEvent::ApprovalAsked { digest, expires } => json!({
+        CallEvent::ApprovalAsked {
+            id,
+            digest,
+            expires,
+        } => json!({
+            "id": id.to_string(),
             "digest": digest.to_string(),
             "expires": expires.0,
         }),
@@ -46,7 +51,20 @@ pub(super) fn body(event: &CallEvent) -> Value {
         CallEvent::Admitted { waited } => {
             json!({ "waited_us": u64::try_from(waited.as_micros()).unwrap_or(u64::MAX) })
         }
-        CallEvent::Started { tier } => json!({ "tier": tier.as_str() }),
+        CallEvent::Granted { grant } => json!({
+            "id": grant.id.to_string(),
+            "rule": grant.rule,
+            "scope": grant.scope.as_str(),
+        }),
+        CallEvent::Started {
+            tier,
+            approval,
+            grants,
+        } => json!({
+            "tier": tier.as_str(),
+            "approval": approval.map(|id| id.to_string()),
+            "grants": grants.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        }),
         CallEvent::Progress(progress) => json!({ "status": progress.status }),
         CallEvent::Output { stream, text } => json!({ "stream": stream.as_str(), "text": text }),
         CallEvent::PreimageKept {
@@ -58,10 +76,18 @@ pub(super) fn body(event: &CallEvent) -> Value {
             "artifact": artifact.map(|id| id.hex()),
             "before": before.as_ref().map(haft_contract::ops::FileVersion::as_str),
         }),
-        CallEvent::FileChanged { path, after } => json!({
+        CallEvent::FileChanged {
+            path,
+            after,
+            artifact,
+        } => json!({
             "path": path.as_str(),
             "after": after.as_ref().map(haft_contract::ops::FileVersion::as_str),
+            "artifact": artifact.map(|id| id.hex()),
         }),
+        CallEvent::ChangesScanned { files, missed } => {
+            json!({ "files": files, "missed": missed })
+        }
         CallEvent::Settled { outcome } => settled(outcome),
     }
 }
@@ -96,12 +122,16 @@ pub(super) fn chain(
 
 fn answered(answer: &ApprovalAnswer) -> Value {
     match answer {
-        ApprovalAnswer::Approved { by, digest } => {
-            json!({ "answer": "approved", "by": by, "digest": digest.to_string() })
-        }
+        ApprovalAnswer::Approved { by, digest, grant } => json!({
+            "answer": "approved",
+            "by": by,
+            "digest": digest.to_string(),
+            "rules": grant.as_ref().map(|wish| wish.rules.as_slice()),
+        }),
         ApprovalAnswer::Refused { by, reason } => {
             json!({ "answer": "refused", "by": by, "reason": reason })
         }
+        ApprovalAnswer::Elsewhere => json!({ "answer": "elsewhere" }),
         ApprovalAnswer::NobodyThere { reason } => {
             json!({ "answer": "nobody_there", "reason": reason })
         }

@@ -40,6 +40,7 @@ impl MemoryTree {
             files: Arc::new(files::MemoryFiles::new(self.clone())),
             processes: Arc::new(process::MemoryProcesses::new(self.clone())),
             search: Arc::new(search::MemorySearch::new(self.clone())),
+            changes: None,
         }
     }
 }

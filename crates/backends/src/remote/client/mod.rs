@@ -48,6 +48,7 @@ impl RemoteBackend {
             files: Arc::new(RemoteFiles::new(Arc::clone(&peer))),
             processes: Arc::new(RemoteProcesses::new(Arc::clone(&peer))),
             search: Arc::new(RemoteSearch::new(peer)),
+            changes: None,
         })
     }
 }

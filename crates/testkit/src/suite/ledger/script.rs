@@ -46,6 +46,7 @@ pub(super) fn started(call: CallId, command: &str) -> Vec<Happened> {
         access: None,
         withheld: Vec::new(),
         policy: PolicyVersion("suite".to_owned()),
+        grants: Vec::new(),
     };
     [
         CallEvent::Resolved { tool: tool() },
@@ -59,7 +60,11 @@ pub(super) fn started(call: CallId, command: &str) -> Vec<Happened> {
         CallEvent::Admitted {
             waited: Duration::from_millis(1),
         },
-        CallEvent::Started { tier: Tier::Host },
+        CallEvent::Started {
+            tier: Tier::Host,
+            approval: None,
+            grants: Vec::new(),
+        },
     ]
     .map(|event| happened(call, event))
     .into()

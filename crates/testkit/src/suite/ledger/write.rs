@@ -160,6 +160,7 @@ pub async fn nothing_follows_a_settlement(fixture: impl LedgerFixture) {
         CallEvent::FileChanged {
             path: at("late.txt"),
             after: None,
+            artifact: None,
         },
     );
     let _ = record.append(vec![late], Durability::Durable).await;

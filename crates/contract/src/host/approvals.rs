@@ -1,0 +1,320 @@
+//! Questions to people as durable records: asked once, answered once, used once.
+//!
+//! A record binds one answer to one canonical plan ([`PlanDigest`]) of one principal, until a
+//! moment. It outlives the process that asked: a question stays open over a restart, and the same
+//! call asked again finds it, or its answer. The answer is used up in the very transaction that
+//! records the call's start, so no crash and no race can use it twice.
+
+use std::{fmt, sync::Arc};
+
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::{LedgerError, Timestamp};
+use crate::{
+    call::CallId,
+    future::BoxFuture,
+    identity::{Principal, Scope, SessionId, TenantId},
+    plan::PlanDigest,
+};
+
+/// The scope a credential needs to answer questions.
+pub const APPROVE_SCOPE: &str = "approve";
+
+/// Identifies a question. Time-ordered.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ApprovalId(Uuid);
+
+impl ApprovalId {
+    /// A fresh id.
+    #[expect(
+        clippy::new_without_default,
+        reason = "an id that is made by default is a mistake"
+    )]
+    pub fn new() -> Self {
+        Self(Uuid::now_v7())
+    }
+
+    /// Reads an id back.
+    pub fn parse(text: &str) -> Option<Self> {
+        Uuid::try_parse(text).ok().map(Self)
+    }
+
+    /// The id as a UUID.
+    pub fn as_uuid(self) -> Uuid {
+        self.0
+    }
+}
+
+impl From<Uuid> for ApprovalId {
+    fn from(id: Uuid) -> Self {
+        Self(id)
+    }
+}
+
+impl fmt::Display for ApprovalId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Debug for ApprovalId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+/// Keeps questions and their answers.
+pub trait ApprovalStore: Send + Sync {
+    /// Records a question, durably, or finds the one that asks the same already: the same plan for
+    /// the same tenant, user, agent and session, and neither used, refused, withdrawn nor lapsed.
+    /// Fails with [`super::LedgerErrorKind::LimitExceeded`] when the session has
+    /// [`ApprovalQuestion::most_open`] open questions.
+    fn ask(&self, question: ApprovalQuestion) -> BoxFuture<'_, Result<Approval, LedgerError>>;
+
+    /// Waits until the question is no longer pending, whoever answers it and in whichever process.
+    /// Holds no thread. A question that lapses is answered by that.
+    fn answered<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: ApprovalId,
+    ) -> BoxFuture<'a, Result<Approval, LedgerError>>;
+
+    /// Answers a question, durably. Only the first answer counts.
+    fn answer<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: ApprovalId,
+        answer: GivenAnswer,
+        at: Timestamp,
+    ) -> BoxFuture<'a, Result<Approval, AnswerError>>;
+
+    /// Takes a question back: its call was cancelled, or no longer wants to be asked. What was
+    /// answered before stays answered.
+    fn withdraw<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: ApprovalId,
+        at: Timestamp,
+    ) -> BoxFuture<'a, Result<(), LedgerError>>;
+
+    /// Takes back every open question of a session that has ended, and every answer not yet used.
+    fn end_session<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        session: &'a SessionId,
+        at: Timestamp,
+    ) -> BoxFuture<'a, Result<(), LedgerError>>;
+
+    /// One question, if the tenant has it.
+    fn get<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: ApprovalId,
+    ) -> BoxFuture<'a, Result<Option<Approval>, LedgerError>>;
+
+    /// The open questions of a tenant, oldest first.
+    fn pending<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        now: Timestamp,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Approval>, LedgerError>>;
+}
+
+/// A question as it is asked.
+#[derive(Debug, Clone)]
+pub struct ApprovalQuestion {
+    /// The call that waits.
+    pub call: CallId,
+    /// Who asks.
+    pub principal: Arc<Principal>,
+    /// What the answer binds: SHA-256 of [`ApprovalQuestion::form`].
+    pub digest: PlanDigest,
+    /// The canonical plan with its preview. What people are shown is drawn from this and nothing
+    /// else.
+    pub form: Arc<Value>,
+    /// One line about it, for lists.
+    pub summary: String,
+    /// When it is asked.
+    pub asked: Timestamp,
+    /// When it lapses.
+    pub expires: Timestamp,
+    /// How many open questions the session may have.
+    pub most_open: usize,
+}
+
+/// A question as recorded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Approval {
+    /// The question.
+    pub id: ApprovalId,
+    /// The call that first asked it.
+    pub call: CallId,
+    /// Who asked.
+    pub principal: Arc<Principal>,
+    /// What the answer binds.
+    pub digest: PlanDigest,
+    /// The canonical plan with its preview; absent when it holds a secret, which the record does
+    /// not keep. Such a question can be answered only where it was asked.
+    pub form: Option<Arc<Value>>,
+    /// One line about it.
+    pub summary: String,
+    /// When it was asked.
+    pub asked: Timestamp,
+    /// When it lapses.
+    pub expires: Timestamp,
+    /// Where it stands.
+    pub state: ApprovalState,
+}
+
+/// Where a question stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ApprovalState {
+    /// Nobody has answered.
+    Pending,
+    /// Somebody said yes; no call has used it yet.
+    Approved {
+        /// Who said so.
+        by: String,
+        /// When.
+        at: Timestamp,
+    },
+    /// Somebody said no.
+    Refused {
+        /// Who said so.
+        by: String,
+        /// When.
+        at: Timestamp,
+        /// Why, in their words.
+        reason: Option<String>,
+    },
+    /// Nobody answered in time.
+    Lapsed,
+    /// Its call was cancelled, or its session ended.
+    Withdrawn,
+    /// A call was started with it.
+    Used {
+        /// The call.
+        by: CallId,
+    },
+}
+
+impl ApprovalState {
+    /// The word used in JSON, in the ledger and in output.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Approved { .. } => "approved",
+            Self::Refused { .. } => "refused",
+            Self::Lapsed => "lapsed",
+            Self::Withdrawn => "withdrawn",
+            Self::Used { .. } => "used",
+        }
+    }
+}
+
+/// An answer as it is given.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GivenAnswer {
+    /// Yes or no.
+    pub verdict: GivenVerdict,
+    /// The digest of what the person was shown.
+    pub digest: PlanDigest,
+    /// Who answers.
+    pub by: Answerer,
+}
+
+/// Yes or no.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GivenVerdict {
+    /// Yes, once.
+    Approve,
+    /// No.
+    Refuse {
+        /// Why, in their words, for the model.
+        reason: Option<String>,
+    },
+}
+
+/// Who answers a question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answerer {
+    /// A person the host itself has before it: at the terminal, in its own interface.
+    Person {
+        /// Their name, for the record.
+        name: String,
+        /// Whether they see the question where it was asked, so that nothing had to be recorded
+        /// for them to see it whole.
+        place: AnswerPlace,
+    },
+    /// Whoever holds a credential.
+    Credential(Arc<Principal>),
+}
+
+/// Where a person sees a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AnswerPlace {
+    /// In the process that asks.
+    Here,
+    /// From the record.
+    Elsewhere,
+}
+
+impl Answerer {
+    /// The name for the record.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Person { name, .. } => name.clone(),
+            Self::Credential(principal) => format!("{}/{}", principal.user, principal.agent),
+        }
+    }
+
+    /// Whether they may answer what this principal asks. Nobody answers their own question: not
+    /// the agent that asks, none that started it, none it started, and nobody in its session.
+    pub fn may_answer(&self, asker: &Principal) -> bool {
+        match self {
+            Self::Person { .. } => true,
+            Self::Credential(answerer) => {
+                let has_scope = answerer
+                    .scopes
+                    .iter()
+                    .any(|scope: &Scope| scope.as_str() == APPROVE_SCOPE);
+                let related = answerer.agent == asker.agent
+                    || asker.ancestors.contains(&answerer.agent)
+                    || answerer.ancestors.contains(&asker.agent)
+                    || answerer.session == asker.session;
+                has_scope && !related && answerer.tenant == asker.tenant
+            }
+        }
+    }
+}
+
+/// Why an answer was not taken.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum AnswerError {
+    /// There is no such question, or it is another tenant's.
+    #[error("there is no such question")]
+    Unknown,
+    /// It is no longer open.
+    #[error("the question is {} already", .state.as_str())]
+    NotOpen {
+        /// Where it stands.
+        state: ApprovalState,
+    },
+    /// Whoever asks, or is related to them, cannot answer.
+    #[error("nobody answers their own question, and a credential needs the scope `approve`")]
+    NotYours,
+    /// The digest is another plan's.
+    #[error("the answer is to another plan than the one that is asked about")]
+    OtherPlan,
+    /// The record cannot show all of it.
+    #[error(
+        "the call holds a secret, which the record does not keep, so it cannot be shown whole here; \
+         answer where it was asked"
+    )]
+    NotShown,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] LedgerError),
+}

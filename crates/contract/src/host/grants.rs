@@ -1,0 +1,197 @@
+//! Standing approvals: a rule a person accepted so as not to be asked again.
+//!
+//! A grant turns *ask* into *allow* for what its rule matches, for whom and as long as it says. It
+//! never opens what policy denies. It is kept beside the record, not in a project's files, because
+//! what lies in a repository is never configuration.
+
+use std::fmt;
+
+use uuid::Uuid;
+
+use super::{LedgerError, Timestamp};
+use crate::{
+    call::CallId,
+    future::BoxFuture,
+    identity::{AgentId, Principal, SessionId, TenantId, UserId},
+};
+
+/// Identifies a grant.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GrantId(Uuid);
+
+impl GrantId {
+    /// A fresh id.
+    #[expect(
+        clippy::new_without_default,
+        reason = "an id that is made by default is a mistake"
+    )]
+    pub fn new() -> Self {
+        Self(Uuid::now_v7())
+    }
+
+    /// Reads an id back.
+    pub fn parse(text: &str) -> Option<Self> {
+        Uuid::try_parse(text).ok().map(Self)
+    }
+
+    /// The id as a UUID.
+    pub fn as_uuid(self) -> Uuid {
+        self.0
+    }
+}
+
+impl From<Uuid> for GrantId {
+    fn from(id: Uuid) -> Self {
+        Self(id)
+    }
+}
+
+impl fmt::Display for GrantId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Debug for GrantId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+/// A standing approval.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grant {
+    /// The grant.
+    pub id: GrantId,
+    /// Whose rules it belongs to.
+    pub tenant: TenantId,
+    /// The person it was made for.
+    pub user: UserId,
+    /// The rule, in the notation of `allow` lists.
+    pub rule: String,
+    /// Where it holds.
+    pub scope: GrantScope,
+    /// When it ends; absent when only [`Grant::uses_left`] or a person ends it.
+    pub until: Option<Timestamp>,
+    /// How many more calls may start with it; absent when it is not counted.
+    pub uses_left: Option<u32>,
+    /// Who made it.
+    pub made_by: String,
+    /// When.
+    pub made_at: Timestamp,
+    /// The call that caused it, where one did.
+    pub cause: Option<CallId>,
+}
+
+/// Where a grant holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GrantScope {
+    /// In one conversation.
+    Session(SessionId),
+    /// In one workspace, named as [`crate::SealedPlan::workspace`] names it, for every agent.
+    Project(String),
+    /// For one agent, in every workspace.
+    Agent(AgentId),
+}
+
+impl GrantScope {
+    /// The word used in configuration, JSON and the ledger.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Session(_) => "session",
+            Self::Project(_) => "project",
+            Self::Agent(_) => "agent",
+        }
+    }
+
+    /// What it is bound to.
+    pub fn bound_to(&self) -> &str {
+        match self {
+            Self::Session(session) => session.as_str(),
+            Self::Project(workspace) => workspace,
+            Self::Agent(agent) => agent.as_str(),
+        }
+    }
+}
+
+impl Grant {
+    /// Whether it holds for a principal in a workspace now.
+    pub fn holds(&self, principal: &Principal, workspace: &str, now: Timestamp) -> bool {
+        let here = match &self.scope {
+            GrantScope::Session(session) => *session == principal.session,
+            GrantScope::Project(project) => project == workspace,
+            GrantScope::Agent(agent) => *agent == principal.agent,
+        };
+        here && self.tenant == principal.tenant && self.user == principal.user && self.is_alive(now)
+    }
+
+    /// Whether it has neither ended nor been used up.
+    pub fn is_alive(&self, now: Timestamp) -> bool {
+        self.until.is_none_or(|until| now < until) && self.uses_left != Some(0)
+    }
+}
+
+/// A rule a person could accept, for one call that asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GrantProposal {
+    /// The rules to accept together: a script may need one for each of its commands.
+    pub rules: Vec<String>,
+    /// How wide it is.
+    pub breadth: GrantBreadth,
+    /// What accepting it means, in one sentence.
+    pub meaning: String,
+}
+
+/// How wide a proposed grant is, narrowest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum GrantBreadth {
+    /// This very call.
+    Exact,
+    /// Whatever begins like it.
+    Prefix,
+    /// The program, in the directory it was called in.
+    Program,
+    /// The hosts it names.
+    Hosts,
+}
+
+/// What a person wishes to allow from now on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GrantWish {
+    /// The rules to accept.
+    pub rules: Vec<String>,
+    /// Where they hold.
+    pub scope: GrantScope,
+    /// When they end.
+    pub until: Option<Timestamp>,
+    /// For how many calls they hold.
+    pub uses: Option<u32>,
+}
+
+/// Keeps grants.
+pub trait GrantStore: Send + Sync {
+    /// Keeps a grant, durably.
+    fn add(&self, grant: Grant) -> BoxFuture<'_, Result<(), LedgerError>>;
+
+    /// The grants that hold for a principal in a workspace now, oldest first.
+    fn holding<'a>(
+        &'a self,
+        principal: &'a Principal,
+        workspace: &'a str,
+        now: Timestamp,
+    ) -> BoxFuture<'a, Result<Vec<Grant>, LedgerError>>;
+
+    /// Every living grant of a tenant, oldest first. What has ended or is used up is gone.
+    fn list<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        now: Timestamp,
+    ) -> BoxFuture<'a, Result<Vec<Grant>, LedgerError>>;
+
+    /// Ends a grant at once; says whether the tenant had it.
+    fn revoke<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: GrantId,
+    ) -> BoxFuture<'a, Result<bool, LedgerError>>;
+}
