@@ -6,10 +6,10 @@ use std::{sync::Arc, time::Duration};
 
 use haft_contract::{
     Access, AgentId, Arguments, CallEvent, CallRequest, Content, Outcome, PathMode, PathScope,
-    Principal, SealedPlan, SessionId, SessionKind, TenantId, UserId, WorkPath,
+    PlanDigest, Principal, SealedPlan, SessionId, SessionKind, TenantId, UserId, WorkPath,
     access::{Command, PathAccess, ProcessAccess, ProcessAct},
     egress::{EgressRules, HostRule},
-    host::{ApprovalAnswer, ArtifactId, Decision},
+    host::{ApprovalAnswer, ApprovalId, ArtifactId, Decision, Grant, GrantId, Timestamp},
     identity::{ChannelId, Scope},
     ops::{BackendId, FileVersion, Limit, Refusal, Tier},
     outcome::DeniedBy,
@@ -129,66 +129,29 @@ pub(crate) fn event(event: &CallEvent, redactor: &Redactor) -> Option<Body> {
         }
         CallEvent::Validated { coercions } => body(&row::Validated { v, coercions }, redactor),
         CallEvent::Planned { plan } => body(&planned(plan), redactor),
-        CallEvent::Decided { decision } => body(
-            &row::Decided {
-                v,
-                decision: stored_decision(decision),
-            },
-            redactor,
-        ),
+        CallEvent::Decided { decision } => {
+            let decision = stored_decision(decision);
+            body(&row::Decided { v, decision }, redactor)
+        }
         CallEvent::ApprovalAsked {
             id,
             digest,
             expires,
-        } => body(
-            &row::ApprovalAsked {
-                v,
-                id: id.to_string(),
-                digest: digest.to_string(),
-                expires_us: expires.0,
-            },
-            redactor,
-        ),
-        CallEvent::ApprovalAnswered { answer } => body(
-            &row::ApprovalAnswered {
-                v,
-                answer: stored_answer(answer),
-            },
-            redactor,
-        ),
-        CallEvent::Admitted { waited } => body(
-            &row::Admitted {
-                v,
-                waited_us: micros(*waited),
-            },
-            redactor,
-        ),
-        CallEvent::Granted { grant } => body(
-            &row::Granted {
-                v,
-                id: grant.id.to_string(),
-                rule: &grant.rule,
-                scope: grant.scope.as_str(),
-                bound_to: grant.scope.bound_to(),
-                until_us: grant.until.map(|until| until.0),
-                uses: grant.uses_left,
-                by: &grant.made_by,
-            },
-            redactor,
-        ),
+        } => body(&approval_asked(*id, *digest, *expires), redactor),
+        CallEvent::ApprovalAnswered { answer } => {
+            let answer = stored_answer(answer);
+            body(&row::ApprovalAnswered { v, answer }, redactor)
+        }
+        CallEvent::Granted { grant } => body(&granted(grant), redactor),
+        CallEvent::Admitted { waited } => {
+            let waited_us = micros(*waited);
+            body(&row::Admitted { v, waited_us }, redactor)
+        }
         CallEvent::Started {
             tier,
             approval,
             grants,
-        } => body(
-            &row::Started {
-                v,
-                tier: tier.as_str(),
-                approval: approval.map(|id| id.to_string()),
-                grants: grants.iter().map(ToString::to_string).collect(),
-            },
-            redactor,
-        ),
+        } => body(&started(*tier, *approval, grants), redactor),
         CallEvent::PreimageKept {
             path,
             artifact,
@@ -249,6 +212,37 @@ fn planned(plan: &SealedPlan) -> row::Planned<'_> {
         tier: plan.tier.as_str(),
         egress: plan.egress.as_deref().map(stored_egress),
         deadline_ms: millis(plan.deadline),
+    }
+}
+
+fn approval_asked(id: ApprovalId, digest: PlanDigest, expires: Timestamp) -> row::ApprovalAsked {
+    row::ApprovalAsked {
+        v: BODY_VERSION,
+        id: id.to_string(),
+        digest: digest.to_string(),
+        expires_us: expires.0,
+    }
+}
+
+fn granted(grant: &Grant) -> row::Granted<'_> {
+    row::Granted {
+        v: BODY_VERSION,
+        id: grant.id.to_string(),
+        rule: &grant.rule,
+        scope: grant.scope.as_str(),
+        bound_to: grant.scope.bound_to(),
+        until_us: grant.until.map(|until| until.0),
+        uses: grant.uses_left,
+        by: &grant.made_by,
+    }
+}
+
+fn started(tier: Tier, approval: Option<ApprovalId>, grants: &[GrantId]) -> row::Started {
+    row::Started {
+        v: BODY_VERSION,
+        tier: tier.as_str(),
+        approval: approval.map(|id| id.to_string()),
+        grants: grants.iter().map(GrantId::to_string).collect(),
     }
 }
 
@@ -332,6 +326,7 @@ fn stored_decision(decision: &Decision) -> row::StoredDecision<'_> {
         access: decision.access.as_deref(),
         withheld: &decision.withheld,
         policy: &decision.policy.0,
+        grants: decision.grants.iter().map(GrantId::to_string).collect(),
     }
 }
 

@@ -145,6 +145,9 @@ pub(crate) struct StoredDecision<'a> {
     pub(crate) access: Option<&'a str>,
     pub(crate) withheld: &'a [String],
     pub(crate) policy: &'a str,
+    /// The standing approvals that turned *ask* into *allow*.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) grants: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]

@@ -5,11 +5,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use haft_contract::{
-    BoxFuture, CallId, CallRequest, Outcome, Principal, SealedPlan, WorkPath,
+    BoxFuture, CallId, CallRequest, Outcome, Principal, SealedPlan, SessionId, TenantId, WorkPath,
     event::Happened,
     host::{
-        ArtifactId, ArtifactStore, BeforeDecide, CallRecord, Durability, Hook, Ledger, LedgerError,
-        LedgerErrorKind, ReadArtifact, Timestamp, WriteArtifact,
+        AnswerError, Approval, ApprovalId, ApprovalQuestion, ApprovalStore, ArtifactId,
+        ArtifactStore, BeforeDecide, CallRecord, Durability, GivenAnswer, Grant, GrantId,
+        GrantStore, Hook, Ledger, LedgerError, LedgerErrorKind, ReadArtifact, Timestamp,
+        WriteArtifact,
     },
     ops::FileVersion,
 };
@@ -81,6 +83,14 @@ impl Ledger for NoRecord {
         Arc::new(Self)
     }
 
+    fn approvals(&self) -> Arc<dyn ApprovalStore> {
+        Arc::new(Self)
+    }
+
+    fn grants(&self) -> Arc<dyn GrantStore> {
+        Arc::new(Self)
+    }
+
     fn last_seen<'a>(
         &'a self,
         _: &'a Principal,
@@ -133,6 +143,98 @@ impl ArtifactStore for NoRecord {
 
     fn open(&self, _: ArtifactId) -> BoxFuture<'_, Result<Arc<dyn ReadArtifact>, LedgerError>> {
         Box::pin(async { Err(nothing_is_kept()) })
+    }
+}
+
+/// Nobody is asked in a rehearsal.
+impl ApprovalStore for NoRecord {
+    fn ask(&self, _: ApprovalQuestion) -> BoxFuture<'_, Result<Approval, LedgerError>> {
+        Box::pin(async { Err(nothing_is_kept()) })
+    }
+
+    fn answered<'a>(
+        &'a self,
+        _: &'a TenantId,
+        _: ApprovalId,
+    ) -> BoxFuture<'a, Result<Approval, LedgerError>> {
+        Box::pin(async { Err(nothing_is_kept()) })
+    }
+
+    fn answer<'a>(
+        &'a self,
+        _: &'a TenantId,
+        _: ApprovalId,
+        _: GivenAnswer,
+        _: Timestamp,
+    ) -> BoxFuture<'a, Result<Approval, AnswerError>> {
+        Box::pin(async { Err(nothing_is_kept().into()) })
+    }
+
+    fn withdraw<'a>(
+        &'a self,
+        _: &'a TenantId,
+        _: ApprovalId,
+        _: Timestamp,
+    ) -> BoxFuture<'a, Result<(), LedgerError>> {
+        Box::pin(async { Err(nothing_is_kept()) })
+    }
+
+    fn end_session<'a>(
+        &'a self,
+        _: &'a TenantId,
+        _: &'a SessionId,
+        _: Timestamp,
+    ) -> BoxFuture<'a, Result<(), LedgerError>> {
+        Box::pin(async { Err(nothing_is_kept()) })
+    }
+
+    fn get<'a>(
+        &'a self,
+        _: &'a TenantId,
+        _: ApprovalId,
+    ) -> BoxFuture<'a, Result<Option<Approval>, LedgerError>> {
+        Box::pin(async { Err(nothing_is_kept()) })
+    }
+
+    fn pending<'a>(
+        &'a self,
+        _: &'a TenantId,
+        _: Timestamp,
+        _: usize,
+    ) -> BoxFuture<'a, Result<Vec<Approval>, LedgerError>> {
+        Box::pin(async { Err(nothing_is_kept()) })
+    }
+}
+
+/// A rehearsal knows no standing approvals, so it shows what the rules alone say.
+impl GrantStore for NoRecord {
+    fn add(&self, _: Grant) -> BoxFuture<'_, Result<(), LedgerError>> {
+        Box::pin(async { Err(nothing_is_kept()) })
+    }
+
+    fn holding<'a>(
+        &'a self,
+        _: &'a Principal,
+        _: &'a str,
+        _: Timestamp,
+    ) -> BoxFuture<'a, Result<Vec<Grant>, LedgerError>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn list<'a>(
+        &'a self,
+        _: &'a TenantId,
+        _: Timestamp,
+    ) -> BoxFuture<'a, Result<Vec<Grant>, LedgerError>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn revoke<'a>(
+        &'a self,
+        _: &'a TenantId,
+        _: GrantId,
+    ) -> BoxFuture<'a, Result<bool, LedgerError>> {
+        Box::pin(async { Ok(false) })
     }
 }
 

@@ -7,7 +7,7 @@ use std::{fmt, sync::Arc};
 
 use serde_json::Value;
 
-use super::{ArtifactId, ArtifactStore, Timestamp};
+use super::{ApprovalStore, ArtifactId, ArtifactStore, GrantStore, Timestamp};
 use crate::{
     call::{CallId, CallRequest},
     event::Happened,
@@ -30,6 +30,12 @@ pub trait Ledger: Send + Sync {
 
     /// Where artifacts are kept.
     fn artifacts(&self) -> Arc<dyn ArtifactStore>;
+
+    /// Where questions to people are kept.
+    fn approvals(&self) -> Arc<dyn ApprovalStore>;
+
+    /// Where standing approvals are kept.
+    fn grants(&self) -> Arc<dyn GrantStore>;
 
     /// The version of a file this principal last saw in its session, if it has seen it. The
     /// same user, agent, session and kind of session in the same tenant are meant.
@@ -59,6 +65,10 @@ pub trait Ledger: Send + Sync {
 pub trait CallRecord: Send + Sync {
     /// Appends events in order. With [`Durability::Durable`], returns once they, and everything
     /// appended to this call before, would survive a power cut.
+    ///
+    /// A [`CallEvent::Started`](crate::CallEvent::Started) that names an approval or grants uses
+    /// them up in the same transaction; append it durably. When one of them cannot be used (any
+    /// more), nothing of this append is written and it fails with [`LedgerErrorKind::Conflict`].
     fn append(
         &self,
         events: Vec<Happened>,

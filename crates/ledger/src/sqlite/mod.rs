@@ -5,6 +5,7 @@
 //! `verify.rs` whether the record is as it was written, `recover.rs` what happens to calls whose
 //! process is gone, `migrate.rs` the schema.
 
+mod approvals;
 pub(crate) mod connect;
 mod fold;
 pub(crate) mod migrate;
@@ -28,8 +29,8 @@ use std::{
 use haft_contract::{
     BoxFuture, CallId, CallRequest, Principal, TenantId, WorkPath,
     host::{
-        ArtifactId, ArtifactStore, CallQuery, CallRecord, History, Ledger, LedgerError, StoredCall,
-        StoredEvent, StoredSession, Timestamp, Verification,
+        ApprovalStore, ArtifactId, ArtifactStore, CallQuery, CallRecord, GrantStore, History,
+        Ledger, LedgerError, StoredCall, StoredEvent, StoredSession, Timestamp, Verification,
     },
     ops::FileVersion,
 };
@@ -217,6 +218,14 @@ impl Ledger for SqliteLedger {
 
     fn artifacts(&self) -> Arc<dyn ArtifactStore> {
         self.shared.artifacts.clone()
+    }
+
+    fn approvals(&self) -> Arc<dyn ApprovalStore> {
+        Arc::new(approvals::NotYet)
+    }
+
+    fn grants(&self) -> Arc<dyn GrantStore> {
+        Arc::new(approvals::NotYet)
     }
 
     fn last_seen<'a>(

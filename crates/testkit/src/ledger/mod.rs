@@ -4,7 +4,9 @@
 //! It counts durable commits, so that a test can show what was awaited. The real ledgers are in
 //! `haft-ledger`. Read next: `record` for how events become rows, `artifacts` for kept bytes.
 
+mod approvals;
 mod artifacts;
+mod grants;
 mod history;
 mod record;
 
@@ -18,10 +20,10 @@ use std::{
 
 use haft_contract::{
     BoxFuture, CallId, CallRequest, Principal, WorkPath,
-    event::Happened,
+    event::{CallEvent, Happened},
     host::{
-        ArtifactId, ArtifactStore, CallRecord, Durability, Ledger, LedgerError, LedgerErrorKind,
-        Timestamp,
+        ApprovalStore, ArtifactId, ArtifactStore, CallRecord, Durability, GrantStore, Ledger,
+        LedgerError, LedgerErrorKind, Timestamp,
     },
     ops::FileVersion,
 };
@@ -29,6 +31,8 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 pub use artifacts::MemoryArtifacts;
+
+use self::{approvals::Approvals, grants::Grants};
 
 /// The most rows kept; a test that writes more has a fault.
 pub const MAX_ROWS: usize = 1_000_000;
@@ -52,6 +56,8 @@ struct State {
     /// Rows before this index would survive a power cut.
     durable: usize,
     seen: BTreeMap<SeenKey, FileVersion>,
+    approvals: Approvals,
+    grants: Grants,
 }
 
 /// Whose file it is, as one text, and which.
@@ -127,6 +133,8 @@ impl MemoryLedger {
             rows,
             calls,
             seen: state.seen.clone(),
+            approvals: state.approvals.clone(),
+            grants: state.grants.clone(),
         };
         for index in 0..survived.calls.len() {
             let id = survived.calls[index].id;
@@ -199,6 +207,26 @@ impl State {
         });
     }
 
+    /// Uses up what a start rests on, all of it or nothing.
+    fn use_up(&mut self, principal: &Principal, events: &[Happened]) -> Result<(), LedgerError> {
+        for happened in events {
+            let CallEvent::Started {
+                approval, grants, ..
+            } = &happened.event
+            else {
+                continue;
+            };
+            self.grants.can_use(grants, principal, happened.at)?;
+            if let Some(approval) = approval {
+                let call = happened.call;
+                self.approvals
+                    .use_up(*approval, principal, call, happened.at)?;
+            }
+            self.grants.use_up(grants);
+        }
+        Ok(())
+    }
+
     fn append(&mut self, tenant: &str, events: &[Happened]) {
         for happened in events {
             // Opening the record wrote this row already, with the request.
@@ -241,6 +269,14 @@ impl Ledger for MemoryLedger {
 
     fn artifacts(&self) -> Arc<dyn ArtifactStore> {
         Arc::new(self.0.artifacts.clone())
+    }
+
+    fn approvals(&self) -> Arc<dyn ApprovalStore> {
+        Arc::new(self.clone())
+    }
+
+    fn grants(&self) -> Arc<dyn GrantStore> {
+        Arc::new(self.clone())
     }
 
     fn last_seen<'a>(
@@ -318,11 +354,10 @@ impl CallRecord for OpenCall {
             self.ledger.reachable()?;
             {
                 let mut state = self.ledger.lock();
-                let open = state
-                    .calls
-                    .iter()
-                    .any(|call| call.id == self.call && !call.settled);
-                if open {
+                let mut calls = state.calls.iter();
+                let open = calls.find(|call| call.id == self.call && !call.settled);
+                if let Some(principal) = open.map(|call| Arc::clone(&call.principal)) {
+                    state.use_up(&principal, &events)?;
                     state.append(&self.tenant, &events);
                 }
             }
