@@ -40,6 +40,7 @@ mod protected;
 mod reader;
 pub mod rule;
 pub mod settings;
+pub mod shell;
 mod suggest;
 mod visibility;
 

@@ -1,0 +1,436 @@
+//! Puts the parts together: reads a script, takes wrapped commands out of their wrappers, and says
+//! of each command what it does, what it touches and what about it is unclear.
+
+use haft_contract::{PathMode, WorkPath, access::Command};
+
+use super::{
+    hazard::hazards,
+    limits::{MAX_COMMANDS, MAX_WRAPPERS, Refusal},
+    parse::{Assignment, Simple, parse},
+    second::{Opinion, opinion},
+    segment::{Segment, name_of},
+    table::{Class, known},
+    touch::{Directories, How, Touched, assignments_of_dd, attached_outputs, changes},
+    unclear::Unclear,
+    word::{Value, Word},
+    wrapper::{Inner, inner, is_transparent},
+};
+
+/// Directories whose programs are the ones a bare name means.
+const STANDARD: [&str; 6] = [
+    "/bin/",
+    "/usr/bin/",
+    "/usr/local/bin/",
+    "/sbin/",
+    "/usr/sbin/",
+    "/usr/local/sbin/",
+];
+
+/// Variables that change how a program shows things and nothing else.
+const HARMLESS_VARIABLES: [&str; 22] = [
+    "CI",
+    "CLICOLOR",
+    "CLICOLOR_FORCE",
+    "COLUMNS",
+    "DEBUG",
+    "FORCE_COLOR",
+    "LANG",
+    "LANGUAGE",
+    "LC_ALL",
+    "LC_COLLATE",
+    "LC_CTYPE",
+    "LC_MESSAGES",
+    "LC_NUMERIC",
+    "LC_TIME",
+    "LINES",
+    "NO_COLOR",
+    "PYTHONDONTWRITEBYTECODE",
+    "PYTHONUNBUFFERED",
+    "RUST_BACKTRACE",
+    "RUST_LOG",
+    "TERM",
+    "TZ",
+];
+
+/// Builtins that change the shell which runs the commands after them, or run what nobody can see.
+const CHANGES_SHELL: &str = "source . alias unalias enable shopt mapfile readarray read declare \
+     typeset local export readonly unset hash bind complete compopt coproc fc history pushd popd \
+     umask ulimit let getopts exec set eval trap return select function";
+
+/// What is known about a command before it runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Analysis {
+    segments: Vec<Segment>,
+    scripted: bool,
+}
+
+impl Analysis {
+    /// Its commands, in order; a wrapper stands before what it wraps. Never empty.
+    pub fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    /// Whether a shell reads it.
+    pub(crate) fn is_script(&self) -> bool {
+        self.scripted
+    }
+}
+
+/// Analyses a command that runs in `cwd` of a workspace, which people know by the absolute path
+/// `root`.
+pub fn analyse(command: &Command, cwd: &WorkPath, root: &str) -> Result<Analysis, Refusal> {
+    let root = if root.starts_with('/') { root } else { "/" };
+    let mut analyst = Analyst {
+        directories: Directories::new(root, cwd),
+        segments: Vec::new(),
+        scripts: Vec::new(),
+    };
+    let scripted = match command {
+        Command::Shell(script) => {
+            analyst.script(script, &[], 0)?;
+            if strange(script)
+                && let Some(first) = analyst.segments.first_mut()
+            {
+                first.unclear.push(Unclear::Characters);
+            }
+            true
+        }
+        Command::Argv(argv) => {
+            let simple = Simple {
+                text: command.text(),
+                assignments: Vec::new(),
+                words: argv.iter().map(Word::literal).collect(),
+                redirections: Vec::new(),
+                unclear: Vec::new(),
+            };
+            analyst.simple(simple, &[], 0)?;
+            false
+        }
+    };
+    analyst.ask_the_other()?;
+    Ok(Analysis {
+        segments: analyst.segments,
+        scripted,
+    })
+}
+
+struct Analyst<'r> {
+    directories: Directories<'r>,
+    segments: Vec<Segment>,
+    /// Every script that was read, for the second parser.
+    scripts: Vec<Script>,
+}
+
+struct Script {
+    text: String,
+    commands: Vec<Simple>,
+    complete: bool,
+}
+
+impl Analyst<'_> {
+    fn script(&mut self, text: &str, inside: &[String], depth: usize) -> Result<(), Refusal> {
+        let parsed = parse(text)?;
+        self.scripts.push(Script {
+            text: text.to_owned(),
+            commands: parsed.commands.clone(),
+            complete: parsed.complete,
+        });
+        if parsed.commands.is_empty() {
+            // Comments, or nothing at all.
+            self.push(blank(text, inside))?;
+        }
+        for command in parsed.commands {
+            self.simple(command, inside, depth)?;
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, segment: Segment) -> Result<(), Refusal> {
+        if self.segments.len() >= MAX_COMMANDS {
+            return Err(Refusal::TooManyCommands);
+        }
+        self.segments.push(segment);
+        Ok(())
+    }
+
+    fn simple(&mut self, simple: Simple, inside: &[String], depth: usize) -> Result<(), Refusal> {
+        if depth > MAX_WRAPPERS {
+            return Err(Refusal::TooManyWrappers);
+        }
+        let Simple {
+            text,
+            assignments,
+            words,
+            redirections,
+            mut unclear,
+        } = simple;
+        unclear.extend(variables(&assignments, &words));
+        unclear.extend(program_and_words(&words));
+        let program = words.first().and_then(Word::text).unwrap_or_default().to_owned();
+        let name = name_of(&program).to_owned();
+        let found = inner(&name, &words);
+        let ordinary = program == name || STANDARD.iter().any(|dir| program == format!("{dir}{name}"));
+        let entry = known(&name, &words).filter(|_| ordinary);
+        let passes_on = (is_transparent(&name) || name == "xargs")
+            && matches!(found, Inner::Words { .. } | Inner::Nothing);
+        let mut class = match &entry {
+            Some(entry) => entry.class,
+            None if passes_on && ordinary => Class::Looks,
+            None => Class::Unknown,
+        };
+        if entry.is_none() && super::options::has(CHANGES_SHELL, &name) {
+            unclear.push(Unclear::Shell(name.clone()));
+        }
+        let mut touched = Touched::default();
+        match &entry {
+            Some(entry) => {
+                for place in &entry.paths {
+                    if let Some(word) = words.get(*place) {
+                        touched.word(&self.directories, word, PathMode::Read, How::Named);
+                    }
+                }
+                if !entry.exact {
+                    self.maybe(&words, &mut touched);
+                }
+            }
+            None => self.unlisted(&name, &words, passes_on, &mut touched),
+        }
+        if !touched.outside.is_empty() {
+            class = Class::Unknown;
+        }
+        let named = touched.outside.len();
+        for redirection in &redirections {
+            touched.redirection(&self.directories, redirection);
+        }
+        unclear.extend(touched.outside.iter().skip(named).cloned().map(Unclear::Place));
+        touched.vague |= words.iter().any(|word| {
+            let text = word.shown();
+            text.starts_with("-C") || text.starts_with("--directory") || text.starts_with("--chdir")
+        });
+        match name.as_str() {
+            "cd" | "pushd" => self.directories.change(words.get(1)),
+            "popd" => self.directories.change(None),
+            _ => {}
+        }
+        if found == Inner::Hidden {
+            unclear.push(Unclear::Wrapper(name.clone()));
+        }
+        let hazards = hazards(&name, &words);
+        let place = self.segments.len();
+        self.push(Segment {
+            text,
+            inside: inside.to_vec(),
+            words,
+            touches: touched.touches,
+            unclear,
+            hazards,
+            class,
+            vague: touched.vague,
+        })?;
+        self.inside(place, &name, found, inside, depth)
+    }
+
+    /// Goes on with what a command runs.
+    fn inside(
+        &mut self,
+        outer: usize,
+        name: &str,
+        found: Inner,
+        inside: &[String],
+        depth: usize,
+    ) -> Result<(), Refusal> {
+        let mut via = inside.to_vec();
+        via.push(name.to_owned());
+        match found {
+            Inner::Nothing | Inner::Hidden => Ok(()),
+            Inner::Words { words, variables } => {
+                let assignments = variables.into_iter().map(|name| Assignment {
+                    raw: name.clone(),
+                    name,
+                    literal: true,
+                });
+                let simple = Simple {
+                    assignments: assignments.collect(),
+                    ..of_words(words)
+                };
+                self.simple(simple, &via, depth + 1)
+            }
+            Inner::Several(commands) => commands
+                .into_iter()
+                .try_for_each(|words| self.simple(of_words(words), &via, depth + 1)),
+            Inner::Script(text) => match self.script(&text, &via, depth + 1) {
+                // Not a script: the outer command is what cannot be understood.
+                Err(Refusal::Syntax) => {
+                    if let Some(outer) = self.segments.get_mut(outer) {
+                        outer.unclear.push(Unclear::Wrapper(name.to_owned()));
+                    }
+                    Ok(())
+                }
+                other => other,
+            },
+        }
+    }
+
+    /// What the words of a program without an entry may touch.
+    fn unlisted(&self, name: &str, words: &[Word], passes_on: bool, touched: &mut Touched) {
+        if let Some(changed) = changes(name, words) {
+            let how = match name {
+                "sort" | "curl" | "gcc" | "cc" | "clang" | "tree" | "go" | "wget" | "git" => {
+                    How::Beside
+                }
+                _ => How::Named,
+            };
+            for (place, mode) in changed {
+                if let Some(word) = words.get(place) {
+                    touched.word(&self.directories, word, mode, how);
+                }
+            }
+        }
+        for path in attached_outputs(name, words) {
+            touched.text(&self.directories, &path, PathMode::Write, How::Beside);
+        }
+        if name == "dd" {
+            for (path, mode) in assignments_of_dd(words) {
+                touched.text(&self.directories, path, mode, How::Named);
+            }
+        }
+        if !passes_on {
+            self.maybe(words, touched);
+        }
+    }
+
+    /// Any word may be a path to a program nobody knows.
+    fn maybe(&self, words: &[Word], touched: &mut Touched) {
+        for word in words.iter().skip(1) {
+            match &word.value {
+                Value::Literal(text) => {
+                    let path = match text.strip_prefix('-') {
+                        None => Some(text.as_str()),
+                        Some(_) => text.split_once('=').map(|(_, value)| value),
+                    };
+                    if let Some(path) = path.filter(|path| is_pathlike(path)) {
+                        touched.text(&self.directories, path, PathMode::Read, How::Maybe);
+                    }
+                }
+                Value::Glob(_) | Value::Given | Value::Unknown => touched.vague = true,
+            }
+        }
+    }
+
+    /// Asks the second parser about everything the first one takes to be clear, and about what the
+    /// first one does not take to be a script.
+    fn ask_the_other(&mut self) -> Result<(), Refusal> {
+        let clear = self.segments.iter().all(|segment| segment.unclear.is_empty());
+        for script in &self.scripts {
+            let doubt = if script.complete {
+                if !clear {
+                    continue;
+                }
+                match opinion(&script.text, &script.commands) {
+                    Opinion::Agrees => continue,
+                    Opinion::Differs | Opinion::Refuses | Opinion::Silent => Unclear::Disagreement,
+                }
+            } else {
+                match opinion(&script.text, &script.commands) {
+                    Opinion::Refuses => return Err(Refusal::Syntax),
+                    Opinion::Agrees | Opinion::Differs | Opinion::Silent => Unclear::Syntax,
+                }
+            };
+            if let Some(first) = self.segments.first_mut() {
+                first.unclear.push(doubt);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_pathlike(text: &str) -> bool {
+    !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c.is_control())
+}
+
+fn of_words(words: Vec<Word>) -> Simple {
+    let raw: Vec<&str> = words.iter().map(|word| word.raw.as_str()).collect();
+    Simple {
+        text: raw.join(" "),
+        assignments: Vec::new(),
+        words,
+        redirections: Vec::new(),
+        unclear: Vec::new(),
+    }
+}
+
+fn blank(text: &str, inside: &[String]) -> Segment {
+    Segment {
+        text: text.to_owned(),
+        inside: inside.to_vec(),
+        words: Vec::new(),
+        touches: Vec::new(),
+        unclear: Vec::new(),
+        hazards: Vec::new(),
+        class: Class::Unknown,
+        vague: false,
+    }
+}
+
+/// What setting variables leaves unclear. Before a command some are harmless; for the rest of a
+/// script none is, because later words may stand for them.
+fn variables(assignments: &[Assignment], words: &[Word]) -> Vec<Unclear> {
+    assignments
+        .iter()
+        .filter(|assignment| {
+            words.is_empty()
+                || !assignment.literal
+                || !HARMLESS_VARIABLES.contains(&assignment.name.as_str())
+        })
+        .map(|assignment| Unclear::Variable(assignment.name.clone()))
+        .collect()
+}
+
+fn program_and_words(words: &[Word]) -> Vec<Unclear> {
+    let mut unclear = Vec::new();
+    if let Some(program) = words.first() {
+        let usual = |c: char| c.is_ascii_alphanumeric() || "_./+-[:".contains(c);
+        match &program.value {
+            Value::Literal(text) if program.quoted || !text.chars().all(usual) => {
+                unclear.push(Unclear::Spelling);
+            }
+            Value::Literal(text) if text.is_empty() => unclear.push(Unclear::Program),
+            Value::Literal(_) => {}
+            Value::Glob(_) | Value::Given | Value::Unknown => unclear.push(Unclear::Program),
+        }
+    }
+    if words.iter().skip(1).any(|word| word.value == Value::Unknown) {
+        unclear.push(Unclear::Expansion);
+    }
+    unclear
+}
+
+/// Whether a script holds characters that cannot be seen, or that a terminal or a parser may take
+/// for others.
+fn strange(script: &str) -> bool {
+    script.chars().any(|character| match character {
+        '\n' | '\t' => false,
+        _ if character.is_ascii() => character.is_control(),
+        _ => {
+            character.is_control()
+                || character.is_whitespace()
+                || matches!(
+                    u32::from(character),
+                    0xAD | 0x34F
+                        | 0x61C
+                        | 0x115F..=0x1160
+                        | 0x17B4..=0x17B5
+                        | 0x180B..=0x180F
+                        | 0x200B..=0x200F
+                        | 0x2028..=0x202E
+                        | 0x2060..=0x206F
+                        | 0x3164
+                        | 0xFE00..=0xFE0F
+                        | 0xFEFF
+                        | 0xFFA0
+                        | 0xFFF0..=0xFFFB
+                        | 0xE0000..=0xE0FFF
+                )
+        }
+    })
+}

@@ -1,0 +1,60 @@
+//! How large a script may be before it is refused instead of read. All are counts, never times:
+//! policy reads no clock, and the same script must get the same answer on a busy machine.
+
+use std::fmt;
+
+/// The longest script, in bytes.
+pub(super) const MAX_BYTES: usize = 128 * 1024;
+/// The most syntax nodes of one script.
+pub(super) const MAX_NODES: usize = 40_000;
+/// The most simple commands of one script, those inside wrappers included.
+pub(super) const MAX_COMMANDS: usize = 512;
+/// How deep groups, subshells and substitutions may be nested.
+pub(super) const MAX_NESTING: usize = 32;
+/// How many wrappers may be nested: `timeout 5 nice sh -c …` are three.
+pub(super) const MAX_WRAPPERS: usize = 8;
+/// How often the parser may report progress, which it does every hundred operations.
+pub(super) const MAX_PARSER_REPORTS: usize = 20_000;
+/// The longest script that is given to the second parser.
+pub(super) const MAX_SECOND_BYTES: usize = 16 * 1024;
+/// The most opening brackets of a script that is given to the second parser, whose effort grows
+/// with their nesting.
+pub(super) const MAX_SECOND_BRACKETS: usize = 64;
+
+/// Why a script is refused outright.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// Too many bytes.
+    TooLong,
+    /// Too many words and operators.
+    TooManyNodes,
+    /// Too many commands.
+    TooManyCommands,
+    /// Groups or substitutions nested too deep.
+    TooDeep,
+    /// Wrappers nested too deep.
+    TooManyWrappers,
+    /// The parser gave up.
+    TooMuchWork,
+    /// It is not a script: both parsers say so.
+    Syntax,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLong => write!(f, "it is longer than {MAX_BYTES} bytes"),
+            Self::TooManyNodes => write!(f, "it has more than {MAX_NODES} words and operators"),
+            Self::TooManyCommands => write!(f, "it has more than {MAX_COMMANDS} commands"),
+            Self::TooDeep => write!(f, "it is nested deeper than {MAX_NESTING} levels"),
+            Self::TooManyWrappers => {
+                write!(
+                    f,
+                    "it wraps a command in more than {MAX_WRAPPERS} other commands"
+                )
+            }
+            Self::TooMuchWork => f.write_str("it takes too long to read"),
+            Self::Syntax => f.write_str("it is not a complete shell script"),
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! What a command line will do, read before it runs.
+//!
+//! A script becomes [`Segment`]s, one for each simple command wherever it stands, wrappers taken off
+//! (`timeout 5 sh -c '…'`). Rules are applied to segments. What is not fully understood says why and
+//! asks; what is beyond the limits is refused. The parser only ever makes an answer stricter: what a
+//! command *can* do is decided by the sandbox, not here.
+//!
+//! Order of reading: `parse` (script to simple commands), `wrapper` (commands inside commands),
+//! `hazard` and `table` (what is known about programs), `touch` (files), `second` (the other
+//! parser), `analyse` (all of it together).
+
+mod analyse;
+mod hazard;
+mod limits;
+mod options;
+mod parse;
+mod second;
+mod segment;
+mod table;
+mod touch;
+mod unclear;
+mod word;
+mod wrapper;
+
+pub use analyse::{Analysis, analyse};
+pub use limits::Refusal;
+pub use segment::Segment;
+pub use table::Class;
+pub use unclear::Unclear;
+
+pub(crate) use segment::name_of;
+pub(crate) use touch::How;
+pub(crate) use word::{Value, Word};

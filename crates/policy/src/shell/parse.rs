@@ -1,0 +1,567 @@
+//! From a script to its simple commands, in the order they are written.
+//!
+//! Every kind of node is either known here or makes what it stands in *unclear*: a construct nobody
+//! thought of can only ask. Commands inside substitutions, groups and bodies are found too, so that
+//! a rule sees them wherever they stand. Says nothing about what a command does; read next:
+//! `unwrap.rs`.
+
+use std::{cell::RefCell, ops::ControlFlow};
+
+use tree_sitter::{Node, ParseOptions, Parser, Tree};
+
+use super::{
+    limits::{
+        MAX_BYTES, MAX_COMMANDS, MAX_NESTING, MAX_NODES, MAX_PARSER_REPORTS, Refusal,
+    },
+    unclear::Unclear,
+    word::{Value, Word},
+};
+
+/// A simple command, or a statement that is none and says so in `unclear`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Simple {
+    /// As written.
+    pub(super) text: String,
+    pub(super) assignments: Vec<Assignment>,
+    /// The program and its arguments; empty where there is only an assignment or a redirection.
+    pub(super) words: Vec<Word>,
+    pub(super) redirections: Vec<Redirection>,
+    pub(super) unclear: Vec<Unclear>,
+}
+
+/// A variable that is set, for one command or for the rest of the script.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Assignment {
+    pub(super) name: String,
+    pub(super) raw: String,
+    /// Whether its value is known.
+    pub(super) literal: bool,
+}
+
+/// A redirection to or from a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Redirection {
+    pub(super) operator: String,
+    pub(super) target: Word,
+}
+
+/// What was read.
+#[derive(Debug)]
+pub(super) struct Parsed {
+    pub(super) commands: Vec<Simple>,
+    /// Whether the whole script was understood as a script.
+    pub(super) complete: bool,
+}
+
+thread_local! {
+    /// Making a parser costs more than reading a short script.
+    static PARSER: RefCell<Option<Parser>> = const { RefCell::new(None) };
+}
+
+/// Reads a script.
+pub(super) fn parse(script: &str) -> Result<Parsed, Refusal> {
+    if script.len() > MAX_BYTES {
+        return Err(Refusal::TooLong);
+    }
+    let tree = tree(script).ok_or(Refusal::TooMuchWork)?;
+    let root = tree.root_node();
+    if root.descendant_count() > MAX_NODES {
+        return Err(Refusal::TooManyNodes);
+    }
+    let mut walker = Walker {
+        source: script,
+        commands: Vec::new(),
+        nesting: 0,
+    };
+    walker.statements(root)?;
+    Ok(Parsed {
+        commands: walker.commands,
+        complete: !root.has_error(),
+    })
+}
+
+fn tree(script: &str) -> Option<Tree> {
+    PARSER.with_borrow_mut(|slot| {
+        let parser = match slot {
+            Some(parser) => parser,
+            None => {
+                let mut parser = Parser::new();
+                parser.set_language(&tree_sitter_bash::LANGUAGE.into()).ok()?;
+                slot.insert(parser)
+            }
+        };
+        let mut reports = 0_usize;
+        let mut progress = |_: &tree_sitter::ParseState| {
+            reports += 1;
+            if reports > MAX_PARSER_REPORTS {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        };
+        let options = ParseOptions::new().progress_callback(&mut progress);
+        let bytes = script.as_bytes();
+        let tree = parser.parse_with_options(
+            &mut |offset, _| bytes.get(offset..).unwrap_or_default(),
+            None,
+            Some(options),
+        );
+        if tree.is_none() {
+            // A parse that was stopped would be resumed with the next script.
+            parser.reset();
+        }
+        tree
+    })
+}
+
+struct Walker<'s> {
+    source: &'s str,
+    commands: Vec<Simple>,
+    nesting: usize,
+}
+
+impl<'s> Walker<'s> {
+    fn text(&self, node: Node<'_>) -> &'s str {
+        self.source.get(node.byte_range()).unwrap_or_default()
+    }
+
+    /// Reads every statement that is a child of this node.
+    fn statements(&mut self, node: Node<'_>) -> Result<(), Refusal> {
+        self.nesting += 1;
+        if self.nesting > MAX_NESTING {
+            return Err(Refusal::TooDeep);
+        }
+        let mut cursor = node.walk();
+        let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
+        for child in children {
+            self.statement(child)?;
+        }
+        self.nesting -= 1;
+        Ok(())
+    }
+
+    fn statement(&mut self, node: Node<'_>) -> Result<(), Refusal> {
+        if node.is_missing() {
+            return self.odd(node, Unclear::Syntax);
+        }
+        match node.kind() {
+            "comment" | "\n" | ";" | "&" | "&&" | "||" | "|" | "|&" | "!" | "(" | ")" | "{"
+            | "}" | "if" | "then" | "elif" | "else" | "fi" | "while" | "until" | "do" | "done"
+            | "" => Ok(()),
+            "command" => {
+                let simple = self.command(node)?;
+                self.push(simple)
+            }
+            "redirected_statement" => self.redirected(node),
+            "list" => self.list(node),
+            "subshell" | "pipeline" | "negated_command" | "if_statement" | "while_statement" | "do_group"
+            | "elif_clause" | "else_clause" => self.statements(node),
+            "compound_statement" if self.text(node).starts_with("((") => {
+                self.odd(node, Unclear::Arithmetic)
+            }
+            "compound_statement" => self.statements(node),
+            "test_command" => self.test(node),
+            "variable_assignment" => {
+                let mut simple = self.blank(node);
+                self.assignment(node, &mut simple)?;
+                self.push(simple)
+            }
+            "variable_assignments" => {
+                let mut simple = self.blank(node);
+                let mut cursor = node.walk();
+                let children: Vec<Node<'_>> = node.named_children(&mut cursor).collect();
+                for child in children {
+                    self.assignment(child, &mut simple)?;
+                }
+                self.push(simple)
+            }
+            "declaration_command" | "unset_command" => {
+                let mut simple = self.plain_words(node)?;
+                simple.unclear.push(Unclear::Variables);
+                self.push(simple)
+            }
+            "for_statement" | "c_style_for_statement" | "case_statement" => {
+                self.odd(node, Unclear::Construct)
+            }
+            "function_definition" => self.odd(node, Unclear::Function),
+            _ => self.odd(node, Unclear::Syntax),
+        }
+    }
+
+    /// A statement that is not understood, and whatever commands stand inside it.
+    fn odd(&mut self, node: Node<'_>, why: Unclear) -> Result<(), Refusal> {
+        let mut simple = self.blank(node);
+        simple.unclear.push(why);
+        self.push(simple)?;
+        self.inside(node)
+    }
+
+    /// Finds the commands that stand anywhere inside a node.
+    fn inside(&mut self, node: Node<'_>) -> Result<(), Refusal> {
+        self.nesting += 1;
+        if self.nesting > MAX_NESTING {
+            return Err(Refusal::TooDeep);
+        }
+        let mut cursor = node.walk();
+        let children: Vec<Node<'_>> = node.named_children(&mut cursor).collect();
+        for child in children {
+            match child.kind() {
+                "command" | "redirected_statement" | "list" | "pipeline" | "negated_command"
+                | "if_statement" | "while_statement" | "compound_statement" | "subshell"
+                | "test_command" | "declaration_command" | "for_statement"
+                | "case_statement" | "function_definition" => self.statement(child)?,
+                _ if child.named_child_count() > 0 => self.inside(child)?,
+                _ => {}
+            }
+        }
+        self.nesting -= 1;
+        Ok(())
+    }
+
+    /// A list leans to the left, so a long one would be deep; its left edge is walked instead.
+    fn list(&mut self, node: Node<'_>) -> Result<(), Refusal> {
+        let mut right_to_left = Vec::new();
+        let mut left = node;
+        while left.kind() == "list" {
+            let mut cursor = left.walk();
+            let mut children: Vec<Node<'_>> = left.children(&mut cursor).collect();
+            if children.is_empty() {
+                break;
+            }
+            left = children.remove(0);
+            right_to_left.extend(children.into_iter().rev());
+        }
+        self.statement(left)?;
+        for child in right_to_left.into_iter().rev() {
+            self.nesting += 1;
+            if self.nesting > MAX_NESTING {
+                return Err(Refusal::TooDeep);
+            }
+            self.statement(child)?;
+            self.nesting -= 1;
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, simple: Simple) -> Result<(), Refusal> {
+        if self.commands.len() >= MAX_COMMANDS {
+            return Err(Refusal::TooManyCommands);
+        }
+        self.commands.push(simple);
+        Ok(())
+    }
+
+    fn blank(&self, node: Node<'_>) -> Simple {
+        Simple {
+            text: self.text(node).trim().to_owned(),
+            assignments: Vec::new(),
+            words: Vec::new(),
+            redirections: Vec::new(),
+            unclear: Vec::new(),
+        }
+    }
+
+    fn command(&mut self, node: Node<'_>) -> Result<Simple, Refusal> {
+        let mut simple = self.blank(node);
+        let mut cursor = node.walk();
+        let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
+        let mut end = node.start_byte();
+        for child in children {
+            self.gap(end, child.start_byte(), &mut simple);
+            end = child.end_byte();
+            match child.kind() {
+                "variable_assignment" => self.assignment(child, &mut simple)?,
+                "command_name" => {
+                    let inner = child.child(0).unwrap_or(child);
+                    let word = self.word(inner, &mut simple)?;
+                    simple.words.push(word);
+                }
+                "file_redirect" => self.file_redirect(child, &mut simple)?,
+                "herestring_redirect" => self.here_string(child, &mut simple)?,
+                // `name (…)` is no command of bash's.
+                "subshell" | "regex" | "ERROR" => {
+                    simple.unclear.push(Unclear::Syntax);
+                    self.inside(child)?;
+                }
+                _ => {
+                    let word = self.word(child, &mut simple)?;
+                    simple.words.push(word);
+                }
+            }
+        }
+        Ok(simple)
+    }
+
+    /// Between two words there are blanks and nothing else; whatever the parser skipped as if it
+    /// were a blank would otherwise be lost.
+    fn gap(&self, from: usize, to: usize, simple: &mut Simple) {
+        let gap = self.source.get(from..to).unwrap_or_default();
+        let blank = gap.replace("\\\n", "");
+        if blank.contains(|c| c != ' ' && c != '\t') {
+            simple.unclear.push(Unclear::Syntax);
+        }
+    }
+
+    /// A declaration: its words, for rules to look at.
+    fn plain_words(&mut self, node: Node<'_>) -> Result<Simple, Refusal> {
+        let mut simple = self.blank(node);
+        let mut cursor = node.walk();
+        let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
+        for child in children {
+            let word = match child.kind() {
+                "variable_assignment" => {
+                    self.inside(child)?;
+                    Word::unknown(self.text(child))
+                }
+                "variable_name" => Word::literal(self.text(child)),
+                _ if !child.is_named() => Word::literal(self.text(child)),
+                _ => self.word(child, &mut simple)?,
+            };
+            simple.words.push(word);
+        }
+        Ok(simple)
+    }
+
+    fn assignment(&mut self, node: Node<'_>, simple: &mut Simple) -> Result<(), Refusal> {
+        let name = node.child_by_field_name("name");
+        let value = node.child_by_field_name("value");
+        let plain = name.is_some_and(|name| name.kind() == "variable_name");
+        let word = match value {
+            Some(value) if value.kind() == "array" => {
+                self.inside(value)?;
+                Word::unknown(self.text(value))
+            }
+            Some(value) => self.word(value, simple)?,
+            None => Word::literal(""),
+        };
+        if !plain {
+            self.inside(node)?;
+        }
+        simple.assignments.push(Assignment {
+            name: name.map(|name| self.text(name)).unwrap_or_default().to_owned(),
+            raw: self.text(node).to_owned(),
+            literal: plain && word.text().is_some(),
+        });
+        Ok(())
+    }
+
+    /// `body > file`. The parser takes every word after the operator for a target; all but the
+    /// first are arguments of the body.
+    fn redirected(&mut self, node: Node<'_>) -> Result<(), Refusal> {
+        let mut cursor = node.walk();
+        let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
+        let mut outer = self.blank(node);
+        let first = self.commands.len();
+        let mut single = true;
+        for child in children {
+            match child.kind() {
+                "file_redirect" => self.file_redirect(child, &mut outer)?,
+                "herestring_redirect" => self.here_string(child, &mut outer)?,
+                "heredoc_redirect" => self.here_document(child, &mut outer)?,
+                "command" => {
+                    let mut simple = self.command(child)?;
+                    simple.text.clone_from(&outer.text);
+                    simple.redirections.append(&mut outer.redirections);
+                    simple.unclear.append(&mut outer.unclear);
+                    outer = simple;
+                }
+                _ => {
+                    single = false;
+                    self.statement(child)?;
+                }
+            }
+        }
+        if single {
+            // What stands in its substitutions was found before the command itself.
+            return self.push(outer);
+        }
+        if !outer.words.is_empty() {
+            outer.unclear.push(Unclear::Syntax);
+        }
+        // What a group writes, its commands write.
+        match self.commands.get_mut(first..) {
+            Some([only]) => {
+                only.redirections.append(&mut outer.redirections);
+                only.unclear.append(&mut outer.unclear);
+                Ok(())
+            }
+            _ => self.push(outer),
+        }
+    }
+
+    fn file_redirect(&mut self, node: Node<'_>, simple: &mut Simple) -> Result<(), Refusal> {
+        let mut cursor = node.walk();
+        let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
+        let mut operator = "";
+        let mut target = None;
+        for child in children {
+            match child.kind() {
+                "file_descriptor" => {}
+                _ if !child.is_named() && operator.is_empty() => operator = self.text(child),
+                _ => {
+                    let word = self.word(child, simple)?;
+                    if target.is_none() {
+                        target = Some(word);
+                    } else {
+                        simple.words.push(word);
+                    }
+                }
+            }
+        }
+        simple.redirections.push(Redirection {
+            operator: operator.to_owned(),
+            target: target.unwrap_or_else(|| Word::literal("")),
+        });
+        Ok(())
+    }
+
+    fn here_string(&mut self, node: Node<'_>, simple: &mut Simple) -> Result<(), Refusal> {
+        let mut cursor = node.walk();
+        let children: Vec<Node<'_>> = node.named_children(&mut cursor).collect();
+        for child in children {
+            if child.kind() != "file_descriptor" {
+                let word = self.word(child, simple)?;
+                if word.value == Value::Unknown {
+                    simple.unclear.push(Unclear::Expansion);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A here-document whose body is text is input and nothing else. Commands that follow on its
+    /// first line are attached to it by the parser in ways that are not worth following.
+    fn here_document(&mut self, node: Node<'_>, simple: &mut Simple) -> Result<(), Refusal> {
+        let mut cursor = node.walk();
+        let children: Vec<Node<'_>> = node.named_children(&mut cursor).collect();
+        let quoted = children.iter().any(|child| {
+            child.kind() == "heredoc_start" && self.text(*child).contains(['\'', '"', '\\'])
+        });
+        for child in children {
+            match child.kind() {
+                "file_descriptor" | "heredoc_start" | "heredoc_end" => {}
+                "file_redirect" => self.file_redirect(child, simple)?,
+                "heredoc_body" => {
+                    let expands = self.text(child).contains(['$', '`', '\\']);
+                    if !quoted && expands {
+                        simple.unclear.push(Unclear::Expansion);
+                        self.inside(child)?;
+                    }
+                }
+                _ => {
+                    simple.unclear.push(Unclear::Syntax);
+                    self.statement(child)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// `[ … ]` with literal words is a command like any other. What `[[ … ]]` does with its operands
+    /// (arithmetic, patterns) can run commands, and so can a word that is not literal.
+    fn test(&mut self, node: Node<'_>) -> Result<(), Refusal> {
+        let mut simple = self.blank(node);
+        let text = self.text(node);
+        let usual = |c: char| c.is_ascii_alphanumeric() || " _./-+@%".contains(c);
+        let inner = text
+            .strip_prefix('[')
+            .and_then(|rest| rest.strip_suffix(']'))
+            .filter(|inner| inner.chars().all(usual));
+        match inner {
+            Some(inner) => {
+                let words = inner.split_ascii_whitespace();
+                let words = std::iter::once("[").chain(words).chain(["]"]);
+                simple.words.extend(words.map(Word::literal));
+            }
+            None => {
+                simple.words.push(Word::literal("test"));
+                simple.unclear.push(Unclear::Test);
+            }
+        }
+        self.push(simple)?;
+        self.inside(node)
+    }
+
+    fn word(&mut self, node: Node<'_>, simple: &mut Simple) -> Result<Word, Refusal> {
+        let raw = self.text(node);
+        match node.kind() {
+            "word" => Ok(Word::bare(raw)),
+            "number" | "variable_name" if node.named_child_count() == 0 => Ok(Word::bare(raw)),
+            "raw_string" => Ok(Word::single_quoted(raw)),
+            "string" if !self.expands(node) => Ok(Word::double_quoted(raw)),
+            "concatenation" => {
+                let mut cursor = node.walk();
+                let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
+                let mut pieces = Vec::with_capacity(children.len());
+                let mut end = node.start_byte();
+                for child in children {
+                    let piece = if child.start_byte() == end {
+                        self.word(child, simple)?
+                    } else {
+                        Word::unknown(raw)
+                    };
+                    end = child.end_byte();
+                    pieces.push(piece);
+                }
+                Ok(Word::joined(raw, pieces))
+            }
+            // Single characters that the grammar has tokens of their own for.
+            "{" | "}" | "[" | "]" | "=" | "==" | "=~" => Ok(Word::bare(raw)),
+            _ => {
+                self.substitutions(node)?;
+                if matches!(
+                    node.kind(),
+                    "arithmetic_expansion" | "expansion" | "process_substitution" | "ERROR"
+                ) {
+                    simple.unclear.push(Unclear::Expansion);
+                }
+                Ok(Word::unknown(raw))
+            }
+        }
+    }
+
+    fn expands(&self, string: Node<'_>) -> bool {
+        let mut cursor = string.walk();
+        string
+            .named_children(&mut cursor)
+            .any(|child| child.kind() != "string_content")
+    }
+
+    /// The commands of the substitutions in a word.
+    fn substitutions(&mut self, node: Node<'_>) -> Result<(), Refusal> {
+        match node.kind() {
+            "command_substitution" | "process_substitution" => {
+                let mut cursor = node.walk();
+                let children: Vec<Node<'_>> = node.named_children(&mut cursor).collect();
+                self.nesting += 1;
+                if self.nesting > MAX_NESTING {
+                    return Err(Refusal::TooDeep);
+                }
+                for child in children {
+                    if child.kind() == "file_redirect" {
+                        let mut simple = self.blank(child);
+                        self.file_redirect(child, &mut simple)?;
+                        self.push(simple)?;
+                    } else {
+                        self.statement(child)?;
+                    }
+                }
+                self.nesting -= 1;
+                Ok(())
+            }
+            _ => {
+                let mut cursor = node.walk();
+                let children: Vec<Node<'_>> = node.named_children(&mut cursor).collect();
+                self.nesting += 1;
+                if self.nesting > MAX_NESTING {
+                    return Err(Refusal::TooDeep);
+                }
+                for child in children {
+                    self.substitutions(child)?;
+                }
+                self.nesting -= 1;
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! A second opinion: another parser, written by others in another way, reads the same script. Only
+//! where both find the same words in the same commands is a script taken to be understood.
+//!
+//! It is asked only about scripts that look simple, so what it does not know is a disagreement.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use brush_parser::{
+    ParserOptions, TokenizerOptions,
+    ast::{
+        Command, CommandPrefixOrSuffixItem, CompoundCommand, CompoundList, IoFileRedirectTarget,
+        IoRedirect, Pipeline, SimpleCommand,
+    },
+    parse_tokens, uncached_tokenize_str,
+};
+
+use super::{
+    limits::{MAX_SECOND_BRACKETS, MAX_SECOND_BYTES},
+    parse::Simple,
+};
+
+/// What the second parser says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Opinion {
+    /// The same commands with the same words.
+    Agrees,
+    /// Something else.
+    Differs,
+    /// It is no script at all.
+    Refuses,
+    /// It was not asked.
+    Silent,
+}
+
+/// Compares what the first parser found with what the second one finds.
+pub(super) fn opinion(script: &str, commands: &[Simple]) -> Opinion {
+    let brackets = script
+        .bytes()
+        .filter(|byte| matches!(byte, b'(' | b'{' | b'[' | b'`'))
+        .count();
+    if script.len() > MAX_SECOND_BYTES || brackets > MAX_SECOND_BRACKETS {
+        return Opinion::Silent;
+    }
+    // It promises no freedom from panics; one is as good as a disagreement.
+    catch_unwind(AssertUnwindSafe(|| read(script))).map_or(Opinion::Differs, |read| match read {
+        Read::Refused => Opinion::Refuses,
+        Read::Unknown => Opinion::Differs,
+        Read::Commands(theirs) => {
+            let ours = commands.iter().map(Flat::of);
+            if theirs.len() == commands.len() && ours.eq(theirs) {
+                Opinion::Agrees
+            } else {
+                Opinion::Differs
+            }
+        }
+    })
+}
+
+/// A command as both parsers can say it.
+#[derive(Debug, PartialEq, Eq)]
+struct Flat {
+    assignments: Vec<String>,
+    words: Vec<String>,
+    redirections: usize,
+}
+
+enum Read {
+    Refused,
+    Unknown,
+    Commands(Vec<Flat>),
+}
+
+impl Flat {
+    fn of(simple: &Simple) -> Self {
+        Self {
+            assignments: simple
+                .assignments
+                .iter()
+                .map(|assignment| assignment.raw.clone())
+                .collect(),
+            words: simple.words.iter().map(|word| word.raw.clone()).collect(),
+            redirections: simple.redirections.len(),
+        }
+    }
+}
+
+fn read(script: &str) -> Read {
+    let Ok(tokens) = uncached_tokenize_str(script, &TokenizerOptions::default()) else {
+        return Read::Refused;
+    };
+    let Ok(program) = parse_tokens(&tokens, &ParserOptions::default()) else {
+        return Read::Refused;
+    };
+    let mut found = Vec::new();
+    let known = program
+        .complete_commands
+        .iter()
+        .all(|list| compound(list, &mut found).is_some());
+    if known {
+        Read::Commands(found)
+    } else {
+        Read::Unknown
+    }
+}
+
+fn compound(list: &CompoundList, found: &mut Vec<Flat>) -> Option<()> {
+    for item in &list.0 {
+        pipeline(&item.0.first, found)?;
+        for more in &item.0.additional {
+            let (brush_parser::ast::AndOr::And(next) | brush_parser::ast::AndOr::Or(next)) = more;
+            pipeline(next, found)?;
+        }
+    }
+    Some(())
+}
+
+fn pipeline(pipeline: &Pipeline, found: &mut Vec<Flat>) -> Option<()> {
+    // To the first parser `time` is a program like any other.
+    let timed = pipeline.timed.is_some();
+    for (place, part) in pipeline.seq.iter().enumerate() {
+        let first = found.len();
+        command(part, found)?;
+        if timed && place == 0 {
+            let flat = found.get_mut(first)?;
+            flat.words.insert(0, "time".to_owned());
+        }
+    }
+    Some(())
+}
+
+fn command(command: &Command, found: &mut Vec<Flat>) -> Option<()> {
+    match command {
+        Command::Simple(command) => found.push(simple(command)?),
+        Command::Compound(inner, redirections) => {
+            let first = found.len();
+            match inner {
+                CompoundCommand::BraceGroup(group) => compound(&group.list, found)?,
+                CompoundCommand::Subshell(group) => compound(&group.list, found)?,
+                CompoundCommand::IfClause(clause) => {
+                    compound(&clause.condition, found)?;
+                    compound(&clause.then, found)?;
+                    for branch in clause.elses.iter().flatten() {
+                        if let Some(condition) = &branch.condition {
+                            compound(condition, found)?;
+                        }
+                        compound(&branch.body, found)?;
+                    }
+                }
+                CompoundCommand::WhileClause(clause) | CompoundCommand::UntilClause(clause) => {
+                    compound(&clause.0, found)?;
+                    compound(&clause.1.list, found)?;
+                }
+                CompoundCommand::Arithmetic(_)
+                | CompoundCommand::ArithmeticForClause(_)
+                | CompoundCommand::ForClause(_)
+                | CompoundCommand::CaseClause(_)
+                | CompoundCommand::Coprocess(_) => return None,
+            }
+            let count = redirections.as_ref().map_or(0, |list| files(&list.0));
+            if count > 0 {
+                match found.get_mut(first..) {
+                    Some([only]) => only.redirections += count,
+                    _ => found.push(Flat {
+                        assignments: Vec::new(),
+                        words: Vec::new(),
+                        redirections: count,
+                    }),
+                }
+            }
+        }
+        Command::Function(_) | Command::ExtendedTest(..) => return None,
+    }
+    Some(())
+}
+
+fn simple(command: &SimpleCommand) -> Option<Flat> {
+    let mut flat = Flat {
+        assignments: Vec::new(),
+        words: Vec::new(),
+        redirections: 0,
+    };
+    let prefix = command.prefix.iter().flat_map(|prefix| &prefix.0);
+    for item in prefix {
+        match item {
+            CommandPrefixOrSuffixItem::IoRedirect(redirection) => {
+                flat.redirections += files(std::slice::from_ref(redirection));
+            }
+            CommandPrefixOrSuffixItem::AssignmentWord(_, word) => {
+                flat.assignments.push(word.value.clone());
+            }
+            CommandPrefixOrSuffixItem::Word(_)
+            | CommandPrefixOrSuffixItem::ProcessSubstitution(..) => return None,
+        }
+    }
+    flat.words
+        .extend(command.word_or_name.iter().map(|word| word.value.clone()));
+    for item in command.suffix.iter().flat_map(|suffix| &suffix.0) {
+        match item {
+            CommandPrefixOrSuffixItem::IoRedirect(redirection) => {
+                flat.redirections += files(std::slice::from_ref(redirection));
+            }
+            // `name=value` after the program is an argument like any other.
+            CommandPrefixOrSuffixItem::AssignmentWord(_, word)
+            | CommandPrefixOrSuffixItem::Word(word) => flat.words.push(word.value.clone()),
+            CommandPrefixOrSuffixItem::ProcessSubstitution(..) => return None,
+        }
+    }
+    Some(flat)
+}
+
+/// Redirections to and from files; here-documents are input, not files.
+fn files(redirections: &[IoRedirect]) -> usize {
+    redirections
+        .iter()
+        .filter(|redirection| match redirection {
+            IoRedirect::File(_, _, target) => match target {
+                IoFileRedirectTarget::Filename(_)
+                | IoFileRedirectTarget::Fd(_)
+                | IoFileRedirectTarget::ProcessSubstitution(..)
+                | IoFileRedirectTarget::Duplicate(_) => true,
+            },
+            IoRedirect::OutputAndError(..) => true,
+            IoRedirect::HereDocument(..) | IoRedirect::HereString(..) => false,
+        })
+        .count()
+}

@@ -1,0 +1,323 @@
+//! The commands that are known to be ordinary, from `commands.toml`: which words of them are paths,
+//! and whether they look or build. A command that does not fit its entry in every word is not known.
+
+use std::{collections::HashMap, sync::LazyLock};
+
+use toml::{Table, Value as Toml};
+
+use super::{
+    hazard::{harmless_awk, harmless_sed},
+    options::{Options, has},
+    word::{Value, Word},
+};
+
+/// What a known command does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Class {
+    /// It looks, and that is all.
+    Looks,
+    /// It runs what files in the workspace say: builds, tests, formatters.
+    Runs,
+    /// Nothing is known about it.
+    Unknown,
+}
+
+/// A known command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Known {
+    pub(super) class: Class,
+    /// The places of the words that are paths it reads.
+    pub(super) paths: Vec<usize>,
+    /// Whether all its paths are among them. Where not, other words may be paths too.
+    pub(super) exact: bool,
+}
+
+/// An entry of the table.
+#[derive(Debug, Default)]
+struct Entry {
+    short: String,
+    short_values: String,
+    long: String,
+    long_values: String,
+    dash: String,
+    dash_values: String,
+    pattern_options: String,
+    numbers: bool,
+    any: bool,
+    runs: bool,
+    operands: Operands,
+    max: Option<usize>,
+    check: Check,
+    subcommands: HashMap<String, Entry>,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Operands {
+    #[default]
+    None,
+    Paths,
+    Text,
+    /// The first is text.
+    Pattern,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Check {
+    #[default]
+    Nothing,
+    Sed,
+    Awk,
+    Jq,
+}
+
+/// Read once, when the first command is judged. A fault in the table is an empty table, and so an
+/// answer that asks; a test reads it strictly.
+static TABLE: LazyLock<HashMap<String, Entry>> =
+    LazyLock::new(|| read(include_str!("commands.toml")).unwrap_or_default());
+
+/// What is known about a command: its program (without a directory) and all its words.
+pub(super) fn known(program: &str, words: &[Word]) -> Option<Known> {
+    let mut entry = TABLE.get(program)?;
+    let mut start = 1;
+    loop {
+        if entry.subcommands.is_empty() {
+            return entry.known(words, start);
+        }
+        let scanned = entry.options(Order::First).scan(words, start);
+        if scanned.odd.is_some() {
+            return None;
+        }
+        let Some(place) = scanned.operands.first() else {
+            // `cargo --version`.
+            return entry.known(words, start);
+        };
+        let name = words.get(*place)?.text()?;
+        match entry.subcommands.get(name) {
+            Some(sub) => {
+                entry = sub;
+                start = place + 1;
+            }
+            None if entry.operands != Operands::None => return entry.known(words, start),
+            None => return None,
+        }
+    }
+}
+
+enum Order {
+    /// Options end at the first operand.
+    First,
+    /// Options stand anywhere.
+    Any,
+}
+
+impl Entry {
+    fn options(&self, order: Order) -> Options<'_> {
+        Options {
+            short: &self.short,
+            short_values: &self.short_values,
+            long: &self.long,
+            long_values: &self.long_values,
+            dash: &self.dash,
+            dash_values: &self.dash_values,
+            numbers: self.numbers,
+            anywhere: matches!(order, Order::Any),
+        }
+    }
+
+    fn known(&self, words: &[Word], start: usize) -> Option<Known> {
+        let class = if self.runs { Class::Runs } else { Class::Looks };
+        let (operands, patterned) = if self.any {
+            self.any_words(words, start)?
+        } else {
+            let scanned = self.options(Order::Any).scan(words, start);
+            if scanned.odd.is_some() {
+                return None;
+            }
+            let literal = |place: &usize| {
+                let word = words.get(*place);
+                word.is_some_and(|word| !matches!(word.value, Value::Unknown | Value::Given))
+            };
+            let values = scanned.given.iter().filter_map(|(_, value)| value.as_ref());
+            if !scanned.operands.iter().all(literal) || !values.into_iter().all(literal) {
+                return None;
+            }
+            let patterned = scanned
+                .given
+                .iter()
+                .any(|(name, _)| has(&self.pattern_options, name));
+            (scanned.operands, patterned)
+        };
+        if self.max.is_some_and(|max| operands.len() > max) {
+            return None;
+        }
+        if !self.passes(words, &operands, patterned) {
+            return None;
+        }
+        let paths = match self.operands {
+            Operands::None if !operands.is_empty() => return None,
+            Operands::None | Operands::Text => Vec::new(),
+            Operands::Pattern if !patterned => operands.get(1..).unwrap_or_default().to_vec(),
+            Operands::Pattern | Operands::Paths => operands,
+        };
+        Some(Known {
+            class,
+            paths,
+            exact: class == Class::Looks,
+        })
+    }
+
+    /// Every word fits, unless it is known only when it runs.
+    fn any_words(&self, words: &[Word], start: usize) -> Option<(Vec<usize>, bool)> {
+        let mut operands = Vec::new();
+        let mut patterned = false;
+        for (place, word) in words.iter().enumerate().skip(start) {
+            if word.value == Value::Unknown {
+                return None;
+            }
+            let text = word.shown();
+            match text.strip_prefix('-') {
+                Some(option) if !option.is_empty() => {
+                    let name = option.trim_start_matches('-');
+                    let name = name.split_once('=').map_or(name, |(name, _)| name);
+                    // In a cluster such as `-rne` the last letter is the one that takes a value.
+                    let last = option.char_indices().last().and_then(|(at, _)| option.get(at..));
+                    let short = !option.starts_with('-')
+                        && last.is_some_and(|last| has(&self.pattern_options, last));
+                    patterned |= short || has(&self.pattern_options, name);
+                    // A value that is written into the option may be a path.
+                    if option.contains(['=', '/', '.']) {
+                        operands.push(place);
+                    }
+                }
+                Some(_) | None => operands.push(place),
+            }
+        }
+        Some((operands, patterned))
+    }
+
+    fn passes(&self, words: &[Word], operands: &[usize], patterned: bool) -> bool {
+        let harmless: fn(&str) -> bool = match self.check {
+            Check::Nothing => return true,
+            Check::Sed => harmless_sed,
+            Check::Awk => harmless_awk,
+            Check::Jq => harmless_jq,
+        };
+        // With `-e` the programs are option values; hazards have looked at those.
+        if patterned {
+            return true;
+        }
+        let program = operands.first().and_then(|place| words.get(*place));
+        program.and_then(Word::text).is_some_and(harmless)
+    }
+}
+
+fn harmless_jq(filter: &str) -> bool {
+    const NEVER: [&str; 5] = ["env", "ENV", "include", "import", "input"];
+    NEVER.iter().all(|word| !filter.contains(word))
+}
+
+fn read(text: &str) -> Result<HashMap<String, Entry>, String> {
+    let table: Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
+    table
+        .into_iter()
+        .map(|(name, value)| match value {
+            Toml::Table(table) => Ok((name, entry(table)?)),
+            other => Err(format!("`{name}` is {other}, not a table")),
+        })
+        .collect()
+}
+
+fn entry(table: Table) -> Result<Entry, String> {
+    let mut entry = Entry::default();
+    for (key, value) in table {
+        match (key.as_str(), value) {
+            ("short", Toml::String(text)) => entry.short = text,
+            ("short_values", Toml::String(text)) => entry.short_values = text,
+            ("long", Toml::String(text)) => entry.long = text,
+            ("long_values", Toml::String(text)) => entry.long_values = text,
+            ("dash", Toml::String(text)) => entry.dash = text,
+            ("dash_values", Toml::String(text)) => entry.dash_values = text,
+            ("pattern_options", Toml::String(text)) => entry.pattern_options = text,
+            ("numbers", Toml::Boolean(flag)) => entry.numbers = flag,
+            ("any", Toml::Boolean(flag)) => entry.any = flag,
+            ("runs", Toml::Boolean(flag)) => entry.runs = flag,
+            ("max", Toml::Integer(max)) => {
+                entry.max = Some(usize::try_from(max).map_err(|error| error.to_string())?);
+            }
+            ("operands", Toml::String(text)) => {
+                entry.operands = match text.as_str() {
+                    "none" => Operands::None,
+                    "paths" => Operands::Paths,
+                    "text" => Operands::Text,
+                    "pattern" => Operands::Pattern,
+                    other => return Err(format!("unknown operands `{other}`")),
+                };
+            }
+            ("check", Toml::String(text)) => {
+                entry.check = match text.as_str() {
+                    "sed" => Check::Sed,
+                    "awk" => Check::Awk,
+                    "jq" => Check::Jq,
+                    other => return Err(format!("unknown check `{other}`")),
+                };
+            }
+            (_, Toml::Table(table)) => {
+                entry.subcommands.insert(key, self::entry(table)?);
+            }
+            (other, value) => return Err(format!("unknown key `{other}` = {value}")),
+        }
+    }
+    Ok(entry)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn class(text: &str) -> Option<Class> {
+        let words: Vec<Word> = text.split(' ').map(Word::bare).collect();
+        let program = words.first()?.text()?.to_owned();
+        known(&program, &words).map(|known| known.class)
+    }
+
+    #[test]
+    fn the_table_can_be_read() {
+        let table = read(include_str!("commands.toml")).unwrap();
+        assert!(table.len() > 100, "{}", table.len());
+    }
+
+    #[test]
+    fn a_command_is_known_only_if_every_word_fits() {
+        for text in [
+            "ls -la src",
+            "git log --oneline -5",
+            "git -C sub status -s",
+            "git stash list",
+            "sort -k2 -n f",
+            "cargo --version",
+            "find . -name x -type f",
+            "rg -n x src",
+            "sed -n 1,5p f",
+        ] {
+            assert_eq!(class(text), Some(Class::Looks), "{text}");
+        }
+        assert_eq!(class("cargo test -p x name"), Some(Class::Runs));
+        for text in [
+            "git push",
+            "git stash",
+            "git branch new",
+            "git -c a=b status",
+            "sort -o f",
+            "uniq a b",
+            "find . -delete",
+            "rg --pre x y",
+            "sed -i s/a/b/ f",
+            "sed 1e f",
+            "date -s x",
+            "cargo run",
+            "hostname new",
+        ] {
+            assert_eq!(class(text), None, "{text}");
+        }
+    }
+}

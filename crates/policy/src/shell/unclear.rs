@@ -1,0 +1,68 @@
+//! Why a command is not fully understood. Every such command asks, and says this.
+
+use std::fmt;
+
+/// What is not known about a command before it runs.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Unclear {
+    /// Which program it is.
+    Program,
+    /// The spelling of the program hides its name.
+    Spelling,
+    /// What some of its words stand for.
+    Expansion,
+    /// The parser met something it does not know.
+    Syntax,
+    /// The two parsers read it differently.
+    Disagreement,
+    /// Characters that cannot be seen or that look like others.
+    Characters,
+    /// Arithmetic can run commands.
+    Arithmetic,
+    /// A test that evaluates its operands.
+    Test,
+    /// A loop or choice over words.
+    Construct,
+    /// A function or alias gives a name another meaning.
+    Function,
+    /// It sets variables that other commands obey.
+    Variables,
+    /// It sets this variable.
+    Variable(String),
+    /// It changes the shell that runs the rest.
+    Shell(String),
+    /// The command inside this wrapper could not be found.
+    Wrapper(String),
+    /// The named thing runs or writes something that is not a word of the command.
+    Hidden(String),
+    /// A file outside the workspace, or one that is not known.
+    Place(String),
+    /// It may be what a rule speaks of.
+    MayMatch,
+}
+
+impl fmt::Display for Unclear {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Program => f.write_str("which program it runs is known only when it runs"),
+            Self::Spelling => f.write_str("the name of its program is written in a disguise"),
+            Self::Expansion => f.write_str("some of its words are known only when it runs"),
+            Self::Syntax => f.write_str("it holds something that is not understood"),
+            Self::Disagreement => f.write_str("two parsers read it differently"),
+            Self::Characters => {
+                f.write_str("it holds characters that cannot be seen or look like others")
+            }
+            Self::Arithmetic => f.write_str("arithmetic can run commands"),
+            Self::Test => f.write_str("the test evaluates its operands"),
+            Self::Construct => f.write_str("it runs over words that are known only when it runs"),
+            Self::Function => f.write_str("it gives a name another meaning"),
+            Self::Variables => f.write_str("it changes variables that commands obey"),
+            Self::Variable(name) => write!(f, "it sets the variable `{name}`"),
+            Self::Shell(what) => write!(f, "`{what}` changes the shell that runs the rest"),
+            Self::Wrapper(what) => write!(f, "what `{what}` runs could not be made out"),
+            Self::Hidden(what) => write!(f, "`{what}` can run or write something else"),
+            Self::Place(path) => write!(f, "`{path}` is not known to be in the workspace"),
+            Self::MayMatch => f.write_str("it may be what a rule speaks of"),
+        }
+    }
+}

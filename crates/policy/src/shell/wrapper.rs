@@ -1,0 +1,419 @@
+//! Commands that run other commands, and where in their words the other command begins. Each lists
+//! the options it has; an unlisted or abbreviated one hides where its command begins, so the command
+//! is then not known.
+
+use super::{
+    options::{Options, has},
+    word::{Value, Word},
+};
+
+/// A command inside another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Inner {
+    /// The command is no wrapper, or wraps nothing this time.
+    Nothing,
+    /// The words of the inner command, and the variables set for it.
+    Words {
+        words: Vec<Word>,
+        variables: Vec<String>,
+    },
+    /// Several commands, each with its words.
+    Several(Vec<Vec<Word>>),
+    /// A script for a shell.
+    Script(String),
+    /// Something is run, and what it is could not be made out.
+    Hidden,
+}
+
+/// Wrappers that add nothing to what their command does.
+const TRANSPARENT: &str = "timeout gtimeout nice ionice nohup stdbuf time command builtin env";
+
+/// A wrapper that takes options, then `skip` operands, then the command.
+struct Wrapper {
+    names: &'static str,
+    options: Options<'static>,
+    skip: usize,
+}
+
+const fn options(short: &'static str, short_values: &'static str) -> Options<'static> {
+    Options {
+        short,
+        short_values,
+        long: "",
+        long_values: "",
+        dash: "",
+        dash_values: "",
+        numbers: false,
+        anywhere: false,
+    }
+}
+
+const fn long(
+    options: Options<'static>,
+    long: &'static str,
+    long_values: &'static str,
+) -> Options<'static> {
+    Options {
+        long,
+        long_values,
+        ..options
+    }
+}
+
+const WRAPPERS: &[Wrapper] = &[
+    Wrapper {
+        names: "timeout gtimeout",
+        options: long(
+            options("fpv", "ks"),
+            "foreground preserve-status verbose",
+            "kill-after signal",
+        ),
+        skip: 1,
+    },
+    Wrapper {
+        names: "nice",
+        options: Options {
+            numbers: true,
+            ..long(options("", "n"), "", "adjustment")
+        },
+        skip: 0,
+    },
+    Wrapper {
+        names: "ionice",
+        options: long(options("t", "cn"), "ignore", "class classdata"),
+        skip: 0,
+    },
+    Wrapper {
+        names: "nohup busybox toybox fakeroot builtin catchsegv",
+        options: options("", ""),
+        skip: 0,
+    },
+    Wrapper {
+        names: "setsid",
+        options: long(options("cfw", ""), "ctty fork wait", ""),
+        skip: 0,
+    },
+    Wrapper {
+        names: "stdbuf",
+        options: long(options("", "ioe"), "", "input output error"),
+        skip: 0,
+    },
+    Wrapper {
+        names: "time",
+        options: options("pv", ""),
+        skip: 0,
+    },
+    Wrapper {
+        names: "exec",
+        options: options("cl", "a"),
+        skip: 0,
+    },
+    Wrapper {
+        names: "sudo",
+        options: long(
+            options("AbEHKknPSi", "CDgpRTuU"),
+            "background preserve-env set-home non-interactive stdin login",
+            "user group prompt chdir host",
+        ),
+        skip: 0,
+    },
+    Wrapper {
+        names: "doas",
+        options: options("nL", "uC"),
+        skip: 0,
+    },
+    Wrapper {
+        names: "chroot",
+        options: long(options("", ""), "skip-chdir", "userspec groups"),
+        skip: 1,
+    },
+    Wrapper {
+        names: "unshare",
+        options: long(
+            options("cfimnprTuUC", "GSwR"),
+            "fork mount net pid user uts ipc cgroup time map-root-user map-current-user mount-proc",
+            "root wd setuid setgid",
+        ),
+        skip: 0,
+    },
+    Wrapper {
+        names: "taskset",
+        options: options("ac", ""),
+        skip: 1,
+    },
+    Wrapper {
+        names: "strace ltrace",
+        options: options("cCfFqrtTvxy", "abeEoOpPsSu"),
+        skip: 0,
+    },
+    Wrapper {
+        names: "valgrind",
+        options: long(options("qv", ""), "quiet verbose", "tool leak-check error-exitcode"),
+        skip: 0,
+    },
+];
+
+const XARGS: Options<'static> = long(
+    options("0prtxo", "adEILnPsi"),
+    "null no-run-if-empty verbose exit interactive open-tty",
+    "arg-file delimiter eof replace max-lines max-args max-procs max-chars",
+);
+
+/// Whether a wrapper only passes its command on.
+pub(super) fn is_transparent(program: &str) -> bool {
+    has(TRANSPARENT, program)
+}
+
+/// The command inside a command.
+pub(super) fn inner(program: &str, words: &[Word]) -> Inner {
+    match program {
+        "env" => env(words),
+        "command" => command(words),
+        "xargs" => xargs(words),
+        "find" => find(words),
+        "fd" | "fdfind" => after(words, &["-x", "-X", "--exec", "--exec-batch"]),
+        "sh" | "bash" | "dash" | "zsh" | "ksh" | "mksh" | "ash" => shell(words),
+        "su" | "runuser" | "script" | "flock" | "nsenter" | "pkexec" | "setpriv" | "systemd-run" => {
+            dash_c(words)
+        }
+        "eval" => joined(words, 1),
+        "watch" | "entr" | "parallel" | "at" | "batch" => watch(words),
+        "trap" => trap(words),
+        _ => WRAPPERS
+            .iter()
+            .find(|wrapper| has(wrapper.names, program))
+            .map_or(Inner::Nothing, |wrapper| wrapper.inner(words)),
+    }
+}
+
+impl Wrapper {
+    fn inner(&self, words: &[Word]) -> Inner {
+        let scanned = self.options.scan(words, 1);
+        if scanned.odd.is_some() {
+            return Inner::Hidden;
+        }
+        let Some(start) = scanned.operands.get(self.skip) else {
+            return Inner::Nothing;
+        };
+        Inner::Words {
+            words: words.get(*start..).unwrap_or_default().to_vec(),
+            variables: Vec::new(),
+        }
+    }
+}
+
+fn env(words: &[Word]) -> Inner {
+    let options = long(
+        options("i0v", "uC"),
+        "ignore-environment null debug",
+        "unset chdir",
+    );
+    let scanned = options.scan(words, 1);
+    if scanned.odd.is_some() {
+        return Inner::Hidden;
+    }
+    let mut variables: Vec<String> = scanned
+        .given
+        .iter()
+        .filter(|(name, _)| matches!(name.as_str(), "C" | "chdir" | "u" | "unset"))
+        .map(|(name, _)| format!("env -{name}"))
+        .collect();
+    let mut operands = scanned.operands.iter();
+    let start = operands.find(|place| {
+        let name = words.get(**place).map(Word::shown).unwrap_or_default();
+        match name.split_once('=') {
+            Some((name, _)) => {
+                variables.push(name.to_owned());
+                false
+            }
+            None => name != "-",
+        }
+    });
+    match start {
+        Some(start) => Inner::Words {
+            words: words.get(*start..).unwrap_or_default().to_vec(),
+            variables,
+        },
+        None => Inner::Nothing,
+    }
+}
+
+fn command(words: &[Word]) -> Inner {
+    match words.get(1).map(Word::text) {
+        // `-v` only says where a command is.
+        None | Some(Some("-v" | "-V")) => Inner::Nothing,
+        Some(None) => Inner::Hidden,
+        Some(Some(_)) => Wrapper {
+            names: "command",
+            options: options("p", ""),
+            skip: 0,
+        }
+        .inner(words),
+    }
+}
+
+fn xargs(words: &[Word]) -> Inner {
+    let scanned = XARGS.scan(words, 1);
+    if scanned.odd.is_some() {
+        return Inner::Hidden;
+    }
+    let mut inner: Vec<Word> = match scanned.operands.first() {
+        Some(start) => words.get(*start..).unwrap_or_default().to_vec(),
+        None => vec![Word::literal("echo")],
+    };
+    // With `-I X` the text X may stand anywhere, even for the program.
+    let replaced = scanned.given.iter().find_map(|(name, value)| {
+        let value = value.and_then(|place| words.get(place)).map(Word::shown);
+        match name.as_str() {
+            "I" | "replace" => value.map(str::to_owned),
+            "i" => Some("{}".to_owned()),
+            attached => attached.strip_prefix(['I', 'i']).map(str::to_owned),
+        }
+    });
+    if let Some(text) = replaced.filter(|text| !text.is_empty()) {
+        for word in &mut inner {
+            if word.shown().contains(&text) {
+                *word = Word::given();
+            }
+        }
+    }
+    inner.push(Word::given());
+    Inner::Words {
+        words: inner,
+        variables: Vec::new(),
+    }
+}
+
+fn find(words: &[Word]) -> Inner {
+    let mut several = Vec::new();
+    let mut place = 1;
+    while let Some(word) = words.get(place) {
+        place += 1;
+        if !matches!(word.shown(), "-exec" | "-execdir" | "-ok" | "-okdir") {
+            continue;
+        }
+        let mut inner = Vec::new();
+        while let Some(word) = words.get(place) {
+            place += 1;
+            match word.shown() {
+                ";" => break,
+                "+" if inner.last().is_some_and(|last: &Word| last.value == Value::Given) => break,
+                text if text.contains("{}") => inner.push(Word::given()),
+                _ => inner.push(word.clone()),
+            }
+        }
+        several.push(inner);
+    }
+    if several.is_empty() {
+        Inner::Nothing
+    } else {
+        Inner::Several(several)
+    }
+}
+
+/// Everything after one of these options, with what was found appended.
+fn after(words: &[Word], options: &[&str]) -> Inner {
+    let start = words.iter().position(|word| options.contains(&word.shown()));
+    match start {
+        Some(start) => {
+            let mut inner: Vec<Word> = words
+                .iter()
+                .skip(start + 1)
+                .take_while(|word| word.shown() != ";")
+                .cloned()
+                .collect();
+            inner.push(Word::given());
+            Inner::Words {
+                words: inner,
+                variables: Vec::new(),
+            }
+        }
+        None => Inner::Nothing,
+    }
+}
+
+/// `sh -c SCRIPT`, also as `-lc` and with other options before it.
+fn shell(words: &[Word]) -> Inner {
+    let mut script = false;
+    let mut place = 1;
+    while let Some(word) = words.get(place) {
+        let Some(text) = word.text() else {
+            return Inner::Hidden;
+        };
+        place += 1;
+        match text {
+            "--login" | "--norc" | "--noprofile" | "--posix" | "--restricted" => {}
+            "-o" | "+o" | "-O" | "+O" => place += 1,
+            "--" => break,
+            _ if text.starts_with("--") => return Inner::Hidden,
+            _ if text.starts_with(['-', '+']) && text.len() > 1 => {
+                let letters = text.get(1..).unwrap_or_default();
+                if !letters.chars().all(|letter| "cefhilnuvx".contains(letter)) {
+                    return Inner::Hidden;
+                }
+                script |= letters.contains('c');
+            }
+            _ => {
+                place -= 1;
+                break;
+            }
+        }
+    }
+    match (script, words.get(place)) {
+        (true, Some(word)) => word
+            .text()
+            .map_or(Inner::Hidden, |text| Inner::Script(text.to_owned())),
+        // What comes in on its input is a script nobody has seen.
+        (true, None) | (false, None) => Inner::Hidden,
+        // A file: the program of this command, in effect.
+        (false, Some(_)) => Inner::Nothing,
+    }
+}
+
+/// Wrappers whose command is the value of `-c`, or hidden.
+fn dash_c(words: &[Word]) -> Inner {
+    let mut words = words.iter().skip(1);
+    while let Some(word) = words.next() {
+        match word.shown() {
+            "-c" | "--command" => {
+                let script = words.next().and_then(Word::text);
+                return script.map_or(Inner::Hidden, |text| Inner::Script(text.to_owned()));
+            }
+            text => {
+                if let Some(script) = text.strip_prefix("--command=") {
+                    return Inner::Script(script.to_owned());
+                }
+            }
+        }
+    }
+    Inner::Hidden
+}
+
+/// The words from a place on, as one script.
+fn joined(words: &[Word], start: usize) -> Inner {
+    let texts: Option<Vec<&str>> = words.iter().skip(start).map(Word::text).collect();
+    match texts {
+        Some(texts) if texts.is_empty() => Inner::Nothing,
+        Some(texts) => Inner::Script(texts.join(" ")),
+        None => Inner::Hidden,
+    }
+}
+
+/// Programs that run the rest of their words, with options that are not worth knowing.
+fn watch(words: &[Word]) -> Inner {
+    match words.iter().skip(1).position(|word| !word.may_be_option()) {
+        Some(0) => joined(words, 1),
+        Some(_) | None => Inner::Hidden,
+    }
+}
+
+fn trap(words: &[Word]) -> Inner {
+    match words.get(1) {
+        None => Inner::Nothing,
+        Some(word) => match word.text() {
+            Some("-" | "" | "-l" | "-p") => Inner::Nothing,
+            Some(script) => Inner::Script(script.to_owned()),
+            None => Inner::Hidden,
+        },
+    }
+}
