@@ -92,6 +92,8 @@ struct Key {
     effects: Effects,
     tier: Tier,
     accesses: Vec<Access>,
+    /// Absolute paths in a command are inside it or not.
+    workspace: String,
 }
 
 /// The place of a question in the cache.
@@ -165,6 +167,7 @@ impl Key {
             effects: plan.effects,
             tier: plan.tier,
             accesses: plan.accesses.clone(),
+            workspace: plan.workspace.clone(),
         }
     }
 
@@ -185,6 +188,7 @@ impl Key {
             && self.usual_effects == tool.effects
             && self.effects == plan.effects
             && self.tier == plan.tier
+            && self.workspace == plan.workspace
     }
 }
 

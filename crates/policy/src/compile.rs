@@ -36,6 +36,10 @@ pub(crate) enum Origin {
     Protected,
     /// The answer to an agent without a section.
     UnlistedAgent,
+    /// A command that is not fully understood, where a rule might speak of it.
+    Unclear,
+    /// What a command names, which whatever allows the command allows.
+    Named,
 }
 
 /// Cedar did not accept what was compiled: a fault of Haft, never a reason to go on.
@@ -51,6 +55,13 @@ when { context.protected };"#;
 
 const UNLISTED_AGENT: &str = "forbid (principal, action, resource)\n\
      when { !context.listed }\nunless { context.approved };";
+
+const UNCLEAR: &str = r#"forbid (principal, action == Action::"command", resource)
+when { context.unclear }
+unless { context.approved };"#;
+
+const NAMED: &str = r#"permit (principal, action in [Action::"read", Action::"write"], resource)
+when { context.named };"#;
 
 /// The Cedar entity type of a pattern. The same text reaches farther in `deny` and `ask` than in
 /// `allow`, so it names two different sets of resources.
@@ -80,6 +91,8 @@ pub(crate) fn compile(rules: &[Rule]) -> Result<Vec<Compiled>, CompileError> {
     let built_in = |text: &str| format!("@source(\"built in\")\n{text}");
     add(Origin::Protected, "built in", built_in(PROTECTED))?;
     add(Origin::UnlistedAgent, "built in", built_in(UNLISTED_AGENT))?;
+    add(Origin::Unclear, "built in", built_in(UNCLEAR))?;
+    add(Origin::Named, "built in", built_in(NAMED))?;
     for preset in Preset::ALL {
         for (action, text) in preset.policies() {
             let text = format!("@source(\"preset {preset}\")\n{text}");

@@ -17,13 +17,15 @@ use sha2::{Digest, Sha256};
 use crate::{
     cache::DecisionCache,
     compile::{CompileError, Origin, compile},
-    facts::{self, CallFacts, InWords, Item, items},
+    facts::{Asked, CallFacts, InWords, Item, Part},
     index::{Index, Slots},
-    judge::{Case, Cause, Judge, Judgement},
+    judge::{Case, Cause, Judge, Judgement, ShellFacts},
     load::{LoadError, PolicyFile, PolicySource},
     preset::Preset,
     rule::Rule,
+    segment,
     settings::ToolSettings,
+    shell::How,
 };
 
 /// A policy written as rules and decided by Cedar.
@@ -67,6 +69,8 @@ pub(crate) struct Judged<'q> {
     pub(crate) preset: Preset,
     pub(crate) item: Item<'q>,
     pub(crate) judgement: Judgement,
+    /// The rules that could have spoken.
+    pub(crate) considered: Vec<usize>,
 }
 
 impl CedarPolicy {
@@ -121,7 +125,7 @@ impl CedarPolicy {
             let shown = match compiled.origin {
                 Origin::Preset(preset, _) => self.presets.uses(preset),
                 Origin::UnlistedAgent => self.presets.agents().next().is_some(),
-                Origin::Protected | Origin::Rule(_) => true,
+                Origin::Protected | Origin::Unclear | Origin::Named | Origin::Rule(_) => true,
             };
             if shown {
                 let _ = writeln!(text, "{}\n", compiled.text);
@@ -138,21 +142,23 @@ impl CedarPolicy {
     /// Every judgement a question needs, lazily: one for each agent of the line, preset and item.
     pub(crate) fn judgements<'q>(
         &'q self,
-        question: &'q Question<'q>,
+        asked: &'q Asked<'q>,
     ) -> impl Iterator<Item = Judged<'q>> {
+        let question = &asked.question;
         let principal = question.principal;
         let call = CallFacts::of(question);
         line(principal).flat_map(move |agent| {
             let slots = self.index.slots(principal, agent, &question.tool);
             let listed = self.presets.lists(agent);
             let presets = self.presets.of(principal, agent);
-            items(question).flat_map(move |item| {
+            asked.items().flat_map(move |item| {
                 let case = self.case(question, agent, listed, call, &slots, item);
                 presets.clone().into_iter().map(move |preset| Judged {
                     agent,
                     preset,
                     item,
                     judgement: self.judge.judge(&case, preset),
+                    considered: case.rules.clone(),
                 })
             })
         })
@@ -167,34 +173,39 @@ impl CedarPolicy {
         slots: &Slots,
         item: Item<'q>,
     ) -> Case<'q> {
-        let patterns = item
-            .access
-            .map(|access| self.index.matches(access))
-            .unwrap_or_default();
-        let rules = match item.access {
-            None => self.index.about_tool(slots),
-            Some(access) => self.index.about_access(slots, access, &patterns),
-        };
-        let command_rules = match item.access {
-            Some(Access::Command(_)) => self.index.speaks_of_commands(slots),
+        let (patterns, shell) = match (item.access, item.part) {
+            (Some(_), Part::Segment(..)) => segment::patterns(&self.index, slots, call, item),
+            (Some(access), Part::Touch(_, reading, how)) => {
+                let named = how == How::Named || self.index.spells_out(slots, &reading.text);
+                let shell = ShellFacts {
+                    named,
+                    ..ShellFacts::default()
+                };
+                (self.index.matches(access), shell)
+            }
             // What is typed may be a command to a shell that runs there, and cannot be told from
             // other text: a rule over the texts of commands is reason enough to ask.
-            Some(Access::Process(_)) => {
+            (Some(access @ Access::Process(_)), Part::Whole) => {
                 let of_commands = COMMAND_TOOL.as_ref().map(command_tool);
-                self.index.speaks_of_commands(slots)
+                let spoken_of = self.index.speaks_of_commands(slots)
                     || of_commands.is_some_and(|tool| {
                         let slots = self.index.slots(question.principal, agent, &tool);
                         self.index.speaks_of_commands(&slots)
-                    })
+                    });
+                let shell = ShellFacts {
+                    ordinary: !spoken_of,
+                    ..ShellFacts::default()
+                };
+                (self.index.matches(access), shell)
             }
-            Some(
-                Access::Path(_)
-                | Access::Host { .. }
-                | Access::Database { .. }
-                | Access::Message { .. }
-                | Access::RemoteTool { .. },
-            )
-            | None => false,
+            (Some(access), Part::Whole | Part::Refused(_)) => {
+                (self.index.matches(access), ShellFacts::default())
+            }
+            (None, _) => (Vec::new(), ShellFacts::default()),
+        };
+        let rules = match item.access {
+            None => self.index.about_tool(slots),
+            Some(access) => self.index.about_access(slots, access, &patterns),
         };
         Case {
             principal: question.principal,
@@ -203,7 +214,7 @@ impl CedarPolicy {
             tool: question.tool,
             call,
             item,
-            command_rules,
+            shell,
             patterns: patterns
                 .into_iter()
                 .filter_map(|id| Some((id, self.index.pattern_at(id)?)))
@@ -213,8 +224,9 @@ impl CedarPolicy {
     }
 
     fn decide_uncached(&self, question: &Question<'_>) -> Decision {
+        let asked = Asked::new(question);
         let mut strictest: Option<Judged<'_>> = None;
-        for judged in self.judgements(question) {
+        for judged in self.judgements(&asked) {
             let stricter = strictest.as_ref().is_none_or(|best| {
                 let (new, old) = (judged.judgement.verdict, best.judgement.verdict);
                 // Of several reasons to allow, a rule says more than a default.
@@ -242,7 +254,7 @@ impl CedarPolicy {
             verdict: best.judgement.verdict,
             rule: self.rule_ref(&best.judgement.cause),
             reason: self.reason(question, best),
-            access: best.item.access.map(facts::access_text),
+            access: best.item.text(),
             withheld,
             policy: self.version.clone(),
             grants: Vec::new(),
@@ -298,6 +310,8 @@ impl CedarPolicy {
             Cause::Rule(number) => self.rules.get(*number).map(|rule| rule.origin.clone()),
             Cause::Protected { rule, .. } => Some(built_in(rule)),
             Cause::UnlistedAgent => Some(built_in("agents without a section ask")),
+            Cause::Unclear => Some(built_in("commands that are not understood ask")),
+            Cause::Refused(_) => Some(built_in("commands that cannot be read are denied")),
             Cause::Preset | Cause::Broken(_) => None,
         }
     }
@@ -308,6 +322,7 @@ impl CedarPolicy {
             preset,
             item,
             judgement,
+            considered: _,
         } = judged;
         let what = InWords(*item, question.tool.key.tool.as_str());
         let verb = match judgement.verdict {
@@ -342,6 +357,11 @@ impl CedarPolicy {
                      nothing unasked, such as {what}"
                 )
             }
+            (Cause::Unclear, Verdict::Deny) => {
+                format!("{what} is not fully understood, and preset `{preset}` asks nobody")
+            }
+            (Cause::Unclear, _) => format!("{what} is not fully understood, so it asks"),
+            (Cause::Refused(refusal), _) => format!("{what} is never allowed: {refusal}"),
             (Cause::Broken(why), _) => {
                 format!("the policy could not be evaluated ({why}), so {what} is denied")
             }
@@ -353,6 +373,9 @@ impl CedarPolicy {
                 format!("no rule allows {what}, and preset `{preset}` asks nobody")
             }
         };
+        if let Some(why) = segment::why(question, judged) {
+            let _ = write!(reason, ": {why}");
+        }
         if **agent != question.principal.agent {
             let _ = write!(
                 reason,

@@ -8,7 +8,7 @@ use haft_contract::{
 
 use crate::{
     engine::{CedarPolicy, Judged},
-    facts::{Action, access_text},
+    facts::{Action, Asked},
     preset::Preset,
 };
 
@@ -45,8 +45,9 @@ pub struct Step {
 impl CedarPolicy {
     /// Decides a question and says why, step by step.
     pub fn explain(&self, question: &Question<'_>) -> Explanation {
+        let asked = Asked::new(question);
         let steps = self
-            .judgements(question)
+            .judgements(&asked)
             .map(|judged| self.step(question, judged))
             .collect();
         Explanation {
@@ -56,26 +57,17 @@ impl CedarPolicy {
     }
 
     fn step(&self, question: &Question<'_>, judged: Judged<'_>) -> Step {
-        let slots = self
-            .index
-            .slots(question.principal, judged.agent, &question.tool);
-        let considered = match judged.item.access {
-            None => self.index.about_tool(&slots),
-            Some(access) => {
-                let patterns = self.index.matches(access);
-                self.index.about_access(&slots, access, &patterns)
-            }
-        };
-        let considered = considered
-            .into_iter()
-            .filter_map(|number| self.rules.get(number))
+        let considered = judged
+            .considered
+            .iter()
+            .filter_map(|number| self.rules.get(*number))
             .map(|rule| (rule.verdict, rule.origin.clone()))
             .collect();
         Step {
             agent: judged.agent.clone(),
             preset: judged.preset,
             action: judged.item.action,
-            access: judged.item.access.map(access_text),
+            access: judged.item.text(),
             verdict: judged.judgement.verdict,
             rule: self.rule_ref(&judged.judgement.cause),
             reason: self.reason(question, &judged),

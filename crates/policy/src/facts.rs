@@ -5,9 +5,12 @@ use std::fmt;
 
 use haft_contract::{
     Access, PathMode, PathScope,
+    access::CommandAccess,
     host::{Question, ToolFacts},
     ops::Tier,
 };
+
+use crate::shell::{self, Analysis, How, Refusal, Segment};
 
 /// The longest text of an access that is shown in a decision.
 const MAX_SHOWN_CHARS: usize = 200;
@@ -85,19 +88,116 @@ impl Action {
 pub(crate) struct Item<'q> {
     pub(crate) action: Action,
     pub(crate) access: Option<&'q Access>,
+    pub(crate) part: Part<'q>,
 }
 
-/// The items of a question, the tool first.
-pub(crate) fn items<'q>(question: &Question<'q>) -> impl Iterator<Item = Item<'q>> {
-    let tool = Item {
-        action: Action::Use,
-        access: None,
-    };
-    let accesses = question.plan.accesses.iter().map(|access| Item {
-        action: Action::of(access),
-        access: Some(access),
-    });
-    std::iter::once(tool).chain(accesses)
+/// Which part of a command an item is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Part<'q> {
+    /// No command at all.
+    Whole,
+    /// One command of what was read.
+    Segment(&'q Segment, &'q Reading),
+    /// Something that command touches.
+    Touch(&'q Segment, &'q Reading, How),
+    /// A command that is not even looked at.
+    Refused(Refusal),
+}
+
+/// A question with its commands read.
+#[derive(Debug)]
+pub(crate) struct Asked<'q> {
+    pub(crate) question: Question<'q>,
+    /// One for each access; `None` where it is no command.
+    commands: Vec<Option<Result<Reading, Refusal>>>,
+}
+
+/// A command that was read.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    /// As one text.
+    pub(crate) text: String,
+    pub(crate) analysis: Analysis,
+}
+
+impl<'q> Asked<'q> {
+    pub(crate) fn new(question: &Question<'q>) -> Self {
+        let plan = question.plan;
+        let read = |access: &Access| match access {
+            Access::Command(CommandAccess { command, cwd }) => {
+                let analysis = shell::analyse(command, cwd, &plan.workspace);
+                Some(analysis.map(|analysis| Reading {
+                    text: command.text(),
+                    analysis,
+                }))
+            }
+            Access::Path(_)
+            | Access::Process(_)
+            | Access::Host { .. }
+            | Access::Database { .. }
+            | Access::Message { .. }
+            | Access::RemoteTool { .. } => None,
+        };
+        Self {
+            question: *question,
+            commands: plan.accesses.iter().map(read).collect(),
+        }
+    }
+
+    /// The items of the question: the tool first, then its accesses, and for a command each
+    /// command in it with what that touches.
+    pub(crate) fn items(&self) -> impl Iterator<Item = Item<'_>> {
+        let tool = Item {
+            action: Action::Use,
+            access: None,
+            part: Part::Whole,
+        };
+        let accesses = self.question.plan.accesses.iter().zip(&self.commands);
+        let items = accesses.flat_map(|(access, command)| {
+            let whole = |part| Item {
+                action: Action::of(access),
+                access: Some(access),
+                part,
+            };
+            match command {
+                None => vec![whole(Part::Whole)],
+                Some(Err(refusal)) => vec![whole(Part::Refused(*refusal))],
+                Some(Ok(reading)) => {
+                    let mut items = Vec::new();
+                    for segment in reading.analysis.segments() {
+                        items.push(whole(Part::Segment(segment, reading)));
+                        let touches = segment.touches.iter().filter(|t| t.how != How::Maybe);
+                        items.extend(touches.map(|touch| Item {
+                            action: Action::of(&touch.access),
+                            access: Some(&touch.access),
+                            part: Part::Touch(segment, reading, touch.how),
+                        }));
+                    }
+                    items
+                }
+            }
+        });
+        std::iter::once(tool).chain(items)
+    }
+}
+
+impl<'q> Item<'q> {
+    /// What is touched, as a decision names it.
+    pub(crate) fn text(&self) -> Option<String> {
+        let access = self.access?;
+        Some(match self.part {
+            Part::Segment(segment, _) => format!("{} {}", access.kind(), cut(segment.text())),
+            Part::Whole | Part::Touch(..) | Part::Refused(_) => access_text(access),
+        })
+    }
+
+    /// The command it is a part of, unless that is all there is.
+    pub(crate) fn segment(&self) -> Option<&'q Segment> {
+        match self.part {
+            Part::Segment(segment, _) | Part::Touch(segment, ..) => Some(segment),
+            Part::Whole | Part::Refused(_) => None,
+        }
+    }
 }
 
 /// What is known about the whole call, for the conditions of presets.
@@ -192,7 +292,20 @@ impl fmt::Display for InWords<'_> {
             Action::Message => "sending to",
             Action::RemoteTool => "calling",
         };
-        write!(f, "{verb} `{}`", shown(access))
+        match item.part {
+            Part::Segment(segment, _) => {
+                write!(f, "{verb} `{}`", cut(segment.text()))?;
+                let Some(outer) = segment.inside().first() else {
+                    return Ok(());
+                };
+                write!(f, " (inside `{outer}`)")
+            }
+            Part::Touch(segment, ..) => {
+                let text = cut(segment.text());
+                write!(f, "{verb} `{}` (by `{text}`)", shown(access))
+            }
+            Part::Whole | Part::Refused(_) => write!(f, "{verb} `{}`", shown(access)),
+        }
     }
 }
 
@@ -217,8 +330,12 @@ fn shown(access: &Access) -> String {
         Access::Message { channel, target } => format!("{channel}:{target}"),
         Access::RemoteTool { provider, tool } => format!("{provider}/{tool}"),
     };
+    cut(&text)
+}
+
+fn cut(text: &str) -> String {
     match text.char_indices().nth(MAX_SHOWN_CHARS) {
-        None => text,
+        None => text.to_owned(),
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
     }
 }

@@ -14,10 +14,12 @@ use haft_contract::{
 };
 
 use crate::{
+    command_pattern::Reaches,
     facts::groups,
     pattern::{Pattern, PatternKind, Reach},
     pattern_index::{self, PatternId, Patterns},
     rule::{Rule, Section, Selector, name_matches},
+    shell::Segment,
 };
 
 /// The rules, found by what they speak of.
@@ -50,6 +52,17 @@ pub(crate) struct Index {
 pub(crate) struct Slots {
     sections: Vec<u32>,
     selectors: Vec<u32>,
+}
+
+/// The patterns one command of a script meets.
+#[derive(Debug, Default)]
+pub(crate) struct SegmentMatches {
+    /// Those that speak of it, or in `deny` and `ask` of the script it stands in.
+    pub(crate) patterns: Vec<PatternId>,
+    /// Those in `allow` that are the whole script, word for word.
+    pub(crate) spelt_out: Vec<PatternId>,
+    /// Those in `deny` and `ask` that may speak of it.
+    pub(crate) perhaps: Vec<PatternId>,
 }
 
 impl Index {
@@ -273,6 +286,18 @@ impl Index {
         })
     }
 
+    /// Whether a deny or ask rule speaks of paths this tool could touch.
+    pub(crate) fn speaks_of_paths(&self, slots: &Slots) -> bool {
+        let accesses = self.reads.into_iter().chain(self.writes);
+        let mut selectors = slots.selectors.iter().copied().chain(accesses);
+        selectors.any(|selector| {
+            slots
+                .sections
+                .iter()
+                .any(|section| self.strict.contains_key(&(*section, selector)))
+        })
+    }
+
     /// Whether any allow rule, with or without a pattern, speaks of this tool.
     pub(crate) fn some_allow(&self, slots: &Slots) -> Option<usize> {
         slots.sections.iter().find_map(|section| {
@@ -288,11 +313,8 @@ impl Index {
         let mut found = Vec::new();
         match access {
             Access::Path(path) => self.path_matches(path, &mut found),
-            Access::Command(command) => {
-                let text = command.command.text();
-                self.exact.literal_texts(&text, &mut found);
-                self.wide.texts(&text, &self.patterns, &mut found);
-            }
+            // A command is matched by `segment_matches`.
+            Access::Command(_) => {}
             // No allow rule speaks of what is typed, only of the tool as such; a deny or ask rule
             // over command texts speaks of the command it is typed into and of what is typed.
             Access::Process(process) => {
@@ -322,6 +344,66 @@ impl Index {
         found.sort_unstable();
         found.dedup();
         found
+    }
+
+    /// The patterns one command of a script meets.
+    pub(crate) fn segment_matches(&self, script: &str, segment: &Segment) -> SegmentMatches {
+        let mut matches = SegmentMatches::default();
+        let found = &mut matches.patterns;
+        self.exact.literal_texts(script, &mut matches.spelt_out);
+        self.wide.texts(script, &self.patterns, found);
+        if segment.text() != script {
+            self.wide.texts(segment.text(), &self.patterns, found);
+        }
+        if let Some(name) = segment.name() {
+            let words = segment.argv().skip(1).map(Option::unwrap_or_default);
+            let plain: Vec<&str> = std::iter::once(name).chain(words).collect();
+            self.wide.texts(&plain.join(" "), &self.patterns, found);
+        }
+        self.exact.covering(segment, &self.patterns, found);
+        for (id, reaches) in self.wide.reaching(segment, &self.patterns) {
+            match reaches {
+                Reaches::No => {}
+                Reaches::Maybe => matches.perhaps.push(id),
+                Reaches::Yes => found.push(id),
+            }
+        }
+        found.extend_from_slice(&matches.spelt_out);
+        found.sort_unstable();
+        found.dedup();
+        matches
+    }
+
+    /// Whether a rule with one of these patterns speaks of this section and tool.
+    pub(crate) fn has_rule(&self, slots: &Slots, patterns: &[PatternId]) -> bool {
+        patterns.iter().any(|pattern| {
+            let mut found = Vec::new();
+            self.collect(slots, &slots.selectors, Some(*pattern), &mut found);
+            !found.is_empty()
+        })
+    }
+
+    /// Whether a rule in `allow` is this whole script, word for word.
+    pub(crate) fn spells_out(&self, slots: &Slots, script: &str) -> bool {
+        let mut found = Vec::new();
+        self.exact.literal_texts(script, &mut found);
+        self.has_rule(slots, &found)
+    }
+
+    /// Whether a deny or ask rule with a pattern speaks of an access.
+    pub(crate) fn restricts(&self, slots: &Slots, access: &Access) -> bool {
+        let mut wide = self.matches(access);
+        wide.retain(|id| {
+            self.pattern_at(*id)
+                .is_some_and(|pattern| pattern.reach == Reach::Wide)
+        });
+        let accesses: Vec<u32> = self.access_selector(access).into_iter().collect();
+        wide.into_iter().any(|pattern| {
+            let mut found = Vec::new();
+            self.collect(slots, &slots.selectors, Some(pattern), &mut found);
+            self.collect(slots, &accesses, Some(pattern), &mut found);
+            !found.is_empty()
+        })
     }
 
     /// A path is denied or asked about if it *or* where it leads matches, and allowed only if both

@@ -20,11 +20,12 @@ use haft_contract::{
 use crate::{
     cache::Generations,
     compile::{CompileError, Compiled, Origin, pattern_type},
-    facts::{Action, CallFacts, Item, groups},
+    facts::{Action, CallFacts, Item, Part, groups},
     pattern::{Pattern, Reach},
     pattern_index::PatternId,
     preset::Preset,
     protected::protecting_rule,
+    shell::Refusal,
 };
 
 /// How many compiled policy sets are remembered.
@@ -42,12 +43,23 @@ pub(crate) struct Case<'q> {
     pub(crate) tool: ToolFacts<'q>,
     pub(crate) call: CallFacts,
     pub(crate) item: Item<'q>,
-    /// Whether a deny or ask rule speaks of command texts of this tool.
-    pub(crate) command_rules: bool,
+    /// What is known of a command.
+    pub(crate) shell: ShellFacts,
     /// The patterns the item matches.
     pub(crate) patterns: Vec<(PatternId, &'q Pattern)>,
     /// The rules that can match.
     pub(crate) rules: Vec<usize>,
+}
+
+/// What is known of one command, or of something it touches.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub(crate) struct ShellFacts {
+    /// A deny or ask rule may speak of it, and it is not understood well enough to tell.
+    pub(crate) unclear: bool,
+    /// It is a command the preset `workspace` knows.
+    pub(crate) ordinary: bool,
+    /// The words of the command name it, so what allows the command allows it.
+    pub(crate) named: bool,
 }
 
 /// An answer and why.
@@ -71,6 +83,10 @@ pub(crate) enum Cause {
     },
     /// Agents have sections and this one has none.
     UnlistedAgent,
+    /// It is not understood, and a rule may speak of it.
+    Unclear,
+    /// It is not even looked at.
+    Refused(Refusal),
     /// No rule spoke, so the preset did.
     Preset,
     /// Something went wrong.
@@ -89,7 +105,7 @@ struct Evaluation {
     action: Action,
     listed: bool,
     call: CallFacts,
-    command_rules: bool,
+    shell: ShellFacts,
     tool: ToolKey,
     groups: Vec<&'static str>,
     patterns: Vec<PatternId>,
@@ -102,6 +118,8 @@ pub(crate) struct Judge {
     compiled: Vec<Compiled>,
     protected: Vec<usize>,
     unlisted: Vec<usize>,
+    unclear: Vec<usize>,
+    named: Vec<usize>,
     presets: HashMap<(Preset, Action), Vec<usize>>,
     /// The place of the first rule among the compiled policies.
     first_rule: usize,
@@ -126,6 +144,8 @@ impl Judge {
         let mut judge = Self {
             protected: Vec::new(),
             unlisted: Vec::new(),
+            unclear: Vec::new(),
+            named: Vec::new(),
             presets: HashMap::new(),
             first_rule: compiled.len(),
             types: Types::new()?,
@@ -138,6 +158,8 @@ impl Judge {
             match policy.origin {
                 Origin::Protected => judge.protected.push(place),
                 Origin::UnlistedAgent => judge.unlisted.push(place),
+                Origin::Unclear => judge.unclear.push(place),
+                Origin::Named => judge.named.push(place),
                 Origin::Preset(preset, action) => {
                     let actions = Action::ALL
                         .into_iter()
@@ -161,6 +183,12 @@ impl Judge {
 
     /// Judges a case under one preset.
     pub(crate) fn judge(&self, case: &Case<'_>, preset: Preset) -> Judgement {
+        if let Part::Refused(refusal) = case.item.part {
+            return Judgement {
+                verdict: Verdict::Deny,
+                cause: Cause::Refused(refusal),
+            };
+        }
         let protection = protection(case.item);
         let mut places = Vec::new();
         if protection.is_some() {
@@ -168,6 +196,12 @@ impl Judge {
         }
         if !case.listed {
             places.extend_from_slice(&self.unlisted);
+        }
+        if case.shell.unclear {
+            places.extend_from_slice(&self.unclear);
+        }
+        if case.shell.named {
+            places.extend_from_slice(&self.named);
         }
         if let Some(preset) = self.presets.get(&(preset, case.item.action)) {
             places.extend_from_slice(preset);
@@ -181,7 +215,7 @@ impl Judge {
             action: case.item.action,
             listed: case.listed,
             call: case.call,
-            command_rules: case.command_rules,
+            shell: case.shell,
             tool: case.tool.key.clone(),
             groups: groups(&case.tool),
             patterns: case.patterns.iter().map(|(id, _)| *id).collect(),
@@ -278,7 +312,11 @@ impl Judge {
         };
         let rule = origins().find_map(|origin| match origin {
             Origin::Rule(number) => Some(number),
-            Origin::Preset(..) | Origin::Protected | Origin::UnlistedAgent => None,
+            Origin::Preset(..)
+            | Origin::Protected
+            | Origin::UnlistedAgent
+            | Origin::Unclear
+            | Origin::Named => None,
         });
         let cause = match (protection, rule) {
             (Some((rule, why)), _) if origins().any(|origin| origin == Origin::Protected) => {
@@ -288,6 +326,7 @@ impl Judge {
             (_, None) if origins().any(|origin| origin == Origin::UnlistedAgent) => {
                 Cause::UnlistedAgent
             }
+            (_, None) if origins().any(|origin| origin == Origin::Unclear) => Cause::Unclear,
             (_, None) => Cause::Preset,
         };
         Judgement { verdict, cause }
@@ -370,7 +409,10 @@ impl Types {
         let id = match item.access {
             None => tool.key.to_string(),
             Some(Access::Path(path)) => path.path.to_string(),
-            Some(Access::Command(command)) => command.command.text(),
+            Some(Access::Command(command)) => match item.segment() {
+                Some(segment) => segment.text().to_owned(),
+                None => command.command.text(),
+            },
             Some(Access::Process(process)) => process.text(),
             Some(Access::Host { host, port }) => format!("{host}:{port}"),
             Some(Access::Database { source, .. }) => source.clone(),
@@ -397,7 +439,9 @@ fn context(case: &Case<'_>, protected: bool, approved: bool) -> Result<Context, 
         ("accounted".to_owned(), flag(call.accounted)),
         ("harmless".to_owned(), flag(call.harmless)),
         ("sandboxed".to_owned(), flag(call.sandboxed)),
-        ("command_rules".to_owned(), flag(case.command_rules)),
+        ("unclear".to_owned(), flag(case.shell.unclear)),
+        ("ordinary".to_owned(), flag(case.shell.ordinary)),
+        ("named".to_owned(), flag(case.shell.named)),
         ("protected".to_owned(), flag(protected)),
         ("listed".to_owned(), flag(case.listed)),
     ];

@@ -2,7 +2,8 @@
 //!
 //! Operators write `allow`, `ask` and `deny` lists ([`load`]); each entry becomes a [`rule`], each
 //! rule one Cedar policy ([`compile`]), and the [`engine`] hands Cedar only those policies that can
-//! match the question. Decisions can be taken apart again ([`explain`]) and rule files checked
+//! match the question. A command line is read first ([`shell`]), and each command in it judged by
+//! itself. Decisions can be taken apart again ([`explain`]) and rule files checked
 //! before they are used ([`lint`]).
 //!
 //! INVARIANT: this crate performs no I/O and reads no clock; the same question gets the same
@@ -25,6 +26,7 @@
 //! ```
 
 mod cache;
+mod command_pattern;
 pub mod compile;
 pub mod engine;
 pub mod explain;
@@ -39,6 +41,7 @@ pub mod preset;
 mod protected;
 mod reader;
 pub mod rule;
+mod segment;
 pub mod settings;
 pub mod shell;
 mod suggest;

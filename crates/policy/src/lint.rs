@@ -58,7 +58,7 @@ pub enum FindingKind {
         /// By which rule.
         by: RuleRef,
     },
-    /// A wildcard over command texts in an `allow` list.
+    /// A wildcard in an `allow` list of commands that stands for a program.
     CommandWildcard,
 }
 
@@ -81,7 +81,7 @@ impl Finding {
             FindingKind::Duplicate { .. } => "remove one of the two".to_owned(),
             FindingKind::Shadowed { .. } => "remove it, or narrow the other rule".to_owned(),
             FindingKind::CommandWildcard => {
-                "command wildcards in allow come with shell analysis; allow the exact text"
+                "name the program of one command, such as `npm run *`, or allow the exact text"
                     .to_owned()
             }
         }
@@ -102,7 +102,7 @@ impl fmt::Display for Finding {
             FindingKind::Shadowed { by } => write!(f, "`{text}` has no effect: {by} covers it"),
             FindingKind::CommandWildcard => write!(
                 f,
-                "`{text}` would allow more than it says: a wildcard also covers `; rm -rf ~`"
+                "`{text}` can never match: a wildcard in allow stands for words of one named program"
             ),
         }
     }
@@ -182,7 +182,8 @@ fn check_tool(rule: &Rule, tools: &[ToolFacts<'_>]) -> Option<FindingKind> {
         };
     }
     let runs_commands = |tool: &ToolFacts<'_>| tool.groups.contains(&COMMAND_GROUP);
-    let wild = rule.pattern.as_ref().is_some_and(Pattern::is_wild_text);
+    let nameless = |pattern: &Pattern| pattern.is_wild_text() && pattern.program().is_none();
+    let wild = rule.pattern.as_ref().is_some_and(nameless);
     let commands = tools.iter().filter(selected).any(runs_commands);
     (rule.verdict == Verdict::Allow && wild && commands).then_some(FindingKind::CommandWildcard)
 }

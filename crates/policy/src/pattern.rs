@@ -5,6 +5,12 @@
 //! substring. Read next: `index.rs`, which finds matching patterns without trying them all.
 
 use globset::{Glob, GlobBuilder, GlobMatcher};
+use haft_contract::{WorkPath, access::Command};
+
+use crate::{
+    command_pattern::{CommandPattern, Reaches},
+    shell,
+};
 
 /// How far a pattern reaches, decided by the list it stands in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,6 +31,8 @@ pub(crate) struct Pattern {
     pub(crate) reach: Reach,
     pub(crate) path: Option<PathPattern>,
     pub(crate) words: Option<TextPattern>,
+    /// The same text as the words of a command, where it can be read so.
+    pub(crate) command: Option<CommandPattern>,
     pub(crate) host: Option<TextPattern>,
 }
 
@@ -105,6 +113,7 @@ impl Pattern {
             reach,
             path: None,
             words: Some(TextPattern::parse(text)),
+            command: CommandPattern::parse(text),
             host: None,
         })
     }
@@ -128,6 +137,7 @@ impl Pattern {
                 reach,
                 path: None,
                 words: None,
+                command: None,
                 host: Some(TextPattern::parse(&domain.to_ascii_lowercase())),
             });
         }
@@ -136,12 +146,33 @@ impl Pattern {
             reach,
             path: Some(PathPattern::parse(text, reach)?),
             words: Some(TextPattern::parse(text)),
+            command: CommandPattern::parse(text),
             host: None,
         })
     }
 
-    /// Whether the pattern speaks of this command. In `allow`, a wildcard never does: until a
-    /// command is analysed segment by segment, `npm run *` would cover `npm run x; rm -rf ~`.
+    /// Whether the pattern speaks of this script: in `allow` of every command in it, in `deny` and
+    /// `ask` of any.
+    pub(crate) fn speaks_of_script(&self, script: &str) -> bool {
+        if self.matches_command(script) {
+            return true;
+        }
+        let Some(pattern) = &self.command else {
+            return false;
+        };
+        let command = Command::Shell(script.to_owned());
+        let Ok(analysis) = shell::analyse(&command, &WorkPath::root(), "/") else {
+            return false;
+        };
+        let mut segments = analysis.segments().iter();
+        match self.reach {
+            Reach::Exact => segments.all(|segment| pattern.covers(segment)),
+            Reach::Wide => segments.any(|segment| pattern.reaches(segment) == Reaches::Yes),
+        }
+    }
+
+    /// Whether the pattern is this whole text. In `allow`, a wildcard never is: `npm run *` would
+    /// be `npm run x; rm -rf ~` too. It speaks of parsed commands instead.
     pub(crate) fn matches_command(&self, text: &str) -> bool {
         match (&self.words, self.reach) {
             (Some(TextPattern::Wild(_)), Reach::Exact) | (None, _) => false,
@@ -175,6 +206,11 @@ impl Pattern {
     pub(crate) fn is_all(&self) -> bool {
         let path = self.path.as_ref().map(|path| &path.shape);
         matches!(self.text.as_str(), "*" | "**") || matches!(path, Some(PathShape::Everything))
+    }
+
+    /// The program it names, where it is the words of one command.
+    pub(crate) fn program(&self) -> Option<&str> {
+        self.command.as_ref().and_then(CommandPattern::program)
     }
 
     /// Whether this is a wildcard over a text.
@@ -274,7 +310,7 @@ impl PathShape {
 }
 
 impl TextPattern {
-    fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         let mut pieces = vec![String::new()];
         let mut characters = text.chars().peekable();
         while let Some(character) = characters.next() {

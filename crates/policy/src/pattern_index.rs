@@ -7,7 +7,11 @@ use std::collections::HashMap;
 
 use globset::{Candidate, GlobSet, GlobSetBuilder};
 
-use crate::pattern::{PathPattern, PathShape, Pattern, Reach, TextPattern, ancestors, domains};
+use crate::{
+    command_pattern::Reaches,
+    pattern::{PathPattern, PathShape, Pattern, Reach, TextPattern, ancestors, domains},
+    shell::Segment,
+};
 
 /// A pattern's number. The same text in the same kind of list has one number.
 pub(crate) type PatternId = u32;
@@ -24,6 +28,12 @@ pub(crate) struct Patterns {
     literal_texts: HashMap<String, Vec<PatternId>>,
     wild_texts: HashMap<String, Vec<PatternId>>,
     wilder_texts: Vec<PatternId>,
+    /// Commands without wildcards, by all their words.
+    literal_commands: HashMap<String, Vec<PatternId>>,
+    /// Commands by the name of their program.
+    commands: HashMap<String, Vec<PatternId>>,
+    /// Commands whose program is a wildcard.
+    wild_commands: Vec<PatternId>,
     literal_hosts: HashMap<String, Vec<PatternId>>,
     wild_hosts: Vec<PatternId>,
 }
@@ -53,6 +63,16 @@ impl Patterns {
                 None => self.wilder_texts.push(id),
             },
             None => {}
+        }
+        if let Some(command) = &pattern.command {
+            let literal = command.literal_key();
+            let ids = match (pattern.reach, literal, command.program()) {
+                // In `deny` and `ask` a command without wildcards reaches longer ones too.
+                (Reach::Exact, Some(key), _) => self.literal_commands.entry(key).or_default(),
+                (_, _, Some(program)) => self.commands.entry(program.to_owned()).or_default(),
+                (_, _, None) => &mut self.wild_commands,
+            };
+            ids.push(id);
         }
         match &pattern.host {
             Some(TextPattern::Literal(host)) => {
@@ -171,6 +191,44 @@ impl Patterns {
                 .is_some_and(|words| words.matches(text))
         };
         found.extend(same_word.chain(&self.wilder_texts).filter(matching));
+    }
+
+    /// The patterns in `allow` that cover a parsed command.
+    pub(crate) fn covering(
+        &self,
+        segment: &Segment,
+        patterns: &[Pattern],
+        found: &mut Vec<PatternId>,
+    ) {
+        if self.literal_commands.is_empty() && self.commands.is_empty() {
+            return;
+        }
+        let words: Option<Vec<&str>> = segment.argv().collect();
+        let same = words.and_then(|words| self.literal_commands.get(&words.join("\0")));
+        let named = segment.name().and_then(|name| self.commands.get(name));
+        let covers = |id: &&PatternId| {
+            pattern_at(patterns, **id)
+                .and_then(|pattern| pattern.command.as_ref())
+                .is_some_and(|command| command.covers(segment))
+        };
+        found.extend(same.into_iter().chain(named).flatten().filter(covers));
+    }
+
+    /// The patterns in `deny` and `ask` that reach a parsed command, or may.
+    pub(crate) fn reaching(
+        &self,
+        segment: &Segment,
+        patterns: &[Pattern],
+    ) -> impl Iterator<Item = (PatternId, Reaches)> {
+        let named = segment.name().and_then(|name| self.commands.get(name));
+        named
+            .into_iter()
+            .flatten()
+            .chain(&self.wild_commands)
+            .filter_map(|id| {
+                let command = pattern_at(patterns, *id)?.command.as_ref()?;
+                Some((*id, command.reaches(segment)))
+            })
     }
 
     /// The patterns that speak of a host.

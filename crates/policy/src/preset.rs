@@ -4,16 +4,16 @@
 //! |---|---|---|---|
 //! | read a path in the workspace | allow | allow | deny |
 //! | write a path in the workspace | ask | allow | deny |
-//! | run a command | ask | allow in tier T1, T2 or T3, else ask | deny |
+//! | run a command | ask | allow an ordinary one in tier T1, T2 or T3, else ask | deny |
 //! | connect, query, send, call a remote tool | ask | ask | deny |
 //! | a tool that only looks and touches nothing | allow | allow | deny |
 //! | a tool that changes something its accesses do not name | ask | ask | deny |
 //! | an `ask` rule | ask | ask | deny |
 //!
 //! "Allow" holds only for tools of the providers `builtin`, `embedded` and `script`; a tool from
-//! anywhere else asks (in `locked`: is denied) until a rule names it. In `workspace` a command
-//! also asks as soon as a `deny` or `ask` rule speaks of command texts of that tool, because such a
-//! rule cannot be checked inside a longer command yet.
+//! anywhere else asks (in `locked`: is denied) until a rule names it. Each command of a script is
+//! judged by itself. An *ordinary* one stands in `shell/commands.toml` with every word it has, and
+//! both parsers read it alike; files it writes by redirection are judged as files.
 
 use std::fmt;
 
@@ -86,7 +86,7 @@ const WORKSPACE: &[(Option<Action>, &str)] = &[
     (
         Some(Action::Command),
         "permit (principal, action == Action::\"command\", resource)\n\
-         when { context.trusted && context.sandboxed && !context.command_rules };",
+         when { context.trusted && context.sandboxed && context.ordinary };",
     ),
     (None, ASK_THE_REST),
 ];

@@ -101,7 +101,7 @@ pub enum RuleErrorKind {
     GroupPath,
     /// The path pattern is not a glob.
     Glob(String),
-    /// A wildcard over a command text in an `allow` list.
+    /// A wildcard in an `allow` list that is not part of one command, or stands for its program.
     CommandWildcard,
 }
 
@@ -137,6 +137,7 @@ impl Rule {
             && commands
             && reach == Reach::Exact
             && pattern.is_wild_text()
+            && pattern.program().is_none()
         {
             return Err(refuse(RuleErrorKind::CommandWildcard));
         }
@@ -170,7 +171,7 @@ impl Rule {
     pub(crate) fn speaks_of(&self, example: &str) -> bool {
         match &self.pattern {
             None => self.selector.matches_name(example),
-            Some(pattern) if self.selector.is_command_tool() => pattern.matches_command(example),
+            Some(pattern) if self.selector.is_command_tool() => pattern.speaks_of_script(example),
             Some(pattern) if pattern.host.is_some() => pattern.matches_host(example),
             Some(pattern) => pattern
                 .path
@@ -294,7 +295,7 @@ impl RuleError {
             }
             RuleErrorKind::Glob(_) => "put `\\` before a character that is meant literally",
             RuleErrorKind::CommandWildcard => {
-                "command wildcards in allow come with shell analysis; allow the exact text"
+                "name the program of one command, such as `bash(npm run *)`, or allow the exact text"
             }
         }
     }
@@ -326,7 +327,7 @@ impl fmt::Display for RuleError {
             RuleErrorKind::Glob(error) => write!(f, "`{rule}` is not a valid glob: {error}"),
             RuleErrorKind::CommandWildcard => write!(
                 f,
-                "`{rule}` would allow more than it says: a wildcard also covers `; rm -rf ~`"
+                "`{rule}` can never match: a wildcard in allow stands for words of one named program"
             ),
         }
     }

@@ -8,8 +8,8 @@ use haft_contract::{
 
 use crate::{
     engine::CedarPolicy,
-    facts::{self, Action, CallFacts, Item},
-    judge::{Case, Cause},
+    facts::{self, Action, CallFacts, Item, Part},
+    judge::{Case, Cause, ShellFacts},
     preset::Preset,
 };
 
@@ -25,6 +25,7 @@ impl CedarPolicy {
         let item = Item {
             action: Action::Use,
             access: None,
+            part: Part::Whole,
         };
         let listed = self.presets.lists(agent);
         // The loosest call a tool could plan: whatever it touches is named and judged by itself.
@@ -40,7 +41,7 @@ impl CedarPolicy {
                 sandboxed: true,
             },
             item,
-            command_rules: false,
+            shell: ShellFacts::default(),
             patterns: Vec::new(),
             rules: self.index.about_tool(&slots),
         };

@@ -119,7 +119,9 @@ impl World {
             "accounted",
             "harmless",
             "sandboxed",
-            "command_rules",
+            "unclear",
+            "ordinary",
+            "named",
             "protected",
             "listed",
         ]

@@ -88,8 +88,8 @@ pub(super) fn known(program: &str, words: &[Word]) -> Option<Known> {
             return None;
         }
         let Some(place) = scanned.operands.first() else {
-            // `cargo --version`.
-            return entry.known(words, start);
+            // `cargo --version`; without even an option it would be `git stash`.
+            return (!scanned.given.is_empty()).then(|| entry.known(words, start))?;
         };
         let name = words.get(*place)?.text()?;
         match entry.subcommands.get(name) {

@@ -1,0 +1,117 @@
+//! How one command of a script meets the rules: which patterns speak of it, whether it is understood
+//! well enough for those that do not, and whether a preset knows it.
+
+use haft_contract::{
+    Access, PathMode,
+    host::{Question, Verdict},
+};
+
+use crate::{
+    engine::Judged,
+    facts::{CallFacts, Item, Part, Reading},
+    index::{Index, Slots},
+    judge::{Cause, ShellFacts},
+    pattern::Reach,
+    pattern_index::PatternId,
+    shell::{Class, How, Segment, Unclear},
+};
+
+/// The patterns a command meets, and what rules and presets must know of it.
+pub(crate) fn patterns(
+    index: &Index,
+    slots: &Slots,
+    call: CallFacts,
+    item: Item<'_>,
+) -> (Vec<PatternId>, ShellFacts) {
+    let Part::Segment(segment, reading) = item.part else {
+        return (Vec::new(), ShellFacts::default());
+    };
+    let mut matches = index.segment_matches(&reading.text, segment);
+    let spelt_out = index.has_rule(slots, &matches.spelt_out);
+    let is_allow = |id: &PatternId| {
+        let pattern = index.pattern_at(*id);
+        pattern.is_some_and(|pattern| pattern.reach == Reach::Exact)
+    };
+    let allows: Vec<PatternId> = matches.patterns.iter().copied().filter(is_allow).collect();
+    let named = index.has_rule(slots, &allows);
+    if !is_confined(segment, call) {
+        // Whoever allows `npm test` means what it does today, not what the workspace makes of it
+        // tomorrow, so outside a sandbox the rule does not speak.
+        matches.patterns.retain(|id| !is_allow(id));
+    }
+    let facts = ShellFacts {
+        unclear: !spelt_out
+            && (index.has_rule(slots, &matches.perhaps) || doubtful(index, slots, segment, named)),
+        ordinary: is_ordinary(segment, reading),
+        named: false,
+    };
+    (matches.patterns, facts)
+}
+
+/// Why a command is not simply allowed, beyond what rules and presets say; `None` where that is all.
+pub(crate) fn why(question: &Question<'_>, judged: &Judged<'_>) -> Option<String> {
+    let Part::Segment(segment, _) = judged.item.part else {
+        return None;
+    };
+    match judged.judgement.cause {
+        Cause::Preset | Cause::Unclear if judged.judgement.verdict != Verdict::Allow => {}
+        Cause::Preset
+        | Cause::Unclear
+        | Cause::Rule(_)
+        | Cause::Protected { .. }
+        | Cause::UnlistedAgent
+        | Cause::Refused(_)
+        | Cause::Broken(_) => return None,
+    }
+    if let Some(unclear) = segment.unclear().first() {
+        return Some(unclear.to_string());
+    }
+    if let Some(hazard) = segment.hazards().next() {
+        return Some(Unclear::Hidden(hazard.to_owned()).to_string());
+    }
+    if judged.judgement.cause == Cause::Unclear {
+        return Some(Unclear::MayMatch.to_string());
+    }
+    (!is_confined(segment, CallFacts::of(question))).then(|| {
+        "it runs what files in the workspace say, which a rule allows only in a sandbox".to_owned()
+    })
+}
+
+/// Whether what it runs is confined, or is not the workspace's.
+fn is_confined(segment: &Segment, call: CallFacts) -> bool {
+    call.sandboxed || segment.class() != Class::Runs
+}
+
+/// Whether a preset may know it. A tool that runs one program of its own choice, without a shell,
+/// vouches for the program.
+fn is_ordinary(segment: &Segment, reading: &Reading) -> bool {
+    let understood = segment.unclear.is_empty() && segment.hazards.is_empty();
+    understood && (segment.class() != Class::Unknown || !reading.analysis.is_script())
+}
+
+/// Whether a deny or ask rule could speak of it without anybody being able to tell.
+fn doubtful(index: &Index, slots: &Slots, segment: &Segment, named: bool) -> bool {
+    let paths = index.speaks_of_paths(slots);
+    if !paths && !index.speaks_of_commands(slots) {
+        return false;
+    }
+    let hidden = !segment.hazards.is_empty() && !named;
+    if !segment.unclear.is_empty() || hidden || (paths && segment.vague) {
+        return true;
+    }
+    let maybe = segment.touches.iter().filter(|touch| touch.how == How::Maybe);
+    paths
+        && maybe.into_iter().any(|touch| match &touch.access {
+            Access::Path(path) => [PathMode::Read, PathMode::Write].iter().any(|mode| {
+                let mut path = path.clone();
+                path.mode = *mode;
+                index.restricts(slots, &Access::Path(path))
+            }),
+            Access::Command(_)
+            | Access::Process(_)
+            | Access::Host { .. }
+            | Access::Database { .. }
+            | Access::Message { .. }
+            | Access::RemoteTool { .. } => false,
+        })
+}
