@@ -15,4 +15,5 @@ mod mistakes;
 mod properties;
 mod reference;
 mod requirements;
+mod shell;
 mod world;
