@@ -21,23 +21,38 @@ const GLOBAL_VALUES: &[(&str, &str)] = &[
         "git",
         "-C -c --git-dir --work-tree --namespace --exec-path --super-prefix --config-env --attr-source",
     ),
-    ("docker", "-H --host -c --context --config -l --log-level --tlscacert --tlscert --tlskey"),
-    ("podman", "-c --connection --log-level --root --runroot --url"),
+    (
+        "docker",
+        "-H --host -c --context --config -l --log-level --tlscacert --tlscert --tlskey",
+    ),
+    (
+        "podman",
+        "-c --connection --log-level --root --runroot --url",
+    ),
     (
         "kubectl",
         "-n --namespace --context --kubeconfig --cluster -s --server --user --token --as",
     ),
-    ("npm", "--prefix -C -w --workspace --registry --cache --userconfig"),
+    (
+        "npm",
+        "--prefix -C -w --workspace --registry --cache --userconfig",
+    ),
     ("pnpm", "-C --dir --filter -F"),
     ("yarn", "--cwd"),
     ("cargo", "-C --config -Z --color --manifest-path"),
     ("gh", "-R --repo --hostname"),
     ("go", "-C"),
     ("systemctl", "-H --host -M --machine -t --type --root"),
-    ("aws", "--profile --region --output --endpoint-url --query --color"),
+    (
+        "aws",
+        "--profile --region --output --endpoint-url --query --color",
+    ),
     ("gcloud", "--project --account --configuration --format"),
     ("terraform", "-chdir"),
-    ("pip", "--proxy --timeout --retries --cache-dir --log --python"),
+    (
+        "pip",
+        "--proxy --timeout --retries --cache-dir --log --python",
+    ),
     ("apt-get", "-o -c -t --option --config-file"),
     ("apt", "-o -c -t --option --config-file"),
 ];
@@ -69,7 +84,10 @@ impl CommandPattern {
         if rest {
             written.pop();
         }
-        let words: Vec<TextPattern> = written.iter().map(|word| TextPattern::parse(word)).collect();
+        let words: Vec<TextPattern> = written
+            .iter()
+            .map(|word| TextPattern::parse(word))
+            .collect();
         (!words.is_empty()).then_some(Self { words, rest })
     }
 
@@ -344,7 +362,9 @@ mod tests {
     #[test]
     fn a_deny_reaches_every_spelling() {
         let reaches = |pattern: &str, script: &str| {
-            CommandPattern::parse(pattern).unwrap().reaches(&first(script))
+            CommandPattern::parse(pattern)
+                .unwrap()
+                .reaches(&first(script))
         };
         for script in [
             "git push",
@@ -360,11 +380,23 @@ mod tests {
             assert_eq!(reaches("git push *", script), Reaches::Yes, "{script}");
             assert_eq!(reaches("git push", script), Reaches::Yes, "{script}");
         }
-        for script in ["git log push", "git commit -m push", "git status", "gitpush", "git"] {
+        for script in [
+            "git log push",
+            "git commit -m push",
+            "git status",
+            "gitpush",
+            "git",
+        ] {
             assert_eq!(reaches("git push *", script), Reaches::No, "{script}");
         }
-        assert_eq!(reaches("git push --force *", "git push origin --force"), Reaches::Yes);
-        assert_eq!(reaches("git push --force *", "git push origin"), Reaches::No);
+        assert_eq!(
+            reaches("git push --force *", "git push origin --force"),
+            Reaches::Yes
+        );
+        assert_eq!(
+            reaches("git push --force *", "git push origin"),
+            Reaches::No
+        );
         assert_eq!(reaches("rm -rf *", "rm -fr x"), Reaches::Yes);
         assert_eq!(reaches("rm -rf *", "rm -r -f x"), Reaches::Yes);
         assert_eq!(reaches("rm -rf *", "rm x"), Reaches::No);
@@ -376,7 +408,9 @@ mod tests {
     #[test]
     fn an_allow_covers_what_it_says() {
         let covers = |pattern: &str, script: &str| {
-            CommandPattern::parse(pattern).unwrap().covers(&first(script))
+            CommandPattern::parse(pattern)
+                .unwrap()
+                .covers(&first(script))
         };
         assert!(covers("npm test", "npm test"));
         assert!(covers("npm test", "npm  test"));

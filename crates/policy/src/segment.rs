@@ -99,7 +99,10 @@ fn doubtful(index: &Index, slots: &Slots, segment: &Segment, named: bool) -> boo
     if !segment.unclear.is_empty() || hidden || (paths && segment.vague) {
         return true;
     }
-    let maybe = segment.touches.iter().filter(|touch| touch.how == How::Maybe);
+    let maybe = segment
+        .touches
+        .iter()
+        .filter(|touch| touch.how == How::Maybe);
     paths
         && maybe.into_iter().any(|touch| match &touch.access {
             Access::Path(path) => [PathMode::Read, PathMode::Write].iter().any(|mode| {

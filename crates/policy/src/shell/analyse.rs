@@ -166,10 +166,15 @@ impl Analyst<'_> {
         } = simple;
         unclear.extend(variables(&assignments, &words));
         unclear.extend(program_and_words(&words));
-        let program = words.first().and_then(Word::text).unwrap_or_default().to_owned();
+        let program = words
+            .first()
+            .and_then(Word::text)
+            .unwrap_or_default()
+            .to_owned();
         let name = name_of(&program).to_owned();
         let found = inner(&name, &words);
-        let ordinary = program == name || STANDARD.iter().any(|dir| program == format!("{dir}{name}"));
+        let ordinary =
+            program == name || STANDARD.iter().any(|dir| program == format!("{dir}{name}"));
         let entry = known(&name, &words).filter(|_| ordinary);
         let passes_on = (is_transparent(&name) || name == "xargs")
             && matches!(found, Inner::Words { .. } | Inner::Nothing);
@@ -202,7 +207,14 @@ impl Analyst<'_> {
         for redirection in &redirections {
             touched.redirection(&self.directories, redirection);
         }
-        unclear.extend(touched.outside.iter().skip(named).cloned().map(Unclear::Place));
+        unclear.extend(
+            touched
+                .outside
+                .iter()
+                .skip(named)
+                .cloned()
+                .map(Unclear::Place),
+        );
         touched.vague |= words.iter().any(|word| {
             let text = word.shown();
             text.starts_with("-C") || text.starts_with("--directory") || text.starts_with("--chdir")
@@ -273,13 +285,14 @@ impl Analyst<'_> {
 
     /// What the words of a program without an entry may touch.
     fn unlisted(&self, name: &str, words: &[Word], passes_on: bool, touched: &mut Touched) {
+        let mut all_known = passes_on;
         if let Some(changed) = changes(name, words) {
             let how = match name {
-                "sort" | "curl" | "gcc" | "cc" | "clang" | "tree" | "go" | "wget" | "git" => {
-                    How::Beside
-                }
+                "sort" | "curl" | "gcc" | "cc" | "clang" | "tree" | "go" | "wget" | "git"
+                | "uniq" | "xxd" => How::Beside,
                 _ => How::Named,
             };
+            all_known |= how == How::Named;
             for (place, mode) in changed {
                 if let Some(word) = words.get(place) {
                     touched.word(&self.directories, word, mode, how);
@@ -294,7 +307,7 @@ impl Analyst<'_> {
                 touched.text(&self.directories, path, mode, How::Named);
             }
         }
-        if !passes_on {
+        if !all_known {
             self.maybe(words, touched);
         }
     }
@@ -320,7 +333,10 @@ impl Analyst<'_> {
     /// Asks the second parser about everything the first one takes to be clear, and about what the
     /// first one does not take to be a script.
     fn ask_the_other(&mut self) -> Result<(), Refusal> {
-        let clear = self.segments.iter().all(|segment| segment.unclear.is_empty());
+        let clear = self
+            .segments
+            .iter()
+            .all(|segment| segment.unclear.is_empty());
         for script in &self.scripts {
             let doubt = if script.complete {
                 if !clear {
@@ -399,7 +415,11 @@ fn program_and_words(words: &[Word]) -> Vec<Unclear> {
             Value::Glob(_) | Value::Given | Value::Unknown => unclear.push(Unclear::Program),
         }
     }
-    if words.iter().skip(1).any(|word| word.value == Value::Unknown) {
+    if words
+        .iter()
+        .skip(1)
+        .any(|word| word.value == Value::Unknown)
+    {
         unclear.push(Unclear::Expansion);
     }
     unclear

@@ -41,9 +41,15 @@ const HAZARDS: &[(&str, &str)] = &[
         "--to-command --checkpoint-action -I --use-compress-program --rsh-command --rmt-command -F \
          --info-script --new-volume-script",
     ),
-    ("sort", "-o --output --compress-program -T --temporary-directory"),
+    (
+        "sort",
+        "-o --output --compress-program -T --temporary-directory",
+    ),
     ("sed gsed", "-i --in-place -f --file"),
-    ("awk gawk mawk nawk original-awk", "-f --file -i --include -l --load -E --exec"),
+    (
+        "awk gawk mawk nawk original-awk",
+        "-f --file -i --include -l --load -E --exec",
+    ),
     ("parallel watch entr npx uvx pipx", "!"),
     (
         "sh bash dash zsh ksh mksh ash fish csh tcsh",
@@ -61,17 +67,29 @@ const HAZARDS: &[(&str, &str)] = &[
     ("ssh", "-o -F -J -S -L -R -D -w"),
     ("scp sftp", "-S -o -F -D -s"),
     ("rsync", "-e --rsh --rsync-path"),
-    ("curl", "-K --config -o -O --output --remote-name -J -T --upload-file -c --cookie-jar -D \
-              --dump-header --trace --libcurl --engine"),
-    ("wget", "--use-askpass -O --output-document -o --output-file -a --append-output -e --execute \
-              -i --input-file --config -P --directory-prefix"),
+    (
+        "curl",
+        "-K --config -o -O --output --remote-name -J -T --upload-file -c --cookie-jar -D \
+              --dump-header --trace --libcurl --engine",
+    ),
+    (
+        "wget",
+        "--use-askpass -O --output-document -o --output-file -a --append-output -e --execute \
+              -i --input-file --config -P --directory-prefix",
+    ),
     ("zip", "-T -TT --unzip-command"),
     ("vi vim nvim view ex vimdiff gvim", "-c --cmd -S -s -u -U +"),
     ("emacs", "--eval -l --load -f --funcall"),
     ("less more most", "+ -k -o -O --lesskey-file"),
     ("man", "-P --pager -H --html -C --config-file"),
-    ("gdb lldb", "-ex =-x -iex -ix --command --eval-command --args =-o =-O =-s =-S"),
-    ("make gmake", "-f --file --makefile --eval -C --directory -I --include-dir ~="),
+    (
+        "gdb lldb",
+        "-ex =-x -iex -ix --command --eval-command --args =-o =-O =-s =-S",
+    ),
+    (
+        "make gmake",
+        "-f --file --makefile --eval -C --directory -I --include-dir ~=",
+    ),
     (
         "gcc g++ cc c++ clang clang++ cpp tcc",
         "@ =-B =-o ~-fplugin ~-specs ~-wrapper",
@@ -80,20 +98,44 @@ const HAZARDS: &[(&str, &str)] = &[
     ("date", "-f --file -s --set"),
     ("file", "-m --magic-file -C --compile -z -Z --uncompress"),
     ("openssl", "-engine -config -provider -out"),
-    ("psql", "-c --command -f --file -o --output -L --log-file ~\\!"),
-    ("sqlite3 sqlite", "-cmd -init ~.shell ~.system ~.output ~.once ~.read ~.load ~load_extension ~writefile ~edit("),
-    ("mysql mariadb", "-e --execute --tee --pager --plugin-dir --defaults-file ~\\!"),
-    ("ffmpeg ffprobe ffplay", "~concat: ~subfile -filter_script -filter_complex_script ~pipe: ~http"),
-    ("jq", "~env ~$ENV -f --from-file -L ~include ~import ~input_filename"),
+    (
+        "psql",
+        "-c --command -f --file -o --output -L --log-file ~\\!",
+    ),
+    (
+        "sqlite3 sqlite",
+        "-cmd -init ~.shell ~.system ~.output ~.once ~.read ~.load ~load_extension ~writefile ~edit(",
+    ),
+    (
+        "mysql mariadb",
+        "-e --execute --tee --pager --plugin-dir --defaults-file ~\\!",
+    ),
+    (
+        "ffmpeg ffprobe ffplay",
+        "~concat: ~subfile -filter_script -filter_complex_script ~pipe: ~http",
+    ),
+    (
+        "jq",
+        "~env ~$ENV -f --from-file -L ~include ~import ~input_filename",
+    ),
     ("tee", "!"),
     ("tree", "-o"),
     ("diff", "-l --paginate"),
     ("cargo", "--config -Z -C --manifest-path +"),
     ("rustc", "-C --codegen =-o -Z @"),
-    ("npm pnpm yarn", "^=exec ^=x ^=dlx --prefix -C --script-shell --node-options --shell"),
-    ("go", "-exec -toolexec -vettool -overlay -modfile =-o ^=generate ^=tool"),
+    (
+        "npm pnpm yarn",
+        "^=exec ^=x ^=dlx --prefix -C --script-shell --node-options --shell",
+    ),
+    (
+        "go",
+        "-exec -toolexec -vettool -overlay -modfile =-o ^=generate ^=tool",
+    ),
     ("env", "-S --split-string"),
-    ("docker podman", "-v --volume --mount --privileged --device --pid --net --network --userns"),
+    (
+        "docker podman",
+        "-v --volume --mount --privileged --device --pid --net --network --userns",
+    ),
     ("gpg", "-o --output --exec-path --photo-viewer"),
     ("strace ltrace", "-o --output"),
     ("dd", "~of="),
@@ -116,14 +158,19 @@ pub(super) fn hazards(program: &str, words: &[Word]) -> Vec<Hazard> {
     for list in lists {
         let first = words.iter().skip(1).position(operand);
         let first = first.map_or(words.len(), |place| place + 1);
+        let ended = words.iter().position(|word| word.text() == Some("--"));
         for (place, word) in words.iter().enumerate() {
             let hazardous = match &word.value {
                 _ if place == 0 => list == "!",
-                Value::Literal(text) => {
-                    list.split_ascii_whitespace()
-                        .filter_map(|hazard| in_place(hazard, words, place <= first))
-                        .any(|hazard| is_hazard(hazard, text))
-                }
+                // After `--` nothing is an option any more.
+                Value::Literal(text) if ended.is_some_and(|end| place > end) => list
+                    .split_ascii_whitespace()
+                    .filter(|hazard| hazard.starts_with(['=', '~', '@']))
+                    .any(|hazard| is_hazard(hazard, text)),
+                Value::Literal(text) => list
+                    .split_ascii_whitespace()
+                    .filter_map(|hazard| in_place(hazard, words, place <= first))
+                    .any(|hazard| is_hazard(hazard, text)),
                 // What it will be is not known, and it could be any of these.
                 Value::Glob(_) | Value::Given | Value::Unknown => word.may_be_option(),
             };
@@ -182,7 +229,12 @@ fn is_hazard(hazard: &str, text: &str) -> bool {
         };
         return match name.chars().count() {
             1 => given.contains(name),
-            _ => given == name || given.strip_prefix(name).is_some_and(|rest| rest.starts_with('=')),
+            _ => {
+                given == name
+                    || given
+                        .strip_prefix(name)
+                        .is_some_and(|rest| rest.starts_with('='))
+            }
         };
     }
     match hazard.split_at_checked(1) {
@@ -259,7 +311,11 @@ fn harmless_substitution(text: &str) -> bool {
     pattern.is_some()
         && replacement.is_some()
         && more.is_none()
-        && flags.is_some_and(|flags| flags.chars().all(|c| c.is_ascii_digit() || "gpiI".contains(c)))
+        && flags.is_some_and(|flags| {
+            flags
+                .chars()
+                .all(|c| c.is_ascii_digit() || "gpiI".contains(c))
+        })
 }
 
 /// No redirection, pipe, `system`, `getline`, indirect call, extension or environment.
@@ -318,16 +374,31 @@ mod tests {
 
     #[test]
     fn sed_and_awk_programs_that_only_print() {
-        for script in ["1,5p", "$p", "10q", "s/a/b/g", "/x/p", "5d", "1p;3p", "/^#/d"] {
+        for script in [
+            "1,5p", "$p", "10q", "s/a/b/g", "/x/p", "5d", "1p;3p", "/^#/d",
+        ] {
             assert!(harmless_sed(script), "{script}");
         }
-        for script in ["1e id", "w f", "s/a/b/e", "s/a/b/w f", "r f", "1{p;e", "s/a/b/gw f", "/x/w f"] {
+        for script in [
+            "1e id",
+            "w f",
+            "s/a/b/e",
+            "s/a/b/w f",
+            "r f",
+            "1{p;e",
+            "s/a/b/gw f",
+            "/x/w f",
+        ] {
             assert!(!harmless_sed(script), "{script}");
         }
         for program in ["{print $1}", "NR==2", "/x/ {n++} END {print n}"] {
             assert!(harmless_awk(program), "{program}");
         }
-        for program in ["BEGIN{system(\"id\")}", "{print > \"f\"}", "{\"id\"|getline}"] {
+        for program in [
+            "BEGIN{system(\"id\")}",
+            "{print > \"f\"}",
+            "{\"id\"|getline}",
+        ] {
             assert!(!harmless_awk(program), "{program}");
         }
     }

@@ -13,8 +13,12 @@ pub(super) const MAX_COMMANDS: usize = 512;
 pub(super) const MAX_NESTING: usize = 32;
 /// How many wrappers may be nested: `timeout 5 nice sh -c …` are three.
 pub(super) const MAX_WRAPPERS: usize = 8;
-/// How often the parser may report progress, which it does every hundred operations.
-pub(super) const MAX_PARSER_REPORTS: usize = 20_000;
+/// How many brackets may be open at once, quoted or not.
+pub(super) const MAX_OPEN_BRACKETS: usize = 200;
+/// How often the parser may report progress, which it does every hundred operations, on any script.
+pub(super) const MIN_PARSER_REPORTS: usize = 500;
+/// One more report for this many bytes. An ordinary script takes about one for a thousand.
+pub(super) const BYTES_PER_PARSER_REPORT: usize = 16;
 /// The longest script that is given to the second parser.
 pub(super) const MAX_SECOND_BYTES: usize = 16 * 1024;
 /// The most opening brackets of a script that is given to the second parser, whose effort grows

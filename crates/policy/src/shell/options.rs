@@ -162,7 +162,13 @@ mod tests {
 
     #[test]
     fn listed_options_fit_in_every_spelling() {
-        for text in ["sort -nr f", "sort -k2 f", "sort -k 2 f", "sort -rk2 f", "sort --key=2 f"] {
+        for text in [
+            "sort -nr f",
+            "sort -k2 f",
+            "sort -k 2 f",
+            "sort -rk2 f",
+            "sort --key=2 f",
+        ] {
             let scanned = scan(text);
             assert_eq!(scanned.odd, None, "{text}");
             assert_eq!(scanned.operands.len(), 1, "{text}");

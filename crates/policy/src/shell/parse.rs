@@ -11,7 +11,8 @@ use tree_sitter::{Node, ParseOptions, Parser, Tree};
 
 use super::{
     limits::{
-        MAX_BYTES, MAX_COMMANDS, MAX_NESTING, MAX_NODES, MAX_PARSER_REPORTS, Refusal,
+        BYTES_PER_PARSER_REPORT, MAX_BYTES, MAX_COMMANDS, MAX_NESTING, MAX_NODES,
+        MAX_OPEN_BRACKETS, MIN_PARSER_REPORTS, Refusal,
     },
     unclear::Unclear,
     word::{Value, Word},
@@ -63,6 +64,9 @@ pub(super) fn parse(script: &str) -> Result<Parsed, Refusal> {
     if script.len() > MAX_BYTES {
         return Err(Refusal::TooLong);
     }
+    if opened(script) > MAX_OPEN_BRACKETS {
+        return Err(Refusal::TooDeep);
+    }
     let tree = tree(script).ok_or(Refusal::TooMuchWork)?;
     let root = tree.root_node();
     if root.descendant_count() > MAX_NODES {
@@ -80,20 +84,40 @@ pub(super) fn parse(script: &str) -> Result<Parsed, Refusal> {
     })
 }
 
+/// How many brackets are open at once at most, quoted or not: what a parser spends most time on
+/// is known before it starts.
+fn opened(script: &str) -> usize {
+    let (mut open, mut most) = (0_usize, 0);
+    for byte in script.bytes() {
+        match byte {
+            b'(' | b'{' | b'[' => {
+                open += 1;
+                most = most.max(open);
+            }
+            b')' | b'}' | b']' => open = open.saturating_sub(1),
+            _ => {}
+        }
+    }
+    most
+}
+
 fn tree(script: &str) -> Option<Tree> {
     PARSER.with_borrow_mut(|slot| {
         let parser = match slot {
             Some(parser) => parser,
             None => {
                 let mut parser = Parser::new();
-                parser.set_language(&tree_sitter_bash::LANGUAGE.into()).ok()?;
+                parser
+                    .set_language(&tree_sitter_bash::LANGUAGE.into())
+                    .ok()?;
                 slot.insert(parser)
             }
         };
+        let most = MIN_PARSER_REPORTS + script.len() / BYTES_PER_PARSER_REPORT;
         let mut reports = 0_usize;
         let mut progress = |_: &tree_sitter::ParseState| {
             reports += 1;
-            if reports > MAX_PARSER_REPORTS {
+            if reports > most {
                 ControlFlow::Break(())
             } else {
                 ControlFlow::Continue(())
@@ -154,8 +178,8 @@ impl<'s> Walker<'s> {
             }
             "redirected_statement" => self.redirected(node),
             "list" => self.list(node),
-            "subshell" | "pipeline" | "negated_command" | "if_statement" | "while_statement" | "do_group"
-            | "elif_clause" | "else_clause" => self.statements(node),
+            "subshell" | "pipeline" | "negated_command" | "if_statement" | "while_statement"
+            | "do_group" | "elif_clause" | "else_clause" => self.statements(node),
             "compound_statement" if self.text(node).starts_with("((") => {
                 self.odd(node, Unclear::Arithmetic)
             }
@@ -184,6 +208,8 @@ impl<'s> Walker<'s> {
                 self.odd(node, Unclear::Construct)
             }
             "function_definition" => self.odd(node, Unclear::Function),
+            // Ends a branch of `case`, and stands nowhere else.
+            ";;" => Err(Refusal::Syntax),
             _ => self.odd(node, Unclear::Syntax),
         }
     }
@@ -206,10 +232,20 @@ impl<'s> Walker<'s> {
         let children: Vec<Node<'_>> = node.named_children(&mut cursor).collect();
         for child in children {
             match child.kind() {
-                "command" | "redirected_statement" | "list" | "pipeline" | "negated_command"
-                | "if_statement" | "while_statement" | "compound_statement" | "subshell"
-                | "test_command" | "declaration_command" | "for_statement"
-                | "case_statement" | "function_definition" => self.statement(child)?,
+                "command"
+                | "redirected_statement"
+                | "list"
+                | "pipeline"
+                | "negated_command"
+                | "if_statement"
+                | "while_statement"
+                | "compound_statement"
+                | "subshell"
+                | "test_command"
+                | "declaration_command"
+                | "for_statement"
+                | "case_statement"
+                | "function_definition" => self.statement(child)?,
                 _ if child.named_child_count() > 0 => self.inside(child)?,
                 _ => {}
             }
@@ -338,7 +374,10 @@ impl<'s> Walker<'s> {
             self.inside(node)?;
         }
         simple.assignments.push(Assignment {
-            name: name.map(|name| self.text(name)).unwrap_or_default().to_owned(),
+            name: name
+                .map(|name| self.text(name))
+                .unwrap_or_default()
+                .to_owned(),
             raw: self.text(node).to_owned(),
             literal: plain && word.text().is_some(),
         });

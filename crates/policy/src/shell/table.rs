@@ -180,7 +180,10 @@ impl Entry {
                     let name = option.trim_start_matches('-');
                     let name = name.split_once('=').map_or(name, |(name, _)| name);
                     // In a cluster such as `-rne` the last letter is the one that takes a value.
-                    let last = option.char_indices().last().and_then(|(at, _)| option.get(at..));
+                    let last = option
+                        .char_indices()
+                        .last()
+                        .and_then(|(at, _)| option.get(at..));
                     let short = !option.starts_with('-')
                         && last.is_some_and(|last| has(&self.pattern_options, last));
                     patterned |= short || has(&self.pattern_options, name);
@@ -217,7 +220,9 @@ fn harmless_jq(filter: &str) -> bool {
 }
 
 fn read(text: &str) -> Result<HashMap<String, Entry>, String> {
-    let table: Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
+    let table: Table = text
+        .parse()
+        .map_err(|error: toml::de::Error| error.to_string())?;
     table
         .into_iter()
         .map(|(name, value)| match value {

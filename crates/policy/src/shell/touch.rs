@@ -97,7 +97,8 @@ impl<'r> Directories<'r> {
             let (host, port) = rest.split_once('/').unwrap_or((rest, ""));
             return Place::Host(host.to_owned(), port.parse().unwrap_or(0));
         }
-        let outside = || Place::Outside(WorkPath::relative(text.trim_start_matches(['/', '~'])).ok());
+        let outside =
+            || Place::Outside(WorkPath::relative(text.trim_start_matches(['/', '~'])).ok());
         if text.starts_with('~') {
             return outside();
         }
@@ -144,7 +145,9 @@ impl Touched {
                 self.vague = true;
                 // A glob leads nowhere its directory does not.
                 let fixed = glob.split(['*', '?', '[']).next().unwrap_or_default();
-                let directory = fixed.rsplit_once('/').map_or(".", |(directory, _)| directory);
+                let directory = fixed
+                    .rsplit_once('/')
+                    .map_or(".", |(directory, _)| directory);
                 if fixed.starts_with(['/', '~']) || glob.contains("..") {
                     match at.place(directory) {
                         Place::Inside(_) => {}
@@ -226,7 +229,12 @@ pub(super) fn changes(program: &str, words: &[Word]) -> Option<Vec<(usize, PathM
         .filter(|(_, word)| !word.shown().starts_with('-'))
         .map(|(place, _)| place)
         .collect();
-    let all = |mode| operands.iter().map(|place| (*place, mode)).collect::<Vec<_>>();
+    let all = |mode| {
+        operands
+            .iter()
+            .map(|place| (*place, mode))
+            .collect::<Vec<_>>()
+    };
     let last_written = || {
         let mut found = all(PathMode::Read);
         if let Some((_, mode)) = found.last_mut() {
@@ -241,10 +249,9 @@ pub(super) fn changes(program: &str, words: &[Word]) -> Option<Vec<(usize, PathM
     let found = match program {
         "tee" | "touch" | "mkdir" | "rmdir" | "rm" | "unlink" | "shred" | "truncate" | "mv"
         | "patch" | "mkfifo" | "mknod" | "ex" | "ed" => all(PathMode::Write),
-        "chmod" | "chown" | "chgrp" | "setfacl" | "chattr" => all(PathMode::Write)
-            .into_iter()
-            .skip(1)
-            .collect(),
+        "chmod" | "chown" | "chgrp" | "setfacl" | "chattr" => {
+            all(PathMode::Write).into_iter().skip(1).collect()
+        }
         "cp" | "install" | "ln" | "rsync" | "scp" if into => all(PathMode::Write),
         "cp" | "install" | "ln" | "rsync" | "scp" => last_written(),
         "uniq" | "xxd" if operands.len() > 1 => last_written(),

@@ -148,7 +148,11 @@ const WRAPPERS: &[Wrapper] = &[
     },
     Wrapper {
         names: "valgrind",
-        options: long(options("qv", ""), "quiet verbose", "tool leak-check error-exitcode"),
+        options: long(
+            options("qv", ""),
+            "quiet verbose",
+            "tool leak-check error-exitcode",
+        ),
         skip: 0,
     },
 ];
@@ -173,9 +177,8 @@ pub(super) fn inner(program: &str, words: &[Word]) -> Inner {
         "find" => find(words),
         "fd" | "fdfind" => after(words, &["-x", "-X", "--exec", "--exec-batch"]),
         "sh" | "bash" | "dash" | "zsh" | "ksh" | "mksh" | "ash" => shell(words),
-        "su" | "runuser" | "script" | "flock" | "nsenter" | "pkexec" | "setpriv" | "systemd-run" => {
-            dash_c(words)
-        }
+        "su" | "runuser" | "script" | "flock" | "nsenter" | "pkexec" | "setpriv"
+        | "systemd-run" => dash_c(words),
         "eval" => joined(words, 1),
         "watch" | "entr" | "parallel" | "at" | "batch" => watch(words),
         "trap" => trap(words),
@@ -297,7 +300,12 @@ fn find(words: &[Word]) -> Inner {
             place += 1;
             match word.shown() {
                 ";" => break,
-                "+" if inner.last().is_some_and(|last: &Word| last.value == Value::Given) => break,
+                "+" if inner
+                    .last()
+                    .is_some_and(|last: &Word| last.value == Value::Given) =>
+                {
+                    break;
+                }
                 text if text.contains("{}") => inner.push(Word::given()),
                 _ => inner.push(word.clone()),
             }
@@ -313,7 +321,9 @@ fn find(words: &[Word]) -> Inner {
 
 /// Everything after one of these options, with what was found appended.
 fn after(words: &[Word], options: &[&str]) -> Inner {
-    let start = words.iter().position(|word| options.contains(&word.shown()));
+    let start = words
+        .iter()
+        .position(|word| options.contains(&word.shown()));
     match start {
         Some(start) => {
             let mut inner: Vec<Word> = words

@@ -16,4 +16,5 @@ mod properties;
 mod reference;
 mod requirements;
 mod shell;
+mod shell_properties;
 mod world;

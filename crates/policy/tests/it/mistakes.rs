@@ -6,6 +6,7 @@ use haft_contract::{
         Verdict::{self, Allow, Ask, Deny},
         Visibility,
     },
+    ops::Tier,
 };
 
 use crate::world::{Call, check, path, policy, problem};
@@ -66,10 +67,18 @@ fn mistake_10_substring_blacklist() {
     check(&rules, &Call::bash("su"), Deny);
     check(&rules, &Call::bash("su root"), Deny);
     check(&rules, &Call::bash("dd if=/dev/zero"), Deny);
-    // A blacklist of spellings lets `rm -fr /` pass; here what no rule allows asks.
-    let other = policy("[policy]\ndeny = [\"bash(rm -rf /)\"]");
-    check(&other, &Call::bash("rm -rf /"), Deny);
-    check(&other, &Call::bash("rm -fr /"), Ask);
+    // A blacklist of spellings lets `rm -fr /` pass.
+    let other = policy("[policy]\nallow = [\"bash\"]\ndeny = [\"bash(rm -rf /)\"]");
+    for script in [
+        "rm -rf /",
+        "rm -fr /",
+        "rm -r -f /",
+        "rm / -rf",
+        "/bin/rm -rf /",
+    ] {
+        check(&other, &Call::bash(script), Deny);
+    }
+    check(&other, &Call::bash("rm -rf x"), Allow);
 }
 
 /// Deny rules that would silently cover less than they say, as other spellings of one wish.
@@ -154,33 +163,37 @@ fn mistake_10_a_command_and_a_host_of_one_spelling_are_two_patterns() {
 
 #[test]
 fn mistake_18_a_wildcard_never_allows_a_joined_command() {
-    let refused = problem("[policy]\nallow = [\"bash(npm run *)\"]");
+    let refused = problem("[policy]\nallow = [\"bash(* --version)\"]");
     assert_eq!(
         refused,
-        "haft.toml:2:10: `bash(npm run *)` would allow more than it says: a wildcard also covers \
-         `; rm -rf ~`\n  hint: command wildcards in allow come with shell analysis; allow the \
-         exact text"
+        "haft.toml:2:10: `bash(* --version)` can never match: a wildcard in allow stands for words \
+         of one named program\n  hint: name the program of one command, such as `bash(npm run *)`, \
+         or allow the exact text"
     );
-    let rules = policy("[policy]\nallow = [\"bash(npm run x)\"]");
-    check(&rules, &Call::bash("npm run x"), Allow);
-    check(&rules, &Call::bash("npm run x; rm -rf ~"), Ask);
-    check(&rules, &Call::bash("npm  run x"), Ask);
-    check(&rules, &Call::bash("npm run x\n"), Ask);
+    for rule in ["bash(a *; b)", "bash(a * | b)", "bash(echo $X *)"] {
+        let refused = problem(&format!("[policy]\nallow = [\"{rule}\"]"));
+        assert!(refused.contains("can never match"), "{refused}");
+    }
+    for rule in ["bash(npm run x)", "bash(npm run *)"] {
+        let rules = policy(&format!("[policy]\nallow = [\"{rule}\"]"));
+        let bash = |script: &str| Call::bash(script).tier(Tier::T2);
+        check(&rules, &bash("npm run x"), Allow);
+        check(&rules, &bash("npm  run x\n"), Allow);
+        check(&rules, &bash("npm run x; rm -rf ~"), Ask);
+        check(&rules, &bash("npm run x && rm -rf ~"), Ask);
+        check(&rules, &bash("npm run $(rm -rf ~)"), Ask);
+    }
 }
 
-/// A custom command tool is not known by name when the file is read; its wildcard is inert, and
-/// the linter, which knows the tools, reports it.
+/// A custom command tool is not known by name when the file is read. A wildcard for its program is
+/// inert, and the linter, which knows the tools, reports it.
 #[test]
 fn mistake_18_holds_for_command_tools_by_any_name() {
-    let rules = policy("[policy]\nallow = [\"shell(npm run *)\"]");
+    let rules = policy("[policy]\nallow = [\"shell(* run x)\"]");
     let mut call = Call::bash("npm run x; rm -rf ~");
     call.key.tool = "shell".parse().unwrap();
     check(&rules, &call, Ask);
     let findings = rules.lint(&[call.facts()]);
     assert_eq!(findings.len(), 1);
-    assert!(
-        findings[0]
-            .to_string()
-            .contains("would allow more than it says")
-    );
+    assert!(findings[0].to_string().contains("can never match"));
 }

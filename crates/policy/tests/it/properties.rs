@@ -74,9 +74,9 @@ fn rule() -> impl Strategy<Value = Written> {
         prop_oneof![3 => about_paths, 1 => about_commands],
     )
         .prop_filter_map(
-            "sessions cannot allow, a command wildcard cannot be allowed, nor a group denied a path",
+            "sessions cannot allow, a wildcard cannot be the program, nor a group be denied a path",
             |(section, list, (tool, pattern))| {
-                let wild = tool == "bash" && pattern.is_some_and(|pattern| pattern.contains('*'));
+                let wild = tool == "bash" && matches!(pattern, Some("git*push" | "*"));
                 let refused = list == Allow && (section == "sessions.dm" || wild);
                 let written = Written {
                     section,

@@ -2,7 +2,7 @@
 //! no code with the crate; slow and obvious on purpose.
 
 use haft_contract::{
-    Access, PathMode, PathScope, SessionKind,
+    Access, PathMode, PathScope, SessionKind, WorkPath,
     access::Command,
     host::Verdict::{self, Allow, Ask, Deny},
     ops::Tier,
@@ -92,53 +92,105 @@ impl Written {
                         glob(pattern, written) && glob(pattern, leads)
                     }
             }
-            Access::Command(command) => {
-                let Command::Shell(text) = &command.command else {
-                    return false;
-                };
-                let everything = matches!(pattern, "*" | "**") && wide;
-                self.selects(call)
-                    && !(self.tool == "write" || self.tool == "read")
-                    && (everything
-                        || if wide || !pattern.contains('*') {
-                            wild(pattern, text)
-                        } else {
-                            false
-                        })
-            }
             _ => false,
         }
     }
+
+    /// Whether it speaks of one command of a script.
+    fn applies_to(&self, call: &Call, script: &str, segment: &str) -> bool {
+        let wide = self.list != Allow;
+        let Some(pattern) = self.pattern else {
+            return self.selects(call);
+        };
+        if !self.selects(call) || self.by_access().is_some() {
+            return false;
+        }
+        if !wide {
+            return pattern == script || words_match(pattern, segment, pattern.ends_with(" *"));
+        }
+        matches!(pattern, "*" | "**")
+            || wild(pattern, script)
+            || wild(pattern, segment)
+            || words_match(pattern, segment, true)
+    }
+}
+
+/// Whether the words of a pattern, a final star aside, are those of a command, or its first ones.
+fn words_match(pattern: &str, segment: &str, more: bool) -> bool {
+    let pattern: Vec<&str> = pattern.trim_end_matches(" *").split(' ').collect();
+    let words: Vec<&str> = segment.split(' ').collect();
+    words.starts_with(&pattern) && (more || words.len() == pattern.len())
+}
+
+/// One thing to judge.
+enum Thing<'c> {
+    Tool,
+    Access(&'c Access),
+    /// A script, and one command of it.
+    Segment(&'c str, &'c str),
+    /// A path a command names.
+    Named(Access),
+}
+
+/// Scripts of the tests are plain words, parted by `; `.
+fn things(call: &Call) -> Vec<Thing<'_>> {
+    let mut things = vec![Thing::Tool];
+    for access in &call.plan.accesses {
+        let Access::Command(command) = access else {
+            things.push(Thing::Access(access));
+            continue;
+        };
+        let Command::Shell(script) = &command.command else {
+            panic!("no tests with argv");
+        };
+        for segment in script.split("; ") {
+            things.push(Thing::Segment(script, segment));
+            let removed = segment.strip_prefix("rm ").into_iter();
+            things.extend(removed.map(|path| Thing::Named(Access::write(at(path)))));
+        }
+    }
+    things
+}
+
+fn at(path: &str) -> WorkPath {
+    WorkPath::relative(path).unwrap()
 }
 
 /// The answer, by trying everything.
 pub(crate) fn decide(rules: &[Written], preset: &str, call: &Call) -> Verdict {
     let agents = std::iter::once(&call.principal.agent).chain(&call.principal.ancestors);
-    let items = || std::iter::once(None).chain(call.plan.accesses.iter().map(Some));
     agents
-        .flat_map(|agent| items().map(move |item| (agent.as_str(), item)))
-        .map(|(agent, item)| judge(rules, preset, call, agent, item))
+        .flat_map(|agent| {
+            things(call)
+                .into_iter()
+                .map(move |thing| (agent.as_str(), thing))
+        })
+        .map(|(agent, thing)| judge(rules, preset, call, agent, &thing))
         .max()
         .unwrap()
 }
 
-fn judge(
-    rules: &[Written],
-    preset: &str,
-    call: &Call,
-    agent: &str,
-    access: Option<&Access>,
-) -> Verdict {
+fn judge(rules: &[Written], preset: &str, call: &Call, agent: &str, thing: &Thing<'_>) -> Verdict {
     let mine: Vec<&Written> = rules
         .iter()
         .filter(|rule| rule.concerns(call, agent))
         .collect();
     let strictest = mine
         .iter()
-        .filter(|rule| rule.applies(call, access))
+        .filter(|rule| match thing {
+            Thing::Tool => rule.applies(call, None),
+            Thing::Access(access) => rule.applies(call, Some(access)),
+            Thing::Named(access) => rule.applies(call, Some(access)),
+            Thing::Segment(script, segment) => rule.applies_to(call, script, segment),
+        })
         .map(|rule| rule.list)
         .max();
-    let mut verdict = strictest.unwrap_or_else(|| default(&mine, preset, call, access));
+    let mut verdict = strictest.unwrap_or_else(|| default(preset, call, thing));
+    if let Thing::Segment(_, segment) = thing
+        && may_touch(&mine, call, segment)
+    {
+        verdict = verdict.max(Ask);
+    }
     let any_agent = rules.iter().any(|rule| rule.section.starts_with("agents."));
     let listed = rules
         .iter()
@@ -152,27 +204,42 @@ fn judge(
     verdict
 }
 
-fn default(mine: &[&Written], preset: &str, call: &Call, access: Option<&Access>) -> Verdict {
+/// Whether a rule speaks of a path that a word of the command may be.
+fn may_touch(mine: &[&Written], call: &Call, segment: &str) -> bool {
+    // What `rm` is given, it removes; that is judged as what it is.
+    let known = segment.starts_with("rm");
+    !known
+        && segment.split(' ').skip(1).any(|word| {
+            [Access::read(at(word)), Access::write(at(word))]
+                .iter()
+                .any(|access| {
+                    mine.iter().any(|rule| {
+                        let patterned = rule.pattern.is_some()
+                            && (rule.by_access().is_some()
+                                || !matches!(rule.pattern, Some("*" | "**")));
+                        rule.list != Allow && patterned && rule.applies(call, Some(access))
+                    })
+                })
+        })
+}
+
+fn default(preset: &str, call: &Call, thing: &Thing<'_>) -> Verdict {
     let trusted = call.key.provider.as_str() == "builtin";
-    let allowed = match access {
-        None => {
+    let allowed = match thing {
+        Thing::Named(_) => return Allow,
+        Thing::Segment(_, segment) => {
+            preset == "workspace" && call.plan.tier == Tier::T2 && *segment == "ls"
+        }
+        Thing::Tool => {
             let accesses = &call.plan.accesses;
             let changes = accesses.iter().any(|access| access.kind() != "read");
             let named = !accesses.is_empty() && (call.plan.effects.read_only || changes);
             let looks = call.plan.effects.read_only && !call.plan.effects.open_world;
             named || (looks && preset != "locked")
         }
-        Some(access) => match (access.kind(), preset) {
+        Thing::Access(access) => match (access.kind(), preset) {
             (_, "locked") => false,
             ("read", _) | ("write", "workspace") => true,
-            ("command", "workspace") => {
-                let spoken_of = mine.iter().any(|rule| {
-                    rule.list != Allow
-                        && rule.selects(call)
-                        && !matches!(rule.pattern, None | Some("*" | "**"))
-                });
-                call.plan.tier == Tier::T2 && !spoken_of
-            }
             _ => false,
         },
     };

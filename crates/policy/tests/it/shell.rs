@@ -50,7 +50,9 @@ const BY_RULE: [&str; 14] = [
 
 fn cases(group: usize) -> Vec<Table> {
     let (name, count, text) = GROUPS[group];
-    let table: Table = text.parse().unwrap_or_else(|error| panic!("{name}: {error}"));
+    let table: Table = text
+        .parse()
+        .unwrap_or_else(|error| panic!("{name}: {error}"));
     assert_eq!(table["group"].as_str(), Some(name));
     let cases: Vec<Table> = table["case"]
         .as_array()
@@ -62,12 +64,23 @@ fn cases(group: usize) -> Vec<Table> {
         let id = format!("{name}-{:02}", number + 1);
         assert_eq!(case["id"].as_str(), Some(id.as_str()));
         let known = [
-            "id", "title", "requires", "stopped_by", "rules", "tier", "asks", "denies", "twin", "due",
+            "id",
+            "title",
+            "requires",
+            "stopped_by",
+            "rules",
+            "tier",
+            "asks",
+            "denies",
+            "twin",
+            "due",
         ];
         for key in case.keys() {
             assert!(known.contains(&key.as_str()), "{id}: unknown word `{key}`");
         }
-        let something = ["asks", "denies", "twin", "due"].iter().any(|key| case.contains_key(*key));
+        let something = ["asks", "denies", "twin", "due"]
+            .iter()
+            .any(|key| case.contains_key(*key));
         assert!(something, "{id} shows nothing");
     }
     assert_eq!(cases.len(), count, "{name}");
@@ -89,10 +102,12 @@ fn expand(text: &str) -> String {
     let mut rest = text;
     while let Some(start) = rest.find('<') {
         expanded.push_str(&rest[..start]);
-        let repeated = rest[start + 1..].split_once('>').and_then(|(inner, after)| {
-            let (piece, count) = inner.rsplit_once('*')?;
-            Some((piece.repeat(count.parse().ok()?), after))
-        });
+        let repeated = rest[start + 1..]
+            .split_once('>')
+            .and_then(|(inner, after)| {
+                let (piece, count) = inner.rsplit_once('*')?;
+                Some((piece.repeat(count.parse().ok()?), after))
+            });
         if let Some((repeated, after)) = repeated {
             expanded.push_str(&repeated);
             rest = after;
@@ -106,7 +121,12 @@ fn expand(text: &str) -> String {
 }
 
 fn shown(command: &str) -> String {
-    command.chars().take(120).collect::<String>().escape_debug().to_string()
+    command
+        .chars()
+        .take(120)
+        .collect::<String>()
+        .escape_debug()
+        .to_string()
 }
 
 fn decide(rules: &CedarPolicy, tier: Tier, command: &str) -> (Verdict, String) {
@@ -120,7 +140,9 @@ fn run(group: usize) {
     let mut wrong = Vec::new();
     for case in cases(group) {
         let id = case["id"].as_str().unwrap();
-        let own = case.get("rules").map(|rules| policy(rules.as_str().unwrap()));
+        let own = case
+            .get("rules")
+            .map(|rules| policy(rules.as_str().unwrap()));
         let tier = match case.get("tier").map(|tier| tier.as_str().unwrap()) {
             Some("host") => Tier::Host,
             Some(other) => panic!("{id}: unknown tier `{other}`"),
@@ -142,7 +164,10 @@ fn run(group: usize) {
             for rules in &policies {
                 let (verdict, reason) = decide(rules, tier, &command);
                 if verdict != Deny {
-                    wrong.push(format!("{id} {verdict}, not deny: {} ({reason})", shown(&command)));
+                    wrong.push(format!(
+                        "{id} {verdict}, not deny: {} ({reason})",
+                        shown(&command)
+                    ));
                 }
             }
         }
@@ -150,11 +175,19 @@ fn run(group: usize) {
         for command in list(&case, "twin") {
             let (verdict, reason) = decide(loosest, tier, &command);
             if verdict != Allow {
-                wrong.push(format!("{id} twin {verdict}: {} ({reason})", shown(&command)));
+                wrong.push(format!(
+                    "{id} twin {verdict}: {} ({reason})",
+                    shown(&command)
+                ));
             }
         }
     }
-    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
 }
 
 #[test]
