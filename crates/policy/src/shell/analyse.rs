@@ -190,8 +190,8 @@ impl Analyst<'_> {
         match &entry {
             Some(entry) => {
                 for place in &entry.paths {
-                    if let Some(word) = words.get(*place) {
-                        touched.word(&self.directories, word, PathMode::Read, How::Named);
+                    if let Some(word) = words.get(*place).map(without_option) {
+                        touched.word(&self.directories, &word, PathMode::Read, How::Named);
                     }
                 }
                 if !entry.exact {
@@ -358,6 +358,18 @@ impl Analyst<'_> {
         }
         Ok(())
     }
+}
+
+/// The value that is written into an option (`--file=x`, `-fx`), or the word itself.
+fn without_option(word: &Word) -> Word {
+    let Some(text) = word.text().filter(|text| text.len() > 1) else {
+        return word.clone();
+    };
+    let value = match text.strip_prefix("--") {
+        Some(long) => long.split_once('=').map(|(_, value)| value),
+        None => text.strip_prefix('-').and_then(|letters| letters.get(1..)),
+    };
+    value.map_or_else(|| word.clone(), Word::literal)
 }
 
 fn is_pathlike(text: &str) -> bool {

@@ -18,6 +18,7 @@ mod second;
 mod segment;
 mod table;
 mod touch;
+mod tree;
 mod unclear;
 mod word;
 mod wrapper;

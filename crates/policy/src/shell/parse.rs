@@ -3,17 +3,13 @@
 //! Every kind of node is either known here or makes what it stands in *unclear*: a construct nobody
 //! thought of can only ask. Commands inside substitutions, groups and bodies are found too, so that
 //! a rule sees them wherever they stand. Says nothing about what a command does; read next:
-//! `unwrap.rs`.
+//! `wrapper.rs`.
 
-use std::{cell::RefCell, ops::ControlFlow};
-
-use tree_sitter::{Node, ParseOptions, Parser, Tree};
+use tree_sitter::Node;
 
 use super::{
-    limits::{
-        BYTES_PER_PARSER_REPORT, MAX_BYTES, MAX_COMMANDS, MAX_NESTING, MAX_NODES,
-        MAX_OPEN_BRACKETS, MIN_PARSER_REPORTS, Refusal,
-    },
+    limits::{MAX_BYTES, MAX_COMMANDS, MAX_NESTING, MAX_NODES, MAX_OPEN_BRACKETS, Refusal},
+    tree::{opened, tree},
     unclear::Unclear,
     word::{Value, Word},
 };
@@ -54,11 +50,6 @@ pub(super) struct Parsed {
     pub(super) complete: bool,
 }
 
-thread_local! {
-    /// Making a parser costs more than reading a short script.
-    static PARSER: RefCell<Option<Parser>> = const { RefCell::new(None) };
-}
-
 /// Reads a script.
 pub(super) fn parse(script: &str) -> Result<Parsed, Refusal> {
     if script.len() > MAX_BYTES {
@@ -81,60 +72,6 @@ pub(super) fn parse(script: &str) -> Result<Parsed, Refusal> {
     Ok(Parsed {
         commands: walker.commands,
         complete: !root.has_error(),
-    })
-}
-
-/// How many brackets are open at once at most, quoted or not: what a parser spends most time on
-/// is known before it starts.
-fn opened(script: &str) -> usize {
-    let (mut open, mut most) = (0_usize, 0);
-    for byte in script.bytes() {
-        match byte {
-            b'(' | b'{' | b'[' => {
-                open += 1;
-                most = most.max(open);
-            }
-            b')' | b'}' | b']' => open = open.saturating_sub(1),
-            _ => {}
-        }
-    }
-    most
-}
-
-fn tree(script: &str) -> Option<Tree> {
-    PARSER.with_borrow_mut(|slot| {
-        let parser = match slot {
-            Some(parser) => parser,
-            None => {
-                let mut parser = Parser::new();
-                parser
-                    .set_language(&tree_sitter_bash::LANGUAGE.into())
-                    .ok()?;
-                slot.insert(parser)
-            }
-        };
-        let most = MIN_PARSER_REPORTS + script.len() / BYTES_PER_PARSER_REPORT;
-        let mut reports = 0_usize;
-        let mut progress = |_: &tree_sitter::ParseState| {
-            reports += 1;
-            if reports > most {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
-        };
-        let options = ParseOptions::new().progress_callback(&mut progress);
-        let bytes = script.as_bytes();
-        let tree = parser.parse_with_options(
-            &mut |offset, _| bytes.get(offset..).unwrap_or_default(),
-            None,
-            Some(options),
-        );
-        if tree.is_none() {
-            // A parse that was stopped would be resumed with the next script.
-            parser.reset();
-        }
-        tree
     })
 }
 

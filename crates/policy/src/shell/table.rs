@@ -45,6 +45,8 @@ struct Entry {
     numbers: bool,
     any: bool,
     runs: bool,
+    /// Without an option it is an interpreter that runs its input.
+    needs_option: bool,
     operands: Operands,
     max: Option<usize>,
     check: Check,
@@ -68,6 +70,8 @@ enum Check {
     Sed,
     Awk,
     Jq,
+    /// Every operand starts with `+`.
+    Plus,
 }
 
 /// Read once, when the first command is judged. A fault in the table is an empty table, and so an
@@ -130,7 +134,7 @@ impl Entry {
             self.any_words(words, start)?
         } else {
             let scanned = self.options(Order::Any).scan(words, start);
-            if scanned.odd.is_some() {
+            if scanned.odd.is_some() || (self.needs_option && scanned.given.is_empty()) {
                 return None;
             }
             let literal = |place: &usize| {
@@ -204,6 +208,14 @@ impl Entry {
             Check::Sed => harmless_sed,
             Check::Awk => harmless_awk,
             Check::Jq => harmless_jq,
+            Check::Plus => {
+                let texts = operands
+                    .iter()
+                    .map(|place| words.get(*place).and_then(Word::text));
+                return texts
+                    .into_iter()
+                    .all(|text| text.is_some_and(|text| text.starts_with('+')));
+            }
         };
         // With `-e` the programs are option values; hazards have looked at those.
         if patterned {
@@ -246,6 +258,7 @@ fn entry(table: Table) -> Result<Entry, String> {
             ("numbers", Toml::Boolean(flag)) => entry.numbers = flag,
             ("any", Toml::Boolean(flag)) => entry.any = flag,
             ("runs", Toml::Boolean(flag)) => entry.runs = flag,
+            ("needs_option", Toml::Boolean(flag)) => entry.needs_option = flag,
             ("max", Toml::Integer(max)) => {
                 entry.max = Some(usize::try_from(max).map_err(|error| error.to_string())?);
             }
@@ -263,6 +276,7 @@ fn entry(table: Table) -> Result<Entry, String> {
                     "sed" => Check::Sed,
                     "awk" => Check::Awk,
                     "jq" => Check::Jq,
+                    "plus" => Check::Plus,
                     other => return Err(format!("unknown check `{other}`")),
                 };
             }
@@ -321,6 +335,9 @@ mod tests {
             "date -s x",
             "cargo run",
             "hostname new",
+            "python3",
+            "node",
+            "date 010100002026",
         ] {
             assert_eq!(class(text), None, "{text}");
         }

@@ -148,7 +148,9 @@ impl Touched {
                 let directory = fixed
                     .rsplit_once('/')
                     .map_or(".", |(directory, _)| directory);
-                if fixed.starts_with(['/', '~']) || glob.contains("..") {
+                if glob.contains("..") {
+                    self.outside.push(glob.clone());
+                } else if fixed.starts_with(['/', '~']) {
                     match at.place(directory) {
                         Place::Inside(_) => {}
                         Place::Nowhere | Place::Outside(_) | Place::Host(..) | Place::Lost(_) => {
@@ -164,6 +166,7 @@ impl Touched {
     pub(super) fn text(&mut self, at: &Directories<'_>, text: &str, mode: PathMode, how: How) {
         if self.touches.len() >= MAX_TOUCHES {
             self.vague = true;
+            self.outside.push(text.to_owned());
             return;
         }
         let mut add = |path: WorkPath| {

@@ -85,6 +85,8 @@ fn what_a_command_touches_is_judged_too() {
         "cat < sub/.env",
         "cat /w/.env",
         "grep x .env",
+        "grep --file=.env x",
+        "grep -f.env x",
         "ls | xargs -n1 cat .env",
         "echo x > docs/a",
         "cp a docs/b",
