@@ -324,8 +324,7 @@ fn split(text: &str) -> Option<Vec<String>> {
                 loop {
                     match characters.next()? {
                         end if end == character => break,
-                        '$' | '`' if character == '"' => return None,
-                        '\\' if character == '"' => return None,
+                        '$' | '`' | '\\' if character == '"' => return None,
                         other => word.push(other),
                     }
                 }

@@ -313,8 +313,8 @@ impl Index {
         let mut found = Vec::new();
         match access {
             Access::Path(path) => self.path_matches(path, &mut found),
-            // A command is matched by `segment_matches`.
-            Access::Command(_) => {}
+            // A command is matched by `segment_matches`, a tool elsewhere by its name.
+            Access::Command(_) | Access::RemoteTool { .. } => {}
             // No allow rule speaks of what is typed, only of the tool as such; a deny or ask rule
             // over command texts speaks of the command it is typed into and of what is typed.
             Access::Process(process) => {
@@ -339,7 +339,6 @@ impl Index {
                 self.exact.texts(&text, &self.patterns, &mut found);
                 self.wide.texts(&text, &self.patterns, &mut found);
             }
-            Access::RemoteTool { .. } => {}
         }
         found.sort_unstable();
         found.dedup();

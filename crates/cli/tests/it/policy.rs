@@ -16,7 +16,9 @@ fn check_names_the_rule_its_file_and_its_line() {
         assert_eq!(ran.code, code, "{}", ran.all());
         ran.stdout + &ran.stderr
     };
-    assert!(check(&["bash", "cargo --version"], 0).contains("`bash(cargo --version)` at haft.toml:3"));
+    assert!(
+        check(&["bash", "cargo --version"], 0).contains("`bash(cargo --version)` at haft.toml:3")
+    );
     assert!(check(&["read", "private/a"], 9).contains("`read(private/**)` at haft.toml:4"));
     assert!(check(&["read", ".env"], 3).contains("`read(**/.env)` at haft.toml:6"));
     let asks = check(&["bash", "git push"], 9);

@@ -241,7 +241,7 @@ fn is_hazard(hazard: &str, text: &str) -> bool {
         Some(("=", operand)) => text == operand,
         Some(("~", part)) => text.contains(part),
         Some(("+" | "@", "")) => text.starts_with(hazard),
-        Some(("!", "")) | Some(_) | None => false,
+        Some(_) | None => false,
     }
 }
 

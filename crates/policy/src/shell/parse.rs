@@ -115,12 +115,13 @@ impl<'s> Walker<'s> {
             }
             "redirected_statement" => self.redirected(node),
             "list" => self.list(node),
-            "subshell" | "pipeline" | "negated_command" | "if_statement" | "while_statement"
-            | "do_group" | "elif_clause" | "else_clause" => self.statements(node),
             "compound_statement" if self.text(node).starts_with("((") => {
                 self.odd(node, Unclear::Arithmetic)
             }
-            "compound_statement" => self.statements(node),
+            "subshell" | "pipeline" | "negated_command" | "if_statement" | "while_statement"
+            | "do_group" | "elif_clause" | "else_clause" | "compound_statement" => {
+                self.statements(node)
+            }
             "test_command" => self.test(node),
             "variable_assignment" => {
                 let mut simple = self.blank(node);
@@ -443,16 +444,13 @@ impl<'s> Walker<'s> {
             .strip_prefix('[')
             .and_then(|rest| rest.strip_suffix(']'))
             .filter(|inner| inner.chars().all(usual));
-        match inner {
-            Some(inner) => {
-                let words = inner.split_ascii_whitespace();
-                let words = std::iter::once("[").chain(words).chain(["]"]);
-                simple.words.extend(words.map(Word::literal));
-            }
-            None => {
-                simple.words.push(Word::literal("test"));
-                simple.unclear.push(Unclear::Test);
-            }
+        if let Some(inner) = inner {
+            let words = inner.split_ascii_whitespace();
+            let words = std::iter::once("[").chain(words).chain(["]"]);
+            simple.words.extend(words.map(Word::literal));
+        } else {
+            simple.words.push(Word::literal("test"));
+            simple.unclear.push(Unclear::Test);
         }
         self.push(simple)?;
         self.inside(node)
@@ -461,10 +459,11 @@ impl<'s> Walker<'s> {
     fn word(&mut self, node: Node<'_>, simple: &mut Simple) -> Result<Word, Refusal> {
         let raw = self.text(node);
         match node.kind() {
-            "word" => Ok(Word::bare(raw)),
+            // Single characters stand for themselves and have tokens of their own.
+            "word" | "{" | "}" | "[" | "]" | "=" | "==" | "=~" => Ok(Word::bare(raw)),
             "number" | "variable_name" if node.named_child_count() == 0 => Ok(Word::bare(raw)),
             "raw_string" => Ok(Word::single_quoted(raw)),
-            "string" if !self.expands(node) => Ok(Word::double_quoted(raw)),
+            "string" if !expands(node) => Ok(Word::double_quoted(raw)),
             "concatenation" => {
                 let mut cursor = node.walk();
                 let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
@@ -481,8 +480,6 @@ impl<'s> Walker<'s> {
                 }
                 Ok(Word::joined(raw, pieces))
             }
-            // Single characters that the grammar has tokens of their own for.
-            "{" | "}" | "[" | "]" | "=" | "==" | "=~" => Ok(Word::bare(raw)),
             _ => {
                 self.substitutions(node)?;
                 if matches!(
@@ -494,13 +491,6 @@ impl<'s> Walker<'s> {
                 Ok(Word::unknown(raw))
             }
         }
-    }
-
-    fn expands(&self, string: Node<'_>) -> bool {
-        let mut cursor = string.walk();
-        string
-            .named_children(&mut cursor)
-            .any(|child| child.kind() != "string_content")
     }
 
     /// The commands of the substitutions in a word.
@@ -540,4 +530,11 @@ impl<'s> Walker<'s> {
             }
         }
     }
+}
+
+fn expands(string: Node<'_>) -> bool {
+    let mut cursor = string.walk();
+    string
+        .named_children(&mut cursor)
+        .any(|child| child.kind() != "string_content")
 }

@@ -12,9 +12,10 @@ use super::{
 };
 
 /// What a known command does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
     /// It looks, and that is all.
+    #[default]
     Looks,
     /// It runs what files in the workspace say: builds, tests, formatters.
     Runs,
@@ -43,14 +44,24 @@ struct Entry {
     dash_values: String,
     pattern_options: String,
     numbers: bool,
-    any: bool,
-    runs: bool,
-    /// Without an option it is an interpreter that runs its input.
-    needs_option: bool,
+    fits: Fits,
+    class: Class,
     operands: Operands,
     max: Option<usize>,
     check: Check,
     subcommands: HashMap<String, Entry>,
+}
+
+/// Which options a command may have and still be the one of the entry.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Fits {
+    /// Those that are listed.
+    #[default]
+    Listed,
+    /// Those that are listed, and at least one: without any it is an interpreter of its input.
+    Some,
+    /// All.
+    Any,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -129,12 +140,12 @@ impl Entry {
     }
 
     fn known(&self, words: &[Word], start: usize) -> Option<Known> {
-        let class = if self.runs { Class::Runs } else { Class::Looks };
-        let (operands, patterned) = if self.any {
+        let (operands, patterned) = if self.fits == Fits::Any {
             self.any_words(words, start)?
         } else {
             let scanned = self.options(Order::Any).scan(words, start);
-            if scanned.odd.is_some() || (self.needs_option && scanned.given.is_empty()) {
+            let idle = self.fits == Fits::Some && scanned.given.is_empty();
+            if scanned.odd.is_some() || idle {
                 return None;
             }
             let literal = |place: &usize| {
@@ -164,9 +175,9 @@ impl Entry {
             Operands::Pattern | Operands::Paths => operands,
         };
         Some(Known {
-            class,
+            class: self.class,
             paths,
-            exact: class == Class::Looks,
+            exact: self.class == Class::Looks,
         })
     }
 
@@ -256,9 +267,9 @@ fn entry(table: Table) -> Result<Entry, String> {
             ("dash_values", Toml::String(text)) => entry.dash_values = text,
             ("pattern_options", Toml::String(text)) => entry.pattern_options = text,
             ("numbers", Toml::Boolean(flag)) => entry.numbers = flag,
-            ("any", Toml::Boolean(flag)) => entry.any = flag,
-            ("runs", Toml::Boolean(flag)) => entry.runs = flag,
-            ("needs_option", Toml::Boolean(flag)) => entry.needs_option = flag,
+            ("any", Toml::Boolean(true)) => entry.fits = Fits::Any,
+            ("needs_option", Toml::Boolean(true)) => entry.fits = Fits::Some,
+            ("runs", Toml::Boolean(true)) => entry.class = Class::Runs,
             ("max", Toml::Integer(max)) => {
                 entry.max = Some(usize::try_from(max).map_err(|error| error.to_string())?);
             }

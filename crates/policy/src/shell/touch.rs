@@ -110,13 +110,11 @@ impl<'r> Directories<'r> {
         }
         let mut places = Vec::with_capacity(self.places.len());
         for directory in &self.places {
-            match WorkPath::parse(&format!("{directory}/{text}"), self.root) {
-                Ok(path) => places.push(path),
-                Err(_) => {
-                    let name = text.rsplit("../").next().unwrap_or_default();
-                    return Place::Outside(WorkPath::relative(name).ok());
-                }
-            }
+            let Ok(path) = WorkPath::parse(&format!("{directory}/{text}"), self.root) else {
+                let name = text.rsplit("../").next().unwrap_or_default();
+                return Place::Outside(WorkPath::relative(name).ok());
+            };
+            places.push(path);
         }
         if self.lost {
             Place::Lost(places)

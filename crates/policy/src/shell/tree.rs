@@ -32,15 +32,14 @@ pub(super) fn opened(script: &str) -> usize {
 /// The syntax tree of a script; `None` where it took too many steps.
 pub(super) fn tree(script: &str) -> Option<Tree> {
     PARSER.with_borrow_mut(|slot| {
-        let parser = match slot {
-            Some(parser) => parser,
-            None => {
-                let mut parser = Parser::new();
-                parser
-                    .set_language(&tree_sitter_bash::LANGUAGE.into())
-                    .ok()?;
-                slot.insert(parser)
-            }
+        let parser = if let Some(parser) = slot {
+            parser
+        } else {
+            let mut parser = Parser::new();
+            parser
+                .set_language(&tree_sitter_bash::LANGUAGE.into())
+                .ok()?;
+            slot.insert(parser)
         };
         let most = MIN_PARSER_REPORTS + script.len() / BYTES_PER_PARSER_REPORT;
         let mut reports = 0_usize;

@@ -374,7 +374,7 @@ fn shell(words: &[Word]) -> Inner {
             .text()
             .map_or(Inner::Hidden, |text| Inner::Script(text.to_owned())),
         // What comes in on its input is a script nobody has seen.
-        (true, None) | (false, None) => Inner::Hidden,
+        (true | false, None) => Inner::Hidden,
         // A file: the program of this command, in effect.
         (false, Some(_)) => Inner::Nothing,
     }
