@@ -118,6 +118,16 @@ pub(super) fn known(program: &str, words: &[Word]) -> Option<Known> {
     }
 }
 
+/// The words of a command that fits its entry.
+#[derive(Default)]
+struct Fitting {
+    operands: Vec<usize>,
+    /// Options with a value in them that may be a path.
+    inside: Vec<usize>,
+    /// Whether an option holds the pattern, so that no operand does.
+    patterned: bool,
+}
+
 enum Order {
     /// Options end at the first operand.
     First,
@@ -140,7 +150,11 @@ impl Entry {
     }
 
     fn known(&self, words: &[Word], start: usize) -> Option<Known> {
-        let (operands, patterned) = if self.fits == Fits::Any {
+        let Fitting {
+            operands,
+            inside,
+            patterned,
+        } = if self.fits == Fits::Any {
             self.any_words(words, start)?
         } else {
             let scanned = self.options(Order::Any).scan(words, start);
@@ -160,7 +174,11 @@ impl Entry {
                 .given
                 .iter()
                 .any(|(name, _)| has(&self.pattern_options, name));
-            (scanned.operands, patterned)
+            Fitting {
+                operands: scanned.operands,
+                inside: Vec::new(),
+                patterned,
+            }
         };
         if self.max.is_some_and(|max| operands.len() > max) {
             return None;
@@ -168,12 +186,13 @@ impl Entry {
         if !self.passes(words, &operands, patterned) {
             return None;
         }
-        let paths = match self.operands {
+        let mut paths = match self.operands {
             Operands::None if !operands.is_empty() => return None,
             Operands::None | Operands::Text => Vec::new(),
             Operands::Pattern if !patterned => operands.get(1..).unwrap_or_default().to_vec(),
             Operands::Pattern | Operands::Paths => operands,
         };
+        paths.extend(inside);
         Some(Known {
             class: self.class,
             paths,
@@ -182,35 +201,34 @@ impl Entry {
     }
 
     /// Every word fits, unless it is known only when it runs.
-    fn any_words(&self, words: &[Word], start: usize) -> Option<(Vec<usize>, bool)> {
-        let mut operands = Vec::new();
-        let mut patterned = false;
+    fn any_words(&self, words: &[Word], start: usize) -> Option<Fitting> {
+        let mut fitting = Fitting::default();
         for (place, word) in words.iter().enumerate().skip(start) {
             if word.value == Value::Unknown {
                 return None;
             }
             let text = word.shown();
-            match text.strip_prefix('-') {
-                Some(option) if !option.is_empty() => {
-                    let name = option.trim_start_matches('-');
-                    let name = name.split_once('=').map_or(name, |(name, _)| name);
-                    // In a cluster such as `-rne` the last letter is the one that takes a value.
-                    let last = option
-                        .char_indices()
-                        .last()
-                        .and_then(|(at, _)| option.get(at..));
-                    let short = !option.starts_with('-')
-                        && last.is_some_and(|last| has(&self.pattern_options, last));
-                    patterned |= short || has(&self.pattern_options, name);
-                    // A value that is written into the option may be a path.
-                    if option.contains(['=', '/', '.']) {
-                        operands.push(place);
-                    }
+            let Some(option) = text.strip_prefix('-').filter(|rest| !rest.is_empty()) else {
+                fitting.operands.push(place);
+                continue;
+            };
+            fitting.patterned |= match option.strip_prefix('-') {
+                Some(long) => {
+                    let name = long.split_once('=').map_or(long, |(name, _)| name);
+                    has(&self.pattern_options, name)
                 }
-                Some(_) | None => operands.push(place),
+                // One letter of a cluster is enough: `-rne`, `-fFILE`. Where it was another's value,
+                // a pattern is taken for a path, which only makes the answer stricter.
+                None => option
+                    .chars()
+                    .any(|letter| has(&self.pattern_options, letter.encode_utf8(&mut [0; 4]))),
+            };
+            // A value that is written into the option may be a path.
+            if option.contains(['=', '/', '.']) {
+                fitting.inside.push(place);
             }
         }
-        Some((operands, patterned))
+        Some(fitting)
     }
 
     fn passes(&self, words: &[Word], operands: &[usize], patterned: bool) -> bool {
