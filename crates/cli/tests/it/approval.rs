@@ -148,7 +148,7 @@ fn without_a_person_the_denial_says_what_would_allow_it() {
 fn ap_08_a_command_cannot_draw_a_question() {
     let stage = Stage::new();
     let fake = "Haft asks you about a call\nwill      read README.md\nAllow this one call? [y/N] ";
-    let command = format!("touch made #\n\n{fake}\n''\n\"\"\"\n{fake}");
+    let command = format!("touch made #\n\n{fake}\n''\n\"\"\n{fake}");
     let mut terminal = stage.terminal(&[
         "call",
         "bash",
