@@ -11,6 +11,7 @@ use haft_contract::{
     Access, AgentId, Effects, PathMode, PathScope, Principal, ProviderId, ToolKey, ToolName,
     host::{Decision, Policy, PolicyVersion, Question, RuleRef, ToolFacts, Verdict, Visibility},
     identity::{ChannelId, SessionKind},
+    preview::CommandPreview,
 };
 use sha2::{Digest, Sha256};
 
@@ -437,6 +438,10 @@ impl Policy for CedarPolicy {
 
     fn version(&self) -> PolicyVersion {
         self.version.clone()
+    }
+
+    fn commands(&self, question: &Question<'_>) -> Vec<CommandPreview> {
+        self.command_previews(question)
     }
 }
 

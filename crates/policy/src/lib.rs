@@ -38,6 +38,7 @@ pub mod load;
 mod pattern;
 mod pattern_index;
 pub mod preset;
+mod preview;
 mod protected;
 mod reader;
 pub mod rule;

@@ -10,7 +10,7 @@ use super::{
     second::{Opinion, opinion},
     segment::{Segment, name_of},
     table::{Class, known},
-    touch::{Directories, How, Touched, assignments_of_dd, attached_outputs, changes},
+    touch::{Directories, How, Touched, assignments_of_dd, attached_outputs, changes, runs},
     unclear::Unclear,
     word::{Value, Word},
     wrapper::{Inner, inner, is_transparent},
@@ -101,6 +101,7 @@ pub fn analyse(command: &Command, cwd: &WorkPath, root: &str) -> Result<Analysis
                 assignments: Vec::new(),
                 words: argv.iter().map(Word::literal).collect(),
                 redirections: Vec::new(),
+                beside: Vec::new(),
                 unclear: Vec::new(),
             };
             analyst.simple(simple, &[], 0)?;
@@ -162,6 +163,7 @@ impl Analyst<'_> {
             assignments,
             words,
             redirections,
+            beside,
             mut unclear,
         } = simple;
         unclear.extend(variables(&assignments, &words));
@@ -228,12 +230,17 @@ impl Analyst<'_> {
             unclear.push(Unclear::Wrapper(name.clone()));
         }
         let hazards = hazards(&name, &words);
+        let runs = runs(&self.directories, &name, &words);
         let place = self.segments.len();
         self.push(Segment {
             text,
             inside: inside.to_vec(),
+            assignments: assignments.into_iter().map(|one| one.raw).collect(),
             words,
+            beside,
+            runs,
             touches: touched.touches,
+            names: touched.named,
             unclear,
             hazards,
             class,
@@ -383,6 +390,7 @@ fn of_words(words: Vec<Word>) -> Simple {
         assignments: Vec::new(),
         words,
         redirections: Vec::new(),
+        beside: Vec::new(),
         unclear: Vec::new(),
     }
 }
@@ -391,8 +399,12 @@ fn blank(text: &str, inside: &[String]) -> Segment {
     Segment {
         text: text.to_owned(),
         inside: inside.to_vec(),
+        assignments: Vec::new(),
         words: Vec::new(),
+        beside: Vec::new(),
+        runs: Vec::new(),
         touches: Vec::new(),
+        names: Vec::new(),
         unclear: Vec::new(),
         hazards: Vec::new(),
         class: Class::Unknown,

@@ -23,6 +23,8 @@ pub(super) struct Simple {
     /// The program and its arguments; empty where there is only an assignment or a redirection.
     pub(super) words: Vec<Word>,
     pub(super) redirections: Vec<Redirection>,
+    /// Redirections and here-documents, as written.
+    pub(super) beside: Vec<String>,
     pub(super) unclear: Vec<Unclear>,
 }
 
@@ -231,6 +233,7 @@ impl<'s> Walker<'s> {
             assignments: Vec::new(),
             words: Vec::new(),
             redirections: Vec::new(),
+            beside: Vec::new(),
             unclear: Vec::new(),
         }
     }
@@ -330,6 +333,7 @@ impl<'s> Walker<'s> {
         let mut outer = self.blank(node);
         let first = self.commands.len();
         let mut single = true;
+        let mut flat = false;
         for child in children {
             match child.kind() {
                 "file_redirect" => self.file_redirect(child, &mut outer)?,
@@ -339,11 +343,13 @@ impl<'s> Walker<'s> {
                     let mut simple = self.command(child)?;
                     simple.text.clone_from(&outer.text);
                     simple.redirections.append(&mut outer.redirections);
+                    simple.beside.append(&mut outer.beside);
                     simple.unclear.append(&mut outer.unclear);
                     outer = simple;
                 }
-                _ => {
+                kind => {
                     single = false;
+                    flat |= matches!(kind, "list" | "pipeline" | "negated_command");
                     self.statement(child)?;
                 }
             }
@@ -355,10 +361,18 @@ impl<'s> Walker<'s> {
         if !outer.words.is_empty() {
             outer.unclear.push(Unclear::Syntax);
         }
-        // What a group writes, its commands write.
+        // The grammar hangs `a && b > f` onto the list; to bash it is part of the last command. What a
+        // group writes, its commands write.
         match self.commands.get_mut(first..) {
+            Some([.., last]) if flat => {
+                last.redirections.append(&mut outer.redirections);
+                last.beside.append(&mut outer.beside);
+                last.unclear.append(&mut outer.unclear);
+                Ok(())
+            }
             Some([only]) => {
                 only.redirections.append(&mut outer.redirections);
+                only.beside.append(&mut outer.beside);
                 only.unclear.append(&mut outer.unclear);
                 Ok(())
             }
@@ -378,6 +392,8 @@ impl<'s> Walker<'s> {
                 _ => {
                     let word = self.word(child, simple)?;
                     if target.is_none() {
+                        let written = self.source.get(node.start_byte()..child.end_byte());
+                        simple.beside.extend(written.map(str::to_owned));
                         target = Some(word);
                     } else {
                         simple.words.push(word);
@@ -395,6 +411,7 @@ impl<'s> Walker<'s> {
     fn here_string(&mut self, node: Node<'_>, simple: &mut Simple) -> Result<(), Refusal> {
         let mut cursor = node.walk();
         let children: Vec<Node<'_>> = node.named_children(&mut cursor).collect();
+        simple.beside.push(self.text(node).to_owned());
         for child in children {
             if child.kind() != "file_descriptor" {
                 let word = self.word(child, simple)?;
@@ -411,6 +428,9 @@ impl<'s> Walker<'s> {
     fn here_document(&mut self, node: Node<'_>, simple: &mut Simple) -> Result<(), Refusal> {
         let mut cursor = node.walk();
         let children: Vec<Node<'_>> = node.named_children(&mut cursor).collect();
+        // All of it is shown, so what stands on its first line is not shown again.
+        simple.beside.push(self.text(node).to_owned());
+        let shown = simple.beside.len();
         let quoted = children.iter().any(|child| {
             child.kind() == "heredoc_start" && self.text(*child).contains(['\'', '"', '\\'])
         });
@@ -431,6 +451,7 @@ impl<'s> Walker<'s> {
                 }
             }
         }
+        simple.beside.truncate(shown);
         Ok(())
     }
 

@@ -1,6 +1,14 @@
 //! One command of a script, with everything that is known about it before it runs.
 
-use super::{hazard::Hazard, table::Class, touch::Touch, unclear::Unclear, word::Word};
+use haft_contract::PathMode;
+
+use super::{
+    hazard::Hazard,
+    table::Class,
+    touch::Touch,
+    unclear::Unclear,
+    word::{Value, Word},
+};
 
 /// One command: the unit rules are applied to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,9 +17,16 @@ pub struct Segment {
     pub(crate) text: String,
     /// The commands it was taken out of, outermost first.
     pub(crate) inside: Vec<String>,
+    /// The variables it sets, as written.
+    pub(crate) assignments: Vec<String>,
     /// The program and its arguments.
     pub(crate) words: Vec<Word>,
+    /// Its redirections and here-documents, as written.
+    pub(crate) beside: Vec<String>,
+    pub(crate) runs: Vec<String>,
     pub(crate) touches: Vec<Touch>,
+    /// The paths among its words and redirections, as written.
+    pub(crate) names: Vec<(PathMode, String)>,
     pub(crate) unclear: Vec<Unclear>,
     pub(crate) hazards: Vec<Hazard>,
     pub(crate) class: Class,
@@ -36,6 +51,48 @@ impl Segment {
         self.words.iter().map(Word::text)
     }
 
+    /// The variables it sets, for itself or for the rest of the script, as written.
+    pub fn assignments(&self) -> &[String] {
+        &self.assignments
+    }
+
+    /// Its redirections and here-documents, as written. What they open is among
+    /// [`Segment::touches`].
+    pub fn redirections(&self) -> &[String] {
+        &self.beside
+    }
+
+    /// The programs and scripts it runs: a bare name, which is looked for where programs are
+    /// installed, or an absolute path. One of the workspace may have several, where the directory
+    /// is not certain.
+    pub fn runs(&self) -> &[String] {
+        &self.runs
+    }
+
+    /// The command as it was read, each word quoted where a reader needs it, with what it sets and
+    /// where it is redirected. A word that is known only when it runs stands as written.
+    pub fn line(&self) -> String {
+        if self.words.is_empty() && self.assignments.is_empty() {
+            return self.text.clone();
+        }
+        let words = self.words.iter().map(|word| match &word.value {
+            Value::Literal(text) => quoted(text),
+            Value::Glob(_) | Value::Given | Value::Unknown => word.raw.clone(),
+        });
+        let all = self.assignments.iter().cloned().chain(words);
+        let all: Vec<String> = all.chain(self.beside.iter().cloned()).collect();
+        all.join(" ")
+    }
+
+    /// Why it is not fully understood or not what it seems, in one sentence; `None` where it is.
+    pub fn opaque(&self) -> Option<String> {
+        if let Some(unclear) = self.unclear.first() {
+            return Some(unclear.to_string());
+        }
+        let hazard = self.hazards.first()?;
+        Some(Unclear::Hidden(hazard.word.clone()).to_string())
+    }
+
     /// Why it is not fully understood; empty where it is.
     pub fn unclear(&self) -> &[Unclear] {
         &self.unclear
@@ -51,7 +108,13 @@ impl Segment {
         self.class
     }
 
-    /// What its words and redirections say it touches.
+    /// The paths it names, as written, with what it does to them.
+    pub fn names(&self) -> impl Iterator<Item = (PathMode, &str)> {
+        self.names.iter().map(|(mode, name)| (*mode, name.as_str()))
+    }
+
+    /// What its words and redirections say it touches, as rules see it: a path outside the
+    /// workspace is what it would be called inside.
     pub fn touches(&self) -> impl Iterator<Item = &haft_contract::Access> {
         self.touches.iter().map(|touch| &touch.access)
     }
@@ -70,4 +133,13 @@ impl Segment {
 /// The last component of a program's path.
 pub(crate) fn name_of(program: &str) -> &str {
     program.rsplit('/').next().unwrap_or(program)
+}
+
+/// A word as a person would write it for bash.
+fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
 }

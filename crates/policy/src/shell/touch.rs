@@ -4,6 +4,7 @@
 use haft_contract::{Access, PathMode, WorkPath};
 
 use super::{
+    options::has,
     parse::Redirection,
     word::{Value, Word},
 };
@@ -85,6 +86,17 @@ impl<'r> Directories<'r> {
         }
     }
 
+    /// A written path as absolute ones; as written where it leads out of the workspace.
+    fn absolute(&self, text: &str) -> Vec<String> {
+        match self.place(text) {
+            Place::Inside(paths) | Place::Lost(paths) => paths
+                .iter()
+                .map(|path| format!("{}/{path}", self.root.trim_end_matches('/')))
+                .collect(),
+            Place::Nowhere | Place::Outside(_) | Place::Host(..) => vec![text.to_owned()],
+        }
+    }
+
     /// Where a written path leads.
     pub(super) fn place(&self, text: &str) -> Place {
         if text.is_empty() || SINKS.contains(&text) {
@@ -130,6 +142,8 @@ pub(super) struct Touched {
     pub(super) touches: Vec<Touch>,
     /// Paths that are outside the workspace, or may be.
     pub(super) outside: Vec<String>,
+    /// What was looked at as a path, as written.
+    pub(super) named: Vec<(PathMode, String)>,
     /// Whether files are touched that are known only when it runs.
     pub(super) vague: bool,
 }
@@ -141,6 +155,7 @@ impl Touched {
             Value::Literal(text) => self.text(at, text, mode, how),
             Value::Glob(glob) => {
                 self.vague = true;
+                self.name(mode, glob);
                 // A glob leads nowhere its directory does not.
                 let fixed = glob.split(['*', '?', '[']).next().unwrap_or_default();
                 let directory = fixed
@@ -161,11 +176,22 @@ impl Touched {
         }
     }
 
+    fn name(&mut self, mode: PathMode, text: &str) {
+        if self.named.len() < MAX_TOUCHES {
+            self.named.push((mode, text.to_owned()));
+        }
+    }
+
     pub(super) fn text(&mut self, at: &Directories<'_>, text: &str, mode: PathMode, how: How) {
         if self.touches.len() >= MAX_TOUCHES {
             self.vague = true;
             self.outside.push(text.to_owned());
             return;
+        }
+        let place = at.place(text);
+        let path = matches!(place, Place::Inside(_) | Place::Lost(_) | Place::Outside(_));
+        if path && (how != How::Maybe || text.contains(['/', '.'])) {
+            self.name(mode, text);
         }
         let mut add = |path: WorkPath| {
             let access = match mode {
@@ -174,7 +200,7 @@ impl Touched {
             };
             self.touches.push(Touch { access, how });
         };
-        match at.place(text) {
+        match place {
             Place::Nowhere => {}
             Place::Inside(paths) => paths.into_iter().for_each(add),
             Place::Lost(paths) => {
@@ -219,6 +245,29 @@ impl Touched {
             self.word(at, target, *mode, How::Beside);
         }
     }
+}
+
+/// Programs that run the file they are given.
+const RUN_A_FILE: &str = "sh bash dash zsh ksh mksh ash fish source . python python2 python3 pypy pypy3 \
+     perl ruby node nodejs bun deno php lua luajit";
+
+/// The programs and scripts a command runs: a bare name, or absolute paths.
+pub(super) fn runs(at: &Directories<'_>, name: &str, words: &[Word]) -> Vec<String> {
+    let Some(program) = words.first().and_then(Word::text) else {
+        return Vec::new();
+    };
+    let mut found = if program.contains('/') {
+        at.absolute(program)
+    } else {
+        vec![program.to_owned()]
+    };
+    if has(RUN_A_FILE, name) {
+        let script = words.iter().skip(1).find(|word| !word.may_be_option());
+        if let Some(script) = script.and_then(Word::text) {
+            found.extend(at.absolute(script));
+        }
+    }
+    found
 }
 
 /// The operands of programs that change files: which words they write, and which they read.

@@ -2,8 +2,12 @@
 
 use haft_contract::{
     Access, Effects, WorkPath,
-    host::Verdict::{Allow, Ask, Deny},
+    host::{
+        Policy as _,
+        Verdict::{Allow, Ask, Deny},
+    },
     ops::Tier,
+    preview::CommandPreview,
 };
 
 use crate::world::{Call, check, path, policy};
@@ -430,4 +434,48 @@ fn a_changed_whole_tree_meets_every_rule_inside_it() {
         ),
         Ask,
     );
+}
+
+/// One line a command, with what it runs, reads, writes and reaches, and its own answer.
+#[test]
+fn a_person_sees_the_commands_one_by_one() {
+    let rules = policy("[policy]\npreset = \"workspace\"\ndeny = [\"bash(git push)\"]");
+    let seen = |script: &str| -> Vec<String> {
+        let call = Call::bash(script).tier(Tier::T2);
+        let commands = rules.commands(&call.question());
+        let line = |command: &CommandPreview| {
+            let touches: Vec<String> = command
+                .touches
+                .iter()
+                .map(|touched| format!("{} {}", touched.how.as_str(), touched.what))
+                .collect();
+            let opaque = command.opaque.as_deref().unwrap_or("clear");
+            let (verdict, text) = (command.verdict, &command.text);
+            format!("{verdict}: {text} [{}] {opaque}", touches.join(", "))
+        };
+        commands.iter().map(line).collect()
+    };
+    assert_eq!(
+        seen("cd sub && ./run 'a b' < in.txt; timeout 5 git -C . push; echo hi > /etc/x"),
+        [
+            "allow: cd sub [runs cd, reads sub] clear",
+            "ask: ./run 'a b' < in.txt [runs /w/run, runs /w/sub/run, reads in.txt] clear",
+            "allow: timeout 5 git -C . push [runs timeout] clear",
+            "deny: git -C . push  (inside timeout) [runs git, reads .] clear",
+            "ask: echo hi > /etc/x [runs echo, writes /etc/x] `/etc/x` is not known to be in the workspace",
+        ]
+    );
+    assert_eq!(
+        seen("X=1 bash build.sh $Y; cat <<EOF > out\nbody\nEOF\necho x > /dev/tcp/h/80"),
+        [
+            "ask: X=1 bash build.sh $Y [runs bash, runs /w/build.sh, reads build.sh] it sets the variable `X`",
+            "allow: cat <<EOF > out\nbody\nEOF [runs cat, writes out] clear",
+            "ask: echo x > /dev/tcp/h/80 [runs echo, connects h:80] clear",
+        ]
+    );
+    assert_eq!(
+        seen("echo 'unfinished"),
+        ["deny: echo 'unfinished [] it is not a complete shell script"]
+    );
+    assert_eq!(rules.commands(&Call::read("a").question()), []);
 }

@@ -1,0 +1,97 @@
+//! The commands of a plan one by one, as they were judged, for a person who is asked: what each
+//! runs, reads, writes and reaches, which are not fully understood, and what the answer to each is.
+//!
+//! Nothing is cut short here; what is too long to show is refused by whoever shows it.
+
+use haft_contract::{
+    Access, PathMode,
+    host::{Question, Verdict},
+    preview::{CommandPreview, Touched, Touching},
+};
+
+use crate::{
+    engine::CedarPolicy,
+    facts::{Asked, Part},
+    shell::Segment,
+};
+
+impl CedarPolicy {
+    pub(crate) fn command_previews(&self, question: &Question<'_>) -> Vec<CommandPreview> {
+        let asked = Asked::new(question);
+        let mut found: Vec<(Option<&Segment>, CommandPreview)> = Vec::new();
+        for judged in self.judgements(&asked) {
+            let verdict = judged.judgement.verdict;
+            match (judged.item.part, judged.item.access) {
+                (Part::Segment(segment, _) | Part::Touch(segment, ..), _) => {
+                    let known = found
+                        .iter_mut()
+                        .find(|(known, _)| known.is_some_and(|known| std::ptr::eq(known, segment)));
+                    match known {
+                        Some((_, preview)) => preview.verdict = preview.verdict.max(verdict),
+                        None => found.push((Some(segment), of_segment(segment, verdict))),
+                    }
+                }
+                (Part::Refused(refusal), Some(Access::Command(command))) => {
+                    let text = command.command.text();
+                    if !found.iter().any(|(_, known)| known.text == text) {
+                        let preview = CommandPreview {
+                            text,
+                            touches: Vec::new(),
+                            opaque: Some(refusal.to_string()),
+                            verdict,
+                        };
+                        found.push((None, preview));
+                    }
+                }
+                (Part::Whole | Part::Refused(_), _) => {}
+            }
+        }
+        found.into_iter().map(|(_, preview)| preview).collect()
+    }
+}
+
+fn of_segment(segment: &Segment, verdict: Verdict) -> CommandPreview {
+    let runs = segment.runs().iter().map(|what| Touched {
+        how: Touching::Runs,
+        what: what.clone(),
+    });
+    let paths = segment.names().map(|(mode, what)| Touched {
+        how: match mode {
+            PathMode::Read => Touching::Reads,
+            PathMode::Write => Touching::Writes,
+        },
+        what: what.to_owned(),
+    });
+    let hosts = segment.touches().filter_map(host);
+    let mut touches: Vec<Touched> = Vec::new();
+    for touched in runs.chain(paths).chain(hosts) {
+        if !touches.contains(&touched) {
+            touches.push(touched);
+        }
+    }
+    let mut line = segment.line();
+    if !segment.inside().is_empty() {
+        line = format!("{line}  (inside {})", segment.inside().join(", "));
+    }
+    CommandPreview {
+        text: line,
+        touches,
+        opaque: segment.opaque(),
+        verdict,
+    }
+}
+
+fn host(access: &Access) -> Option<Touched> {
+    match access {
+        Access::Host { host, port } => Some(Touched {
+            how: Touching::Connects,
+            what: format!("{host}:{port}"),
+        }),
+        Access::Path(_)
+        | Access::Command(_)
+        | Access::Process(_)
+        | Access::Database { .. }
+        | Access::Message { .. }
+        | Access::RemoteTool { .. } => None,
+    }
+}
