@@ -5,6 +5,8 @@
 //! once. Content is compared with its hash when it is opened, once for each file as it stands.
 //! Files are touched on blocking threads only.
 
+mod batch;
+
 use std::{
     collections::HashMap,
     fs::File,
@@ -176,6 +178,19 @@ impl ArtifactStore for FileArtifacts {
             };
             Ok(Arc::new(Reader { id, file }) as Arc<dyn ReadArtifact>)
         })
+    }
+
+    fn keep_all(
+        &self,
+        contents: Vec<Vec<u8>>,
+    ) -> BoxFuture<'_, Result<Vec<ArtifactId>, LedgerError>> {
+        let folders = Arc::clone(&self.folders);
+        Box::pin(blocking(move || folders.keep_all(&contents)))
+    }
+
+    fn renew(&self, ids: Vec<ArtifactId>) -> BoxFuture<'_, Result<Vec<bool>, LedgerError>> {
+        let folders = Arc::clone(&self.folders);
+        Box::pin(blocking(move || folders.renew(&ids)))
     }
 }
 

@@ -11,7 +11,7 @@ use std::{
 };
 
 use rustix::{
-    fs::{AtFlags, CWD, FileType, Mode, OFlags},
+    fs::{AtFlags, CWD, FileType, Mode, OFlags, Timespec, Timestamps, UTIME_NOW},
     io::Errno,
     rand::GetRandomFlags,
 };
@@ -130,6 +130,32 @@ impl PrivateDirectory {
     /// Moves a file into another private directory, replacing what has the name there.
     pub(crate) fn rename(&self, name: &str, to: &Self, new_name: &str) -> io::Result<()> {
         Ok(rustix::fs::renameat(&self.held, name, &to.held, new_name)?)
+    }
+
+    /// Whether there is a file of this size; if so, it is as young as if it were written now.
+    pub(crate) fn renew(&self, name: &str, bytes: u64) -> io::Result<bool> {
+        let stat = match rustix::fs::statat(&self.held, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        };
+        let is_regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        if !is_regular || u64::try_from(stat.st_size) != Ok(bytes) {
+            return Ok(false);
+        }
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: UTIME_NOW,
+        };
+        let times = Timestamps {
+            last_access: now,
+            last_modification: now,
+        };
+        match rustix::fs::utimensat(&self.held, name, &times, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(()) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Removes a file. One that is gone already is fine.

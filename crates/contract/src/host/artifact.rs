@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use super::LedgerError;
+use super::{LedgerError, LedgerErrorKind};
 use crate::future::BoxFuture;
 
 /// The BLAKE3 hash of an artifact's bytes, and how many there are.
@@ -59,6 +59,41 @@ pub trait ArtifactStore: Send + Sync {
 
     /// Opens an artifact.
     fn open(&self, id: ArtifactId) -> BoxFuture<'_, Result<Arc<dyn ReadArtifact>, LedgerError>>;
+
+    /// Keeps many contents, and names them in this order. A store may do so without waiting until
+    /// each would survive a power cut; what one destroyed is told when it is opened.
+    fn keep_all(
+        &self,
+        contents: Vec<Vec<u8>>,
+    ) -> BoxFuture<'_, Result<Vec<ArtifactId>, LedgerError>> {
+        Box::pin(async move {
+            let mut ids = Vec::with_capacity(contents.len());
+            for content in contents {
+                let mut writer = self.create().await?;
+                writer.write(&content).await?;
+                ids.push(writer.finish().await?);
+            }
+            Ok(ids)
+        })
+    }
+
+    /// Which of these are kept, in this order. Each that is, is kept as long from now as if it were
+    /// new.
+    fn renew(&self, ids: Vec<ArtifactId>) -> BoxFuture<'_, Result<Vec<bool>, LedgerError>> {
+        Box::pin(async move {
+            let mut here = Vec::with_capacity(ids.len());
+            for id in ids {
+                match self.open(id).await {
+                    Ok(_) => here.push(true),
+                    Err(error) => match error.kind() {
+                        LedgerErrorKind::NotFound | LedgerErrorKind::Corrupt => here.push(false),
+                        _ => return Err(error),
+                    },
+                }
+            }
+            Ok(here)
+        })
+    }
 }
 
 /// An artifact being written.

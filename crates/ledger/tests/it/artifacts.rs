@@ -61,6 +61,62 @@ async fn the_same_bytes_are_kept_once_under_their_hash() {
     assert_eq!(artifact.read_at(1_000, 10).await.unwrap(), b"");
 }
 
+/// What a workspace holds is kept many files at a time, and the same content once.
+#[tokio::test]
+async fn many_are_kept_at_once_in_order() {
+    let fixture = Fixture::new();
+    let artifacts = fixture.open().await.file_artifacts();
+    let texts: Vec<Vec<u8>> = (0..500)
+        .map(|n| format!("{}", n / 2).into_bytes())
+        .collect();
+    let ids = artifacts.keep_all(texts.clone()).await.unwrap();
+    assert_eq!(
+        kept(&fixture).len(),
+        250,
+        "nothing twice, nothing left aside"
+    );
+    for (id, text) in ids.iter().zip(&texts) {
+        let artifact = artifacts.open(*id).await.unwrap();
+        assert_eq!(artifact.read_at(0, 100).await.unwrap(), *text);
+    }
+}
+
+/// A pre-image that is still needed does not expire because the file it is of never changes.
+#[tokio::test]
+async fn what_is_renewed_is_young_and_what_is_gone_is_told() {
+    let fixture = Fixture::new();
+    let artifacts = fixture.open().await.file_artifacts();
+    let (old, used) = (
+        keep(&artifacts, b"old").await,
+        keep(&artifacts, b"used").await,
+    );
+    let again = keep(&artifacts, b"kept again").await;
+    for id in [old, used, again] {
+        date(&fixture, id, 1_000);
+    }
+    let absent = ArtifactId {
+        hash: [1; 32],
+        bytes: 4,
+    };
+    let other_size = ArtifactId { bytes: 9, ..used };
+    let here = artifacts.renew(vec![absent, used, other_size]).await;
+    assert_eq!(here.unwrap(), [false, true, false]);
+    artifacts
+        .keep_all(vec![b"kept again".to_vec()])
+        .await
+        .unwrap();
+    // As much later as things are kept: whatever was written in this test stays.
+    let retention = Retention::default();
+    let later = Duration::from_secs(2_000) + retention.kept_for;
+    let now = Timestamp(i64::try_from(later.as_micros()).unwrap());
+    let expired = artifacts.expire(now, retention).await.unwrap();
+    assert_eq!(expired.removed, 1);
+    assert_eq!(
+        artifacts.renew(vec![old, used, again]).await.unwrap(),
+        [false, true, true]
+    );
+}
+
 #[tokio::test]
 async fn a_dropped_writer_leaves_nothing() {
     let fixture = Fixture::new();
