@@ -14,8 +14,9 @@ use crate::{
     error::{ErrorKind, ToolError},
     future::BoxFuture,
     host::{ApprovalAnswer, ApprovalRequest, Approver},
+    identity::Principal,
     name::{NameError, ToolName},
-    plan::Plan,
+    plan::{Plan, SealedPlan},
     preview::Preview,
     progress::NoProgress,
     spec::ToolSpec,
@@ -62,6 +63,11 @@ pub trait ErasedTool: Send + Sync {
     fn input_schema(&self) -> Value;
     /// JSON Schema of the structured output.
     fn output_schema(&self) -> Value;
+    /// SHA-256 of what runs, for a tool that is a program of its own (a script): part of what an
+    /// approval binds. Other tools are what this build of Haft, their spec and their schemas say.
+    fn program_digest(&self) -> Option<[u8; 32]> {
+        None
+    }
     /// Parses a validated input into the tool's own type.
     fn parse(&self, input: &Value) -> Result<ParsedInput, ToolError>;
     /// Says what an input will touch.
@@ -169,11 +175,17 @@ impl<T: Tool> ErasedTool for Typed<T> {
 
 /// An approver as an object.
 pub trait ErasedApprover: Send + Sync {
+    /// Whether there is nobody to ask; see [`Approver::nobody`].
+    fn nobody(&self, principal: &Principal, plan: &SealedPlan) -> Option<String>;
     /// Asks; see [`Approver::ask`].
     fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, ApprovalAnswer>;
 }
 
 impl<A: Approver> ErasedApprover for A {
+    fn nobody(&self, principal: &Principal, plan: &SealedPlan) -> Option<String> {
+        Approver::nobody(self, principal, plan)
+    }
+
     fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, ApprovalAnswer> {
         Box::pin(Approver::ask(self, request))
     }

@@ -14,6 +14,7 @@ use haft_contract::{
 };
 
 use crate::{
+    asking::Asking,
     background::Processes,
     clock::SystemClock,
     executor::LocalExecutor,
@@ -202,6 +203,7 @@ impl RuntimeBuilder {
             limits: self.limits,
             locks: Locks::default(),
             processes: Processes::new(self.limits.processes),
+            asking: Asking::default(),
             in_flight: std::sync::Mutex::default(),
         }))
     }

@@ -1,30 +1,49 @@
 //! The SHA-256 of a canonical plan: what an approval binds.
 //!
-//! The form is RFC 8785 JSON of everything that decides what will happen. Two plans have the same
-//! digest only if they mean the same; a change to any field below voids an approval.
+//! The form is RFC 8785 JSON of everything that decides what will happen, and of the preview a
+//! person is shown. Two plans have the same digest only if they mean the same; a change to any
+//! field below voids an approval. What is shown is drawn from the form, so nothing can be shown
+//! that is not bound.
 
 use haft_contract::{
-    Access, PlanDigest, SealedPlan,
+    Access, PlanDigest, Principal, SealedPlan, WorkPath,
     access::{Command, PathMode, PathScope, ProcessAct},
     egress::{EgressRules, HostRule},
+    host::PolicyVersion,
+    identity::{AgentId, ChannelId},
     ops::FileVersion,
 };
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-/// Names the form, so that it can change without two forms ever colliding.
-const FORM: &str = "haft-plan-1";
+use crate::{preview::Program, registry::Entry};
 
-/// The digest of a plan and of the versions its targets had when it was made.
-pub(crate) fn plan_digest(plan: &SealedPlan, versions: &[Option<FileVersion>]) -> PlanDigest {
-    digest_of(&plan_form(plan, versions))
+/// Names the form, so that it can change without two forms ever colliding.
+const FORM: &str = "haft-plan-2";
+
+/// Everything an approval binds.
+pub(crate) struct Bound<'a> {
+    pub(crate) principal: &'a Principal,
+    pub(crate) tool: [u8; 32],
+    pub(crate) policy: &'a PolicyVersion,
+    pub(crate) plan: &'a SealedPlan,
+    /// The version of each access's target.
+    pub(crate) versions: &'a [Option<FileVersion>],
+    /// The programs of the workspace that its commands run.
+    pub(crate) programs: &'a [Program],
+    /// What the person is shown, as [`crate::preview::to_json`] writes it.
+    pub(crate) preview: &'a Value,
 }
 
-/// The canonical form of a plan and of the versions its targets had when it was made.
-pub(crate) fn plan_form(plan: &SealedPlan, versions: &[Option<FileVersion>]) -> Value {
+/// The canonical form of a plan.
+pub(crate) fn plan_form(bound: &Bound<'_>) -> Value {
+    let plan = bound.plan;
     json!({
         "form": FORM,
+        "principal": principal(bound.principal),
+        "policy": bound.policy.0,
         "tool": plan.tool.to_string(),
+        "tool_digest": PlanDigest(bound.tool).to_string(),
         "action": plan.action,
         "input": plan.input,
         "accesses": plan.accesses.iter().map(access).collect::<Vec<_>>(),
@@ -40,10 +59,21 @@ pub(crate) fn plan_form(plan: &SealedPlan, versions: &[Option<FileVersion>]) -> 
         "egress": plan.egress.as_deref().map(egress),
         "deadline_ms": u64::try_from(plan.deadline.as_millis()).unwrap_or(u64::MAX),
         "withheld": plan.withheld,
-        "versions": versions
+        "versions": bound
+            .versions
             .iter()
             .map(|version| version.as_ref().map(FileVersion::as_str))
             .collect::<Vec<_>>(),
+        "programs": bound
+            .programs
+            .iter()
+            .map(|program| json!({
+                "path": program.path.as_str(),
+                "resolved": program.resolved.as_ref().map(WorkPath::as_str),
+                "version": program.version.as_ref().map(FileVersion::as_str),
+            }))
+            .collect::<Vec<_>>(),
+        "preview": bound.preview,
     })
 }
 
@@ -54,6 +84,36 @@ pub fn digest_of(form: &Value) -> PlanDigest {
     // plain form is then still bound, just not canonical.
     let bytes = serde_json_canonicalizer::to_vec(form).unwrap_or_else(|_| form.to_string().into());
     PlanDigest(Sha256::digest(&bytes).into())
+}
+
+/// SHA-256 of what a tool is. A built-in tool is what this version of Haft makes of it.
+pub(crate) fn tool_digest(entry: &Entry) -> [u8; 32] {
+    let spec = entry.spec();
+    let said = json!({
+        "haft": env!("CARGO_PKG_VERSION"),
+        "tool": entry.key().to_string(),
+        "title": spec.title,
+        "description": spec.description,
+        "effects": spec.effects.to_string(),
+        "sandbox": spec.sandbox.as_str(),
+        "groups": spec.groups,
+        "input": entry.input_schema(),
+        "output": entry.output_schema(),
+        "program": entry.tool().program_digest().map(|sha256| PlanDigest(sha256).to_string()),
+    });
+    digest_of(&said).0
+}
+
+fn principal(principal: &Principal) -> Value {
+    json!({
+        "tenant": principal.tenant.as_str(),
+        "user": principal.user.as_str(),
+        "agent": principal.agent.as_str(),
+        "ancestors": principal.ancestors.iter().map(AgentId::as_str).collect::<Vec<_>>(),
+        "session": principal.session.as_str(),
+        "kind": principal.session_kind.as_str(),
+        "channel": principal.channel.as_ref().map(ChannelId::as_str),
+    })
 }
 
 fn egress(rules: &EgressRules) -> Value {
@@ -78,7 +138,8 @@ fn access(access: &Access) -> Value {
             "mode": match path.mode { PathMode::Read => "read", PathMode::Write => "write" },
             "scope": match path.scope { PathScope::File => "file", PathScope::Tree => "tree" },
             "path": path.path.as_str(),
-            "resolved": path.resolved.as_ref().map(haft_contract::WorkPath::as_str),
+            "resolved": path.resolved.as_ref().map(WorkPath::as_str),
+            "protected": path.protected,
         }),
         Access::Command(command) => json!({
             "kind": "command",

@@ -6,6 +6,7 @@
 //! INVARIANT: there is no other way to run a tool. This crate opens no file, spawns no process and
 //! knows no policy engine and no store; it sees them through `haft-contract`.
 
+mod asking;
 mod background;
 mod builder;
 mod capture;
@@ -19,6 +20,7 @@ mod limits;
 mod locks;
 mod nobody;
 pub mod pipeline;
+mod preview;
 mod record;
 pub mod registry;
 mod runtime;
@@ -28,7 +30,7 @@ pub use self::{
     clock::SystemClock,
     digest::digest_of,
     executor::LocalExecutor,
-    limits::{Limits, OutputLimits, ProcessLimits},
+    limits::{Limits, OPEN_APPROVALS, OutputLimits, ProcessLimits},
     nobody::NobodyToAsk,
     runtime::Runtime,
 };

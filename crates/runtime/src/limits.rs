@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+/// Questions one session may have open. More than anybody reads, and few enough that a flood does
+/// not bury the ones that matter.
+pub const OPEN_APPROVALS: usize = 100;
+
 /// The caps of a runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -11,6 +15,8 @@ pub struct Limits {
     pub admission_wait: Duration,
     /// How long a person has to answer.
     pub approval_wait: Duration,
+    /// Questions one session may have open; the next call that would ask is denied.
+    pub open_approvals: usize,
     /// No call runs longer than this, whatever its tool, its input or its caller says.
     pub hard_deadline: Duration,
     /// How long a tool that was told to stop has to do so before it is dropped.
@@ -88,6 +94,7 @@ impl Default for Limits {
             calls_in_flight: 16_384,
             admission_wait: Duration::from_mins(1),
             approval_wait: Duration::from_mins(10),
+            open_approvals: OPEN_APPROVALS,
             hard_deadline: Duration::from_hours(1),
             stop_grace: Duration::from_millis(1_500),
             settle_wait: Duration::from_secs(10),

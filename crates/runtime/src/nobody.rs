@@ -1,7 +1,10 @@
 //! The approver of a host where no person can be asked: everything that would ask is denied, with
 //! the truthful reason.
 
-use haft_contract::host::{ApprovalAnswer, ApprovalRequest, Approver};
+use haft_contract::{
+    Principal, SealedPlan,
+    host::{ApprovalAnswer, ApprovalRequest, Approver},
+};
 
 /// Says that nobody is there.
 #[derive(Debug, Clone)]
@@ -25,6 +28,10 @@ impl Default for NobodyToAsk {
 }
 
 impl Approver for NobodyToAsk {
+    fn nobody(&self, _: &Principal, _: &SealedPlan) -> Option<String> {
+        Some(self.what_to_do.clone())
+    }
+
     async fn ask(&self, _: ApprovalRequest) -> ApprovalAnswer {
         ApprovalAnswer::NobodyThere {
             reason: self.what_to_do.clone(),

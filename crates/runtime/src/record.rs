@@ -86,7 +86,6 @@ impl Recording {
             match &happened.event {
                 CallEvent::Resolved { tool } => state.tool = Some(tool.clone()),
                 CallEvent::Planned { plan } => state.mutating = plan.effects.is_mutating(),
-                CallEvent::Started { .. } => state.started = true,
                 _ => {}
             }
             if recorded {
@@ -105,6 +104,28 @@ impl Recording {
             return Ok(());
         }
         self.record.append(events, durability).await
+    }
+
+    /// Records that the call starts, with everything noted so far. It has started only once this
+    /// returns well: a start that the ledger refuses is told to nobody.
+    pub(crate) async fn start(
+        &self,
+        started: CallEvent,
+        durability: Durability,
+    ) -> Result<(), LedgerError> {
+        let happened = Happened {
+            call: self.call,
+            at: self.clock.now(),
+            event: started,
+        };
+        let mut events = std::mem::take(&mut self.state().pending);
+        events.push(happened.clone());
+        self.record.append(events, durability).await?;
+        self.state().started = true;
+        for sink in self.sinks.iter() {
+            sink.happened(&happened);
+        }
+        Ok(())
     }
 
     /// Settles the call. Only the first settlement counts.

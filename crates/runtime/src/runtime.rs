@@ -19,6 +19,7 @@ use haft_contract::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    asking::Asking,
     background::Processes,
     builder::RuntimeBuilder,
     limits::Limits,
@@ -50,6 +51,7 @@ pub(crate) struct Inner {
     pub(crate) limits: Limits,
     pub(crate) locks: Locks,
     pub(crate) processes: Processes,
+    pub(crate) asking: Asking,
     pub(crate) in_flight: Mutex<HashMap<CallId, CancellationToken>>,
 }
 
@@ -205,14 +207,26 @@ impl Runtime {
         self.inner.in_flight().len()
     }
 
+    /// How many questions calls of this process wait on.
+    pub fn open_questions(&self) -> usize {
+        self.inner.asking.open()
+    }
+
     /// How many processes sessions keep that have not ended.
     pub fn processes(&self) -> usize {
         self.inner.processes.running()
     }
 
-    /// Ends every process that a session keeps, with everything they started, within two seconds.
-    /// For whoever knows that a conversation is over.
+    /// Ends every process that a session keeps, with everything they started, within two seconds,
+    /// and takes back its open questions and unused approvals. For whoever knows that a
+    /// conversation is over.
     pub async fn end_session(&self, principal: &Principal) {
+        let now = self.inner.clock.now();
+        let approvals = self.inner.ledger.approvals();
+        let ended = approvals.end_session(&principal.tenant, &principal.session, now);
+        if let Err(error) = ended.await {
+            tracing::warn!(%error, "open questions of an ended session could not be taken back");
+        }
         warn_of(self.inner.processes.end_session(principal).await);
     }
 
@@ -289,6 +303,7 @@ impl Runtime {
                 cancel,
                 tool: None,
                 facts: Facts::default(),
+                notes: Vec::new(),
             }),
             tools: self.inner.registry.snapshot(),
             name: request.tool,

@@ -80,6 +80,11 @@ const LIMITS: &[Limit] = &[
         set: |limits, value| limits.approval_wait = Duration::from_millis(value),
     },
     Limit {
+        key: "open_approvals",
+        stricter: Stricter::Smaller,
+        set: |limits, value| limits.open_approvals = count(value),
+    },
+    Limit {
         key: "hard_deadline_ms",
         stricter: Stricter::Smaller,
         set: |limits, value| limits.hard_deadline = Duration::from_millis(value),
@@ -206,6 +211,7 @@ mod tests {
                 calls_in_flight: 7,
                 admission_wait: seven,
                 approval_wait: seven,
+                open_approvals: 7,
                 hard_deadline: seven,
                 stop_grace: seven,
                 settle_wait: seven,

@@ -45,6 +45,7 @@ deny = ["read(**/.env)", "read(**/*.pem)", "read(**/id_rsa*)", "read(**/id_ed255
 
 # [limits]
 # approval_wait_ms = 600000     # how long a question waits for you
+# open_approvals = 100          # questions one session may have open
 # hard_deadline_ms = 3600000    # no call runs longer than this
 
 # [record]

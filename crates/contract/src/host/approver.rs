@@ -16,6 +16,14 @@ use crate::{
 /// The runtime bounds the wait and drops the future when the question lapses or the call is
 /// cancelled, so an implementation needs no timer of its own.
 pub trait Approver: Send + Sync + 'static {
+    /// Says that there is nobody to ask, with what would let the call pass; `None` where somebody
+    /// may answer. It is looked at before anything is shown or recorded, so that a host without
+    /// people denies at once and leaves no open question behind.
+    fn nobody(&self, principal: &Principal, plan: &SealedPlan) -> Option<String> {
+        let _ = (principal, plan);
+        None
+    }
+
     /// Asks about one plan.
     fn ask(&self, request: ApprovalRequest) -> impl Future<Output = ApprovalAnswer> + Send;
 }

@@ -8,6 +8,7 @@ mod background;
 pub(crate) mod confinement;
 mod files;
 mod process;
+mod read_only;
 mod search;
 
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use haft_contract::{
 };
 
 use self::confinement::Confinement;
+pub(crate) use self::read_only::ReadOnly;
 use crate::{record::Recording, runtime::Inner};
 
 /// The guarded operations of one call.

@@ -1,27 +1,44 @@
-//! Waiting for a turn: locks on what the call touches. After a person approved, also a second
-//! look at the files they approved.
+//! Waiting for a turn: locks on what the call touches. Whoever rests on a person's yes, or had to
+//! wait, is then looked at once more: by the rules of this moment, and for a yes also the tool, the
+//! files and the programs it was given for.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
-use haft_contract::{CallEvent, ErrorKind, Plan, ToolError, outcome::DeniedBy};
+use haft_contract::{
+    CallEvent, ErrorKind, Plan, ToolError,
+    host::{Decision, Grant, Verdict},
+    outcome::DeniedBy,
+};
 use tokio::time::Instant;
 
-use super::{Authorized, Halt, Planned, luggage::cancelled, plan::resolve_accesses};
-use crate::{digest::plan_digest, locks::Held};
+use super::{
+    Authorized, Halt, Planned,
+    approve::{Approved, Basis},
+    decide::{denied, judge},
+    luggage::cancelled,
+    plan::resolve_accesses,
+};
+use crate::{
+    digest::{Bound, digest_of, plan_form},
+    locks::Held,
+    preview::look_at,
+};
+
+/// What a file that is not the one the person was shown is called.
+const FILES: &str = "a file the call touches";
 
 /// A call that holds its locks.
 pub struct Admitted {
     pub(super) planned: Planned,
     pub(super) held: Held,
+    /// What lets it run.
+    pub(super) basis: Basis,
 }
 
 /// Takes the locks, within the admission limit.
 pub async fn admit(authorized: Authorized) -> Result<Admitted, Halt> {
-    let Authorized {
-        mut planned,
-        approved,
-    } = authorized;
+    let Authorized { mut planned, basis } = authorized;
     let runtime = Arc::clone(&planned.luggage.runtime);
     planned.luggage = planned.luggage.unless_cancelled()?;
     let plan = Arc::clone(&planned.plan);
@@ -35,15 +52,22 @@ pub async fn admit(authorized: Authorized) -> Result<Admitted, Halt> {
         },
     };
     planned.luggage.facts.timings.queued = waited;
-    if approved.is_some() {
-        // Only now that the locks are held can no other call change the files any more.
-        planned = unchanged_since_approval(planned).await?;
-    }
+    // Only now that the locks are held can no other call change the files any more.
+    planned = match &basis {
+        Basis::Policy if waited.is_zero() => planned,
+        Basis::Policy => still_allowed(planned, &[])?,
+        Basis::Grants(grants) => still_allowed(planned, grants)?,
+        Basis::Approval(approved) => unchanged_since_approval(planned, approved).await?,
+    };
     planned
         .luggage
         .recording
         .note(CallEvent::Admitted { waited });
-    Ok(Admitted { planned, held })
+    Ok(Admitted {
+        planned,
+        held,
+        basis,
+    })
 }
 
 /// Waits for the locks, within the admission limit; how long that took.
@@ -55,7 +79,7 @@ async fn wait(
     tokio::select! {
         biased;
         () = planned.luggage.cancel.cancelled() => Err(cancelled()),
-        held = acquiring => Ok((held, asked.elapsed())),
+        held = acquiring => Ok((held, asked.elapsed().max(Duration::from_nanos(1)))),
         () = tokio::time::sleep(planned.luggage.runtime.limits.admission_wait) => {
             Err(ToolError::new(
                 ErrorKind::Unavailable,
@@ -66,25 +90,80 @@ async fn wait(
     }
 }
 
-/// Resolves the paths again: they must still lead to the same versions of the same files.
-async fn unchanged_since_approval(planned: Planned) -> Result<Planned, Halt> {
-    let mut again = Plan::new(planned.plan.effects);
-    again.accesses.clone_from(&planned.plan.accesses);
-    let unchanged = match resolve_accesses(&mut again, &planned.luggage).await {
-        Ok(versions) => {
-            let mut now = (*planned.plan).clone();
-            now.accesses = again.accesses;
-            plan_digest(&now, &versions) == plan_digest(&planned.plan, &planned.versions)
-        }
-        Err(_) => false,
+/// The rules of this moment must still allow the call, without asking.
+fn still_allowed(planned: Planned, grants: &[Grant]) -> Result<Planned, Halt> {
+    let decision = match judge(&planned, grants) {
+        Ok(decision) => decision,
+        Err(error) => return Err(planned.luggage.halt(error)),
     };
-    if unchanged {
-        return Ok(planned);
+    match decision.verdict {
+        Verdict::Allow => Ok(planned),
+        Verdict::Deny => Err(denied(planned, decision)),
+        Verdict::Ask => {
+            let error = ToolError::new(
+                ErrorKind::Conflict,
+                format!(
+                    "the rules changed while the call waited: {}",
+                    decision.reason
+                ),
+            )
+            .hint("repeat the call to be asked");
+            Err(planned.luggage.halt(error).denied_by(DeniedBy::Expired))
+        }
     }
+}
+
+/// The rules of this moment must not deny the call, and everything the person's yes binds must be
+/// as it was. What they were shown is not drawn again: it is compared as it was.
+async fn unchanged_since_approval(planned: Planned, approved: &Approved) -> Result<Planned, Halt> {
+    let decision = match judge(&planned, &[]) {
+        Ok(decision) => decision,
+        Err(error) => return Err(planned.luggage.halt(error)),
+    };
+    if decision.verdict == Verdict::Deny {
+        return Err(denied(planned, decision));
+    }
+    let Some(what) = changed(&planned, approved, &decision).await else {
+        return Ok(planned);
+    };
     let error = ToolError::new(
         ErrorKind::Conflict,
-        "a file the call touches changed after it was approved; the approval is void",
+        format!("{what} changed after the call was approved; the approval is void"),
     )
-    .hint("read the file again and repeat the call");
+    .hint("look at what is there now and repeat the call");
     Err(planned.luggage.halt(error).denied_by(DeniedBy::Expired))
+}
+
+/// What is no longer as it was when the person looked, if anything is.
+async fn changed(
+    planned: &Planned,
+    approved: &Approved,
+    decision: &Decision,
+) -> Option<&'static str> {
+    let facts = planned.luggage.facts.decision.as_ref();
+    if facts.is_none_or(|before| before.policy != decision.policy) {
+        return Some("the rules");
+    }
+    let tools = planned.luggage.runtime.registry.snapshot();
+    let now = tools.get(planned.entry.key().tool.as_str());
+    if now.is_none_or(|entry| entry.digest() != planned.entry.digest()) {
+        return Some("the tool");
+    }
+    let mut again = Plan::new(planned.plan.effects);
+    again.accesses.clone_from(&planned.plan.accesses);
+    let Ok(versions) = resolve_accesses(&mut again, &planned.luggage).await else {
+        return Some(FILES);
+    };
+    let mut plan = (*planned.plan).clone();
+    plan.accesses = again.accesses;
+    let form = plan_form(&Bound {
+        principal: &planned.luggage.principal,
+        tool: planned.entry.digest(),
+        policy: &decision.policy,
+        plan: &plan,
+        versions: &versions,
+        programs: &look_at(approved.programs.clone(), &planned.luggage).await,
+        preview: &serde_json::from_str(&approved.preview).unwrap_or_default(),
+    });
+    (digest_of(&form) != approved.digest).then_some(FILES)
 }

@@ -1,95 +1,243 @@
 //! Asking a person, when policy says so. The clock of the call does not run meanwhile.
 //!
-//! The answer binds the digest of the plan and the versions of the files it names. If either is
-//! not what it was when the person looked, the approval is void.
+//! The question is on record before anybody is asked, and binds the digest of a form that holds
+//! the plan, what it was judged by, and what the person is shown. An answer that was given before
+//! and not used serves this call. Read next: `hear.rs` for how an answer comes, `start.rs` for how
+//! it is used up.
 
-use std::sync::Arc;
+use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use haft_contract::{
-    CallEvent, ErrorKind, PlanDigest, ToolError,
-    host::{ApprovalAnswer, ApprovalId, ApprovalRequest, Decision, Durability},
+    CallEvent, ErrorKind, PlanDigest, ToolError, WorkPath,
+    host::{
+        Approval, ApprovalAnswer, ApprovalId, ApprovalQuestion, ApprovalRequest, Decision,
+        Durability, Grant, GrantProposal, LedgerErrorKind, Question,
+    },
     outcome::DeniedBy,
 };
 use tokio::time::Instant;
 
-use super::{Decided, Halt, Planned, luggage::cancelled};
-use crate::digest::{digest_of, plan_form};
+use super::{
+    Decided, Halt, Planned,
+    decide::Answer,
+    hear::{Heard, hear},
+    luggage::cancelled,
+    wish,
+};
+use crate::{
+    digest::{Bound, digest_of, plan_form},
+    preview::{Program, Shown, show},
+};
 
 /// A call that may run.
 pub struct Authorized {
     pub(super) planned: Planned,
-    /// What a person approved, if one was asked.
-    pub(super) approved: Option<PlanDigest>,
+    pub(super) basis: Basis,
+}
+
+/// What lets a call run.
+pub(super) enum Basis {
+    /// The rules alone.
+    Policy,
+    /// The rules, and standing approvals.
+    Grants(Vec<Grant>),
+    /// A person's yes to this very plan.
+    Approval(Box<Approved>),
+}
+
+/// A person's yes, and what it takes to see whether it still means the same.
+pub(super) struct Approved {
+    pub(super) id: ApprovalId,
+    pub(super) digest: PlanDigest,
+    /// The preview in the form that was approved, as text: a waiting call is kept small.
+    pub(super) preview: Box<str>,
+    /// The programs of the workspace that the plan's commands run.
+    pub(super) programs: Vec<WorkPath>,
 }
 
 /// Lets an allowed call pass, and asks about the others.
 pub async fn approve(decided: Decided) -> Result<Authorized, Halt> {
-    let Decided { planned, asks } = decided;
-    match asks {
-        None => Ok(Authorized {
-            planned,
-            approved: None,
-        }),
-        Some(decision) => ask(planned, decision).await,
-    }
+    let Decided { planned, answer } = decided;
+    let basis = match answer {
+        Answer::Allowed(grants) if grants.is_empty() => Basis::Policy,
+        Answer::Allowed(grants) => Basis::Grants(grants),
+        // Boxed, because most calls never come here and need not carry its size.
+        Answer::Asks(decision) => return Box::pin(ask(planned, decision)).await,
+    };
+    Ok(Authorized { planned, basis })
 }
 
 async fn ask(mut planned: Planned, decision: Decision) -> Result<Authorized, Halt> {
-    let runtime = Arc::clone(&planned.luggage.runtime);
-    let form = Arc::new(plan_form(&planned.plan, &planned.versions));
+    let asks = &planned.luggage.runtime.approver;
+    if let Some(what_to_do) = asks.nobody(&planned.luggage.principal, &planned.plan) {
+        return Err(refuse(planned, &decision, Heard::Nobody { what_to_do }));
+    }
+    let Shown {
+        preview,
+        programs,
+        summary,
+    } = match show(
+        &planned.luggage,
+        &planned.entry,
+        &planned.parsed,
+        &planned.plan,
+    )
+    .await
+    {
+        Ok(shown) => shown,
+        Err(error) => return Err(planned.luggage.halt(error)),
+    };
+    let form = plan_form(&Bound {
+        principal: &planned.luggage.principal,
+        tool: planned.entry.digest(),
+        policy: &decision.policy,
+        plan: &planned.plan,
+        versions: &planned.versions,
+        programs: &programs,
+        preview: &preview,
+    });
     let digest = digest_of(&form);
-    let id = ApprovalId::new();
-    let expires = runtime.clock.now().after(runtime.limits.approval_wait);
-    planned.luggage.recording.note(CallEvent::ApprovalAsked {
-        id,
+    let mut approved = Box::new(Approved {
+        id: ApprovalId::new(),
         digest,
-        expires,
+        preview: preview.to_string().into(),
+        programs: programs
+            .into_iter()
+            .map(|Program { path, .. }| path)
+            .collect(),
+    });
+    drop(preview);
+    let (request, found) = match put_on_record(&planned, &decision, form, digest, summary).await {
+        Ok(recorded) => recorded,
+        Err((by, error)) => return Err(planned.luggage.halt(error).denied_by(by)),
+    };
+    approved.id = found.id;
+    let asked = Instant::now();
+    let heard = hear(&planned, request, found).await;
+    planned.luggage.facts.timings.asked = asked.elapsed();
+    match heard {
+        Heard::Yes { by, wish } => {
+            note_answer(
+                &planned,
+                ApprovalAnswer::Approved {
+                    by: by.clone(),
+                    digest,
+                    grant: wish.clone(),
+                },
+            );
+            if let Some(wish) = wish {
+                wish::keep(&mut planned, wish, &by).await;
+            }
+            let basis = Basis::Approval(approved);
+            Ok(Authorized { planned, basis })
+        }
+        heard => Err(refuse(planned, &decision, heard)),
+    }
+}
+
+/// Records the question, or finds the one that asks the same, and notes that it is asked.
+async fn put_on_record(
+    planned: &Planned,
+    decision: &Decision,
+    form: serde_json::Value,
+    digest: PlanDigest,
+    summary: String,
+) -> Result<(ApprovalRequest, Approval), (DeniedBy, ToolError)> {
+    let luggage = &planned.luggage;
+    let runtime = &luggage.runtime;
+    let form = Arc::new(form);
+    let now = runtime.clock.now();
+    let most_open = runtime.limits.open_approvals;
+    let question = ApprovalQuestion {
+        call: luggage.call,
+        principal: Arc::clone(&luggage.principal),
+        digest,
+        form: Arc::clone(&form),
+        summary,
+        asked: now,
+        expires: now.after(runtime.limits.approval_wait),
+        most_open,
+    };
+    let broken = |error: &dyn std::fmt::Display| {
+        let message = format!("the question cannot be recorded, so nobody is asked: {error}");
+        let error = ToolError::new(ErrorKind::Unavailable, message);
+        (
+            DeniedBy::Ledger,
+            error.hint("`haft doctor` checks the ledger"),
+        )
+    };
+    let found = match runtime.ledger.approvals().ask(question).await {
+        Ok(found) => found,
+        Err(error) if error.kind() == LedgerErrorKind::LimitExceeded => {
+            let message = format!(
+                "a person would have to approve this call, and this session has {most_open} open \
+                 questions already"
+            );
+            let error = ToolError::new(ErrorKind::Denied, message)
+                .hint("wait until they are answered; do not repeat the call before");
+            return Err((DeniedBy::Policy, error));
+        }
+        Err(error) => return Err(broken(&error)),
+    };
+    luggage.recording.note(CallEvent::ApprovalAsked {
+        id: found.id,
+        digest,
+        expires: found.expires,
     });
     // What waits for a person is on record before they are asked, so that it can be listed.
-    if let Err(error) = planned.luggage.recording.commit(Durability::Queued).await {
-        let error = ToolError::new(ErrorKind::Unavailable, error.to_string());
-        return Err(planned.luggage.halt(error).denied_by(DeniedBy::Ledger));
+    if let Err(error) = luggage.recording.commit(Durability::Queued).await {
+        return Err(broken(&error));
     }
     let request = ApprovalRequest {
-        id,
+        id: found.id,
         form,
-        proposals: Vec::new(),
-        call: planned.luggage.call,
-        principal: Arc::clone(&planned.luggage.principal),
+        proposals: proposals(planned),
+        call: luggage.call,
+        principal: Arc::clone(&luggage.principal),
         plan: Arc::clone(&planned.plan),
         digest,
         decision: decision.clone(),
-        expires,
+        expires: found.expires,
     };
-    let asked = Instant::now();
-    let answer = tokio::select! {
-        biased;
-        () = planned.luggage.cancel.cancelled() => None,
-        answer = runtime.approver.ask(request) => Some(answer),
-        () = tokio::time::sleep(runtime.limits.approval_wait) => Some(ApprovalAnswer::Expired),
+    Ok((request, found))
+}
+
+/// The rules a person could accept so as not to be asked again.
+fn proposals(planned: &Planned) -> Vec<GrantProposal> {
+    let question = Question {
+        principal: &planned.luggage.principal,
+        tool: planned.entry.facts(),
+        plan: &planned.plan,
+        grants: &[],
     };
-    planned.luggage.facts.timings.asked = asked.elapsed();
-    let Some(answer) = answer else {
-        return Err(planned.luggage.halt(cancelled()));
-    };
-    planned.luggage.recording.note(CallEvent::ApprovalAnswered {
-        answer: answer.clone(),
-    });
-    let (by, message, hint) = match answer {
-        ApprovalAnswer::Approved {
-            digest: answered, ..
-        } if answered == digest => {
-            return Ok(Authorized {
-                planned,
-                approved: Some(digest),
-            });
+    let policy = &planned.luggage.runtime.policy;
+    // A proposal is a convenience: without one the person still answers for this once.
+    std::panic::catch_unwind(AssertUnwindSafe(|| policy.proposals(&question))).unwrap_or_default()
+}
+
+fn note_answer(planned: &Planned, answer: ApprovalAnswer) {
+    let recording = &planned.luggage.recording;
+    recording.note(CallEvent::ApprovalAnswered { answer });
+}
+
+/// Ends a call that got no yes.
+fn refuse(planned: Planned, decision: &Decision, heard: Heard) -> Halt {
+    if let Some(answer) = heard.as_refusal() {
+        note_answer(&planned, answer);
+    }
+    let (by, message, hint) = match heard {
+        Heard::Cancelled => return planned.luggage.halt(cancelled()),
+        Heard::Broken(error) => {
+            let message = format!("the answer cannot be recorded, so it does not count: {error}");
+            let error = ToolError::new(ErrorKind::Unavailable, message);
+            return planned.luggage.halt(error).denied_by(DeniedBy::Ledger);
         }
-        ApprovalAnswer::Approved { .. } => (
+        Heard::Yes { .. } | Heard::OtherPlan => (
             DeniedBy::Person,
             "the approval was given for another plan".to_owned(),
             "ask again".to_owned(),
         ),
-        ApprovalAnswer::Refused { by, reason } => (
+        Heard::No { by, reason } => (
             DeniedBy::Person,
             match reason {
                 Some(reason) => format!("{by} refused: {reason}"),
@@ -97,22 +245,28 @@ async fn ask(mut planned: Planned, decision: Decision) -> Result<Authorized, Hal
             },
             "do not repeat the call; ask what to do instead".to_owned(),
         ),
-        ApprovalAnswer::Elsewhere => (
-            DeniedBy::NobodyToAsk,
-            format!("{}, and nobody answers from elsewhere", decision.reason),
-            "ask where somebody can answer".to_owned(),
-        ),
-        ApprovalAnswer::NobodyThere { reason } => (
+        Heard::Nobody { what_to_do } => (
             DeniedBy::NobodyToAsk,
             format!("{}, and there is nobody to ask", decision.reason),
-            reason,
+            what_to_do,
         ),
-        ApprovalAnswer::Expired => (
+        Heard::Late | Heard::GaveUp => (
             DeniedBy::Expired,
             "nobody answered in time".to_owned(),
             "repeat the call when somebody is there to answer".to_owned(),
         ),
+        Heard::TakenBack => (
+            DeniedBy::Expired,
+            "the question was taken back, because its session ended or its call was cancelled"
+                .to_owned(),
+            "repeat the call to be asked again".to_owned(),
+        ),
+        Heard::Used => (
+            DeniedBy::Expired,
+            "the approval was used by another call".to_owned(),
+            "an approval serves one call; repeat this one to be asked again".to_owned(),
+        ),
     };
     let error = ToolError::new(ErrorKind::Denied, message).hint(hint);
-    Err(planned.luggage.halt(error).denied_by(by))
+    planned.luggage.halt(error).denied_by(by)
 }

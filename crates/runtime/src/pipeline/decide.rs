@@ -1,10 +1,11 @@
-//! Scopes, then policy, over every access of the plan.
+//! Scopes, then policy, over every access of the plan; then, where it says ask, once more with the
+//! standing approvals that hold for this principal.
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use haft_contract::{
     CallEvent, ErrorKind, ToolError,
-    host::{Decision, Question, Verdict},
+    host::{Decision, Grant, Question, Verdict},
     identity::Scope,
     outcome::DeniedBy,
 };
@@ -14,12 +15,19 @@ use super::{Halt, Planned};
 /// A call that policy allows, or wants a person to look at.
 pub struct Decided {
     pub(super) planned: Planned,
-    /// What a person is asked about; absent when policy allows the call.
-    pub(super) asks: Option<Decision>,
+    pub(super) answer: Answer,
+}
+
+/// What policy said, short of a denial.
+pub(super) enum Answer {
+    /// The call is allowed; by the rules alone if no grant is named.
+    Allowed(Vec<Grant>),
+    /// A person is asked.
+    Asks(Decision),
 }
 
 /// Decides about the plan. A denial ends the call here.
-pub fn decide(mut planned: Planned) -> Result<Decided, Halt> {
+pub async fn decide(mut planned: Planned) -> Result<Decided, Halt> {
     if let Some(scope) = missing_scope(&planned) {
         let error = ToolError::new(
             ErrorKind::MissingScope,
@@ -28,18 +36,9 @@ pub fn decide(mut planned: Planned) -> Result<Decided, Halt> {
         .hint("ask the operator for a credential with that scope");
         return Err(planned.luggage.halt(error));
     }
-    let question = Question {
-        principal: &planned.luggage.principal,
-        tool: planned.entry.facts(),
-        plan: &planned.plan,
-        grants: &[],
-    };
-    let policy = &planned.luggage.runtime.policy;
-    // Fail closed: a policy engine that breaks down has not allowed anything.
-    let decided = std::panic::catch_unwind(AssertUnwindSafe(|| policy.decide(&question)));
-    let Ok(decision) = decided else {
-        let error = ToolError::new(ErrorKind::Denied, "the policy could not be evaluated");
-        return Err(planned.luggage.halt(error));
+    let (decision, grants) = match with_grants(&planned).await {
+        Ok(decided) => decided,
+        Err(error) => return Err(planned.luggage.halt(error)),
     };
     planned.luggage.recording.note(CallEvent::Decided {
         decision: decision.clone(),
@@ -55,24 +54,67 @@ pub fn decide(mut planned: Planned) -> Result<Decided, Halt> {
     match decision.verdict {
         Verdict::Allow => {
             facts.decision = Some(decision);
-            Ok(Decided {
-                planned,
-                asks: None,
-            })
+            let answer = Answer::Allowed(grants);
+            Ok(Decided { planned, answer })
         }
         Verdict::Ask => {
             facts.decision = Some(decision.clone());
-            Ok(Decided {
-                planned,
-                asks: Some(decision),
-            })
+            let answer = Answer::Asks(decision);
+            Ok(Decided { planned, answer })
         }
-        Verdict::Deny => {
-            facts.decision = Some(decision.clone());
-            let error = ToolError::new(ErrorKind::Denied, decision.reason);
-            Err(planned.luggage.halt(error).denied_by(DeniedBy::Policy))
-        }
+        Verdict::Deny => Err(denied(planned, decision)),
     }
+}
+
+/// What policy says about a call, given these standing approvals.
+pub(super) fn judge(planned: &Planned, grants: &[Grant]) -> Result<Decision, ToolError> {
+    let question = Question {
+        principal: &planned.luggage.principal,
+        tool: planned.entry.facts(),
+        plan: &planned.plan,
+        grants,
+    };
+    let policy = &planned.luggage.runtime.policy;
+    // Fail closed: a policy engine that breaks down has not allowed anything.
+    std::panic::catch_unwind(AssertUnwindSafe(|| policy.decide(&question)))
+        .map_err(|_| ToolError::new(ErrorKind::Denied, "the policy could not be evaluated"))
+}
+
+/// Ends a call that policy denies.
+pub(super) fn denied(mut planned: Planned, decision: Decision) -> Halt {
+    let error = ToolError::new(ErrorKind::Denied, decision.reason.clone());
+    planned.luggage.facts.decision = Some(decision);
+    planned.luggage.halt(error).denied_by(DeniedBy::Policy)
+}
+
+/// The decision that counts, and the standing approvals it rests on. Only a call that would ask
+/// reads grants.
+async fn with_grants(planned: &Planned) -> Result<(Decision, Vec<Grant>), ToolError> {
+    let decision = judge(planned, &[])?;
+    if decision.verdict != Verdict::Ask {
+        return Ok((decision, Vec::new()));
+    }
+    let mut grants = holding(planned).await;
+    if grants.is_empty() {
+        return Ok((decision, grants));
+    }
+    let decision = judge(planned, &grants)?;
+    grants.retain(|grant| decision.grants.contains(&grant.id));
+    Ok((decision, grants))
+}
+
+/// The standing approvals that hold for the caller now. What cannot be read allows nothing.
+pub(super) async fn holding(planned: &Planned) -> Vec<Grant> {
+    let luggage = &planned.luggage;
+    let now = luggage.runtime.clock.now();
+    let store = luggage.runtime.ledger.grants();
+    let held = store
+        .holding(&luggage.principal, &planned.plan.workspace, now)
+        .await;
+    held.unwrap_or_else(|error| {
+        tracing::warn!(%error, "grants could not be read; a person is asked instead");
+        Vec::new()
+    })
 }
 
 fn missing_scope(planned: &Planned) -> Option<&Scope> {

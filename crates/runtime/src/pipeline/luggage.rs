@@ -19,6 +19,8 @@ pub(crate) struct Luggage {
     pub(crate) cancel: CancellationToken,
     pub(crate) tool: Option<ToolKey>,
     pub(crate) facts: Facts,
+    /// What the model is told beside what the tool returned, a line each.
+    pub(crate) notes: Vec<String>,
 }
 
 impl Luggage {

@@ -40,6 +40,7 @@ mod admit;
 mod approve;
 mod decide;
 mod halt;
+mod hear;
 mod hooks;
 mod luggage;
 mod plan;
@@ -48,6 +49,7 @@ mod run;
 mod settle;
 mod start;
 mod validate;
+mod wish;
 
 use haft_contract::Outcome;
 
@@ -64,7 +66,10 @@ pub use self::{
     start::{Started, start},
     validate::{Validated, validate},
 };
-pub(crate) use self::{luggage::Luggage, settle::settle_halt};
+pub(crate) use self::{
+    luggage::{Luggage, cancelled},
+    settle::settle_halt,
+};
 
 /// Takes a call all the way. Every exit is an outcome: a stage that stops a call says why in its
 /// [`Halt`], and the caller of this function settles that too.
@@ -78,7 +83,7 @@ pub(crate) async fn travel(opened: Opened) -> Result<Outcome, Halt> {
             Hooked::Rewritten(again) => resolved = again,
         }
     };
-    let decided = decide(planned)?;
+    let decided = decide(planned).await?;
     let authorized = approve(decided).await?;
     let admitted = admit(authorized).await?;
     let started = start(admitted).await?;

@@ -49,7 +49,7 @@ pub(super) struct Unplanned {
 /// Runs the tool.
 pub async fn run(started: Started) -> Finished {
     let Started {
-        admitted: Admitted { planned, held },
+        admitted: Admitted { planned, held, .. },
     } = started;
     let Planned {
         mut luggage,

@@ -64,6 +64,7 @@ pub async fn settle(finished: Finished) -> Outcome {
         | Terminal::Unknown => Went::Wrong,
     };
     content.extend(confinement.tell(&mut facts, went));
+    content.extend(luggage.notes.into_iter().map(Content::text));
     let runtime = luggage.runtime;
     note_exit(&mut facts, structured.as_ref());
     cap_content(&mut content, &mut facts, &runtime).await;

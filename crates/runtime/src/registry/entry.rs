@@ -10,6 +10,7 @@ use jsonschema::Validator;
 use serde_json::Value;
 
 use super::render::{self, Format, Renderings};
+use crate::digest;
 
 /// The largest input schema a tool may have, in bytes of JSON.
 const MAX_SCHEMA_BYTES: usize = 256 * 1024;
@@ -25,6 +26,8 @@ pub struct Entry {
     /// Compiling a schema costs more than a hundred validations, so it happens at the first call.
     validator: OnceLock<Result<Validator, String>>,
     renderings: OnceLock<Renderings>,
+    /// Needed only when a person is asked.
+    digest: OnceLock<[u8; 32]>,
 }
 
 impl Entry {
@@ -40,6 +43,7 @@ impl Entry {
             tool,
             validator: OnceLock::new(),
             renderings: OnceLock::new(),
+            digest: OnceLock::new(),
         }
     }
 
@@ -75,6 +79,12 @@ impl Entry {
             groups: &self.spec.groups,
             effects: self.spec.effects,
         }
+    }
+
+    /// SHA-256 of everything the tool says about itself and, where it is a program of its own, of
+    /// that program. An approval binds it.
+    pub fn digest(&self) -> [u8; 32] {
+        *self.digest.get_or_init(|| digest::tool_digest(self))
     }
 
     /// Why the tool is not offered, if its schema is one that no model could use. One bad schema

@@ -132,6 +132,10 @@ impl ErasedTool for ScriptTool {
         self.manifest.output.clone().unwrap_or_else(any)
     }
 
+    fn program_digest(&self) -> Option<[u8; 32]> {
+        Some(self.sha256)
+    }
+
     fn parse(&self, input: &Value) -> Result<ParsedInput, ToolError> {
         Ok(ParsedInput::new(input.clone()))
     }

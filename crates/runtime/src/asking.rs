@@ -1,0 +1,133 @@
+//! The questions calls of this process wait on, and who puts them to the local approver.
+//!
+//! Identical calls share one question. One of them at a time asks the approver; the others wait for
+//! the record. Only when the last of them leaves without an answer is the question taken back.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use haft_contract::{
+    TenantId,
+    host::{ApprovalId, ApprovalStore},
+};
+
+use crate::runtime::Inner;
+
+/// Every question a call of this process waits on.
+#[derive(Default)]
+pub(crate) struct Asking(Mutex<HashMap<ApprovalId, Waiting>>);
+
+struct Waiting {
+    calls: usize,
+    turn: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl Asking {
+    fn waiting(&self) -> MutexGuard<'_, HashMap<ApprovalId, Waiting>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many questions are waited on.
+    pub(crate) fn open(&self) -> usize {
+        self.waiting().len()
+    }
+}
+
+/// One call's part in a question. A call that is dropped while it waits takes the question back.
+pub(crate) struct Waits {
+    runtime: Arc<Inner>,
+    tenant: TenantId,
+    id: ApprovalId,
+    turn: Arc<tokio::sync::Mutex<()>>,
+    /// Whether this call still holds its part.
+    joined: bool,
+}
+
+impl Waits {
+    /// Joins those who wait on a question.
+    pub(crate) fn on(runtime: &Arc<Inner>, tenant: &TenantId, id: ApprovalId) -> Self {
+        let mut waiting = runtime.asking.waiting();
+        let those = waiting.entry(id).or_insert_with(|| Waiting {
+            calls: 0,
+            turn: Arc::default(),
+        });
+        those.calls += 1;
+        let turn = Arc::clone(&those.turn);
+        drop(waiting);
+        Self {
+            runtime: Arc::clone(runtime),
+            tenant: tenant.clone(),
+            id,
+            turn,
+            joined: true,
+        }
+    }
+
+    /// The turn to ask the local approver.
+    pub(crate) fn turn(&self) -> &tokio::sync::Mutex<()> {
+        &self.turn
+    }
+
+    /// The question has its answer.
+    pub(crate) fn answered(mut self) {
+        self.leave();
+    }
+
+    /// The call no longer wants to be asked about; if no other does, the question is taken back.
+    pub(crate) async fn give_up(mut self) {
+        if self.leave() {
+            withdraw(
+                &*self.runtime.ledger.approvals(),
+                &self.runtime,
+                &self.tenant,
+                self.id,
+            )
+            .await;
+        }
+    }
+
+    /// Gives up this call's part; whether it was the last.
+    fn leave(&mut self) -> bool {
+        if !std::mem::replace(&mut self.joined, false) {
+            return false;
+        }
+        let mut waiting = self.runtime.asking.waiting();
+        let Some(those) = waiting.get_mut(&self.id) else {
+            return false;
+        };
+        those.calls -= 1;
+        if those.calls > 0 {
+            return false;
+        }
+        waiting.remove(&self.id);
+        true
+    }
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        if !self.leave() {
+            return;
+        }
+        // Nobody is left to wait for it; without a runtime to do it the question lapses by itself.
+        if let Ok(handle) = tokio::runtime::Handle::try_current() {
+            let (runtime, tenant, id) = (Arc::clone(&self.runtime), self.tenant.clone(), self.id);
+            handle.spawn(async move {
+                withdraw(&*runtime.ledger.approvals(), &runtime, &tenant, id).await;
+            });
+        }
+    }
+}
+
+async fn withdraw(
+    approvals: &dyn ApprovalStore,
+    runtime: &Inner,
+    tenant: &TenantId,
+    id: ApprovalId,
+) {
+    if let Err(error) = approvals.withdraw(tenant, id, runtime.clock.now()).await {
+        tracing::warn!(%error, %id, "a question could not be taken back; it lapses by itself");
+    }
+}

@@ -1,0 +1,96 @@
+//! The files a preview may look at: those the plan names, to read. Nothing it opens counts as seen
+//! by the session, and whatever would change something fails.
+
+use haft_contract::{
+    BoxFuture, ErrorKind, WorkPath,
+    ops::{
+        CopyFile, FileOps, FileReader, FileStat, ListQuery, Listing, OpsError, Overwrite,
+        RemoveScope, Resolved, WriteFile, Written,
+    },
+};
+
+use super::Guard;
+
+/// A guard that only lets things be looked at.
+pub(crate) struct ReadOnly(pub(crate) Guard);
+
+impl FileOps for ReadOnly {
+    fn resolve<'a>(&'a self, path: &'a WorkPath) -> BoxFuture<'a, Result<Resolved, OpsError>> {
+        self.0.resolve(path)
+    }
+
+    fn stat<'a>(&'a self, path: &'a WorkPath) -> BoxFuture<'a, Result<FileStat, OpsError>> {
+        self.0.stat(path)
+    }
+
+    fn open<'a>(
+        &'a self,
+        path: &'a WorkPath,
+    ) -> BoxFuture<'a, Result<Box<dyn FileReader>, OpsError>> {
+        Box::pin(async move {
+            // Not the guard's own `open`: the model has not seen what only a person is shown.
+            let path = self.0.readable(path)?;
+            self.0.operations().files.open(&path).await
+        })
+    }
+
+    fn list<'a>(
+        &'a self,
+        path: &'a WorkPath,
+        query: ListQuery<'a>,
+    ) -> BoxFuture<'a, Result<Listing, OpsError>> {
+        self.0.list(path, query)
+    }
+
+    fn write<'a>(
+        &'a self,
+        path: &'a WorkPath,
+        _: WriteFile<'a>,
+    ) -> BoxFuture<'a, Result<Written, OpsError>> {
+        refuse(path)
+    }
+
+    fn append<'a>(
+        &'a self,
+        path: &'a WorkPath,
+        _: &'a [u8],
+    ) -> BoxFuture<'a, Result<Written, OpsError>> {
+        refuse(path)
+    }
+
+    fn make_dir<'a>(&'a self, path: &'a WorkPath) -> BoxFuture<'a, Result<(), OpsError>> {
+        refuse(path)
+    }
+
+    fn remove<'a>(
+        &'a self,
+        path: &'a WorkPath,
+        _: RemoveScope,
+    ) -> BoxFuture<'a, Result<(), OpsError>> {
+        refuse(path)
+    }
+
+    fn rename<'a>(
+        &'a self,
+        from: &'a WorkPath,
+        _: &'a WorkPath,
+        _: Overwrite,
+    ) -> BoxFuture<'a, Result<(), OpsError>> {
+        refuse(from)
+    }
+
+    fn copy<'a>(
+        &'a self,
+        _: &'a WorkPath,
+        to: &'a WorkPath,
+        _: CopyFile<'a>,
+    ) -> BoxFuture<'a, Result<Written, OpsError>> {
+        refuse(to)
+    }
+}
+
+fn refuse<'a, T: Send + 'a>(path: &WorkPath) -> BoxFuture<'a, Result<T, OpsError>> {
+    let message = "a preview changes nothing";
+    let error = OpsError::new(ErrorKind::NotInPlan, message).on(path);
+    Box::pin(std::future::ready(Err(error)))
+}

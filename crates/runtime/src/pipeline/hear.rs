@@ -1,0 +1,169 @@
+//! Waiting for the one answer to a question, from wherever it comes first: the local approver, the
+//! record, a cancel, or the end of its time. Holds no thread and no form.
+//!
+//! A local answer counts only once it is on record. If somebody answered elsewhere meanwhile, that
+//! answer counts.
+
+use haft_contract::{
+    TenantId,
+    host::{
+        AnswerError, AnswerPlace, Answerer, Approval, ApprovalAnswer, ApprovalId, ApprovalRequest,
+        ApprovalState, ApprovalStore, GivenAnswer, GivenVerdict, GrantWish,
+    },
+};
+
+use super::Planned;
+use crate::asking::Waits;
+
+/// What came of a question.
+pub(super) enum Heard {
+    /// Somebody said yes.
+    Yes {
+        by: String,
+        /// What they allow from now on.
+        wish: Option<GrantWish>,
+    },
+    /// Somebody said no.
+    No { by: String, reason: Option<String> },
+    /// A yes, but to something else.
+    OtherPlan,
+    /// There is nobody to ask.
+    Nobody { what_to_do: String },
+    /// Nobody answered while there was time.
+    Late,
+    /// The approver gave up on an answer.
+    GaveUp,
+    /// The question was taken back: its session ended.
+    TakenBack,
+    /// Another call was started with the answer.
+    Used,
+    /// The caller no longer wants an answer.
+    Cancelled,
+    /// The record failed.
+    Broken(String),
+}
+
+/// Waits for the answer to a question that is on record.
+pub(super) async fn hear(planned: &Planned, request: ApprovalRequest, found: Approval) -> Heard {
+    if let Some(heard) = from_record(found.state) {
+        return heard;
+    }
+    let luggage = &planned.luggage;
+    let runtime = &luggage.runtime;
+    let tenant = &luggage.principal.tenant;
+    let approvals = runtime.ledger.approvals();
+    let waits = Waits::on(runtime, tenant, found.id);
+    let left = found.expires.since(runtime.clock.now());
+    let heard = tokio::select! {
+        biased;
+        () = luggage.cancel.cancelled() => Heard::Cancelled,
+        heard = elsewhere(&*approvals, tenant, found.id) => heard,
+        heard = here(planned, &*approvals, &waits, request) => heard,
+        () = tokio::time::sleep(left) => Heard::Late,
+    };
+    match heard {
+        Heard::Yes { .. } | Heard::No { .. } | Heard::Late | Heard::TakenBack | Heard::Used => {
+            waits.answered();
+        }
+        Heard::OtherPlan
+        | Heard::Nobody { .. }
+        | Heard::GaveUp
+        | Heard::Cancelled
+        | Heard::Broken(_) => waits.give_up().await,
+    }
+    heard
+}
+
+/// The answer as the record has it, whoever gave it and in whichever process.
+async fn elsewhere(approvals: &dyn ApprovalStore, tenant: &TenantId, id: ApprovalId) -> Heard {
+    match approvals.answered(tenant, id).await {
+        Ok(approval) => from_record(approval.state).unwrap_or(Heard::GaveUp),
+        Err(error) => Heard::Broken(error.to_string()),
+    }
+}
+
+/// The answer of the local approver, put on record. One call at a time asks about one question.
+async fn here(
+    planned: &Planned,
+    approvals: &dyn ApprovalStore,
+    waits: &Waits,
+    request: ApprovalRequest,
+) -> Heard {
+    let runtime = &planned.luggage.runtime;
+    let (id, digest) = (request.id, request.digest);
+    let tenant = &planned.luggage.principal.tenant;
+    let first = waits.turn().try_lock();
+    let _turn = if let Ok(turn) = first {
+        turn
+    } else {
+        let turn = waits.turn().lock().await;
+        // Whoever had the turn before may have got the answer.
+        if let Ok(Some(now)) = approvals.get(tenant, id).await
+            && let Some(heard) = from_record(now.state)
+        {
+            return heard;
+        }
+        turn
+    };
+    let (verdict, by, wish) = match runtime.approver.ask(request).await {
+        ApprovalAnswer::Approved {
+            by,
+            digest: answered,
+            grant,
+        } if answered == digest => (GivenVerdict::Approve, by, grant),
+        ApprovalAnswer::Approved { .. } => return Heard::OtherPlan,
+        ApprovalAnswer::Refused { by, reason } => (GivenVerdict::Refuse { reason }, by, None),
+        ApprovalAnswer::NobodyThere { reason } => return Heard::Nobody { what_to_do: reason },
+        ApprovalAnswer::Expired => return Heard::GaveUp,
+        ApprovalAnswer::Elsewhere => return std::future::pending().await,
+    };
+    let given = GivenAnswer {
+        verdict: verdict.clone(),
+        digest,
+        by: Answerer::Person {
+            name: by.clone(),
+            place: AnswerPlace::Here,
+        },
+    };
+    let now = runtime.clock.now();
+    match approvals.answer(tenant, id, given, now).await {
+        Ok(_) => match verdict {
+            GivenVerdict::Approve => Heard::Yes { by, wish },
+            GivenVerdict::Refuse { reason } => Heard::No { by, reason },
+        },
+        Err(AnswerError::NotOpen { state }) => from_record(state).unwrap_or(Heard::GaveUp),
+        Err(error) => Heard::Broken(error.to_string()),
+    }
+}
+
+/// What a recorded state means for whoever waits; nothing while it is open.
+fn from_record(state: ApprovalState) -> Option<Heard> {
+    match state {
+        ApprovalState::Pending => None,
+        ApprovalState::Approved { by, .. } => Some(Heard::Yes { by, wish: None }),
+        ApprovalState::Refused { by, reason, .. } => Some(Heard::No { by, reason }),
+        ApprovalState::Lapsed => Some(Heard::Late),
+        ApprovalState::Withdrawn => Some(Heard::TakenBack),
+        ApprovalState::Used { .. } => Some(Heard::Used),
+    }
+}
+
+impl Heard {
+    /// What is not a yes, as an event says it; nothing for a call that was cancelled or whose
+    /// answer could not be recorded.
+    pub(super) fn as_refusal(&self) -> Option<ApprovalAnswer> {
+        match self {
+            Self::No { by, reason } => Some(ApprovalAnswer::Refused {
+                by: by.clone(),
+                reason: reason.clone(),
+            }),
+            Self::Nobody { what_to_do } => Some(ApprovalAnswer::NobodyThere {
+                reason: what_to_do.clone(),
+            }),
+            Self::Late | Self::GaveUp | Self::TakenBack | Self::Used | Self::OtherPlan => {
+                Some(ApprovalAnswer::Expired)
+            }
+            Self::Yes { .. } | Self::Cancelled | Self::Broken(_) => None,
+        }
+    }
+}

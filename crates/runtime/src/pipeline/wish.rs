@@ -1,0 +1,87 @@
+//! A person allowed calls like this one from now on: the wish is held against this very call
+//! before it is kept. What does not fit is not kept, and the result says so.
+
+use haft_contract::{
+    CallEvent,
+    host::{Grant, GrantId, GrantScope, GrantWish, Verdict},
+};
+
+use super::{
+    Planned,
+    decide::{holding, judge},
+};
+
+/// The most rules one answer may make.
+const MAX_RULES: usize = 64;
+
+/// Keeps a wish, or notes for the result why it was not kept.
+pub(super) async fn keep(planned: &mut Planned, wish: GrantWish, by: &str) {
+    if let Err(why) = try_keep(planned, wish, by).await {
+        planned.luggage.notes.push(format!(
+            "[approved for this call alone; the standing approval was not kept: {why}]"
+        ));
+    }
+}
+
+async fn try_keep(planned: &Planned, wish: GrantWish, by: &str) -> Result<(), String> {
+    let luggage = &planned.luggage;
+    let now = luggage.runtime.clock.now();
+    if wish.rules.is_empty() {
+        return Err("it names no rule".to_owned());
+    }
+    if wish.rules.len() > MAX_RULES {
+        return Err(format!("it names more than {MAX_RULES} rules"));
+    }
+    let own = match &wish.scope {
+        GrantScope::Session(session) => *session == luggage.principal.session,
+        GrantScope::Project(workspace) => *workspace == planned.plan.workspace,
+        GrantScope::Agent(agent) => *agent == luggage.principal.agent,
+    };
+    if !own {
+        let scope = wish.scope.as_str();
+        return Err(format!("it speaks of another {scope} than the caller's"));
+    }
+    let grant = |rule: &String| Grant {
+        id: GrantId::new(),
+        tenant: luggage.principal.tenant.clone(),
+        user: luggage.principal.user.clone(),
+        rule: rule.clone(),
+        scope: wish.scope.clone(),
+        until: wish.until,
+        uses_left: wish.uses,
+        made_by: by.to_owned(),
+        made_at: now,
+        cause: Some(luggage.call),
+    };
+    let wished: Vec<Grant> = wish.rules.iter().map(grant).collect();
+    if !wished.iter().all(|grant| grant.is_alive(now)) {
+        return Err("it has ended already".to_owned());
+    }
+    fits(planned, &wished).await?;
+    for grant in wished {
+        let kept = luggage.runtime.ledger.grants().add(grant.clone()).await;
+        kept.map_err(|error| format!("it could not be recorded: {error}"))?;
+        luggage.recording.note(CallEvent::Granted { grant });
+    }
+    Ok(())
+}
+
+/// With the grants in hand this very call must be allowed, and must need every one of them.
+async fn fits(planned: &Planned, wished: &[Grant]) -> Result<(), String> {
+    let mut grants = holding(planned).await;
+    grants.extend_from_slice(wished);
+    let decision = judge(planned, &grants).map_err(|error| error.message().to_owned())?;
+    if decision.verdict != Verdict::Allow {
+        return Err(format!(
+            "with it this very call would still not be allowed ({})",
+            decision.reason
+        ));
+    }
+    match wished
+        .iter()
+        .find(|grant| !decision.grants.contains(&grant.id))
+    {
+        Some(idle) => Err(format!("`{}` is not needed by this call", idle.rule)),
+        None => Ok(()),
+    }
+}

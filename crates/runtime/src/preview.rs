@@ -1,0 +1,336 @@
+//! What a person is shown before they answer, put together from the plan: the tool's own diffs, the
+//! commands as policy read them, hosts, databases and the rest.
+//!
+//! It is complete or there is none. What cannot be shown whole cannot be approved, and nothing is
+//! ever cut. The tool looks at files through a guard that can only read what the plan names.
+
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use futures::FutureExt as _;
+use haft_contract::{
+    Access, ErrorKind, SealedPlan, ToolError, WorkPath,
+    access::{Command, CommandAccess},
+    context::PreviewContext,
+    erased::ParsedInput,
+    host::{Question, Verdict},
+    ops::{FileKind, FileOps, FileVersion},
+    preview::{
+        CommandPreview, FileChangeKind, FileDiff, MAX_PREVIEW_BYTES, Preview, PreviewPart, Touching,
+    },
+};
+use serde_json::{Value, json};
+
+use crate::{
+    guard::{Guard, ReadOnly, confinement::Confinement},
+    pipeline::Luggage,
+    registry::Entry,
+};
+
+/// How long a tool may take to show what it will do.
+const PREVIEW_WAIT: Duration = Duration::from_secs(10);
+
+/// The most programs of the workspace that one question binds.
+const MAX_PROGRAMS: usize = 256;
+
+/// A program of the workspace that a command of the plan runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Program {
+    /// As the command names it.
+    pub(crate) path: WorkPath,
+    /// Where that leads once every link is followed.
+    pub(crate) resolved: Option<WorkPath>,
+    /// Which file is there; absent when there is none.
+    pub(crate) version: Option<FileVersion>,
+}
+
+/// What a person is shown, and the programs that it speaks of.
+pub(crate) struct Shown {
+    pub(crate) preview: Value,
+    pub(crate) programs: Vec<Program>,
+    /// One line about it, for lists.
+    pub(crate) summary: String,
+}
+
+/// Puts the preview together.
+pub(crate) async fn show(
+    luggage: &Luggage,
+    entry: &Entry,
+    parsed: &ParsedInput,
+    plan: &Arc<SealedPlan>,
+) -> Result<Shown, ToolError> {
+    let mut preview = ask_tool(luggage, entry, parsed, plan).await?;
+    let commands = commands(luggage, entry, plan)?;
+    let programs = programs_of(plan, &commands)?;
+    preview.parts.extend(from_plan(plan));
+    preview
+        .parts
+        .extend(commands.into_iter().map(PreviewPart::Command));
+    let bytes = preview.bytes();
+    if bytes > MAX_PREVIEW_BYTES {
+        return Err(cannot_be_shown(format!(
+            "what it would do takes {bytes} bytes to show, and at most {MAX_PREVIEW_BYTES} can be \
+             shown"
+        ))
+        .hint("split it into several calls; nothing is approved that cannot be shown whole"));
+    }
+    Ok(Shown {
+        programs: look_at(programs, luggage).await,
+        summary: summary(plan),
+        preview: to_json(&preview),
+    })
+}
+
+/// The programs as they are now, for comparing with what was approved.
+pub(crate) async fn look_at(paths: Vec<WorkPath>, luggage: &Luggage) -> Vec<Program> {
+    let files = &luggage.runtime.operations.files;
+    let mut programs = Vec::with_capacity(paths.len());
+    for path in paths {
+        programs.push(match files.resolve(&path).await {
+            Ok(there) => Program {
+                path,
+                resolved: Some(there.path),
+                version: there
+                    .stat
+                    .filter(|stat| stat.kind == FileKind::File)
+                    .map(|stat| stat.version),
+            },
+            // Outside the workspace, or behind something that cannot be followed: there is no file
+            // of the workspace to bind.
+            Err(_) => Program {
+                path,
+                resolved: None,
+                version: None,
+            },
+        });
+    }
+    programs
+}
+
+async fn ask_tool(
+    luggage: &Luggage,
+    entry: &Entry,
+    parsed: &ParsedInput,
+    plan: &Arc<SealedPlan>,
+) -> Result<Preview, ToolError> {
+    let cancel = luggage.cancel.child_token();
+    // Whatever the tool left running for its preview is told to stop when nobody waits for it.
+    let _stop = cancel.clone().drop_guard();
+    let guard = ReadOnly(Guard {
+        runtime: Arc::clone(&luggage.runtime),
+        plan: Arc::clone(plan),
+        principal: Arc::clone(&luggage.principal),
+        recording: Arc::clone(&luggage.recording),
+        confinement: Arc::new(Confinement::default()),
+    });
+    let cx = PreviewContext {
+        principal: Arc::clone(&luggage.principal),
+        root: Arc::clone(&luggage.runtime.operations.root),
+        files: Arc::new(guard) as Arc<dyn FileOps>,
+        cancel,
+    };
+    let drawing = AssertUnwindSafe(async { entry.tool().preview(parsed, cx).await }).catch_unwind();
+    tokio::select! {
+        biased;
+        () = luggage.cancel.cancelled() => Err(crate::pipeline::cancelled()),
+        drawn = drawing => drawn.unwrap_or_else(|_| {
+            Err(cannot_be_shown("the tool panicked while showing what it would do")
+                .hint("this is a fault in the tool; the log has the detail"))
+        }),
+        () = tokio::time::sleep(PREVIEW_WAIT) => Err(cannot_be_shown(format!(
+            "the tool did not show what it would do within {} s",
+            PREVIEW_WAIT.as_secs()
+        ))
+        .hint("split it into several calls")),
+    }
+}
+
+fn cannot_be_shown(why: impl std::fmt::Display) -> ToolError {
+    ToolError::new(
+        ErrorKind::Denied,
+        format!("a person would have to approve this call, and {why}"),
+    )
+}
+
+/// The commands one by one, as policy read them; whole where it does not read commands.
+fn commands(
+    luggage: &Luggage,
+    entry: &Entry,
+    plan: &SealedPlan,
+) -> Result<Vec<CommandPreview>, ToolError> {
+    let planned: Vec<&CommandAccess> = plan.accesses.iter().filter_map(command).collect();
+    if planned.is_empty() {
+        return Ok(Vec::new());
+    }
+    let question = Question {
+        principal: &luggage.principal,
+        tool: entry.facts(),
+        plan,
+        grants: &[],
+    };
+    let policy = &luggage.runtime.policy;
+    let read = std::panic::catch_unwind(AssertUnwindSafe(|| policy.commands(&question)))
+        .map_err(|_| cannot_be_shown("its commands could not be read"))?;
+    if !read.is_empty() {
+        return Ok(read);
+    }
+    let whole = |access: &&CommandAccess| CommandPreview {
+        text: access.command.text(),
+        touches: Vec::new(),
+        opaque: Some("its words were not looked at one by one".to_owned()),
+        verdict: Verdict::Ask,
+    };
+    Ok(planned.iter().map(whole).collect())
+}
+
+/// The programs of the workspace that the plan's commands run, as paths.
+fn programs_of(plan: &SealedPlan, commands: &[CommandPreview]) -> Result<Vec<WorkPath>, ToolError> {
+    let mut paths = Vec::new();
+    for access in plan.accesses.iter().filter_map(command) {
+        let named = commands.iter().flat_map(|command| &command.touches);
+        let run = named
+            .filter(|touched| touched.how == Touching::Runs)
+            .map(|touched| touched.what.as_str());
+        let first = match &access.command {
+            Command::Argv(argv) => argv.first().map(String::as_str),
+            Command::Shell(_) => None,
+        };
+        let found = run
+            .chain(first)
+            // Without a slash it is looked for where programs are installed, which is outside.
+            .filter(|name| name.contains('/'))
+            .filter_map(|name| within(name, &access.cwd, &plan.workspace));
+        for path in found {
+            if !paths.contains(&path) {
+                paths.push(path);
+            }
+        }
+    }
+    if paths.len() > MAX_PROGRAMS {
+        return Err(cannot_be_shown(format!(
+            "its commands run more than {MAX_PROGRAMS} programs of the workspace"
+        ))
+        .hint("split it into several calls"));
+    }
+    Ok(paths)
+}
+
+/// The path of the workspace that a word means in a directory, if it means one.
+fn within(word: &str, cwd: &WorkPath, root: &str) -> Option<WorkPath> {
+    let absolute = if word.starts_with('/') {
+        word.to_owned()
+    } else {
+        format!("{root}/{cwd}/{word}")
+    };
+    WorkPath::parse(&absolute, root).ok()
+}
+
+fn command(access: &Access) -> Option<&CommandAccess> {
+    match access {
+        Access::Command(command) => Some(command),
+        Access::Path(_)
+        | Access::Process(_)
+        | Access::Host { .. }
+        | Access::Database { .. }
+        | Access::Message { .. }
+        | Access::RemoteTool { .. } => None,
+    }
+}
+
+/// What the plan itself says, beside files and commands.
+fn from_plan(plan: &SealedPlan) -> impl Iterator<Item = PreviewPart> {
+    plan.accesses.iter().filter_map(|access| match access {
+        Access::Path(_) | Access::Command(_) => None,
+        Access::Process(process) => Some(PreviewPart::Note(process.text())),
+        Access::Host { host, port } => Some(PreviewPart::Host {
+            host: host.clone(),
+            port: *port,
+        }),
+        Access::Database { source, writes } => Some(if *writes {
+            PreviewPart::Rows {
+                source: source.clone(),
+                affected: None,
+            }
+        } else {
+            PreviewPart::Note(format!("query the database {source}"))
+        }),
+        Access::Message { channel, target } => Some(PreviewPart::Note(format!(
+            "send a message to {target} on {channel}"
+        ))),
+        Access::RemoteTool { provider, tool } => {
+            Some(PreviewPart::Note(format!("call {tool} at {provider}")))
+        }
+    })
+}
+
+/// One line about a plan: the tool, and the first thing it does.
+fn summary(plan: &SealedPlan) -> String {
+    let tool = &plan.tool.tool;
+    let what = plan.accesses.first().map(|access| match access {
+        Access::Command(command) => command.command.text(),
+        Access::Path(path) => format!("{} {}", access.kind(), path.target()),
+        Access::Process(process) => process.text(),
+        Access::Host { host, port } => format!("{host}:{port}"),
+        Access::Database { source, .. } => format!("database {source}"),
+        Access::Message { channel, target } => format!("{target} on {channel}"),
+        Access::RemoteTool { provider, tool } => format!("{tool} at {provider}"),
+    });
+    let line = match what {
+        Some(what) => format!("{tool}: {what}"),
+        None => tool.to_string(),
+    };
+    one_line(&line)
+}
+
+/// The most characters of a summary. It is for lists; nobody approves by it.
+const MAX_SUMMARY_CHARS: usize = 160;
+
+fn one_line(text: &str) -> String {
+    let escaped = text.chars().flat_map(char::escape_debug);
+    let mut line: String = escaped.clone().take(MAX_SUMMARY_CHARS).collect();
+    if escaped.count() > MAX_SUMMARY_CHARS {
+        line.push('…');
+    }
+    line
+}
+
+/// A preview in the canonical form.
+pub(crate) fn to_json(preview: &Preview) -> Value {
+    preview.parts.iter().map(part).collect()
+}
+
+fn part(part: &PreviewPart) -> Value {
+    match part {
+        PreviewPart::Diff(diff) => file_diff(diff),
+        PreviewPart::Command(command) => json!({
+            "kind": "command",
+            "text": command.text,
+            "touches": command
+                .touches
+                .iter()
+                .map(|touched| json!({"how": touched.how.as_str(), "what": touched.what}))
+                .collect::<Vec<_>>(),
+            "opaque": command.opaque,
+            "verdict": command.verdict.as_str(),
+        }),
+        PreviewPart::Host { host, port } => json!({"kind": "host", "host": host, "port": port}),
+        PreviewPart::Rows { source, affected } => {
+            json!({"kind": "rows", "source": source, "affected": affected})
+        }
+        PreviewPart::Note(text) => json!({"kind": "note", "text": text}),
+    }
+}
+
+fn file_diff(diff: &FileDiff) -> Value {
+    let to = match &diff.change {
+        FileChangeKind::Move { to } => Some(to.as_str()),
+        FileChangeKind::Create | FileChangeKind::Change | FileChangeKind::Remove => None,
+    };
+    json!({
+        "kind": "diff",
+        "path": diff.path.as_str(),
+        "change": diff.change.as_str(),
+        "to": to,
+        "text": diff.text,
+        "note": diff.note,
+    })
+}
