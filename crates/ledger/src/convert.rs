@@ -38,7 +38,6 @@ pub(crate) struct Body {
 
 /// The stored form of the request that opened a call.
 pub(crate) fn opened(request: &CallRequest, redactor: &Redactor) -> Body {
-    let principal = &request.principal;
     let (arguments, json_redacted) = match &request.arguments {
         // RX-14: what no record can hold is not searched for secrets first; that would keep the
         // writer, and everybody who waits for it, busy with what is left out anyway.
@@ -56,16 +55,7 @@ pub(crate) fn opened(request: &CallRequest, redactor: &Redactor) -> Body {
             v: BODY_VERSION,
             tool: request.tool.clone(),
             arguments,
-            principal: row::StoredPrincipal {
-                tenant: principal.tenant.to_string(),
-                user: principal.user.to_string(),
-                agent: principal.agent.to_string(),
-                ancestors: principal.ancestors.iter().map(AgentId::to_string).collect(),
-                session: principal.session.to_string(),
-                session_kind: principal.session_kind.to_string(),
-                channel: principal.channel.as_ref().map(ChannelId::to_string),
-                scopes: principal.scopes.iter().map(Scope::to_string).collect(),
-            },
+            principal: stored_principal(&request.principal),
             timeout_ms: request.timeout.map(millis),
         },
         redactor,
@@ -77,33 +67,57 @@ pub(crate) fn opened(request: &CallRequest, redactor: &Redactor) -> Body {
 /// Reads back who asked for what.
 pub(crate) fn request_from(body: &str) -> Option<(String, Arguments, Arc<Principal>)> {
     let opened: row::Opened = serde_json::from_str(body).ok()?;
-    let principal = opened.principal;
-    let principal = Principal {
-        tenant: TenantId::parse(&principal.tenant).ok()?,
-        user: UserId::parse(&principal.user).ok()?,
-        agent: AgentId::parse(&principal.agent).ok()?,
-        ancestors: principal
-            .ancestors
-            .iter()
-            .map(|agent| AgentId::parse(agent).ok())
-            .collect::<Option<_>>()?,
-        session: SessionId::parse(&principal.session).ok()?,
-        session_kind: session_kind(&principal.session_kind)?,
-        channel: match principal.channel {
-            Some(channel) => Some(ChannelId::parse(&channel).ok()?),
-            None => None,
-        },
-        scopes: principal
-            .scopes
-            .iter()
-            .map(|scope| Scope::parse(scope).ok())
-            .collect::<Option<_>>()?,
-    };
+    let principal = principal_from(&opened.principal)?;
     let arguments = match opened.arguments {
         row::StoredArguments::Text(text) => Arguments::Text(text),
         row::StoredArguments::Value(value) => Arguments::Value(value),
     };
     Some((opened.tool, arguments, Arc::new(principal)))
+}
+
+/// Reads back who asked, whatever became of the rest of the request.
+pub(crate) fn principal_in(body: &str) -> Option<Principal> {
+    let opened: row::OpenedBy = serde_json::from_str(body).ok()?;
+    principal_from(&opened.principal)
+}
+
+/// The stored form of a principal.
+pub(crate) fn stored_principal(principal: &Principal) -> row::StoredPrincipal {
+    row::StoredPrincipal {
+        tenant: principal.tenant.to_string(),
+        user: principal.user.to_string(),
+        agent: principal.agent.to_string(),
+        ancestors: principal.ancestors.iter().map(AgentId::to_string).collect(),
+        session: principal.session.to_string(),
+        session_kind: principal.session_kind.to_string(),
+        channel: principal.channel.as_ref().map(ChannelId::to_string),
+        scopes: principal.scopes.iter().map(Scope::to_string).collect(),
+    }
+}
+
+/// Reads a principal back.
+pub(crate) fn principal_from(stored: &row::StoredPrincipal) -> Option<Principal> {
+    Some(Principal {
+        tenant: TenantId::parse(&stored.tenant).ok()?,
+        user: UserId::parse(&stored.user).ok()?,
+        agent: AgentId::parse(&stored.agent).ok()?,
+        ancestors: stored
+            .ancestors
+            .iter()
+            .map(|agent| AgentId::parse(agent).ok())
+            .collect::<Option<_>>()?,
+        session: SessionId::parse(&stored.session).ok()?,
+        session_kind: session_kind(&stored.session_kind)?,
+        channel: match &stored.channel {
+            Some(channel) => Some(ChannelId::parse(channel).ok()?),
+            None => None,
+        },
+        scopes: stored
+            .scopes
+            .iter()
+            .map(|scope| Scope::parse(scope).ok())
+            .collect::<Option<_>>()?,
+    })
 }
 
 /// The session kind with this word.

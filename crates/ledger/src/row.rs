@@ -21,6 +21,12 @@ pub(crate) struct Opened {
     pub(crate) timeout_ms: Option<u64>,
 }
 
+/// The part of [`Opened`] that is always there, however large the request was.
+#[derive(Debug, Deserialize)]
+pub(crate) struct OpenedBy {
+    pub(crate) principal: StoredPrincipal,
+}
+
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum StoredArguments {

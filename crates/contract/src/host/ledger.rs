@@ -116,6 +116,28 @@ pub trait History: Send + Sync {
         id: CallId,
     ) -> BoxFuture<'a, Result<Vec<StoredEvent>, LedgerError>>;
 
+    /// Calls of a tenant that were opened at or after a moment, oldest first, with what it takes to
+    /// decide about them again. Beginning after a position, so that a long record is gone through
+    /// in batches: pass the last batch's last position, and stop at an empty batch.
+    fn replayable<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        since: Timestamp,
+        after: Option<u64>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<ReplayableCall>, LedgerError>>;
+
+    /// What these calls did to files, in the order it happened: every
+    /// [`PreimageKept`](crate::CallEvent::PreimageKept),
+    /// [`FileChanged`](crate::CallEvent::FileChanged) and
+    /// [`ChangesScanned`](crate::CallEvent::ChangesScanned), and nothing else. Calls the tenant
+    /// does not have add nothing.
+    fn changes<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        calls: &'a [CallId],
+    ) -> BoxFuture<'a, Result<Vec<Happened>, LedgerError>>;
+
     /// Sessions of a tenant, most recently active first.
     fn sessions<'a>(
         &'a self,
@@ -185,6 +207,24 @@ pub struct StoredEvent {
     pub kind: String,
     /// The event's stored form, secrets redacted.
     pub body: Value,
+}
+
+/// A recorded call with what it takes to decide about it again. Bodies are in their stored form,
+/// secrets redacted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReplayableCall {
+    /// The call.
+    pub call: StoredCall,
+    /// Who asked, whole.
+    pub principal: Arc<Principal>,
+    /// The request: the body of `opened`.
+    pub opened: Value,
+    /// Its plan: the body of `planned`; absent when it never had one.
+    pub planned: Option<Value>,
+    /// The first decision about it: the body of `decided`.
+    pub decided: Option<Value>,
+    /// What a person said: the body of the last `approval_answered`.
+    pub answered: Option<Value>,
 }
 
 /// A session as recorded.

@@ -6,12 +6,14 @@
 //! process is gone, `migrate.rs` the schema.
 
 mod approvals;
+mod changes;
 pub(crate) mod connect;
 mod fold;
 pub(crate) mod migrate;
 mod read;
 mod record;
 mod recover;
+mod replay;
 mod verify;
 mod write;
 mod writer;
@@ -28,9 +30,11 @@ use std::{
 
 use haft_contract::{
     BoxFuture, CallId, CallRequest, Principal, TenantId, WorkPath,
+    event::Happened,
     host::{
         ApprovalStore, ArtifactId, ArtifactStore, CallQuery, CallRecord, GrantStore, History,
-        Ledger, LedgerError, StoredCall, StoredEvent, StoredSession, Timestamp, Verification,
+        Ledger, LedgerError, ReplayableCall, StoredCall, StoredEvent, StoredSession, Timestamp,
+        Verification,
     },
     ops::FileVersion,
 };
@@ -310,6 +314,30 @@ impl History for SqliteLedger {
         Box::pin(async move {
             self.settle_down().await;
             read::events(&self.shared.pool, tenant, id).await
+        })
+    }
+
+    fn replayable<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        since: Timestamp,
+        after: Option<u64>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<ReplayableCall>, LedgerError>> {
+        Box::pin(async move {
+            self.settle_down().await;
+            replay::replayable(&self.shared.pool, tenant, since, after, limit).await
+        })
+    }
+
+    fn changes<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        calls: &'a [CallId],
+    ) -> BoxFuture<'a, Result<Vec<Happened>, LedgerError>> {
+        Box::pin(async move {
+            self.settle_down().await;
+            changes::changes(&self.shared.pool, tenant, calls).await
         })
     }
 

@@ -1,4 +1,5 @@
-//! Every query but `verify.rs`'s. All of them are tenant first, so that one tenant's history never costs another's,
+//! Queries for lists and single calls; what goes through many calls is in `replay.rs`, `changes.rs`
+//! and `verify.rs`. All of them are tenant first, so that one tenant's history never costs another's,
 //! and lists go by position, so that the newest twenty cost the same in a long record.
 
 use haft_contract::{
@@ -17,13 +18,13 @@ use super::write::tenant_token;
 use crate::{convert, queue::SeenKey};
 
 /// The most rows one query returns.
-const MAX_ROWS: usize = 10_000;
+pub(super) const MAX_ROWS: usize = 10_000;
 
 /// Words of a search beyond these are ignored.
 const MAX_SEARCH_WORDS: usize = 16;
 
 /// What a call's row is read into.
-const CALL_COLUMNS: &str = "c.position, c.id, c.user, c.agent, c.session, c.session_kind, \
+pub(super) const CALL_COLUMNS: &str = "c.position, c.id, c.user, c.agent, c.session, c.session_kind, \
      c.asked_tool, c.tool, c.opened_at, c.terminal, c.settled_at, c.summary";
 
 /// One call.
@@ -212,7 +213,7 @@ pub(crate) async fn spilled(
     }
 }
 
-fn stored_call(row: &SqliteRow) -> Result<StoredCall, LedgerError> {
+pub(super) fn stored_call(row: &SqliteRow) -> Result<StoredCall, LedgerError> {
     let id: &[u8] = column(row, "id")?;
     let kind: &str = column(row, "session_kind")?;
     let terminal = match column::<Option<&str>>(row, "terminal")? {
@@ -270,7 +271,7 @@ pub(super) fn unsigned(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
 
-fn row_limit(limit: usize) -> i64 {
+pub(super) fn row_limit(limit: usize) -> i64 {
     i64::try_from(limit.min(MAX_ROWS)).unwrap_or(i64::MAX)
 }
 

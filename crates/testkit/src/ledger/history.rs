@@ -1,8 +1,14 @@
 //! Reading the in-memory ledger back, as `History` states it.
 
+use std::sync::Arc;
+
 use haft_contract::{
     BoxFuture, CallId, TenantId, Terminal,
-    host::{CallQuery, History, LedgerError, StoredCall, StoredEvent, StoredSession, Verification},
+    event::Happened,
+    host::{
+        CallQuery, History, LedgerError, ReplayableCall, StoredCall, StoredEvent, StoredSession,
+        Timestamp, Verification,
+    },
 };
 
 use super::{CallRow, MemoryLedger, Row, State, record};
@@ -73,6 +79,46 @@ impl History for MemoryLedger {
                     at: row.at,
                     kind: row.kind.to_owned(),
                     body: row.body.clone(),
+                })
+                .collect())
+        })
+    }
+
+    fn replayable<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        since: Timestamp,
+        after: Option<u64>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<ReplayableCall>, LedgerError>> {
+        Box::pin(async move {
+            self.reachable()?;
+            let state = self.lock();
+            let calls = state.stored(tenant).filter(|call| {
+                call.opened >= since && after.is_none_or(|after| call.position > after)
+            });
+            let calls: Vec<StoredCall> = calls.take(limit).collect();
+            Ok(calls.into_iter().map(|call| state.replay(call)).collect())
+        })
+    }
+
+    fn changes<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        calls: &'a [CallId],
+    ) -> BoxFuture<'a, Result<Vec<Happened>, LedgerError>> {
+        Box::pin(async move {
+            self.reachable()?;
+            let state = self.lock();
+            let rows = state.rows.iter();
+            Ok(rows
+                .filter(|row| row.tenant == tenant.as_str() && calls.contains(&row.call))
+                .filter_map(|row| {
+                    Some(Happened {
+                        call: row.call,
+                        at: row.at,
+                        event: record::change(row.kind, &row.body)?,
+                    })
                 })
                 .collect())
         })
@@ -154,6 +200,27 @@ impl State {
         calls
             .filter(|(_, call)| call.principal.tenant == *tenant)
             .map(|(index, call)| self.fold(index as u64 + 1, call))
+    }
+
+    fn replay(&self, call: StoredCall) -> ReplayableCall {
+        let rows = || self.rows.iter().filter(|row| row.call == call.id);
+        let body = |kind| {
+            rows()
+                .find(|row| row.kind == kind)
+                .map(|row| row.body.clone())
+        };
+        let answered = rows().rfind(|row| row.kind == "approval_answered");
+        let opened = self.calls.iter().find(|opened| opened.id == call.id);
+        ReplayableCall {
+            principal: opened
+                .map(|opened| Arc::clone(&opened.principal))
+                .expect("its opening"),
+            opened: body("opened").expect("its first row"),
+            planned: body("planned"),
+            decided: body("decided"),
+            answered: answered.map(|row| row.body.clone()),
+            call,
+        }
     }
 
     fn fold(&self, position: u64, call: &CallRow) -> StoredCall {

@@ -2,8 +2,9 @@
 //! chained. The stored form of the real ledgers is their own.
 
 use haft_contract::{
-    Access, Arguments, CallEvent, CallId, CallRequest, Outcome,
+    Access, Arguments, CallEvent, CallId, CallRequest, Outcome, WorkPath,
     host::{ApprovalAnswer, ArtifactId, Timestamp},
+    ops::FileVersion,
 };
 use serde_json::{Value, json};
 
@@ -73,8 +74,8 @@ pub(super) fn body(event: &CallEvent) -> Value {
             before,
         } => json!({
             "path": path.as_str(),
-            "artifact": artifact.map(|id| id.hex()),
-            "before": before.as_ref().map(haft_contract::ops::FileVersion::as_str),
+            "artifact": artifact.map(artifact_body),
+            "before": before.as_ref().map(FileVersion::as_str),
         }),
         CallEvent::FileChanged {
             path,
@@ -82,8 +83,8 @@ pub(super) fn body(event: &CallEvent) -> Value {
             artifact,
         } => json!({
             "path": path.as_str(),
-            "after": after.as_ref().map(haft_contract::ops::FileVersion::as_str),
-            "artifact": artifact.map(|id| id.hex()),
+            "after": after.as_ref().map(FileVersion::as_str),
+            "artifact": artifact.map(artifact_body),
         }),
         CallEvent::ChangesScanned { files, missed } => {
             json!({ "files": files, "missed": missed })
@@ -94,11 +95,39 @@ pub(super) fn body(event: &CallEvent) -> Value {
 
 /// Where the whole output of a call is kept, if this is the row that says so.
 pub(super) fn spilled(body: &Value) -> Option<ArtifactId> {
-    let spilled = body.get("spilled")?;
-    ArtifactId::from_hex(
-        spilled.get("hash")?.as_str()?,
-        spilled.get("bytes")?.as_u64()?,
-    )
+    artifact_in(body.get("spilled")?)
+}
+
+/// What a call did to files, if this is a row that says so.
+pub(super) fn change(kind: &str, body: &Value) -> Option<CallEvent> {
+    let path = || WorkPath::relative(body.get("path")?.as_str()?).ok();
+    let version = |name: &str| body[name].as_str().map(FileVersion::new);
+    match kind {
+        "preimage_kept" => Some(CallEvent::PreimageKept {
+            path: path()?,
+            artifact: artifact_in(&body["artifact"]),
+            before: version("before"),
+        }),
+        "file_changed" => Some(CallEvent::FileChanged {
+            path: path()?,
+            after: version("after"),
+            artifact: artifact_in(&body["artifact"]),
+        }),
+        "changes_scanned" => Some(CallEvent::ChangesScanned {
+            files: body["files"].as_u64()?,
+            missed: body["missed"].as_str().map(str::to_owned),
+        }),
+        _ => None,
+    }
+}
+
+fn artifact_in(stored: &Value) -> Option<ArtifactId> {
+    let (hash, bytes) = (stored.get("hash")?, stored.get("bytes")?);
+    ArtifactId::from_hex(hash.as_str()?, bytes.as_u64()?)
+}
+
+fn artifact_body(id: ArtifactId) -> Value {
+    json!({ "hash": id.hex(), "bytes": id.bytes })
 }
 
 /// The hash of a row, which covers the row before it.
@@ -145,7 +174,7 @@ fn settled(outcome: &Outcome) -> Value {
         "text": outcome.text(),
         "error": outcome.error.as_ref().map(ToString::to_string),
         "exit_code": outcome.facts.exit_code,
-        "spilled": outcome.facts.artifact.map(|id| json!({ "hash": id.hex(), "bytes": id.bytes })),
+        "spilled": outcome.facts.artifact.map(artifact_body),
     })
 }
 

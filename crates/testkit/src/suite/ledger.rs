@@ -3,6 +3,7 @@
 
 mod artifacts;
 mod history;
+mod replay;
 mod script;
 mod write;
 
@@ -15,6 +16,7 @@ use haft_contract::{
 
 pub use artifacts::*;
 pub use history::*;
+pub use replay::*;
 pub use write::*;
 
 use crate::MemoryLedger;
@@ -44,6 +46,9 @@ super::suite! { $
     odd_search_text_is_only_text,
     sessions_are_most_recent_first,
     tenants_do_not_see_each_other,
+    calls_are_replayed_in_batches,
+    a_replayed_call_has_what_was_decided,
+    changes_come_back_as_they_happened,
     an_untouched_chain_is_intact,
     a_changed_record_is_named,
     an_artifact_comes_back_as_it_was,
