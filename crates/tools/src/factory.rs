@@ -11,8 +11,10 @@ use std::{
 
 use haft_contract::{
     BoxFuture, CallContext, NoProgress, Plan, PlanContext, Tool, ToolError, ToolName, ToolSpec,
+    context::PreviewContext,
     erased::{ErasedTool, ParsedInput, ToolReply, erase_as},
     name::NameError,
+    preview::Preview,
 };
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
@@ -215,6 +217,14 @@ impl ErasedTool for LazyTool {
 
     fn plan(&self, input: &ParsedInput, cx: &PlanContext) -> Result<Plan, ToolError> {
         self.tool.plan(input, cx)
+    }
+
+    fn preview<'a>(
+        &'a self,
+        input: &'a ParsedInput,
+        cx: PreviewContext,
+    ) -> BoxFuture<'a, Result<Preview, ToolError>> {
+        self.tool.preview(input, cx)
     }
 
     fn run(

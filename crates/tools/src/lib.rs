@@ -17,6 +17,7 @@
 //! ```
 
 pub mod catalog;
+pub mod change;
 pub mod factory;
 pub mod files;
 pub mod output;

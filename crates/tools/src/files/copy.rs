@@ -8,13 +8,16 @@ use std::time::Instant;
 use haft_contract::{
     Access, CallContext, Content, Effects, ErrorKind, Plan, PlanContext, Progress, Tool, ToolError,
     ToolSpec, WorkPath,
-    ops::{CopyFile, FileKind, Overwrite, Resolved},
+    context::PreviewContext,
+    ops::{CopyFile, FileKind, FileStat, Overwrite, Resolved},
+    preview::{FileChangeKind, FileDiff, MAX_PREVIEW_BYTES, Preview, PreviewPart},
     spec::{Deadline, ParameterAlias},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
+use super::look::{Look, preview_of, shown, whole};
 use crate::text::display::one_line;
 
 const DESCRIPTION: &str = "\
@@ -26,6 +29,9 @@ complete. Name the destination file itself, not a directory.";
 
 /// A large copy takes as long as the disk needs, within reason.
 const DEADLINE: Deadline = Deadline::new(Duration::from_mins(5), Duration::from_mins(10));
+
+/// Files larger than this are shown by name and size, not by content.
+const MAX_SHOWN_BYTES: u64 = (MAX_PREVIEW_BYTES / 4) as u64;
 
 /// Copies files.
 #[derive(Debug, Clone, Copy, Default)]
@@ -105,11 +111,8 @@ impl Tool for CopyTool {
         input: CopyInput,
         cx: CallContext<CopyProgress>,
     ) -> Result<CopyOutput, ToolError> {
-        let source = cx.path(&input.source, "/source")?;
-        let destination = cx.path(&input.destination, "/destination")?;
-        let total_bytes = source_size(&cx, &source).await?;
-        let target = without_symlinks(&cx, &destination, "/destination").await?;
-        refuse_same(&source, &target.path)?;
+        let way = Way::of(&input, &cx).await?;
+        let (source, destination, total_bytes) = (way.source, way.destination, way.bytes);
         let started = Instant::now();
         let report = |bytes: u64| {
             let progress = Progress::of(bytes, Some(total_bytes), "copying")
@@ -131,14 +134,10 @@ impl Tool for CopyTool {
             .copy(&source, &destination, copy)
             .await
             .map_err(|error| {
-                let kind = error.kind();
-                let error = ToolError::from(error);
-                if kind == ErrorKind::AlreadyExists {
-                    error
-                        .at("/destination")
-                        .hint("choose another destination, or set `overwrite`")
+                if error.kind() == ErrorKind::AlreadyExists {
+                    exists_already(&destination)
                 } else {
-                    error
+                    error.into()
                 }
             })?;
         report(written.bytes);
@@ -150,6 +149,22 @@ impl Tool for CopyTool {
         })
     }
 
+    async fn preview(&self, input: &CopyInput, cx: PreviewContext) -> Result<Preview, ToolError> {
+        let way = Way::of(input, &cx).await?;
+        let replaced = way.replaced.as_ref().map_or(0, |stat| stat.size);
+        if way.bytes.max(replaced) > MAX_SHOWN_BYTES {
+            return Ok(way.in_words());
+        }
+        let before = match &way.replaced {
+            Some(_) => Some(whole(&cx, &way.destination).await?.bytes),
+            None => None,
+        };
+        let after = Some(whole(&cx, &way.source).await?.bytes);
+        Ok(preview_of([
+            shown(&cx, way.destination, before, after).await?
+        ]))
+    }
+
     fn render(&self, output: &CopyOutput) -> Vec<Content> {
         vec![Content::text(format!(
             "copied {} to {} ({} bytes)",
@@ -158,6 +173,66 @@ impl Tool for CopyTool {
             output.bytes
         ))]
     }
+}
+
+/// From where to where.
+struct Way {
+    source: WorkPath,
+    destination: WorkPath,
+    /// The size of the source.
+    bytes: u64,
+    /// What is at the destination now.
+    replaced: Option<FileStat>,
+}
+
+impl Way {
+    async fn of(input: &CopyInput, cx: &impl Look) -> Result<Self, ToolError> {
+        let source = cx.path(&input.source, "/source")?;
+        let destination = cx.path(&input.destination, "/destination")?;
+        let bytes = source_size(cx, &source).await?;
+        let target = without_symlinks(cx, &destination, "/destination").await?;
+        refuse_same(&source, &target.path)?;
+        if target.stat.is_some() && !input.overwrite {
+            return Err(exists_already(&destination));
+        }
+        Ok(Self {
+            source,
+            destination,
+            bytes,
+            replaced: target.stat,
+        })
+    }
+
+    /// A large copy, by what is copied: the approval binds the version of the source.
+    fn in_words(self) -> Preview {
+        let source = one_line(self.source.as_str());
+        let copy = format!("a copy of `{source}`, {} bytes", self.bytes);
+        let (change, note) = match &self.replaced {
+            Some(stat) => (
+                FileChangeKind::Change,
+                format!("{copy}, in place of {} bytes", stat.size),
+            ),
+            None => (FileChangeKind::Create, copy),
+        };
+        let diff = FileDiff {
+            path: self.destination,
+            change,
+            text: String::new(),
+            note: Some(note),
+        };
+        Preview {
+            parts: vec![PreviewPart::Diff(diff)],
+        }
+    }
+}
+
+fn exists_already(destination: &WorkPath) -> ToolError {
+    ToolError::new(
+        ErrorKind::AlreadyExists,
+        format!("`{}` exists already", one_line(destination.as_str())),
+    )
+    .at("/destination")
+    .hint("choose another destination, or set `overwrite`")
 }
 
 fn refuse_same(source: &WorkPath, destination: &WorkPath) -> Result<(), ToolError> {
@@ -171,7 +246,7 @@ fn refuse_same(source: &WorkPath, destination: &WorkPath) -> Result<(), ToolErro
     Ok(())
 }
 
-async fn source_size(cx: &CallContext<CopyProgress>, source: &WorkPath) -> Result<u64, ToolError> {
+async fn source_size(cx: &impl Look, source: &WorkPath) -> Result<u64, ToolError> {
     let resolved = without_symlinks(cx, source, "/source").await?;
     let stat = resolved.stat.ok_or_else(|| {
         ToolError::new(
@@ -197,7 +272,7 @@ async fn source_size(cx: &CallContext<CopyProgress>, source: &WorkPath) -> Resul
 
 /// Where a path leads, refused if a symlink is on the way.
 async fn without_symlinks(
-    cx: &CallContext<CopyProgress>,
+    cx: &impl Look,
     path: &WorkPath,
     pointer: &str,
 ) -> Result<Resolved, ToolError> {

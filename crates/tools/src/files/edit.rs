@@ -5,17 +5,24 @@
 
 use haft_contract::{
     Access, CallContext, Content, Effects, ErrorKind, NoProgress, Plan, PlanContext, Tool,
-    ToolError, ToolSpec,
-    ops::{Expected, WriteFile},
+    ToolError, ToolSpec, WorkPath,
+    context::PreviewContext,
+    ops::{Expected, FileVersion, WriteFile},
+    preview::Preview,
     spec::ParameterAlias,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{seen::refuse_if_changed, whole::read_whole};
+use super::{
+    look::{Look, preview_of},
+    seen::refuse_if_changed,
+    whole::read_whole,
+};
+use crate::change::{FileChange, ShownChange};
 use crate::text::{
-    diff::{ShownDiff, Side, unified},
+    diff::capped,
     display::one_line,
     encoding::{DecodedText, Replacement, is_binary},
     heavy::{Stop, Stopped, by_size},
@@ -51,7 +58,7 @@ pub struct EditInput {
 }
 
 /// One replacement.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
 pub struct Edit {
@@ -122,34 +129,10 @@ impl Tool for EditTool {
             let hint = "read it again, then edit what it holds now";
             refuse_if_changed(&cx, &path, &present, hint).await?;
         }
-        let reader = cx.files().open(&path).await.map_err(|error| {
-            let absent = error.kind() == ErrorKind::NotFound;
-            let error = ToolError::from(error).at("/path");
-            if absent {
-                error.hint("use `write` to create a file")
-            } else {
-                error
-            }
-        })?;
-        let file = read_whole(&*reader, &path).await?;
-        if is_binary(&file.bytes) {
-            return Err(ToolError::invalid_input(format!(
-                "`{}` is a binary file",
-                one_line(path.as_str())
-            ))
-            .at("/path"));
-        }
-        let edits = input.edits;
-        let bytes = file.bytes;
-        let size = bytes.len() + edits.iter().map(Edit::size).sum::<usize>();
-        let name = path.as_str().to_owned();
-        let edited = by_size(size, cx.cancel(), move |stop| {
-            edited(&name, &bytes, &edits, stop)
-        })
-        .await?;
+        let (version, edited) = prepare(&cx, &path, input.edits).await?;
         let write = WriteFile {
             bytes: &edited.bytes,
-            expected: Expected::Version(&file.version),
+            expected: Expected::Version(&version),
         };
         cx.files().write(&path, write).await?;
         Ok(EditOutput {
@@ -157,8 +140,14 @@ impl Tool for EditTool {
             replacements: edited.replacements as u64,
             added: edited.shown.added,
             removed: edited.shown.removed,
-            diff: edited.shown.text,
+            diff: capped(&edited.shown.diff.text),
         })
+    }
+
+    async fn preview(&self, input: &EditInput, cx: PreviewContext) -> Result<Preview, ToolError> {
+        let path = cx.path(&input.path, "/path")?;
+        let (_, edited) = prepare(&cx, &path, input.edits.clone()).await?;
+        Ok(preview_of([edited.shown]))
     }
 
     fn render(&self, output: &EditOutput) -> Vec<Content> {
@@ -166,14 +155,47 @@ impl Tool for EditTool {
     }
 }
 
+/// Reads the file and makes the edits, for whoever writes or shows them.
+async fn prepare(
+    cx: &impl Look,
+    path: &WorkPath,
+    edits: Vec<Edit>,
+) -> Result<(FileVersion, Edited), ToolError> {
+    let reader = cx.files().open(path).await.map_err(|error| {
+        let absent = error.kind() == ErrorKind::NotFound;
+        let error = ToolError::from(error).at("/path");
+        if absent {
+            error.hint("use `write` to create a file")
+        } else {
+            error
+        }
+    })?;
+    let file = read_whole(&*reader, path).await?;
+    if is_binary(&file.bytes) {
+        return Err(ToolError::invalid_input(format!(
+            "`{}` is a binary file",
+            one_line(path.as_str())
+        ))
+        .at("/path"));
+    }
+    let bytes = file.bytes;
+    let size = bytes.len() + edits.iter().map(Edit::size).sum::<usize>();
+    let name = path.clone();
+    let edited = by_size(size, cx.cancel(), move |stop| {
+        edited(&name, &bytes, &edits, stop)
+    })
+    .await?;
+    Ok((file.version, edited))
+}
+
 /// A file with its edits made.
 struct Edited {
     bytes: Vec<u8>,
     replacements: usize,
-    shown: ShownDiff,
+    shown: ShownChange,
 }
 
-fn edited(name: &str, bytes: &[u8], edits: &[Edit], stop: &Stop) -> Result<Edited, ToolError> {
+fn edited(path: &WorkPath, bytes: &[u8], edits: &[Edit], stop: &Stop) -> Result<Edited, ToolError> {
     let decoded = DecodedText::decode(bytes);
     let replacements = locate_all(decoded.text(), edits, stop)?;
     check_size(bytes.len(), &replacements)?;
@@ -187,14 +209,13 @@ fn edited(name: &str, bytes: &[u8], edits: &[Edit], stop: &Stop) -> Result<Edite
         .hint("convert the file to UTF-8 first, for example with `iconv` in `bash`")
     })?;
     stop.check()?;
-    let side = |text| Side {
-        path: Some(name),
-        text,
+    let change = FileChange {
+        path,
+        to: None,
+        before: Some(bytes),
+        after: Some(&after),
     };
-    let shown = unified(
-        side(decoded.text()),
-        side(DecodedText::decode(&after).text()),
-    );
+    let shown = change.show();
     Ok(Edited {
         bytes: after,
         replacements: replacements.len(),

@@ -8,18 +8,22 @@ use std::{collections::BTreeSet, fmt::Write as _};
 use haft_contract::{
     Access, CallContext, Content, Effects, ErrorKind, NoProgress, Plan, PlanContext, Tool,
     ToolError, ToolSpec, WorkPath,
+    context::PreviewContext,
     ops::{FileKind, FileVersion},
+    preview::{FileChangeKind, Preview},
     spec::ParameterAlias,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
+    look::{Look, preview_of, shown},
     patch_steps::{Step, apply_all},
     whole::read_whole,
 };
+use crate::change::{FileChange, ShownChange};
 use crate::text::{
-    diff::{MAX_DIFF_BYTES, Side, unified},
+    diff::{MAX_DIFF_BYTES, capped},
     display::one_line,
     encoding::{DecodedText, is_binary},
     heavy::{Stop, Stopped, by_size},
@@ -138,15 +142,20 @@ impl Tool for PatchTool {
         };
         for file in parse(&input.patch)? {
             let prepared = prepare(&cx, file).await?;
-            if output.diff.len() + prepared.diff.len() <= MAX_DIFFS_BYTES {
-                output.diff.push_str(&prepared.diff);
+            let summary = prepared.summary();
+            let diff = capped(&prepared.shown.diff.text);
+            if output.diff.len() + diff.len() <= MAX_DIFFS_BYTES {
+                output.diff.push_str(&diff);
             } else {
-                let path = &prepared.summary.path;
                 // Writing to a `String` cannot fail.
-                let _ = writeln!(output.diff, "[diff of {} left out]", one_line(path));
+                let _ = writeln!(
+                    output.diff,
+                    "[diff of {} left out]",
+                    one_line(&summary.path)
+                );
             }
-            output.files.push(prepared.summary);
-            steps.extend(prepared.step);
+            output.files.push(summary);
+            steps.push(prepared.step);
         }
         if cx.cancel().is_cancelled() {
             return Err(ToolError::new(
@@ -156,6 +165,14 @@ impl Tool for PatchTool {
         }
         apply_all(cx.files(), steps).await?;
         Ok(output)
+    }
+
+    async fn preview(&self, input: &PatchInput, cx: PreviewContext) -> Result<Preview, ToolError> {
+        let mut changes = Vec::new();
+        for file in parse(&input.patch)? {
+            changes.push(prepare(&cx, file).await?.shown);
+        }
+        Ok(preview_of(changes))
     }
 
     fn render(&self, output: &PatchOutput) -> Vec<Content> {
@@ -215,45 +232,57 @@ fn accesses(
 
 /// One file's patch, checked against the file but not yet written.
 struct Prepared {
-    step: Option<Step>,
-    summary: PatchedFile,
-    diff: String,
+    step: Step,
+    shown: ShownChange,
 }
 
-async fn prepare(cx: &CallContext<NoProgress>, file: FilePatch) -> Result<Prepared, ToolError> {
+impl Prepared {
+    fn summary(&self) -> PatchedFile {
+        let diff = &self.shown.diff;
+        let (path, change) = match &diff.change {
+            FileChangeKind::Create => (&diff.path, "added"),
+            FileChangeKind::Change => (&diff.path, "updated"),
+            FileChangeKind::Remove => (&diff.path, "deleted"),
+            FileChangeKind::Move { to } => (to, "moved"),
+        };
+        PatchedFile {
+            path: path.as_str().to_owned(),
+            change,
+            added: self.shown.added,
+            removed: self.shown.removed,
+        }
+    }
+}
+
+async fn prepare(cx: &impl Look, file: FilePatch) -> Result<Prepared, ToolError> {
     match file {
         FilePatch::Add { path, content } => {
             let path = cx.path(&path, "/patch")?;
             refuse_existing(cx, &path).await?;
-            let new = Some(path.clone());
-            let (content, shown) = by_size(content.len(), cx.cancel(), move |_| {
-                let before = Side {
-                    path: None,
-                    text: "",
-                };
-                let shown = shown(before, new.as_ref(), &content, "added");
-                Ok((content, shown))
-            })
-            .await?;
             let bytes = content.into_bytes();
-            Ok(shown.step(Step::Create { path, bytes }))
+            let shown = shown(cx, path.clone(), None, Some(bytes.clone())).await?;
+            let step = Step::Create { path, bytes };
+            Ok(Prepared { step, shown })
         }
         FilePatch::Delete { path, hunks } => {
             let path = cx.path(&path, "/patch")?;
             let (before, version) = read(cx, &path).await?;
             let job = Job {
                 path: path.clone(),
-                to: None,
+                end: End::Gone,
                 before,
                 hunks,
-                change: "deleted",
             };
             let worked = job.work(cx).await?;
-            Ok(worked.shown.step(Step::Remove {
+            let step = Step::Remove {
                 path,
                 bytes: worked.before,
                 version,
-            }))
+            };
+            Ok(Prepared {
+                step,
+                shown: worked.shown,
+            })
         }
         FilePatch::Update {
             path,
@@ -264,33 +293,35 @@ async fn prepare(cx: &CallContext<NoProgress>, file: FilePatch) -> Result<Prepar
             let (before, version) = read(cx, &path).await?;
             let moved = move_to.map(|to| cx.path(&to, "/patch")).transpose()?;
             let job = Job {
-                to: Some(moved.clone().unwrap_or_else(|| path.clone())),
                 path: path.clone(),
+                end: moved.clone().map_or(End::Changed, End::Moved),
                 before,
                 hunks,
-                change: if moved.is_some() { "moved" } else { "updated" },
             };
             let Worked {
                 before,
                 after,
                 shown,
             } = job.work(cx).await?;
-            let Some(to) = moved else {
-                return Ok(shown.step(Step::Change {
+            let step = match moved {
+                None => Step::Change {
                     path,
                     before,
                     after,
                     version,
-                }));
+                },
+                Some(to) => {
+                    refuse_existing(cx, &to).await?;
+                    Step::Move {
+                        from: path,
+                        to,
+                        before,
+                        after,
+                        version,
+                    }
+                }
             };
-            refuse_existing(cx, &to).await?;
-            Ok(shown.step(Step::Move {
-                from: path,
-                to,
-                before,
-                after,
-                version,
-            }))
+            Ok(Prepared { step, shown })
         }
     }
 }
@@ -298,94 +329,82 @@ async fn prepare(cx: &CallContext<NoProgress>, file: FilePatch) -> Result<Prepar
 /// The text work on one file that is there.
 struct Job {
     path: WorkPath,
-    /// Its name afterwards; none if it goes.
-    to: Option<WorkPath>,
+    end: End,
     before: Vec<u8>,
     hunks: Vec<Hunk>,
-    change: &'static str,
+}
+
+/// What becomes of a file that is there.
+enum End {
+    Gone,
+    Changed,
+    Moved(WorkPath),
 }
 
 /// What the text work came to.
 struct Worked {
     before: Vec<u8>,
     after: Vec<u8>,
-    shown: Prepared,
+    shown: ShownChange,
 }
 
 impl Job {
-    async fn work(self, cx: &CallContext<NoProgress>) -> Result<Worked, ToolError> {
+    async fn work(self, cx: &impl Look) -> Result<Worked, ToolError> {
         let size = self.before.len() + self.hunks.iter().map(Hunk::size).sum::<usize>();
         by_size(size, cx.cancel(), move |stop| self.work_here(stop)).await
     }
 
     fn work_here(self, stop: &Stop) -> Result<Worked, ToolError> {
         let decoded = DecodedText::decode(&self.before);
-        let before = Side {
-            path: Some(self.path.as_str()),
-            text: decoded.text(),
-        };
-        let (after, shown) = if self.to.is_none() {
-            if !self.hunks.is_empty()
-                && !changed_bytes(&self.path, &decoded, &self.hunks, stop)?.is_empty()
-            {
-                return Err(ToolError::new(
-                    ErrorKind::NoMatch,
-                    format!(
-                        "`{}` has lines the patch does not delete; nothing was changed",
-                        one_line(self.path.as_str())
-                    ),
-                )
-                .at("/patch")
-                .hint("read the file again before deleting it"));
+        let (after, to) = match &self.end {
+            End::Gone => {
+                self.refuse_lines_that_stay(&decoded, stop)?;
+                (None, None)
             }
-            (Vec::new(), shown(before, None, "", self.change))
-        } else {
-            let after = changed_bytes(&self.path, &decoded, &self.hunks, stop)?;
-            stop.check()?;
-            let text = DecodedText::decode(&after);
-            let shown = shown(before, self.to.as_ref(), text.text(), self.change);
-            (after, shown)
+            End::Changed => (Some(self.changed_bytes(&decoded, stop)?), None),
+            End::Moved(to) => (Some(self.changed_bytes(&decoded, stop)?), Some(to)),
         };
+        stop.check()?;
+        let change = FileChange {
+            path: &self.path,
+            to,
+            before: Some(&self.before),
+            after: after.as_deref(),
+        };
+        let shown = change.show();
         Ok(Worked {
-            after,
+            after: after.unwrap_or_default(),
             shown,
             before: self.before,
         })
     }
-}
 
-fn shown(before: Side<'_>, to: Option<&WorkPath>, after: &str, change: &'static str) -> Prepared {
-    let diff = unified(
-        before,
-        Side {
-            path: to.map(WorkPath::as_str),
-            text: after,
-        },
-    );
-    let path = to.map(WorkPath::as_str).or(before.path).unwrap_or_default();
-    Prepared {
-        step: None,
-        summary: PatchedFile {
-            path: path.to_owned(),
-            change,
-            added: diff.added,
-            removed: diff.removed,
-        },
-        diff: diff.text,
+    /// A patch that states what it deletes must state all of it.
+    fn refuse_lines_that_stay(
+        &self,
+        decoded: &DecodedText<'_>,
+        stop: &Stop,
+    ) -> Result<(), ToolError> {
+        if self.hunks.is_empty() || self.changed_bytes(decoded, stop)?.is_empty() {
+            return Ok(());
+        }
+        Err(ToolError::new(
+            ErrorKind::NoMatch,
+            format!(
+                "`{}` has lines the patch does not delete; nothing was changed",
+                one_line(self.path.as_str())
+            ),
+        )
+        .at("/patch")
+        .hint("read the file again before deleting it"))
+    }
+
+    fn changed_bytes(&self, decoded: &DecodedText<'_>, stop: &Stop) -> Result<Vec<u8>, ToolError> {
+        changed_bytes(&self.path, decoded, &self.hunks, stop)
     }
 }
 
-impl Prepared {
-    fn step(mut self, step: Step) -> Self {
-        self.step = Some(step);
-        self
-    }
-}
-
-async fn read(
-    cx: &CallContext<NoProgress>,
-    path: &WorkPath,
-) -> Result<(Vec<u8>, FileVersion), ToolError> {
+async fn read(cx: &impl Look, path: &WorkPath) -> Result<(Vec<u8>, FileVersion), ToolError> {
     let at_patch = |error: ToolError| error.at("/patch");
     let reader = cx.files().open(path).await;
     let reader = reader.map_err(|error| {
@@ -395,7 +414,7 @@ async fn read(
     Ok((file.bytes, file.version))
 }
 
-async fn refuse_existing(cx: &CallContext<NoProgress>, path: &WorkPath) -> Result<(), ToolError> {
+async fn refuse_existing(cx: &impl Look, path: &WorkPath) -> Result<(), ToolError> {
     match cx.files().stat(path).await {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) => Err(ToolError::from(error).at("/patch")),

@@ -4,15 +4,20 @@
 //! version that was seen is the version that must still be there.
 
 use haft_contract::{
-    Access, CallContext, Content, Effects, ErrorKind, NoProgress, Plan, PlanContext, Tool,
-    ToolError, ToolSpec, WorkPath,
-    ops::{Expected, FileKind, FileStat, WriteFile},
+    Access, CallContext, Content, Effects, NoProgress, Plan, PlanContext, Tool, ToolError,
+    ToolSpec,
+    context::PreviewContext,
+    ops::{Expected, WriteFile},
+    preview::Preview,
     spec::ParameterAlias,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::seen::refuse_if_changed;
+use super::{
+    look::{present, preview_of, shown, whole},
+    seen::refuse_if_changed,
+};
 use crate::text::display::one_line;
 
 const DESCRIPTION: &str = "\
@@ -78,7 +83,7 @@ impl Tool for WriteTool {
         cx: CallContext<NoProgress>,
     ) -> Result<WriteOutput, ToolError> {
         let path = cx.path(&input.path, "/path")?;
-        let present = present(&cx, &path).await?;
+        let present = present(&cx, &path, "/path").await?;
         if let (Some(present), false) = (&present, input.force) {
             let hint = "read it again and decide anew, or set `force` to replace it anyway";
             refuse_if_changed(&cx, &path, present, hint).await?;
@@ -100,6 +105,16 @@ impl Tool for WriteTool {
         })
     }
 
+    async fn preview(&self, input: &WriteInput, cx: PreviewContext) -> Result<Preview, ToolError> {
+        let path = cx.path(&input.path, "/path")?;
+        let before = match present(&cx, &path, "/path").await? {
+            Some(_) => Some(whole(&cx, &path).await?.bytes),
+            None => None,
+        };
+        let after = Some(input.content.clone().into_bytes());
+        Ok(preview_of([shown(&cx, path, before, after).await?]))
+    }
+
     fn render(&self, output: &WriteOutput) -> Vec<Content> {
         let what = if output.created {
             "created"
@@ -111,23 +126,5 @@ impl Tool for WriteTool {
             "{what} {path} ({} bytes)",
             output.bytes
         ))]
-    }
-}
-
-/// What is there now, if anything.
-async fn present(
-    cx: &CallContext<NoProgress>,
-    path: &WorkPath,
-) -> Result<Option<FileStat>, ToolError> {
-    match cx.files().stat(path).await {
-        Ok(stat) if stat.kind == FileKind::Directory => Err(ToolError::new(
-            ErrorKind::NotRegularFile,
-            format!("`{}` is a directory", one_line(path.as_str())),
-        )
-        .at("/path")
-        .hint("give the path of a file in it")),
-        Ok(stat) => Ok(Some(stat)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(ToolError::from(error).at("/path")),
     }
 }

@@ -1,24 +1,25 @@
-//! Shows a change as a unified diff, capped so that one large edit does not flood the model.
+//! Shows a change as a unified diff: the whole of it, for a person who decides about it, or a
+//! capped piece, so that one large edit does not flood the model.
 
-use std::time::Duration;
+use std::fmt::Write as _;
 
-use similar::TextDiff;
+use similar::{DiffOp, DiffTag, group_diff_ops, udiff::UnifiedHunkHeader};
 
-use super::display::{one_line, start_of};
+use super::{
+    display::{one_line, start_of},
+    lines::compare,
+};
 
-/// The most bytes of diff shown for one file.
+/// The most bytes of diff a model is shown for one file.
 pub(crate) const MAX_DIFF_BYTES: usize = 24 * 1024;
-
-/// How long a good diff is looked for before a coarser one is taken.
-const DIFF_TIME: Duration = Duration::from_millis(300);
 
 /// Lines of context around a change.
 const CONTEXT_LINES: usize = 3;
 
 /// A change as a diff, and its size in lines.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct ShownDiff {
-    /// The unified diff, cut at [`MAX_DIFF_BYTES`].
+pub(crate) struct Unified {
+    /// The whole unified diff; empty where nothing changes.
     pub(crate) text: String,
     /// Lines added.
     pub(crate) added: u64,
@@ -35,35 +36,61 @@ pub(crate) struct Side<'a> {
     pub(crate) text: &'a str,
 }
 
-/// Renders the change from one text to another.
-pub(crate) fn unified(old: Side<'_>, new: Side<'_>) -> ShownDiff {
-    let diff = TextDiff::configure()
-        .timeout(DIFF_TIME)
-        .diff_lines(old.text, new.text);
-    let (mut added, mut removed) = (0, 0);
-    for op in diff.ops() {
-        let (tag, before, after) = op.as_tag_tuple();
-        if tag != similar::DiffTag::Equal {
-            removed += before.len() as u64;
-            added += after.len() as u64;
+/// Renders the change from one text to another. A line ends at a newline and nowhere else, so that
+/// whoever applies the diff sees the same lines.
+pub(crate) fn unified(old: Side<'_>, new: Side<'_>) -> Unified {
+    let before: Vec<&str> = old.text.split_inclusive('\n').collect();
+    let after: Vec<&str> = new.text.split_inclusive('\n').collect();
+    let ops = compare(&before, &after);
+    let mut diff = Unified::default();
+    for hunk in group_diff_ops(ops, CONTEXT_LINES) {
+        if diff.text.is_empty() {
+            // Writing to a `String` cannot fail.
+            let _ = writeln!(diff.text, "--- {}", heading("a", old.path));
+            let _ = writeln!(diff.text, "+++ {}", heading("b", new.path));
+        }
+        let _ = writeln!(diff.text, "{}", UnifiedHunkHeader::new(&hunk));
+        for op in &hunk {
+            diff.push(op, &before, &after);
         }
     }
-    let whole = diff
-        .unified_diff()
-        .context_radius(CONTEXT_LINES)
-        .header(&heading("a", old.path), &heading("b", new.path))
-        .to_string();
-    let mut text = start_of(&whole, MAX_DIFF_BYTES).to_owned();
-    if text.len() < whole.len() {
-        let left_out = whole.len() - text.len();
-        text.push_str("\n[diff cut: ");
-        text.push_str(&left_out.to_string());
-        text.push_str(" more bytes]\n");
+    diff
+}
+
+/// What a model is shown of a diff.
+pub(crate) fn capped(whole: &str) -> String {
+    let mut text = start_of(whole, MAX_DIFF_BYTES).to_owned();
+    let left_out = whole.len() - text.len();
+    if left_out > 0 {
+        // Writing to a `String` cannot fail.
+        let _ = writeln!(text, "\n[diff cut: {left_out} more bytes]");
     }
-    ShownDiff {
-        text,
-        added,
-        removed,
+    text
+}
+
+impl Unified {
+    fn push(&mut self, op: &DiffOp, before: &[&str], after: &[&str]) {
+        let (tag, old, new) = op.as_tag_tuple();
+        let old = before.get(old).unwrap_or_default();
+        let new = after.get(new).unwrap_or_default();
+        if tag == DiffTag::Equal {
+            self.lines(' ', old);
+            return;
+        }
+        self.lines('-', old);
+        self.lines('+', new);
+        self.removed += old.len() as u64;
+        self.added += new.len() as u64;
+    }
+
+    fn lines(&mut self, sign: char, lines: &[&str]) {
+        for line in lines {
+            self.text.push(sign);
+            self.text.push_str(line);
+            if !line.ends_with('\n') {
+                self.text.push_str("\n\\ No newline at end of file\n");
+            }
+        }
     }
 }
 
@@ -96,11 +123,22 @@ mod tests {
     }
 
     #[test]
-    fn a_long_diff_is_cut_and_says_so() {
+    fn a_final_line_without_its_newline_is_told() {
+        let shown = unified(side("x", "a\r\nb\r"), side("x", "a\r\nb\r\n"));
+        assert_eq!(
+            shown.text,
+            "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n a\r\n-b\r\n\\ No newline at end of file\n+b\r\n"
+        );
+    }
+
+    #[test]
+    fn a_long_diff_is_whole_and_a_model_is_told_what_was_cut() {
         let long = "line\n".repeat(20_000);
         let shown = unified(side("x", ""), side("x", &long));
-        assert!(shown.text.len() < MAX_DIFF_BYTES + 100);
-        assert!(shown.text.contains("[diff cut: "));
         assert_eq!(shown.added, 20_000);
+        assert_eq!(shown.text.matches("+line\n").count(), 20_000);
+        let capped = capped(&shown.text);
+        assert!(capped.len() < MAX_DIFF_BYTES + 100);
+        assert!(capped.contains("[diff cut: "));
     }
 }

@@ -133,8 +133,17 @@ impl<'b> DecodedText<'b> {
     pub(crate) fn unusual_encoding(&self) -> Option<&'static str> {
         match &self.spelling {
             Spelling::Utf8 { .. } => None,
-            Spelling::LossyUtf8 { .. } => Some("UTF-8 with invalid bytes"),
-            Spelling::Other { encoding, .. } => Some(encoding.name()),
+            Spelling::LossyUtf8 { .. } | Spelling::Other { .. } => Some(self.spelled()),
+        }
+    }
+
+    /// How the bytes spell the text, for people.
+    pub(crate) fn spelled(&self) -> &'static str {
+        match &self.spelling {
+            Spelling::Utf8 { mark: 0 } => "UTF-8",
+            Spelling::Utf8 { .. } => "UTF-8 with a byte-order mark",
+            Spelling::LossyUtf8 { .. } => "UTF-8 with invalid bytes",
+            Spelling::Other { encoding, .. } => encoding.name(),
         }
     }
 

@@ -16,6 +16,7 @@ mod copy;
 mod edit;
 mod frugal;
 mod patch;
+mod preview;
 mod process;
 mod read;
 mod read_output;
