@@ -7,7 +7,7 @@ use std::{
 
 use haft_contract::{
     PlanDigest,
-    host::{ApprovalAnswer, ApprovalRequest, Approver},
+    host::{ApprovalAnswer, ApprovalRequest, Approver, GrantWish},
 };
 
 /// The name a [`ScriptedApprover`] answers under.
@@ -28,6 +28,10 @@ pub enum Answer {
     NeverAnswer,
     /// Yes, but to another plan.
     WrongDigest,
+    /// Yes, and from now on.
+    Always(GrantWish),
+    /// Not here: the question stays open for somebody else.
+    Elsewhere,
 }
 
 /// Answers from a queue and remembers what was asked. When the queue is empty nobody is there.
@@ -86,6 +90,12 @@ impl Approver for ScriptedApprover {
             },
             Answer::Expire => ApprovalAnswer::Expired,
             Answer::NeverAnswer => std::future::pending().await,
+            Answer::Elsewhere => ApprovalAnswer::Elsewhere,
+            Answer::Always(wish) => ApprovalAnswer::Approved {
+                by: PERSON.to_owned(),
+                digest: request.digest,
+                grant: Some(wish),
+            },
             Answer::WrongDigest => ApprovalAnswer::Approved {
                 by: PERSON.to_owned(),
                 digest: PlanDigest(request.digest.0.map(|byte| !byte)),

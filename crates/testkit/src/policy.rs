@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use haft_contract::{
     Principal,
-    host::{Decision, Policy, PolicyVersion, Question, RuleRef, ToolFacts, Verdict, Visibility},
+    host::{
+        Decision, Grant, GrantId, Policy, PolicyVersion, Question, RuleRef, ToolFacts, Verdict,
+        Visibility,
+    },
 };
 
 /// A policy whose answer a test fixes.
@@ -13,6 +16,9 @@ pub struct FixedPolicy {
     decide: Arc<dyn Fn(&Question<'_>) -> Verdict + Send + Sync>,
     hidden: Arc<dyn Fn(&ToolFacts<'_>) -> bool + Send + Sync>,
     withheld: Vec<String>,
+    /// Whether grants count.
+    granting: bool,
+    version: Arc<dyn Fn() -> String + Send + Sync>,
 }
 
 impl FixedPolicy {
@@ -22,6 +28,8 @@ impl FixedPolicy {
             decide: Arc::new(move |_| verdict),
             hidden: Arc::new(move |_| verdict == Verdict::Deny),
             withheld: Vec::new(),
+            granting: false,
+            version: Arc::new(|| "fixed".to_owned()),
         }
     }
 
@@ -56,6 +64,8 @@ impl FixedPolicy {
             decide: Arc::new(move |question| of(&question.tool)),
             hidden: Arc::new(move |tool| hidden(tool) == Verdict::Deny),
             withheld: Vec::new(),
+            granting: false,
+            version: Arc::new(|| "fixed".to_owned()),
         }
     }
 
@@ -65,6 +75,8 @@ impl FixedPolicy {
             decide: Arc::new(decide),
             hidden: Arc::new(|_| false),
             withheld: Vec::new(),
+            granting: false,
+            version: Arc::new(|| "fixed".to_owned()),
         }
     }
 
@@ -76,9 +88,35 @@ impl FixedPolicy {
     }
 }
 
+impl FixedPolicy {
+    /// Also lets a grant whose rule is the tool's name turn *ask* into *allow*.
+    #[must_use]
+    pub fn granting(mut self) -> Self {
+        self.granting = true;
+        self
+    }
+
+    /// Also says which rules are in force by asking the test.
+    #[must_use]
+    pub fn versioned(mut self, version: impl Fn() -> String + Send + Sync + 'static) -> Self {
+        self.version = Arc::new(version);
+        self
+    }
+
+    /// The grant that opens a question, where grants count.
+    fn opened_by(&self, question: &Question<'_>) -> Option<GrantId> {
+        let opens = |grant: &&Grant| grant.rule == question.tool.key.tool.as_str();
+        let found = question.grants.iter().find(opens);
+        found.filter(|_| self.granting).map(|grant| grant.id)
+    }
+}
+
 impl Policy for FixedPolicy {
     fn decide(&self, question: &Question<'_>) -> Decision {
-        let verdict = (self.decide)(question);
+        let (verdict, grants) = match ((self.decide)(question), self.opened_by(question)) {
+            (Verdict::Ask, Some(grant)) => (Verdict::Allow, vec![grant]),
+            (verdict, _) => (verdict, Vec::new()),
+        };
         Decision {
             verdict,
             rule: Some(rule()),
@@ -86,7 +124,7 @@ impl Policy for FixedPolicy {
             access: None,
             withheld: self.withheld.clone(),
             policy: self.version(),
-            grants: Vec::new(),
+            grants,
         }
     }
 
@@ -101,7 +139,7 @@ impl Policy for FixedPolicy {
     }
 
     fn version(&self) -> PolicyVersion {
-        PolicyVersion("fixed".to_owned())
+        PolicyVersion((self.version)())
     }
 }
 

@@ -114,7 +114,7 @@ async fn the_person_sees_the_plan_that_will_run() {
 }
 
 /// Changes the workspace while the person looks, then says yes.
-struct Meanwhile<F>(F);
+pub(crate) struct Meanwhile<F>(pub(crate) F);
 
 impl<F: Fn() + Send + Sync + 'static> Approver for Meanwhile<F> {
     async fn ask(&self, request: ApprovalRequest) -> ApprovalAnswer {

@@ -19,5 +19,8 @@ mod load;
 mod output;
 mod parallel;
 mod policy;
+mod previews;
+mod questions;
 mod registry;
 mod scripted;
+mod standing;

@@ -5,13 +5,17 @@ use std::{future::Future, sync::Arc};
 use haft_contract::{
     Access, BoxFuture, CallContext, Effects, NoProgress, Plan, PlanContext, ToolError, ToolName,
     ToolSpec,
+    context::PreviewContext,
     erased::{ErasedTool, ParsedInput, ToolReply},
+    preview::Preview,
 };
 use serde_json::{Value, json};
 
 type Run = dyn Fn(Value, CallContext<NoProgress>) -> BoxFuture<'static, Result<Value, ToolError>>
     + Send
     + Sync;
+type Draw =
+    dyn Fn(Value, PreviewContext) -> BoxFuture<'static, Result<Preview, ToolError>> + Send + Sync;
 type Accesses = dyn Fn(&Value) -> Vec<Access> + Send + Sync;
 
 /// A tool made of closures.
@@ -22,6 +26,7 @@ pub(crate) struct Scripted {
     effects: Effects,
     accesses: Box<Accesses>,
     run: Box<Run>,
+    preview: Option<Box<Draw>>,
 }
 
 impl Scripted {
@@ -40,6 +45,7 @@ impl Scripted {
             effects: Effects::READ_ONLY,
             accesses: Box::new(|_| Vec::new()),
             run: Box::new(move |input, cx| Box::pin(run(input, cx))),
+            preview: None,
         }
     }
 
@@ -69,6 +75,18 @@ impl Scripted {
         accesses: impl Fn(&Value) -> Vec<Access> + Send + Sync + 'static,
     ) -> Self {
         self.accesses = Box::new(accesses);
+        self
+    }
+
+    /// Shows what the closure draws.
+    pub(crate) fn preview<F>(
+        mut self,
+        draw: impl Fn(Value, PreviewContext) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Result<Preview, ToolError>> + Send + 'static,
+    {
+        self.preview = Some(Box::new(move |input, cx| Box::pin(draw(input, cx))));
         self
     }
 
@@ -107,6 +125,17 @@ impl ErasedTool for Scripted {
         }
         let asked = input.get("timeout_ms").and_then(Value::as_u64);
         Ok(plan.timeout(asked.map(std::time::Duration::from_millis)))
+    }
+
+    fn preview<'a>(
+        &'a self,
+        input: &'a ParsedInput,
+        cx: PreviewContext,
+    ) -> BoxFuture<'a, Result<Preview, ToolError>> {
+        match &self.preview {
+            Some(draw) => draw(input.get::<Value>().unwrap().clone(), cx),
+            None => Box::pin(async { Ok(Preview::default()) }),
+        }
     }
 
     fn run(
