@@ -57,6 +57,11 @@ const GLOBAL_VALUES: &[(&str, &str)] = &[
     ("apt", "-o -c -t --option --config-file"),
 ];
 
+/// Whether a program is known to do what the word after it says.
+pub(crate) fn has_subcommands(program: &str) -> bool {
+    GLOBAL_VALUES.iter().any(|(name, _)| *name == program)
+}
+
 /// A pattern as words.
 #[derive(Debug, Clone)]
 pub(crate) struct CommandPattern {

@@ -9,7 +9,10 @@ use std::{collections::BTreeMap, fmt::Write as _, sync::LazyLock};
 
 use haft_contract::{
     Access, AgentId, Effects, PathMode, PathScope, Principal, ProviderId, ToolKey, ToolName,
-    host::{Decision, Policy, PolicyVersion, Question, RuleRef, ToolFacts, Verdict, Visibility},
+    host::{
+        Decision, GrantProposal, Policy, PolicyVersion, Question, RuleRef, ToolFacts, Verdict,
+        Visibility,
+    },
     identity::{ChannelId, SessionKind},
     preview::CommandPreview,
 };
@@ -19,6 +22,7 @@ use crate::{
     cache::DecisionCache,
     compile::{CompileError, Origin, compile},
     facts::{Asked, CallFacts, InWords, Item, Part},
+    grant::GrantRules,
     index::{Index, Slots},
     judge::{Case, Cause, Judge, Judgement, ShellFacts},
     load::{LoadError, PolicyFile, PolicySource},
@@ -39,6 +43,7 @@ pub struct CedarPolicy {
     settings: ToolSettings,
     version: PolicyVersion,
     cache: DecisionCache,
+    pub(crate) grants: GrantRules,
 }
 
 /// Which presets apply to whom. Of several files each is read by itself and the strictest answer
@@ -109,6 +114,7 @@ impl CedarPolicy {
             settings,
             version: PolicyVersion(String::new()),
             cache: DecisionCache::new(),
+            grants: GrantRules::new(),
         };
         policy.version = policy.fingerprint();
         Ok(policy)
@@ -222,6 +228,18 @@ impl CedarPolicy {
                 .collect(),
             rules,
         }
+    }
+
+    fn decide_without_grants(&self, question: &Question<'_>) -> Decision {
+        let Some(place) = self.cache.place(question) else {
+            return self.decide_uncached(question);
+        };
+        if let Some(decision) = self.cache.get(place, question) {
+            return decision;
+        }
+        let decision = self.decide_uncached(question);
+        self.cache.insert(place, question, &decision);
+        decision
     }
 
     fn decide_uncached(&self, question: &Question<'_>) -> Decision {
@@ -416,16 +434,14 @@ impl CedarPolicy {
 }
 
 impl Policy for CedarPolicy {
+    /// Grants are applied to what was decided without them, so no memory of an answer depends on
+    /// them, and they can only ever answer where a person would be asked.
     fn decide(&self, question: &Question<'_>) -> Decision {
-        let Some(place) = self.cache.place(question) else {
-            return self.decide_uncached(question);
-        };
-        if let Some(decision) = self.cache.get(place, question) {
-            return decision;
+        let without = self.decide_without_grants(question);
+        match without.verdict {
+            Verdict::Ask => self.apply_grants(question, without),
+            Verdict::Allow | Verdict::Deny => without,
         }
-        let decision = self.decide_uncached(question);
-        self.cache.insert(place, question, &decision);
-        decision
     }
 
     fn visibility(&self, principal: &Principal, tool: &ToolFacts<'_>) -> Visibility {
@@ -442,6 +458,10 @@ impl Policy for CedarPolicy {
 
     fn commands(&self, question: &Question<'_>) -> Vec<CommandPreview> {
         self.command_previews(question)
+    }
+
+    fn proposals(&self, question: &Question<'_>) -> Vec<GrantProposal> {
+        self.propose(question)
     }
 }
 

@@ -78,7 +78,7 @@ pub(crate) fn why(question: &Question<'_>, judged: &Judged<'_>) -> Option<String
 }
 
 /// Whether what it runs is confined, or is not the workspace's.
-fn is_confined(segment: &Segment, call: CallFacts) -> bool {
+pub(crate) fn is_confined(segment: &Segment, call: CallFacts) -> bool {
     call.sandboxed || segment.class() != Class::Runs
 }
 

@@ -10,6 +10,7 @@
 
 mod attacks;
 mod decide;
+mod grants;
 mod load;
 mod mistakes;
 mod properties;

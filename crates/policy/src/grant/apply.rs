@@ -1,0 +1,112 @@
+//! Decides again with grants, once rules and presets said that a person is to be asked.
+
+use haft_contract::{
+    AgentId,
+    host::{Decision, Grant, GrantScope, Question, RuleRef, Timestamp, Verdict},
+};
+
+use crate::{
+    engine::{CedarPolicy, Judged},
+    facts::{Asked, CallFacts, InWords},
+};
+
+/// How much of a grant's id names it for a person: the part that is its time.
+const SHORT_ID: usize = 13;
+
+/// Whether a grant has ended is for who hands it over; here no clock is read.
+const ANY_TIME: Timestamp = Timestamp(i64::MIN);
+
+impl CedarPolicy {
+    /// The decision on a question about which a person would be asked, were there no grants.
+    pub(crate) fn apply_grants(&self, question: &Question<'_>, without: Decision) -> Decision {
+        let holding: Vec<&Grant> = question
+            .grants
+            .iter()
+            .filter(|grant| grant.holds(question.principal, &question.plan.workspace, ANY_TIME))
+            .collect();
+        if holding.is_empty() {
+            return without;
+        }
+        let asked = Asked::new(question);
+        let mut open = Vec::new();
+        for judged in self.judgements(&asked) {
+            match judged.judgement.verdict {
+                Verdict::Allow => {}
+                Verdict::Ask => open.push(judged),
+                Verdict::Deny => return self.decision(question, &judged),
+            }
+        }
+        // The tool itself comes last: what it is used for is then known to be covered.
+        open.sort_by_key(|judged| judged.item.access.is_none());
+        let mut used: Vec<&Grant> = Vec::new();
+        let mut reason = None;
+        for judged in open {
+            let Some(grant) = self.covering(&holding, &used, question, &judged) else {
+                return self.decision(question, &judged);
+            };
+            reason.get_or_insert_with(|| {
+                let what = InWords(judged.item, question.tool.key.tool.as_str());
+                let access = judged.item.text();
+                (format!("{} allows {what}", rule_ref(grant)), access)
+            });
+            if !used.iter().any(|known| known.id == grant.id) {
+                used.push(grant);
+            }
+        }
+        let (Some(first), Some((reason, access))) = (used.first(), reason) else {
+            return without;
+        };
+        Decision {
+            verdict: Verdict::Allow,
+            rule: Some(rule_ref(first)),
+            reason,
+            access,
+            grants: used.iter().map(|grant| grant.id).collect(),
+            ..without
+        }
+    }
+
+    /// The grant that covers what was judged: one that is used already before another, and one that
+    /// is not counted before one that is. Whatever covers the accesses of a plan covers the use of
+    /// the tool, where they are known to be all that it does.
+    fn covering<'g>(
+        &self,
+        holding: &[&'g Grant],
+        used: &[&'g Grant],
+        question: &Question<'_>,
+        judged: &Judged<'_>,
+    ) -> Option<&'g Grant> {
+        let covers = |grant: &&&'g Grant| {
+            speaks_for(grant, judged.agent)
+                && self
+                    .grants
+                    .read(&grant.rule)
+                    .is_some_and(|rule| rule.covers(question, judged))
+        };
+        let call = CallFacts::of(question);
+        let is_use = judged.item.access.is_none() && call.trusted && call.accounted;
+        let fresh = holding.iter().filter(covers);
+        let best = used
+            .iter()
+            .find(|grant| (is_use && speaks_for(grant, judged.agent)) || covers(grant));
+        best.or_else(|| fresh.min_by_key(|grant| grant.uses_left.is_some()))
+            .copied()
+    }
+}
+
+/// A grant for one agent says nothing about the agents that started it.
+fn speaks_for(grant: &Grant, agent: &AgentId) -> bool {
+    match &grant.scope {
+        GrantScope::Session(_) | GrantScope::Project(_) => true,
+        GrantScope::Agent(named) => named == agent,
+    }
+}
+
+fn rule_ref(grant: &Grant) -> RuleRef {
+    let id: String = grant.id.to_string().chars().take(SHORT_ID).collect();
+    RuleRef {
+        text: grant.rule.clone(),
+        source: format!("grant {id}"),
+        line: None,
+    }
+}

@@ -1,0 +1,190 @@
+//! What a grant covers of a question: one access, or one command of a script.
+//!
+//! At least as narrow as the same rule in `allow`. Besides, a star never stands for a word that
+//! makes a program do something else, nor for a path outside the workspace; and what is not fully
+//! understood is covered only by a rule that is the whole script, word for word.
+
+use haft_contract::{
+    Access, PathScope,
+    access::{PathAccess, ProcessAct},
+    host::{Question, ToolFacts},
+};
+
+use super::rule::GrantRule;
+use crate::{
+    engine::Judged,
+    facts::{CallFacts, Item, Part, Reading},
+    judge::Cause,
+    pattern::{Pattern, TextPattern},
+    rule::{Selector, name_matches},
+    segment::is_confined,
+    shell::{How, Segment, Value},
+};
+
+impl GrantRule {
+    /// Whether it answers for the person who would be asked about this.
+    pub(super) fn covers(&self, question: &Question<'_>, judged: &Judged<'_>) -> bool {
+        if !self.selects(&question.tool) {
+            return false;
+        }
+        let Item { access, part, .. } = judged.item;
+        match (access, part) {
+            (_, Part::Refused(_)) => false,
+            (None, _) => self.pattern.is_none(),
+            (Some(_), Part::Segment(segment, reading)) => {
+                // What files of the workspace say may be another thing tomorrow.
+                is_confined(segment, CallFacts::of(question))
+                    && self.covers_command(question, segment, reading, &judged.judgement.cause)
+            }
+            (Some(_), Part::Touch(segment, reading, how)) => {
+                self.covers_touch(segment, reading, how)
+            }
+            (Some(access), Part::Whole) => self.covers_access(access),
+        }
+    }
+
+    fn selects(&self, tool: &ToolFacts<'_>) -> bool {
+        match &self.selector {
+            Selector::Named(name) => *name == tool.key.tool,
+            Selector::Provided(key) => key == tool.key,
+            Selector::Like(glob) => name_matches(glob, tool.key.tool.as_str()),
+            Selector::Group(_) | Selector::Accesses(_) => false,
+        }
+    }
+
+    fn covers_command(
+        &self,
+        question: &Question<'_>,
+        segment: &Segment,
+        reading: &Reading,
+        cause: &Cause,
+    ) -> bool {
+        let Some(pattern) = &self.pattern else {
+            // A tool that runs one program of its own choice vouches for it; a shell does not.
+            return !reading.analysis.is_script() && segment.unclear.is_empty();
+        };
+        if is_whole(pattern, reading) {
+            return true;
+        }
+        // That a deny or ask rule may speak of it is not for a part of it to answer.
+        if *cause == Cause::Unclear {
+            return false;
+        }
+        let covered = pattern
+            .command
+            .as_ref()
+            .is_some_and(|command| command.covers(segment));
+        covered
+            && (!pattern.is_wild_text()
+                || (segment.hazards.is_empty() && stays_inside(segment, &question.plan.workspace)))
+    }
+
+    /// What a command touches is covered where the words that name it are spelt out.
+    fn covers_touch(&self, segment: &Segment, reading: &Reading, how: How) -> bool {
+        let Some(pattern) = &self.pattern else {
+            return false;
+        };
+        let spelt_out = || {
+            let command = pattern.command.as_ref();
+            how == How::Named
+                && !pattern.is_wild_text()
+                && command.is_some_and(|command| command.covers(segment))
+        };
+        is_whole(pattern, reading) || spelt_out()
+    }
+
+    fn covers_access(&self, access: &Access) -> bool {
+        let Some(pattern) = &self.pattern else {
+            // What is typed may be a command.
+            let typed = matches!(
+                access,
+                Access::Process(process) if matches!(process.act, ProcessAct::Write(_))
+            );
+            return !typed;
+        };
+        let says = |text: &str| {
+            let words = pattern.words.as_ref();
+            words.is_some_and(|words| words.matches(text))
+        };
+        match access {
+            Access::Path(path) => covers_path(pattern, path),
+            Access::Host { host, .. } => pattern.matches_host(host),
+            Access::Database { source, .. } => says(source),
+            Access::Message { channel, target } => says(&format!("{channel}:{target}")),
+            Access::Command(_) | Access::Process(_) | Access::RemoteTool { .. } => false,
+        }
+    }
+}
+
+/// Whether a pattern is the whole script, word for word.
+fn is_whole(pattern: &Pattern, reading: &Reading) -> bool {
+    matches!(&pattern.words, Some(TextPattern::Literal(text)) if *text == reading.text)
+}
+
+/// A path is covered only if it and where it leads are.
+fn covers_path(pattern: &Pattern, access: &PathAccess) -> bool {
+    let Some(path) = &pattern.path else {
+        return false;
+    };
+    let mut places = std::iter::once(&access.path).chain(&access.resolved);
+    places.all(|place| match access.scope {
+        PathScope::File => path.matches(place.as_str()),
+        PathScope::Tree => path.covers_tree(place.as_str()),
+    })
+}
+
+/// Whether no word names a path outside the workspace.
+fn stays_inside(segment: &Segment, workspace: &str) -> bool {
+    segment.words.iter().skip(1).all(|word| match &word.value {
+        Value::Literal(text) | Value::Glob(text) => {
+            let value = match text.strip_prefix('-') {
+                Some(option) => option
+                    .split_once('=')
+                    .map_or(text.as_str(), |(_, value)| value),
+                None => text,
+            };
+            is_inside(value, workspace) && is_inside(text, workspace)
+        }
+        Value::Given | Value::Unknown => false,
+    })
+}
+
+fn is_inside(text: &str, workspace: &str) -> bool {
+    if text.split('/').any(|component| component == "..") || text.starts_with('~') {
+        return false;
+    }
+    let beneath = |rest: &str| rest.is_empty() || rest.starts_with('/');
+    !text.starts_with('/') || text.strip_prefix(workspace).is_some_and(beneath)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_inside_the_workspace_or_not() {
+        for text in [
+            "src",
+            "./a/b",
+            "/w",
+            "/w/src",
+            "a..b",
+            "--flag",
+            "https://x/y",
+        ] {
+            assert!(is_inside(text, "/w"), "{text}");
+        }
+        for text in [
+            "/",
+            "/etc",
+            "/wide",
+            "~",
+            "~/x",
+            "..",
+            "a/../../b",
+            "/w/../etc",
+        ] {
+            assert!(!is_inside(text, "/w"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! Standing approvals: which rules may be accepted as one, what they cover, and which to propose.
+//!
+//! A grant answers for a person who would have been asked. It turns *ask* into *allow* for the one
+//! access or the one command of a script that its rule matches, and for nothing else: a denial stays
+//! a denial, and a plan is allowed only if every part of it is. Where a grant holds, and how long, is
+//! the host's business; this module reads no clock.
+//!
+//! Order of reading: `rule` (what may be accepted), `cover` (what it then covers), `apply` (the
+//! decision), `propose` (what to offer).
+
+mod apply;
+mod cover;
+mod propose;
+mod rule;
+mod runner;
+
+pub use propose::narrowest_rules;
+pub use rule::{GrantRefusal, GrantRule};
+
+pub(crate) use rule::GrantRules;

@@ -1,0 +1,325 @@
+//! Which rules to offer a person who is asked: the narrowest useful ones, each proved against the
+//! very question before it is offered. What cannot be granted is not offered.
+
+use haft_contract::{
+    Access, PathScope, SealedPlan, WorkPath,
+    access::Command,
+    host::{
+        Grant, GrantBreadth, GrantId, GrantProposal, GrantScope, Policy as _, Question, Timestamp,
+        Verdict,
+    },
+};
+
+use super::GrantRule;
+use crate::{
+    command_pattern::has_subcommands,
+    engine::CedarPolicy,
+    facts::{Asked, CallFacts, Item, Part},
+    shell::{How, Segment, Value, Word},
+};
+
+/// The most rules one proposal holds. A person has to read them all.
+const MAX_RULES: usize = 8;
+/// The longest rule that is offered, in bytes.
+const MAX_RULE_BYTES: usize = 1024;
+/// How many words after the program may belong to what it is about: `npm run build`.
+const MAX_SUBCOMMANDS: usize = 2;
+/// The longest word that is taken for a subcommand.
+const MAX_SUBCOMMAND_BYTES: usize = 32;
+
+/// The rules that could cover one thing that is asked about.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Choice {
+    /// This very thing.
+    exact: Option<(GrantBreadth, String)>,
+    /// More than it, narrowest first.
+    wider: Vec<(GrantBreadth, String)>,
+}
+
+impl CedarPolicy {
+    /// Rules that would let calls like this one pass, narrowest first.
+    pub(crate) fn propose(&self, question: &Question<'_>) -> Vec<GrantProposal> {
+        let open = self.open(question);
+        let levels = open.iter().map(|choice| choice.wider.len()).max();
+        let Some(levels) = levels else {
+            return Vec::new();
+        };
+        let mut proposals: Vec<GrantProposal> = Vec::new();
+        for level in 0..=levels {
+            let Some(proposal) = proposal(&open, level) else {
+                continue;
+            };
+            let known = |known: &GrantProposal| known.rules == proposal.rules;
+            if !proposals.iter().any(known) && self.grants_allow(question, &proposal.rules) {
+                proposals.push(proposal);
+            }
+        }
+        proposals.sort_by_key(|proposal| proposal.breadth);
+        proposals
+    }
+
+    /// What a person would be asked about, and what could cover it.
+    fn open(&self, question: &Question<'_>) -> Vec<Choice> {
+        if self.decide(question).verdict != Verdict::Ask {
+            return Vec::new();
+        }
+        let asked = Asked::new(question);
+        let tool = question.tool.key.tool.as_str();
+        let call = CallFacts::of(question);
+        if !(call.trusted && call.accounted) {
+            // What it says it touches need not be all.
+            return vec![whole_tool(tool)];
+        }
+        let mut open = Vec::new();
+        for judged in self.judgements(&asked) {
+            // The use of the tool is covered by what covers its accesses.
+            if judged.judgement.verdict != Verdict::Ask || judged.item.access.is_none() {
+                continue;
+            }
+            let choice = choice(tool, &judged.item);
+            if !open.contains(&choice) {
+                open.push(choice);
+            }
+        }
+        if open.is_empty() {
+            // Only the use as such asks.
+            open.push(whole_tool(tool));
+        }
+        open
+    }
+
+    /// Whether grants with these rules, and those there are, make the answer *allow*; and whether
+    /// every one of them is needed for that.
+    fn grants_allow(&self, question: &Question<'_>, rules: &[String]) -> bool {
+        let mut grants = question.grants.to_vec();
+        let proposed: Vec<Grant> = rules.iter().map(|rule| imagined(question, rule)).collect();
+        grants.extend(proposed.iter().cloned());
+        let decision = self.decide(&Question {
+            grants: &grants,
+            ..*question
+        });
+        decision.verdict == Verdict::Allow
+            && proposed
+                .iter()
+                .all(|grant| decision.grants.contains(&grant.id))
+    }
+}
+
+/// The narrowest rules that name everything a plan touches, to be written into an `allow` list. For
+/// a plan that a grant cannot help, because it is denied where nobody is asked.
+pub fn narrowest_rules(plan: &SealedPlan) -> Vec<String> {
+    let tool = plan.tool.tool.as_str();
+    let mut rules: Vec<String> = Vec::new();
+    for access in &plan.accesses {
+        let rule = exact(tool, access).map_or_else(|| tool.to_owned(), |(_, rule)| rule);
+        if !rules.contains(&rule) {
+            rules.push(rule);
+        }
+    }
+    rules
+}
+
+/// A grant that nobody has made, to see what it would do.
+fn imagined(question: &Question<'_>, rule: &str) -> Grant {
+    Grant {
+        id: GrantId::new(),
+        tenant: question.principal.tenant.clone(),
+        user: question.principal.user.clone(),
+        rule: rule.to_owned(),
+        scope: GrantScope::Project(question.plan.workspace.clone()),
+        until: None,
+        uses_left: None,
+        made_by: String::new(),
+        made_at: Timestamp(0),
+        cause: None,
+    }
+}
+
+/// One rule for each thing that asks: the exact one, or as wide as the level says.
+fn proposal(open: &[Choice], level: usize) -> Option<GrantProposal> {
+    let wider = |choice: &&Choice| level > 0 && !choice.wider.is_empty();
+    let widened: Vec<_> = open.iter().filter(wider).map(|c| &c.exact).collect();
+    let mut rules: Vec<String> = Vec::new();
+    let mut breadth = GrantBreadth::Exact;
+    for choice in open {
+        let (width, rule) = match level.checked_sub(1) {
+            Some(level) if !choice.wider.is_empty() => {
+                choice.wider.get(level.min(choice.wider.len() - 1))?
+            }
+            // A rule that is the whole script needs no other for a part of it.
+            Some(_) if widened.contains(&&choice.exact) => return None,
+            Some(_) | None => choice.exact.as_ref()?,
+        };
+        breadth = breadth.max(*width);
+        if rule.len() > MAX_RULE_BYTES {
+            return None;
+        }
+        if !rules.contains(rule) {
+            rules.push(rule.clone());
+        }
+    }
+    if rules.len() > MAX_RULES {
+        return None;
+    }
+    let meanings: Result<Vec<String>, _> = rules
+        .iter()
+        .map(|rule| GrantRule::parse(rule).map(|rule| rule.meaning()))
+        .collect();
+    Some(GrantProposal {
+        meaning: meanings.ok()?.join("; "),
+        rules,
+        breadth,
+    })
+}
+
+fn choice(tool: &str, item: &Item<'_>) -> Choice {
+    let Some(access) = item.access else {
+        return whole_tool(tool);
+    };
+    match item.part {
+        Part::Segment(segment, reading) => {
+            if !reading.analysis.is_script() {
+                return whole_tool(tool);
+            }
+            Choice {
+                exact: Some((GrantBreadth::Exact, text_rule(tool, &reading.text))),
+                wider: prefixes(tool, segment),
+            }
+        }
+        Part::Touch(_, reading, _) => Choice {
+            exact: Some((GrantBreadth::Exact, text_rule(tool, &reading.text))),
+            wider: Vec::new(),
+        },
+        Part::Whole => Choice {
+            exact: exact(tool, access),
+            wider: wider(tool, access),
+        },
+        Part::Refused(_) => Choice::default(),
+    }
+}
+
+/// No rule speaks of the input of such a tool, only of the tool.
+fn whole_tool(tool: &str) -> Choice {
+    Choice {
+        exact: Some((GrantBreadth::Program, tool.to_owned())),
+        wider: Vec::new(),
+    }
+}
+
+/// The narrowest rule about one access.
+fn exact(tool: &str, access: &Access) -> Option<(GrantBreadth, String)> {
+    let exact = |rule| Some((GrantBreadth::Exact, rule));
+    match access {
+        Access::Path(path) => exact(match path.scope {
+            PathScope::File => path_rule(tool, &path.path),
+            PathScope::Tree => tree_rule(tool, &path.path),
+        }),
+        Access::Command(command) => match &command.command {
+            Command::Shell(script) => exact(text_rule(tool, script)),
+            Command::Argv(_) => Some((GrantBreadth::Program, tool.to_owned())),
+        },
+        Access::Host { host, .. } => Some((GrantBreadth::Hosts, format!("{tool}(domain:{host})"))),
+        Access::Database { source, .. } => exact(text_rule(tool, source)),
+        Access::Message { channel, target } => {
+            exact(text_rule(tool, &format!("{channel}:{target}")))
+        }
+        Access::Process(_) | Access::RemoteTool { .. } => {
+            Some((GrantBreadth::Program, tool.to_owned()))
+        }
+    }
+}
+
+/// Wider rules about one access that is no command.
+fn wider(tool: &str, access: &Access) -> Vec<(GrantBreadth, String)> {
+    let Access::Path(path) = access else {
+        return Vec::new();
+    };
+    // The root has no directory; everything in the workspace is more than anybody should accept
+    // in passing.
+    let parent = path.path.as_str().rsplit_once('/');
+    parent
+        .and_then(|(directory, _)| WorkPath::relative(directory).ok())
+        .map(|directory| (GrantBreadth::Prefix, tree_rule(tool, &directory)))
+        .into_iter()
+        .collect()
+}
+
+/// Rules by the first words of a command, longest first. The program alone only where it has no
+/// subcommands, because what `git` does is said by the word after it.
+fn prefixes(tool: &str, segment: &Segment) -> Vec<(GrantBreadth, String)> {
+    let Some(program) = segment.program().filter(|program| is_plain(program)) else {
+        return Vec::new();
+    };
+    let subcommands: Vec<&str> = segment
+        .words
+        .iter()
+        .skip(1)
+        .map_while(|word| subcommand(segment, word))
+        .take(MAX_SUBCOMMANDS)
+        .collect();
+    let mut rules: Vec<(GrantBreadth, String)> = (1..=subcommands.len())
+        .rev()
+        .filter_map(|length| subcommands.get(..length))
+        .map(|words| {
+            let rule = format!("{tool}({program} {} *)", words.join(" "));
+            (GrantBreadth::Prefix, rule)
+        })
+        .collect();
+    if rules.is_empty() && !has_subcommands(segment.name().unwrap_or(program)) {
+        rules.push((GrantBreadth::Program, format!("{tool}({program} *)")));
+    }
+    rules
+}
+
+/// A word that looks like the name of something a program can do, and is not a path it touches.
+fn subcommand<'s>(segment: &Segment, word: &'s Word) -> Option<&'s str> {
+    let Value::Literal(text) = &word.value else {
+        return None;
+    };
+    let touched = segment.touches.iter().any(|touch| {
+        touch.how != How::Maybe
+            && matches!(&touch.access, Access::Path(path) if path.path.as_str() == text)
+    });
+    let named = text.starts_with(|c: char| c.is_ascii_lowercase())
+        && text.len() <= MAX_SUBCOMMAND_BYTES
+        && text
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | ':' | '_'));
+    (named && !touched).then_some(text)
+}
+
+/// Whether a word can be written into a rule as it stands.
+fn is_plain(word: &str) -> bool {
+    !word.is_empty()
+        && word
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/' | '+'))
+}
+
+/// A text, in which a star is a star.
+fn text_rule(tool: &str, text: &str) -> String {
+    format!("{tool}({})", text.replace('*', "\\*"))
+}
+
+fn path_rule(tool: &str, path: &WorkPath) -> String {
+    format!("{tool}({})", literal_glob(path.as_str()))
+}
+
+fn tree_rule(tool: &str, directory: &WorkPath) -> String {
+    if directory.is_root() {
+        return format!("{tool}(**)");
+    }
+    format!("{tool}({}/**)", literal_glob(directory.as_str()))
+}
+
+/// A path as a glob that matches only itself.
+fn literal_glob(path: &str) -> String {
+    let mut glob = String::with_capacity(path.len());
+    for character in path.chars() {
+        if matches!(character, '*' | '?' | '[' | ']' | '{' | '}' | '\\') {
+            glob.push('\\');
+        }
+        glob.push(character);
+    }
+    glob
+}

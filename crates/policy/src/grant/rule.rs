@@ -1,0 +1,240 @@
+//! A rule as a grant: in the notation of `allow` lists, but narrower in what may be said. Whoever
+//! accepts a rule in the middle of their work should not have to foresee what it opens.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use haft_contract::{
+    WorkPath,
+    access::Command,
+    host::{RuleRef, Verdict},
+};
+
+use super::runner::is_runner;
+use crate::{
+    cache::Generations,
+    pattern::{Pattern, TextPattern},
+    rule::{Rule, RuleError, Section, Selector},
+    shell,
+};
+
+/// How many rules are remembered as read.
+const REMEMBERED: usize = 1024;
+
+/// Tools a grant cannot name by a wildcard: what they are told to do is anything at all.
+const COMMAND_TOOLS: [&str; 2] = ["bash", "process"];
+
+/// A rule that may be accepted as a grant.
+#[derive(Debug, Clone)]
+pub struct GrantRule {
+    pub(super) selector: Selector,
+    pub(super) pattern: Option<Pattern>,
+    text: String,
+}
+
+/// Why a rule is not accepted as a grant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GrantRefusal {
+    /// It is no rule of an `allow` list.
+    Rule(RuleError),
+    /// It speaks of a group of tools, or of tools that run commands by a wildcard.
+    ManyTools(String),
+    /// It speaks of every command.
+    EveryCommand(String),
+    /// It has a wildcard after a program that runs whatever it is told to.
+    Runner {
+        /// The rule.
+        rule: String,
+        /// The program.
+        program: String,
+    },
+    /// It has a wildcard after words that make a program do something else.
+    Hazard {
+        /// The rule.
+        rule: String,
+        /// The word, or why it is not understood.
+        word: String,
+    },
+}
+
+impl GrantRule {
+    /// Reads a rule, and refuses one that opens more than a person can foresee.
+    pub fn parse(text: &str) -> Result<Self, GrantRefusal> {
+        let origin = RuleRef {
+            text: text.to_owned(),
+            source: "grant".to_owned(),
+            line: None,
+        };
+        let rule = Rule::parse(text, Verdict::Allow, Section::Everyone, origin)
+            .map_err(GrantRefusal::Rule)?;
+        let many = match &rule.selector {
+            Selector::Named(_) | Selector::Provided(_) => false,
+            Selector::Like(_) => COMMAND_TOOLS
+                .iter()
+                .any(|tool| rule.selector.matches_name(tool)),
+            Selector::Group(_) | Selector::Accesses(_) => true,
+        };
+        if many {
+            return Err(GrantRefusal::ManyTools(text.to_owned()));
+        }
+        let grant = Self {
+            selector: rule.selector,
+            pattern: rule.pattern,
+            text: text.to_owned(),
+        };
+        match &grant.pattern {
+            None if grant.selector.is_command_tool() => {
+                Err(GrantRefusal::EveryCommand(text.to_owned()))
+            }
+            Some(pattern) if pattern.command.is_some() && pattern.is_wild_text() => {
+                grant.foreseeable(pattern).map(|()| grant.clone())
+            }
+            Some(_) | None => Ok(grant),
+        }
+    }
+
+    /// As written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// What accepting it means, in one sentence.
+    pub fn meaning(&self) -> String {
+        let tool = &self.selector;
+        let Some(pattern) = &self.pattern else {
+            return format!("every use of `{tool}`, whatever its input");
+        };
+        if let Some(TextPattern::Literal(host)) = &pattern.host {
+            return format!("`{tool}` may reach the host `{host}`");
+        }
+        if pattern.host.is_some() {
+            return format!("`{tool}` may reach every host like `{}`", pattern.text);
+        }
+        if self.selector.is_command_tool() {
+            return command_meaning(pattern);
+        }
+        match pattern.text.strip_suffix("/**") {
+            Some(directory) => format!("`{tool}` on everything beneath `{directory}`"),
+            None if pattern.is_wild_text() => {
+                format!("`{tool}` on everything that matches `{}`", pattern.text)
+            }
+            None => format!("`{tool}` on `{}`", pattern.text),
+        }
+    }
+
+    /// Whether a wildcard after the words of this command leaves anything to be foreseen.
+    fn foreseeable(&self, pattern: &Pattern) -> Result<(), GrantRefusal> {
+        if let Some(program) = pattern.program().filter(|program| is_runner(program)) {
+            return Err(GrantRefusal::Runner {
+                rule: self.text.clone(),
+                program: program.to_owned(),
+            });
+        }
+        let words = pattern.text.strip_suffix(" *").unwrap_or(&pattern.text);
+        let command = Command::Shell(words.to_owned());
+        let hazard = |word: String| GrantRefusal::Hazard {
+            rule: self.text.clone(),
+            word,
+        };
+        let analysis = shell::analyse(&command, &WorkPath::root(), "/")
+            .map_err(|refusal| hazard(refusal.to_string()))?;
+        let found = analysis
+            .segments()
+            .iter()
+            .find_map(|segment| segment.hazards().next().map(str::to_owned));
+        found.map_or(Ok(()), |word| Err(hazard(word)))
+    }
+}
+
+fn command_meaning(pattern: &Pattern) -> String {
+    if !pattern.is_wild_text() {
+        return format!("this very command: `{}`", pattern.text.replace("\\*", "*"));
+    }
+    match pattern.text.strip_suffix(" *") {
+        Some(words) if words.contains(' ') => format!(
+            "every command that begins with the words `{words}`, on its own or as a part of others, as \
+             long as it stays in the workspace"
+        ),
+        Some(program) => format!(
+            "the program `{program}` with any words, on its own or as a part of others, as long as it \
+             stays in the workspace"
+        ),
+        None => format!("every command that matches `{}`", pattern.text),
+    }
+}
+
+impl GrantRefusal {
+    /// What to do about it.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Rule(error) => error.hint().to_owned(),
+            Self::ManyTools(_) => {
+                "name one tool, or those of one server: `mcp__github__*`".to_owned()
+            }
+            Self::EveryCommand(_) => {
+                "name a command, such as `bash(cargo test *)`, or choose another preset".to_owned()
+            }
+            Self::Runner { .. } | Self::Hazard { .. } => {
+                "grant the command word for word, without `*`".to_owned()
+            }
+        }
+    }
+}
+
+impl fmt::Display for GrantRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rule(error) => error.fmt(f),
+            Self::ManyTools(rule) => write!(
+                f,
+                "`{rule}` cannot be granted: it speaks of more tools than it names"
+            ),
+            Self::EveryCommand(rule) => {
+                write!(
+                    f,
+                    "`{rule}` cannot be granted: it would allow every command"
+                )
+            }
+            Self::Runner { rule, program } => write!(
+                f,
+                "`{rule}` cannot be granted: `{program}` runs whatever its words say, so it is granted \
+                 only word for word"
+            ),
+            Self::Hazard { rule, word } => write!(
+                f,
+                "`{rule}` cannot be granted: `{word}` makes the program do something else, so it is \
+                 granted only word for word"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for GrantRefusal {}
+
+/// Rules of grants, read once.
+#[derive(Debug)]
+pub(crate) struct GrantRules {
+    read: Mutex<Generations<String, Option<Arc<GrantRule>>>>,
+}
+
+impl GrantRules {
+    pub(crate) fn new() -> Self {
+        Self {
+            read: Mutex::new(Generations::new(REMEMBERED)),
+        }
+    }
+
+    /// The rule, unless it is none that may be accepted: such a grant covers nothing.
+    pub(super) fn read(&self, text: &str) -> Option<Arc<GrantRule>> {
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(rule) = read.get(text) {
+            return rule;
+        }
+        let rule = GrantRule::parse(text).ok().map(Arc::new);
+        read.insert(text.to_owned(), rule.clone());
+        rule
+    }
+}

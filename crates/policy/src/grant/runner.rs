@@ -1,0 +1,60 @@
+//! Programs that run whatever their words, their input or a file says: shells, interpreters,
+//! wrappers and runners. A star after such a name stands for any program at all, so they are never
+//! granted by prefix; a command that is spelt out to the end is.
+
+/// By kind, so that what is missing shows.
+const RUNNERS: &[&str] = &[
+    // Shells, and their builtins that run something.
+    "sh bash dash zsh ksh mksh ash fish csh tcsh rbash pwsh powershell eval source . exec builtin \
+     command trap coproc busybox toybox",
+    // Interpreters.
+    "python python2 python3 pypy pypy3 ipython perl ruby irb node nodejs bun deno tsx ts-node php lua \
+     luajit tclsh expect guile scheme racket sbcl clojure elixir erl escript julia R Rscript octave \
+     ghci runghc groovy jshell scala kotlin swift osascript awk gawk mawk nawk original-awk sed gsed \
+     ed ex vi vim nvim emacs gdb lldb sqlite3 psql mysql redis-cli jq",
+    // Wrappers.
+    "env timeout gtimeout nice ionice nohup stdbuf setsid time taskset chroot unshare nsenter setpriv \
+     fakeroot script flock xargs parallel watch entr strace ltrace valgrind catchsegv systemd-run at \
+     batch crontab find fd fdfind ssh tmux screen",
+    // Wrappers that add rights.
+    "sudo doas su runuser pkexec",
+    // Runners of packages, recipes and containers.
+    "npx pnpx bunx uvx pipx uv poetry pipenv rye hatch conda mamba make gmake bmake just task rake ant \
+     mage invoke fab ninja mise asdf direnv nix nix-shell docker podman nerdctl kubectl vagrant \
+     flatpak snap bwrap runsc",
+];
+
+/// Whether a program, named without its directory, runs whatever it is told to. Versions count as
+/// the program: `python3.12`.
+pub(super) fn is_runner(program: &str) -> bool {
+    let bare = program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
+    let listed = |name: &str| {
+        let mut names = RUNNERS.iter().flat_map(|line| line.split_whitespace());
+        names.any(|known| known == name)
+    };
+    listed(program) || (!bare.is_empty() && listed(bare))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runners_are_known_in_every_version() {
+        for program in [
+            "env",
+            "python3.12",
+            "bash",
+            "lua5.4",
+            "npx",
+            "make",
+            ".",
+            "sudo",
+        ] {
+            assert!(is_runner(program), "{program}");
+        }
+        for program in ["cargo", "git", "ls", "npm", "pytest", "sha256sum", "", "3"] {
+            assert!(!is_runner(program), "{program}");
+        }
+    }
+}
