@@ -133,7 +133,8 @@ pub(crate) fn assemble_on(settings: Settings, operations: Operations) -> Result<
     let (scripts, scripts_refused) = script_tools(&settings, &mut notes)?;
     let mut builder = Runtime::builder()
         .operations(operations)
-        .limits(settings.limits);
+        .limits(settings.limits)
+        .loop_guard(settings.loop_guard.guard());
     for (tool, mode) in settings.policy.tool_settings().sandboxes() {
         builder = builder.sandbox(tool.as_str(), mode);
     }

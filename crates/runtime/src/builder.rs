@@ -20,6 +20,7 @@ use crate::{
     executor::LocalExecutor,
     limits::Limits,
     locks::Locks,
+    loops::{LoopGuard, Loops},
     nobody::NobodyToAsk,
     registry::{Registry, RegistryError},
     runtime::{Egress, Inner, Runtime},
@@ -38,6 +39,7 @@ pub struct RuntimeBuilder {
     sandbox: HashMap<String, SandboxMode>,
     egress: Egress,
     limits: Limits,
+    loop_guard: LoopGuard,
     tools: Vec<(ProviderId, Vec<Arc<dyn ErasedTool>>)>,
     refused: Option<NameError>,
 }
@@ -71,6 +73,7 @@ impl RuntimeBuilder {
             sandbox: HashMap::new(),
             egress: Egress::default(),
             limits: Limits::default(),
+            loop_guard: LoopGuard::default(),
             tools: Vec::new(),
             refused: None,
         }
@@ -160,6 +163,13 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Sets when a session that repeats itself is warned and when a person is asked.
+    #[must_use]
+    pub fn loop_guard(mut self, loop_guard: LoopGuard) -> Self {
+        self.loop_guard = loop_guard;
+        self
+    }
+
     /// Adds a tool of the embedder's own.
     #[must_use]
     pub fn tool<T: Tool>(mut self, tool: T) -> Self {
@@ -202,6 +212,7 @@ impl RuntimeBuilder {
             egress: self.egress,
             limits: self.limits,
             locks: Locks::default(),
+            loops: Loops::new(self.loop_guard),
             processes: Processes::new(self.limits.processes),
             asking: Asking::default(),
             in_flight: std::sync::Mutex::default(),

@@ -18,12 +18,14 @@ mod guard;
 mod input;
 mod limits;
 mod locks;
+mod loops;
 mod nobody;
 pub mod pipeline;
 mod preview;
 mod record;
 pub mod registry;
 mod runtime;
+mod whose;
 
 pub use self::{
     builder::{BuildError, RuntimeBuilder},
@@ -31,6 +33,7 @@ pub use self::{
     digest::digest_of,
     executor::LocalExecutor,
     limits::{Limits, OPEN_APPROVALS, OutputLimits, ProcessLimits},
+    loops::{LOOP_GUARD, LoopGuard},
     nobody::NobodyToAsk,
     runtime::Runtime,
 };

@@ -24,6 +24,7 @@ use crate::{
     builder::RuntimeBuilder,
     limits::Limits,
     locks::Locks,
+    loops::{Loops, Ran, Watched},
     pipeline::{self, Halt, Luggage, Opened, settle_halt},
     record::{Recording, SettleOnDrop},
     registry::{Entry, Filter, Registry},
@@ -50,6 +51,7 @@ pub(crate) struct Inner {
     pub(crate) egress: Egress,
     pub(crate) limits: Limits,
     pub(crate) locks: Locks,
+    pub(crate) loops: Loops,
     pub(crate) processes: Processes,
     pub(crate) asking: Asking,
     pub(crate) in_flight: Mutex<HashMap<CallId, CancellationToken>>,
@@ -152,15 +154,20 @@ impl Runtime {
             Err(halt) => return Arc::new(settle_halt(call, halt)),
         };
         let _settled = SettleOnDrop(Arc::clone(&recording));
-        let opened = self.opened(request, &recording, cancel);
+        let watched = self.inner.loops.watch(&request);
+        let opened = self.opened(request, &recording, cancel, watched.clone());
         let travelled = AssertUnwindSafe(pipeline::travel(opened))
             .catch_unwind()
             .await;
-        let outcome = Arc::new(match travelled {
-            Ok(Ok(outcome)) => outcome,
-            Ok(Err(halt)) => settle_halt(call, halt),
-            Err(_) => settle_halt(call, broken()),
-        });
+        let (ran, mut outcome) = match travelled {
+            Ok(Ok(outcome)) => (Ran::Yes, outcome),
+            Ok(Err(halt)) => (Ran::Not, settle_halt(call, halt)),
+            Err(_) => (Ran::Not, settle_halt(call, broken())),
+        };
+        if let Some(watched) = watched {
+            self.inner.loops.settle(&watched, ran, &mut outcome);
+        }
+        let outcome = Arc::new(outcome);
         recording.settle(&outcome);
         self.until_durable(&recording).await;
         outcome
@@ -292,6 +299,7 @@ impl Runtime {
         request: CallRequest,
         recording: &Arc<Recording>,
         cancel: CancellationToken,
+        watched: Option<Arc<Watched>>,
     ) -> Opened {
         Opened {
             luggage: Box::new(Luggage {
@@ -301,6 +309,7 @@ impl Runtime {
                 principal: request.principal,
                 timeout: request.timeout,
                 cancel,
+                watched,
                 tool: None,
                 facts: Facts::default(),
                 notes: Vec::new(),

@@ -62,6 +62,9 @@ pub(crate) fn consequences(settings: &Settings) -> Page {
     for (key, value) in settings.limits_set.iter() {
         page = page.field("limit", format!("{key} = {value}"));
     }
+    for (key, value) in settings.loop_guard.iter() {
+        page = page.field("loop guard", format!("{key} = {value}"));
+    }
     let kept = settings.retention;
     if kept != Retention::default() {
         let days = kept.kept_for.as_secs() / SECONDS_A_DAY;

@@ -1,5 +1,6 @@
 //! The part of `haft.toml` that is not policy: `[workspace]`, `[record]`, `[scripts]`, the tools
-//! built from configuration, and, in files of their own, `[limits]`, `[sandbox]` and `[ssh]`.
+//! built from configuration, and, in files of their own, `[limits]`, `[loop_guard]`, `[sandbox]` and
+//! `[ssh]`.
 //! `haft-policy` reads the rest of the same text.
 //!
 //! Nothing is ignored: a key nobody knows is an error with its line, because a misspelt limit is
@@ -12,13 +13,18 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::{limits::LimitSettings, sandbox::SandboxSettings, ssh::SshSettings};
+use super::{
+    limits::LimitSettings, loop_guard::LoopGuardSettings, sandbox::SandboxSettings,
+    ssh::SshSettings,
+};
 
 /// What one file says, beside policy.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ConfigFile {
     /// Caps, applied over the defaults.
     pub(crate) limits: LimitSettings,
+    /// When a session that repeats itself is spoken to.
+    pub(crate) loop_guard: LoopGuardSettings,
     /// Whether paths may lead onto file systems mounted inside the workspace.
     pub(crate) cross_mounts: Option<bool>,
     /// How many days artifacts are kept.
@@ -49,13 +55,14 @@ pub(crate) struct ConfiguredTool {
 }
 
 /// The tables of a file. Those of policy are checked there.
-const TABLES: [&str; 11] = [
+const TABLES: [&str; 12] = [
     "policy",
     "agents",
     "sessions",
     "channels",
     "tools",
     "limits",
+    "loop_guard",
     "workspace",
     "scripts",
     "record",
@@ -106,6 +113,9 @@ impl Reader<'_> {
         self.known_keys(document, "the file", &TABLES);
         if let Some(limits) = self.table(document, "limits") {
             self.file.limits = self.limits(limits);
+        }
+        if let Some(table) = self.table(document, "loop_guard") {
+            self.file.loop_guard = self.loop_guard(table);
         }
         if let Some(workspace) = self.table(document, "workspace") {
             self.known_keys(workspace, "[workspace]", &["cross_mounts"]);
@@ -319,7 +329,7 @@ pub(crate) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
         .map(|(_, known)| known)
 }
 
-fn whole_number(value: &Value<'_>) -> Option<u64> {
+pub(super) fn whole_number(value: &Value<'_>) -> Option<u64> {
     let number = value.get_ref().as_integer()?;
     u64::from_str_radix(number.as_str(), number.radix()).ok()
 }

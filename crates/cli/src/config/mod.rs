@@ -11,6 +11,7 @@
 pub(crate) mod env;
 pub(crate) mod file;
 pub(crate) mod limits;
+pub(crate) mod loop_guard;
 pub(crate) mod private;
 pub(crate) mod resolve;
 pub(crate) mod sandbox;

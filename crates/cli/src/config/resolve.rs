@@ -24,6 +24,7 @@ use super::{
     env::Env,
     file::{self, ConfiguredTool},
     limits::LimitSettings,
+    loop_guard::LoopGuardSettings,
     private,
     sandbox::SandboxSettings,
     ssh::SshSettings,
@@ -78,6 +79,8 @@ pub(crate) struct Settings {
     pub(crate) limits: Limits,
     /// The caps that the files set.
     pub(crate) limits_set: LimitSettings,
+    /// When a session that repeats itself is spoken to.
+    pub(crate) loop_guard: LoopGuardSettings,
     /// How long artifacts are kept.
     pub(crate) retention: Retention,
     /// Whether paths may lead onto mounted file systems.
@@ -297,6 +300,7 @@ impl Settings {
             .collect();
         let mut problems: Vec<Problem> = Vec::new();
         let mut limits_set = LimitSettings::default();
+        let mut loop_guard = LoopGuardSettings::default();
         let (mut days, mut bytes) = (None, None);
         let mut cross_mounts = !read.is_empty();
         let mut sandbox = SandboxSettings::default();
@@ -307,6 +311,7 @@ impl Settings {
             match file::parse(source) {
                 Ok(file) => {
                     limits_set.join(&file.limits);
+                    loop_guard.join(file.loop_guard);
                     days = days.max(file.artifact_days);
                     bytes = bytes.max(file.artifact_bytes);
                     cross_mounts &= file.cross_mounts == Some(true);
@@ -339,6 +344,7 @@ impl Settings {
             policy,
             limits,
             limits_set,
+            loop_guard,
             retention,
             cross_mounts,
             sandbox,

@@ -48,6 +48,10 @@ deny = ["read(**/.env)", "read(**/*.pem)", "read(**/id_rsa*)", "read(**/id_ed255
 # open_approvals = 100          # questions one session may have open
 # hard_deadline_ms = 3600000    # no call runs longer than this
 
+# [loop_guard]
+# warn = 3                      # equal results in a row before the model is told
+# ask = 6                       # and before you are asked
+
 # [record]
 # artifact_days = 30            # how long long output, and files before a change, are kept
 

@@ -18,7 +18,7 @@ use std::{
 
 use futures::future::join_all;
 use haft_contract::{
-    AgentId, ErrorKind, Principal, SessionId, SessionKind, TenantId, ToolError, UserId,
+    ErrorKind, Principal, ToolError,
     access::RunningCommand,
     background::{Keep, ProcessId},
 };
@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::kept::Kept;
 use self::{kept::About, owner::Lease};
-use crate::limits::ProcessLimits;
+use crate::{limits::ProcessLimits, whose::Whose};
 
 /// How long the end of processes is waited for when a session or the runtime ends.
 const END_LIMIT: Duration = Duration::from_secs(2);
@@ -53,28 +53,6 @@ struct State {
 struct SessionProcesses {
     last: u32,
     processes: BTreeMap<ProcessId, Arc<Kept>>,
-}
-
-/// Whose processes they are. The same parts of a principal that decide what else a session sees.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Whose {
-    tenant: TenantId,
-    user: UserId,
-    agent: AgentId,
-    session: SessionId,
-    kind: SessionKind,
-}
-
-impl Whose {
-    fn of(principal: &Principal) -> Self {
-        Self {
-            tenant: principal.tenant.clone(),
-            user: principal.user.clone(),
-            agent: principal.agent.clone(),
-            session: principal.session.clone(),
-            kind: principal.session_kind,
-        }
-    }
 }
 
 impl Processes {

@@ -40,6 +40,7 @@ pub async fn decide(mut planned: Planned) -> Result<Decided, Halt> {
         Ok(decided) => decided,
         Err(error) => return Err(planned.luggage.halt(error)),
     };
+    let decision = planned.luggage.weigh(&planned.plan, decision);
     planned.luggage.recording.note(CallEvent::Decided {
         decision: decision.clone(),
     });

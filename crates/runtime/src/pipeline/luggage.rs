@@ -2,11 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use haft_contract::{CallId, ErrorKind, Principal, ToolError, ToolKey, outcome::Facts};
+use haft_contract::{
+    CallId, ErrorKind, Principal, SealedPlan, ToolError, ToolKey, host::Decision, outcome::Facts,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::Halt;
-use crate::{record::Recording, runtime::Inner};
+use crate::{loops::Watched, record::Recording, runtime::Inner};
 
 /// The luggage of one call.
 pub(crate) struct Luggage {
@@ -17,6 +19,8 @@ pub(crate) struct Luggage {
     /// The run time the caller allows.
     pub(crate) timeout: Option<Duration>,
     pub(crate) cancel: CancellationToken,
+    /// The call as the loop guard sees it, unless that is off.
+    pub(crate) watched: Option<Arc<Watched>>,
     pub(crate) tool: Option<ToolKey>,
     pub(crate) facts: Facts,
     /// What the model is told beside what the tool returned, a line each.
@@ -27,6 +31,14 @@ impl Luggage {
     /// Stops the call with an error.
     pub(crate) fn halt(self: Box<Self>, error: ToolError) -> Halt {
         Halt::new(error, self.tool, self.facts)
+    }
+
+    /// What policy decided, made stricter where the session repeats itself.
+    pub(crate) fn weigh(&self, plan: &SealedPlan, decision: Decision) -> Decision {
+        match &self.watched {
+            Some(watched) => self.runtime.loops.weigh(watched, plan, decision),
+            None => decision,
+        }
     }
 
     /// Stops the call if the caller asked to.

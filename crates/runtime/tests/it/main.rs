@@ -16,6 +16,7 @@ mod guard;
 mod hooks;
 mod input;
 mod load;
+mod loops;
 mod output;
 mod parallel;
 mod policy;

@@ -601,3 +601,29 @@ async fn the_plan_names_the_process_and_its_command() {
     let plan = plan_of(&workspace.harness.events, call);
     assert!(plan.effects.read_only && plan.accesses.is_empty());
 }
+
+/// Polling is not a loop as long as there is something new to read, and is one when there is not.
+#[tokio::test]
+async fn polling_warns_of_a_loop_only_when_nothing_comes_any_more() {
+    let warned = |outcome: &Outcome| outcome.model_text().contains("[loop guard: ");
+    for workspace in Workspace::each() {
+        let rounds: Vec<String> = (1..=9).map(|n| format!("echo {n}; read A")).collect();
+        let id = start(&workspace, background(&rounds.join("; "))).await;
+        let log = json!({"action": "log", "id": id, "offset": 0});
+        for round in 1..=9 {
+            poll_until(&workspace, &id, |_, view| {
+                view["log_end"] == json!(2 * round)
+            })
+            .await;
+            let outcome = process(&workspace, log.clone()).await;
+            assert!(!warned(&outcome), "{}", outcome.model_text());
+            let input = json!({"action": "write", "id": id, "text": "\n"});
+            process(&workspace, input).await;
+        }
+        poll_until(&workspace, &id, |_, view| view["state"] == "ended").await;
+        for round in 1..=4 {
+            let outcome = process(&workspace, log.clone()).await;
+            assert_eq!(warned(&outcome), round >= 3, "{}", outcome.model_text());
+        }
+    }
+}

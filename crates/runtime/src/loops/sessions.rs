@@ -1,0 +1,103 @@
+//! What is remembered of each session, for as many sessions as fit; the one that has been silent
+//! longest goes first.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{
+    tail::{Seen, Tail},
+    watched::Fingerprint,
+};
+use crate::whose::Whose;
+
+/// The sessions that are remembered.
+pub(super) struct Sessions {
+    cap: usize,
+    /// Counts what was noted; orders sessions by when they last did something.
+    now: u64,
+    tails: HashMap<Whose, (u64, Tail)>,
+    by_age: BTreeMap<u64, Whose>,
+}
+
+impl Sessions {
+    /// Remembers at most so many.
+    pub(super) fn new(cap: usize) -> Self {
+        Self {
+            cap,
+            now: 0,
+            tails: HashMap::new(),
+            by_age: BTreeMap::new(),
+        }
+    }
+
+    /// How often a session has just made this call.
+    pub(super) fn seen(&self, whose: &Whose, call: Fingerprint) -> Seen {
+        self.tails
+            .get(whose)
+            .map_or_else(Seen::default, |(_, tail)| tail.seen(call))
+    }
+
+    /// Adds what a session did, and says how often it has done so now.
+    pub(super) fn note(&mut self, whose: &Whose, call: Fingerprint, result: Fingerprint) -> Seen {
+        self.now = self.now.saturating_add(1);
+        let now = self.now;
+        let (used, tail) = self.tails.entry(whose.clone()).or_default();
+        self.by_age.remove(used);
+        *used = now;
+        let seen = tail.note(call, result);
+        self.by_age.insert(now, whose.clone());
+        while self.tails.len() > self.cap {
+            match self.by_age.pop_first() {
+                Some((_, oldest)) => self.tails.remove(&oldest),
+                None => break,
+            };
+        }
+        seen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use haft_contract::{AgentId, Principal, SessionId, UserId};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn whose(session: u16) -> Whose {
+        Whose::of(&Principal::local(
+            UserId::parse("ada").expect("an id"),
+            AgentId::parse("coder").expect("an id"),
+            SessionId::parse(&format!("s{session}")).expect("an id"),
+        ))
+    }
+
+    proptest! {
+        #[test]
+        fn memory_stays_bounded_whatever_sessions_do(
+            steps in prop::collection::vec((0_u16..200, 0_u8..3, 0_u8..2), 1..600),
+            cap in 1_usize..20,
+        ) {
+            let mut sessions = Sessions::new(cap);
+            for (session, call, result) in steps {
+                let whose = whose(session);
+                let (call, result) = (Fingerprint([call; 16]), Fingerprint([result; 16]));
+                let noted = sessions.note(&whose, call, result);
+                prop_assert!(sessions.tails.len() <= cap);
+                prop_assert_eq!(sessions.by_age.len(), sessions.tails.len());
+                // The one that did something last is never the one that is forgotten.
+                prop_assert_eq!(sessions.seen(&whose, call), noted);
+            }
+        }
+    }
+
+    #[test]
+    fn the_session_that_was_silent_longest_is_forgotten() {
+        let mut sessions = Sessions::new(2);
+        let print = Fingerprint([1; 16]);
+        for session in [1, 2, 1, 3] {
+            sessions.note(&whose(session), print, print);
+        }
+        assert_eq!(sessions.seen(&whose(1), print).times, 2);
+        assert_eq!(sessions.seen(&whose(2), print).times, 0);
+        assert_eq!(sessions.seen(&whose(3), print).times, 1);
+    }
+}

@@ -1,0 +1,161 @@
+//! The end of what a session did, as far as it repeats: the longest run of its last calls that are
+//! at most two different ones, each with one result.
+//!
+//! Two slots hold it, however long it is, so nothing here grows.
+
+use super::watched::Fingerprint;
+
+/// How often a call has been seen in the tail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Seen {
+    /// How often.
+    pub(super) times: u32,
+    /// Whether another call came in between.
+    pub(super) alternating: bool,
+}
+
+/// The repeating end of what a session did.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Tail {
+    /// The call that ended last.
+    last: Option<Repeated>,
+    /// How often it came without the other in between; at the end of the tail.
+    run: u32,
+    /// The one other call in the tail.
+    other: Option<Repeated>,
+}
+
+/// A call that keeps giving one result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Repeated {
+    call: Fingerprint,
+    result: Fingerprint,
+    times: u32,
+}
+
+impl Repeated {
+    fn is(&self, call: Fingerprint, result: Fingerprint) -> bool {
+        self.call == call && self.result == result
+    }
+}
+
+impl Tail {
+    /// How often a call has been seen.
+    pub(super) fn seen(&self, call: Fingerprint) -> Seen {
+        let found = [self.last, self.other]
+            .into_iter()
+            .flatten()
+            .find(|repeated| repeated.call == call);
+        match found {
+            Some(repeated) => Seen {
+                times: repeated.times,
+                alternating: self.other.is_some(),
+            },
+            None => Seen::default(),
+        }
+    }
+
+    /// Adds a call and its result, and says how often it has been seen now.
+    pub(super) fn note(&mut self, call: Fingerprint, result: Fingerprint) -> Seen {
+        if let Some(last) = self.last.as_mut().filter(|last| last.is(call, result)) {
+            last.times = last.times.saturating_add(1);
+            self.run = self.run.saturating_add(1);
+            return self.seen(call);
+        }
+        let (times, other) = match self.other {
+            // The other of the two again: both stay.
+            Some(other) if other.is(call, result) => (other.times.saturating_add(1), self.last),
+            // A third call, or one of the two with another result: what came before the run of the
+            // last one is no part of the tail any more.
+            _ => {
+                let run = self.run;
+                let last = self.last.filter(|last| last.call != call);
+                (1, last.map(|last| Repeated { times: run, ..last }))
+            }
+        };
+        self.other = other;
+        self.last = Some(Repeated {
+            call,
+            result,
+            times,
+        });
+        self.run = 1;
+        self.seen(call)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn print(of: u8) -> Fingerprint {
+        Fingerprint([of; 16])
+    }
+
+    /// The same by its definition: walk back while there are at most two calls, one result each.
+    fn by_definition(steps: &[(u8, u8)]) -> Seen {
+        let &(call, _) = steps.last().expect("a step");
+        let mut tail: Vec<(u8, u8)> = Vec::new();
+        for &step in steps.iter().rev() {
+            let mut distinct = tail.clone();
+            distinct.push(step);
+            distinct.sort_unstable();
+            distinct.dedup();
+            let mut calls: Vec<u8> = distinct.iter().map(|(call, _)| *call).collect();
+            calls.dedup();
+            if distinct.len() > 2 || calls.len() != distinct.len() {
+                break;
+            }
+            tail.push(step);
+        }
+        let times = tail.iter().filter(|step| step.0 == call).count();
+        Seen {
+            times: u32::try_from(times).expect("few"),
+            alternating: times != tail.len(),
+        }
+    }
+
+    /// Calls by letter; `a1` is call `a` with result `1`.
+    fn check(steps: &str, times: u32) {
+        let mut tail = Tail::default();
+        let mut seen = Seen::default();
+        for step in steps.split(' ') {
+            let [call, result] = step.as_bytes() else {
+                panic!("two letters: {step}");
+            };
+            seen = tail.note(print(*call), print(*result));
+        }
+        assert_eq!(seen.times, times, "{steps}");
+    }
+
+    #[test]
+    fn what_repeats_is_counted_and_what_changes_is_not() {
+        check("a1", 1);
+        check("a1 a1 a1", 3);
+        check("a1 b1 a1 b1 a1", 3);
+        check("a1 b1 b1 a1 a1", 3);
+        // Another result of the same call starts over.
+        check("a1 a1 a2", 1);
+        check("a1 a2 a1 a2 a1", 1);
+        check("a1 b1 a1 b2 a1", 2);
+        // A third call breaks it off.
+        check("a1 b1 c1 a1", 1);
+        check("t1 e1 t1 e2 t1 e3 t1", 2);
+        check("a1 a1 b1 c1 b1 b1", 3);
+    }
+
+    proptest! {
+        #[test]
+        fn two_slots_count_what_the_whole_history_would(
+            steps in prop::collection::vec((0_u8..4, 0_u8..3), 1..60),
+        ) {
+            let mut tail = Tail::default();
+            for (index, &(call, result)) in steps.iter().enumerate() {
+                let seen = tail.note(print(call), print(result));
+                prop_assert_eq!(seen, by_definition(&steps[..=index]));
+            }
+        }
+    }
+}
