@@ -102,6 +102,8 @@ impl Loops {
                 }),
                 reason: format!("{what}, so the loop guard asks before it is made again"),
                 access: None,
+                // Standing approvals that let it pass are not used up when a person answers.
+                grants: Vec::new(),
                 ..decision
             },
             Verdict::Ask => Decision {
