@@ -52,6 +52,7 @@ mod owner;
 mod queue;
 mod redact;
 mod row;
+mod seal;
 mod sqlite;
 
 pub use artifacts::{Expired, FileArtifacts, MAX_ARTIFACT_BYTES};

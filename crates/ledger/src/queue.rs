@@ -18,9 +18,12 @@ use haft_contract::{
     host::{LedgerError, LedgerErrorKind, Timestamp},
     ops::FileVersion,
 };
-use tokio::sync::{Notify, Semaphore, oneshot};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit, oneshot};
 
-use crate::options::{APPEND_WAIT, LedgerOptions};
+use crate::{
+    options::{APPEND_WAIT, LedgerOptions},
+    sqlite::{Change, Job, is_claim, job},
+};
 
 /// The most noted file versions that wait to be written. Beyond it they are remembered only in
 /// memory; after a restart such a file counts as not seen, which is the safe answer.
@@ -88,6 +91,8 @@ pub(crate) enum Message {
     },
     /// The record of a call was dropped before it was settled.
     Abandon { handle: Handle },
+    /// What is kept about questions or grants is to change.
+    Change { job: Box<dyn Job> },
     /// Somebody waits for everything before this.
     Flush { waiter: Waiter },
 }
@@ -208,14 +213,7 @@ impl Queue {
         events: Vec<Happened>,
         urgency: Urgency,
     ) -> Result<(), LedgerError> {
-        let room = match self.room.try_acquire() {
-            Ok(room) => room,
-            Err(_) => match tokio::time::timeout(APPEND_WAIT, self.room.acquire()).await {
-                Ok(Ok(room)) => room,
-                Ok(Err(_)) => return Err(unavailable("it is closed")),
-                Err(_) => return Err(unavailable("it does not keep up")),
-            },
-        };
+        let room = self.room().await?;
         match urgency {
             Urgency::Queued => {
                 room.forget();
@@ -249,6 +247,28 @@ impl Queue {
                 wait(durable).await
             }
         }
+    }
+
+    /// Changes what is kept about questions or grants, and says what came of it once that is
+    /// durable.
+    pub(crate) async fn change<C: Change + 'static>(
+        &self,
+        change: C,
+    ) -> Result<C::Output, LedgerError> {
+        let room = self.room().await?;
+        let (job, report) = job(change);
+        {
+            let mut inner = self.lock();
+            inner.accepts()?;
+            room.forget();
+            inner.messages.push(Message::Change { job });
+            if inner.should_wake(Urgency::Now) {
+                self.wake.notify_one();
+            }
+        }
+        report
+            .await
+            .unwrap_or_else(|_| Err(unavailable("its writer has stopped")))
     }
 
     /// Appends the last events of a call. Its room was reserved by [`Queue::open`].
@@ -351,15 +371,39 @@ impl Queue {
             inner.store = Store::Failed(reason.to_owned());
         }
         let mut waiters = Vec::new();
-        inner.messages.retain_mut(|message| match message {
-            Message::Append { waiter, .. } => {
-                waiters.extend(waiter.take());
-                true
+        let mut jobs = Vec::new();
+        for message in std::mem::take(&mut inner.messages) {
+            match message {
+                Message::Append {
+                    handle,
+                    mut events,
+                    waiter,
+                } => {
+                    waiters.extend(waiter);
+                    // Whoever waited for a start is told that there is none, so it must not use
+                    // up later what it rests on.
+                    if let Some(start) = events.iter().position(is_claim) {
+                        events.truncate(start);
+                    }
+                    inner.messages.push(Message::Append {
+                        handle,
+                        events,
+                        waiter: None,
+                    });
+                }
+                Message::Change { job } => jobs.push(job),
+                Message::Flush { waiter } => waiters.push(waiter),
+                kept
+                @ (Message::Open { .. } | Message::Settle { .. } | Message::Abandon { .. }) => {
+                    inner.messages.push(kept);
+                }
             }
-            Message::Open { .. } | Message::Settle { .. } | Message::Abandon { .. } => true,
-            Message::Flush { .. } => false,
-        });
+        }
         drop(inner);
+        self.room.add_permits(jobs.len());
+        for job in jobs {
+            job.fail(unavailable(reason));
+        }
         for waiter in waiters {
             let _ = waiter.send(Err(unavailable(reason)));
         }
@@ -379,6 +423,17 @@ impl Queue {
         self.lock().store = Store::Closed;
         self.slots.close();
         self.room.close();
+    }
+
+    async fn room(&self) -> Result<SemaphorePermit<'_>, LedgerError> {
+        match self.room.try_acquire() {
+            Ok(room) => Ok(room),
+            Err(_) => match tokio::time::timeout(APPEND_WAIT, self.room.acquire()).await {
+                Ok(Ok(room)) => Ok(room),
+                Ok(Err(_)) => Err(unavailable("it is closed")),
+                Err(_) => Err(unavailable("it does not keep up")),
+            },
+        }
     }
 
     fn push(&self, message: Message, urgency: Urgency) {

@@ -67,8 +67,10 @@ pub trait CallRecord: Send + Sync {
     /// appended to this call before, would survive a power cut.
     ///
     /// A [`CallEvent::Started`](crate::CallEvent::Started) that names an approval or grants uses
-    /// them up in the same transaction; append it durably. When one of them cannot be used (any
-    /// more), nothing of this append is written and it fails with [`LedgerErrorKind::Conflict`].
+    /// them up in the same transaction; such an append is always waited for. When one of them
+    /// cannot be used (any more), neither the start nor what follows it in this append is
+    /// recorded, and the append fails with [`LedgerErrorKind::Conflict`]; what precedes it stays.
+    /// When the append fails otherwise, nothing was used.
     fn append(
         &self,
         events: Vec<Happened>,

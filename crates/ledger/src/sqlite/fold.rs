@@ -9,10 +9,18 @@ use std::{
 };
 
 use haft_contract::{
-    CallEvent, CallId, TenantId, Terminal, event::Happened, host::Timestamp, ops::FileVersion,
+    CallEvent, CallId, TenantId, Terminal,
+    event::Happened,
+    host::{ApprovalId, LedgerError, Timestamp},
+    ops::FileVersion,
 };
 
-use super::{recover::interrupted, write::Committed};
+use super::{
+    change::Job,
+    claim::{Claim, Refusal, claims, conflict, is_claim},
+    recover::interrupted,
+    write::Committed,
+};
 use crate::{
     convert,
     draft::Draft,
@@ -29,6 +37,17 @@ pub(crate) struct Record {
     pub(super) at: Timestamp,
     pub(super) kind: &'static str,
     pub(super) body: String,
+    /// The claim it rests on, if any: without that it is not written.
+    pub(super) claim: Option<u64>,
+}
+
+/// Something a transaction does before it writes records, in the order it was asked for.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// What is kept about questions or grants changes.
+    Change(Box<dyn Job>),
+    /// A start uses up what it rests on.
+    Claim(Claim),
 }
 
 /// What the next transaction will hold. Kept until it is committed, so a failed one is repeated.
@@ -37,6 +56,9 @@ pub(crate) struct Pending {
     pub(super) touched: Vec<Handle>,
     pub(super) records: Vec<Record>,
     pub(super) seen: HashMap<SeenKey, FileVersion>,
+    pub(super) steps: Vec<Step>,
+    /// Questions whose state the last attempt changed.
+    pub(super) woken: Vec<ApprovalId>,
     /// Who waits for it.
     pub(crate) waiters: Vec<Waiter>,
     /// How many appends to give the room back for.
@@ -66,6 +88,7 @@ pub(super) enum Stored {
 pub(crate) struct Folder {
     redactor: Arc<Redactor>,
     pub(super) open: HashMap<Handle, OpenDraft>,
+    claims: u64,
 }
 
 impl Folder {
@@ -74,6 +97,7 @@ impl Folder {
         Self {
             redactor,
             open: HashMap::new(),
+            claims: 0,
         }
     }
 
@@ -101,6 +125,7 @@ impl Folder {
                         at,
                         kind: CallEvent::Opened.kind(),
                         body: body.text,
+                        claim: None,
                     });
                     let stored = Stored::Nothing;
                     self.open.insert(handle, OpenDraft { draft, stored });
@@ -112,12 +137,18 @@ impl Folder {
                     waiter,
                 } => {
                     pending.appends += 1;
-                    pending.waiters.extend(waiter);
-                    self.absorb(handle, &events, &mut pending);
+                    let waits = self.absorb(handle, &events, waiter, &mut pending);
+                    pending.waiters.extend(waits);
                     handle
                 }
+                Message::Change { mut job } => {
+                    pending.appends += 1;
+                    job.prepare(&self.redactor);
+                    pending.steps.push(Step::Change(job));
+                    continue;
+                }
                 Message::Settle { handle, events } => {
-                    self.absorb(handle, &events, &mut pending);
+                    self.absorb_last(handle, &events, &mut pending);
                     // A settlement without an outcome still ends the call.
                     self.end(handle, &mut pending);
                     handle
@@ -165,7 +196,86 @@ impl Folder {
         ended
     }
 
-    fn absorb(&mut self, handle: Handle, events: &[Happened], pending: &mut Pending) {
+    /// Folds an append in. Gives the waiter back unless it is the claim's to answer.
+    fn absorb(
+        &mut self,
+        handle: Handle,
+        events: &[Happened],
+        waiter: Option<Waiter>,
+        pending: &mut Pending,
+    ) -> Option<Waiter> {
+        let Some(start) = events.iter().position(is_claim) else {
+            self.absorb_plain(handle, events, None, pending);
+            return waiter;
+        };
+        let (before, claimed) = events.split_at(start);
+        self.absorb_plain(handle, before, None, pending);
+        match self.claim(handle, claimed, Refusal::NotRecorded(waiter)) {
+            Ok(claim) => {
+                self.absorb_plain(handle, claimed, Some(claim.number), pending);
+                pending.steps.push(Step::Claim(claim));
+                None
+            }
+            Err(Refusal::NotRecorded(Some(waiter))) => {
+                // The call has ended, or is somebody else's: nothing may start with it.
+                let _ = waiter.send(Err(conflict("the call is over")));
+                None
+            }
+            Err(Refusal::NotRecorded(None) | Refusal::TooLate) => None,
+        }
+    }
+
+    /// Folds the last events of a call in. A start among them has happened, whatever it rests on.
+    fn absorb_last(&mut self, handle: Handle, events: &[Happened], pending: &mut Pending) {
+        if let Some(start) = events.iter().position(is_claim)
+            && let Some(claimed) = events.get(start..)
+            && let Ok(claim) = self.claim(handle, claimed, Refusal::TooLate)
+        {
+            pending.steps.push(Step::Claim(claim));
+        }
+        self.absorb_plain(handle, events, None, pending);
+    }
+
+    /// What a start at the beginning of these events rests on; the refusal comes back when its
+    /// call takes no more events.
+    fn claim(
+        &mut self,
+        handle: Handle,
+        claimed: &[Happened],
+        refusal: Refusal,
+    ) -> Result<Claim, Refusal> {
+        let open = self
+            .open
+            .get(&handle)
+            .filter(|open| open.stored != Stored::Refused && open.draft.listed.settled.is_none());
+        let start = claimed
+            .first()
+            .and_then(|start| Some((start, claims(start)?)));
+        let (Some(open), Some((start, (approval, grants)))) = (open, start) else {
+            return Err(refusal);
+        };
+        let mut grants = grants.to_vec();
+        grants.sort_unstable();
+        grants.dedup();
+        self.claims += 1;
+        Ok(Claim {
+            handle,
+            approval,
+            grants,
+            at: start.at,
+            before: Box::new(open.draft.clone()),
+            number: self.claims,
+            refusal,
+        })
+    }
+
+    fn absorb_plain(
+        &mut self,
+        handle: Handle,
+        events: &[Happened],
+        claim: Option<u64>,
+        pending: &mut Pending,
+    ) {
         let Some(open) = self.open.get_mut(&handle) else {
             return;
         };
@@ -186,6 +296,7 @@ impl Folder {
                 at: happened.at,
                 kind,
                 body: body.text,
+                claim,
             });
         }
     }
@@ -207,7 +318,7 @@ impl Folder {
                     outcome: Arc::new(interrupted(&open.draft)),
                 },
             };
-            self.absorb(handle, &[settled], pending);
+            self.absorb_plain(handle, &[settled], None, pending);
         }
     }
 }
@@ -215,12 +326,113 @@ impl Folder {
 impl Pending {
     /// Whether there is nothing to write.
     pub(crate) fn is_empty(&self) -> bool {
-        self.touched.is_empty() && self.records.is_empty() && self.seen.is_empty()
+        self.touched.is_empty()
+            && self.records.is_empty()
+            && self.seen.is_empty()
+            && self.steps.is_empty()
+    }
+
+    /// Claims of calls that get no records: nothing may start with them.
+    pub(super) fn claims_of_refused(
+        &self,
+        stored: &[(Handle, Stored)],
+    ) -> impl Iterator<Item = (u64, LedgerError)> {
+        let claims = self.steps.iter().filter_map(|step| match step {
+            Step::Claim(claim) => Some(claim),
+            Step::Change(_) => None,
+        });
+        claims.filter_map(|claim| {
+            let refused = stored.contains(&(claim.handle, Stored::Refused))
+                && matches!(claim.refusal, Refusal::NotRecorded(_));
+            refused.then(|| (claim.number, conflict("the call is over")))
+        })
+    }
+
+    /// Takes starts out whose claims were refused, and tells whoever waits.
+    pub(crate) fn refuse(&mut self, folder: &mut Folder, refused: Vec<(u64, LedgerError)>) {
+        // The newest first: an older claim's draft knows nothing of a newer one.
+        for (number, error) in refused.into_iter().rev() {
+            let is_refused =
+                |step: &mut Step| matches!(step, Step::Claim(claim) if claim.number == number);
+            for step in self.steps.extract_if(.., is_refused) {
+                if let Step::Claim(claim) = step {
+                    void(claim, error.clone(), &mut self.records, folder);
+                }
+            }
+        }
+    }
+
+    /// After a failure: forgets changes, and starts that rest on something, and tells whoever
+    /// waits. Everything else is written when the store is back.
+    pub(crate) fn fail(&mut self, folder: &mut Folder, error: &LedgerError) {
+        for waiter in self.waiters.drain(..) {
+            let _ = waiter.send(Err(error.clone()));
+        }
+        for step in std::mem::take(&mut self.steps).into_iter().rev() {
+            match step {
+                Step::Change(job) => job.fail(error.clone()),
+                Step::Claim(claim) => match claim.refusal {
+                    Refusal::NotRecorded(_) => {
+                        void(claim, error.clone(), &mut self.records, folder);
+                    }
+                    Refusal::TooLate => self.steps.push(Step::Claim(claim)),
+                },
+            }
+        }
+    }
+
+    /// Tells everybody that it is durable.
+    pub(crate) fn report(&mut self) {
+        for waiter in self.waiters.drain(..) {
+            // Whoever stopped waiting does not mind.
+            let _ = waiter.send(Ok(()));
+        }
+        for step in self.steps.drain(..) {
+            match step {
+                Step::Change(job) => job.report(),
+                Step::Claim(claim) => {
+                    if let Refusal::NotRecorded(Some(waiter)) = claim.refusal {
+                        let _ = waiter.send(Ok(()));
+                    }
+                }
+            }
+        }
     }
 
     /// Adds the settlement of an adopted call.
     pub(crate) fn settle_adopted(&mut self, folder: &mut Folder, handle: Handle) {
         folder.end(handle, self);
         self.touched.push(handle);
+    }
+}
+
+/// Takes a start out of what is pending, with what followed it in its append: the call is again
+/// what it was before, with what was recorded of it since.
+fn void(claim: Claim, error: LedgerError, records: &mut Vec<Record>, folder: &mut Folder) {
+    let Claim {
+        handle,
+        before,
+        number,
+        refusal,
+        ..
+    } = claim;
+    let rests_on_it = |record: &Record| record.claim == Some(number);
+    let since = records
+        .iter()
+        .position(rests_on_it)
+        .unwrap_or(records.len());
+    records.retain(|record| !rests_on_it(record));
+    if let Some(open) = folder.open.get_mut(&handle) {
+        open.draft = *before;
+        let later = records.iter().skip(since);
+        for record in later.filter(|record| record.handle == handle) {
+            // It was JSON when it was folded first.
+            let body = serde_json::from_str(&record.body).unwrap_or_default();
+            open.draft.absorb(record.kind, record.at, &body);
+        }
+    }
+    if let Refusal::NotRecorded(Some(waiter)) = refusal {
+        // Whoever stopped waiting does not mind.
+        let _ = waiter.send(Err(error));
     }
 }

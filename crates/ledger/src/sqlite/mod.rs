@@ -6,9 +6,13 @@
 //! process is gone, `migrate.rs` the schema.
 
 mod approvals;
+mod change;
 mod changes;
+mod claim;
 pub(crate) mod connect;
+mod expire;
 mod fold;
+mod grants;
 pub(crate) mod migrate;
 mod read;
 mod record;
@@ -41,9 +45,12 @@ use haft_contract::{
 use sqlx::SqlitePool;
 use tokio::sync::oneshot;
 
+pub(crate) use change::{Change, Job, job};
+pub(crate) use claim::is_claim;
 pub use connect::OpenError;
 pub use recover::{InterruptedCall, Recovery};
 
+use self::{approvals::Approvals, grants::Grants};
 use crate::{
     artifacts::FileArtifacts,
     options::LedgerOptions,
@@ -96,6 +103,8 @@ struct Shared {
     pool: SqlitePool,
     key: [u8; 32],
     artifacts: Arc<FileArtifacts>,
+    approvals: Arc<Approvals>,
+    grants: Arc<Grants>,
     seen: Mutex<SeenHere>,
     writer: Mutex<Option<Running>>,
 }
@@ -120,16 +129,37 @@ impl SqliteLedger {
         let clock = Arc::clone(&options.clock);
         let retention = options.retention;
         let opening = writer::start(options).await?;
-        let artifacts = FileArtifacts::open(&opening.directory)?;
+        let shared = opening.shared;
+        let artifacts = FileArtifacts::open(&shared.directory)?;
         if let Some(retention) = retention {
             artifacts.expire_daily(clock.now(), retention).await;
         }
+        let pool = connect::readers(shared.directory.path());
+        shared.runtime.spawn(approvals::waiting::poll(
+            Arc::clone(&shared.waiting),
+            pool.clone(),
+            Arc::clone(&clock),
+            opening.found.change,
+        ));
         let shared = Shared {
-            pool: connect::readers(opening.directory.path()),
+            approvals: Arc::new(Approvals {
+                queue: Arc::clone(&opening.queue),
+                pool: pool.clone(),
+                key: shared.key,
+                clock,
+                waiting: shared.waiting,
+            }),
+            grants: Arc::new(Grants {
+                queue: Arc::clone(&opening.queue),
+                pool: pool.clone(),
+                key: shared.key,
+                remembered: shared.remembered,
+            }),
+            pool,
             queue: opening.queue,
             counting: opening.counting,
             redactor: opening.redactor,
-            key: opening.key,
+            key: shared.key,
             artifacts: Arc::new(artifacts),
             seen: Mutex::new(SeenHere::default()),
             writer: Mutex::new(Some(Running {
@@ -140,7 +170,7 @@ impl SqliteLedger {
         let ledger = Self {
             shared: Arc::new(shared),
         };
-        Ok((ledger, opening.recovery))
+        Ok((ledger, opening.found.recovery))
     }
 
     /// Writes what is left, signs the end of the record, and stops. Other clones refuse everything
@@ -225,11 +255,11 @@ impl Ledger for SqliteLedger {
     }
 
     fn approvals(&self) -> Arc<dyn ApprovalStore> {
-        Arc::new(approvals::NotYet)
+        self.shared.approvals.clone()
     }
 
     fn grants(&self) -> Arc<dyn GrantStore> {
-        Arc::new(approvals::NotYet)
+        self.shared.grants.clone()
     }
 
     fn last_seen<'a>(

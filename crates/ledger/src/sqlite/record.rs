@@ -12,7 +12,7 @@ use haft_contract::{
 };
 use tokio::sync::Notify;
 
-use super::Counting;
+use super::{Counting, claim::is_claim};
 use crate::queue::{Handle, Queue, Urgency};
 
 /// The open record of one call.
@@ -44,6 +44,8 @@ impl CallRecord for OpenRecord {
         durability: Durability,
     ) -> BoxFuture<'_, Result<(), LedgerError>> {
         let urgency = match durability {
+            // Only whoever waits can be told that it was refused.
+            Durability::Queued if events.iter().any(is_claim) => Urgency::Now,
             Durability::Queued => Urgency::Queued,
             Durability::Durable => Urgency::Now,
         };

@@ -14,7 +14,10 @@ use serde_json::Value;
 use sqlx::{SqliteConnection, SqlitePool, sqlite::SqliteRow};
 use uuid::Uuid;
 
-use super::read::{column, corrupt, failed, unsigned};
+use super::{
+    approvals, grants,
+    read::{column, corrupt, failed, unsigned},
+};
 use crate::{
     chain::{Hash, Head, Link, Verifier, broken},
     listed::Listed,
@@ -80,11 +83,62 @@ pub(crate) async fn verify(
     }
     match verifier.end(signed.end) {
         intact @ Verification::Intact { .. } => {
-            let differs = lists.compare_rest(&mut snapshot, tenant, head).await?;
-            Ok(differs.unwrap_or(intact))
+            if let Some(differs) = lists.compare_rest(&mut snapshot, tenant, head).await? {
+                return Ok(differs);
+            }
+            let forged = forged(&mut snapshot, tenant, key).await?;
+            Ok(forged.map_or(intact, |what| {
+                broken(head + 1, format!("{what} was changed after it was written"))
+            }))
         }
         broken @ Verification::Broken { .. } => Ok(broken),
     }
+}
+
+/// A question or a grant that this ledger did not sign, or that says of its use something else
+/// than the record.
+async fn forged(
+    snapshot: &mut SqliteConnection,
+    tenant: &TenantId,
+    key: &[u8; 32],
+) -> Result<Option<String>, LedgerError> {
+    let mut after = String::new();
+    loop {
+        let rows = sqlx::query(
+            "SELECT a.*, a.state <> 'used' AND EXISTS
+                 (SELECT 1 FROM event e WHERE e.tenant = a.tenant AND e.kind = 'started'
+                      AND json_extract(e.body, '$.approval') = a.id) AS used_before
+             FROM approval a WHERE a.tenant = ?1 AND a.id > ?2 ORDER BY a.id LIMIT ?3",
+        )
+        .bind(tenant.as_str())
+        .bind(&after)
+        .bind(VERIFY_PAGE)
+        .fetch_all(&mut *snapshot)
+        .await
+        .map_err(failed)?;
+        let Some(last) = rows.last() else {
+            break;
+        };
+        after = column(last, "id")?;
+        for row in &rows {
+            let is_signed = approvals::row::Columns::read(row, key).map_err(failed)?;
+            if is_signed.is_none() || column::<bool>(row, "used_before")? {
+                return Ok(Some(format!("approval `{}`", column::<&str>(row, "id")?)));
+            }
+        }
+    }
+    // There are at most as many as one query returns.
+    let rows = sqlx::query("SELECT * FROM grant_rule WHERE tenant = ?1 ORDER BY id")
+        .bind(tenant.as_str())
+        .fetch_all(&mut *snapshot)
+        .await
+        .map_err(failed)?;
+    for row in &rows {
+        if grants::row::read(row, key).map_err(failed)?.is_none() {
+            return Ok(Some(format!("grant `{}`", column::<&str>(row, "id")?)));
+        }
+    }
+    Ok(None)
 }
 
 /// What is signed about a chain.

@@ -9,10 +9,18 @@ use std::{
     fmt::Write as _,
 };
 
-use haft_contract::{TenantId, ops::FileVersion};
+use haft_contract::{
+    TenantId,
+    host::{LedgerError, Timestamp},
+    ops::FileVersion,
+};
 use sqlx::{Connection as _, QueryBuilder, Row as _, Sqlite, SqliteConnection};
 
-use super::fold::{Folder, Pending, Record, Stored};
+use super::{
+    change::Changing,
+    claim::Refusal,
+    fold::{Folder, Pending, Record, Step, Stored},
+};
 use crate::{
     chain::{Hash, Head},
     draft::Draft,
@@ -52,7 +60,61 @@ pub(crate) enum WriteError {
     Tampered,
 }
 
-/// Writes everything pending, or nothing.
+/// What came of a transaction.
+#[derive(Debug)]
+pub(crate) enum Commit {
+    /// Everything is written.
+    Done(Committed),
+    /// Nothing is: these starts rest on something that cannot be used. Without them the rest can
+    /// be written.
+    Refused(Vec<(u64, LedgerError)>),
+}
+
+/// Writes everything pending, or nothing. Questions and grants are looked at under the lock that
+/// keeps every other process from changing them meanwhile.
+pub(crate) async fn commit_group(
+    connection: &mut SqliteConnection,
+    pending: &mut Pending,
+    folder: &Folder,
+    signing: &Signing,
+    now: Timestamp,
+) -> Result<Commit, WriteError> {
+    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
+    let mut refused = Vec::new();
+    pending.woken.clear();
+    for step in &mut pending.steps {
+        let mut changing = Changing {
+            connection: &mut transaction,
+            key: &signing.key,
+            now,
+            woken: &mut pending.woken,
+        };
+        match step {
+            Step::Change(job) => job.run(&mut changing).await?,
+            Step::Claim(claim) => match (claim.use_up(&mut changing).await?, &claim.refusal) {
+                (Ok(()), _) => {}
+                (Err(error), Refusal::NotRecorded(_)) => refused.push((claim.number, error)),
+                (Err(error), Refusal::TooLate) => {
+                    tracing::error!(call = %claim.before.id, %error, "a call was started without");
+                }
+            },
+        }
+    }
+    if !refused.is_empty() {
+        transaction.rollback().await?;
+        return Ok(Commit::Refused(refused));
+    }
+    let committed = write_all(&mut transaction, pending, folder, signing).await?;
+    refused.extend(pending.claims_of_refused(&committed.stored));
+    if !refused.is_empty() {
+        transaction.rollback().await?;
+        return Ok(Commit::Refused(refused));
+    }
+    transaction.commit().await?;
+    Ok(Commit::Done(committed))
+}
+
+/// Writes pending records that rest on nothing, or nothing.
 pub(crate) async fn commit(
     connection: &mut SqliteConnection,
     pending: &Pending,
@@ -60,6 +122,17 @@ pub(crate) async fn commit(
     signing: &Signing,
 ) -> Result<Committed, WriteError> {
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
+    let committed = write_all(&mut transaction, pending, folder, signing).await?;
+    transaction.commit().await?;
+    Ok(committed)
+}
+
+async fn write_all(
+    connection: &mut SqliteConnection,
+    pending: &Pending,
+    folder: &Folder,
+    signing: &Signing,
+) -> Result<Committed, WriteError> {
     let mut committed = Committed::default();
     let mut sessions = Sessions::default();
     let mut refused = HashSet::new();
@@ -68,10 +141,8 @@ pub(crate) async fn commit(
             continue;
         };
         let stored = match open.stored {
-            Stored::Nothing => insert_call(&mut transaction, &open.draft, &signing.owner).await?,
-            Stored::Row { position } => {
-                update_call(&mut transaction, &open.draft, position).await?
-            }
+            Stored::Nothing => insert_call(connection, &open.draft, &signing.owner).await?,
+            Stored::Row { position } => update_call(connection, &open.draft, position).await?,
             Stored::Refused => Stored::Refused,
         };
         match stored {
@@ -83,22 +154,21 @@ pub(crate) async fn commit(
                     sessions.count(&open.draft);
                 }
                 if open.draft.listed.settled.is_some() {
-                    index_text(&mut transaction, &open.draft, position).await?;
+                    index_text(connection, &open.draft, position).await?;
                 }
             }
         }
         committed.stored.push((*handle, stored));
     }
-    sessions.write(&mut transaction).await?;
+    sessions.write(connection).await?;
     let records: Vec<&Record> = pending
         .records
         .iter()
         .filter(|record| !refused.contains(&record.handle))
         .collect();
     committed.records = records.len() as u64;
-    committed.tenants = append_records(&mut transaction, &records, signing).await?;
-    write_seen(&mut transaction, &pending.seen).await?;
-    transaction.commit().await?;
+    committed.tenants = append_records(connection, &records, signing).await?;
+    write_seen(connection, &pending.seen).await?;
     Ok(committed)
 }
 

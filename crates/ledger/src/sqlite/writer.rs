@@ -14,14 +14,17 @@ use std::{
 
 use haft_contract::{TenantId, host::LedgerError};
 use sqlx::{Connection as _, SqliteConnection};
-use tokio::sync::oneshot;
+use tokio::{runtime::Handle, sync::oneshot};
 
 use super::{
     Counting, Recovery,
+    approvals::waiting::{self, Waiting},
     connect::{self, OpenError},
+    expire,
     fold::{Folder, Pending},
+    grants::Remembered,
     migrate, recover,
-    write::{self, Committed, Signing, WriteError},
+    write::{self, Commit, Committed, Signing, WriteError},
 };
 use crate::{
     directory::{DirectoryError, PrivateDirectory},
@@ -51,11 +54,27 @@ pub(crate) struct Opening {
     pub(crate) queue: Arc<Queue>,
     pub(crate) counting: Arc<Counting>,
     pub(crate) redactor: Arc<Redactor>,
-    pub(crate) directory: Arc<PrivateDirectory>,
-    pub(crate) key: [u8; 32],
-    pub(crate) recovery: Recovery,
+    pub(crate) shared: Shared,
+    pub(crate) found: Found,
     pub(crate) thread: JoinHandle<()>,
     pub(crate) stopped: oneshot::Receiver<Result<(), LedgerError>>,
+}
+
+/// What the writer shares with whoever reads.
+pub(crate) struct Shared {
+    pub(crate) directory: Arc<PrivateDirectory>,
+    pub(crate) key: [u8; 32],
+    pub(crate) waiting: Arc<Waiting>,
+    pub(crate) remembered: Arc<Remembered>,
+    /// The writer's own runtime, which lives as long as it does.
+    pub(crate) runtime: Handle,
+}
+
+/// What was found when the record was opened.
+pub(crate) struct Found {
+    pub(crate) recovery: Recovery,
+    /// The newest change of a question.
+    pub(crate) change: i64,
 }
 
 /// Opens the record and starts its writer.
@@ -83,9 +102,15 @@ pub(crate) async fn start(options: LedgerOptions) -> Result<Opening, OpenError> 
             match runtime {
                 Ok(runtime) => runtime.block_on(async move {
                     match Writer::open(options, queue, counting, redactor).await {
-                        Ok((writer, recovery)) => {
-                            let found = (Arc::clone(&writer.directory), writer.signing.key);
-                            if ready.send(Ok((found, recovery))).is_ok() {
+                        Ok((writer, found)) => {
+                            let shared = Shared {
+                                directory: Arc::clone(&writer.directory),
+                                key: writer.signing.key,
+                                waiting: Arc::clone(&writer.waiting),
+                                remembered: Arc::clone(&writer.remembered),
+                                runtime: Handle::current(),
+                            };
+                            if ready.send(Ok((shared, found))).is_ok() {
                                 // Nobody listens when the ledger was dropped without closing.
                                 let _ = stopping.send(writer.run().await);
                             }
@@ -102,14 +127,13 @@ pub(crate) async fn start(options: LedgerOptions) -> Result<Opening, OpenError> 
         })
         .map_err(OpenError::Thread)?;
     let ended = || OpenError::Thread(std::io::Error::other("it ended while opening"));
-    let ((directory, key), recovery) = opened.await.map_err(|_| ended())??;
+    let (shared, found) = opened.await.map_err(|_| ended())??;
     Ok(Opening {
         queue,
         counting,
         redactor,
-        directory,
-        key,
-        recovery,
+        shared,
+        found,
         thread,
         stopped,
     })
@@ -134,6 +158,8 @@ struct Writer {
     folder: Folder,
     connection: Option<SqliteConnection>,
     tenants: BTreeSet<TenantId>,
+    waiting: Arc<Waiting>,
+    remembered: Arc<Remembered>,
 }
 
 impl Writer {
@@ -142,7 +168,7 @@ impl Writer {
         queue: Arc<Queue>,
         counting: Arc<Counting>,
         redactor: Arc<Redactor>,
-    ) -> Result<(Self, Recovery), OpenError> {
+    ) -> Result<(Self, Found), OpenError> {
         let directory = Arc::new(PrivateDirectory::open(&options.directory)?);
         // One process at a time makes the schema and settles what others left behind.
         let _turn = opening_turn(&directory).await?;
@@ -161,6 +187,13 @@ impl Writer {
         let mut folder = Folder::new(redactor);
         let recovery =
             recover::recover(&mut connection, &directory, &mut folder, &signing, now).await?;
+        if let Some(retention) = options.retention {
+            expire::expire(&mut connection, now, retention).await?;
+        }
+        let found = Found {
+            recovery,
+            change: waiting::newest_change(&mut connection).await?,
+        };
         let writer = Self {
             options,
             queue,
@@ -171,8 +204,10 @@ impl Writer {
             folder,
             connection: Some(connection),
             tenants: BTreeSet::new(),
+            waiting: Arc::default(),
+            remembered: Arc::default(),
         };
-        Ok((writer, recovery))
+        Ok((writer, found))
     }
 
     async fn run(mut self) -> Result<(), LedgerError> {
@@ -194,10 +229,15 @@ impl Writer {
         let mut pause = FIRST_PAUSE;
         let mut closing_attempts = 0;
         loop {
-            match self.try_write(&pending).await {
-                Ok(committed) => {
+            match self.try_write(&mut pending).await {
+                Ok(Commit::Done(committed)) => {
                     self.written(&mut pending, &committed);
                     return Ok(());
+                }
+                Ok(Commit::Refused(refused)) => {
+                    // There are fewer claims with each turn.
+                    self.remembered.forget();
+                    pending.refuse(&mut self.folder, refused);
                 }
                 Err(error) => {
                     let reason = reason(&error);
@@ -205,9 +245,7 @@ impl Writer {
                     self.counting.failures.fetch_add(1, Ordering::Relaxed);
                     self.connection = None;
                     self.queue.fail(&reason);
-                    for waiter in pending.waiters.drain(..) {
-                        let _ = waiter.send(Err(unavailable(&reason)));
-                    }
+                    pending.fail(&mut self.folder, &unavailable(&reason));
                     if self.queue.is_closing() {
                         closing_attempts += 1;
                         if closing_attempts >= CLOSING_ATTEMPTS {
@@ -221,17 +259,21 @@ impl Writer {
         }
     }
 
-    async fn try_write(&mut self, pending: &Pending) -> Result<Committed, WriteError> {
+    async fn try_write(&mut self, pending: &mut Pending) -> Result<Commit, WriteError> {
         if pending.is_empty() {
-            return Ok(Committed::default());
+            return Ok(Commit::Done(Committed::default()));
         }
         let connection = match &mut self.connection {
             Some(connection) => connection,
             none => none.insert(connect::writer(self.directory.path()).await?),
         };
-        let committed = write::commit(connection, pending, &self.folder, &self.signing).await?;
-        self.counting.commits.fetch_add(1, Ordering::Relaxed);
-        Ok(committed)
+        let now = self.options.clock.now();
+        let commit =
+            write::commit_group(connection, pending, &self.folder, &self.signing, now).await?;
+        if matches!(commit, Commit::Done(_)) {
+            self.counting.commits.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(commit)
     }
 
     fn written(&mut self, pending: &mut Pending, committed: &Committed) {
@@ -242,10 +284,11 @@ impl Writer {
             .fetch_add(committed.records, Ordering::Relaxed);
         self.queue.recover();
         self.queue.release(pending.appends, ended);
-        for waiter in pending.waiters.drain(..) {
-            // Whoever stopped waiting does not mind.
-            let _ = waiter.send(Ok(()));
+        if !pending.steps.is_empty() {
+            self.remembered.forget();
+            self.waiting.wake(&pending.woken);
         }
+        pending.report();
     }
 
     /// Signs the ends of the chains and gives up the owner's name, if it holds no open call.

@@ -318,6 +318,16 @@ impl Ledger for MemoryLedger {
     }
 }
 
+/// Whether an event is a start that rests on something.
+fn is_claim(happened: &Happened) -> bool {
+    match &happened.event {
+        CallEvent::Started {
+            approval, grants, ..
+        } => approval.is_some() || !grants.is_empty(),
+        _ => false,
+    }
+}
+
 fn seen_key(principal: &Principal, path: &WorkPath) -> SeenKey {
     (whose(principal), path.to_string())
 }
@@ -357,8 +367,11 @@ impl CallRecord for OpenCall {
                 let mut calls = state.calls.iter();
                 let open = calls.find(|call| call.id == self.call && !call.settled);
                 if let Some(principal) = open.map(|call| Arc::clone(&call.principal)) {
-                    state.use_up(&principal, &events)?;
-                    state.append(&self.tenant, &events);
+                    let start = events.iter().position(is_claim).unwrap_or(events.len());
+                    let (before, claimed) = events.split_at(start);
+                    state.append(&self.tenant, before);
+                    state.use_up(&principal, claimed)?;
+                    state.append(&self.tenant, claimed);
                 }
             }
             match durability {

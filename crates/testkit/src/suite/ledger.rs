@@ -1,7 +1,9 @@
 //! What every ledger must do. The rules are in `docs/spec/ledger.md`; the suite is
 //! `ledger_suite!`.
 
+mod approvals;
 mod artifacts;
+mod grants;
 mod history;
 mod replay;
 mod script;
@@ -14,7 +16,9 @@ use haft_contract::{
     host::{History, Ledger},
 };
 
+pub use approvals::*;
 pub use artifacts::*;
+pub use grants::*;
 pub use history::*;
 pub use replay::*;
 pub use write::*;
@@ -57,6 +61,23 @@ super::suite! { $
     an_unfinished_artifact_leaves_nothing,
     a_missing_artifact_is_not_found,
     an_artifact_survives_reopening,
+    the_same_question_is_asked_once,
+    a_closed_question_is_asked_anew,
+    open_questions_of_a_session_are_limited,
+    only_the_first_answer_counts,
+    an_answer_is_not_withdrawn_with_its_question,
+    whoever_waits_is_told,
+    open_questions_are_listed,
+    ap_01_an_approval_starts_one_call,
+    ap_02_an_answer_binds_the_plan,
+    ap_03_nobody_answers_their_own_question,
+    ap_04_another_tenants_question_is_unknown,
+    ap_05_a_closed_question_takes_no_answer,
+    ap_10_a_question_survives_reopening,
+    a_grant_holds_where_it_was_made_for,
+    a_grant_ends,
+    a_counted_grant_is_used_up,
+    grants_survive_reopening,
 }
 
 /// A fresh, empty ledger with a way behind its back. One fixture serves one case.

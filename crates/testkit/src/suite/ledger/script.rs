@@ -6,7 +6,10 @@ use haft_contract::{
     Access, CallEvent, CallId, CallRequest, Content, Effects, ErrorKind, Facts, Outcome, Principal,
     ProviderId, SealedPlan, Terminal, ToolKey, ToolName,
     event::Happened,
-    host::{ArtifactId, CallRecord, Decision, Durability, PolicyVersion, Timestamp, Verdict},
+    host::{
+        ApprovalId, ArtifactId, CallRecord, Decision, Durability, GrantId, LedgerError,
+        PolicyVersion, Timestamp, Verdict,
+    },
     ops::{BackendId, Tier},
     outcome::Failure,
 };
@@ -68,6 +71,41 @@ pub(super) fn started(call: CallId, command: &str) -> Vec<Happened> {
     ]
     .map(|event| happened(call, event))
     .into()
+}
+
+/// The events of a call up to its start, which rests on an approval or grants.
+pub(super) fn start_with(
+    call: CallId,
+    approval: Option<ApprovalId>,
+    grants: &[GrantId],
+    at: Timestamp,
+) -> Vec<Happened> {
+    let mut events = started(call, "echo");
+    events.pop();
+    let event = CallEvent::Started {
+        tier: Tier::Host,
+        approval,
+        grants: grants.to_vec(),
+    };
+    events.push(Happened { call, at, event });
+    events
+}
+
+/// Records a whole call whose start rests on an approval or grants; says whether it started.
+pub(super) async fn start(
+    fixture: &impl LedgerFixture,
+    principal: &Arc<Principal>,
+    approval: Option<ApprovalId>,
+    grants: &[GrantId],
+    at: Timestamp,
+) -> Result<(), LedgerError> {
+    let request = request(principal, "echo");
+    let record = works("open", fixture.ledger().open(&request, START).await);
+    let events = start_with(request.id, approval, grants, at);
+    let started = record.append(events, Durability::Durable).await;
+    record.settle(settled(request.id, Terminal::Succeeded, ""));
+    works("settled", record.settled().await);
+    started
 }
 
 /// The settlement of a call.

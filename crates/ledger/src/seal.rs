@@ -1,0 +1,51 @@
+//! Signs rows that people's answers rest on, with the ledger's key, so that whoever can only edit
+//! the database cannot answer in their place.
+//!
+//! It cannot detect somebody who also has the key, or who puts back an older copy of a row.
+
+/// Collects the fields of a row and signs them.
+pub(crate) struct Seal(blake3::Hasher);
+
+impl Seal {
+    /// A seal over rows of one form.
+    pub(crate) fn new(form: &str, key: &[u8; 32]) -> Self {
+        Self(blake3::Hasher::new_keyed(key)).text(form)
+    }
+
+    /// Adds a field. Length-prefixed, so that no two different rows have the same bytes.
+    pub(crate) fn bytes(mut self, field: &[u8]) -> Self {
+        self.0.update(&(field.len() as u64).to_be_bytes());
+        self.0.update(field);
+        self
+    }
+
+    /// Adds a text.
+    pub(crate) fn text(self, field: &str) -> Self {
+        self.bytes(field.as_bytes())
+    }
+
+    /// Adds a number.
+    pub(crate) fn number(self, field: i64) -> Self {
+        self.bytes(&field.to_be_bytes())
+    }
+
+    /// Adds a field that may be absent, which differs from an empty one.
+    pub(crate) fn maybe(self, field: Option<&[u8]>) -> Self {
+        match field {
+            Some(field) => self.bytes(&[1]).bytes(field),
+            None => self.bytes(&[0]),
+        }
+    }
+
+    /// The signature.
+    pub(crate) fn sign(self) -> [u8; 32] {
+        *self.0.finalize().as_bytes()
+    }
+
+    /// Whether a stored signature is this one.
+    pub(crate) fn is(self, stored: &[u8]) -> bool {
+        // `blake3::Hash` compares in constant time.
+        <[u8; 32]>::try_from(stored)
+            .is_ok_and(|stored| blake3::Hash::from_bytes(stored) == self.0.finalize())
+    }
+}

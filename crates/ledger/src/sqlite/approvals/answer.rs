@@ -1,0 +1,183 @@
+//! Answering a question, and taking it back. Whoever is first decides: a state is only ever left
+//! once, inside a transaction that holds the lock on the whole record.
+
+use haft_contract::{
+    SessionId, TenantId,
+    host::{
+        AnswerError, AnswerPlace, Answerer, Approval, ApprovalId, ApprovalState, GivenAnswer,
+        GivenVerdict, LedgerError, Timestamp,
+    },
+};
+
+use super::{
+    no_such_question,
+    row::{Columns, load, understood},
+};
+use crate::{
+    redact::Redactor,
+    sqlite::change::{Change, Changing},
+};
+
+/// The longest reason that is kept.
+const MAX_REASON_BYTES: usize = 4_000;
+
+/// Answers a question.
+pub(super) struct Answer {
+    pub(super) tenant: TenantId,
+    pub(super) id: ApprovalId,
+    pub(super) given: GivenAnswer,
+    pub(super) at: Timestamp,
+}
+
+impl Change for Answer {
+    type Output = Result<Approval, AnswerError>;
+
+    fn prepare(&mut self, redactor: &Redactor) {
+        if let GivenVerdict::Refuse {
+            reason: Some(reason),
+        } = &mut self.given.verdict
+        {
+            let mut clean = redactor.text(reason).into_owned();
+            clean.truncate(clean.floor_char_boundary(MAX_REASON_BYTES));
+            *reason = clean;
+        }
+    }
+
+    async fn make(&self, changing: &mut Changing<'_>) -> Result<Self::Output, sqlx::Error> {
+        let now = changing.now.max(self.at);
+        let found = load(
+            changing.connection,
+            changing.key,
+            &self.tenant,
+            self.id,
+            now,
+        )
+        .await?;
+        let Some((mut row, approval)) = found else {
+            return Ok(Err(AnswerError::Unknown));
+        };
+        if let Err(error) = self.may_be_given(&approval) {
+            return Ok(Err(error));
+        }
+        let (by, at) = (self.given.by.name(), self.at);
+        let state = match &self.given.verdict {
+            GivenVerdict::Approve => ApprovalState::Approved { by, at },
+            GivenVerdict::Refuse { reason } => ApprovalState::Refused {
+                by,
+                at,
+                reason: reason.clone(),
+            },
+        };
+        turn(changing, &mut row, &approval, &state).await?;
+        Ok(row.approval(now).ok_or(AnswerError::Unknown))
+    }
+}
+
+impl Answer {
+    fn may_be_given(&self, approval: &Approval) -> Result<(), AnswerError> {
+        if !self.given.by.may_answer(&approval.principal) {
+            return Err(AnswerError::NotYours);
+        }
+        if approval.state != ApprovalState::Pending {
+            let state = approval.state.clone();
+            return Err(AnswerError::NotOpen { state });
+        }
+        if self.given.digest != approval.digest {
+            return Err(AnswerError::OtherPlan);
+        }
+        let sees_it_where_asked = match &self.given.by {
+            Answerer::Person { place, .. } => *place == AnswerPlace::Here,
+            Answerer::Credential(_) => false,
+        };
+        if approval.form.is_none() && !sees_it_where_asked {
+            return Err(AnswerError::NotShown);
+        }
+        Ok(())
+    }
+}
+
+/// Takes a pending question back.
+pub(super) struct Withdraw {
+    pub(super) tenant: TenantId,
+    pub(super) id: ApprovalId,
+    pub(super) at: Timestamp,
+}
+
+impl Change for Withdraw {
+    type Output = Result<(), LedgerError>;
+
+    async fn make(&self, changing: &mut Changing<'_>) -> Result<Self::Output, sqlx::Error> {
+        let now = changing.now.max(self.at);
+        let found = load(
+            changing.connection,
+            changing.key,
+            &self.tenant,
+            self.id,
+            now,
+        )
+        .await?;
+        let Some((mut row, approval)) = found else {
+            return Ok(Err(no_such_question()));
+        };
+        if approval.state == ApprovalState::Pending {
+            turn(changing, &mut row, &approval, &ApprovalState::Withdrawn).await?;
+        }
+        Ok(Ok(()))
+    }
+}
+
+/// Takes back everything of a session that could still lead to a start.
+pub(super) struct EndSession {
+    pub(super) tenant: TenantId,
+    pub(super) session: SessionId,
+    pub(super) at: Timestamp,
+}
+
+impl Change for EndSession {
+    type Output = ();
+
+    async fn make(&self, changing: &mut Changing<'_>) -> Result<Self::Output, sqlx::Error> {
+        let now = changing.now.max(self.at);
+        let rows = sqlx::query(
+            "SELECT * FROM approval
+             WHERE tenant = ?1 AND session = ?2 AND state IN ('pending', 'approved')",
+        )
+        .bind(self.tenant.as_str())
+        .bind(self.session.as_str())
+        .fetch_all(&mut *changing.connection)
+        .await?;
+        for row in &rows {
+            let Some((mut row, approval)) = understood(row, changing.key, now)? else {
+                continue;
+            };
+            match approval.state {
+                ApprovalState::Pending | ApprovalState::Approved { .. } => {
+                    turn(changing, &mut row, &approval, &ApprovalState::Withdrawn).await?;
+                }
+                ApprovalState::Refused { .. }
+                | ApprovalState::Lapsed
+                | ApprovalState::Withdrawn
+                | ApprovalState::Used { .. } => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Puts a question into another state, and notes that whoever waits for it should look.
+pub(super) async fn turn(
+    changing: &mut Changing<'_>,
+    row: &mut Columns,
+    approval: &Approval,
+    state: &ApprovalState,
+) -> Result<(), sqlx::Error> {
+    row.turn(state);
+    let from = approval.state.as_str();
+    let turned = row.update(changing.connection, changing.key, from).await?;
+    if !turned {
+        // The transaction holds the write lock since before the row was read.
+        return Err(sqlx::Error::RowNotFound);
+    }
+    changing.woken.push(approval.id);
+    Ok(())
+}

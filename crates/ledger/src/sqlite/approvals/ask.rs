@@ -1,0 +1,111 @@
+//! Asking: a new question, or the one that asks the same already.
+
+use haft_contract::host::{
+    Approval, ApprovalQuestion, ApprovalState, LedgerError, LedgerErrorKind,
+};
+
+use super::{
+    asks_for,
+    row::{Columns, understood},
+};
+use crate::{
+    redact::Redactor,
+    sqlite::change::{Change, Changing},
+};
+
+/// The largest form that is kept. A larger one can be answered only where it is asked.
+const MAX_FORM_BYTES: usize = 1024 * 1024;
+
+/// The longest summary that is kept.
+const MAX_SUMMARY_BYTES: usize = 1_000;
+
+/// Records a question unless it is asked already.
+pub(super) struct Ask {
+    question: ApprovalQuestion,
+    row: Option<Columns>,
+}
+
+impl Ask {
+    pub(super) fn new(question: ApprovalQuestion) -> Self {
+        Self {
+            question,
+            row: None,
+        }
+    }
+
+    /// The form as it is kept: whole, or not at all. People are shown all of it or nothing.
+    fn kept_form(&self, redactor: &Redactor) -> Option<String> {
+        let text = self.question.form.to_string();
+        if text.len() > MAX_FORM_BYTES {
+            return None;
+        }
+        let mut form = serde_json::Value::clone(&self.question.form);
+        let holds_secret = redactor.value(&mut form);
+        (!holds_secret).then_some(text)
+    }
+}
+
+impl Change for Ask {
+    type Output = Result<Approval, LedgerError>;
+
+    fn prepare(&mut self, redactor: &Redactor) {
+        let mut summary = redactor.text(&self.question.summary).into_owned();
+        if summary.len() > MAX_SUMMARY_BYTES {
+            let end = summary.floor_char_boundary(MAX_SUMMARY_BYTES);
+            summary.truncate(end);
+            summary.push('…');
+        }
+        let form = self.kept_form(redactor);
+        self.row = Some(Columns::new(&self.question, form, summary));
+    }
+
+    async fn make(&self, changing: &mut Changing<'_>) -> Result<Self::Output, sqlx::Error> {
+        let question = &self.question;
+        let principal = &question.principal;
+        let now = changing.now.max(question.asked);
+        let same_plan = sqlx::query(
+            "SELECT * FROM approval WHERE tenant = ?1 AND session = ?2 AND digest = ?3
+                 AND state IN ('pending', 'approved') ORDER BY asked_at, id",
+        )
+        .bind(principal.tenant.as_str())
+        .bind(principal.session.as_str())
+        .bind(question.digest.0.as_slice())
+        .fetch_all(&mut *changing.connection)
+        .await?;
+        for row in &same_plan {
+            let Some((_, approval)) = understood(row, changing.key, now)? else {
+                continue;
+            };
+            let usable = matches!(
+                approval.state,
+                ApprovalState::Pending | ApprovalState::Approved { .. }
+            );
+            if usable && asks_for(&approval.principal, principal) {
+                return Ok(Ok(approval));
+            }
+        }
+        let open: i64 = sqlx::query_scalar(
+            "SELECT count(*) FROM approval
+             WHERE tenant = ?1 AND session = ?2 AND state = 'pending' AND expires_at > ?3",
+        )
+        .bind(principal.tenant.as_str())
+        .bind(principal.session.as_str())
+        .bind(now.0)
+        .fetch_one(&mut *changing.connection)
+        .await?;
+        if usize::try_from(open).unwrap_or(usize::MAX) >= question.most_open {
+            return Ok(Err(LedgerError::new(
+                LedgerErrorKind::LimitExceeded,
+                format!("the session has {open} open questions; wait for some to be answered"),
+            )));
+        }
+        let recorded = match &self.row {
+            Some(row) => {
+                row.insert(changing.connection, changing.key).await?;
+                row.approval(now)
+            }
+            None => None,
+        };
+        Ok(recorded.ok_or_else(|| crate::queue::unavailable("the question makes no sense")))
+    }
+}

@@ -1,0 +1,221 @@
+//! Questions to people on SQLite. Everything that changes one goes through the writer, inside a
+//! transaction that locks out every other process; everything else only reads.
+//!
+//! `row.rs` is the stored form and its signature, `ask.rs` and `answer.rs` the changes,
+//! `waiting.rs` how a call waits for an answer that may be given in another process.
+
+mod answer;
+mod ask;
+pub(super) mod row;
+pub(super) mod waiting;
+
+use std::sync::Arc;
+
+use haft_contract::{
+    BoxFuture, CallId, Principal, SessionId, TenantId,
+    host::{
+        AnswerError, Approval, ApprovalId, ApprovalQuestion, ApprovalState, ApprovalStore, Clock,
+        GivenAnswer, LedgerError, LedgerErrorKind, Timestamp,
+    },
+};
+use sqlx::SqlitePool;
+
+use self::{
+    answer::{Answer, EndSession, Withdraw, turn},
+    ask::Ask,
+    row::{load, understood},
+    waiting::Waiting,
+};
+use super::{
+    change::Changing,
+    read::{failed, row_limit},
+};
+use crate::queue::Queue;
+
+/// The questions of a record.
+pub(super) struct Approvals {
+    pub(super) queue: Arc<Queue>,
+    pub(super) pool: SqlitePool,
+    pub(super) key: [u8; 32],
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) waiting: Arc<Waiting>,
+}
+
+impl Approvals {
+    async fn load(
+        &self,
+        tenant: &TenantId,
+        id: ApprovalId,
+    ) -> Result<Option<Approval>, LedgerError> {
+        let mut connection = self.pool.acquire().await.map_err(failed)?;
+        let now = self.clock.now();
+        let found = load(&mut connection, &self.key, tenant, id, now).await;
+        Ok(found.map_err(failed)?.map(|(_, approval)| approval))
+    }
+}
+
+impl ApprovalStore for Approvals {
+    fn ask(&self, question: ApprovalQuestion) -> BoxFuture<'_, Result<Approval, LedgerError>> {
+        Box::pin(async move { self.queue.change(Ask::new(question)).await? })
+    }
+
+    fn answered<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: ApprovalId,
+    ) -> BoxFuture<'a, Result<Approval, LedgerError>> {
+        Box::pin(async move {
+            // Boxed where it reads, so that what waits is small.
+            let question = Box::pin(self.load(tenant, id)).await?;
+            let mut question = question.ok_or_else(no_such_question)?;
+            while question.state == ApprovalState::Pending {
+                let waiter = self.waiting.wait_for(id, question.expires)?;
+                drop(question);
+                // Listening before looking again, so that an answer in between is not missed.
+                let mut changed = std::pin::pin!(waiter.changed());
+                changed.as_mut().enable();
+                let again = Box::pin(self.load(tenant, id)).await?;
+                let again = again.ok_or_else(no_such_question)?;
+                if again.state != ApprovalState::Pending {
+                    return Ok(again);
+                }
+                drop(again);
+                changed.await;
+                let now = Box::pin(self.load(tenant, id)).await?;
+                question = now.ok_or_else(no_such_question)?;
+            }
+            Ok(question)
+        })
+    }
+
+    fn answer<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: ApprovalId,
+        answer: GivenAnswer,
+        at: Timestamp,
+    ) -> BoxFuture<'a, Result<Approval, AnswerError>> {
+        Box::pin(async move {
+            let answer = Answer {
+                tenant: tenant.clone(),
+                id,
+                given: answer,
+                at,
+            };
+            self.queue.change(answer).await?
+        })
+    }
+
+    fn withdraw<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: ApprovalId,
+        at: Timestamp,
+    ) -> BoxFuture<'a, Result<(), LedgerError>> {
+        Box::pin(async move {
+            let tenant = tenant.clone();
+            self.queue.change(Withdraw { tenant, id, at }).await?
+        })
+    }
+
+    fn end_session<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        session: &'a SessionId,
+        at: Timestamp,
+    ) -> BoxFuture<'a, Result<(), LedgerError>> {
+        Box::pin(async move {
+            let ending = EndSession {
+                tenant: tenant.clone(),
+                session: session.clone(),
+                at,
+            };
+            self.queue.change(ending).await
+        })
+    }
+
+    fn get<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: ApprovalId,
+    ) -> BoxFuture<'a, Result<Option<Approval>, LedgerError>> {
+        Box::pin(self.load(tenant, id))
+    }
+
+    fn pending<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        now: Timestamp,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Approval>, LedgerError>> {
+        Box::pin(async move {
+            let rows = sqlx::query(
+                "SELECT * FROM approval WHERE tenant = ?1 AND state = 'pending'
+                     AND expires_at > ?2 ORDER BY asked_at, id LIMIT ?3",
+            )
+            .bind(tenant.as_str())
+            .bind(now.0)
+            .bind(row_limit(limit))
+            .fetch_all(&self.pool)
+            .await
+            .map_err(failed)?;
+            let mut pending = Vec::with_capacity(rows.len());
+            for row in &rows {
+                let found = understood(row, &self.key, now).map_err(failed)?;
+                pending.extend(found.map(|(_, approval)| approval));
+            }
+            Ok(pending)
+        })
+    }
+}
+
+/// Uses an approval up for a call of this principal; the inner error says what it is instead.
+pub(super) async fn use_up(
+    changing: &mut Changing<'_>,
+    principal: &Principal,
+    id: ApprovalId,
+    call: CallId,
+    now: Timestamp,
+) -> Result<Result<(), &'static str>, sqlx::Error> {
+    let tenant = &principal.tenant;
+    let found = load(changing.connection, changing.key, tenant, id, now).await?;
+    let Some((mut row, approval)) = found else {
+        return Ok(Err("not there"));
+    };
+    if !asks_for(&approval.principal, principal) {
+        return Ok(Err("somebody else's"));
+    }
+    let ApprovalState::Approved { .. } = approval.state else {
+        return Ok(Err(approval.state.as_str()));
+    };
+    // An older copy of the row may have been put back; the record of the start was not.
+    let used_before: Option<i64> = sqlx::query_scalar(
+        "SELECT 1 FROM event WHERE tenant = ?1 AND kind = 'started'
+             AND json_extract(body, '$.approval') = ?2",
+    )
+    .bind(tenant.as_str())
+    .bind(id.to_string())
+    .fetch_optional(&mut *changing.connection)
+    .await?;
+    if used_before.is_some() {
+        return Ok(Err("used"));
+    }
+    turn(
+        changing,
+        &mut row,
+        &approval,
+        &ApprovalState::Used { by: call },
+    )
+    .await?;
+    Ok(Ok(()))
+}
+
+/// Whether two principals are one as far as an approval is concerned.
+fn asks_for(one: &Principal, other: &Principal) -> bool {
+    (&one.tenant, &one.user, &one.agent, &one.session)
+        == (&other.tenant, &other.user, &other.agent, &other.session)
+}
+
+fn no_such_question() -> LedgerError {
+    LedgerError::new(LedgerErrorKind::NotFound, "there is no such question")
+}

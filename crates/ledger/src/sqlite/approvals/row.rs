@@ -1,0 +1,272 @@
+//! A question as a row: its columns, their signature, and what they mean.
+
+use std::sync::Arc;
+
+use haft_contract::{
+    PlanDigest, TenantId,
+    host::{Approval, ApprovalId, ApprovalQuestion, ApprovalState, Timestamp},
+};
+use sqlx::{Row as _, SqliteConnection, sqlite::SqliteRow};
+use uuid::Uuid;
+
+use crate::{convert, row::StoredPrincipal, seal::Seal};
+
+/// Names what is signed below. Other columns or another order get another name.
+const FORM: &str = "haft-ledger-approval-1";
+
+/// The columns of a row that is signed, as stored.
+#[derive(Debug, Clone)]
+pub(crate) struct Columns {
+    tenant: String,
+    id: String,
+    call: Vec<u8>,
+    user: String,
+    agent: String,
+    session: String,
+    principal: String,
+    digest: Vec<u8>,
+    form: Option<String>,
+    summary: String,
+    asked_at: i64,
+    expires_at: i64,
+    state: String,
+    answered_by: Option<String>,
+    answered_at: Option<i64>,
+    reason: Option<String>,
+    used_by: Option<Vec<u8>>,
+}
+
+impl Columns {
+    /// The row of a new question.
+    pub(super) fn new(question: &ApprovalQuestion, form: Option<String>, summary: String) -> Self {
+        let principal = &question.principal;
+        let stored = convert::stored_principal(principal);
+        Self {
+            tenant: principal.tenant.to_string(),
+            id: ApprovalId::new().to_string(),
+            call: question.call.as_uuid().as_bytes().to_vec(),
+            user: principal.user.to_string(),
+            agent: principal.agent.to_string(),
+            session: principal.session.to_string(),
+            // Holds only strings, which JSON can always hold.
+            principal: serde_json::to_string(&stored).unwrap_or_default(),
+            digest: question.digest.0.to_vec(),
+            form,
+            summary,
+            asked_at: question.asked.0,
+            expires_at: question.expires.0,
+            state: ApprovalState::Pending.as_str().to_owned(),
+            answered_by: None,
+            answered_at: None,
+            reason: None,
+            used_by: None,
+        }
+    }
+
+    /// Reads a row; `None` when this ledger did not sign it.
+    pub(crate) fn read(row: &SqliteRow, key: &[u8; 32]) -> Result<Option<Self>, sqlx::Error> {
+        let columns = Self {
+            tenant: row.try_get("tenant")?,
+            id: row.try_get("id")?,
+            call: row.try_get("call")?,
+            user: row.try_get("user")?,
+            agent: row.try_get("agent")?,
+            session: row.try_get("session")?,
+            principal: row.try_get("principal")?,
+            digest: row.try_get("digest")?,
+            form: row.try_get("form")?,
+            summary: row.try_get("summary")?,
+            asked_at: row.try_get("asked_at")?,
+            expires_at: row.try_get("expires_at")?,
+            state: row.try_get("state")?,
+            answered_by: row.try_get("answered_by")?,
+            answered_at: row.try_get("answered_at")?,
+            reason: row.try_get("reason")?,
+            used_by: row.try_get("used_by")?,
+        };
+        let is_signed = columns.seal(key).is(row.try_get("mac")?);
+        Ok(is_signed.then_some(columns))
+    }
+
+    /// What the row says at a moment; `None` when it cannot be understood.
+    pub(super) fn approval(&self, now: Timestamp) -> Option<Approval> {
+        let principal: StoredPrincipal = serde_json::from_str(&self.principal).ok()?;
+        let form = match &self.form {
+            Some(form) => Some(Arc::new(serde_json::from_str(form).ok()?)),
+            None => None,
+        };
+        Some(Approval {
+            id: ApprovalId::parse(&self.id)?,
+            call: Uuid::from_slice(&self.call).ok()?.into(),
+            principal: Arc::new(convert::principal_from(&principal)?),
+            digest: PlanDigest(self.digest.as_slice().try_into().ok()?),
+            form,
+            summary: self.summary.clone(),
+            asked: Timestamp(self.asked_at),
+            expires: Timestamp(self.expires_at),
+            state: self.state(now)?,
+        })
+    }
+
+    /// Where the question stands at a moment.
+    fn state(&self, now: Timestamp) -> Option<ApprovalState> {
+        let answered = || Some((self.answered_by.clone()?, Timestamp(self.answered_at?)));
+        let lapsed = now.0 >= self.expires_at;
+        Some(match self.state.as_str() {
+            "pending" | "approved" if lapsed => ApprovalState::Lapsed,
+            "pending" => ApprovalState::Pending,
+            "approved" => {
+                let (by, at) = answered()?;
+                ApprovalState::Approved { by, at }
+            }
+            "refused" => {
+                let (by, at) = answered()?;
+                let reason = self.reason.clone();
+                ApprovalState::Refused { by, at, reason }
+            }
+            "withdrawn" => ApprovalState::Withdrawn,
+            "used" => ApprovalState::Used {
+                by: Uuid::from_slice(self.used_by.as_deref()?).ok()?.into(),
+            },
+            _ => return None,
+        })
+    }
+
+    /// Puts the question into another state. What nobody can approve any more need not be shown.
+    pub(super) fn turn(&mut self, state: &ApprovalState) {
+        state.as_str().clone_into(&mut self.state);
+        match state {
+            ApprovalState::Approved { by, at } => {
+                self.answered_by = Some(by.clone());
+                self.answered_at = Some(at.0);
+                return;
+            }
+            ApprovalState::Refused { by, at, reason } => {
+                self.answered_by = Some(by.clone());
+                self.answered_at = Some(at.0);
+                self.reason.clone_from(reason);
+            }
+            ApprovalState::Used { by } => {
+                self.used_by = Some(by.as_uuid().as_bytes().to_vec());
+            }
+            ApprovalState::Pending | ApprovalState::Lapsed | ApprovalState::Withdrawn => {}
+        }
+        self.form = None;
+    }
+
+    /// Writes the row of a new question.
+    pub(super) async fn insert(
+        &self,
+        connection: &mut SqliteConnection,
+        key: &[u8; 32],
+    ) -> Result<(), sqlx::Error> {
+        sqlx::query(
+            "INSERT INTO approval (tenant, id, call, user, agent, session, principal, digest, form,
+                 summary, asked_at, expires_at, state, changed, mac)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 0, ?14)",
+        )
+        .bind(&self.tenant)
+        .bind(&self.id)
+        .bind(&self.call)
+        .bind(&self.user)
+        .bind(&self.agent)
+        .bind(&self.session)
+        .bind(&self.principal)
+        .bind(&self.digest)
+        .bind(&self.form)
+        .bind(&self.summary)
+        .bind(self.asked_at)
+        .bind(self.expires_at)
+        .bind(&self.state)
+        .bind(self.seal(key).sign().as_slice())
+        .execute(connection)
+        .await?;
+        Ok(())
+    }
+
+    /// Writes the row's new state over its old one; says whether it was still in that.
+    pub(super) async fn update(
+        &self,
+        connection: &mut SqliteConnection,
+        key: &[u8; 32],
+        from: &str,
+    ) -> Result<bool, sqlx::Error> {
+        let updated = sqlx::query(
+            "UPDATE approval SET form = ?4, state = ?5, answered_by = ?6, answered_at = ?7,
+                 reason = ?8, used_by = ?9, mac = ?10,
+                 changed = (SELECT max(changed) + 1 FROM approval)
+             WHERE tenant = ?1 AND id = ?2 AND state = ?3",
+        )
+        .bind(&self.tenant)
+        .bind(&self.id)
+        .bind(from)
+        .bind(&self.form)
+        .bind(&self.state)
+        .bind(&self.answered_by)
+        .bind(self.answered_at)
+        .bind(&self.reason)
+        .bind(&self.used_by)
+        .bind(self.seal(key).sign().as_slice())
+        .execute(connection)
+        .await?;
+        Ok(updated.rows_affected() == 1)
+    }
+
+    fn seal(&self, key: &[u8; 32]) -> Seal {
+        Seal::new(FORM, key)
+            .text(&self.tenant)
+            .text(&self.id)
+            .bytes(&self.call)
+            .text(&self.user)
+            .text(&self.agent)
+            .text(&self.session)
+            .text(&self.principal)
+            .bytes(&self.digest)
+            .maybe(self.form.as_deref().map(str::as_bytes))
+            .text(&self.summary)
+            .number(self.asked_at)
+            .number(self.expires_at)
+            .text(&self.state)
+            .maybe(self.answered_by.as_deref().map(str::as_bytes))
+            .maybe(
+                self.answered_at
+                    .map(i64::to_be_bytes)
+                    .as_ref()
+                    .map(<[u8; 8]>::as_slice),
+            )
+            .maybe(self.reason.as_deref().map(str::as_bytes))
+            .maybe(self.used_by.as_deref())
+    }
+}
+
+/// One question with its row, if the tenant has it and this ledger signed it.
+pub(super) async fn load(
+    connection: &mut SqliteConnection,
+    key: &[u8; 32],
+    tenant: &TenantId,
+    id: ApprovalId,
+    now: Timestamp,
+) -> Result<Option<(Columns, Approval)>, sqlx::Error> {
+    let row = sqlx::query("SELECT * FROM approval WHERE tenant = ?1 AND id = ?2")
+        .bind(tenant.as_str())
+        .bind(id.to_string())
+        .fetch_optional(connection)
+        .await?;
+    match row {
+        Some(row) => understood(&row, key, now),
+        None => Ok(None),
+    }
+}
+
+/// A row and what it says at a moment; `None` when it is not signed or makes no sense.
+pub(super) fn understood(
+    row: &SqliteRow,
+    key: &[u8; 32],
+    now: Timestamp,
+) -> Result<Option<(Columns, Approval)>, sqlx::Error> {
+    let columns = Columns::read(row, key)?;
+    Ok(columns.and_then(|columns| {
+        let approval = columns.approval(now)?;
+        Some((columns, approval))
+    }))
+}

@@ -1,0 +1,238 @@
+//! How calls wait for answers: no thread and no task each, but one place that all of them listen
+//! at. An answer given in this process is told at once by the writer; one given in another process
+//! is found by a single poll that runs only while somebody waits. It also wakes what has lapsed.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use haft_contract::host::{ApprovalId, Clock, LedgerError, Timestamp};
+use sqlx::{Row as _, SqlitePool};
+use tokio::sync::{Notify, futures::Notified};
+
+use crate::queue::unavailable;
+
+/// The pause between two polls while answers arrive.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+
+/// The pause between two polls when nothing happens.
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+
+/// By how much the pause grows with each poll that finds nothing.
+const PAUSE_STEP: Duration = Duration::from_millis(25);
+
+/// Changes read in one poll; the rest follow with the next.
+const CHANGES_A_POLL: i64 = 10_000;
+
+/// Everybody who waits for an answer in this process.
+#[derive(Default)]
+pub(crate) struct Waiting {
+    inner: Mutex<Inner>,
+    /// Wakes the poll when the first one waits.
+    first: Notify,
+}
+
+#[derive(Default)]
+struct Inner {
+    questions: HashMap<ApprovalId, Question>,
+    by_expiry: BTreeSet<(Timestamp, ApprovalId)>,
+    closed: bool,
+}
+
+struct Question {
+    changed: Arc<Notify>,
+    expires: Timestamp,
+    waiters: usize,
+}
+
+/// One that waits. Dropping it ends the waiting.
+pub(super) struct Waiter<'a> {
+    waiting: &'a Waiting,
+    id: ApprovalId,
+    changed: Arc<Notify>,
+}
+
+impl Waiting {
+    /// Begins to wait for a question.
+    pub(super) fn wait_for(
+        &self,
+        id: ApprovalId,
+        expires: Timestamp,
+    ) -> Result<Waiter<'_>, LedgerError> {
+        let mut inner = self.lock();
+        if inner.closed {
+            return Err(unavailable("it is closed"));
+        }
+        let question = inner.questions.entry(id).or_insert_with(|| Question {
+            changed: Arc::default(),
+            expires,
+            waiters: 0,
+        });
+        question.waiters += 1;
+        let changed = Arc::clone(&question.changed);
+        inner.by_expiry.insert((expires, id));
+        drop(inner);
+        self.first.notify_one();
+        Ok(Waiter {
+            waiting: self,
+            id,
+            changed,
+        })
+    }
+
+    /// Tells whoever waits for these questions to look again.
+    pub(crate) fn wake<'a>(&self, ids: impl IntoIterator<Item = &'a ApprovalId>) {
+        let inner = self.lock();
+        for id in ids {
+            if let Some(question) = inner.questions.get(id) {
+                question.changed.notify_waiters();
+            }
+        }
+    }
+
+    fn wake_lapsed(&self, now: Timestamp) {
+        let mut inner = self.lock();
+        while let Some((expires, id)) = inner.by_expiry.first().copied()
+            && expires <= now
+        {
+            inner.by_expiry.pop_first();
+            if let Some(question) = inner.questions.get(&id) {
+                question.changed.notify_waiters();
+            }
+        }
+    }
+
+    /// The first moment at which a question lapses; the outer `None` when nobody waits.
+    fn next_lapse(&self) -> Lapse {
+        let inner = self.lock();
+        if inner.questions.is_empty() {
+            return Lapse::NobodyWaits;
+        }
+        match inner.by_expiry.first() {
+            Some((expires, _)) => Lapse::At(*expires),
+            None => Lapse::NoneKnown,
+        }
+    }
+
+    fn close(&self) {
+        let mut inner = self.lock();
+        inner.closed = true;
+        for question in inner.questions.values() {
+            question.changed.notify_waiters();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // Nothing panics while it is held, and the data would be whole if something did.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+enum Lapse {
+    NobodyWaits,
+    NoneKnown,
+    At(Timestamp),
+}
+
+impl Waiter<'_> {
+    /// Resolves when the question may have changed.
+    pub(super) fn changed(&self) -> Notified<'_> {
+        self.changed.notified()
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        let mut inner = self.waiting.lock();
+        let Some(question) = inner.questions.get_mut(&self.id) else {
+            return;
+        };
+        question.waiters -= 1;
+        if question.waiters == 0 {
+            let expires = question.expires;
+            inner.questions.remove(&self.id);
+            inner.by_expiry.remove(&(expires, self.id));
+        }
+    }
+}
+
+/// Finds answers that other processes gave, as long as the writer lives.
+pub(crate) async fn poll(
+    waiting: Arc<Waiting>,
+    pool: SqlitePool,
+    clock: Arc<dyn Clock>,
+    mut seen: i64,
+) {
+    let _closing = CloseOnDrop(Arc::clone(&waiting));
+    let mut pause = SHORTEST_PAUSE;
+    loop {
+        let until_lapse = match waiting.next_lapse() {
+            Lapse::NobodyWaits => {
+                waiting.first.notified().await;
+                pause = SHORTEST_PAUSE;
+                continue;
+            }
+            Lapse::NoneKnown => LONGEST_PAUSE,
+            Lapse::At(expires) => expires.since(clock.now()),
+        };
+        tokio::time::sleep(pause.min(until_lapse)).await;
+        match changed_since(&pool, seen).await {
+            Ok(changes) => {
+                pause = match changes.last() {
+                    Some((change, _)) => {
+                        seen = *change;
+                        SHORTEST_PAUSE
+                    }
+                    None => (pause + PAUSE_STEP).min(LONGEST_PAUSE),
+                };
+                waiting.wake(changes.iter().map(|(_, id)| id));
+            }
+            Err(error) => {
+                pause = LONGEST_PAUSE;
+                tracing::debug!(%error, "answers could not be looked for");
+            }
+        }
+        waiting.wake_lapsed(clock.now());
+    }
+}
+
+/// The newest change there is.
+pub(crate) async fn newest_change(
+    connection: &mut sqlx::SqliteConnection,
+) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar("SELECT coalesce(max(changed), 0) FROM approval")
+        .fetch_one(connection)
+        .await
+}
+
+async fn changed_since(
+    pool: &SqlitePool,
+    seen: i64,
+) -> Result<Vec<(i64, ApprovalId)>, sqlx::Error> {
+    let rows = sqlx::query(
+        "SELECT changed, id FROM approval WHERE changed > ?1 ORDER BY changed LIMIT ?2",
+    )
+    .bind(seen)
+    .bind(CHANGES_A_POLL)
+    .fetch_all(pool)
+    .await?;
+    let mut changes = Vec::with_capacity(rows.len());
+    for row in &rows {
+        // What is no id is nobody's question.
+        if let Some(id) = ApprovalId::parse(row.try_get("id")?) {
+            changes.push((row.try_get("changed")?, id));
+        }
+    }
+    Ok(changes)
+}
+
+/// When the poll ends, so does all waiting.
+struct CloseOnDrop(Arc<Waiting>);
+
+impl Drop for CloseOnDrop {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}

@@ -1,0 +1,59 @@
+//! Removes what nobody needs any more of questions and grants: what lapsed long ago, and of a
+//! great many closed questions the oldest. The record of calls is never touched.
+
+use haft_contract::host::Timestamp;
+use sqlx::{Connection as _, SqliteConnection};
+
+use crate::options::Retention;
+
+/// Questions that are kept although they are closed.
+const MAX_CLOSED_QUESTIONS: i64 = 100_000;
+
+/// Rows removed at one start, so that it takes no time.
+const REMOVED_AT_ONCE: i64 = 10_000;
+
+/// Removes old questions and grants. The newest change stays, because who waits counts from it.
+pub(crate) async fn expire(
+    connection: &mut SqliteConnection,
+    now: Timestamp,
+    retention: Retention,
+) -> Result<(), sqlx::Error> {
+    let kept_for = i64::try_from(retention.kept_for.as_micros()).unwrap_or(i64::MAX);
+    let before = now.0.saturating_sub(kept_for);
+    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
+    sqlx::query(
+        "DELETE FROM approval WHERE rowid IN
+             (SELECT rowid FROM approval WHERE expires_at < ?1
+                  AND changed < (SELECT max(changed) FROM approval)
+              ORDER BY expires_at LIMIT ?2)",
+    )
+    .bind(before)
+    .bind(REMOVED_AT_ONCE)
+    .execute(&mut *transaction)
+    .await?;
+    let kept: i64 = sqlx::query_scalar("SELECT count(*) FROM approval WHERE expires_at < ?1")
+        .bind(now.0)
+        .fetch_one(&mut *transaction)
+        .await?;
+    if kept > MAX_CLOSED_QUESTIONS {
+        sqlx::query(
+            "DELETE FROM approval WHERE rowid IN
+                 (SELECT rowid FROM approval WHERE expires_at < ?1
+                      AND changed < (SELECT max(changed) FROM approval)
+                  ORDER BY expires_at LIMIT ?2)",
+        )
+        .bind(now.0)
+        .bind((kept - MAX_CLOSED_QUESTIONS).min(REMOVED_AT_ONCE))
+        .execute(&mut *transaction)
+        .await?;
+    }
+    sqlx::query(
+        "DELETE FROM grant_rule WHERE rowid IN
+             (SELECT rowid FROM grant_rule WHERE until_at < ?1 OR uses_left = 0 LIMIT ?2)",
+    )
+    .bind(now.0)
+    .bind(REMOVED_AT_ONCE)
+    .execute(&mut *transaction)
+    .await?;
+    transaction.commit().await
+}

@@ -1,0 +1,202 @@
+//! Standing approvals: kept, counted down by starts, ended.
+
+use std::{sync::Arc, time::Duration};
+
+use haft_contract::{
+    AgentId, Principal, UserId,
+    host::{Durability, Grant, GrantId, GrantScope, LedgerErrorKind, Timestamp},
+};
+
+use super::{
+    LedgerFixture,
+    script::{START, request, second, start, start_with},
+    write::local,
+};
+use crate::{
+    principal,
+    principal::{in_session, in_tenant},
+    suite::fixture::works,
+};
+
+/// The workspace every call of the suite runs in.
+const WORKSPACE: &str = "/workspace";
+
+/// A grant comes back as it was made, where and for whom it holds.
+pub async fn a_grant_holds_where_it_was_made_for(fixture: impl LedgerFixture) {
+    let store = fixture.ledger().grants();
+    let mine = principal();
+    let session = Grant {
+        scope: GrantScope::Session(mine.session.clone()),
+        ..grant(&mine)
+    };
+    let project = Grant {
+        scope: GrantScope::Project(WORKSPACE.to_owned()),
+        cause: Some(haft_contract::CallId::new()),
+        made_at: second(1),
+        ..grant(&mine)
+    };
+    let agent = Grant {
+        made_at: second(2),
+        until: Some(second(100)),
+        uses_left: Some(3),
+        ..grant(&mine)
+    };
+    for grant in [&session, &project, &agent] {
+        works("add", store.add(grant.clone()).await);
+    }
+    let all = [session.clone(), project.clone(), agent.clone()];
+    assert_eq!(works("list", store.list(&local(), START).await), all);
+    let other_session = in_session("other");
+    let other_agent = who(&mine, |who| who.agent = AgentId::parse("b").expect("an id"));
+    let other_user = who(&mine, |who| who.user = UserId::parse("b").expect("an id"));
+    let cases = [
+        (&mine, WORKSPACE, all.to_vec()),
+        (&mine, "/elsewhere", vec![session.clone(), agent.clone()]),
+        (&other_session, WORKSPACE, vec![project.clone(), agent]),
+        (&other_agent, WORKSPACE, vec![session, project]),
+        (&other_user, WORKSPACE, vec![]),
+        (&in_tenant("elsewhere"), WORKSPACE, vec![]),
+    ];
+    for (who, workspace, expected) in cases {
+        let holding = works("holding", store.holding(who, workspace, START).await);
+        assert_eq!(holding, expected, "{who:?} in {workspace}");
+    }
+}
+
+/// A grant ends with its time, and at once when it is revoked.
+pub async fn a_grant_ends(fixture: impl LedgerFixture) {
+    let store = fixture.ledger().grants();
+    let mine = principal();
+    let timed = Grant {
+        until: Some(second(10)),
+        ..grant(&mine)
+    };
+    let lasting = Grant {
+        made_at: second(1),
+        ..grant(&mine)
+    };
+    for grant in [&timed, &lasting] {
+        works("add", store.add(grant.clone()).await);
+    }
+    let again = store.add(lasting.clone()).await.expect_err("the same id");
+    assert_eq!(again.kind(), LedgerErrorKind::Conflict);
+    let at = |at: Timestamp| {
+        let (store, mine) = (Arc::clone(&store), Arc::clone(&mine));
+        async move { works("holding", store.holding(&mine, WORKSPACE, at).await) }
+    };
+    assert_eq!(at(second(9)).await, [timed.clone(), lasting.clone()]);
+    assert_eq!(at(second(10)).await, std::slice::from_ref(&lasting));
+    assert_eq!(
+        works("list", store.list(&local(), second(10)).await),
+        std::slice::from_ref(&lasting)
+    );
+    let ended = start(&fixture, &mine, None, &[timed.id], second(10)).await;
+    assert_eq!(ended.expect_err("ended").kind(), LedgerErrorKind::Conflict);
+    works(
+        "start",
+        start(&fixture, &mine, None, &[lasting.id], START).await,
+    );
+    let elsewhere = in_tenant("elsewhere").tenant.clone();
+    assert!(!works("revoke", store.revoke(&elsewhere, lasting.id).await));
+    assert!(works("revoke", store.revoke(&local(), lasting.id).await));
+    assert!(!works("again", store.revoke(&local(), lasting.id).await));
+    assert_eq!(at(second(10)).await, []);
+    let revoked = start(&fixture, &mine, None, &[lasting.id], START).await;
+    assert_eq!(
+        revoked.expect_err("revoked").kind(),
+        LedgerErrorKind::Conflict
+    );
+}
+
+/// A counted grant lets so many calls start and no more, however many try at once. A start rests on
+/// all its grants or uses none.
+pub async fn a_counted_grant_is_used_up(fixture: impl LedgerFixture) {
+    let store = fixture.ledger().grants();
+    let mine = principal();
+    let counted = Grant {
+        uses_left: Some(3),
+        ..grant(&mine)
+    };
+    works("add", store.add(counted.clone()).await);
+    let unknown = start(&fixture, &mine, None, &[counted.id, GrantId::new()], START).await;
+    assert_eq!(
+        unknown.expect_err("unknown").kind(),
+        LedgerErrorKind::Conflict
+    );
+    let stranger = who(&mine, |who| who.user = UserId::parse("b").expect("an id"));
+    let strange = start(&fixture, &stranger, None, &[counted.id], START).await;
+    assert_eq!(
+        strange.expect_err("not theirs").kind(),
+        LedgerErrorKind::Conflict
+    );
+    let left = works("list", store.list(&local(), START).await);
+    assert_eq!(left, std::slice::from_ref(&counted));
+    let starts = (0..10).map(|number| {
+        let (ledger, request) = (fixture.ledger(), request(&mine, &format!("echo {number}")));
+        let grants = vec![counted.id, counted.id];
+        tokio::spawn(async move {
+            let record = works("open", ledger.open(&request, START).await);
+            let events = start_with(request.id, None, &grants, START);
+            record.append(events, Durability::Durable).await
+        })
+    });
+    let mut started = 0;
+    for start in starts.collect::<Vec<_>>() {
+        match works("a task", start.await) {
+            Ok(()) => started += 1,
+            Err(error) => assert_eq!(error.kind(), LedgerErrorKind::Conflict, "{error}"),
+        }
+    }
+    assert_eq!(started, 3);
+    assert_eq!(works("list", store.list(&local(), START).await), []);
+    assert_eq!(
+        works("holding", store.holding(&mine, WORKSPACE, START).await),
+        []
+    );
+}
+
+/// Grants and their counts outlive the process.
+pub async fn grants_survive_reopening(mut fixture: impl LedgerFixture) {
+    let mine = principal();
+    let counted = Grant {
+        uses_left: Some(2),
+        until: Some(START.after(Duration::from_hours(1))),
+        ..grant(&mine)
+    };
+    {
+        let store = fixture.ledger().grants();
+        works("add", store.add(counted.clone()).await);
+        works(
+            "start",
+            start(&fixture, &mine, None, &[counted.id], START).await,
+        );
+    }
+    fixture.reopen().await;
+    let store = fixture.ledger().grants();
+    let left = Grant {
+        uses_left: Some(1),
+        ..counted
+    };
+    assert_eq!(works("list", store.list(&local(), START).await), [left]);
+}
+
+fn grant(principal: &Principal) -> Grant {
+    Grant {
+        id: GrantId::new(),
+        tenant: principal.tenant.clone(),
+        user: principal.user.clone(),
+        rule: "bash(cargo test *)".to_owned(),
+        scope: GrantScope::Agent(principal.agent.clone()),
+        until: None,
+        uses_left: None,
+        made_by: "ada".to_owned(),
+        made_at: START,
+        cause: None,
+    }
+}
+
+fn who(principal: &Principal, change: impl FnOnce(&mut Principal)) -> Arc<Principal> {
+    let mut who = principal.clone();
+    change(&mut who);
+    Arc::new(who)
+}
