@@ -85,7 +85,7 @@ pub(crate) fn is_confined(segment: &Segment, call: CallFacts) -> bool {
 /// Whether a preset may know it. A tool that runs one program of its own choice, without a shell,
 /// vouches for the program.
 fn is_ordinary(segment: &Segment, reading: &Reading) -> bool {
-    let understood = segment.unclear.is_empty() && segment.hazards.is_empty();
+    let understood = segment.unclear.is_empty() && segment.hazards().next().is_none();
     understood && (segment.class() != Class::Unknown || !reading.analysis.is_script())
 }
 
@@ -95,7 +95,7 @@ fn doubtful(index: &Index, slots: &Slots, segment: &Segment, named: bool) -> boo
     if !paths && !index.speaks_of_commands(slots) {
         return false;
     }
-    let hidden = !segment.hazards.is_empty() && !named;
+    let hidden = segment.hazards().next().is_some() && !named;
     if !segment.unclear.is_empty() || hidden || (paths && segment.vague) {
         return true;
     }

@@ -191,10 +191,13 @@ impl Analyst<'_> {
         let mut touched = Touched::default();
         match &entry {
             Some(entry) => {
-                for place in &entry.paths {
+                for (place, mode) in &entry.paths {
                     if let Some(word) = words.get(*place).map(without_option) {
-                        touched.word(&self.directories, &word, PathMode::Read, How::Named);
+                        touched.word(&self.directories, &word, *mode, How::Named);
                     }
+                }
+                if matches!(name.as_str(), "cp" | "mv") {
+                    touched.copied_into(&self.directories, &entry.paths, &words);
                 }
                 if !entry.exact {
                     self.maybe(&words, &mut touched);
@@ -229,7 +232,11 @@ impl Analyst<'_> {
         if found == Inner::Hidden {
             unclear.push(Unclear::Wrapper(name.clone()));
         }
-        let hazards = hazards(&name, &words);
+        let mut hazards = hazards(&name, &words);
+        for hazard in &mut hazards {
+            let accounted = entry.as_ref().map(|entry| entry.accounted.as_slice());
+            hazard.accounted = accounted.is_some_and(|places| places.contains(&hazard.place));
+        }
         let runs = runs(&self.directories, &name, &words);
         let place = self.segments.len();
         self.push(Segment {

@@ -14,6 +14,8 @@ pub(crate) struct Hazard {
     pub(crate) place: usize,
     /// As written.
     pub(crate) word: String,
+    /// Whether what it does is known and judged.
+    pub(crate) accounted: bool,
 }
 
 /// Programs and their hazards. `-x` stands for the letter in any cluster, `-word` for that option
@@ -118,7 +120,6 @@ const HAZARDS: &[(&str, &str)] = &[
         "jq",
         "~env ~$ENV -f --from-file -L ~include ~import ~input_filename",
     ),
-    ("tee", "!"),
     ("tree", "-o"),
     ("diff", "-l --paginate"),
     ("cargo", "--config -Z -C --manifest-path +"),
@@ -178,6 +179,7 @@ pub(super) fn hazards(program: &str, words: &[Word]) -> Vec<Hazard> {
                 found.push(Hazard {
                     place,
                     word: word.shown().to_owned(),
+                    accounted: false,
                 });
             }
         }
@@ -193,6 +195,7 @@ pub(super) fn hazards(program: &str, words: &[Word]) -> Vec<Hazard> {
                 found.push(Hazard {
                     place,
                     word: text.to_owned(),
+                    accounted: false,
                 });
             }
         }

@@ -89,7 +89,7 @@ impl Segment {
         if let Some(unclear) = self.unclear.first() {
             return Some(unclear.to_string());
         }
-        let hazard = self.hazards.first()?;
+        let hazard = self.hazards.iter().find(|hazard| !hazard.accounted)?;
         Some(Unclear::Hidden(hazard.word.clone()).to_string())
     }
 
@@ -98,9 +98,10 @@ impl Segment {
         &self.unclear
     }
 
-    /// Words that make it do something else besides.
+    /// Words that make it do something else besides, which nobody can see.
     pub fn hazards(&self) -> impl Iterator<Item = &str> {
-        self.hazards.iter().map(|hazard| hazard.word.as_str())
+        let hidden = self.hazards.iter().filter(|hazard| !hazard.accounted);
+        hidden.map(|hazard| hazard.word.as_str())
     }
 
     /// What it is known to do.

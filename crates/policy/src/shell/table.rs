@@ -3,11 +3,12 @@
 
 use std::{collections::HashMap, sync::LazyLock};
 
+use haft_contract::PathMode;
 use toml::{Table, Value as Toml};
 
 use super::{
     hazard::{harmless_awk, harmless_sed},
-    options::{Options, has},
+    options::{Options, Scanned, has},
     word::{Value, Word},
 };
 
@@ -17,7 +18,9 @@ pub enum Class {
     /// It looks, and that is all.
     #[default]
     Looks,
-    /// It runs what files in the workspace say: builds, tests, formatters.
+    /// It changes the files its words name, and nothing else.
+    Changes,
+    /// It runs what files in the workspace say: builds, tests, formatters, hooks.
     Runs,
     /// Nothing is known about it.
     Unknown,
@@ -27,8 +30,10 @@ pub enum Class {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Known {
     pub(super) class: Class,
-    /// The places of the words that are paths it reads.
-    pub(super) paths: Vec<usize>,
+    /// The places of the words that are paths, and what it does to them.
+    pub(super) paths: Vec<(usize, PathMode)>,
+    /// The places of words that would be hazards if the entry did not say what they do.
+    pub(super) accounted: Vec<usize>,
     /// Whether all its paths are among them. Where not, other words may be paths too.
     pub(super) exact: bool,
 }
@@ -43,6 +48,9 @@ struct Entry {
     dash: String,
     dash_values: String,
     pattern_options: String,
+    path_options: String,
+    changes_with: String,
+    writes: Writes,
     numbers: bool,
     fits: Fits,
     class: Class,
@@ -74,6 +82,16 @@ enum Operands {
     Pattern,
 }
 
+/// Which of its paths a command writes.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Writes {
+    #[default]
+    Nothing,
+    All,
+    /// The last of at least two.
+    Last,
+}
+
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Check {
     #[default]
@@ -94,17 +112,25 @@ static TABLE: LazyLock<HashMap<String, Entry>> =
 pub(super) fn known(program: &str, words: &[Word]) -> Option<Known> {
     let mut entry = TABLE.get(program)?;
     let mut start = 1;
+    let mut outer = Vec::new();
+    let with = |known: Option<Known>, outer: Vec<(usize, PathMode)>| {
+        let mut known = known?;
+        known.paths.extend(outer);
+        Some(known)
+    };
     loop {
         if entry.subcommands.is_empty() {
-            return entry.known(words, start);
+            return with(entry.known(words, start), outer);
         }
         let scanned = entry.options(Order::First).scan(words, start);
         if scanned.odd.is_some() {
             return None;
         }
+        outer.extend(entry.path_values(&scanned));
         let Some(place) = scanned.operands.first() else {
             // `cargo --version`; without even an option it would be `git stash`.
-            return (!scanned.given.is_empty()).then(|| entry.known(words, start))?;
+            let known = (!scanned.given.is_empty()).then(|| entry.known(words, start))?;
+            return with(known, outer);
         };
         let name = words.get(*place)?.text()?;
         match entry.subcommands.get(name) {
@@ -112,7 +138,9 @@ pub(super) fn known(program: &str, words: &[Word]) -> Option<Known> {
                 entry = sub;
                 start = place + 1;
             }
-            None if entry.operands != Operands::None => return entry.known(words, start),
+            None if entry.operands != Operands::None => {
+                return with(entry.known(words, start), outer);
+            }
             None => return None,
         }
     }
@@ -126,6 +154,24 @@ struct Fitting {
     inside: Vec<usize>,
     /// Whether an option holds the pattern, so that no operand does.
     patterned: bool,
+    /// Options by which it changes its files.
+    changing: Vec<usize>,
+}
+
+impl Writes {
+    fn of(self, paths: &[usize]) -> Option<Vec<(usize, PathMode)>> {
+        let last = paths.len().saturating_sub(1);
+        if self == Self::Last && last == 0 {
+            return None;
+        }
+        let mode = |at: usize| match self {
+            Self::Nothing => PathMode::Read,
+            Self::Last if at != last => PathMode::Read,
+            Self::All | Self::Last => PathMode::Write,
+        };
+        let paths = paths.iter().enumerate();
+        Some(paths.map(|(at, place)| (*place, mode(at))).collect())
+    }
 }
 
 enum Order {
@@ -150,53 +196,101 @@ impl Entry {
     }
 
     fn known(&self, words: &[Word], start: usize) -> Option<Known> {
+        let fitting = match self.fits {
+            Fits::Any => self.any_words(words, start)?,
+            Fits::Listed | Fits::Some => self.listed_words(words, start)?,
+        };
         let Fitting {
             operands,
             inside,
             patterned,
-        } = if self.fits == Fits::Any {
-            self.any_words(words, start)?
-        } else {
-            let scanned = self.options(Order::Any).scan(words, start);
-            let idle = self.fits == Fits::Some && scanned.given.is_empty();
-            if scanned.odd.is_some() || idle {
-                return None;
-            }
-            let literal = |place: &usize| {
-                let word = words.get(*place);
-                word.is_some_and(|word| !matches!(word.value, Value::Unknown | Value::Given))
-            };
-            let values = scanned.given.iter().filter_map(|(_, value)| value.as_ref());
-            if !scanned.operands.iter().all(literal) || !values.into_iter().all(literal) {
-                return None;
-            }
-            let patterned = scanned
-                .given
-                .iter()
-                .any(|(name, _)| has(&self.pattern_options, name));
-            Fitting {
-                operands: scanned.operands,
-                inside: Vec::new(),
-                patterned,
-            }
-        };
+            changing,
+        } = fitting;
         if self.max.is_some_and(|max| operands.len() > max) {
             return None;
         }
         if !self.passes(words, &operands, patterned) {
             return None;
         }
-        let mut paths = match self.operands {
+        let paths = match self.operands {
             Operands::None if !operands.is_empty() => return None,
             Operands::None | Operands::Text => Vec::new(),
             Operands::Pattern if !patterned => operands.get(1..).unwrap_or_default().to_vec(),
             Operands::Pattern | Operands::Paths => operands,
         };
-        paths.extend(inside);
+        let writes = if changing.is_empty() {
+            self.writes
+        } else {
+            Writes::All
+        };
+        let mut paths = writes.of(&paths)?;
+        // What is written must be known by name; a glob could be a protected one.
+        let literal = |(place, mode): &(usize, PathMode)| {
+            let word = words.get(*place);
+            *mode == PathMode::Read || word.is_some_and(|word| word.text().is_some())
+        };
+        if !paths.iter().all(literal) {
+            return None;
+        }
+        paths.extend(inside.into_iter().map(|place| (place, PathMode::Read)));
+        let class = match (self.class, writes) {
+            (Class::Looks, Writes::All | Writes::Last) => Class::Changes,
+            (class, _) => class,
+        };
         Some(Known {
-            class: self.class,
+            class,
             paths,
-            exact: self.class == Class::Looks,
+            accounted: changing,
+            exact: class != Class::Runs,
+        })
+    }
+
+    /// Every option is listed, and no word is known only when it runs.
+    fn listed_words(&self, words: &[Word], start: usize) -> Option<Fitting> {
+        let scanned = self.options(Order::Any).scan(words, start);
+        let idle = self.fits == Fits::Some && scanned.given.is_empty();
+        if scanned.odd.is_some() || idle {
+            return None;
+        }
+        let literal = |place: &usize| {
+            let word = words.get(*place);
+            word.is_some_and(|word| !matches!(word.value, Value::Unknown | Value::Given))
+        };
+        let values = scanned.given.iter().filter_map(|(_, value)| value.as_ref());
+        if !scanned.operands.iter().all(literal) || !values.into_iter().all(literal) {
+            return None;
+        }
+        let given = |list: &str| scanned.given.iter().any(|(name, _)| has(list, name));
+        let changing = words
+            .iter()
+            .enumerate()
+            .skip(start)
+            .filter(|(_, word)| {
+                let option = word.text().and_then(|text| text.strip_prefix('-'));
+                option.is_some_and(|name| has(&self.changes_with, name.trim_start_matches('-')))
+            })
+            .map(|(place, _)| place);
+        Some(Fitting {
+            inside: self.path_values(&scanned).map(|(place, _)| place).collect(),
+            patterned: given(&self.pattern_options),
+            changing: if given(&self.changes_with) {
+                changing.collect()
+            } else {
+                Vec::new()
+            },
+            operands: scanned.operands,
+        })
+    }
+
+    /// The values of options that are paths.
+    fn path_values(&self, scanned: &Scanned) -> impl Iterator<Item = (usize, PathMode)> {
+        scanned.given.iter().filter_map(|(name, value)| {
+            // `-C dir` and `-Cdir`.
+            let letter = name.get(..1).unwrap_or_default();
+            let listed = has(&self.path_options, name) || has(&self.path_options, letter);
+            value
+                .filter(|_| listed)
+                .map(|place| (place, PathMode::Read))
         })
     }
 
@@ -284,6 +378,15 @@ fn entry(table: Table) -> Result<Entry, String> {
             ("dash", Toml::String(text)) => entry.dash = text,
             ("dash_values", Toml::String(text)) => entry.dash_values = text,
             ("pattern_options", Toml::String(text)) => entry.pattern_options = text,
+            ("path_options", Toml::String(text)) => entry.path_options = text,
+            ("changes_with", Toml::String(text)) => entry.changes_with = text,
+            ("writes", Toml::String(text)) => {
+                entry.writes = match text.as_str() {
+                    "all" => Writes::All,
+                    "last" => Writes::Last,
+                    other => return Err(format!("unknown writes `{other}`")),
+                };
+            }
             ("numbers", Toml::Boolean(flag)) => entry.numbers = flag,
             ("any", Toml::Boolean(true)) => entry.fits = Fits::Any,
             ("needs_option", Toml::Boolean(true)) => entry.fits = Fits::Some,
@@ -349,7 +452,18 @@ mod tests {
         ] {
             assert_eq!(class(text), Some(Class::Looks), "{text}");
         }
-        assert_eq!(class("cargo test -p x name"), Some(Class::Runs));
+        for text in [
+            "touch a",
+            "cp a b",
+            "cp -r src/* b",
+            "sed -i s/a/b/ f",
+            "chmod +x f",
+        ] {
+            assert_eq!(class(text), Some(Class::Changes), "{text}");
+        }
+        for text in ["cargo test -p x name", "git add -A", "git commit -am x"] {
+            assert_eq!(class(text), Some(Class::Runs), "{text}");
+        }
         for text in [
             "git push",
             "git stash",
@@ -359,10 +473,17 @@ mod tests {
             "uniq a b",
             "find . -delete",
             "rg --pre x y",
-            "sed -i s/a/b/ f",
+            "sed -i 1e f",
+            "sed -ni p f",
             "sed 1e f",
+            "rm -r x",
+            "cp a",
+            "touch a*",
             "date -s x",
-            "cargo run",
+            "cargo install x",
+            "git reset --hard",
+            "git checkout main",
+            "git commit",
             "hostname new",
             "python3",
             "node",

@@ -3,6 +3,8 @@
 
 use haft_contract::{Access, PathMode, WorkPath};
 
+use crate::protected::protecting_rule;
+
 use super::{
     options::has,
     parse::Redirection,
@@ -222,6 +224,32 @@ impl Touched {
                 access: Access::Host { host, port },
                 how: How::Beside,
             }),
+        }
+    }
+
+    /// A copy into a directory gets the name of what is copied. Where that would be a protected name,
+    /// nobody can tell from the words whether it is written.
+    pub(super) fn copied_into(
+        &mut self,
+        at: &Directories<'_>,
+        paths: &[(usize, PathMode)],
+        words: &[Word],
+    ) {
+        let Some(((last, _), sources)) = paths.split_last() else {
+            return;
+        };
+        let target = words.get(*last).map(Word::shown).unwrap_or_default();
+        for (place, _) in sources {
+            let source = words.get(*place).map(Word::shown).unwrap_or_default();
+            let name = source.trim_end_matches('/').rsplit('/').next();
+            let path = format!("{target}/{}", name.unwrap_or_default());
+            if let Place::Inside(paths) = at.place(&path)
+                && paths
+                    .iter()
+                    .any(|path| protecting_rule(path.as_str()).is_some())
+            {
+                self.outside.push(path);
+            }
         }
     }
 

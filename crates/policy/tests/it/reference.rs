@@ -228,7 +228,8 @@ fn default(preset: &str, call: &Call, thing: &Thing<'_>) -> Verdict {
     let allowed = match thing {
         Thing::Named(_) => return Allow,
         Thing::Segment(_, segment) => {
-            preset == "workspace" && call.plan.tier == Tier::T2 && *segment == "ls"
+            let ordinary = *segment == "ls" || segment.starts_with("rm");
+            preset == "workspace" && call.plan.tier == Tier::T2 && ordinary
         }
         Thing::Tool => {
             let accesses = &call.plan.accesses;

@@ -1,10 +1,15 @@
 //! The attack groups SH and AI, decided: what must not be allowed is not, and what is ordinary is.
 
 use haft_contract::{
+    PathMode, WorkPath,
+    access::Command,
     host::Verdict::{self, Allow, Deny},
     ops::Tier,
 };
-use haft_policy::CedarPolicy;
+use haft_policy::{
+    CedarPolicy,
+    shell::{Class, analyse},
+};
 use toml::{Table, Value};
 
 use crate::world::{Call, policy};
@@ -96,10 +101,11 @@ fn list(case: &Table, key: &str) -> Vec<String> {
         .collect()
 }
 
-/// `<x*300>` for three hundred times `x`.
+/// `<x*300>` for three hundred times `x`, `<P>` for a file outside the workspace.
 fn expand(text: &str) -> String {
+    let text = text.replace("<P>", "/outside/P");
     let mut expanded = String::new();
-    let mut rest = text;
+    let mut rest = text.as_str();
     while let Some(start) = rest.find('<') {
         expanded.push_str(&rest[..start]);
         let repeated = rest[start + 1..]
@@ -200,11 +206,32 @@ fn ai_01_to_20_are_asked_about_or_denied_and_their_twins_allowed() {
     run(1);
 }
 
+/// Of the ordinary commands, all of which the preset allows, so many only look: every command in
+/// them is known to look, and no word or redirection writes.
 #[test]
-fn sh_49_has_at_least_150_ordinary_commands() {
-    let cases = cases(0);
-    let twins = list(&cases[48], "twin");
-    assert!(twins.len() >= 150, "{}", twins.len());
+fn sh_49_has_at_least_150_commands_that_only_look() {
+    let workspace = policy(WORKSPACE);
+    let only_looks = |script: &String| {
+        let command = Command::Shell(script.clone());
+        let analysis = analyse(&command, &WorkPath::root(), "/w").unwrap();
+        analysis.segments().iter().all(|segment| {
+            let writes = segment.names().any(|(mode, _)| mode == PathMode::Write);
+            segment.class() == Class::Looks && !writes
+        })
+    };
+    let twins = list(&cases(0)[48], "twin");
+    let (looking, other): (Vec<String>, Vec<String>) = twins.into_iter().partition(only_looks);
+    for script in looking.iter().chain(&other) {
+        let (verdict, reason) = decide(&workspace, Tier::T2, script);
+        assert_eq!(verdict, Allow, "{script}: {reason}");
+    }
+    println!(
+        "{} commands that only look and {} others are allowed",
+        looking.len(),
+        other.len()
+    );
+    assert!(looking.len() >= 150, "{}", looking.len());
+    assert!(other.len() >= 50, "{}", other.len());
 }
 
 /// The wildcards the attacks are tried against do allow something.

@@ -211,16 +211,16 @@ proptest! {
 #[test]
 fn the_deciding_command_is_named() {
     let rules = policy(POLICIES[0]);
-    let decision = Call::bash("ls && git status; touch P; pwd")
+    let decision = Call::bash("ls && git status; touch /etc/P; pwd")
         .tier(Tier::T2)
         .decide(&rules);
     assert_eq!(decision.verdict, Ask);
-    assert_eq!(decision.access.as_deref(), Some("command touch P"));
+    assert_eq!(decision.access.as_deref(), Some("command touch /etc/P"));
     assert_eq!(
         decision.reason,
-        "no rule allows running `touch P`, so preset `workspace` asks"
+        "no rule allows running `touch /etc/P`, so preset `workspace` asks"
     );
-    let call = Call::bash("ls && touch P").tier(Tier::T2);
+    let call = Call::bash("ls && touch /etc/P").tier(Tier::T2);
     let explanation = rules.explain(&call.question());
     let steps: Vec<_> = explanation
         .steps
@@ -228,5 +228,8 @@ fn the_deciding_command_is_named() {
         .map(|step| (step.access.as_deref(), step.verdict))
         .collect();
     assert!(steps.contains(&(Some("command ls"), Allow)), "{steps:?}");
-    assert!(steps.contains(&(Some("command touch P"), Ask)), "{steps:?}");
+    assert!(
+        steps.contains(&(Some("command touch /etc/P"), Ask)),
+        "{steps:?}"
+    );
 }
