@@ -26,6 +26,8 @@ CREATE UNIQUE INDEX approval_by_id ON approval (tenant, id);
 CREATE INDEX approval_open ON approval (tenant, session, digest)
     WHERE state IN ('pending', 'approved');
 CREATE INDEX approval_pending ON approval (tenant, asked_at, id) WHERE state = 'pending';
+CREATE INDEX approval_pending_of_session ON approval (tenant, session, expires_at)
+    WHERE state = 'pending';
 CREATE INDEX approval_by_change ON approval (changed);
 CREATE INDEX approval_by_expiry ON approval (expires_at);
 

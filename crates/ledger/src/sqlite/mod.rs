@@ -43,7 +43,7 @@ use haft_contract::{
     ops::FileVersion,
 };
 use sqlx::SqlitePool;
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 
 pub(crate) use change::{Change, Job, job};
 pub(crate) use claim::is_claim;
@@ -148,6 +148,7 @@ impl SqliteLedger {
                 key: shared.key,
                 clock,
                 waiting: shared.waiting,
+                looks: Semaphore::new(approvals::LOOKS),
             }),
             grants: Arc::new(Grants {
                 queue: Arc::clone(&opening.queue),

@@ -10,12 +10,14 @@ use std::{
 
 use haft_contract::{
     Terminal,
-    host::{Durability, Ledger as _, LedgerErrorKind},
+    host::{ApprovalQuestion, Durability, Ledger as _, LedgerErrorKind},
 };
 use haft_ledger::{LedgerOptions, SqliteLedger};
 use serde_json::json;
 
-use crate::support::{Fixed, NOW, reads, request, settled, started, whole_call, writes};
+use crate::support::{
+    Fixed, NOW, approve, question, reads, request, settled, start_with, started, whole_call, writes,
+};
 
 const PART: &str = "HAFT_LEDGER_TEST_PART";
 const DIRECTORY: &str = "HAFT_LEDGER_TEST_DIRECTORY";
@@ -94,7 +96,7 @@ fn wait_ready(mut player: Player) -> Player {
 fn the_other_process() {
     let part = std::env::var(PART).unwrap();
     let directory = std::env::var_os(DIRECTORY).unwrap();
-    let options = LedgerOptions::new(directory, Arc::new(Fixed));
+    let options = LedgerOptions::new(&directory, Arc::new(Fixed));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -105,6 +107,13 @@ fn the_other_process() {
         match part.as_str() {
             "append" => append(&ledger).await,
             "disk_full" => disk_full(&ledger).await,
+            "wait" => crate::waiting::wait(&ledger, Path::new(&directory)).await,
+            "start_approved" => start_approved(&ledger).await,
+            "asked" | "approved" => {
+                let _open = ask(&ledger, &part).await;
+                println!("at its point");
+                std::future::pending::<()>().await;
+            }
             point => {
                 let _open = reach(&ledger, point).await;
                 println!("at its point");
@@ -152,6 +161,45 @@ async fn reach(ledger: &SqliteLedger, point: &str) -> Box<dyn haft_contract::hos
     record.settled().await.unwrap();
     assert_eq!(point, "settled");
     record
+}
+
+/// Asks a question, and answers it if that is the part.
+async fn ask(ledger: &SqliteLedger, part: &str) -> Box<dyn haft_contract::host::CallRecord> {
+    let asked = request("s1", "sample", json!({}));
+    let record = ledger.open(&asked, NOW).await.unwrap();
+    let asks = ApprovalQuestion {
+        call: asked.id,
+        ..question("s1", 1)
+    };
+    let asks = ledger.approvals().ask(asks).await.unwrap();
+    if part == "approved" {
+        approve(ledger, &asks).await.unwrap();
+    }
+    ledger.flush().await.unwrap();
+    record
+}
+
+/// Ten calls at once that want to start with the same approval.
+async fn start_approved(ledger: &SqliteLedger) {
+    let found = ledger.approvals().ask(question("s1", 1)).await.unwrap();
+    let starts = (0..10).map(|_| {
+        let ledger = ledger.clone();
+        tokio::spawn(async move {
+            let asked = request("s1", "sample", json!({}));
+            let record = ledger.open(&asked, NOW).await.unwrap();
+            let events = vec![start_with(asked.id, Some(found.id), &[])];
+            let started = record.append(events, Durability::Durable).await;
+            if let Err(error) = started {
+                assert_eq!(error.kind(), LedgerErrorKind::Conflict);
+            }
+            record.settle(vec![settled(asked.id, Terminal::Succeeded, "")]);
+            record.settled().await.unwrap();
+        })
+    });
+    for start in starts.collect::<Vec<_>>() {
+        start.await.unwrap();
+    }
+    ledger.close().await.unwrap();
 }
 
 /// Forty calls, ten at a time, and a clean end.

@@ -12,6 +12,7 @@
     reason = "tests"
 )]
 
+mod approvals;
 mod artifacts;
 mod chain;
 mod child;
@@ -23,3 +24,4 @@ mod secrets;
 mod store;
 mod suite;
 mod support;
+mod waiting;

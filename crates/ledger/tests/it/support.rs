@@ -8,10 +8,13 @@ use std::{
 
 use haft_contract::{
     Access, AgentId, CallEvent, CallId, CallRequest, Content, Effects, ErrorKind, Facts, Outcome,
-    Principal, ProviderId, SealedPlan, SessionId, TenantId, Terminal, ToolKey, ToolName, UserId,
-    WorkPath,
+    PlanDigest, Principal, ProviderId, SealedPlan, SessionId, TenantId, Terminal, ToolKey,
+    ToolName, UserId, WorkPath,
     event::Happened,
-    host::{CallRecord, Clock, Durability, Ledger as _, Timestamp},
+    host::{
+        AnswerError, AnswerPlace, Answerer, Approval, ApprovalId, ApprovalQuestion, CallRecord,
+        Clock, Durability, GivenAnswer, GivenVerdict, GrantId, Ledger as _, Timestamp,
+    },
     ops::{BackendId, Tier},
     outcome::Failure,
 };
@@ -145,6 +148,57 @@ pub(crate) fn started(call: CallId) -> Happened {
             grants: Vec::new(),
         },
     )
+}
+
+/// A start that rests on an approval or grants.
+pub(crate) fn start_with(
+    call: CallId,
+    approval: Option<ApprovalId>,
+    grants: &[GrantId],
+) -> Happened {
+    let event = CallEvent::Started {
+        tier: Tier::InProcess,
+        approval,
+        grants: grants.to_vec(),
+    };
+    at(call, event)
+}
+
+/// A question, another one for each number.
+pub(crate) fn question(session: &str, number: u8) -> ApprovalQuestion {
+    ApprovalQuestion {
+        call: CallId::new(),
+        principal: principal(session),
+        digest: PlanDigest([number; 32]),
+        form: Arc::new(json!({"tool": "sample", "number": number})),
+        summary: format!("question {number}"),
+        asked: NOW,
+        expires: NOW.after(Duration::from_hours(1)),
+        most_open: 100,
+    }
+}
+
+/// Says yes to a question from the record.
+pub(crate) async fn approve(
+    ledger: &SqliteLedger,
+    asked: &Approval,
+) -> Result<Approval, AnswerError> {
+    let yes = GivenAnswer {
+        verdict: GivenVerdict::Approve,
+        digest: asked.digest,
+        by: Answerer::Person {
+            name: "ada".to_owned(),
+            place: AnswerPlace::Elsewhere,
+        },
+    };
+    let store = ledger.approvals();
+    store.answer(&tenant(), asked.id, yes, NOW).await
+}
+
+/// An approved question of session `s1`.
+pub(crate) async fn approved(ledger: &SqliteLedger, number: u8) -> Approval {
+    let asked = ledger.approvals().ask(question("s1", number)).await;
+    approve(ledger, &asked.unwrap()).await.unwrap()
 }
 
 pub(crate) fn outcome(call: CallId, terminal: Terminal, text: &str) -> Outcome {

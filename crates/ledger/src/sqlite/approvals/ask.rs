@@ -85,12 +85,13 @@ impl Change for Ask {
             }
         }
         let open: i64 = sqlx::query_scalar(
-            "SELECT count(*) FROM approval
-             WHERE tenant = ?1 AND session = ?2 AND state = 'pending' AND expires_at > ?3",
+            "SELECT count(*) FROM (SELECT 1 FROM approval
+             WHERE tenant = ?1 AND session = ?2 AND state = 'pending' AND expires_at > ?3 LIMIT ?4)",
         )
         .bind(principal.tenant.as_str())
         .bind(principal.session.as_str())
         .bind(now.0)
+        .bind(i64::try_from(question.most_open).unwrap_or(i64::MAX))
         .fetch_one(&mut *changing.connection)
         .await?;
         if usize::try_from(open).unwrap_or(usize::MAX) >= question.most_open {

@@ -19,6 +19,7 @@ use haft_contract::{
     },
 };
 use sqlx::SqlitePool;
+use tokio::sync::Semaphore;
 
 use self::{
     answer::{Answer, EndSession, Withdraw, turn},
@@ -39,7 +40,13 @@ pub(super) struct Approvals {
     pub(super) key: [u8; 32],
     pub(super) clock: Arc<dyn Clock>,
     pub(super) waiting: Arc<Waiting>,
+    /// Who waits takes turns to look, so that thousands who begin at once do not all hold what a
+    /// look needs.
+    pub(super) looks: Semaphore,
 }
+
+/// Looks at once.
+pub(super) const LOOKS: usize = 4;
 
 impl Approvals {
     async fn load(
@@ -54,6 +61,15 @@ impl Approvals {
     }
 }
 
+impl Approvals {
+    /// One look of somebody who waits. Boxed while it reads, so that what waits is small.
+    async fn look(&self, tenant: &TenantId, id: ApprovalId) -> Result<Approval, LedgerError> {
+        let _turn = self.looks.acquire().await;
+        let found = Box::pin(self.load(tenant, id)).await?;
+        found.ok_or_else(no_such_question)
+    }
+}
+
 impl ApprovalStore for Approvals {
     fn ask(&self, question: ApprovalQuestion) -> BoxFuture<'_, Result<Approval, LedgerError>> {
         Box::pin(async move { self.queue.change(Ask::new(question)).await? })
@@ -65,26 +81,23 @@ impl ApprovalStore for Approvals {
         id: ApprovalId,
     ) -> BoxFuture<'a, Result<Approval, LedgerError>> {
         Box::pin(async move {
-            // Boxed where it reads, so that what waits is small.
-            let question = Box::pin(self.load(tenant, id)).await?;
-            let mut question = question.ok_or_else(no_such_question)?;
-            while question.state == ApprovalState::Pending {
-                let waiter = self.waiting.wait_for(id, question.expires)?;
-                drop(question);
+            loop {
+                let first = self.look(tenant, id).await?;
+                if first.state != ApprovalState::Pending {
+                    return Ok(first);
+                }
+                let waiter = self.waiting.wait_for(id, first.expires)?;
                 // Listening before looking again, so that an answer in between is not missed.
                 let mut changed = std::pin::pin!(waiter.changed());
                 changed.as_mut().enable();
-                let again = Box::pin(self.load(tenant, id)).await?;
-                let again = again.ok_or_else(no_such_question)?;
-                if again.state != ApprovalState::Pending {
-                    return Ok(again);
+                drop(first);
+                let second = self.look(tenant, id).await?;
+                if second.state != ApprovalState::Pending {
+                    return Ok(second);
                 }
-                drop(again);
+                drop(second);
                 changed.await;
-                let now = Box::pin(self.load(tenant, id)).await?;
-                question = now.ok_or_else(no_such_question)?;
             }
-            Ok(question)
         })
     }
 

@@ -81,8 +81,8 @@ pub async fn a_closed_question_is_asked_anew(fixture: impl LedgerFixture) {
     assert_ne!(after_lapse.id, last.id);
 }
 
-/// A session has so many open questions and no more; answering one makes room.
-pub async fn open_questions_of_a_session_are_limited(fixture: impl LedgerFixture) {
+/// AP-13: a session has so many open questions and no more; answering one makes room.
+pub async fn ap_13_open_questions_of_a_session_are_limited(fixture: impl LedgerFixture) {
     let store = fixture.ledger().approvals();
     let mine = principal();
     let limited = |number| ApprovalQuestion {
@@ -203,8 +203,8 @@ pub async fn ap_02_an_answer_binds_the_plan(fixture: impl LedgerFixture) {
     works("the right one", approve(&*store, &asked).await);
 }
 
-/// AP-03: nobody answers their own question, nor anybody without the scope.
-pub async fn ap_03_nobody_answers_their_own_question(fixture: impl LedgerFixture) {
+/// AP-06: nobody answers their own question, nor anybody without the scope.
+pub async fn ap_06_nobody_answers_their_own_question(fixture: impl LedgerFixture) {
     let store = fixture.ledger().approvals();
     let mine = principal();
     let asked = works("ask", store.ask(question(&mine, 1)).await);
