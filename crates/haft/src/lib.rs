@@ -27,6 +27,7 @@
 //!
 //! Read next: the repository's README for a tool of your own, [`contract`] for the vocabulary.
 
+mod beside;
 mod builder;
 mod closures;
 mod data_dir;
@@ -34,6 +35,7 @@ mod embedded;
 pub mod model;
 pub mod prelude;
 mod rules;
+mod webhook;
 
 /// The vocabulary and the traits every part of Haft agrees on.
 pub use haft_contract as contract;
@@ -41,9 +43,11 @@ pub use haft_contract as contract;
 pub use haft_runtime as runtime;
 
 pub use self::{
+    beside::Beside,
     builder::{HaftBuilder, OpenError},
     data_dir::platform_data_dir,
     embedded::Haft,
+    webhook::{Webhook, WebhookError, WebhookKey},
 };
 /// Commands are sandboxed by a helper process. A program that lets its own executable be the helper
 /// calls [`helper::run_if_asked`] first in `main`.

@@ -28,3 +28,4 @@ mod scenarios;
 mod shapes;
 mod storm;
 mod tool;
+mod webhook;

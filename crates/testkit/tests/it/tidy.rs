@@ -62,6 +62,7 @@ const KEPT_BEHIND: &[(&str, &[&str])] = &[
     ("indicatif", &["cli"]),
     ("jsonschema", &["runtime"]),
     ("libc", &["backends"]),
+    ("reqwest", &["haft"]),
     // The command line asks the terminal whether it is one; the ledger opens its own files only,
     // in a private directory and without following links.
     ("rustix", &["backends", "cli", "ledger"]),

@@ -1,0 +1,63 @@
+//! Two approvers at once: both are asked, and the first that has an answer gives it.
+
+use haft_contract::{
+    Principal, SealedPlan,
+    host::{ApprovalAnswer, ApprovalRequest, Approver},
+};
+
+/// Asks two approvers side by side: a terminal and a webhook, for one. Whoever has nobody, or leaves
+/// the answer to the record, leaves it to the other.
+#[derive(Debug, Clone)]
+pub struct Beside<A, B> {
+    one: A,
+    other: B,
+}
+
+impl<A, B> Beside<A, B> {
+    /// Both of them.
+    pub fn new(one: A, other: B) -> Self {
+        Self { one, other }
+    }
+}
+
+impl<A: Approver, B: Approver> Approver for Beside<A, B> {
+    fn nobody(&self, principal: &Principal, plan: &SealedPlan) -> Option<String> {
+        let one = self.one.nobody(principal, plan)?;
+        self.other.nobody(principal, plan).map(|_| one)
+    }
+
+    async fn ask(&self, request: ApprovalRequest) -> ApprovalAnswer {
+        let mut one = std::pin::pin!(self.one.ask(request.clone()));
+        let mut other = std::pin::pin!(self.other.ask(request));
+        let (first, second) = tokio::select! {
+            said = &mut one => (said, &mut other as &mut (dyn Future<Output = _> + Send + Unpin)),
+            said = &mut other => (said, &mut one as _),
+        };
+        if is_an_answer(&first) {
+            return first;
+        }
+        in_doubt(first, second.await)
+    }
+}
+
+/// Whether somebody answered, or left it to others.
+fn is_an_answer(said: &ApprovalAnswer) -> bool {
+    match said {
+        ApprovalAnswer::Approved { .. } | ApprovalAnswer::Refused { .. } => true,
+        ApprovalAnswer::Elsewhere
+        | ApprovalAnswer::NobodyThere { .. }
+        | ApprovalAnswer::Expired => false,
+    }
+}
+
+/// What counts when the first left it open: the second, unless that has nobody and the first knows
+/// that the question can still be answered.
+fn in_doubt(first: ApprovalAnswer, second: ApprovalAnswer) -> ApprovalAnswer {
+    match (&first, &second) {
+        (
+            ApprovalAnswer::Elsewhere,
+            ApprovalAnswer::NobodyThere { .. } | ApprovalAnswer::Expired,
+        ) => first,
+        _ => second,
+    }
+}

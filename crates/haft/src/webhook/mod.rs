@@ -1,0 +1,108 @@
+//! Asks a service of your own over HTTP: the question is posted, the answer comes with the response
+//! or is fetched until the question lapses.
+//!
+//! Requests and answers are signed with one shared key, and an answer names the question and the
+//! digest of what was shown, so that none can be forged, replayed, or moved to another question.
+//! What is not a valid answer is no answer: nothing here ever turns a failure into a yes.
+//! `docs/guide/webhook.md` has the protocol for whoever writes the other side.
+
+mod http;
+mod sign;
+mod wire;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use haft_contract::host::{ApprovalAnswer, ApprovalRequest, Approver, Clock};
+use haft_runtime::SystemClock;
+
+use self::http::{Http, Reply};
+pub use self::sign::WebhookKey;
+
+/// The pause before an answer is first asked for again.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// The pauses grow up to this.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// An approver that asks a service over HTTP.
+pub struct Webhook {
+    http: Http,
+    clock: Arc<dyn Clock>,
+    first_pause: Duration,
+    longest_pause: Duration,
+}
+
+/// Why a webhook cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WebhookError {
+    /// The address is not one.
+    #[error("`{url}` is not an address: {why}")]
+    Url {
+        /// As it was given.
+        url: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Questions hold what agents are about to do; they do not travel in the clear.
+    #[error("`{0}` is not `https`, and plain `http` is for this machine only")]
+    NotSecret(String),
+    /// The key is too short to be one.
+    #[error("the key has {0} bytes, and needs at least {min}", min = WebhookKey::MIN_BYTES)]
+    ShortKey(usize),
+    /// The connections cannot be set up.
+    #[error("connections cannot be set up: {0}")]
+    SetUp(String),
+}
+
+impl Webhook {
+    /// A webhook at an address, with the key that both sides sign with.
+    pub fn new(url: &str, key: WebhookKey) -> Result<Self, WebhookError> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        Ok(Self {
+            http: Http::new(url, key, Arc::clone(&clock))?,
+            clock,
+            first_pause: FIRST_PAUSE,
+            longest_pause: LONGEST_PAUSE,
+        })
+    }
+
+    /// Asks again after other pauses: the first, and the longest they grow to.
+    #[must_use]
+    pub fn pauses(mut self, first: Duration, longest: Duration) -> Self {
+        self.first_pause = first;
+        self.longest_pause = longest;
+        self
+    }
+}
+
+impl Approver for Webhook {
+    async fn ask(&self, request: ApprovalRequest) -> ApprovalAnswer {
+        let question = wire::question(&request, self.clock.now());
+        let mut pause = self.first_pause;
+        let mut posted = false;
+        // The runtime drops this future when the question lapses or its call is cancelled.
+        loop {
+            let reply = if posted {
+                self.http.look(request.id).await
+            } else {
+                self.http.post(request.id, &question).await
+            };
+            match reply {
+                Ok(Reply::Pending) => posted = true,
+                Ok(Reply::Answer(answer)) => match answer.to(&request) {
+                    Ok(answer) => return answer,
+                    Err(why) => tracing::warn!(id = %request.id, why, "an answer was refused"),
+                },
+                Err(why) => tracing::warn!(id = %request.id, why, "the webhook did not answer"),
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 3 / 2).min(self.longest_pause);
+        }
+    }
+}
+
+impl fmt::Debug for Webhook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Webhook").finish_non_exhaustive()
+    }
+}

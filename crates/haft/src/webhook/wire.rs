@@ -1,0 +1,113 @@
+//! What travels to and from a webhook, and what of an answer is believed.
+
+use haft_contract::{
+    AgentId,
+    host::{ApprovalAnswer, ApprovalRequest, Timestamp},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The version of these shapes.
+const VERSION: u32 = 1;
+
+/// The longest name of somebody who answered.
+const MAX_NAME_CHARS: usize = 128;
+/// The longest reason that is passed on to a model.
+const MAX_REASON_CHARS: usize = 2_000;
+
+#[derive(Serialize)]
+struct Question<'a> {
+    version: u32,
+    id: String,
+    call: String,
+    digest: String,
+    summary: String,
+    why: &'a str,
+    asked_ms: i64,
+    expires_ms: i64,
+    who: Who<'a>,
+    form: &'a Value,
+}
+
+#[derive(Serialize)]
+struct Who<'a> {
+    tenant: &'a str,
+    user: &'a str,
+    agent: &'a str,
+    ancestors: Vec<&'a str>,
+    session: &'a str,
+    kind: &'a str,
+}
+
+/// An answer as it came.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Answer {
+    id: String,
+    digest: String,
+    #[serde(rename = "answer")]
+    word: Word,
+    by: String,
+    #[serde(default)]
+    reason: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Word {
+    Approve,
+    Refuse,
+}
+
+/// The body of a question.
+pub(super) fn question(request: &ApprovalRequest, now: Timestamp) -> Vec<u8> {
+    let principal = &request.principal;
+    let question = Question {
+        version: VERSION,
+        id: request.id.to_string(),
+        call: request.call.to_string(),
+        digest: request.digest.to_string(),
+        summary: request.plan.tool.to_string(),
+        why: &request.decision.reason,
+        asked_ms: now.0 / 1000,
+        expires_ms: request.expires.0 / 1000,
+        who: Who {
+            tenant: principal.tenant.as_str(),
+            user: principal.user.as_str(),
+            agent: principal.agent.as_str(),
+            ancestors: principal.ancestors.iter().map(AgentId::as_str).collect(),
+            session: principal.session.as_str(),
+            kind: principal.session_kind.as_str(),
+        },
+        form: &request.form,
+    };
+    serde_json::to_vec(&question).unwrap_or_default()
+}
+
+impl Answer {
+    /// The answer to this very question, or why it is not one.
+    pub(super) fn to(self, request: &ApprovalRequest) -> Result<ApprovalAnswer, &'static str> {
+        if self.id != request.id.to_string() {
+            return Err("it answers another question");
+        }
+        if self.digest != request.digest.to_string() {
+            return Err("it answers another plan");
+        }
+        let by = format!("{} (webhook)", short(&self.by, MAX_NAME_CHARS));
+        Ok(match self.word {
+            Word::Approve => request.approve(by),
+            Word::Refuse => {
+                let reason = self.reason.map(|reason| short(&reason, MAX_REASON_CHARS));
+                request.refuse(by, reason)
+            }
+        })
+    }
+}
+
+/// The start of a foreign text, as one line that no terminal acts on.
+fn short(text: &str, most: usize) -> String {
+    text.chars()
+        .flat_map(char::escape_debug)
+        .take(most)
+        .collect()
+}
