@@ -12,8 +12,9 @@ use haft_contract::{
 use crate::{
     commands::{
         batch::BatchArgs, call::CallArgs, completions::CompletionsArgs, docs::DocsArgs,
-        doctor::DoctorArgs, explain::ExplainArgs, init::InitArgs, log::LogArgs, policy::PolicyArgs,
-        recover::RecoverArgs, show::ShowArgs, tools::ToolsArgs, trust::TrustArgs,
+        doctor::DoctorArgs, explain::ExplainArgs, grants::GrantsArgs, init::InitArgs, log::LogArgs,
+        policy::PolicyArgs, recover::RecoverArgs, show::ShowArgs, tools::ToolsArgs,
+        trust::TrustArgs,
     },
     config::resolve::Overrides,
 };
@@ -135,6 +136,7 @@ pub(crate) enum Command {
     Log(LogArgs),
     Show(ShowArgs),
     Explain(ExplainArgs),
+    Grants(GrantsArgs),
     Policy(PolicyArgs),
     Trust(TrustArgs),
     Recover(RecoverArgs),

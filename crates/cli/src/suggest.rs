@@ -1,15 +1,15 @@
-//! Finds the line that would allow a call, and proves it: a suggestion is made only after the
-//! policy, with that line added, has said allow.
+//! Finds what would let a call pass without asking, and proves it: the command that makes a
+//! standing approval, which policy itself proposes, and the line for a configuration file, which is
+//! named only after the policy with that line added has said allow.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, sync::Arc};
 
 use haft_contract::{
-    Access, Effects, Principal, SealedPlan, ToolKey,
-    access::Command,
+    Effects, Principal, SealedPlan, ToolKey,
     erased::ErasedTool,
-    host::{Policy as _, Question, ToolFacts, Verdict},
+    host::{GrantBreadth, GrantProposal, Policy as _, Question, ToolFacts, Verdict},
 };
-use haft_policy::{CedarPolicy, PolicySource};
+use haft_policy::{CedarPolicy, PolicySource, grant::narrowest_rules};
 
 use crate::terminal::sanitise;
 
@@ -28,6 +28,7 @@ struct KnownTool {
 #[derive(Debug, Clone)]
 pub(crate) struct Suggest {
     sources: Vec<PolicySource>,
+    policy: Arc<CedarPolicy>,
     rules_file: String,
     then: &'static str,
     tools: Vec<KnownTool>,
@@ -44,9 +45,15 @@ pub(crate) enum AfterEdit {
 
 impl Suggest {
     /// For a configuration and the file in which rules are best added.
-    pub(crate) fn new(sources: Vec<PolicySource>, rules_file: String, after: AfterEdit) -> Self {
+    pub(crate) fn new(
+        sources: Vec<PolicySource>,
+        policy: Arc<CedarPolicy>,
+        rules_file: String,
+        after: AfterEdit,
+    ) -> Self {
         Self {
             sources,
+            policy,
             rules_file,
             then: match after {
                 AfterEdit::Trust => ", then run `haft trust`",
@@ -77,19 +84,46 @@ impl Suggest {
             })
     }
 
-    /// The lines that would let this plan pass without asking, in a sentence, if there are any.
+    /// What would let this plan pass without asking, in a sentence, if anything would.
     pub(crate) fn to_allow(&self, principal: &Principal, plan: &SealedPlan) -> Option<String> {
-        let quoted: Vec<String> = self
-            .rules(principal, plan)?
-            .iter()
-            .map(|rule| quoted(rule))
-            .collect();
-        Some(format!(
-            "to allow exactly this without asking, add {} to `allow` under [policy] in {}{}",
+        let tool = self.tools.iter().find(|tool| tool.key == plan.tool)?;
+        let question = Question {
+            principal,
+            tool: ToolFacts {
+                key: &tool.key,
+                groups: &tool.groups,
+                effects: tool.effects,
+            },
+            plan,
+            grants: &[],
+        };
+        let grant = self.policy.proposals(&question).into_iter().next();
+        let line = self.rules(&question).map(|rules| self.line(&rules));
+        let run = |grant: &GrantProposal| format!("run `{}`", add_command(&grant.rules));
+        Some(match (grant, line) {
+            (None, None) => return None,
+            (None, Some(line)) => format!("to allow exactly this without asking, {line}"),
+            (Some(grant), Some(line)) if grant.breadth == GrantBreadth::Exact => {
+                format!(
+                    "to allow exactly this without asking, {}, or {line}",
+                    run(&grant)
+                )
+            }
+            (Some(grant), _) => {
+                format!("to allow {} without asking, {}", grant.meaning, run(&grant))
+            }
+        })
+    }
+
+    /// The line of a configuration file that holds these rules.
+    fn line(&self, rules: &[String]) -> String {
+        let quoted: Vec<String> = rules.iter().map(|rule| quoted(rule)).collect();
+        format!(
+            "add {} to `allow` under [policy] in {}{}",
             quoted.join(", "),
             self.rules_file,
             self.then
-        ))
+        )
     }
 
     /// What to do about a rule that denies, and that the reason has named already.
@@ -128,35 +162,20 @@ impl Suggest {
         self.sources.iter().filter_map(sections).flatten().collect()
     }
 
-    /// Rules that, added to `allow`, make the policy say allow.
-    fn rules(&self, principal: &Principal, plan: &SealedPlan) -> Option<Vec<String>> {
-        let tool = self.tools.iter().find(|tool| tool.key == plan.tool)?;
-        let question = Question {
-            principal,
-            tool: ToolFacts {
-                key: &tool.key,
-                groups: &tool.groups,
-                effects: tool.effects,
-            },
-            plan,
-            grants: &[],
-        };
-        let name = plan.tool.tool.as_str();
-        let mut narrow: Vec<String> = plan
-            .accesses
-            .iter()
-            .map(|access| rule(name, access))
-            .collect();
-        narrow.dedup();
-        let changes: Vec<String> = plan
-            .accesses
-            .iter()
-            .filter(|access| access.kind() != "read")
-            .map(|access| rule(name, access))
-            .collect();
-        [changes, narrow, vec![name.to_owned()]]
-            .into_iter()
-            .find(|rules| !rules.is_empty() && self.would_allow(rules, &question))
+    /// Rules that, added to `allow`, make the policy say allow: about what changes something, or
+    /// about all of it, or about the tool.
+    fn rules(&self, question: &Question<'_>) -> Option<Vec<String>> {
+        let plan = question.plan;
+        let mut changing = plan.clone();
+        changing.accesses.retain(|access| access.kind() != "read");
+        let whole_tool = vec![plan.tool.tool.to_string()];
+        [
+            narrowest_rules(&changing),
+            narrowest_rules(plan),
+            whole_tool,
+        ]
+        .into_iter()
+        .find(|rules| !rules.is_empty() && self.would_allow(rules, question))
     }
 
     fn would_allow(&self, rules: &[String], question: &Question<'_>) -> bool {
@@ -194,24 +213,51 @@ fn quoted(text: &str) -> String {
     toml
 }
 
-/// The narrowest rule about one access.
-fn rule(tool: &str, access: &Access) -> String {
-    match access {
-        Access::Path(path) => format!("{tool}({})", path.path),
-        Access::Command(command) => match &command.command {
-            Command::Shell(script) => format!("{tool}({script})"),
-            Command::Argv(_) => tool.to_owned(),
-        },
-        Access::Host { host, .. } => format!("{tool}(domain:{host})"),
-        Access::Database { source, .. } => format!("{tool}({source})"),
-        Access::Message { channel, target } => format!("{tool}({channel}:{target})"),
-        Access::Process(_) | Access::RemoteTool { .. } => tool.to_owned(),
+/// The command that makes a standing approval of these rules in this workspace.
+pub(crate) fn add_command(rules: &[String]) -> String {
+    let words: Vec<String> = rules.iter().map(|rule| shell_word(rule)).collect();
+    format!("haft grants add {} --project", words.join(" "))
+}
+
+/// A text as one word of a shell, on one line and without anything a terminal could act on.
+fn shell_word(text: &str) -> String {
+    if !text.chars().any(sanitise::is_deceptive) && !text.contains(['\n', '\r', '\t']) {
+        return format!("'{}'", text.replace('\'', r"'\''"));
     }
+    let mut word = String::from("$'");
+    for c in text.chars() {
+        match c {
+            '\'' => word.push_str(r"\'"),
+            '\\' => word.push_str(r"\\"),
+            '\n' => word.push_str(r"\n"),
+            '\r' => word.push_str(r"\r"),
+            '\t' => word.push_str(r"\t"),
+            c if sanitise::is_deceptive(c) => {
+                // Writing to a `String` cannot fail.
+                let _ = write!(word, "\\U{:08X}", u32::from(c));
+            }
+            c => word.push(c),
+        }
+    }
+    word.push('\'');
+    word
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ap_08_a_command_to_copy_is_one_line_and_one_word() {
+        for (text, expect) in [
+            ("bash(cargo test *)", "'bash(cargo test *)'"),
+            ("bash(echo 'a')", r"'bash(echo '\''a'\'')'"),
+            ("a\nb'c\\", r"$'a\nb\'c\\'"),
+            ("\u{202e}x", r"$'\U0000202Ex'"),
+        ] {
+            assert_eq!(shell_word(text), expect);
+        }
+    }
 
     #[test]
     fn ap_08_a_suggested_line_is_one_line_and_means_the_same() {

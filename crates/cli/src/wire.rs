@@ -75,12 +75,20 @@ pub(crate) struct Wired {
     pub(crate) policy: Arc<CedarPolicy>,
 }
 
+/// Where the record is, in the data directory.
+const RECORD: &str = "record";
+
 /// The record, opened.
 pub(crate) struct Record {
     /// The record.
     pub(crate) ledger: SqliteLedger,
     /// What was found open and settled.
     pub(crate) recovery: Recovery,
+}
+
+/// Whether anything has been recorded.
+pub(crate) fn has_record(places: &Places) -> bool {
+    places.data_dir.join(RECORD).exists()
 }
 
 /// Opens the record and settles what an earlier run left open.
@@ -90,7 +98,7 @@ pub(crate) async fn open_record(places: &Places) -> Result<Record, Stop> {
         // How long artifacts are kept is in the settings, which may not be readable yet;
         // `Housekeeping` sees to it.
         retention: None,
-        ..LedgerOptions::new(places.data_dir.join("record"), clock)
+        ..LedgerOptions::new(places.data_dir.join(RECORD), clock)
     };
     match SqliteLedger::open(options).await {
         Ok((ledger, recovery)) => Ok(Record { ledger, recovery }),
@@ -120,7 +128,7 @@ pub(crate) fn assemble_on(settings: Settings, operations: Operations) -> Result<
     } else {
         AfterEdit::Nothing
     };
-    let mut suggest = Suggest::new(settings.sources.clone(), settings.rules_file_name(), after);
+    let rules_file = settings.rules_file_name();
     let mut notes = settings.notes.clone();
     if settings.sources.is_empty() && notes.is_empty() {
         notes.push(format!(
@@ -131,11 +139,13 @@ pub(crate) fn assemble_on(settings: Settings, operations: Operations) -> Result<
     }
     let builtins = built_in(&settings)?;
     let (scripts, scripts_refused) = script_tools(&settings, &mut notes)?;
+    let policy = Arc::new(settings.policy);
+    let mut suggest = Suggest::new(settings.sources, Arc::clone(&policy), rules_file, after);
     let mut builder = Runtime::builder()
         .operations(operations)
         .limits(settings.limits)
         .loop_guard(settings.loop_guard.guard());
-    for (tool, mode) in settings.policy.tool_settings().sandboxes() {
+    for (tool, mode) in policy.tool_settings().sandboxes() {
         builder = builder.sandbox(tool.as_str(), mode);
     }
     if let Some(rules) = &settings.sandbox.network {
@@ -153,7 +163,6 @@ pub(crate) fn assemble_on(settings: Settings, operations: Operations) -> Result<
     let housekeeping = Housekeeping {
         retention: settings.retention,
     };
-    let policy = Arc::new(settings.policy);
     Ok(Parts {
         builder: builder.policy(Arc::clone(&policy) as _),
         policy,

@@ -10,6 +10,7 @@ pub(crate) mod consequences;
 pub(crate) mod docs;
 pub(crate) mod doctor;
 pub(crate) mod explain;
+pub(crate) mod grants;
 pub(crate) mod init;
 pub(crate) mod log;
 pub(crate) mod lookup;
@@ -52,6 +53,7 @@ pub(crate) async fn run(command: Command, app: &App) -> Result<Exit, Stop> {
         Command::Log(args) => log::run(args, app).await,
         Command::Show(args) => show::run(&args, app).await,
         Command::Explain(args) => explain::run(&args, app).await,
+        Command::Grants(args) => grants::run(args, app).await,
         Command::Policy(args) => policy::run(args, app).await,
         Command::Trust(args) => trust::run(&args, app),
         Command::Recover(args) => recover::run(&args, app).await,

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::{
     App,
     advice::{Advice, Place},
-    arguments, call,
+    arguments, call, grants,
     rehearsal::{self, NoRecord, Rehearsed},
 };
 use crate::{
@@ -225,11 +225,12 @@ async fn check(args: CheckArgs, app: &App) -> Result<Exit, Stop> {
             "`haft tools` lists the tools",
         ));
     };
+    let grants = grants::holding(app, &principal, &plan.workspace).await?;
     let question = Question {
         principal: &principal,
         tool: entry.facts(),
         plan: &plan,
-        grants: &[],
+        grants: &grants,
     };
     let explanation = wired.policy.explain(&question);
     let verdict = explanation.decision.verdict;

@@ -2,6 +2,7 @@
 //! [`Output`], and nothing reaches a terminal without [`sanitise`].
 
 mod approve;
+pub(crate) mod confirm;
 mod output;
 mod page;
 mod progress;

@@ -3,5 +3,6 @@
 
 pub(crate) mod call;
 pub(crate) mod decision;
+pub(crate) mod grant;
 pub(crate) mod outcome;
 pub(crate) mod time;

@@ -15,6 +15,7 @@ mod call;
 mod configuration;
 mod doctor;
 mod five_minutes;
+mod grants;
 mod interrupt;
 mod newcomer;
 mod policy;

@@ -1,0 +1,235 @@
+//! `haft grants add`: shows a rule, what it means, where and how long it would hold, and keeps it
+//! once a person says yes.
+
+use std::{io::IsTerminal as _, sync::Arc, time::Duration};
+
+use clap::{ArgGroup, Args};
+use haft_contract::{
+    AgentId, SessionId,
+    host::{Grant, GrantId, GrantScope, Ledger as _, Timestamp},
+};
+use haft_policy::{CedarPolicy, GrantRule, PolicySource};
+use haft_runtime::registry::Snapshot;
+
+use super::{App, Exit, Stop, now, open};
+use crate::{
+    args::IdentityArgs,
+    commands::{call, rehearsal::NoRecord},
+    config::Settings,
+    stop::chain,
+    terminal::{Format, Page, Style, confirm},
+    view::grant::{GrantView, lasting, place},
+    wire::{self, problem},
+};
+
+/// The most rules one command makes.
+const MAX_RULES: usize = 64;
+
+#[derive(Debug, Args)]
+#[command(
+    group = ArgGroup::new("where").args(["session", "project", "agent"]),
+    group = ArgGroup::new("end").args(["lasts", "until"]),
+    after_help = "\
+A standing approval answers where the rules ask; it never opens what they deny. Shells, interpreters
+and wrappers (`bash -c`, `python -c`, `env`) are granted only word for word.
+
+Examples:
+  haft grants add 'bash(cargo test *)'
+  haft grants add 'write(src/**)' --session main --for 2h"
+)]
+pub(super) struct AddArgs {
+    /// What to allow, in the notation of `allow` lists
+    #[arg(value_name = "RULE", required = true)]
+    rules: Vec<String>,
+    /// Only in this conversation
+    #[arg(long, value_name = "NAME")]
+    session: Option<SessionId>,
+    /// In this workspace, for every agent [the default]
+    #[arg(long)]
+    project: bool,
+    /// For this agent, in every workspace
+    #[arg(long, value_name = "NAME")]
+    agent: Option<AgentId>,
+    /// For so long: `30m`, `2h`
+    #[arg(long = "for", value_name = "TIME", value_parser = call::duration)]
+    lasts: Option<Duration>,
+    /// Until this moment: `2030-01-31T18:00:00Z`, or local time without a zone
+    #[arg(long, value_name = "MOMENT", value_parser = moment)]
+    until: Option<Timestamp>,
+    /// For so many calls
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    uses: Option<u32>,
+    /// Do not ask whether this is meant
+    #[arg(long)]
+    yes: bool,
+}
+
+/// Runs the command.
+pub(super) async fn run(args: AddArgs, app: &App) -> Result<Exit, Stop> {
+    if args.rules.len() > MAX_RULES {
+        return Err(Stop::usage(
+            format!("{} rules are too many at once", args.rules.len()),
+            format!("give at most {MAX_RULES}"),
+        ));
+    }
+    let rules = read(&args.rules)?;
+    let settings = app.settings()?;
+    app.notes(&settings.notes);
+    let sources = settings.sources.clone();
+    let scope = scope(&args, &settings).await?;
+    let tools = tools(settings)?;
+    lint(&args.rules, sources, &tools)?;
+    let grants = grants(&args, &scope, app)?;
+    if !args.yes {
+        ask(&rules, &grants, app).await?;
+    }
+    let ledger = open(app).await?;
+    let store = ledger.grants();
+    for grant in &grants {
+        let kept = store.add(grant.clone()).await;
+        kept.map_err(|error| Stop::ledger(&error))?;
+    }
+    super::close(&ledger).await?;
+    if app.output.format() == Format::Json {
+        let views: Vec<GrantView> = grants.iter().map(GrantView::of).collect();
+        app.output.json(&views)?;
+        return Ok(Exit::Ok);
+    }
+    let mut page = Page::new();
+    for (rule, grant) in rules.iter().zip(&grants) {
+        page = page
+            .styled(Style::Good, "granted")
+            .text(format!(": {}", rule.meaning()))
+            .styled(
+                Style::Dim,
+                format!("  {}, {}", place(&grant.scope), lasting(grant)),
+            )
+            .end();
+    }
+    app.output.page(&page)?;
+    Ok(Exit::Ok)
+}
+
+/// The rules as grants, or why one of them is none.
+fn read(rules: &[String]) -> Result<Vec<GrantRule>, Stop> {
+    rules
+        .iter()
+        .map(|rule| {
+            GrantRule::parse(rule)
+                .map_err(|refusal| Stop::usage(refusal.to_string(), refusal.hint()))
+        })
+        .collect()
+}
+
+async fn scope(args: &AddArgs, settings: &Settings) -> Result<GrantScope, Stop> {
+    Ok(match (&args.session, &args.agent) {
+        (Some(session), _) => GrantScope::Session(session.clone()),
+        (None, Some(agent)) => GrantScope::Agent(agent.clone()),
+        (None, None) => GrantScope::Project(wire::operations(settings).await?.root.to_string()),
+    })
+}
+
+fn tools(settings: Settings) -> Result<Arc<Snapshot>, Stop> {
+    let parts = wire::assemble(settings)?;
+    let wired = parts.build_for_lint(Arc::new(NoRecord))?;
+    Ok(wired.runtime.registry().snapshot())
+}
+
+/// Holds the rules against the tools there are, as if they stood in an `allow` list.
+fn lint(rules: &[String], mut sources: Vec<PolicySource>, tools: &Snapshot) -> Result<(), Stop> {
+    const NAME: &str = "grant";
+    let list = rules.iter().cloned().map(toml::Value::String).collect();
+    let list = toml::Value::Array(list);
+    sources.push(PolicySource::new(
+        NAME,
+        format!("[policy]\nallow = {list}\n"),
+    ));
+    let policy = CedarPolicy::load(&sources)
+        .map_err(|error| Stop::usage(chain(&error), "correct the rule"))?;
+    let entries = tools.page(0, tools.len());
+    let facts: Vec<_> = entries.iter().map(|entry| entry.facts()).collect();
+    let findings = policy.lint(&facts);
+    match findings.iter().find(|finding| finding.rule.source == NAME) {
+        Some(finding) => Err(Stop::usage(problem(finding), finding.hint())),
+        None => Ok(()),
+    }
+}
+
+fn grants(args: &AddArgs, scope: &GrantScope, app: &App) -> Result<Vec<Grant>, Stop> {
+    let principal = wire::principal(&IdentityArgs::default(), &app.env)?;
+    let now = now();
+    let until = args
+        .until
+        .or_else(|| args.lasts.map(|lasts| now.after(lasts)));
+    if until.is_some_and(|until| until <= now) {
+        return Err(Stop::usage(
+            "it would have ended already",
+            "name a moment that is still to come",
+        ));
+    }
+    let grant = |rule: &String| Grant {
+        id: GrantId::new(),
+        tenant: principal.tenant.clone(),
+        user: principal.user.clone(),
+        rule: rule.clone(),
+        scope: scope.clone(),
+        until,
+        uses_left: args.uses,
+        made_by: principal.user.to_string(),
+        made_at: now,
+        cause: None,
+    };
+    Ok(args.rules.iter().map(grant).collect())
+}
+
+/// Shows what would be kept, and asks whether that is meant.
+async fn ask(rules: &[GrantRule], grants: &[Grant], app: &App) -> Result<(), Stop> {
+    if !std::io::stdin().is_terminal() || !app.output.stderr_is_terminal() {
+        return Err(Stop::usage(
+            "nobody is there to say that this is meant",
+            "add `--yes` if it is",
+        ));
+    }
+    let mut page = Page::new();
+    for (rule, grant) in rules.iter().zip(grants) {
+        page = page
+            .field("rule", rule.text())
+            .field("allows", rule.meaning())
+            .field("where", place(&grant.scope))
+            .field("how long", lasting(grant));
+    }
+    app.output.note(&page);
+    if confirm::yes(app.output, "Allow this from now on? [y/N] ").await {
+        return Ok(());
+    }
+    Err(Stop::new(
+        Exit::Denied,
+        "nothing was granted",
+        "answer y to keep it",
+    ))
+}
+
+/// A moment, with a zone or in local time.
+fn moment(text: &str) -> Result<Timestamp, String> {
+    let zoned = text.parse::<jiff::Timestamp>();
+    let local = || {
+        let local: jiff::civil::DateTime = text.parse().ok()?;
+        let zone = jiff::tz::TimeZone::system();
+        Some(zone.to_zoned(local).ok()?.timestamp())
+    };
+    let at = zoned.ok().or_else(local);
+    at.map(|at| Timestamp(at.as_microsecond()))
+        .ok_or_else(|| "write a moment such as 2030-01-31T18:00:00Z or 2030-01-31 18:00".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_is_read_with_and_without_a_zone() {
+        assert_eq!(moment("1970-01-01T00:00:01Z"), Ok(Timestamp(1_000_000)));
+        assert!(moment("2030-01-31 18:00").is_ok());
+        assert!(moment("tomorrow").is_err());
+    }
+}

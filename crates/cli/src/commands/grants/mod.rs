@@ -1,0 +1,92 @@
+//! `haft grants`: standing approvals, so that a person is not asked the same thing all day. They are
+//! kept with the record, never in a workspace, and end by time, by count or by hand.
+//!
+//! What a rule may say and what it covers is policy's (`haft_policy::grant`); here it is shown,
+//! kept and ended.
+
+mod add;
+mod list;
+mod revoke;
+
+use clap::{Args, Subcommand};
+use haft_contract::{
+    Principal,
+    host::{Clock as _, Grant, Ledger as _, Timestamp},
+};
+use haft_ledger::SqliteLedger;
+use haft_runtime::SystemClock;
+
+use super::{App, lookup::tenant};
+use crate::{
+    exit::Exit,
+    stop::Stop,
+    wire::{self, Record},
+};
+
+/// List, make and end standing approvals
+#[derive(Debug, Args)]
+pub(crate) struct GrantsArgs {
+    #[command(subcommand)]
+    command: GrantsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum GrantsCommand {
+    /// List the standing approvals that have not ended
+    List,
+    /// Allow something from now on, without being asked
+    Add(add::AddArgs),
+    /// End standing approvals at once
+    Revoke(revoke::RevokeArgs),
+}
+
+/// Runs the command.
+pub(crate) async fn run(args: GrantsArgs, app: &App) -> Result<Exit, Stop> {
+    match args.command {
+        GrantsCommand::List => list::run(app).await,
+        GrantsCommand::Add(args) => add::run(args, app).await,
+        GrantsCommand::Revoke(args) => revoke::run(&args, app).await,
+    }
+}
+
+/// The grants that hold for a principal in a workspace now. Looking must not make a record, so where
+/// there is none there are no grants.
+pub(crate) async fn holding(
+    app: &App,
+    principal: &Principal,
+    workspace: &str,
+) -> Result<Vec<Grant>, Stop> {
+    let places = app.places()?;
+    if !wire::has_record(&places) {
+        return Ok(Vec::new());
+    }
+    let Record { ledger, recovery } = wire::open_record(&places).await?;
+    app.recovered(&recovery);
+    let holding = ledger.grants().holding(principal, workspace, now()).await;
+    let holding = holding.map_err(|error| Stop::ledger(&error))?;
+    close(&ledger).await?;
+    Ok(holding)
+}
+
+/// The record, opened for one of these commands.
+async fn open(app: &App) -> Result<SqliteLedger, Stop> {
+    let Record { ledger, recovery } = wire::open_record(&app.places()?).await?;
+    app.recovered(&recovery);
+    Ok(ledger)
+}
+
+/// Every grant that has not ended, oldest first.
+async fn living(ledger: &SqliteLedger) -> Result<Vec<Grant>, Stop> {
+    let grants = ledger.grants();
+    let living = grants.list(&tenant()?, now()).await;
+    living.map_err(|error| Stop::ledger(&error))
+}
+
+fn now() -> Timestamp {
+    SystemClock.now()
+}
+
+/// Makes everything durable.
+async fn close(ledger: &SqliteLedger) -> Result<(), Stop> {
+    ledger.close().await.map_err(|error| Stop::ledger(&error))
+}
