@@ -31,9 +31,9 @@ CREATE INDEX approval_pending_of_session ON approval (tenant, session, expires_a
 CREATE INDEX approval_by_change ON approval (changed);
 CREATE INDEX approval_by_expiry ON approval (expires_at);
 
--- A second guard for using an approval once: the record itself holds no two starts with it, even if
--- an older, signed copy of its row was put back.
-CREATE UNIQUE INDEX event_uses_approval_once ON event (tenant, json_extract(body, '$.approval'))
+-- A second guard for using an approval once: its start is looked for in the record, in case an
+-- older, signed copy of its row was put back. Not unique: what has happened is always recorded.
+CREATE INDEX event_by_approval ON event (tenant, json_extract(body, '$.approval'))
     WHERE kind = 'started' AND json_extract(body, '$.approval') IS NOT NULL;
 
 -- Standing approvals, signed in the same way.

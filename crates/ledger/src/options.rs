@@ -25,7 +25,7 @@ pub const MAX_BATCH: usize = 4_096;
 /// Records between two signed checkpoints.
 pub const CHECKPOINT_EVERY: u64 = 1_000;
 
-/// How long spilled output and file pre-images stay.
+/// How long spilled output, file pre-images and closed questions stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
     /// How long each is kept.
@@ -65,8 +65,9 @@ pub struct LedgerOptions {
     pub linger: Duration,
     /// Records between two signed checkpoints.
     pub checkpoint_every: u64,
-    /// What a start removes, once a day; absent where the host calls
-    /// [`expire_daily`](crate::FileArtifacts::expire_daily) itself.
+    /// What a start removes: artifacts once a day, questions that lapsed so long ago, and grants
+    /// that have ended. Absent where the host calls
+    /// [`expire_daily`](crate::FileArtifacts::expire_daily) itself; questions then stay.
     pub retention: Option<Retention>,
 }
 

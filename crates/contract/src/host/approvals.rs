@@ -98,7 +98,8 @@ pub trait ApprovalStore: Send + Sync {
         at: Timestamp,
     ) -> BoxFuture<'a, Result<(), LedgerError>>;
 
-    /// Takes back every open question of a session that has ended, and every answer not yet used.
+    /// Takes back every open question of a session that has ended, every answer not yet used, and
+    /// the grants that were made for that session.
     fn end_session<'a>(
         &'a self,
         tenant: &'a TenantId,

@@ -87,21 +87,33 @@ pub(crate) async fn verify(
                 return Ok(differs);
             }
             let forged = forged(&mut snapshot, tenant, key).await?;
-            Ok(forged.map_or(intact, |what| {
-                broken(head + 1, format!("{what} was changed after it was written"))
-            }))
+            Ok(forged.map_or(intact, |reason| broken(head + 1, reason)))
         }
         broken @ Verification::Broken { .. } => Ok(broken),
     }
 }
 
-/// A question or a grant that this ledger did not sign, or that says of its use something else
-/// than the record.
+/// What is wrong with questions and grants: one that this ledger did not sign, or that says of its
+/// use something else than the record.
 async fn forged(
     snapshot: &mut SqliteConnection,
     tenant: &TenantId,
     key: &[u8; 32],
 ) -> Result<Option<String>, LedgerError> {
+    let used_twice: Option<String> = sqlx::query_scalar(
+        "SELECT json_extract(body, '$.approval') FROM event
+         WHERE tenant = ?1 AND kind = 'started' AND json_extract(body, '$.approval') IS NOT NULL
+         GROUP BY 1 HAVING count(*) > 1 LIMIT 1",
+    )
+    .bind(tenant.as_str())
+    .fetch_optional(&mut *snapshot)
+    .await
+    .map_err(failed)?;
+    if let Some(id) = used_twice {
+        return Ok(Some(format!(
+            "more than one call was started with approval `{id}`"
+        )));
+    }
     let mut after = String::new();
     loop {
         let rows = sqlx::query(
@@ -123,7 +135,10 @@ async fn forged(
         for row in &rows {
             let is_signed = approvals::row::Columns::read(row, key).map_err(failed)?;
             if is_signed.is_none() || column::<bool>(row, "used_before")? {
-                return Ok(Some(format!("approval `{}`", column::<&str>(row, "id")?)));
+                let id: &str = column(row, "id")?;
+                return Ok(Some(format!(
+                    "approval `{id}` was changed after it was written"
+                )));
             }
         }
     }
@@ -135,7 +150,10 @@ async fn forged(
         .map_err(failed)?;
     for row in &rows {
         if grants::row::read(row, key).map_err(failed)?.is_none() {
-            return Ok(Some(format!("grant `{}`", column::<&str>(row, "id")?)));
+            let id: &str = column(row, "id")?;
+            return Ok(Some(format!(
+                "grant `{id}` was changed after it was written"
+            )));
         }
     }
     Ok(None)

@@ -382,3 +382,25 @@ async fn old_questions_and_dead_grants_are_removed_at_a_start() {
     assert_eq!(last.state, ApprovalState::Lapsed);
     intact(&ledger).await;
 }
+
+/// A start that arrives only with the settlement has happened: it is recorded, its approval is
+/// used, and if that was used before, `verify` says so. The ledger goes on.
+#[tokio::test]
+async fn a_start_that_is_over_is_recorded_whatever_it_rested_on() {
+    let fixture = Fixture::new();
+    let ledger = fixture.open().await;
+    let given = approved(&ledger, 1).await;
+    for _ in 0..2 {
+        let asked = request("s1", "sample", json!({}));
+        let record = ledger.open(&asked, NOW).await.unwrap();
+        record.settle(vec![
+            start_with(asked.id, Some(given.id), &[]),
+            settled(asked.id, Terminal::Succeeded, ""),
+        ]);
+        record.settled().await.unwrap();
+        refused(&ledger, Some(given.id), &[]).await;
+    }
+    let started = "SELECT count(*) FROM event WHERE kind = 'started'";
+    assert_eq!(fixture.number(started).await, 2);
+    verify_names(&ledger, "more than one call was started").await;
+}

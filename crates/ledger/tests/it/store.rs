@@ -5,11 +5,11 @@ use std::{
     time::Duration,
 };
 
-use haft_contract::host::{Durability, History as _, Ledger as _, LedgerErrorKind};
+use haft_contract::host::{Durability, History as _, Ledger as _, LedgerErrorKind, Verification};
 use haft_ledger::{DirectoryError, OpenError, SCHEMA_VERSION, SqliteLedger};
 use serde_json::json;
 
-use crate::support::{Fixture, NOW, request, started, tenant, whole_call};
+use crate::support::{Fixture, NOW, approved, request, started, tenant, whole_call};
 
 #[tokio::test]
 async fn every_file_is_private() {
@@ -112,4 +112,25 @@ async fn places_for_open_calls_are_bounded_and_given_back() {
     let asked = request("s1", "sample", json!({}));
     let refused = ledger.open(&asked, NOW).await.err().unwrap();
     assert_eq!(refused.kind(), LedgerErrorKind::LimitExceeded);
+}
+
+#[tokio::test]
+async fn a_record_of_the_first_schema_is_brought_up_to_date() {
+    let fixture = Fixture::new();
+    let ledger = fixture.open().await;
+    let (_, record) = whole_call(&ledger, "s1", "before").await;
+    record.settled().await.unwrap();
+    ledger.close().await.unwrap();
+    fixture
+        .tamper(
+            "DROP TABLE approval; DROP TABLE grant_rule; DROP INDEX event_by_approval;
+             PRAGMA user_version = 1",
+        )
+        .await;
+    let ledger = fixture.open().await;
+    approved(&ledger, 1).await;
+    let verified = ledger.verify(&tenant()).await.unwrap();
+    assert_eq!(verified, Verification::Intact { records: 4 });
+    let version = fixture.number("PRAGMA user_version").await;
+    assert_eq!(version, SCHEMA_VERSION);
 }

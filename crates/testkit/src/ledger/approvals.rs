@@ -249,7 +249,9 @@ impl ApprovalStore for MemoryLedger {
     ) -> BoxFuture<'a, Result<(), LedgerError>> {
         Box::pin(async move {
             self.reachable()?;
-            for kept in self.lock().approvals.of(tenant) {
+            let mut state = self.lock();
+            state.grants.end_session(tenant, session);
+            for kept in state.approvals.of(tenant) {
                 let approval = kept.at(Some(at));
                 let usable = matches!(
                     approval.state,

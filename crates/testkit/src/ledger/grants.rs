@@ -1,8 +1,8 @@
 //! Standing approvals, in memory, as `GrantStore` states it.
 
 use haft_contract::{
-    BoxFuture, Principal, TenantId,
-    host::{Grant, GrantId, GrantStore, LedgerError, Timestamp},
+    BoxFuture, Principal, SessionId, TenantId,
+    host::{Grant, GrantId, GrantScope, GrantStore, LedgerError, Timestamp},
 };
 
 use super::{MemoryLedger, approvals::conflict};
@@ -33,6 +33,13 @@ impl Grants {
             }
         }
         Ok(())
+    }
+
+    /// Ends the grants that were made for a session.
+    pub(super) fn end_session(&mut self, tenant: &TenantId, session: &SessionId) {
+        let of_session = GrantScope::Session(session.clone());
+        self.0
+            .retain(|grant| grant.tenant != *tenant || grant.scope != of_session);
     }
 
     /// Uses each of these once.

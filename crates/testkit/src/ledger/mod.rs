@@ -389,6 +389,9 @@ impl CallRecord for OpenCall {
             .filter(|call| call.id == self.call && !call.settled);
         if let Some(call) = open.next() {
             call.settled = true;
+            let principal = Arc::clone(&call.principal);
+            // A start among the last events has happened, whatever it rested on.
+            let _ = state.use_up(&principal, &events);
             state.append(&self.tenant, &events);
         }
         self.settled.send_replace(true);

@@ -76,6 +76,7 @@ super::suite! { $
     ap_10_a_question_survives_reopening,
     a_grant_holds_where_it_was_made_for,
     a_grant_ends,
+    a_sessions_grants_end_with_it,
     a_counted_grant_is_used_up,
     grants_survive_reopening,
 }

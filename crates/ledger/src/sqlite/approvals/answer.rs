@@ -15,7 +15,10 @@ use super::{
 };
 use crate::{
     redact::Redactor,
-    sqlite::change::{Change, Changing},
+    sqlite::{
+        change::{Change, Changing},
+        grants,
+    },
 };
 
 /// The longest reason that is kept.
@@ -160,7 +163,7 @@ impl Change for EndSession {
                 | ApprovalState::Used { .. } => {}
             }
         }
-        Ok(())
+        grants::end_session(changing, &self.tenant, &self.session).await
     }
 }
 

@@ -10,7 +10,7 @@ pub(super) mod row;
 use std::sync::Arc;
 
 use haft_contract::{
-    BoxFuture, Principal, TenantId,
+    BoxFuture, Principal, SessionId, TenantId,
     host::{Grant, GrantId, GrantStore, LedgerError, LedgerErrorKind, Timestamp},
 };
 use sqlx::SqlitePool;
@@ -147,6 +147,20 @@ pub(super) async fn use_up(
         row::update_uses(changing.connection, changing.key, &grant).await?;
     }
     Ok(true)
+}
+
+/// Ends the grants that were made for a session.
+pub(super) async fn end_session(
+    changing: &mut Changing<'_>,
+    tenant: &TenantId,
+    session: &SessionId,
+) -> Result<(), sqlx::Error> {
+    sqlx::query("DELETE FROM grant_rule WHERE tenant = ?1 AND scope = 'session' AND bound_to = ?2")
+        .bind(tenant.as_str())
+        .bind(session.as_str())
+        .execute(&mut *changing.connection)
+        .await?;
+    Ok(())
 }
 
 struct Add(Grant);

@@ -108,6 +108,31 @@ pub async fn a_grant_ends(fixture: impl LedgerFixture) {
     );
 }
 
+/// What was allowed for a session ends with it, and nothing else does.
+pub async fn a_sessions_grants_end_with_it(fixture: impl LedgerFixture) {
+    let ledger = fixture.ledger();
+    let store = ledger.grants();
+    let (mine, theirs) = (principal(), in_tenant("elsewhere"));
+    let of_session = |who: &Principal| Grant {
+        scope: GrantScope::Session(who.session.clone()),
+        ..grant(who)
+    };
+    let other = in_session("other");
+    let made = [of_session(&mine), of_session(&other), grant(&mine)];
+    let elsewhere = of_session(&theirs);
+    for grant in made.iter().chain([&elsewhere]) {
+        works("add", store.add(grant.clone()).await);
+    }
+    let approvals = ledger.approvals();
+    let ended = approvals.end_session(&local(), &mine.session, START).await;
+    works("end", ended);
+    assert_eq!(works("list", store.list(&local(), START).await), made[1..]);
+    assert_eq!(
+        works("list", store.list(&theirs.tenant, START).await),
+        [elsewhere]
+    );
+}
+
 /// A counted grant lets so many calls start and no more, however many try at once. A start rests on
 /// all its grants or uses none.
 pub async fn a_counted_grant_is_used_up(fixture: impl LedgerFixture) {
