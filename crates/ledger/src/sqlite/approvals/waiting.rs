@@ -104,7 +104,7 @@ impl Waiting {
         }
     }
 
-    /// The first moment at which a question lapses; the outer `None` when nobody waits.
+    /// When the next question lapses.
     fn next_lapse(&self) -> Lapse {
         let inner = self.lock();
         if inner.questions.is_empty() {
