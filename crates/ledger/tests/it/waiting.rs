@@ -20,6 +20,9 @@ const SOON: Duration = Duration::from_mins(1);
 /// How many calls wait at once.
 const WAITING: usize = 10_000;
 
+/// How many sessions they belong to.
+const SESSIONS: usize = 100;
+
 /// What each of them may cost.
 const MAX_BYTES_EACH: usize = 5_000;
 
@@ -83,8 +86,8 @@ async fn ap_13_ten_thousand_waiting_cost_little() {
                 digest[..8].copy_from_slice(&number.to_be_bytes());
                 let asked = ApprovalQuestion {
                     digest: PlanDigest(digest),
-                    most_open: WAITING,
-                    ..question("s1", 0)
+                    most_open: WAITING / SESSIONS,
+                    ..question(&session(number % SESSIONS), 0)
                 };
                 ledger.approvals().ask(asked).await.unwrap();
             })
@@ -93,12 +96,14 @@ async fn ap_13_ten_thousand_waiting_cost_little() {
     for asked in asking {
         asked.await.unwrap();
     }
-    let closed = ledger.approvals().ask(question("s2", 0)).await.unwrap();
+    let closed = ledger.approvals().ask(question("closed", 0)).await.unwrap();
     approve(&ledger, &closed).await.unwrap();
     let child = child::play("wait", &fixture.directory());
-    let session = principal("s1").session.clone();
     let store = ledger.approvals();
-    store.end_session(&tenant(), &session, NOW).await.unwrap();
+    for number in 0..SESSIONS {
+        let ended = principal(&session(number)).session.clone();
+        store.end_session(&tenant(), &ended, NOW).await.unwrap();
+    }
     assert!(child.ended_well());
 }
 
@@ -138,6 +143,10 @@ pub(crate) async fn wait(ledger: &SqliteLedger, directory: &Path) {
         let state = tokio::time::timeout(SOON, wait).await.unwrap().unwrap();
         assert_eq!(state, ApprovalState::Withdrawn);
     }
+}
+
+fn session(number: usize) -> String {
+    format!("s{number}")
 }
 
 fn resident_bytes() -> usize {
