@@ -29,13 +29,15 @@ pub(crate) enum Exit {
     Ledger,
     /// `policy check`: a person would be asked.
     Asks,
-    /// There is no such call or tool.
+    /// There is no such call, tool or question.
     NotFound,
+    /// `approve`, `deny`: the question was not answered.
+    NotAnswered,
 }
 
 impl Exit {
     /// Every code, in order.
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Ok,
         Self::Failed,
         Self::Usage,
@@ -47,6 +49,7 @@ impl Exit {
         Self::Ledger,
         Self::Asks,
         Self::NotFound,
+        Self::NotAnswered,
     ];
 
     /// The number.
@@ -63,6 +66,7 @@ impl Exit {
             Self::Ledger => 8,
             Self::Asks => 9,
             Self::NotFound => 10,
+            Self::NotAnswered => 11,
         }
     }
 
@@ -79,7 +83,10 @@ impl Exit {
             Self::Config => "the configuration has a mistake or is not trusted",
             Self::Ledger => "the record cannot be used, or is not as it was written",
             Self::Asks => "`policy check`: a person would be asked",
-            Self::NotFound => "there is no such call or tool",
+            Self::NotFound => "there is no such call, tool or question",
+            Self::NotAnswered => {
+                "`approve`, `deny`: not answered, because it is no longer open, is another plan, or nobody said yes"
+            }
         }
     }
 

@@ -12,6 +12,7 @@ mod stop;
 mod suggest;
 mod terminal;
 mod view;
+mod watch;
 mod wire;
 
 use std::{process::ExitCode, time::Duration};

@@ -11,7 +11,10 @@ use haft_contract::Arguments;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{App, call};
+use super::{
+    App,
+    call::{self, AskArgs},
+};
 use crate::{
     args::IdentityArgs, config::private, exit::Exit, stop::Stop, view::outcome::OutcomeView,
 };
@@ -34,6 +37,8 @@ Example:
 pub(crate) struct BatchArgs {
     /// The file with the calls; standard input if there is none
     file: Option<PathBuf>,
+    #[command(flatten)]
+    asking: AskArgs,
     #[command(flatten)]
     identity: IdentityArgs,
 }
@@ -67,7 +72,7 @@ pub(crate) async fn run(args: BatchArgs, app: &App) -> Result<Exit, Stop> {
             std::io::stdin().lock().take(MAX_BATCH_BYTES),
         ))?,
     };
-    let ready = call::ready(app, &args.identity, lines.len()).await?;
+    let ready = call::ready(app, &args.identity, &args.asking, lines.len()).await?;
     let requests = lines.into_iter().map(|line| {
         let timeout = line.timeout_ms.map(Duration::from_millis);
         let arguments = match line.arguments {

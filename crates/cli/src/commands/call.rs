@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use haft_contract::{Arguments, CallRequest, Outcome, Principal, host::Ledger};
 use haft_ledger::SqliteLedger;
 use tokio_util::sync::CancellationToken;
@@ -18,7 +18,7 @@ use crate::{
     exit::Exit,
     interrupt,
     stop::Stop,
-    terminal::{Format, TerminalApprover, Watcher, somebody_is_there},
+    terminal::{Asking, Format, TerminalApprover, Watcher, somebody_is_there},
     view::outcome::OutcomeView,
     wire::{self, Housekeeping, Wired},
 };
@@ -45,7 +45,43 @@ pub(crate) struct CallArgs {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     timeout: Option<Duration>,
     #[command(flatten)]
+    asking: AskArgs,
+    #[command(flatten)]
     identity: IdentityArgs,
+}
+
+/// Who is asked.
+#[derive(Debug, Default, Args)]
+pub(crate) struct AskArgs {
+    /// Who answers if a person must be asked [default: here on a terminal, else never]
+    #[arg(long, value_name = "WHERE")]
+    ask: Option<AskWhere>,
+}
+
+/// Where a question is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum AskWhere {
+    /// At this terminal, or from elsewhere, whoever is first
+    Here,
+    /// With `haft approve`, `haft deny` or `haft approvals --watch`; the call waits
+    Elsewhere,
+    /// Nobody: what would ask is denied at once
+    Never,
+}
+
+impl AskArgs {
+    /// Who answers the questions of this process.
+    pub(crate) fn asking(&self) -> Result<Asking, Stop> {
+        match (self.ask, somebody_is_there()) {
+            (Some(AskWhere::Here) | None, true) => Ok(Asking::Here),
+            (Some(AskWhere::Here), false) => Err(Stop::usage(
+                "`--ask here` needs a person at a terminal, and this is none",
+                "use `--ask elsewhere` and answer with `haft approvals --watch` in a terminal",
+            )),
+            (Some(AskWhere::Elsewhere), _) => Ok(Asking::Elsewhere),
+            (Some(AskWhere::Never), _) | (None, false) => Ok(Asking::Never),
+        }
+    }
 }
 
 /// Said when a call left something in the background.
@@ -54,7 +90,7 @@ const LEFT_RUNNING: &str = "the process in the background has ended with this co
 
 /// Runs the command.
 pub(crate) async fn run(args: CallArgs, app: &App) -> Result<Exit, Stop> {
-    let ready = ready(app, &args.identity, 1).await?;
+    let ready = ready(app, &args.identity, &args.asking, 1).await?;
     let arguments = ready.arguments(&args.tool, &args.arguments)?;
     let request = request(args.tool, arguments, &ready.principal, args.timeout);
     let outcome = ready.call(request).await;
@@ -79,12 +115,18 @@ pub(crate) struct Ready {
 }
 
 /// Gets ready to run a number of calls.
-pub(crate) async fn ready(app: &App, identity: &IdentityArgs, calls: usize) -> Result<Ready, Stop> {
+pub(crate) async fn ready(
+    app: &App,
+    identity: &IdentityArgs,
+    asking: &AskArgs,
+    calls: usize,
+) -> Result<Ready, Stop> {
+    let asking = asking.asking()?;
     let settings = app.settings()?;
     let principal = wire::principal(identity, &app.env)?;
     let record = wire::open_record(&settings.places).await?;
     app.recovered(&record.recovery);
-    Ready::new(app, settings, record.ledger, principal, calls).await
+    Ready::new(app, settings, record.ledger, principal, asking, calls).await
 }
 
 impl Ready {
@@ -94,6 +136,7 @@ impl Ready {
         settings: Settings,
         ledger: SqliteLedger,
         principal: Arc<Principal>,
+        asking: Asking,
         calls: usize,
     ) -> Result<Self, Stop> {
         let place = Place::new(&settings, &app.env.current_dir);
@@ -102,12 +145,14 @@ impl Ready {
         app.notes(parts.notes());
         let housekeeping = parts.housekeeping();
         let watcher = Arc::new(Watcher::new(calls, app.output.stderr_is_terminal()));
+        let cancel = CancellationToken::new();
         let approver = TerminalApprover::new(
             app.output,
             parts.suggest(),
             Arc::clone(&watcher),
             principal.user.to_string(),
-            somebody_is_there(),
+            asking,
+            cancel.clone(),
         );
         let advice = Advice::new(place, parts.suggest(), Arc::clone(&principal));
         let advice = Arc::new(advice);
@@ -116,7 +161,6 @@ impl Ready {
             .events(Arc::clone(&advice) as _)
             .approver(approver)
             .build(Arc::new(ledger.clone()) as Arc<dyn Ledger>)?;
-        let cancel = CancellationToken::new();
         interrupt::cancels(&cancel, app.output);
         Ok(Self {
             wired,

@@ -2,6 +2,7 @@
 //! run tools through the runtime; they touch nothing themselves.
 
 pub(crate) mod advice;
+pub(crate) mod approvals;
 pub(crate) mod arguments;
 pub(crate) mod batch;
 pub(crate) mod call;
@@ -50,6 +51,9 @@ pub(crate) async fn run(command: Command, app: &App) -> Result<Exit, Stop> {
         Command::Tools(args) => tools::run(&args, app),
         Command::Call(args) => call::run(args, app).await,
         Command::Batch(args) => batch::run(args, app).await,
+        Command::Approvals(args) => approvals::run(&args, app).await,
+        Command::Approve(args) => approvals::answer::approve(&args, app).await,
+        Command::Deny(args) => approvals::answer::deny(&args, app).await,
         Command::Log(args) => log::run(args, app).await,
         Command::Show(args) => show::run(&args, app).await,
         Command::Explain(args) => explain::run(&args, app).await,

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{
     App,
-    call::{Ready, request},
+    call::{AskArgs, Ready, request},
 };
 use crate::{
     exit::Exit,
@@ -59,7 +59,8 @@ pub(crate) async fn run(args: &RecoverArgs, app: &App) -> Result<Exit, Stop> {
         return Ok(Exit::Ok);
     };
     let principal = Arc::clone(&first.principal);
-    let ready = Ready::new(app, settings, ledger, principal, calls.len()).await?;
+    let asking = AskArgs::default().asking()?;
+    let ready = Ready::new(app, settings, ledger, principal, asking, calls.len()).await?;
     let requests = calls
         .into_iter()
         .map(|call| request(call.tool, call.arguments, &call.principal, None))

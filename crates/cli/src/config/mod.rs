@@ -8,6 +8,7 @@
     reason = "reads Haft's own configuration, which no workspace confines"
 )]
 
+pub(crate) mod ancestry;
 pub(crate) mod env;
 pub(crate) mod file;
 pub(crate) mod limits;

@@ -1,29 +1,33 @@
-//! Asks the person at the terminal. The whole plan is shown, escaped and not cut; only what is
-//! typed after the question appeared counts as an answer.
+//! Asks the person at the terminal that made the call. The whole question is shown, escaped and not
+//! cut (`view/approval.rs` draws it); only what is typed after it appeared counts as an answer. The
+//! same question may be answered from elsewhere meanwhile, and then this one ends.
 
 use std::{
-    fmt::Write as _,
     io::{IsTerminal as _, Stdin},
     sync::Arc,
     time::Duration,
 };
 
 use haft_contract::{
-    Access, PathScope, Principal, SealedPlan,
-    access::Command,
-    egress::EgressRules,
-    host::{ApprovalAnswer, ApprovalRequest, Approver},
-    ops::Tier,
+    Principal, SealedPlan,
+    host::{
+        ApprovalAnswer, ApprovalRequest, Approver, Clock as _, GrantProposal, GrantScope, GrantWish,
+    },
 };
+use haft_runtime::SystemClock;
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
     io::Errno,
     termios::{QueueSelector, tcflush},
 };
 use tokio::sync::Mutex;
+use tokio_util::sync::CancellationToken;
 
-use super::{Output, Page, Style, Watcher, sanitise};
-use crate::suggest::Suggest;
+use super::{
+    Output, Page, Style, Watcher, visible,
+    wish::{self, Lasting},
+};
+use crate::{suggest::Suggest, view::approval};
 
 /// The longest answer that is looked at; the known ones are far shorter.
 const MAX_ANSWER_BYTES: usize = 4096;
@@ -40,61 +44,235 @@ pub(crate) fn somebody_is_there() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
-/// Puts questions to the person at the terminal, or says truthfully that there is none.
+/// Who answers the questions of this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asking {
+    /// The person at this terminal, or anybody from elsewhere.
+    Here,
+    /// Anybody, from elsewhere.
+    Elsewhere,
+    /// Nobody: what would ask is denied at once.
+    Never,
+}
+
+/// Puts questions to the person at the terminal, leaves them to others, or says truthfully that
+/// there is nobody.
 pub(crate) struct TerminalApprover {
     output: Output,
     suggest: Suggest,
     watcher: Arc<Watcher>,
     user: String,
-    /// Held while a question stands, so that there is one at a time; `None` if nobody is there.
-    turn: Option<Mutex<()>>,
+    asking: Asking,
+    /// Cancelled when the person stops the program, which is no answer.
+    cancel: CancellationToken,
+    /// Held while a question stands, so that there is one at a time.
+    turn: Mutex<()>,
 }
 
 impl TerminalApprover {
-    /// An approver for this process. `somebody` says whether a person can answer.
+    /// An approver for this process.
     pub(crate) fn new(
         output: Output,
         suggest: Suggest,
         watcher: Arc<Watcher>,
         user: String,
-        somebody: bool,
+        asking: Asking,
+        cancel: CancellationToken,
     ) -> Self {
         Self {
             output,
             suggest,
             watcher,
             user,
-            turn: somebody.then(|| Mutex::new(())),
+            asking,
+            cancel,
+            turn: Mutex::new(()),
+        }
+    }
+
+    /// Says where a question that nobody answers here can be answered.
+    fn leave_open(&self, request: &ApprovalRequest) -> ApprovalAnswer {
+        let _quiet = self.watcher.quiet();
+        let page = Page::new()
+            .styled(Style::Warn, "waits for an answer: ")
+            .text(format!(
+                "`haft approve {}`, `haft deny {0}`, or `haft approvals --watch`",
+                request.id
+            ))
+            .end();
+        self.output.note(&page);
+        ApprovalAnswer::Elsewhere
+    }
+
+    async fn ask_here(&self, request: ApprovalRequest) -> ApprovalAnswer {
+        let sentence = self.suggest.sentence(&request.principal, &request.plan);
+        let Ok(drawn) = approval::draw(&request.form, request.digest) else {
+            let reason = "what would be shown is not what would run".to_owned();
+            return ApprovalAnswer::NobodyThere { reason };
+        };
+        let _turn = self.turn.lock().await;
+        let _quiet = self.watcher.quiet();
+        self.output.note(&question(&request, &drawn, &sentence));
+        let standing = Standing(self);
+        tokio::time::sleep(TIME_TO_LOOK).await;
+        forget_what_was_typed();
+        let answer = self.answer(&request).await;
+        standing.answered();
+        answer.unwrap_or(ApprovalAnswer::NobodyThere { reason: sentence })
+    }
+
+    /// Asks until there is an answer; `None` once there will be none.
+    async fn answer(&self, request: &ApprovalRequest) -> Option<ApprovalAnswer> {
+        loop {
+            let typed = self.line("Allow this one call? [y/N] (r no, and why; a always) ");
+            match typed.await?.to_ascii_lowercase().as_str() {
+                "y" | "yes" => return Some(request.approve(&self.user)),
+                "" | "n" | "no" => return Some(request.refuse(&self.user, None)),
+                "r" | "reason" => {
+                    let reason = self.line("Why not? ").await?;
+                    let reason = Some(reason).filter(|reason| !reason.is_empty());
+                    return Some(request.refuse(&self.user, reason));
+                }
+                "a" | "always" => {
+                    let scopes = wish::scopes(&request.principal, &request.plan.workspace);
+                    let wish = ask_for_wish(self.output, &request.proposals, scopes);
+                    if let Some(wish) = wish.await? {
+                        return Some(ApprovalAnswer::Approved {
+                            by: self.user.clone(),
+                            digest: request.digest,
+                            grant: Some(wish),
+                        });
+                    }
+                }
+                _ => self.say("Please answer y, n, r or a."),
+            }
+        }
+    }
+
+    fn say(&self, text: &str) {
+        self.output.note(&Page::new().text(text).end());
+    }
+
+    async fn line(&self, prompt: &str) -> Option<String> {
+        line(self.output, prompt).await
+    }
+}
+
+/// Puts a wish together at the terminal, and shows it exactly before it counts. `Some(None)` when the
+/// person thought better of it, `None` once nothing more can be typed.
+pub(crate) async fn ask_for_wish(
+    output: Output,
+    proposals: &[GrantProposal],
+    scopes: [GrantScope; 3],
+) -> Option<Option<GrantWish>> {
+    let say = |text: &str| output.note(&Page::new().text(text).end());
+    if proposals.is_empty() {
+        say("No rule can be proposed that would allow just such calls; y allows this one.");
+        return Some(None);
+    }
+    output.note(&wish::proposals(proposals).fitting_stderr());
+    let chosen = numbered(output, "Which one? (its number; nothing goes back) ").await?;
+    let Some(proposal) = chosen.and_then(|index| proposals.get(index)) else {
+        return Some(None);
+    };
+    output.note(&wish::scopes_in_words(&scopes).fitting_stderr());
+    let chosen = numbered(output, "Where? (its number; nothing goes back) ").await?;
+    let Some(scope) = chosen.and_then(|index| scopes.into_iter().nth(index)) else {
+        return Some(None);
+    };
+    let lasting = loop {
+        let prompt = "How long? (30m, 12h, 7d; 10x for ten calls; nothing: until revoked) ";
+        match Lasting::read(&line(output, prompt).await?) {
+            Ok(lasting) => break lasting,
+            Err(why) => say(&why),
+        }
+    };
+    let wish = wish::wish(proposal, scope, lasting, SystemClock.now());
+    output.note(&wish::exactly(&wish).fitting_stderr());
+    let typed = line(output, "Allow this call and keep exactly that? [y/N] ").await?;
+    Some(matches!(typed.to_ascii_lowercase().as_str(), "y" | "yes").then_some(wish))
+}
+
+async fn line(output: Output, prompt: &str) -> Option<String> {
+    output.note(&Page::new().styled(Style::Strong, prompt));
+    next_line().await.map(|line| line.trim().to_owned())
+}
+
+/// The place in a numbered list that a person types, if it is one.
+async fn numbered(output: Output, prompt: &str) -> Option<Option<usize>> {
+    let typed = line(output, prompt).await?;
+    Some(
+        typed
+            .parse::<usize>()
+            .ok()
+            .and_then(|number| number.checked_sub(1)),
+    )
+}
+
+impl Approver for TerminalApprover {
+    fn nobody(&self, principal: &Principal, plan: &SealedPlan) -> Option<String> {
+        (self.asking == Asking::Never).then(|| self.suggest.sentence(principal, plan))
+    }
+
+    async fn ask(&self, request: ApprovalRequest) -> ApprovalAnswer {
+        match self.asking {
+            Asking::Here => self.ask_here(request).await,
+            Asking::Elsewhere => self.leave_open(&request),
+            Asking::Never => ApprovalAnswer::NobodyThere {
+                reason: self.suggest.sentence(&request.principal, &request.plan),
+            },
         }
     }
 }
 
-impl Approver for TerminalApprover {
-    async fn ask(&self, request: ApprovalRequest) -> ApprovalAnswer {
-        let sentence = self.suggest.sentence(&request.principal, &request.plan);
-        let Some(turn) = &self.turn else {
-            return ApprovalAnswer::NobodyThere { reason: sentence };
-        };
-        let _turn = turn.lock().await;
-        let _quiet = self.watcher.quiet();
-        self.output.note(&question(&request, &sentence));
-        tokio::time::sleep(TIME_TO_LOOK).await;
+/// A question that stands on the terminal. If it is dropped before somebody answered here, it was
+/// answered elsewhere or is no longer asked, and the person is told so.
+struct Standing<'a>(&'a TerminalApprover);
+
+impl Standing<'_> {
+    fn answered(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Standing<'_> {
+    fn drop(&mut self) {
+        // What was typed so far was meant for this question, and for nobody after it.
         forget_what_was_typed();
-        loop {
-            self.output
-                .note(&Page::new().styled(Style::Strong, "Allow this one call? [y/N] "));
-            let Some(line) = next_line().await else {
-                return ApprovalAnswer::NobodyThere { reason: sentence };
-            };
-            match line.trim().to_ascii_lowercase().as_str() {
-                "y" | "yes" => return request.approve(&self.user),
-                "" | "n" | "no" => return request.refuse(&self.user, None),
-                _ => self
-                    .output
-                    .note(&Page::new().text("Please answer y or n.").end()),
-            }
+        if !self.0.cancel.is_cancelled() {
+            let page = Page::new()
+                .end()
+                .styled(Style::Warn, "no longer asked here: ")
+                .text("it was answered elsewhere, or it has lapsed")
+                .end();
+            self.0.output.note(&page);
         }
     }
+}
+
+/// The question with what only this process knows about it: the call, why a person is asked, and
+/// the line that would allow it.
+fn question(request: &ApprovalRequest, drawn: &approval::Drawn, to_allow: &str) -> Page {
+    let page = Page::new()
+        .end()
+        .styled(Style::Warn, "Haft asks you about a call")
+        .end()
+        .styled(Style::Warn, "hint: ")
+        .text(to_allow)
+        .end()
+        .field("call", request.call.to_string())
+        .field("question", request.id.to_string())
+        .field("why", visible::line(&request.decision.reason))
+        .page(drawn.whole());
+    page.fitting_stderr()
+}
+
+/// What a person types after a prompt, once they had the time to read what stands above it.
+pub(crate) async fn typed_after(output: Output, prompt: &Page) -> Option<String> {
+    tokio::time::sleep(TIME_TO_LOOK).await;
+    forget_what_was_typed();
+    output.note(prompt);
+    next_line().await.map(|line| line.trim().to_owned())
 }
 
 /// Drops what was typed before the question was there to be read.
@@ -136,137 +314,4 @@ fn has_input(stdin: &Stdin) -> bool {
         tv_nsec: 0,
     };
     rustix::event::poll(&mut waiting, Some(&at_once)).is_ok_and(|ready| ready > 0)
-}
-
-/// Everything an approval binds, for a person. What matters most comes last, next to the question,
-/// and every line below the heading starts with a word of ours.
-fn question(request: &ApprovalRequest, to_allow: &str) -> Page {
-    let plan = &request.plan;
-    let input = serde_json::to_string_pretty(&plan.input).unwrap_or_default();
-    let mut page = Page::new()
-        .end()
-        .styled(Style::Warn, "Haft asks you about a call")
-        .end()
-        .styled(Style::Warn, "hint: ")
-        .text(to_allow)
-        .end()
-        .field("call", request.call.to_string())
-        .field("by", who(&request.principal))
-        .field("workspace", sanitise::exact(&plan.workspace))
-        // JSON escapes once more what a terminal could act on, so nothing looks like something else.
-        .field_block("input", &sanitise::json(&input))
-        .field("plan", format!("sha256 {}", request.digest))
-        .field(
-            "deadline",
-            format!("{} s after it starts", plan.deadline.as_secs_f64()),
-        )
-        .field("effects", plan.effects.to_string())
-        .field("confined", confinement(plan))
-        .field("why", &request.decision.reason);
-    let accesses: Vec<(&str, String)> = plan.accesses.iter().map(in_words).collect();
-    if accesses.iter().any(|(_, what)| what.contains('\\')) {
-        page = page.field("escapes", r"`\\` is one backslash, `\n` a line end");
-    }
-    page = page
-        .styled(Style::Dim, "tool      ")
-        .styled(Style::Strong, plan.tool.to_string())
-        .end();
-    for (verb, what) in accesses {
-        page = page
-            .styled(Style::Dim, format!("{:<10}", "will"))
-            .styled(Style::Warn, format!("{verb} "))
-            .styled(Style::Strong, what)
-            .end();
-    }
-    page
-}
-
-fn who(principal: &Principal) -> String {
-    let mut text = format!(
-        "agent {} for {} in session {} ({})",
-        principal.agent, principal.user, principal.session, principal.session_kind
-    );
-    for ancestor in &principal.ancestors {
-        let _ = write!(text, ", started by {ancestor}");
-    }
-    text
-}
-
-fn confinement(plan: &SealedPlan) -> String {
-    let tier = match plan.tier {
-        Tier::Host => return "host: no sandbox; it can do whatever you can".to_owned(),
-        Tier::InProcess => {
-            return "in_process: files of this workspace only, no child process".to_owned();
-        }
-        Tier::T1 => "t1: a sandbox of Landlock and seccomp",
-        Tier::T2 => "t2: a sandbox of namespaces, Landlock and seccomp",
-        Tier::T3 => "t3: a sandbox with a kernel of its own, gVisor",
-    };
-    format!("{tier}; {}", network(plan.egress.as_deref()))
-}
-
-/// The hosts a sandboxed command may reach, every one of them: they are part of what is approved.
-fn network(rules: Option<&EgressRules>) -> String {
-    let allowed = rules
-        .map(|rules| rules.allow.as_slice())
-        .unwrap_or_default();
-    if allowed.is_empty() {
-        return "no network".to_owned();
-    }
-    let hosts: Vec<String> = allowed.iter().map(ToString::to_string).collect();
-    let denied = rules.map(|rules| rules.deny.as_slice()).unwrap_or_default();
-    let but: Vec<String> = denied.iter().map(ToString::to_string).collect();
-    if but.is_empty() {
-        return format!("of the network {}", hosts.join(", "));
-    }
-    format!(
-        "of the network {}, but not {}",
-        hosts.join(", "),
-        but.join(", ")
-    )
-}
-
-/// An access as a verb and what it is about, spelt so that no two accesses look alike.
-fn in_words(access: &Access) -> (&'static str, String) {
-    let (verb, what) = in_plain_words(access);
-    (verb, sanitise::exact(&what))
-}
-
-fn in_plain_words(access: &Access) -> (&'static str, String) {
-    match access {
-        Access::Path(path) => {
-            let verb = access.kind();
-            let mut what = path.path.to_string();
-            if path.scope == PathScope::Tree {
-                what.push_str(" and everything beneath it");
-            }
-            if let Some(resolved) = path.resolved.as_ref().filter(|to| **to != path.path) {
-                let _ = write!(what, " (which leads to {resolved})");
-            }
-            if let Some(why) = &path.protected {
-                let _ = write!(what, " (protected: {why})");
-            }
-            (verb, what)
-        }
-        Access::Command(command) => {
-            let text = match &command.command {
-                Command::Shell(script) => script.clone(),
-                Command::Argv(_) => command.command.text(),
-            };
-            let place = if command.cwd.is_root() {
-                String::new()
-            } else {
-                format!("   (in {})", command.cwd)
-            };
-            ("run", format!("{text}{place}"))
-        }
-        Access::Process(process) => process.in_words(),
-        Access::Host { host, port } => ("connect to", format!("{host}:{port}")),
-        Access::Database { source, writes } => (
-            if *writes { "change" } else { "query" },
-            format!("database {source}"),
-        ),
-        Access::Message { channel, target } => ("send to", format!("{target} on {channel}")),
-        Access::RemoteTool { provider, tool } => ("call", format!("{tool} at {provider}")),
-    }
 }

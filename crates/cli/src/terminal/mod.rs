@@ -7,8 +7,12 @@ mod output;
 mod page;
 mod progress;
 pub(crate) mod sanitise;
+pub(crate) mod visible;
+pub(crate) mod wish;
 
-pub(crate) use approve::{TerminalApprover, somebody_is_there};
+pub(crate) use approve::{Asking, TerminalApprover, ask_for_wish, somebody_is_there, typed_after};
 pub(crate) use output::{Format, Output, Wanted, hint};
-pub(crate) use page::{Page, Style};
+#[cfg(test)]
+pub(crate) use page::Colours;
+pub(crate) use page::{Page, Style, wrap};
 pub(crate) use progress::Watcher;

@@ -62,6 +62,14 @@ impl Output {
         self.stderr_is_terminal
     }
 
+    /// How a screen of its own looks on standard output.
+    pub(crate) fn look(self) -> crate::watch::Look {
+        match self.colours(self.stdout_is_terminal) {
+            Colours::On => crate::watch::Look::Colours,
+            Colours::Off => crate::watch::Look::Plain,
+        }
+    }
+
     /// Prints a page of results.
     pub(crate) fn page(self, page: &Page) -> Result<(), Stop> {
         let colours = self.colours(self.stdout_is_terminal);

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style as Ansi};
+use rustix::termios::tcgetwinsize;
 
 use super::sanitise;
 
@@ -95,6 +96,47 @@ impl Page {
         self
     }
 
+    /// The lines, each as its pieces.
+    pub(crate) fn lines(&self) -> Vec<Vec<(Style, String)>> {
+        let mut lines = vec![Vec::new()];
+        for (style, piece) in &self.pieces {
+            for (number, part) in piece.split('\n').enumerate() {
+                if number > 0 {
+                    lines.push(Vec::new());
+                }
+                if let Some(line) = lines.last_mut().filter(|_| !part.is_empty()) {
+                    line.push((*style, part.to_owned()));
+                }
+            }
+        }
+        // What ends with a line end has no further line.
+        if lines.last().is_some_and(Vec::is_empty) {
+            lines.pop();
+        }
+        lines
+    }
+
+    /// The same with no line wider than this: what is longer goes on beneath, behind a margin, so
+    /// that the terminal's own wrapping cannot put the agent's text where ours begins.
+    pub(crate) fn wrapped(&self, width: usize) -> Self {
+        let mut page = Self::new();
+        for line in self.lines() {
+            for piece in wrap(line, width) {
+                page.pieces.extend(piece);
+                page = page.end();
+            }
+        }
+        page
+    }
+
+    /// The same, as wide as standard error is, where that is a terminal.
+    pub(crate) fn fitting_stderr(self) -> Self {
+        match tcgetwinsize(std::io::stderr()) {
+            Ok(size) if size.ws_col > 0 => self.wrapped(usize::from(size.ws_col)),
+            Ok(_) | Err(_) => self,
+        }
+    }
+
     /// The text, with colours or without.
     pub(crate) fn render(&self, colours: Colours) -> String {
         let mut text = String::new();
@@ -111,6 +153,45 @@ impl Page {
     }
 }
 
+/// What the further parts of a line that was too long start with.
+const CONTINUED: &str = "        ↳ ";
+
+/// A line as the lines it takes on a screen of this width.
+pub(crate) fn wrap(line: Vec<(Style, String)>, width: usize) -> Vec<Vec<(Style, String)>> {
+    // Narrower than this nothing can be read, and a margin would leave no room.
+    let width = width.max(CONTINUED.chars().count() + 4);
+    let mut wrapped = Vec::new();
+    let mut current: Vec<(Style, String)> = Vec::new();
+    let mut used = 0;
+    for (style, text) in line {
+        let mut piece = String::new();
+        for c in text.chars() {
+            let columns = columns(c);
+            if used + columns > width {
+                current.push((style, std::mem::take(&mut piece)));
+                wrapped.push(std::mem::take(&mut current));
+                current.push((Style::Dim, CONTINUED.to_owned()));
+                used = CONTINUED.chars().count();
+            }
+            used += columns;
+            piece.push(c);
+        }
+        if !piece.is_empty() {
+            current.push((style, piece));
+        }
+    }
+    wrapped.push(current);
+    wrapped
+}
+
+/// How many columns of a terminal a character takes.
+fn columns(c: char) -> usize {
+    if c.is_ascii() {
+        return 1;
+    }
+    ratatui::text::Span::raw(c.encode_utf8(&mut [0; 4]).to_owned()).width()
+}
+
 /// Whether colours are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Colours {
@@ -118,4 +199,29 @@ pub(crate) enum Colours {
     On,
     /// Not used.
     Off,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ap_08_what_is_too_long_goes_on_behind_a_margin() {
+        let page = Page::new()
+            .field("will", format!("{}Allow this one call?", "x".repeat(30)))
+            .text("你好".repeat(10));
+        let narrow = page.wrapped(30).render(Colours::Off);
+        for line in narrow.lines() {
+            assert!(line.chars().map(columns).sum::<usize>() <= 30, "{line:?}");
+            assert!(!line.starts_with("Allow"), "{narrow}");
+        }
+        let text: String = narrow
+            .lines()
+            .map(|line| line.trim_start_matches(CONTINUED))
+            .collect();
+        assert!(text.contains("xAllow this one call?"), "{narrow}");
+        assert_eq!(narrow.matches('你').count(), 10);
+        let wide = page.wrapped(200).render(Colours::Off);
+        assert_eq!(wide.trim_end(), page.render(Colours::Off));
+    }
 }

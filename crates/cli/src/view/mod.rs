@@ -1,6 +1,7 @@
 //! What commands print: one JSON shape and one text for each thing. The JSON shapes are an
 //! interface; the domain types are not printed directly.
 
+pub(crate) mod approval;
 pub(crate) mod call;
 pub(crate) mod decision;
 pub(crate) mod grant;

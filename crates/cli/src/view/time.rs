@@ -1,5 +1,7 @@
 //! Moments and durations, for people and for programs.
 
+use std::time::Duration;
+
 use haft_contract::host::Timestamp;
 
 /// RFC 3339 in UTC, for programs.
@@ -29,5 +31,15 @@ pub(crate) fn duration(microseconds: u64) -> String {
         0..1_000 => format!("{microseconds} µs"),
         1_000..1_000_000 => format!("{:.1} ms", exact / 1e3),
         _ => format!("{:.1} s", exact / 1e6),
+    }
+}
+
+/// A time that has passed or is left, in one unit: `5s`, `12m`, `3h`, `9d`.
+pub(crate) fn rough(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..60 => format!("{seconds}s"),
+        seconds @ 60..3_600 => format!("{}m", seconds / 60),
+        seconds @ 3_600..172_800 => format!("{}h", seconds / 3_600),
+        seconds => format!("{}d", seconds / 86_400),
     }
 }

@@ -119,7 +119,7 @@ fn hostile_input_cannot_dress_up_the_question() {
     }
     assert!(!question.contains("\u{1b}[2J"));
     assert!(
-        question.contains("\\x1b[2J\\x1b[1;1Hharmless\\rx \\u{202e}txet\\u{200b}\\x9b31m"),
+        question.contains("⟨ESC⟩[2J⟨ESC⟩[1;1Hharmless⟨CR⟩x ⟨U+202E⟩txet⟨U+200B⟩⟨U+009B⟩31m"),
         "{question}"
     );
     terminal.types("n\n");
@@ -155,7 +155,8 @@ fn ap_08_a_command_cannot_draw_a_question() {
         "--json",
         &json!({"command": command}).to_string(),
     ]);
-    let mut screen = terminal.until("\u{1b}[1mAllow this one call? [y/N]");
+    // The script may draw the words, but not the whole of the prompt at the end.
+    let mut screen = terminal.until("(r no, and why; a always)");
     let colours = regex::Regex::new("\u{1b}\\[[0-9;]*m").unwrap();
     screen = colours.replace_all(&screen, "").into_owned();
     let lines: Vec<&str> = screen.lines().collect();
@@ -163,12 +164,13 @@ fn ap_08_a_command_cannot_draw_a_question() {
     assert_eq!(starting("Haft asks you"), 1, "{screen}");
     assert_eq!(starting("Allow this one call?"), 1, "{screen}");
     assert_eq!(starting("will"), 1, "{screen}");
-    // Directly above the question stands what will be done, and nothing of the agent's beneath it.
-    let above = lines[lines.len() - 2];
-    assert!(
-        above.starts_with("will      run touch made #\\n\\nHaft"),
-        "{screen}"
-    );
+    // Every line of the script stands behind a margin of ours.
+    assert_eq!(starting("          │ Haft asks you"), 2, "{screen}");
+    let script = lines
+        .iter()
+        .position(|line| line.starts_with("will      run a script of 10 lines"));
+    let script = script.unwrap_or_else(|| panic!("{screen}"));
+    assert_eq!(lines[script + 1], "          │ touch made #", "{screen}");
     terminal.types("n\n");
     assert_eq!(terminal.end().0, 3);
 }
@@ -186,12 +188,16 @@ fn ap_09_a_line_end_and_its_escape_look_different() {
         let question = terminal.until("[y/N]");
         terminal.types("n\n");
         assert_eq!(terminal.end().0, 3);
-        let line = question.lines().find(|line| line.contains("run "));
-        line.unwrap().to_owned()
+        let colours = regex::Regex::new("\u{1b}\\[[0-9;]*m").unwrap();
+        let question = colours.replace_all(&question, "").into_owned();
+        let heart = question.split("will ").nth(1).unwrap();
+        heart.split("command ").next().unwrap().to_owned()
     };
     let (two_lines, one_line) = (shown("true a\nb"), shown(r"true a\nb"));
-    assert!(two_lines.contains(r"true a\nb"), "{two_lines}");
-    assert!(one_line.contains(r"true a\\nb"), "{one_line}");
+    assert!(one_line.contains(r"run true a\nb"), "{one_line}");
+    assert!(two_lines.contains("a script of 2 lines"), "{two_lines}");
+    assert!(two_lines.contains("│ true a\r\n"), "{two_lines}");
+    assert!(two_lines.contains("│ b\r\n"), "{two_lines}");
 }
 
 #[test]
@@ -221,4 +227,20 @@ fn ap_13_what_is_typed_ahead_answers_no_question_that_was_not_there() {
             .count();
         assert_eq!(made, 1, "{screen}");
     }
+}
+
+#[test]
+fn a_no_with_a_reason_reaches_the_agent() {
+    let stage = Stage::new();
+    let mut terminal = stage.terminal(&["call", "write", "path=made", "content=x"]);
+    terminal.until("[y/N]");
+    terminal.types("what?\n");
+    terminal.until("Please answer y, n, r or a.");
+    terminal.types("r\n");
+    terminal.until("Why not?");
+    terminal.types("another time\n");
+    let (code, screen) = terminal.end();
+    assert_eq!(code, 3, "{screen}");
+    assert!(screen.contains("ada refused: another time"), "{screen}");
+    assert!(!stage.exists("made"));
 }

@@ -10,6 +10,7 @@
     reason = "tests start the program, look at files and fail by panicking"
 )]
 
+mod answers;
 mod approval;
 mod call;
 mod configuration;
@@ -26,4 +27,6 @@ mod reference;
 mod scripts;
 mod support;
 mod terminal;
+mod tmux;
 mod tools;
+mod watch;

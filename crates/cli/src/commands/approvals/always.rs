@@ -1,0 +1,93 @@
+//! *Always*, away from where the call was made: the call is planned once more, under the rules of its
+//! workspace as they are now, to find the rules a person could accept. Nothing is run, and where the
+//! rules or the plan are not those that were asked about, nothing is proposed.
+
+use std::{path::PathBuf, sync::Arc};
+
+use haft_contract::{
+    CallRequest,
+    host::{
+        Approval, Clock as _, Grant, GrantId, GrantProposal, GrantWish, Ledger as _, Policy as _,
+        Question,
+    },
+};
+use haft_runtime::SystemClock;
+use serde_json::Value;
+
+use super::Desk;
+use crate::{
+    commands::{App, rehearsal::rehearse},
+    config::{Places, resolve::Overrides},
+    exit::Exit,
+    stop::Stop,
+    wire,
+};
+
+/// The workspace a question is about.
+pub(super) fn workspace(question: &Approval) -> &str {
+    let form = question.form.as_ref();
+    let workspace = form.and_then(|form| form.get("workspace"));
+    workspace.and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The rules that would allow calls like the one a question is about, narrowest first.
+pub(super) async fn proposals(question: &Approval, app: &App) -> Result<Vec<GrantProposal>, Stop> {
+    let form = question.form.as_deref().unwrap_or(&Value::Null);
+    let of = |name: &str| form.get(name).and_then(Value::as_str).unwrap_or_default();
+    let overrides = Overrides {
+        workspace: Some(PathBuf::from(of("workspace"))),
+        ..app.global.overrides()
+    };
+    let settings = Places::find(&app.env, &overrides)?.settings()?;
+    let operations = wire::operations(&settings).await?;
+    let parts = wire::assemble_on(settings, operations)?;
+    let tool = of("tool").rsplit('/').next().unwrap_or_default().to_owned();
+    let input = form.get("input").cloned().unwrap_or_default();
+    let request = CallRequest::new(tool.clone(), input.clone(), Arc::clone(&question.principal));
+    let rehearsed = rehearse(parts, |_| Ok(request)).await?;
+    let other = || {
+        Stop::new(
+            Exit::NotAnswered,
+            "the rules or the workspace are no longer those the question was asked under",
+            "answer where the call was made, or allow it once",
+        )
+    };
+    let plan = rehearsed.planned.map_err(|_| other())?;
+    let policy = &rehearsed.wired.policy;
+    if policy.version().0 != of("policy")
+        || plan.workspace != of("workspace")
+        || plan.input != input
+    {
+        return Err(other());
+    }
+    let tools = rehearsed.wired.runtime.registry().snapshot();
+    let entry = tools.get(&tool).ok_or_else(other)?;
+    Ok(policy.proposals(&Question {
+        principal: &question.principal,
+        tool: entry.facts(),
+        plan: &plan,
+        grants: &[],
+    }))
+}
+
+/// Keeps what a person wished.
+pub(super) async fn keep(desk: &Desk, question: &Approval, wish: &GrantWish) -> Result<(), Stop> {
+    let grants = desk.ledger.grants();
+    for rule in &wish.rules {
+        let grant = Grant {
+            id: GrantId::new(),
+            tenant: question.principal.tenant.clone(),
+            user: question.principal.user.clone(),
+            rule: rule.clone(),
+            scope: wish.scope.clone(),
+            until: wish.until,
+            uses_left: wish.uses,
+            made_by: desk.name.clone(),
+            made_at: SystemClock.now(),
+            cause: Some(question.call),
+        };
+        let kept = grants.add(grant).await;
+        kept.map_err(|error| Stop::ledger(&error))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,228 @@
+//! `haft approve` and `haft deny`: one answer to one question, from another terminal than the one it
+//! was asked in. The question is shown whole before a yes counts.
+
+use clap::Args;
+use haft_contract::host::{
+    AnswerError, AnswerPlace, Answerer, Approval, ApprovalState, Clock as _, GivenAnswer,
+    GivenVerdict,
+};
+use haft_runtime::SystemClock;
+use serde_json::json;
+
+use super::{Desk, always, find, may_answer};
+use crate::{
+    commands::{App, lookup::tenant},
+    exit::Exit,
+    stop::Stop,
+    terminal::{Format, Page, Style, ask_for_wish, somebody_is_there, typed_after, visible, wish},
+    view::{approval, time},
+};
+
+/// The fewest digits of a digest that say which plan is meant.
+const MIN_DIGEST_CHARS: usize = 12;
+
+/// Allow one call that waits for an answer
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The question is shown whole, then you are asked. A script that has shown it already gives the digest
+of what it showed: haft approve ID --yes --digest 1f0c55a8e9d2")]
+pub(crate) struct ApproveArgs {
+    /// The question's id, or the beginning of it
+    id: String,
+    /// Do not ask again; needs `--digest`
+    #[arg(long, requires = "digest", conflicts_with = "always")]
+    yes: bool,
+    /// Allow calls like it from now on too: choose a rule, where it holds and how long
+    #[arg(long)]
+    always: bool,
+    /// The beginning of the digest of the plan that was shown
+    #[arg(long, value_name = "SHA256")]
+    digest: Option<String>,
+}
+
+/// Refuse one call that waits for an answer
+#[derive(Debug, Args)]
+pub(crate) struct DenyArgs {
+    /// The question's id, or the beginning of it
+    id: String,
+    /// Why, for the agent
+    #[arg(long, short, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+/// Runs `haft approve`.
+pub(crate) async fn approve(args: &ApproveArgs, app: &App) -> Result<Exit, Stop> {
+    may_answer()?;
+    let desk = Desk::open(app).await?;
+    let question = open_question(&desk, &args.id).await?;
+    if let Some(digest) = &args.digest {
+        same_plan(&question, digest)?;
+    }
+    let page = shown(&question)?;
+    if !args.yes && !somebody_is_there() {
+        app.output.note(&page);
+        return Err(Stop::usage(
+            "nobody is at a terminal to say yes",
+            format!(
+                "once it has been shown to somebody: haft approve {} --yes --digest {}",
+                question.id,
+                digest_of(&question)
+            ),
+        ));
+    }
+    app.output.note(&page.fitting_stderr());
+    let yes = match (args.yes, args.always) {
+        (true, _) => true,
+        (false, false) => says_yes(app).await,
+        (false, true) => keeps_a_rule(&desk, &question, app).await?,
+    };
+    if !yes {
+        app.output.note(&Page::new().text("left open").end());
+        desk.close().await;
+        return Ok(Exit::NotAnswered);
+    }
+    let answered = answer(&desk, &question, GivenVerdict::Approve).await;
+    desk.close().await;
+    report(&answered?, app)
+}
+
+/// Runs `haft deny`. Refusing needs no second question: it can only keep something from happening.
+pub(crate) async fn deny(args: &DenyArgs, app: &App) -> Result<Exit, Stop> {
+    may_answer()?;
+    let desk = Desk::open(app).await?;
+    let question = open_question(&desk, &args.id).await?;
+    let verdict = GivenVerdict::Refuse {
+        reason: args
+            .reason
+            .clone()
+            .filter(|reason| !reason.trim().is_empty()),
+    };
+    let answered = answer(&desk, &question, verdict).await;
+    desk.close().await;
+    report(&answered?, app)
+}
+
+async fn open_question(desk: &Desk, id: &str) -> Result<Approval, Stop> {
+    let question = find::question(desk, id).await?;
+    match question.state {
+        ApprovalState::Pending => Ok(question),
+        state => Err(refused(&AnswerError::NotOpen { state })),
+    }
+}
+
+/// The whole question, if the record holds all of it and holds it as it was asked.
+fn shown(question: &Approval) -> Result<Page, Stop> {
+    let form = question.form.as_ref();
+    let form = form.ok_or_else(|| refused(&AnswerError::NotShown))?;
+    let drawn = approval::draw(form, question.digest).map_err(|approval::Altered| {
+        Stop::new(
+            Exit::Ledger,
+            "the question on record is not the one that was asked",
+            "refuse it with `haft deny`, and run `haft log verify`",
+        )
+    })?;
+    Ok(Page::new()
+        .styled(Style::Warn, "Haft asks you about a call")
+        .end()
+        .field("question", question.id.to_string())
+        .field("lapses", time::local(question.expires))
+        .page(drawn.whole()))
+}
+
+fn digest_of(question: &Approval) -> String {
+    let digest = question.digest.to_string();
+    digest.chars().take(MIN_DIGEST_CHARS).collect()
+}
+
+/// Whether the beginning of a digest is that of the question.
+fn same_plan(question: &Approval, digest: &str) -> Result<(), Stop> {
+    let wanted = digest.to_ascii_lowercase();
+    if wanted.len() < MIN_DIGEST_CHARS {
+        return Err(Stop::usage(
+            format!("`--digest {digest}` is too short to say which plan is meant"),
+            format!("give at least {MIN_DIGEST_CHARS} digits of the sha256 that was shown"),
+        ));
+    }
+    if question.digest.to_string().starts_with(&wanted) {
+        return Ok(());
+    }
+    Err(refused(&AnswerError::OtherPlan))
+}
+
+async fn says_yes(app: &App) -> bool {
+    let prompt = Page::new().styled(Style::Strong, "Allow this one call? [y/N] ");
+    let typed = typed_after(app.output, &prompt).await;
+    typed.is_some_and(|typed| matches!(typed.to_ascii_lowercase().as_str(), "y" | "yes"))
+}
+
+/// Lets the person choose a rule and keeps it; whether they did.
+async fn keeps_a_rule(desk: &Desk, question: &Approval, app: &App) -> Result<bool, Stop> {
+    let proposals = always::proposals(question, app).await?;
+    let scopes = wish::scopes(&question.principal, always::workspace(question));
+    match ask_for_wish(app.output, &proposals, scopes).await.flatten() {
+        Some(wish) => always::keep(desk, question, &wish).await.map(|()| true),
+        None => Ok(false),
+    }
+}
+
+async fn answer(desk: &Desk, question: &Approval, verdict: GivenVerdict) -> Result<Approval, Stop> {
+    let given = GivenAnswer {
+        verdict,
+        digest: question.digest,
+        by: Answerer::Person {
+            name: desk.name.clone(),
+            place: AnswerPlace::Elsewhere,
+        },
+    };
+    let answered = desk
+        .store
+        .answer(&tenant()?, question.id, given, SystemClock.now())
+        .await;
+    answered.map_err(|error| refused(&error))
+}
+
+/// Why an answer was not taken, with its exit code and what to do next.
+pub(crate) fn refused(error: &AnswerError) -> Stop {
+    let (exit, hint) = match error {
+        AnswerError::Unknown => (
+            Exit::NotFound,
+            "`haft approvals` lists the questions that wait",
+        ),
+        AnswerError::NotOpen { .. } => (
+            Exit::NotAnswered,
+            "only the first answer counts; `haft log` shows how the call ended",
+        ),
+        AnswerError::NotYours => (Exit::Denied, "have somebody else answer"),
+        AnswerError::OtherPlan => (
+            Exit::NotAnswered,
+            "look at the question again: `haft approvals`, then `haft approve ID`",
+        ),
+        AnswerError::NotShown => (Exit::NotAnswered, "`haft deny` refuses it from here"),
+        AnswerError::Store(error) => return Stop::ledger(error),
+    };
+    Stop::new(exit, error.to_string(), hint)
+}
+
+fn report(answered: &Approval, app: &App) -> Result<Exit, Stop> {
+    if app.output.format() == Format::Json {
+        app.output.json(&json!({
+            "question": answered.id.to_string(),
+            "call": answered.call.to_string(),
+            "state": answered.state.as_str(),
+        }))?;
+        return Ok(Exit::Ok);
+    }
+    let style = match answered.state {
+        ApprovalState::Approved { .. } | ApprovalState::Used { .. } => Style::Good,
+        ApprovalState::Pending
+        | ApprovalState::Refused { .. }
+        | ApprovalState::Lapsed
+        | ApprovalState::Withdrawn => Style::Bad,
+    };
+    let page = Page::new()
+        .styled(style, answered.state.as_str())
+        .text(format!("  {}", visible::line(&answered.summary)))
+        .end();
+    app.output.note(&page);
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,185 @@
+//! `haft approvals`: the questions that wait for a person, as a list or as a screen that follows
+//! them. `answer.rs` has `haft approve` and `haft deny`.
+
+mod always;
+pub(crate) mod answer;
+mod find;
+
+use std::{io::IsTerminal as _, sync::Arc};
+
+use clap::Args;
+use haft_contract::host::{Approval, ApprovalStore, Clock as _, Ledger as _, Timestamp};
+use haft_ledger::SqliteLedger;
+use haft_runtime::SystemClock;
+use serde::Serialize;
+
+use super::{App, lookup::tenant};
+use crate::{
+    config::ancestry,
+    exit::Exit,
+    stop::Stop,
+    terminal::{Format, Page, Style, visible},
+    view::{call::prefix_length, time},
+    watch,
+    wire::{self, Record},
+};
+
+/// The most questions a list shows.
+pub(crate) const MAX_LISTED: usize = 1_000;
+
+/// List the questions that wait for an answer
+#[derive(Debug, Args)]
+pub(crate) struct ApprovalsArgs {
+    /// Follow them on the whole screen, and answer them there
+    #[arg(long, short = 'w')]
+    watch: bool,
+}
+
+/// A question for programs.
+#[derive(Debug, Serialize)]
+struct ApprovalView {
+    question: String,
+    call: String,
+    state: &'static str,
+    asked: String,
+    expires: String,
+    user: String,
+    agent: String,
+    session: String,
+    summary: String,
+    digest: String,
+    /// Whether the record shows all of it, so that it can be answered away from where it was asked.
+    complete: bool,
+}
+
+impl ApprovalView {
+    fn of(approval: &Approval) -> Self {
+        let principal = &approval.principal;
+        Self {
+            question: approval.id.to_string(),
+            call: approval.call.to_string(),
+            state: approval.state.as_str(),
+            asked: time::rfc3339(approval.asked),
+            expires: time::rfc3339(approval.expires),
+            user: principal.user.to_string(),
+            agent: principal.agent.to_string(),
+            session: principal.session.to_string(),
+            summary: approval.summary.clone(),
+            digest: approval.digest.to_string(),
+            complete: approval.form.is_some(),
+        }
+    }
+}
+
+/// The record, as far as questions go.
+struct Desk {
+    ledger: SqliteLedger,
+    store: Arc<dyn ApprovalStore>,
+    /// Who answers here, for the record.
+    name: String,
+}
+
+impl Desk {
+    async fn open(app: &App) -> Result<Self, Stop> {
+        let Record { ledger, recovery } = wire::open_record(&app.places()?).await?;
+        app.recovered(&recovery);
+        let identity = crate::args::IdentityArgs::default();
+        let name = wire::principal(&identity, &app.env)?.user.to_string();
+        Ok(Self {
+            store: ledger.approvals(),
+            ledger,
+            name,
+        })
+    }
+
+    async fn pending(&self, limit: usize) -> Result<Vec<Approval>, Stop> {
+        let tenant = tenant()?;
+        let pending = self.store.pending(&tenant, SystemClock.now(), limit);
+        pending.await.map_err(|error| Stop::ledger(&error))
+    }
+
+    async fn close(self) {
+        if let Err(error) = self.ledger.close().await {
+            tracing::error!(%error, "the record could not be closed");
+        }
+    }
+}
+
+/// Runs the command.
+pub(crate) async fn run(args: &ApprovalsArgs, app: &App) -> Result<Exit, Stop> {
+    if args.watch {
+        may_answer()?;
+        if !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
+            return Err(Stop::usage(
+                "`--watch` needs a terminal, and this is none",
+                "`haft approvals` lists the questions; `haft approve` and `haft deny` answer one",
+            ));
+        }
+        let desk = Desk::open(app).await?;
+        let watched = watch::run(Arc::clone(&desk.store), tenant()?, &desk.name, app).await;
+        desk.close().await;
+        return watched;
+    }
+    let desk = Desk::open(app).await?;
+    let pending = desk.pending(MAX_LISTED).await?;
+    desk.close().await;
+    if app.output.format() == Format::Json {
+        for approval in &pending {
+            app.output.json_line(&ApprovalView::of(approval))?;
+        }
+        return Ok(Exit::Ok);
+    }
+    if pending.is_empty() {
+        app.output
+            .note(&Page::new().text("no question waits").end());
+        return Ok(Exit::Ok);
+    }
+    app.output.page(&list(&pending, SystemClock.now()))?;
+    Ok(Exit::Ok)
+}
+
+/// Nobody answers from within a call: an agent would approve itself.
+fn may_answer() -> Result<(), Stop> {
+    match ancestry::started_by_a_call() {
+        None => Ok(()),
+        Some(why) => Err(Stop::new(
+            Exit::Denied,
+            format!("questions are not answered from within a call, and {why}"),
+            "answer in a terminal of your own",
+        )),
+    }
+}
+
+fn list(pending: &[Approval], now: Timestamp) -> Page {
+    let ids: Vec<String> = pending
+        .iter()
+        .map(|approval| approval.id.to_string())
+        .collect();
+    let shown = prefix_length(&ids);
+    let mut page = Page::new();
+    for (approval, id) in pending.iter().zip(ids) {
+        let id: String = id.chars().take(shown).collect();
+        page = page
+            .styled(Style::Strong, id)
+            .styled(
+                Style::Dim,
+                format!("  {:>4}  ", time::rough(now.since(approval.asked))),
+            )
+            .text(format!(
+                "{}  ",
+                visible::line(approval.principal.agent.as_str())
+            ))
+            .text(visible::line(&approval.summary))
+            .styled(
+                Style::Dim,
+                format!("  (lapses in {})", time::rough(approval.expires.since(now))),
+            )
+            .end();
+    }
+    if pending.len() >= MAX_LISTED {
+        page = page
+            .styled(Style::Warn, "there are more; these are the oldest")
+            .end();
+    }
+    page
+}

@@ -1,0 +1,175 @@
+//! What a person may wish beyond *once*: one of the proposed rules, where it holds and how long. The
+//! words of it, for the prompt and the watch screen alike; who keeps it checks it first.
+
+use std::time::Duration;
+
+use haft_contract::{
+    Principal,
+    host::{GrantBreadth, GrantProposal, GrantScope, GrantWish, Timestamp},
+};
+
+use super::{Page, Style, visible};
+use crate::view::time;
+
+/// The longest a grant can be made for with a time: as long as a year.
+const LONGEST: Duration = Duration::from_hours(24 * 366);
+
+/// How long a grant holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lasting {
+    /// Until somebody revokes it.
+    Revoked,
+    /// This long.
+    For(Duration),
+    /// For so many calls.
+    Calls(u32),
+}
+
+impl Lasting {
+    /// Reads what a person typed: nothing, `30m`, `12h`, `7d`, or a number of calls such as `10x`.
+    pub(crate) fn read(typed: &str) -> Result<Self, String> {
+        const WANTED: &str =
+            "write a time such as 30m, 12h or 7d, a number of calls such as 10x, or nothing";
+        let typed = typed.trim();
+        if typed.is_empty() {
+            return Ok(Self::Revoked);
+        }
+        let unit = typed.find(|c: char| !c.is_ascii_digit());
+        let (number, unit) = typed.split_at(unit.unwrap_or(typed.len()));
+        let number: u32 = number.parse().map_err(|_| WANTED.to_owned())?;
+        let seconds = match unit {
+            "x" if number > 0 => return Ok(Self::Calls(number)),
+            "m" => 60,
+            "h" => 3_600,
+            "d" => 86_400,
+            _ => return Err(WANTED.to_owned()),
+        };
+        let lasting = Duration::from_secs(u64::from(number) * seconds);
+        if lasting.is_zero() || lasting > LONGEST {
+            return Err("choose between a minute and a year, or nothing for no end".to_owned());
+        }
+        Ok(Self::For(lasting))
+    }
+}
+
+/// Where a grant may hold, for a call of this principal in this workspace, narrowest first.
+pub(crate) fn scopes(principal: &Principal, workspace: &str) -> [GrantScope; 3] {
+    [
+        GrantScope::Session(principal.session.clone()),
+        GrantScope::Project(workspace.to_owned()),
+        GrantScope::Agent(principal.agent.clone()),
+    ]
+}
+
+/// The places, numbered.
+pub(crate) fn scopes_in_words(scopes: &[GrantScope]) -> Page {
+    let mut page = Page::new();
+    for (number, scope) in (1..).zip(scopes) {
+        page = page
+            .styled(Style::Strong, format!("{number:>8}  "))
+            .text(in_words(scope))
+            .end();
+    }
+    page
+}
+
+/// Where a grant holds, in words.
+fn in_words(scope: &GrantScope) -> String {
+    let bound = visible::line(scope.bound_to());
+    match scope {
+        GrantScope::Session(_) => format!("in this session ({bound})"),
+        GrantScope::Project(_) => format!("in this project ({bound}), for every agent"),
+        GrantScope::Agent(_) => format!("for this agent ({bound}), everywhere"),
+    }
+}
+
+/// The wish a person has put together.
+pub(crate) fn wish(
+    proposal: &GrantProposal,
+    scope: GrantScope,
+    lasting: Lasting,
+    now: Timestamp,
+) -> GrantWish {
+    let (until, uses) = match lasting {
+        Lasting::Revoked => (None, None),
+        Lasting::For(time) => (Some(now.after(time)), None),
+        Lasting::Calls(calls) => (None, Some(calls)),
+    };
+    GrantWish {
+        rules: proposal.rules.clone(),
+        scope,
+        until,
+        uses,
+    }
+}
+
+/// The proposals, numbered.
+pub(crate) fn proposals(proposals: &[GrantProposal]) -> Page {
+    let mut page = Page::new();
+    for (number, proposal) in (1..).zip(proposals) {
+        page = page
+            .styled(Style::Strong, format!("{number:>8}  "))
+            .text(format!("{}: ", breadth(proposal.breadth)))
+            .text(visible::line(&proposal.meaning))
+            .end();
+        for rule in &proposal.rules {
+            page = page
+                .styled(Style::Dim, "          │ ")
+                .text(visible::line(rule))
+                .end();
+        }
+    }
+    page
+}
+
+/// The exact rules and bounds of a wish, as they will be kept.
+pub(crate) fn exactly(wish: &GrantWish) -> Page {
+    let mut page = Page::new();
+    for rule in &wish.rules {
+        page = page
+            .styled(Style::Dim, "allows    ")
+            .styled(Style::Strong, visible::line(rule))
+            .end();
+    }
+    page = page.field("where", in_words(&wish.scope));
+    match (wish.until, wish.uses) {
+        (Some(until), _) => page.field("until", time::local(until)),
+        (None, Some(1)) => page.field("for", "one more call"),
+        (None, Some(uses)) => page.field("for", format!("{uses} more calls")),
+        (None, None) => page.field("until", "somebody revokes it (`haft grants revoke`)"),
+    }
+}
+
+fn breadth(breadth: GrantBreadth) -> &'static str {
+    match breadth {
+        GrantBreadth::Exact => "exactly this",
+        GrantBreadth::Prefix => "what begins like it",
+        GrantBreadth::Program => "this program here",
+        GrantBreadth::Hosts => "these hosts",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_a_count_or_nothing() {
+        for (typed, lasting) in [
+            ("", Some(Lasting::Revoked)),
+            ("30m", Some(Lasting::For(Duration::from_mins(30)))),
+            ("7d", Some(Lasting::For(Duration::from_hours(7 * 24)))),
+            (" 12h ", Some(Lasting::For(Duration::from_hours(12)))),
+            ("10x", Some(Lasting::Calls(10))),
+            ("0x", None),
+            ("0m", None),
+            ("10", None),
+            ("999999d", None),
+            ("-1h", None),
+            ("5mh", None),
+            ("soon", None),
+        ] {
+            assert_eq!(Lasting::read(typed).ok(), lasting, "{typed:?}");
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! A question to a person, drawn from its canonical form and nothing else, after checking that the
+//! form is the one whose digest the answer will bind. The terminal that made the call, `haft
+//! approve` and the watch screen all show this; there is no second drawing.
+//!
+//! Nothing is left out and nothing hides: text of the agent's goes through `terminal/visible.rs`,
+//! every line starts with a word or a margin of ours, and a field this version does not know is
+//! shown as it is recorded.
+
+mod access;
+mod preview;
+
+use std::collections::BTreeSet;
+
+use haft_contract::{Effects, PlanDigest};
+use serde_json::{Map, Value};
+
+use crate::terminal::{Page, Style, sanitise, visible};
+
+/// What every line below a heading starts with.
+const MARGIN: &str = "          ";
+
+/// A question as a person sees it.
+#[derive(Debug, Clone)]
+pub(crate) struct Drawn {
+    /// Who asks, where, and within which bounds.
+    pub(crate) facts: Page,
+    /// What will happen.
+    pub(crate) heart: Page,
+}
+
+impl Drawn {
+    /// All of it; what will happen comes last, next to the question.
+    pub(crate) fn whole(&self) -> Page {
+        self.facts.clone().page(self.heart.clone())
+    }
+}
+
+/// The form is not the one that was asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Altered;
+
+/// Draws a question, if its form is the one with this digest.
+pub(crate) fn draw(form: &Value, digest: PlanDigest) -> Result<Drawn, Altered> {
+    let fields = form.as_object().ok_or(Altered)?;
+    if haft_runtime::digest_of(form) != digest {
+        return Err(Altered);
+    }
+    Ok(Drawn {
+        facts: facts(fields, digest),
+        heart: heart(fields),
+    })
+}
+
+/// What questions are grouped by when there are many: the agent, the tool and the program or the
+/// kind of access.
+pub(crate) fn kind(form: &Value) -> String {
+    let tool = text(form.get("tool")).trim_start_matches("builtin/");
+    let agent = text(form.pointer("/principal/agent"));
+    let first = items(form.get("preview"))
+        .find(|part| text(part.get("kind")) == "command")
+        .map(|part| text(part.get("text")))
+        .or_else(|| {
+            let command = items(form.get("accesses")).find_map(|access| access.get("command"))?;
+            let argv = command.pointer("/argv/0");
+            Some(text(command.get("shell").or(argv)))
+        })
+        .and_then(|command| command.split_whitespace().next());
+    let what = first.or_else(|| {
+        let access = items(form.get("accesses")).next()?;
+        Some(text(access.get("mode").or_else(|| access.get("kind"))))
+    });
+    visible::line(&format!("{agent} {tool} {}", what.unwrap_or_default()))
+}
+
+/// The fields of a form that are drawn in words; any other is drawn as it is.
+const KNOWN: &[&str] = &[
+    "form",
+    "principal",
+    "policy",
+    "tool",
+    "tool_digest",
+    "action",
+    "input",
+    "accesses",
+    "effects",
+    "backend",
+    "workspace",
+    "tier",
+    "egress",
+    "deadline_ms",
+    "withheld",
+    "versions",
+    "programs",
+    "preview",
+];
+
+fn facts(form: &Map<String, Value>, digest: PlanDigest) -> Page {
+    let mut page = Page::new();
+    if let Some(principal) = form.get("principal") {
+        page = page.field("by", visible::line(&who(principal)));
+    }
+    page = page.field("workspace", visible::line(text(form.get("workspace"))));
+    for (name, value) in form
+        .iter()
+        .filter(|(name, _)| !KNOWN.contains(&name.as_str()))
+    {
+        page = page.field("further", visible::line(&format!("{name}: {value}")));
+    }
+    let withheld: Vec<&str> = items(form.get("withheld"))
+        .map(|item| text(Some(item)))
+        .collect();
+    if !withheld.is_empty() {
+        page = page.field("left out", visible::line(&withheld.join(", ")));
+    }
+    let input = form.get("input").unwrap_or(&Value::Null);
+    page = page
+        .page(drawn_input(input))
+        .field("plan", format!("sha256 {digest}"))
+        .field("deadline", deadline(form.get("deadline_ms")))
+        .field("effects", effects(form.get("effects")))
+        .field("confined", confinement(form));
+    for program in items(form.get("programs")) {
+        page = page.field("program", program_in_words(program));
+    }
+    page
+}
+
+/// The input as it will be used, a parameter a line.
+fn drawn_input(input: &Value) -> Page {
+    let pretty = serde_json::to_string_pretty(input).unwrap_or_default();
+    // JSON escapes what a terminal could act on; what is left to see is spelt once more.
+    let lines: Vec<String> = sanitise::json(&pretty).lines().map(visible::line).collect();
+    Page::new().field_block("input", &lines.join("\n"))
+}
+
+fn heart(form: &Map<String, Value>) -> Page {
+    let mut tool = text(form.get("tool")).to_owned();
+    if let Some(action) = form.get("action").and_then(Value::as_str) {
+        tool = format!("{tool} ({action})");
+    }
+    let mut page = Page::new()
+        .styled(Style::Dim, "tool      ")
+        .styled(Style::Strong, visible::line(&tool))
+        .end();
+    for access in items(form.get("accesses")) {
+        page = page.page(access::draw(access));
+    }
+    for part in items(form.get("preview")) {
+        page = page.page(preview::draw(part));
+    }
+    page.page(beware(form))
+}
+
+/// Letters in commands, paths and hosts that can be taken for others.
+fn beware(form: &Map<String, Value>) -> Page {
+    let mut letters = BTreeSet::new();
+    for access in items(form.get("accesses")) {
+        gather(access, &mut letters);
+    }
+    for part in items(form.get("preview")) {
+        // The content of a file may be in any language; its name is another matter.
+        match text(part.get("kind")) {
+            "diff" => letters.extend(visible::letters(text(part.get("path")))),
+            _ => gather(part, &mut letters),
+        }
+    }
+    if letters.is_empty() {
+        return Page::new();
+    }
+    let named: Vec<String> = letters
+        .iter()
+        .map(|letter| format!("`{letter}` is U+{:04X}", u32::from(*letter)))
+        .collect();
+    Page::new()
+        .styled(Style::Bad, "beware    ")
+        .styled(
+            Style::Warn,
+            format!("letters outside ASCII: {}", named.join(", ")),
+        )
+        .end()
+}
+
+fn gather(value: &Value, letters: &mut BTreeSet<char>) {
+    match value {
+        Value::String(text) => letters.extend(visible::letters(text)),
+        Value::Array(items) => items.iter().for_each(|item| gather(item, letters)),
+        Value::Object(fields) => fields.values().for_each(|field| gather(field, letters)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn who(principal: &Value) -> String {
+    let of = |name: &str| text(principal.get(name));
+    let mut words = format!(
+        "agent {} for {} in session {} ({})",
+        of("agent"),
+        of("user"),
+        of("session"),
+        of("kind")
+    );
+    for ancestor in items(principal.get("ancestors")) {
+        words.push_str(", started by ");
+        words.push_str(text(Some(ancestor)));
+    }
+    if let Some(channel) = principal.get("channel").and_then(Value::as_str) {
+        words.push_str(", from channel ");
+        words.push_str(channel);
+    }
+    words
+}
+
+fn deadline(milliseconds: Option<&Value>) -> String {
+    match milliseconds.and_then(Value::as_u64) {
+        Some(milliseconds) => {
+            let seconds = std::time::Duration::from_millis(milliseconds).as_secs_f64();
+            format!("{seconds} s after it starts")
+        }
+        None => "none is recorded".to_owned(),
+    }
+}
+
+fn effects(flags: Option<&Value>) -> String {
+    let flags: Vec<bool> = items(flags).filter_map(Value::as_bool).collect();
+    match flags.as_slice() {
+        [read_only, idempotent, destructive, open_world] => Effects {
+            read_only: *read_only,
+            idempotent: *idempotent,
+            destructive: *destructive,
+            open_world: *open_world,
+        }
+        .to_string(),
+        _ => "not recorded".to_owned(),
+    }
+}
+
+fn confinement(form: &Map<String, Value>) -> String {
+    let tier = match text(form.get("tier")) {
+        "host" => return "host: no sandbox; it can do whatever you can".to_owned(),
+        "in_process" => {
+            return "in_process: files of this workspace only, no child process".to_owned();
+        }
+        "t1" => "t1: a sandbox of Landlock and seccomp",
+        "t2" => "t2: a sandbox of namespaces, Landlock and seccomp",
+        "t3" => "t3: a sandbox with a kernel of its own, gVisor",
+        other => return visible::line(other),
+    };
+    format!("{tier}; {}", network(form.get("egress")))
+}
+
+/// The hosts a sandboxed command may reach, every one of them: they are part of what is approved.
+fn network(rules: Option<&Value>) -> String {
+    let written = |name: &str| {
+        let rules = items(rules.and_then(|rules| rules.get(name)));
+        rules
+            .map(|rule| visible::line(text(Some(rule))))
+            .collect::<Vec<_>>()
+    };
+    let (allowed, denied) = (written("allow"), written("deny"));
+    match (allowed.is_empty(), denied.is_empty()) {
+        (true, _) => "no network".to_owned(),
+        (false, true) => format!("of the network {}", allowed.join(", ")),
+        (false, false) => format!(
+            "of the network {}, but not {}",
+            allowed.join(", "),
+            denied.join(", ")
+        ),
+    }
+}
+
+fn program_in_words(program: &Value) -> String {
+    let path = visible::line(text(program.get("path")));
+    match program.get("version").and_then(Value::as_str) {
+        Some(version) => format!("{path} as it is now ({})", visible::line(version)),
+        None => format!("{path}, which is no file of the workspace now"),
+    }
+}
+
+fn text(value: Option<&Value>) -> &str {
+    value.and_then(Value::as_str).unwrap_or_default()
+}
+
+fn items(value: Option<&Value>) -> impl Iterator<Item = &Value> {
+    value.and_then(Value::as_array).into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,162 @@
+//! `haft approvals --watch`: the questions that wait, live on the whole screen, answered by key.
+//!
+//! Three parts that know nothing of each other's business: `state.rs` and `update.rs` turn events
+//! into state and wishes and touch nothing; `render.rs` draws a state; `screen.rs` owns the terminal.
+//! This file moves events between them and the store.
+
+mod detail;
+mod render;
+mod screen;
+mod state;
+#[cfg(test)]
+mod tests;
+mod update;
+
+use std::{sync::Arc, time::Duration};
+
+use haft_contract::{
+    TenantId,
+    host::{
+        AnswerError, AnswerPlace, Answerer, ApprovalStore, Clock as _, GivenAnswer, LedgerError,
+    },
+};
+use haft_runtime::SystemClock;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+pub(crate) use self::render::Look;
+use self::{
+    screen::Screen,
+    state::Watch,
+    update::{Event, Wish},
+};
+use crate::{
+    commands::{App, approvals::MAX_LISTED},
+    exit::Exit,
+    stop::Stop,
+};
+
+/// How often the record is looked at.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// Follows the questions until the person leaves.
+pub(crate) async fn run(
+    store: Arc<dyn ApprovalStore>,
+    tenant: TenantId,
+    name: &str,
+    app: &App,
+) -> Result<Exit, Stop> {
+    let desk = Desk {
+        store,
+        tenant,
+        name: name.to_owned(),
+    };
+    let mut ends = Ends::listen().map_err(|error| no_screen(&error))?;
+    let mut screen = Screen::open(app.output.look()).map_err(|error| no_screen(&error))?;
+    let mut watch = Watch::new(screen.size().map_err(|error| no_screen(&error))?);
+    let mut looks = tokio::time::interval(LOOK);
+    looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        let event = tokio::select! {
+            biased;
+            () = ends.asked() => return Ok(Exit::Ok),
+            event = screen.event() => match event {
+                Some(event) => event,
+                // The terminal has gone.
+                None => return Ok(Exit::Ok),
+            },
+            _ = looks.tick() => desk.look().await,
+        };
+        for wish in watch.update(event, SystemClock.now()) {
+            match wish {
+                Wish::Leave => return Ok(Exit::Ok),
+                Wish::Answer(given) => {
+                    let answered = desk.answer(*given).await;
+                    watch.update(answered, SystemClock.now());
+                    let fresh = desk.look().await;
+                    watch.update(fresh, SystemClock.now());
+                }
+            }
+        }
+        screen.draw(&watch).map_err(|error| no_screen(&error))?;
+    }
+}
+
+/// The store, and who answers.
+struct Desk {
+    store: Arc<dyn ApprovalStore>,
+    tenant: TenantId,
+    name: String,
+}
+
+impl Desk {
+    async fn look(&self) -> Event {
+        let now = SystemClock.now();
+        let pending = self.store.pending(&self.tenant, now, MAX_LISTED).await;
+        match pending {
+            Ok(pending) => Event::Fresh(pending),
+            Err(error) => Event::Trouble(error.to_string()),
+        }
+    }
+
+    async fn answer(&self, given: update::Given) -> Event {
+        let answer = GivenAnswer {
+            verdict: given.verdict.clone(),
+            digest: given.digest,
+            by: Answerer::Person {
+                name: self.name.clone(),
+                place: AnswerPlace::Elsewhere,
+            },
+        };
+        let now = SystemClock.now();
+        let answered = self.store.answer(&self.tenant, given.id, answer, now).await;
+        Event::Answered {
+            result: answered.map_err(|error| say(&error)),
+            given: Box::new(given),
+        }
+    }
+}
+
+fn say(error: &AnswerError) -> String {
+    match error {
+        AnswerError::Store(error) => LedgerError::to_string(error),
+        AnswerError::Unknown
+        | AnswerError::NotOpen { .. }
+        | AnswerError::NotYours
+        | AnswerError::OtherPlan
+        | AnswerError::NotShown => error.to_string(),
+    }
+}
+
+fn no_screen(error: &std::io::Error) -> Stop {
+    Stop::new(
+        Exit::Failed,
+        format!("the screen cannot be used: {error}"),
+        "`haft approvals` lists the questions; `haft approve` and `haft deny` answer one",
+    )
+}
+
+/// The signals that end the program. The screen is given back first.
+struct Ends {
+    signals: [Signal; 3],
+}
+
+impl Ends {
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self {
+            signals: [
+                signal(SignalKind::terminate())?,
+                signal(SignalKind::interrupt())?,
+                signal(SignalKind::hangup())?,
+            ],
+        })
+    }
+
+    async fn asked(&mut self) {
+        let [terminate, interrupt, hangup] = &mut self.signals;
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            _ = hangup.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Draws a state. Everything that is not ours has been spelt by `terminal/visible.rs` before it gets
+//! here. Without colours the same things are told apart by bold, dim and reversed.
+
+use ratatui::{
+    Frame,
+    layout::{Constraint, Layout, Rect},
+    style::{Color, Modifier, Style as Drawn},
+    text::{Line, Span},
+    widgets::{Clear, Paragraph},
+};
+
+use super::{
+    detail::Detail,
+    state::{Mode, Row, Watch},
+};
+use crate::{
+    terminal::{Style, visible},
+    view::time,
+};
+
+/// Whether colours are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// Used.
+    Colours,
+    /// Not used.
+    Plain,
+}
+
+impl Look {
+    fn of(self, style: Style) -> Drawn {
+        let plain = Drawn::new();
+        let coloured = |colour: Color| match self {
+            Self::Colours => plain.fg(colour),
+            Self::Plain => plain,
+        };
+        match style {
+            Style::Plain => plain,
+            Style::Strong => plain.add_modifier(Modifier::BOLD),
+            Style::Dim => plain.add_modifier(Modifier::DIM),
+            Style::Good => coloured(Color::Green),
+            Style::Bad => coloured(Color::Red).add_modifier(Modifier::BOLD),
+            Style::Warn => coloured(Color::Yellow),
+        }
+    }
+
+    fn line(self, pieces: Vec<(Style, String)>) -> Line<'static> {
+        let spans = pieces
+            .into_iter()
+            .map(|(style, text)| Span::styled(text, self.of(style)));
+        Line::from(spans.collect::<Vec<_>>())
+    }
+}
+
+/// The keys of the list, of a question and of a reason.
+const LIST_KEYS: &str = "enter look  j/k move  g group  n refuse (a group)  ? help  q leave";
+const DETAIL_KEYS: &str =
+    "y allow once  n refuse  r refuse, and why  space/j/k scroll  ? help  q back";
+const REASON_KEYS: &str = "enter refuse with this reason  esc back";
+const REFUSE_ALL_KEYS: &str = "y refuse all of them  any other key: none";
+
+/// What the keys do.
+const HELP: &[&str] = &[
+    "In the list",
+    "  enter          look at the question; answers are given there",
+    "  j k, arrows    move          space, page keys   move by a page",
+    "  g              questions of one kind (agent, tool, program) in one line",
+    "  n              on such a line: refuse all of them, after asking",
+    "  q              leave",
+    "",
+    "At a question",
+    "  y              allow this one call; counts once all of it was on the screen",
+    "  n              refuse          r   refuse, and tell the agent why",
+    "  space b j k    scroll          g G   to the beginning, to the end",
+    "  q, esc         back to the list, without an answer",
+    "",
+    "A question that is answered elsewhere, or lapses, disappears by itself.",
+];
+
+/// Draws everything.
+pub(super) fn draw(watch: &Watch, look: Look, frame: &mut Frame<'_>) {
+    let [title, body, said, keys] = Layout::vertical([
+        Constraint::Length(2),
+        Constraint::Min(1),
+        Constraint::Length(1),
+        Constraint::Length(1),
+    ])
+    .areas(frame.area());
+    draw_mode(watch, &watch.mode, look, frame, [title, body, keys]);
+    let text = watch.said.as_deref().map(visible::line).unwrap_or_default();
+    frame.render_widget(Line::styled(text, look.of(Style::Warn)), said);
+}
+
+fn draw_mode(watch: &Watch, mode: &Mode, look: Look, frame: &mut Frame<'_>, areas: [Rect; 3]) {
+    let [title, body, keys] = areas;
+    let key_line = |frame: &mut Frame<'_>, text: &str| {
+        frame.render_widget(Line::styled(text.to_owned(), look.of(Style::Dim)), keys);
+    };
+    match mode {
+        Mode::List => {
+            frame.render_widget(Paragraph::new(list_title(watch, look)), title);
+            list(watch, look, frame, body);
+            key_line(frame, LIST_KEYS);
+        }
+        Mode::Detail(detail) => {
+            frame.render_widget(Paragraph::new(detail_title(watch, detail, look)), title);
+            question(watch, detail, look, frame, body);
+            match &detail.reason {
+                Some(reason) => {
+                    let line = Line::from(vec![
+                        Span::styled("Why not? ", look.of(Style::Strong)),
+                        Span::raw(end_of(
+                            &visible::line(reason),
+                            usize::from(keys.width).saturating_sub(10),
+                        )),
+                        Span::styled("█", look.of(Style::Dim)),
+                    ]);
+                    frame.render_widget(line, keys);
+                    let above = Rect {
+                        y: keys.y.saturating_sub(1),
+                        ..keys
+                    };
+                    frame.render_widget(Line::styled(REASON_KEYS, look.of(Style::Dim)), above);
+                }
+                None => key_line(frame, DETAIL_KEYS),
+            }
+        }
+        Mode::RefuseAll(items) => {
+            frame.render_widget(Paragraph::new(list_title(watch, look)), title);
+            list(watch, look, frame, body);
+            let kind = items
+                .first()
+                .map(|item| item.kind.as_str())
+                .unwrap_or_default();
+            let text = format!(
+                "Refuse all {} questions of: {kind}?  {REFUSE_ALL_KEYS}",
+                items.len()
+            );
+            frame.render_widget(Line::styled(text, look.of(Style::Bad)), keys);
+        }
+        Mode::Help(before) => {
+            draw_mode(watch, before, look, frame, areas);
+            frame.render_widget(Clear, body);
+            let lines: Vec<Line<'_>> = HELP.iter().map(|line| Line::raw(*line)).collect();
+            frame.render_widget(Paragraph::new(lines), body);
+            frame.render_widget(Clear, keys);
+            key_line(frame, "any key: back");
+        }
+    }
+}
+
+/// The end of a text that is typed, as much as fits.
+fn end_of(text: &str, width: usize) -> String {
+    let skipped = text.chars().count().saturating_sub(width);
+    text.chars().skip(skipped).collect()
+}
+
+fn list_title(watch: &Watch, look: Look) -> Line<'static> {
+    let waiting = match watch.items.len() {
+        0 if !watch.looked => "reading the record".to_owned(),
+        0 => "no question waits".to_owned(),
+        1 => "1 question waits".to_owned(),
+        more => format!("{more} questions wait"),
+    };
+    let mut spans = vec![
+        Span::styled("Haft: ", look.of(Style::Strong)),
+        Span::styled(waiting, look.of(Style::Warn)),
+    ];
+    if let Some(kind) = &watch.within {
+        spans.push(Span::styled(format!("  ({kind})"), look.of(Style::Dim)));
+    } else if watch.grouped() {
+        spans.push(Span::styled("  (by kind)", look.of(Style::Dim)));
+    }
+    Line::from(spans)
+}
+
+fn list(watch: &Watch, look: Look, frame: &mut Frame<'_>, area: Rect) {
+    let rows = watch.rows();
+    let height = usize::from(area.height);
+    let first = watch.selected.saturating_sub(height.saturating_sub(1));
+    let visible = rows.iter().enumerate().skip(first).take(height);
+    let lines: Vec<Line<'_>> = visible
+        .map(|(index, row)| {
+            let line = look.line(row_in_words(row, watch));
+            if index == watch.selected {
+                line.style(Drawn::new().add_modifier(Modifier::REVERSED))
+            } else {
+                line
+            }
+        })
+        .collect();
+    frame.render_widget(Paragraph::new(lines), area);
+}
+
+fn row_in_words(row: &Row, watch: &Watch) -> Vec<(Style, String)> {
+    let Some(first) = row.first() else {
+        return Vec::new();
+    };
+    let age = time::rough(watch.now.since(first.asked));
+    let left = time::rough(first.expires.since(watch.now));
+    let times = (Style::Dim, format!("{age:>4} {left:>4} left  "));
+    match row {
+        Row::One(_) => vec![
+            times,
+            (Style::Strong, format!("{}  ", first.agent)),
+            (Style::Plain, first.summary.clone()),
+        ],
+        Row::Group(items) => vec![
+            times,
+            (Style::Warn, format!("{}x  ", items.len())),
+            (Style::Strong, first.kind.clone()),
+        ],
+    }
+}
+
+fn detail_title(watch: &Watch, detail: &Detail, look: Look) -> Line<'static> {
+    let (style, state) = if detail.open {
+        let left = time::rough(detail.item.expires.since(watch.now));
+        (Style::Warn, format!("lapses in {left}"))
+    } else {
+        (Style::Bad, "no longer open".to_owned())
+    };
+    let last = (detail.top + watch.size.body()).min(detail.lines.len());
+    let seen = match detail.unseen() {
+        Some(_) => ", not all seen",
+        None => "",
+    };
+    Line::from(vec![
+        Span::styled("Haft asks you about a call  ", look.of(Style::Strong)),
+        Span::styled(state, look.of(style)),
+        Span::styled(
+            format!(
+                "  lines {}-{last} of {}{seen}",
+                (detail.top + 1).min(last),
+                detail.lines.len()
+            ),
+            look.of(Style::Dim),
+        ),
+    ])
+}
+
+fn question(watch: &Watch, detail: &Detail, look: Look, frame: &mut Frame<'_>, area: Rect) {
+    let shown = detail.lines.iter().skip(detail.top).take(watch.size.body());
+    let lines: Vec<Line<'_>> = shown.map(|line| look.line(line.clone())).collect();
+    frame.render_widget(Paragraph::new(lines), area);
+}

@@ -1,0 +1,134 @@
+//! The terminal while the watch screen has it: taken over, drawn on, read from, and given back
+//! whatever happens, also when the program panics.
+
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use crossterm::event::{self, KeyCode, KeyEventKind, KeyModifiers};
+use ratatui::DefaultTerminal;
+use tokio::sync::mpsc;
+
+use super::{
+    render::{self, Look},
+    state::{Size, Watch},
+    update::{Event, Key},
+};
+
+/// How long the reader waits for a key before it looks whether it is still wanted. Also how long it
+/// may hold up the end of the program.
+const READ_WAIT: Duration = Duration::from_millis(50);
+
+/// The most keys that wait to be taken up.
+const MAX_KEYS: usize = 64;
+
+/// The whole terminal.
+pub(super) struct Screen {
+    terminal: DefaultTerminal,
+    look: Look,
+    events: mpsc::Receiver<Event>,
+    over: Arc<AtomicBool>,
+}
+
+impl Screen {
+    /// Takes the terminal over.
+    pub(super) fn open(look: Look) -> io::Result<Self> {
+        // Also sees to it that a panic gives the terminal back before it is reported.
+        let terminal = ratatui::try_init()?;
+        let over = Arc::new(AtomicBool::new(false));
+        let (sender, events) = mpsc::channel(MAX_KEYS);
+        let is_over = Arc::clone(&over);
+        tokio::task::spawn_blocking(move || read(&sender, &is_over));
+        Ok(Self {
+            terminal,
+            look,
+            events,
+            over,
+        })
+    }
+
+    /// How large it is.
+    pub(super) fn size(&self) -> io::Result<Size> {
+        let size = self.terminal.size()?;
+        Ok(Size {
+            width: size.width,
+            height: size.height,
+        })
+    }
+
+    /// The next key or change of size; `None` once there will be none.
+    pub(super) async fn event(&mut self) -> Option<Event> {
+        self.events.recv().await
+    }
+
+    /// Draws a state. Only what changed is sent to the terminal.
+    pub(super) fn draw(&mut self, watch: &Watch) -> io::Result<()> {
+        let look = self.look;
+        self.terminal
+            .draw(|frame| render::draw(watch, look, frame))
+            .map(drop)
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        ratatui::restore();
+    }
+}
+
+/// Reads keys until nobody wants them.
+fn read(events: &mpsc::Sender<Event>, over: &AtomicBool) {
+    while !over.load(Ordering::Relaxed) {
+        let read = match event::poll(READ_WAIT) {
+            Ok(false) => continue,
+            Ok(true) => event::read(),
+            Err(error) => Err(error),
+        };
+        let Ok(read) = read else {
+            return;
+        };
+        if let Some(event) = understood(&read)
+            && events.blocking_send(event).is_err()
+        {
+            return;
+        }
+    }
+}
+
+fn understood(read: &event::Event) -> Option<Event> {
+    let key = match read {
+        event::Event::Resize(width, height) => {
+            return Some(Event::Resized(Size {
+                width: *width,
+                height: *height,
+            }));
+        }
+        event::Event::Key(key) if key.kind != KeyEventKind::Release => key,
+        _ => return None,
+    };
+    let control = key.modifiers.contains(KeyModifiers::CONTROL);
+    let key = match key.code {
+        KeyCode::Char('c') if control => Key::Interrupt,
+        KeyCode::Char('d') if control => Key::PageDown,
+        KeyCode::Char('u') if control => Key::PageUp,
+        KeyCode::Char(_) if control => return None,
+        KeyCode::Char(c) => Key::Char(c),
+        KeyCode::Up => Key::Up,
+        KeyCode::Down => Key::Down,
+        KeyCode::PageUp => Key::PageUp,
+        KeyCode::PageDown => Key::PageDown,
+        KeyCode::Home => Key::Home,
+        KeyCode::End => Key::End,
+        KeyCode::Enter => Key::Enter,
+        KeyCode::Esc => Key::Escape,
+        KeyCode::Backspace => Key::Backspace,
+        _ => return None,
+    };
+    Some(Event::Pressed(key))
+}

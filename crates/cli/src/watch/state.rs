@@ -1,0 +1,182 @@
+//! What the watch screen shows: the questions, where the person is among them, and what was said
+//! last. Plain data; `update.rs` changes it, `render.rs` draws it.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use haft_contract::{
+    PlanDigest,
+    host::{Approval, ApprovalId, Timestamp},
+};
+use serde_json::Value;
+
+use super::detail::Detail;
+use crate::{terminal::visible, view::approval};
+
+/// From so many questions on, those of one kind are shown as one line until the person wants
+/// otherwise.
+const MANY: usize = 20;
+
+/// How large the screen is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Size {
+    /// In columns.
+    pub(super) width: u16,
+    /// In rows.
+    pub(super) height: u16,
+}
+
+impl Size {
+    /// The rows between the title and the two lines at the bottom.
+    pub(super) fn body(self) -> usize {
+        usize::from(self.height.saturating_sub(4)).max(1)
+    }
+}
+
+/// A question, as far as the list needs it.
+#[derive(Debug, Clone)]
+pub(super) struct Item {
+    pub(super) id: ApprovalId,
+    pub(super) digest: PlanDigest,
+    pub(super) form: Option<Arc<Value>>,
+    pub(super) agent: String,
+    pub(super) summary: String,
+    /// What it has in common with others: the agent, the tool and the program.
+    pub(super) kind: String,
+    pub(super) asked: Timestamp,
+    pub(super) expires: Timestamp,
+}
+
+impl Item {
+    pub(super) fn of(approval: Approval) -> Self {
+        let agent = visible::line(approval.principal.agent.as_str());
+        let kind = match &approval.form {
+            Some(form) => approval::kind(form),
+            None => format!("{agent} (holds a secret)"),
+        };
+        Self {
+            id: approval.id,
+            digest: approval.digest,
+            agent,
+            summary: visible::line(&approval.summary),
+            kind,
+            asked: approval.asked,
+            expires: approval.expires,
+            form: approval.form,
+        }
+    }
+}
+
+/// One line of the list.
+#[derive(Debug, Clone)]
+pub(super) enum Row {
+    /// One question.
+    One(Arc<Item>),
+    /// Several of one kind; the oldest first.
+    Group(Vec<Arc<Item>>),
+}
+
+impl Row {
+    /// The question it stands for, or the oldest of them.
+    pub(super) fn first(&self) -> Option<&Arc<Item>> {
+        match self {
+            Self::One(item) => Some(item),
+            Self::Group(items) => items.first(),
+        }
+    }
+}
+
+/// Whether questions of one kind are one line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Grouping {
+    /// When there are many.
+    Automatic,
+    /// Always.
+    Grouped,
+    /// Never.
+    Single,
+}
+
+/// What a person is doing.
+#[derive(Debug, Clone)]
+pub(super) enum Mode {
+    /// Looking at the list, of all questions or of one kind.
+    List,
+    /// Looking at one question.
+    Detail(Box<Detail>),
+    /// Saying whether really all of a kind are refused.
+    RefuseAll(Vec<Arc<Item>>),
+    /// Reading what the keys do.
+    Help(Box<Mode>),
+}
+
+/// Everything the screen shows.
+#[derive(Debug, Clone)]
+pub(super) struct Watch {
+    pub(super) size: Size,
+    pub(super) now: Timestamp,
+    /// The open questions, oldest first.
+    pub(super) items: Vec<Arc<Item>>,
+    /// Whether the record has been read yet.
+    pub(super) looked: bool,
+    pub(super) grouping: Grouping,
+    /// The kind that is looked into, if one is.
+    pub(super) within: Option<String>,
+    /// The selected row.
+    pub(super) selected: usize,
+    pub(super) mode: Mode,
+    /// What was said last.
+    pub(super) said: Option<String>,
+}
+
+impl Watch {
+    /// Nothing seen yet.
+    pub(super) fn new(size: Size) -> Self {
+        Self {
+            size,
+            now: Timestamp(0),
+            items: Vec::new(),
+            looked: false,
+            grouping: Grouping::Automatic,
+            within: None,
+            selected: 0,
+            mode: Mode::List,
+            said: None,
+        }
+    }
+
+    /// Whether questions of one kind are one line now.
+    pub(super) fn grouped(&self) -> bool {
+        match self.grouping {
+            Grouping::Automatic => self.items.len() >= MANY,
+            Grouping::Grouped => true,
+            Grouping::Single => false,
+        }
+    }
+
+    /// The lines of the list.
+    pub(super) fn rows(&self) -> Vec<Row> {
+        if let Some(kind) = &self.within {
+            let within = self.items.iter().filter(|item| item.kind == *kind);
+            return within.cloned().map(Row::One).collect();
+        }
+        if !self.grouped() {
+            return self.items.iter().cloned().map(Row::One).collect();
+        }
+        let mut kinds: BTreeMap<&str, Vec<Arc<Item>>> = BTreeMap::new();
+        for item in &self.items {
+            kinds.entry(&item.kind).or_default().push(Arc::clone(item));
+        }
+        let mut rows: Vec<Row> = kinds
+            .into_values()
+            .map(|mut items| match (items.len(), items.pop()) {
+                (1, Some(item)) => Row::One(item),
+                (_, item) => {
+                    items.extend(item);
+                    Row::Group(items)
+                }
+            })
+            .collect();
+        rows.sort_by_key(|row| row.first().map(|item| item.id));
+        rows
+    }
+}

@@ -1,0 +1,322 @@
+//! Keys and what they do, and what the screen shows, without a terminal.
+
+use std::{sync::Arc, time::Duration};
+
+use haft_contract::{
+    AgentId, CallId, Principal, SessionId, UserId,
+    host::{Approval, ApprovalId, ApprovalState, GivenVerdict, Timestamp},
+};
+use ratatui::{Terminal, backend::TestBackend};
+use serde_json::json;
+
+use super::{
+    render::{self, Look},
+    state::{Mode, Size, Watch},
+    update::{Event, Key, Wish},
+};
+
+const SMALL: Size = Size {
+    width: 80,
+    height: 24,
+};
+
+const START: Timestamp = Timestamp(1_700_000_000_000_000);
+
+fn at(milliseconds: u64) -> Timestamp {
+    START.after(Duration::from_millis(milliseconds))
+}
+
+fn approval(agent: &str, script: &str, diff_lines: usize) -> Approval {
+    let diff: Vec<String> = (0..diff_lines)
+        .map(|line| format!("+line {line}"))
+        .collect();
+    let diff = diff.join("\n");
+    let mut preview = vec![json!({
+        "kind": "command", "text": script, "touches": [], "opaque": null, "verdict": "ask",
+    })];
+    if diff_lines > 0 {
+        preview.push(json!({
+            "kind": "diff", "path": "a.txt", "change": "create", "to": null, "text": diff,
+            "note": null,
+        }));
+    }
+    let form = json!({
+        "tool": "builtin/bash",
+        "principal": {"agent": agent, "user": "ada", "session": "main", "kind": "main"},
+        "workspace": "/work",
+        "input": {"command": script},
+        "accesses": [{"kind": "command", "command": {"shell": script}, "cwd": "."}],
+        "effects": [false, false, true, true],
+        "tier": "t2",
+        "egress": null,
+        "deadline_ms": 1000,
+        "preview": preview,
+    });
+    let principal = Principal::local(
+        UserId::parse("ada").unwrap(),
+        AgentId::parse(agent).unwrap(),
+        SessionId::parse("main").unwrap(),
+    );
+    Approval {
+        id: ApprovalId::new(),
+        call: CallId::new(),
+        principal: Arc::new(principal),
+        digest: haft_runtime::digest_of(&form),
+        form: Some(Arc::new(form)),
+        summary: format!("bash: {script}"),
+        asked: START,
+        expires: START.after(Duration::from_mins(10)),
+        state: ApprovalState::Pending,
+    }
+}
+
+/// A screen on which these questions wait.
+fn watching(pending: &[Approval]) -> Watch {
+    let mut watch = Watch::new(SMALL);
+    watch.update(Event::Fresh(pending.to_vec()), at(5_000));
+    watch
+}
+
+/// Presses keys, a second apart.
+fn press(watch: &mut Watch, keys: &str) -> Vec<Wish> {
+    let mut wishes = Vec::new();
+    for key in keys.chars() {
+        let key = match key {
+            '\n' => Key::Enter,
+            '\u{8}' => Key::Backspace,
+            '\u{1b}' => Key::Escape,
+            c => Key::Char(c),
+        };
+        let now = watch.now.after(Duration::from_secs(1));
+        wishes.extend(watch.update(Event::Pressed(key), now));
+    }
+    wishes
+}
+
+fn screen(watch: &Watch) -> String {
+    let backend = TestBackend::new(watch.size.width, watch.size.height);
+    let mut terminal = Terminal::new(backend).unwrap();
+    terminal
+        .draw(|frame| render::draw(watch, Look::Plain, frame))
+        .unwrap();
+    terminal.backend().to_string()
+}
+
+fn masked(screen: &str) -> String {
+    let ids = regex::Regex::new("[0-9a-f]{8}-[0-9a-f-]{27}").unwrap();
+    let screen = ids.replace_all(screen, "[ID]                                ");
+    let times = regex::Regex::new(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d").unwrap();
+    times
+        .replace_all(&screen, "[TIME]             ")
+        .into_owned()
+}
+
+fn verdicts(wishes: &[Wish]) -> Vec<GivenVerdict> {
+    let verdict = |wish: &Wish| match wish {
+        Wish::Answer(given) => Some(given.verdict.clone()),
+        Wish::Leave => None,
+    };
+    wishes.iter().filter_map(verdict).collect()
+}
+
+#[test]
+fn the_list_and_a_question_on_a_small_screen() {
+    let pending = [
+        approval("coder", "git push", 0),
+        approval("cli", "ls -l", 0),
+    ];
+    let mut watch = watching(&pending);
+    insta::assert_snapshot!("list", masked(&screen(&watch)));
+    press(&mut watch, "\n");
+    insta::assert_snapshot!("question", masked(&screen(&watch)));
+    press(&mut watch, "?");
+    insta::assert_snapshot!("help", masked(&screen(&watch)));
+}
+
+#[test]
+fn yes_answers_the_question_that_is_on_the_screen() {
+    let pending = [
+        approval("coder", "git push", 0),
+        approval("cli", "ls -l", 0),
+    ];
+    let mut watch = watching(&pending);
+    let wishes = press(&mut watch, "j\ny");
+    let [Wish::Answer(given)] = wishes.as_slice() else {
+        panic!("{wishes:?}");
+    };
+    assert_eq!(given.id, pending[1].id);
+    assert_eq!(given.digest, pending[1].digest);
+    assert_eq!(given.verdict, GivenVerdict::Approve);
+}
+
+#[test]
+fn ap_08_yes_takes_having_seen_all_of_it() {
+    let pending = [approval("coder", "git push", 100)];
+    let mut watch = watching(&pending);
+    assert_eq!(press(&mut watch, "\ny"), []);
+    let shown = screen(&watch);
+    assert!(
+        shown.contains("not all of it has been on the screen"),
+        "{shown}"
+    );
+    // Any number of yes only shows more of it, until the end was there.
+    let mut presses = 0;
+    let wishes = loop {
+        let wishes = press(&mut watch, "y");
+        presses += 1;
+        if !wishes.is_empty() {
+            break wishes;
+        }
+        assert!(presses < 20, "{}", screen(&watch));
+    };
+    assert!(presses > 4, "{presses}");
+    assert_eq!(verdicts(&wishes), [GivenVerdict::Approve]);
+}
+
+#[test]
+fn ap_08_a_screen_of_another_size_must_be_seen_again() {
+    let pending = [approval("coder", "git push", 30)];
+    let mut watch = watching(&pending);
+    press(&mut watch, "\n");
+    let large = Size {
+        width: 100,
+        height: 200,
+    };
+    watch.update(Event::Resized(large), at(6_500));
+    watch.update(Event::Resized(SMALL), at(6_600));
+    assert_eq!(press(&mut watch, "y"), []);
+    watch.update(Event::Resized(large), at(8_000));
+    assert_eq!(verdicts(&press(&mut watch, "xxy")), [GivenVerdict::Approve]);
+}
+
+#[test]
+fn a_key_that_was_on_its_way_is_no_answer() {
+    let pending = [approval("coder", "git push", 0)];
+    let mut watch = watching(&pending);
+    for _ in 0..2 {
+        let wishes = watch.update(Event::Pressed(Key::Char('y')), at(6_000));
+        assert_eq!(wishes, []);
+    }
+    let wishes = watch.update(Event::Pressed(Key::Char('y')), at(6_400));
+    assert_eq!(verdicts(&wishes), [GivenVerdict::Approve]);
+}
+
+#[test]
+fn no_and_why() {
+    let pending = [approval("coder", "git push", 0)];
+    let refused = |reason: Option<&str>| GivenVerdict::Refuse {
+        reason: reason.map(str::to_owned),
+    };
+    assert_eq!(
+        verdicts(&press(&mut watching(&pending), "\nn")),
+        [refused(None)]
+    );
+    assert_eq!(
+        verdicts(&press(&mut watching(&pending), "\nruse q?x\u{8}\n")),
+        [refused(Some("use q?"))]
+    );
+    assert_eq!(press(&mut watching(&pending), "\nrno\u{1b}"), []);
+    // Nothing is answered from the list.
+    assert_eq!(press(&mut watching(&pending), "n"), []);
+    assert_eq!(press(&mut watching(&pending), "q"), [Wish::Leave]);
+}
+
+#[test]
+fn what_was_answered_elsewhere_can_no_longer_be_answered() {
+    let pending = [approval("coder", "git push", 0), approval("cli", "ls", 0)];
+    let mut watch = watching(&pending);
+    press(&mut watch, "\n");
+    watch.update(Event::Fresh(pending[1..].to_vec()), at(7_000));
+    let shown = screen(&watch);
+    assert!(shown.contains("no longer open"), "{shown}");
+    assert_eq!(press(&mut watch, "ynr"), []);
+}
+
+#[test]
+fn the_selection_stays_with_its_question() {
+    let mut pending = vec![approval("coder", "git push", 0), approval("cli", "ls", 0)];
+    let mut watch = watching(&pending);
+    press(&mut watch, "j");
+    pending.remove(0);
+    pending.push(approval("cli", "rm", 0));
+    watch.update(Event::Fresh(pending.clone()), at(7_000));
+    let wishes = press(&mut watch, "\ny");
+    let [Wish::Answer(given)] = wishes.as_slice() else {
+        panic!("{wishes:?}");
+    };
+    assert_eq!(given.id, pending[0].id);
+}
+
+#[test]
+fn ap_13_a_flood_is_one_line_and_hides_nothing_else() {
+    let mut pending: Vec<Approval> = (0..300)
+        .map(|number| approval("noisy", &format!("curl example.com/{number}"), 0))
+        .collect();
+    pending.push(approval("coder", "git push", 0));
+    let mut watch = watching(&pending);
+    let shown = screen(&watch);
+    assert!(shown.contains("300x  noisy bash curl"), "{shown}");
+    assert!(shown.contains("bash: git push"), "{shown}");
+    // A group is looked into, never allowed.
+    assert_eq!(press(&mut watch, "y"), []);
+    assert!(matches!(watch.mode, Mode::List));
+    assert!(screen(&watch).contains("bash: curl example.com/0"));
+    press(&mut watch, "q");
+    // It can be refused as a whole, after asking.
+    assert_eq!(press(&mut watch, "nx"), []);
+    let wishes = press(&mut watch, "ny");
+    assert_eq!(wishes.len(), 300);
+    assert!(
+        verdicts(&wishes)
+            .iter()
+            .all(|verdict| *verdict != GivenVerdict::Approve)
+    );
+    press(&mut watch, "g");
+    assert!(screen(&watch).contains("bash: curl example.com/1"));
+}
+
+#[test]
+fn what_the_record_cannot_show_cannot_be_allowed() {
+    let mut secret = approval("coder", "login", 0);
+    secret.form = None;
+    let mut altered = approval("coder", "ls", 0);
+    altered.form = approval("coder", "rm", 0).form;
+    for question in [secret, altered] {
+        let mut watch = watching(&[question]);
+        assert_eq!(press(&mut watch, "\nyy"), []);
+        assert_eq!(
+            verdicts(&press(&mut watch, "n")),
+            [GivenVerdict::Refuse { reason: None }]
+        );
+    }
+}
+
+#[test]
+fn ap_08_hostile_text_does_not_reach_the_screen() {
+    let mut question = approval("coder", "echo \u{1b}[2J\u{202e}x\u{200b}\0\t", 0);
+    question.summary = "bash: \u{1b}[2J\u{202e}x\u{200b}\0\t".to_owned();
+    let mut watch = watching(&[question]);
+    for keys in ["", "\n"] {
+        press(&mut watch, keys);
+        let shown = screen(&watch);
+        assert!(
+            !shown
+                .chars()
+                .any(|c| c != '\n' && crate::terminal::sanitise::is_deceptive(c)),
+            "{shown}"
+        );
+        assert!(shown.contains("⟨ESC⟩[2J⟨U+202E⟩x"), "{shown}");
+    }
+}
+
+#[test]
+fn a_tiny_screen_is_no_reason_to_fail() {
+    for (width, height) in [(1, 1), (10, 3), (20, 5), (80, 24)] {
+        let mut watch = watching(&[approval("coder", "git push", 9)]);
+        watch.update(Event::Resized(Size { width, height }), at(6_000));
+        for keys in ["", "\n", "?", "q", "r", "\u{1b}", "y"] {
+            press(&mut watch, keys);
+            screen(&watch);
+        }
+    }
+}

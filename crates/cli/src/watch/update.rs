@@ -1,0 +1,342 @@
+//! From what happens to what is shown next and what is to be done. Pure: it is told the time, touches
+//! neither the terminal nor the store, and so every key can be tested.
+
+use std::{sync::Arc, time::Duration};
+
+use haft_contract::{
+    PlanDigest,
+    host::{Approval, ApprovalId, GivenVerdict, Timestamp},
+};
+
+use super::{
+    detail::Detail,
+    state::{Grouping, Item, Mode, Row, Size, Watch},
+};
+
+/// How long a question is on the screen before a yes counts. A key that was on its way when it
+/// appeared has arrived by then.
+const TIME_TO_LOOK: Duration = Duration::from_millis(300);
+
+/// The longest reason that can be typed.
+const MAX_REASON_CHARS: usize = 500;
+
+/// Something happened.
+#[derive(Debug, Clone)]
+pub(super) enum Event {
+    /// A key.
+    Pressed(Key),
+    /// The screen has another size.
+    Resized(Size),
+    /// The open questions, oldest first.
+    Fresh(Vec<Approval>),
+    /// The record could not be read.
+    Trouble(String),
+    /// An answer was taken, or not.
+    Answered {
+        /// What was answered.
+        given: Box<Given>,
+        /// How it stands now, or why it was not taken.
+        result: Result<Approval, String>,
+    },
+}
+
+/// A key, as far as this screen knows keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Key {
+    Up,
+    Down,
+    PageUp,
+    PageDown,
+    Home,
+    End,
+    Enter,
+    Escape,
+    Backspace,
+    Interrupt,
+    Char(char),
+}
+
+/// Something to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Wish {
+    /// Answer a question.
+    Answer(Box<Given>),
+    /// End the program.
+    Leave,
+}
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Given {
+    pub(super) id: ApprovalId,
+    /// The digest of what was on the screen.
+    pub(super) digest: PlanDigest,
+    pub(super) verdict: GivenVerdict,
+    /// What it is about, for the message afterwards.
+    pub(super) summary: String,
+}
+
+impl Given {
+    fn wish(item: &Item, verdict: GivenVerdict) -> Wish {
+        Wish::Answer(Box::new(Self {
+            id: item.id,
+            digest: item.digest,
+            verdict,
+            summary: item.summary.clone(),
+        }))
+    }
+}
+
+impl Watch {
+    /// Takes an event up; what is to be done about it.
+    pub(super) fn update(&mut self, event: Event, now: Timestamp) -> Vec<Wish> {
+        self.now = now;
+        match event {
+            Event::Pressed(Key::Interrupt) => return vec![Wish::Leave],
+            Event::Pressed(key) => return self.pressed(key),
+            Event::Resized(size) => self.resized(size),
+            Event::Fresh(pending) => self.fresh(pending),
+            Event::Trouble(why) => self.said = Some(format!("the record cannot be read: {why}")),
+            Event::Answered { given, result } => self.answered(&given, result),
+        }
+        Vec::new()
+    }
+
+    fn pressed(&mut self, key: Key) -> Vec<Wish> {
+        self.said = None;
+        match std::mem::replace(&mut self.mode, Mode::List) {
+            Mode::Help(before) => {
+                self.mode = *before;
+                Vec::new()
+            }
+            before if key == Key::Char('?') && !is_typing(&before) => {
+                self.mode = Mode::Help(Box::new(before));
+                Vec::new()
+            }
+            Mode::List => self.in_list(key),
+            Mode::Detail(detail) => self.in_detail(detail, key),
+            Mode::RefuseAll(items) => self.in_refuse_all(items, key),
+        }
+    }
+
+    fn in_list(&mut self, key: Key) -> Vec<Wish> {
+        let rows = self.rows();
+        let last = rows.len().saturating_sub(1);
+        let page = self.size.body();
+        match key {
+            Key::Up | Key::Char('k') => self.selected = self.selected.saturating_sub(1),
+            Key::Down | Key::Char('j') => self.selected = (self.selected + 1).min(last),
+            Key::PageUp => self.selected = self.selected.saturating_sub(page),
+            Key::PageDown | Key::Char(' ') => self.selected = (self.selected + page).min(last),
+            Key::Home => self.selected = 0,
+            Key::End | Key::Char('G') => self.selected = last,
+            Key::Char('g') => {
+                self.grouping = if self.grouped() {
+                    Grouping::Single
+                } else {
+                    Grouping::Grouped
+                };
+                self.within = None;
+                self.selected = 0;
+            }
+            Key::Escape | Key::Char('q') if self.within.is_some() => {
+                self.within = None;
+                self.selected = 0;
+            }
+            Key::Char('q') => return vec![Wish::Leave],
+            Key::Enter | Key::Char('l' | 'y' | 'n' | 'r' | 'a') => match rows.get(self.selected) {
+                // Whatever the answer will be, the question comes first.
+                Some(Row::One(item)) => self.look_at(Arc::clone(item)),
+                Some(Row::Group(items)) if key == Key::Char('n') => {
+                    self.mode = Mode::RefuseAll(items.clone());
+                }
+                Some(Row::Group(items)) => {
+                    self.within = items.first().map(|item| item.kind.clone());
+                    self.selected = 0;
+                }
+                None => {}
+            },
+            Key::Escape | Key::Backspace | Key::Interrupt | Key::Char(_) => {}
+        }
+        Vec::new()
+    }
+
+    fn look_at(&mut self, item: Arc<Item>) {
+        self.mode = Mode::Detail(Box::new(Detail::open(item, self.size, self.now)));
+    }
+
+    fn in_detail(&mut self, mut detail: Box<Detail>, key: Key) -> Vec<Wish> {
+        if let Some(reason) = detail.reason.take() {
+            return self.in_reason(detail, reason, key);
+        }
+        let page = self.size.body();
+        let size = self.size;
+        let top = detail.top;
+        match key {
+            Key::Up | Key::Char('k') => detail.scroll_to(top.saturating_sub(1), size),
+            Key::Down | Key::Char('j') => detail.scroll_to(top + 1, size),
+            Key::PageUp | Key::Char('b') => detail.scroll_to(top.saturating_sub(page), size),
+            Key::PageDown | Key::Char(' ') => detail.scroll_to(top + page, size),
+            Key::Home | Key::Char('g') => detail.scroll_to(0, size),
+            Key::End | Key::Char('G') => detail.scroll_to(usize::MAX, size),
+            Key::Char('q' | 'h') | Key::Escape | Key::Backspace => return Vec::new(),
+            Key::Char('y') => {
+                if let Some(wish) = self.yes(&mut detail) {
+                    return vec![wish];
+                }
+            }
+            Key::Char('n') if detail.open => {
+                return vec![Given::wish(
+                    &detail.item,
+                    GivenVerdict::Refuse { reason: None },
+                )];
+            }
+            Key::Char('r') if detail.open => detail.reason = Some(String::new()),
+            Key::Char('n' | 'r') => self.said = Some(NOT_OPEN.to_owned()),
+            Key::Char('a') => {
+                self.said = Some(format!(
+                    "to keep a rule: haft approve {} --always",
+                    detail.item.id
+                ));
+            }
+            Key::Enter | Key::Interrupt | Key::Char(_) => {}
+        }
+        self.mode = Mode::Detail(detail);
+        Vec::new()
+    }
+
+    /// A yes counts once the whole question has been on the screen, and for a moment.
+    fn yes(&mut self, detail: &mut Detail) -> Option<Wish> {
+        if !detail.open {
+            self.said = Some(NOT_OPEN.to_owned());
+        } else if let Some(why) = detail.unshown() {
+            self.said = Some(why.as_str().to_owned());
+        } else if let Some(unseen) = detail.unseen() {
+            detail.scroll_to(unseen, self.size);
+            // Having seen it is not having read it: the next yes counts from here.
+            detail.opened = self.now;
+            self.said = Some(match detail.unseen() {
+                Some(_) => {
+                    "not all of it has been on the screen yet: see the rest, then y".to_owned()
+                }
+                None => {
+                    "this had not been on the screen yet: y once more if it is right".to_owned()
+                }
+            });
+        } else if self.now.since(detail.opened) < TIME_TO_LOOK {
+            self.said = Some("look first: y once more if it is right".to_owned());
+        } else {
+            return Some(Given::wish(&detail.item, GivenVerdict::Approve));
+        }
+        None
+    }
+
+    fn in_reason(&mut self, mut detail: Box<Detail>, mut reason: String, key: Key) -> Vec<Wish> {
+        match key {
+            Key::Enter => {
+                let reason = Some(reason.trim().to_owned()).filter(|reason| !reason.is_empty());
+                return vec![Given::wish(&detail.item, GivenVerdict::Refuse { reason })];
+            }
+            Key::Escape => {
+                self.mode = Mode::Detail(detail);
+                return Vec::new();
+            }
+            Key::Backspace => {
+                reason.pop();
+            }
+            Key::Char(c) if reason.chars().count() < MAX_REASON_CHARS => reason.push(c),
+            Key::Char(_)
+            | Key::Up
+            | Key::Down
+            | Key::PageUp
+            | Key::PageDown
+            | Key::Home
+            | Key::End
+            | Key::Interrupt => {}
+        }
+        detail.reason = Some(reason);
+        self.mode = Mode::Detail(detail);
+        Vec::new()
+    }
+
+    /// Refusing many at once keeps things from happening; there is no such key for allowing them.
+    fn in_refuse_all(&mut self, items: Vec<Arc<Item>>, key: Key) -> Vec<Wish> {
+        if key != Key::Char('y') {
+            self.said = Some("none refused".to_owned());
+            return Vec::new();
+        }
+        let refuse = |item: &Arc<Item>| Given::wish(item, GivenVerdict::Refuse { reason: None });
+        items.iter().map(refuse).collect()
+    }
+
+    fn resized(&mut self, size: Size) {
+        self.size = size;
+        let mut mode = &mut self.mode;
+        while let Mode::Help(before) = mode {
+            mode = before;
+        }
+        if let Mode::Detail(detail) = mode {
+            detail.fit(size);
+        }
+    }
+
+    fn fresh(&mut self, pending: Vec<Approval>) {
+        self.looked = true;
+        let selected = self
+            .rows()
+            .get(self.selected)
+            .and_then(Row::first)
+            .map(|item| item.id);
+        // Forms are drawn once; a question that was there already is kept as it was.
+        let known = |approval: &Approval| {
+            let found = self
+                .items
+                .binary_search_by_key(&approval.id, |item| item.id);
+            found.ok().and_then(|index| self.items.get(index)).cloned()
+        };
+        let mut items: Vec<Arc<Item>> = pending
+            .into_iter()
+            .map(|approval| known(&approval).unwrap_or_else(|| Arc::new(Item::of(approval))))
+            .collect();
+        items.sort_by_key(|item| item.id);
+        self.items = items;
+        if let Some(kind) = &self.within
+            && !self.items.iter().any(|item| item.kind == *kind)
+        {
+            self.within = None;
+        }
+        // The selection stays with its question, not with its place.
+        let rows = self.rows();
+        let place = |row: &Row| row.first().map(|item| item.id) == selected;
+        self.selected = rows
+            .iter()
+            .position(place)
+            .unwrap_or_else(|| self.selected.min(rows.len().saturating_sub(1)));
+        let mut mode = &mut self.mode;
+        while let Mode::Help(before) = mode {
+            mode = before;
+        }
+        if let Mode::Detail(detail) = mode
+            && detail.open
+            && !self.items.iter().any(|item| item.id == detail.item.id)
+        {
+            detail.open = false;
+            detail.reason = None;
+            self.said = Some(NOT_OPEN.to_owned());
+        }
+    }
+
+    fn answered(&mut self, given: &Given, result: Result<Approval, String>) {
+        self.said = Some(match result {
+            Ok(approval) => format!("{}: {}", approval.state.as_str(), given.summary),
+            Err(why) => format!("not answered: {why}"),
+        });
+        self.mode = Mode::List;
+    }
+}
+
+const NOT_OPEN: &str = "no longer open: it was answered elsewhere, or its call has ended";
+
+fn is_typing(mode: &Mode) -> bool {
+    matches!(mode, Mode::Detail(detail) if detail.reason.is_some())
+}

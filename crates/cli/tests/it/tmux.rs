@@ -1,0 +1,148 @@
+//! A real terminal multiplexer of the test's own: started on a socket in the test's directory, asked
+//! what its windows show, and ended with the test.
+
+use std::process::{Command, Output, Stdio};
+
+use crate::support::{Stage, eventually};
+
+/// A tmux server with windows of 80 by 24.
+pub(crate) struct Tmux<'s> {
+    stage: &'s Stage,
+    windows: usize,
+}
+
+/// One of its windows.
+#[derive(Clone, Copy)]
+pub(crate) struct Window(usize);
+
+impl<'s> Tmux<'s> {
+    pub(crate) fn new(stage: &'s Stage) -> Self {
+        Self { stage, windows: 0 }
+    }
+
+    /// Starts the program in a window of its own.
+    pub(crate) fn haft(&mut self, args: &[&str]) -> Window {
+        self.run(&[], args)
+    }
+
+    /// The same with variables.
+    pub(crate) fn run(&mut self, variables: &[&str], args: &[&str]) -> Window {
+        let quote = |word: &&str| format!("'{}'", word.replace('\'', "'\\''"));
+        let words: Vec<String> = args.iter().map(quote).collect();
+        let line = format!(
+            "exec env {} {} {}",
+            variables.join(" "),
+            env!("CARGO_BIN_EXE_haft"),
+            words.join(" ")
+        );
+        let window = Window(self.windows);
+        if self.windows == 0 {
+            let size = ["-x", "80", "-y", "24"];
+            let mut start = vec!["new-session", "-d"];
+            start.extend(size);
+            // A window stays to be looked at when its program has ended.
+            start.extend([
+                line.as_str(),
+                ";",
+                "set-option",
+                "-g",
+                "remain-on-exit",
+                "on",
+            ]);
+            self.tmux(&start);
+        } else {
+            self.tmux(&["new-window", "-d", &line]);
+        }
+        self.windows += 1;
+        window
+    }
+
+    /// What a window shows.
+    pub(crate) fn screen(&self, window: Window) -> String {
+        self.tmux(&["capture-pane", "-p", "-t", &target(window)])
+    }
+
+    /// What a window shows, with the codes for colours.
+    pub(crate) fn coloured(&self, window: Window) -> String {
+        self.tmux(&["capture-pane", "-p", "-e", "-t", &target(window)])
+    }
+
+    /// Waits until a window shows a text.
+    pub(crate) fn until(&self, window: Window, text: &str) -> String {
+        let mut last = String::new();
+        let shown = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            eventually(text, || {
+                last = self.screen(window);
+                last.contains(text).then(|| last.clone())
+            })
+        }));
+        shown.unwrap_or_else(|_| panic!("{text:?} never appears in:\n{last}"))
+    }
+
+    /// Presses keys, by their names.
+    pub(crate) fn press(&self, window: Window, keys: &[&str]) {
+        let target = target(window);
+        let mut words = vec!["send-keys", "-t", &target];
+        words.extend(keys);
+        self.tmux(&words);
+    }
+
+    /// Types a text as it is.
+    pub(crate) fn types(&self, window: Window, text: &str) {
+        self.tmux(&["send-keys", "-t", &target(window), "-l", text]);
+    }
+
+    /// What tmux knows about a window.
+    pub(crate) fn about(&self, window: Window, what: &str) -> String {
+        let format = format!("#{{{what}}}");
+        let said = self.tmux(&["display-message", "-p", "-t", &target(window), &format]);
+        said.trim().to_owned()
+    }
+
+    /// Waits for the program of a window to end; its exit code.
+    pub(crate) fn ended(&self, window: Window) -> i32 {
+        eventually("the program of the window ends", || {
+            self.about(window, "pane_dead_status").parse().ok()
+        })
+    }
+
+    pub(crate) fn tmux(&self, words: &[&str]) -> String {
+        let ran = self.command(words);
+        assert!(
+            ran.status.success(),
+            "tmux {words:?}: {}",
+            String::from_utf8_lossy(&ran.stderr)
+        );
+        String::from_utf8(ran.stdout).unwrap()
+    }
+
+    fn command(&self, words: &[&str]) -> Output {
+        Command::new("tmux")
+            .arg("-S")
+            .arg(self.stage.home.join("tmux"))
+            .args(["-f", "/dev/null", "-u"])
+            .args(words)
+            .current_dir(&self.stage.work)
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("HOME", &self.stage.home)
+            .env("USER", "ada")
+            .env("TZ", "UTC")
+            .env("SHELL", "/bin/sh")
+            .env("TERM", "xterm-256color")
+            .env("LC_ALL", "C.UTF-8")
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    }
+}
+
+impl Drop for Tmux<'_> {
+    fn drop(&mut self) {
+        self.command(&["kill-server"]);
+    }
+}
+
+fn target(window: Window) -> String {
+    format!(":{}", window.0)
+}

@@ -1,0 +1,185 @@
+//! The watch screen in a real terminal, from a call that asks to the decision.
+
+use crate::{
+    support::{Stage, eventually},
+    tmux::{Tmux, Window},
+};
+
+/// A call that waits in one window, and the watch screen that shows it in another.
+fn waiting<'s>(stage: &'s Stage, content: &str) -> (Tmux<'s>, Window, Window) {
+    let mut tmux = Tmux::new(stage);
+    let content = format!("content={content}");
+    let call = [
+        "call",
+        "write",
+        "path=made.txt",
+        &content,
+        "--ask",
+        "elsewhere",
+    ];
+    let call = tmux.haft(&call);
+    tmux.until(call, "haft approve");
+    let watch = tmux.haft(&["approvals", "--watch"]);
+    tmux.until(watch, "1 question waits");
+    (tmux, call, watch)
+}
+
+/// Presses y, which shows what has not been seen yet until all of it has, and then answers.
+fn allow(tmux: &Tmux<'_>, watch: Window) {
+    eventually("the answer is taken", || {
+        tmux.press(watch, &["y"]);
+        // A yes counts only after the question has stood for a moment.
+        std::thread::sleep(std::time::Duration::from_millis(350));
+        tmux.screen(watch).contains("approved:").then_some(())
+    });
+}
+
+#[test]
+fn a_question_is_seen_looked_at_and_allowed() {
+    let stage = Stage::new();
+    let (tmux, call, watch) = waiting(&stage, "hello");
+    let list = tmux.until(watch, "made.txt");
+    assert!(list.contains("cli  write: "), "{list}");
+    tmux.press(watch, &["Enter"]);
+    let question = tmux.until(watch, "Haft asks you about a call");
+    assert!(question.contains("│ +hello"), "{question}");
+    assert!(question.contains("will      write made.txt"), "{question}");
+    assert!(!stage.exists("made.txt"));
+    allow(&tmux, watch);
+    assert_eq!(tmux.ended(call), 0, "{}", tmux.screen(call));
+    assert_eq!(stage.read("made.txt"), "hello");
+    tmux.until(watch, "no question waits");
+    tmux.press(watch, &["q"]);
+    assert_eq!(tmux.ended(watch), 0);
+    assert_eq!(tmux.about(watch, "alternate_on"), "0");
+    let explained = stage.json(&["explain", "--json"]);
+    assert_eq!(explained["approval"]["answer"], "approved");
+    assert_eq!(explained["approval"]["by"], "ada");
+}
+
+#[test]
+fn a_question_is_refused_with_a_reason() {
+    let stage = Stage::new();
+    let (tmux, call, watch) = waiting(&stage, "hello");
+    tmux.press(watch, &["Enter"]);
+    tmux.until(watch, "Haft asks you about a call");
+    tmux.press(watch, &["r"]);
+    tmux.until(watch, "Why not?");
+    tmux.types(watch, "use notes.txt instead?");
+    tmux.until(watch, "Why not? use notes.txt instead?");
+    tmux.press(watch, &["Enter"]);
+    tmux.until(watch, "refused:");
+    assert_eq!(tmux.ended(call), 3, "{}", tmux.screen(call));
+    assert!(!stage.exists("made.txt"));
+    let told = tmux.screen(call);
+    assert!(
+        told.contains("ada refused: use notes.txt instead?"),
+        "{told}"
+    );
+}
+
+#[test]
+fn ap_08_a_long_question_is_scrolled_to_its_end_before_it_is_allowed() {
+    let stage = Stage::new();
+    let lines: Vec<String> = (0..60).map(|line| format!("line {line}")).collect();
+    let (tmux, call, watch) = waiting(&stage, &lines.join("\n"));
+    tmux.press(watch, &["Enter"]);
+    tmux.until(watch, "not all seen");
+    tmux.press(watch, &["y"]);
+    tmux.until(watch, "has been on the screen yet");
+    assert_eq!(tmux.about(call, "pane_dead"), "0");
+    tmux.press(watch, &["G"]);
+    tmux.until(watch, "+line 59");
+    allow(&tmux, watch);
+    assert_eq!(tmux.ended(call), 0, "{}", tmux.screen(call));
+}
+
+#[test]
+fn the_screen_follows_its_size_and_is_given_back_when_it_is_told_to_end() {
+    let stage = Stage::new();
+    let (mut tmux, call, watch) = waiting(&stage, "hello");
+    tmux.press(watch, &["Enter"]);
+    tmux.until(watch, "will      write made.txt");
+    for (columns, rows) in [("60", "15"), ("40", "10"), ("120", "40")] {
+        tmux.tmux(&["resize-window", "-t", ":1", "-x", columns, "-y", rows]);
+        eventually("the keys are on the last line", || {
+            let screen = tmux.screen(watch);
+            let height: usize = rows.parse().unwrap();
+            let last = screen.lines().nth(height - 1)?.to_owned();
+            last.starts_with("y allow once").then_some(())
+        });
+    }
+    let colour = regex::Regex::new("\u{1b}\\[[0-9;]*(38;5;[0-9]+|3[0-7])m").unwrap();
+    assert!(
+        colour.is_match(&tmux.coloured(watch)),
+        "{}",
+        tmux.coloured(watch)
+    );
+    let plain = tmux.run(&["NO_COLOR=1"], &["approvals", "--watch"]);
+    tmux.until(plain, "1 question waits");
+    tmux.press(plain, &["Enter"]);
+    tmux.until(plain, "│ +hello");
+    assert!(
+        !colour.is_match(&tmux.coloured(plain)),
+        "{}",
+        tmux.coloured(plain)
+    );
+    let process = tmux.about(watch, "pane_pid");
+    assert_eq!(tmux.about(watch, "alternate_on"), "1");
+    let ended = std::process::Command::new("kill")
+        .args(["-TERM", &process])
+        .status();
+    assert!(ended.unwrap().success());
+    tmux.ended(watch);
+    assert_eq!(tmux.about(watch, "alternate_on"), "0");
+    // Leaving is no answer.
+    assert_eq!(tmux.about(call, "pane_dead"), "0");
+}
+
+#[test]
+fn a_question_at_a_terminal_can_be_answered_elsewhere() {
+    let stage = Stage::new();
+    let mut tmux = Tmux::new(&stage);
+    let call = tmux.haft(&["call", "write", "path=made.txt", "content=x"]);
+    tmux.until(call, "[y/N]");
+    let question = stage.json(&["approvals", "--json"]);
+    let id = question["question"].as_str().unwrap();
+    let digest = question["digest"].as_str().unwrap();
+    stage
+        .haft(&["approve", id, "--yes", "--digest", &digest[..12]])
+        .ok();
+    assert_eq!(tmux.ended(call), 0, "{}", tmux.screen(call));
+    let told = tmux.screen(call);
+    assert!(told.contains("no longer asked here"), "{told}");
+    assert!(stage.exists("made.txt"));
+}
+
+#[test]
+fn another_terminal_shows_the_question_before_it_takes_a_yes() {
+    let stage = Stage::new();
+    let mut tmux = Tmux::new(&stage);
+    let call = [
+        "call",
+        "write",
+        "path=made.txt",
+        "content=x",
+        "--ask",
+        "elsewhere",
+    ];
+    let call = tmux.haft(&call);
+    tmux.until(call, "haft approve");
+    let id = stage.json(&["approvals", "--json"])["question"].clone();
+    let id = id.as_str().unwrap();
+    let answering = tmux.haft(&["approve", id]);
+    let question = tmux.until(answering, "Allow this one call? [y/N]");
+    assert!(question.contains("│ +x"), "{question}");
+    tmux.press(answering, &["Enter"]);
+    tmux.until(answering, "left open");
+    assert_eq!(tmux.ended(answering), 11);
+    let answering = tmux.haft(&["approve", id]);
+    tmux.until(answering, "Allow this one call? [y/N]");
+    tmux.press(answering, &["y", "Enter"]);
+    tmux.until(answering, "approved");
+    assert_eq!(tmux.ended(answering), 0);
+    assert_eq!(tmux.ended(call), 0, "{}", tmux.screen(call));
+}
