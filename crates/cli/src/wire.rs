@@ -18,10 +18,11 @@ use haft_contract::{
 };
 use haft_ledger::{LedgerOptions, Recovery, Retention, SqliteLedger};
 use haft_policy::{CedarPolicy, Finding};
-use haft_runtime::{Runtime, RuntimeBuilder, SystemClock};
+use haft_runtime::{Runtime, RuntimeBuilder, SystemClock, registry::Registry};
 use haft_tools::{
     factory::{Factory, ToolEntry},
     script::ScriptTool,
+    undo::undo_tool,
 };
 
 use crate::{
@@ -160,6 +161,10 @@ pub(crate) fn assemble_on(settings: Settings, operations: Operations) -> Result<
         }
         builder = builder.provider(provider, tools);
     }
+    if let Some(tool) = undo_tool() {
+        let key = ToolKey::new(ProviderId::builtin(), tool.name().clone());
+        suggest.know(key, &*tool);
+    }
     let housekeeping = Housekeeping {
         retention: settings.retention,
     };
@@ -236,8 +241,18 @@ impl Wired {
     /// Rules that do nothing, given the tools there are.
     pub(crate) fn findings(&self) -> Vec<Finding> {
         let tools = self.runtime.registry().snapshot();
-        let entries = tools.page(0, tools.len());
-        let facts: Vec<_> = entries.iter().map(|entry| entry.facts()).collect();
+        // `undo` is registered by its command alone; rules may speak of it all the same.
+        let for_people = Registry::new();
+        if for_people
+            .register(&ProviderId::builtin(), undo_tool().into_iter().collect())
+            .is_err()
+        {
+            tracing::error!("`undo` cannot be registered");
+        }
+        let for_people = for_people.snapshot();
+        let for_people = for_people.page(0, for_people.len());
+        let entries = tools.page(0, tools.len()).iter().chain(for_people);
+        let facts: Vec<_> = entries.map(|entry| entry.facts()).collect();
         self.policy.lint(&facts)
     }
 }

@@ -8,8 +8,9 @@ use crate::{
     background::Background,
     call::CallId,
     error::ToolError,
+    event::Happened,
     future::BoxFuture,
-    host::ReadArtifact,
+    host::{ArtifactId, ReadArtifact},
     identity::Principal,
     ops::{FileOps, FileVersion, OpsError, ProcessOps, SearchOps, Stream, Tier},
     path::WorkPath,
@@ -46,6 +47,8 @@ pub struct PreviewContext {
     pub root: Arc<str>,
     /// Files, limited to what the plan names. Whatever changes something fails.
     pub files: Arc<dyn FileOps>,
+    /// What earlier calls did to files.
+    pub past: Arc<dyn PastChanges>,
     /// Fires when the call no longer wants to be asked about.
     pub cancel: CancellationToken,
 }
@@ -91,6 +94,8 @@ pub struct CallParts {
     pub spilled: Arc<dyn OpenSpilled>,
     /// What this session has read before.
     pub seen: Arc<dyn SeenFiles>,
+    /// What earlier calls did to files.
+    pub past: Arc<dyn PastChanges>,
     /// Processes the session keeps beyond a call.
     pub background: Arc<dyn Background>,
     /// Takes progress reports.
@@ -118,6 +123,18 @@ pub trait OutputSink: Send + Sync {
 pub trait OpenSpilled: Send + Sync {
     /// The spilled output of a call.
     fn open(&self, call: CallId) -> BoxFuture<'_, Result<Arc<dyn ReadArtifact>, ToolError>>;
+}
+
+/// What earlier calls did to files, as far as this principal may know: calls of the same user in
+/// the same workspace, and unless it is the operator's own session, of the same session only.
+pub trait PastChanges: Send + Sync {
+    /// What these calls did to files, in the order it happened. A call that may not be known is
+    /// not found.
+    fn of<'a>(&'a self, calls: &'a [CallId]) -> BoxFuture<'a, Result<Vec<Happened>, ToolError>>;
+
+    /// Opens what a file held, if [`PastChanges::of`] has named it to this call before. A hash
+    /// alone opens nothing.
+    fn open(&self, content: ArtifactId) -> BoxFuture<'_, Result<Arc<dyn ReadArtifact>, ToolError>>;
 }
 
 /// Which version of a file this session last read or wrote. Noted by the runtime whenever a file
@@ -184,6 +201,11 @@ impl<P> CallContext<P> {
     /// What this session has read before.
     pub fn seen(&self) -> &dyn SeenFiles {
         &*self.parts.seen
+    }
+
+    /// What earlier calls did to files.
+    pub fn past(&self) -> &dyn PastChanges {
+        &*self.parts.past
     }
 
     /// Fires when the call must stop.

@@ -20,6 +20,7 @@ mod limits;
 mod locks;
 mod loops;
 mod nobody;
+mod past;
 pub mod pipeline;
 mod preview;
 mod record;

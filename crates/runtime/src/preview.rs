@@ -21,7 +21,8 @@ use haft_contract::{
 use serde_json::{Value, json};
 
 use crate::{
-    guard::{Guard, ReadOnly, confinement::Confinement},
+    guard::{Guard, ReadOnly, changes::ChangeWatch, confinement::Confinement},
+    past::Past,
     pipeline::Luggage,
     registry::Entry,
 };
@@ -121,11 +122,13 @@ async fn ask_tool(
         principal: Arc::clone(&luggage.principal),
         recording: Arc::clone(&luggage.recording),
         confinement: Arc::new(Confinement::default()),
+        changes: ChangeWatch::default(),
     });
     let cx = PreviewContext {
         principal: Arc::clone(&luggage.principal),
         root: Arc::clone(&luggage.runtime.operations.root),
         files: Arc::new(guard) as Arc<dyn FileOps>,
+        past: Arc::new(Past::new(&luggage.runtime, &luggage.principal)),
         cancel,
     };
     let drawing = AssertUnwindSafe(async { entry.tool().preview(parsed, cx).await }).catch_unwind();

@@ -24,6 +24,7 @@ pub mod output;
 pub mod process;
 pub mod script;
 pub mod search;
+pub mod undo;
 
 mod text;
 

@@ -96,7 +96,7 @@ pub(crate) async fn run(args: CallArgs, app: &App) -> Result<Exit, Stop> {
     let outcome = ready.call(request).await;
     let left = ready.wired.runtime.processes();
     ready.close().await;
-    print(&outcome, ready.advice.hint(&outcome), app)?;
+    print(&outcome, ready.hint(&outcome), app)?;
     if left > 0 {
         app.notes(&[LEFT_RUNNING.to_owned()]);
     }
@@ -191,6 +191,11 @@ impl Ready {
         let runtime = &self.wired.runtime;
         self.watched(runtime.batch_until(requests, self.cancel.clone()))
             .await
+    }
+
+    /// What a person can do about a call that did not succeed.
+    pub(crate) fn hint(&self, outcome: &Outcome) -> Option<String> {
+        self.advice.hint(outcome)
     }
 
     /// Ends what calls left running, makes everything durable and stops the record.

@@ -8,6 +8,7 @@ pub(crate) mod batch;
 pub(crate) mod call;
 pub(crate) mod completions;
 pub(crate) mod consequences;
+pub(crate) mod diff;
 pub(crate) mod docs;
 pub(crate) mod doctor;
 pub(crate) mod explain;
@@ -18,9 +19,11 @@ pub(crate) mod lookup;
 pub(crate) mod policy;
 pub(crate) mod recover;
 pub(crate) mod rehearsal;
+pub(crate) mod selection;
 pub(crate) mod show;
 pub(crate) mod tools;
 pub(crate) mod trust;
+pub(crate) mod undo;
 
 use haft_ledger::Recovery;
 
@@ -56,6 +59,8 @@ pub(crate) async fn run(command: Command, app: &App) -> Result<Exit, Stop> {
         Command::Deny(args) => approvals::answer::deny(&args, app).await,
         Command::Log(args) => log::run(args, app).await,
         Command::Show(args) => show::run(&args, app).await,
+        Command::Diff(args) => diff::run(&args, app).await,
+        Command::Undo(args) => undo::run(&args, app).await,
         Command::Explain(args) => explain::run(&args, app).await,
         Command::Grants(args) => grants::run(args, app).await,
         Command::Policy(args) => policy::run(args, app).await,

@@ -10,7 +10,7 @@ use haft_contract::{
     host::{
         AnswerError, Approval, ApprovalId, ApprovalQuestion, ApprovalStore, ArtifactId,
         ArtifactStore, BeforeDecide, CallRecord, Durability, GivenAnswer, Grant, GrantId,
-        GrantStore, Hook, Ledger, LedgerError, LedgerErrorKind, ReadArtifact, Timestamp,
+        GrantStore, History, Hook, Ledger, LedgerError, LedgerErrorKind, ReadArtifact, Timestamp,
         WriteArtifact,
     },
     ops::FileVersion,
@@ -89,6 +89,10 @@ impl Ledger for NoRecord {
 
     fn grants(&self) -> Arc<dyn GrantStore> {
         Arc::new(Self)
+    }
+
+    fn history(&self) -> Option<Arc<dyn History>> {
+        None
     }
 
     fn last_seen<'a>(

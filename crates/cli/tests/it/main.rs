@@ -29,4 +29,5 @@ mod support;
 mod terminal;
 mod tmux;
 mod tools;
+mod undo;
 mod watch;

@@ -37,6 +37,9 @@ pub trait Ledger: Send + Sync {
     /// Where standing approvals are kept.
     fn grants(&self) -> Arc<dyn GrantStore>;
 
+    /// Reads the record back, where this one can be read.
+    fn history(&self) -> Option<Arc<dyn History>>;
+
     /// The version of a file this principal last saw in its session, if it has seen it. The
     /// same user, agent, session and kind of session in the same tenant are meant.
     fn last_seen<'a>(

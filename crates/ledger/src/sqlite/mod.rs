@@ -263,6 +263,10 @@ impl Ledger for SqliteLedger {
         self.shared.grants.clone()
     }
 
+    fn history(&self) -> Option<Arc<dyn History>> {
+        Some(Arc::new(self.clone()))
+    }
+
     fn last_seen<'a>(
         &'a self,
         principal: &'a Principal,

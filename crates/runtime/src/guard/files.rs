@@ -1,4 +1,5 @@
-//! Guarded files: only planned paths, with pre-images kept and versions noted.
+//! Guarded files: only planned paths, with what a file held before and after a change kept, and
+//! versions noted.
 
 use haft_contract::{
     BoxFuture, CallEvent, ErrorKind, WorkPath,
@@ -50,7 +51,8 @@ impl FileOps for Guard {
             let path = self.writable(path)?;
             self.keep_preimage(&path).await?;
             let written = self.operations().files.write(&path, write).await?;
-            Ok(self.changed(&path, written))
+            let after = self.keep_bytes(write.bytes).await;
+            Ok(self.changed(&path, written, after))
         })
     }
 
@@ -63,7 +65,8 @@ impl FileOps for Guard {
             let path = self.writable(path)?;
             self.keep_preimage(&path).await?;
             let written = self.operations().files.append(&path, bytes).await?;
-            Ok(self.changed(&path, written))
+            let after = self.keep_postimage(&path).await;
+            Ok(self.changed(&path, written, after))
         })
     }
 
@@ -97,7 +100,9 @@ impl FileOps for Guard {
         Box::pin(async move {
             let path = self.writable(path)?;
             match scope {
-                RemoveScope::File => self.keep_preimage(&path).await?,
+                RemoveScope::File => {
+                    self.keep_preimage(&path).await?;
+                }
                 // No built-in tool removes trees; whoever plans one knows that it is not undone.
                 RemoveScope::Tree => {}
             }
@@ -119,7 +124,7 @@ impl FileOps for Guard {
     ) -> BoxFuture<'a, Result<(), OpsError>> {
         Box::pin(async move {
             let (from, to) = (self.writable(from)?, self.writable(to)?);
-            self.keep_preimage(&from).await?;
+            let artifact = self.keep_preimage(&from).await?;
             self.keep_preimage(&to).await?;
             self.operations()
                 .files
@@ -140,7 +145,7 @@ impl FileOps for Guard {
             self.recording.note(CallEvent::FileChanged {
                 path: to,
                 after,
-                artifact: None,
+                artifact,
             });
             Ok(())
         })
@@ -155,30 +160,35 @@ impl FileOps for Guard {
         Box::pin(async move {
             let (from, to) = (self.readable(from)?, self.writable(to)?);
             match copy.overwrite {
-                Overwrite::Replace if from != to => self.keep_preimage(&to).await?,
-                Overwrite::Replace | Overwrite::Never => {}
+                Overwrite::Replace if from == to => {}
+                Overwrite::Replace => {
+                    self.keep_preimage(&to).await?;
+                }
+                // The copy fails if something is there.
+                Overwrite::Never => self.note_preimage(&to, None, None).await?,
             }
             let written = self.operations().files.copy(&from, &to, copy).await?;
-            Ok(self.changed(&to, written))
+            let after = self.keep_postimage(&to).await;
+            Ok(self.changed(&to, written, after))
         })
     }
 }
 
 impl Guard {
-    fn changed(&self, path: &WorkPath, written: Written) -> Written {
+    fn changed(&self, path: &WorkPath, written: Written, artifact: Option<ArtifactId>) -> Written {
         self.note_seen(path, &written.version);
         self.recording.note(CallEvent::FileChanged {
             path: path.clone(),
             after: Some(written.version.clone()),
-            artifact: None,
+            artifact,
         });
         written
     }
 
     /// Keeps what a file holds before it is changed. A file that cannot be kept because the store
     /// is down is not changed; one that is too large is changed, and the record says it has no
-    /// pre-image.
-    async fn keep_preimage(&self, path: &WorkPath) -> Result<(), OpsError> {
+    /// pre-image. Returns what was kept.
+    async fn keep_preimage(&self, path: &WorkPath) -> Result<Option<ArtifactId>, OpsError> {
         let stat = match self.operations().files.stat(path).await {
             Ok(stat) => Some(stat),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
@@ -193,12 +203,21 @@ impl Guard {
                 };
                 (artifact, Some(stat.version))
             }
-            Some(_) => return Ok(()),
-            None => (None, None::<FileVersion>),
+            Some(_) => return Ok(None),
+            None => (None, None),
         };
-        let path = path.clone();
+        self.note_preimage(path, artifact, before).await?;
+        Ok(artifact)
+    }
+
+    async fn note_preimage(
+        &self,
+        path: &WorkPath,
+        artifact: Option<ArtifactId>,
+        before: Option<FileVersion>,
+    ) -> Result<(), OpsError> {
         self.recording.note(CallEvent::PreimageKept {
-            path,
+            path: path.clone(),
             artifact,
             before,
         });
@@ -206,6 +225,26 @@ impl Guard {
             .commit(haft_contract::host::Durability::Queued)
             .await
             .map_err(|error| unavailable(&error))
+    }
+
+    /// Keeps what a file holds now that it was changed, which a later undo compares with. It has
+    /// been changed already, so what cannot be kept is no failure.
+    async fn keep_postimage(&self, path: &WorkPath) -> Option<ArtifactId> {
+        let stat = self.operations().files.stat(path).await.ok()?;
+        if stat.size > self.runtime.limits.preimage_bytes {
+            return None;
+        }
+        self.keep_content(path).await.ok()
+    }
+
+    /// The same for content that is at hand.
+    async fn keep_bytes(&self, bytes: &[u8]) -> Option<ArtifactId> {
+        if bytes.len() as u64 > self.runtime.limits.preimage_bytes {
+            return None;
+        }
+        let artifacts = self.ledger().artifacts();
+        let kept = artifacts.keep_all(vec![bytes.to_vec()]).await.ok()?;
+        kept.first().copied()
     }
 
     async fn keep_content(&self, path: &WorkPath) -> Result<ArtifactId, OpsError> {

@@ -5,6 +5,7 @@
 //! before they change, and notes which versions a session has seen, so no tool can forget to.
 
 mod background;
+pub(crate) mod changes;
 pub(crate) mod confinement;
 mod files;
 mod process;
@@ -20,8 +21,8 @@ use haft_contract::{
     ops::{FileVersion, Operations, OpsError},
 };
 
-use self::confinement::Confinement;
 pub(crate) use self::read_only::ReadOnly;
+use self::{changes::ChangeWatch, confinement::Confinement};
 use crate::{record::Recording, runtime::Inner};
 
 /// The guarded operations of one call.
@@ -31,6 +32,7 @@ pub(crate) struct Guard {
     pub(crate) principal: Arc<Principal>,
     pub(crate) recording: Arc<Recording>,
     pub(crate) confinement: Arc<Confinement>,
+    pub(crate) changes: ChangeWatch,
 }
 
 impl Guard {

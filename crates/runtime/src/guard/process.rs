@@ -1,5 +1,6 @@
 //! Guarded processes: only the planned command, in the planned directory, at the planned tier, with
-//! the planned network. What confined it on the way becomes a fact of the call.
+//! the planned network. What confined it on the way becomes a fact of the call, and what it changed
+//! in the workspace becomes part of the record ([`super::changes`]).
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,6 +30,7 @@ impl ProcessOps for Guard {
             spawn.cwd = planned.cwd.clone();
             spawn.tier = self.plan.tier;
             spawn.egress.clone_from(&self.plan.egress);
+            self.look_before_commands().await;
             let child = self.operations().processes.spawn(spawn).await?;
             Ok(Box::new(Observed {
                 child,

@@ -21,8 +21,9 @@ use super::{Admitted, Planned, Started};
 use crate::{
     capture::Capture,
     deadline::RunClock,
-    guard::{Guard, confinement::Confinement},
+    guard::{Guard, changes::ChangeWatch, confinement::Confinement},
     locks::Held,
+    past::Past,
     record::Recording,
 };
 
@@ -74,6 +75,7 @@ pub async fn run(started: Started) -> Finished {
         principal: Arc::clone(&luggage.principal),
         recording: Arc::clone(&luggage.recording),
         confinement: Arc::clone(&confinement),
+        changes: ChangeWatch::default(),
     });
     let context = CallContext::new(CallParts {
         call: luggage.call,
@@ -85,7 +87,8 @@ pub async fn run(started: Started) -> Finished {
         search: Arc::<Guard>::clone(&guard),
         spilled: Arc::<Guard>::clone(&guard),
         background: Arc::<Guard>::clone(&guard),
-        seen: guard,
+        seen: Arc::<Guard>::clone(&guard),
+        past: Arc::new(Past::new(&runtime, &luggage.principal)),
         output: Arc::<Capture>::clone(&capture),
         progress: Arc::new(Throttled::new(&luggage.recording, &clock)),
         cancel: stop.clone(),
@@ -128,6 +131,7 @@ pub async fn run(started: Started) -> Finished {
         }
     };
     drop(running);
+    guard.look_after_commands().await;
     luggage.facts.timings.ran = began.elapsed();
     luggage.recording.note(CallEvent::RunEnded);
     Finished {

@@ -10,6 +10,7 @@
 )]
 
 mod approvals;
+mod changes;
 mod deadlines;
 mod exactly_once;
 mod guard;

@@ -22,8 +22,8 @@ use haft_contract::{
     BoxFuture, CallId, CallRequest, Principal, WorkPath,
     event::{CallEvent, Happened},
     host::{
-        ApprovalStore, ArtifactId, ArtifactStore, CallRecord, Durability, GrantStore, Ledger,
-        LedgerError, LedgerErrorKind, Timestamp,
+        ApprovalStore, ArtifactId, ArtifactStore, CallRecord, Durability, GrantStore, History,
+        Ledger, LedgerError, LedgerErrorKind, Timestamp,
     },
     ops::FileVersion,
 };
@@ -277,6 +277,10 @@ impl Ledger for MemoryLedger {
 
     fn grants(&self) -> Arc<dyn GrantStore> {
         Arc::new(self.clone())
+    }
+
+    fn history(&self) -> Option<Arc<dyn History>> {
+        Some(Arc::new(self.clone()))
     }
 
     fn last_seen<'a>(

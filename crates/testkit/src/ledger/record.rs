@@ -33,6 +33,7 @@ pub(super) fn body(event: &CallEvent) -> Value {
             "input": plan.input,
             "accesses": plan.accesses.iter().map(access).collect::<Vec<_>>(),
             "backend": plan.backend.as_str(),
+            "workspace": plan.workspace,
             "tier": plan.tier.as_str(),
         }),
         CallEvent::Decided { decision } => json!({

@@ -24,5 +24,6 @@ mod schemas;
 mod script;
 mod search;
 mod suite;
+mod undo;
 mod workspace;
 mod write;

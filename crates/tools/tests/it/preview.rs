@@ -4,8 +4,10 @@
 use std::sync::Arc;
 
 use haft_contract::{
-    ErrorKind, ToolError,
-    context::PreviewContext,
+    BoxFuture, CallId, ErrorKind, ToolError,
+    context::{PastChanges, PreviewContext},
+    event::Happened,
+    host::{ArtifactId, ReadArtifact},
     ops::Operations,
     preview::{FileChangeKind, FileDiff, MAX_PREVIEW_BYTES, Preview, PreviewPart},
 };
@@ -17,6 +19,19 @@ use haft_tools::builtins;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
+
+/// A file tool asks nobody about the past.
+struct NoPast;
+
+impl PastChanges for NoPast {
+    fn of<'a>(&'a self, _: &'a [CallId]) -> BoxFuture<'a, Result<Vec<Happened>, ToolError>> {
+        unreachable!("asked about the past")
+    }
+
+    fn open(&self, _: ArtifactId) -> BoxFuture<'_, Result<Arc<dyn ReadArtifact>, ToolError>> {
+        unreachable!("asked about the past")
+    }
+}
 
 struct Stage {
     operations: Operations,
@@ -47,6 +62,7 @@ impl Stage {
             principal: Arc::clone(&self.harness.principal),
             root: Arc::clone(&self.operations.root),
             files: Arc::clone(&self.operations.files),
+            past: Arc::new(NoPast),
             cancel: CancellationToken::new(),
         };
         tool.preview(&parsed, cx).await

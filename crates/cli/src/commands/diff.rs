@@ -1,0 +1,176 @@
+//! `haft diff`: everything calls changed, as one unified diff: what each file held before the first
+//! of them, and after the last. From the record alone; the workspace is not looked at.
+
+use clap::Args;
+use haft_contract::{
+    WorkPath,
+    host::{ArtifactStore, Ledger as _, LedgerErrorKind},
+};
+use haft_tools::{
+    change::{FileChange, ShownChange},
+    undo::{FileState, FoldedChange},
+};
+use serde_json::json;
+
+use super::{
+    App,
+    selection::{SelectionArgs, operator, workspace},
+    undo::notes,
+};
+use crate::{
+    exit::Exit,
+    stop::Stop,
+    terminal::{Format, Page, Style},
+    wire::{self, Record},
+};
+
+/// The largest content that is compared line by line.
+const MAX_COMPARED_BYTES: u64 = 32 * 1024 * 1024;
+
+/// How much of an artifact is read at once.
+const CHUNK_BYTES: usize = 1024 * 1024;
+
+/// Show everything calls changed, as one diff
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  haft diff last
+  haft diff --session
+  haft diff --since 1h --stat
+  haft diff --session | less")]
+pub(crate) struct DiffArgs {
+    #[command(flatten)]
+    selection: SelectionArgs,
+    /// Only how many lines changed in each file
+    #[arg(long)]
+    stat: bool,
+}
+
+/// Runs the command.
+pub(crate) async fn run(args: &DiffArgs, app: &App) -> Result<Exit, Stop> {
+    let settings = app.settings()?;
+    let Record { ledger, recovery } = wire::open_record(&settings.places).await?;
+    app.recovered(&recovery);
+    let principal = operator(&app.env)?;
+    let here = workspace(&settings);
+    let changed = args.selection.find(&ledger, &principal, &here).await?;
+    let artifacts = ledger.artifacts();
+    let (mut added, mut removed, mut files) = (0, 0, 0_u64);
+    for (path, change) in &changed.folded.files {
+        let Some(shown) = show(&*artifacts, path, change).await? else {
+            continue;
+        };
+        files += 1;
+        added += shown.added;
+        removed += shown.removed;
+        print(&shown, args, app)?;
+    }
+    if args.stat && app.output.format() == Format::Text {
+        let total = format!("{files} files, {added} lines added, {removed} removed");
+        app.output
+            .page(&Page::new().styled(Style::Strong, total).end())?;
+    }
+    app.notes(&notes(&changed));
+    Ok(Exit::Ok)
+}
+
+fn print(shown: &ShownChange, args: &DiffArgs, app: &App) -> Result<(), Stop> {
+    let diff = &shown.diff;
+    if app.output.format() == Format::Json {
+        return app.output.json_line(&json!({
+            "path": diff.path.as_str(),
+            "change": diff.change.as_str(),
+            "added": shown.added,
+            "removed": shown.removed,
+            "note": diff.note,
+            "diff": if args.stat { None } else { Some(&diff.text) },
+        }));
+    }
+    if args.stat {
+        let page = Page::new()
+            .styled(Style::Good, format!("{:>6}", format!("+{}", shown.added)))
+            .styled(Style::Bad, format!(" {:>6}", format!("-{}", shown.removed)))
+            .text(format!("  {} {}", diff.change.as_str(), diff.path))
+            .end();
+        return app.output.page(&page);
+    }
+    app.output.content(&diff.text)?;
+    match &diff.note {
+        Some(note) => {
+            let line = format!("{} {}: {note}", diff.change.as_str(), diff.path);
+            app.output.page(&Page::new().text(line).end())
+        }
+        None => Ok(()),
+    }
+}
+
+/// One file's change; none where it holds in the end what it held at first.
+async fn show(
+    artifacts: &dyn ArtifactStore,
+    path: &WorkPath,
+    change: &FoldedChange,
+) -> Result<Option<ShownChange>, Stop> {
+    if change.before.is_same(&change.after) {
+        return Ok(None);
+    }
+    let before = held(artifacts, &change.before).await?;
+    let after = held(artifacts, &change.after).await?;
+    let there = |held: &Held| match held {
+        Held::Nothing => None,
+        Held::Bytes(bytes) => Some(bytes.clone()),
+        // Shown as there, and empty; the note says that it is not known.
+        Held::NotKept => Some(Vec::new()),
+    };
+    let (old, new) = (there(&before), there(&after));
+    let file = FileChange {
+        path,
+        to: None,
+        before: old.as_deref(),
+        after: new.as_deref(),
+    };
+    let mut shown = file.show();
+    if matches!(before, Held::NotKept) || matches!(after, Held::NotKept) {
+        shown.diff.text = String::new();
+        shown.diff.note = Some("its content is not kept".to_owned());
+        (shown.added, shown.removed) = (0, 0);
+    }
+    Ok(Some(shown))
+}
+
+/// What a file held.
+enum Held {
+    Nothing,
+    Bytes(Vec<u8>),
+    NotKept,
+}
+
+async fn held(artifacts: &dyn ArtifactStore, state: &FileState) -> Result<Held, Stop> {
+    let content = match state {
+        FileState::Absent => return Ok(Held::Nothing),
+        FileState::File {
+            content: Some(content),
+            ..
+        } if content.bytes <= MAX_COMPARED_BYTES => *content,
+        FileState::File { .. } | FileState::Unknown => return Ok(Held::NotKept),
+    };
+    let artifact = match artifacts.open(content).await {
+        Ok(artifact) => artifact,
+        Err(error) => {
+            return match error.kind() {
+                LedgerErrorKind::NotFound | LedgerErrorKind::Corrupt => Ok(Held::NotKept),
+                _ => Err(Stop::ledger(&error)),
+            };
+        }
+    };
+    let mut bytes = Vec::new();
+    loop {
+        let chunk = artifact
+            .read_at(bytes.len() as u64, CHUNK_BYTES)
+            .await
+            .map_err(|error| Stop::ledger(&error))?;
+        if chunk.is_empty() {
+            return Ok(Held::Bytes(bytes));
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+}

@@ -1,0 +1,194 @@
+//! `haft undo`: puts back what calls changed. Finds the files in the record and asks the runtime to
+//! put them back, in calls of the tool `undo` that are planned, decided, approved and recorded like
+//! any other.
+
+use std::sync::Arc;
+
+use clap::Args;
+use haft_contract::{
+    CallEvent, CallRequest, Outcome, ProviderId, WorkPath, event::Happened,
+    preview::MAX_PREVIEW_BYTES,
+};
+use haft_tools::undo::{FileState, MAX_UNDO_PATHS, undo_tool};
+use serde_json::{Value, json};
+
+use super::{
+    App,
+    call::{AskArgs, Ready},
+    selection::{Changed, SelectionArgs, operator, workspace},
+};
+use crate::{
+    exit::Exit,
+    stop::Stop,
+    terminal::{Format, Page, Style},
+    view::outcome::OutcomeView,
+    wire::{self, Record},
+};
+
+/// Put back what calls changed
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  haft undo last
+  haft undo --session
+  haft undo --since 10m --dry-run
+A file that changed since is left as it is and shown. An undo is a call too: undo it to redo.")]
+pub(crate) struct UndoArgs {
+    #[command(flatten)]
+    selection: SelectionArgs,
+    /// Only show what would be put back
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    asking: AskArgs,
+}
+
+/// Runs the command.
+pub(crate) async fn run(args: &UndoArgs, app: &App) -> Result<Exit, Stop> {
+    let asking = args.asking.asking()?;
+    let settings = app.settings()?;
+    let principal = operator(&app.env)?;
+    let Record { ledger, recovery } = wire::open_record(&settings.places).await?;
+    app.recovered(&recovery);
+    let here = workspace(&settings);
+    let changed = args.selection.find(&ledger, &principal, &here).await?;
+    app.notes(&notes(&changed));
+    let groups = groups(&changed);
+    if groups.is_empty() {
+        let text = "these calls changed no file in this workspace, so there is nothing to put back";
+        app.notes(&[text.to_owned()]);
+        return Ok(Exit::Ok);
+    }
+    let ready = Ready::new(app, settings, ledger, principal, asking, groups.len()).await?;
+    register(&ready)?;
+    let mut outcomes = Vec::new();
+    for group in groups {
+        let input = json!({
+            "calls": calls_of(&changed.happened, &group),
+            "paths": group.iter().map(|path| path.as_str()).collect::<Vec<_>>(),
+            "dry_run": args.dry_run,
+        });
+        let request = CallRequest::new("undo", input, Arc::clone(&ready.principal));
+        let outcome = ready.call(request).await;
+        let went_on = outcome.succeeded();
+        outcomes.push(outcome);
+        if !went_on {
+            break;
+        }
+    }
+    ready.close().await;
+    print(&outcomes, &ready, app)
+}
+
+/// `undo` is for people: it is there only while this command runs.
+fn register(ready: &Ready) -> Result<(), Stop> {
+    let registry = ready.wired.runtime.registry();
+    let tools = undo_tool().into_iter().collect();
+    registry
+        .register(&ProviderId::builtin(), tools)
+        .map_err(|error| {
+            Stop::config(
+                error.to_string(),
+                "give the tool that is called `undo` another name",
+            )
+        })
+}
+
+/// What a person should know about what is on record.
+pub(super) fn notes(changed: &Changed) -> Vec<String> {
+    let mut notes: Vec<String> = changed
+        .folded
+        .missed
+        .iter()
+        .map(|missed| format!("not everything is on record: {missed}"))
+        .collect();
+    match changed.elsewhere {
+        0 => {}
+        1 => notes.push("1 of these calls worked in another workspace and is left out".to_owned()),
+        more => notes.push(format!(
+            "{more} of these calls worked in another workspace and are left out"
+        )),
+    }
+    notes
+}
+
+/// The files, in groups of which each can be shown whole to a person who is asked about it.
+fn groups(changed: &Changed) -> Vec<Vec<&WorkPath>> {
+    let mut groups: Vec<Vec<&WorkPath>> = Vec::new();
+    let mut room = 0;
+    for (path, change) in &changed.folded.files {
+        let size = |state: &FileState| state.content().map_or(0, |content| content.bytes);
+        let content = size(&change.before).saturating_add(size(&change.after));
+        let content = usize::try_from(content).unwrap_or(usize::MAX);
+        // At worst every line is empty and costs its sign; large content is shown by its size.
+        let shown = content.min(MAX_PREVIEW_BYTES / 4) * 2 + path.as_str().len() * 2 + 256;
+        match groups.last_mut() {
+            Some(group) if shown <= room && group.len() < MAX_UNDO_PATHS => {
+                group.push(path);
+                room -= shown;
+            }
+            _ => {
+                groups.push(vec![path]);
+                room = MAX_PREVIEW_BYTES.saturating_sub(shown);
+            }
+        }
+    }
+    groups
+}
+
+/// The calls that touched these files.
+fn calls_of(happened: &[Happened], paths: &[&WorkPath]) -> Vec<String> {
+    let mut calls: Vec<String> = happened
+        .iter()
+        .filter(|change| match &change.event {
+            CallEvent::PreimageKept { path, .. } | CallEvent::FileChanged { path, .. } => {
+                paths.contains(&path)
+            }
+            _ => false,
+        })
+        .map(|change| change.call.to_string())
+        .collect();
+    calls.sort_unstable();
+    calls.dedup();
+    calls
+}
+
+fn print(outcomes: &[Arc<Outcome>], ready: &Ready, app: &App) -> Result<Exit, Stop> {
+    let mut exit = Exit::Ok;
+    for outcome in outcomes {
+        if app.output.format() == Format::Json {
+            app.output.json_line(&OutcomeView::of(outcome))?;
+        } else if outcome.succeeded() {
+            app.output.content(&outcome.text())?;
+            let undone = Page::new()
+                .styled(Style::Dim, format!("undo {} takes this back", outcome.call))
+                .end();
+            app.output.note(&undone);
+        } else {
+            let view = OutcomeView::of(outcome).hinting(ready.hint(outcome));
+            app.output
+                .note(&view.epilogue(app.output.stderr_is_terminal()));
+        }
+        if exit == Exit::Ok {
+            exit = if outcome.succeeded() && left_over(outcome) {
+                Exit::Failed
+            } else {
+                Exit::of_call(outcome)
+            };
+        }
+    }
+    Ok(exit)
+}
+
+/// Whether a file stayed as it is that should have been put back.
+fn left_over(outcome: &Outcome) -> bool {
+    let some = |key: &str| {
+        let list = outcome
+            .structured
+            .as_ref()
+            .and_then(|output| output.get(key));
+        list.and_then(Value::as_array)
+            .is_some_and(|list| !list.is_empty())
+    };
+    some("conflicts") || some("impossible")
+}

@@ -1,0 +1,141 @@
+//! `haft undo` and `haft diff`, with the real program, a real record and real files. Every run of
+//! the program is a restart.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use crate::support::Stage;
+
+const FREE: &str = "[policy]\npreset = \"workspace\"\n";
+
+fn lines(printed: &str) -> Vec<Value> {
+    let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"));
+    printed.lines().map(parse).collect()
+}
+
+fn write(stage: &Stage, path: &str, content: &str) {
+    let input = json!({"path": path, "content": content}).to_string();
+    stage
+        .haft(&["call", "write", "--session", "work", &input])
+        .ok();
+}
+
+#[test]
+fn a_session_of_500_files_goes_back_but_for_the_one_that_changed() {
+    let stage = Stage::with_config(FREE);
+    let name = |index: usize| format!("src/{index:03}.txt");
+    let mut batch = String::new();
+    for index in 0..500 {
+        if index % 2 == 0 {
+            stage.write(&name(index), format!("before {index}\n"));
+        }
+        let call = json!({"tool": "write", "arguments":
+            {"path": name(index), "content": format!("after {index}\n")}});
+        writeln!(batch, "{call}").unwrap();
+    }
+    stage
+        .haft_with(&["batch", "--session", "work"], &batch)
+        .ok();
+    stage.write(&name(42), "after 42\nand mine\n");
+
+    let ran = stage.haft(&["undo", "--session", "work"]);
+    assert_eq!(ran.code, 1, "{}", ran.all());
+    assert!(
+        ran.stdout
+            .contains("499 files put back, 1 in conflict and left alone"),
+        "{}",
+        ran.stdout
+    );
+    for part in [
+        "conflict: src/042.txt: it was changed since",
+        "-before 42\n+after 42\n",
+        " after 42\n+and mine\n",
+    ] {
+        assert!(ran.stdout.contains(part), "{part:?}: {}", ran.stdout);
+    }
+    for index in (0..500).filter(|index| *index != 42) {
+        let expected = (index % 2 == 0).then(|| format!("before {index}\n"));
+        let found = stage.exists(&name(index)).then(|| stage.read(&name(index)));
+        assert_eq!(found, expected, "{index}");
+    }
+    assert_eq!(stage.read(&name(42)), "after 42\nand mine\n");
+
+    // Taking the undo back is doing it again.
+    let redone = stage.haft(&["undo", "last", "--json"]);
+    assert_eq!(redone.code, 0, "{}", redone.all());
+    let restored = &lines(&redone.stdout)[0]["structured"]["restored"];
+    assert_eq!(restored.as_array().unwrap().len(), 499);
+    assert_eq!(stage.read(&name(41)), "after 41\n");
+    assert_eq!(stage.read(&name(42)), "after 42\nand mine\n");
+}
+
+#[test]
+fn an_undo_is_asked_about_with_the_diff_and_denied_where_nobody_is() {
+    let stage = Stage::new();
+    stage.write("a", "one\n");
+    let mut terminal = stage.terminal(&["call", "write", "path=a", "content=two"]);
+    terminal.until("[y/N]");
+    terminal.types("y\n");
+    assert_eq!(terminal.end().0, 0);
+
+    let ran = stage.haft(&["undo", "last"]);
+    assert_eq!(ran.code, 3, "{}", ran.all());
+    assert!(ran.stderr.contains("undo"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("allow"), "{}", ran.stderr);
+    assert_eq!(stage.read("a"), "two");
+
+    let dry = stage.haft(&["undo", "--session", "--dry-run"]);
+    assert_eq!(dry.code, 0, "{}", dry.all());
+    assert!(dry.stdout.contains("+one\n"), "{}", dry.stdout);
+    assert_eq!(stage.read("a"), "two");
+}
+
+#[test]
+fn diff_shows_what_a_session_changed_from_first_to_last() {
+    let stage = Stage::with_config(FREE);
+    stage.write("a", "one\ntwo\n");
+    write(&stage, "a", "one\n2\n");
+    write(&stage, "a", "1\n2\n");
+    write(&stage, "new", "x\n");
+    let ran = stage.haft(&["diff", "--session", "work"]);
+    assert_eq!(
+        ran.ok(),
+        "--- a/a\n+++ b/a\n@@ -1,2 +1,2 @@\n-one\n-two\n+1\n+2\n\
+         --- /dev/null\n+++ b/new\n@@ -0,0 +1 @@\n+x\n"
+    );
+    let stat = stage.haft(&["diff", "--since", "1h", "--stat"]).ok();
+    assert!(
+        stat.ends_with("2 files, 3 lines added, 2 removed\n"),
+        "{stat}"
+    );
+    let json = lines(&stage.haft(&["diff", "last", "--json"]).ok());
+    assert_eq!(json[0]["path"], "new");
+    assert_eq!(json[0]["change"], "create");
+}
+
+#[test]
+fn the_same_path_in_another_workspace_is_another_file() {
+    let stage = Stage::with_config(FREE);
+    write(&stage, "a", "mine\n");
+    let other = stage.home.join("other");
+    std::fs::create_dir(&other).unwrap();
+    std::fs::write(other.join("a"), "theirs\n").unwrap();
+    let other = other.display().to_string();
+    let ran = stage.haft(&["undo", "last", "-C", &other]);
+    assert_eq!(ran.code, 0, "{}", ran.all());
+    assert!(ran.stderr.contains("another workspace"), "{}", ran.stderr);
+    let theirs = std::fs::read_to_string(stage.home.join("other/a")).unwrap();
+    assert_eq!(theirs, "theirs\n");
+}
+
+#[test]
+fn a_rule_may_speak_of_undo() {
+    let stage = Stage::with_config("[policy]\nallow = [\"undo\", \"write\"]\n");
+    write(&stage, "a", "mine\n");
+    stage.haft(&["undo", "last"]).ok();
+    assert!(!stage.exists("a"));
+    // Agents are not offered it.
+    let ran = stage.haft(&["call", "undo", "{\"calls\": [], \"paths\": []}"]);
+    assert_eq!(ran.code, 10, "{}", ran.all());
+}

@@ -1,0 +1,127 @@
+//! What the commands of a call changed in the workspace: looked at before the first one starts and
+//! once the call's tool has ended.
+//!
+//! A look that fails never fails the command; the record then says what was missed. Commands that
+//! are not confined to the workspace (below T2) are not looked at: the workspace would be only a
+//! part of what they can change.
+
+use std::{sync::Arc, time::Duration};
+
+use haft_contract::{
+    CallEvent,
+    host::Durability,
+    ops::{ChangeScan, ChangedFile, Tier, WorkspaceChanges},
+};
+use tokio::sync::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use super::Guard;
+
+/// How long one look may take. Back ends have smaller bounds of their own; this one holds if
+/// theirs does not.
+const LOOK_WAIT: Duration = Duration::from_secs(30);
+
+/// The looks of one call.
+#[derive(Default)]
+pub(crate) struct ChangeWatch(Mutex<Watch>);
+
+#[derive(Default)]
+enum Watch {
+    /// No command was started that is looked at.
+    #[default]
+    Idle,
+    /// The first look is done.
+    Begun(Box<dyn ChangeScan>),
+    /// The first look failed, for this reason.
+    Failed(String),
+}
+
+impl Guard {
+    /// Looks at the workspace, unless this call has done so.
+    pub(super) async fn look_before_commands(&self) {
+        let Some(changes) = self.watched_changes() else {
+            return;
+        };
+        let mut watch = self.changes.0.lock().await;
+        if !matches!(*watch, Watch::Idle) {
+            return;
+        }
+        let keep = self.ledger().artifacts();
+        let cancel = CancellationToken::new();
+        let _stop = cancel.clone().drop_guard();
+        *watch = match tokio::time::timeout(LOOK_WAIT, changes.begin(keep, cancel)).await {
+            Ok(Ok(scan)) => Watch::Begun(scan),
+            Ok(Err(error)) => Watch::Failed(error.to_string()),
+            Err(_) => Watch::Failed(took_too_long()),
+        };
+    }
+
+    /// Looks again, and records what is different. Called once the tool has ended.
+    pub(crate) async fn look_after_commands(&self) {
+        let watch = std::mem::take(&mut *self.changes.0.lock().await);
+        let (files, mut missed) = match watch {
+            Watch::Idle => return,
+            Watch::Failed(why) => (0, vec![not_known(&why)]),
+            Watch::Begun(scan) => match tokio::time::timeout(LOOK_WAIT, scan.finish()).await {
+                Ok(Ok(changes)) => {
+                    changes.files.into_iter().for_each(|file| self.note(file));
+                    (changes.looked_at, changes.missed.into_iter().collect())
+                }
+                Ok(Err(error)) => (0, vec![not_known(&error.to_string())]),
+                Err(_) => (0, vec![not_known(&took_too_long())]),
+            },
+        };
+        let kept = self.runtime.processes.of(&self.principal);
+        if kept.iter().any(|kept| !kept.has_ended()) {
+            missed.push(
+                "a process of this session still runs; what it changes from now on is not covered"
+                    .to_owned(),
+            );
+        }
+        self.recording.note(CallEvent::ChangesScanned {
+            files,
+            missed: (!missed.is_empty()).then(|| missed.join("; ")),
+        });
+        // A record that is down is told when the call settles.
+        let _ = self.recording.commit(Durability::Queued).await;
+    }
+
+    fn note(&self, file: ChangedFile) {
+        let (before, kept) = match file.before {
+            Some(before) => (Some(before.version), before.artifact),
+            None => (None, None),
+        };
+        self.recording.note(CallEvent::PreimageKept {
+            path: file.path.clone(),
+            artifact: kept,
+            before,
+        });
+        let (after, artifact) = match file.after {
+            Some(after) => (Some(after.version), after.artifact),
+            None => (None, None),
+        };
+        self.recording.note(CallEvent::FileChanged {
+            path: file.path,
+            after,
+            artifact,
+        });
+    }
+
+    fn watched_changes(&self) -> Option<&Arc<dyn WorkspaceChanges>> {
+        match self.plan.tier {
+            Tier::T2 | Tier::T3 => self.operations().changes.as_ref(),
+            Tier::Host | Tier::T1 | Tier::InProcess => None,
+        }
+    }
+}
+
+fn took_too_long() -> String {
+    format!(
+        "looking at the workspace took longer than {} s",
+        LOOK_WAIT.as_secs()
+    )
+}
+
+fn not_known(why: &str) -> String {
+    format!("what the command changed is not known: {why}")
+}

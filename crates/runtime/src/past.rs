@@ -1,0 +1,129 @@
+//! What earlier calls did to files, limited to what a principal may know. A tool names calls, never
+//! content: no hash opens anything that these calls did not leave.
+
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use haft_contract::{
+    BoxFuture, CallEvent, CallId, ErrorKind, Principal, SessionKind, ToolError,
+    context::PastChanges,
+    event::Happened,
+    host::{ArtifactId, History, LedgerError, ReadArtifact, StoredCall},
+};
+
+use crate::runtime::Inner;
+
+/// The most calls one call may ask about.
+const MAX_CALLS: usize = 20_000;
+
+/// The past of one principal, for one call.
+pub(crate) struct Past {
+    runtime: Arc<Inner>,
+    principal: Arc<Principal>,
+    /// What was named to this call, and may be opened by it.
+    named: Mutex<HashSet<ArtifactId>>,
+}
+
+impl Past {
+    pub(crate) fn new(runtime: &Arc<Inner>, principal: &Arc<Principal>) -> Self {
+        Self {
+            runtime: Arc::clone(runtime),
+            principal: Arc::clone(principal),
+            named: Mutex::default(),
+        }
+    }
+
+    /// Refuses a call of somebody else, or of another workspace: its paths mean other files.
+    async fn refuse_foreign(&self, history: &dyn History, call: CallId) -> Result<(), ToolError> {
+        let tenant = &self.principal.tenant;
+        let stored = history.call(tenant, call).await.map_err(unavailable)?;
+        if !stored.is_some_and(|stored| self.may_know(&stored)) {
+            return Err(not_found(call));
+        }
+        let events = history.events(tenant, call).await.map_err(unavailable)?;
+        let planned = events.iter().find(|event| event.kind == "planned");
+        let says = |key: &str| planned.and_then(|event| event.body.get(key)?.as_str());
+        let operations = &self.runtime.operations;
+        let here = says("workspace") == Some(&*operations.root)
+            && says("backend") == Some(operations.backend.as_str());
+        if !here {
+            return Err(ToolError::new(
+                ErrorKind::NotFound,
+                format!("the call `{call}` was made in another workspace"),
+            )
+            .hint("run this in the workspace the call was made in"));
+        }
+        Ok(())
+    }
+
+    fn may_know(&self, call: &StoredCall) -> bool {
+        let principal = &self.principal;
+        let same_session = call.session == principal.session
+            && call.session_kind == principal.session_kind
+            && call.agent == principal.agent.as_str();
+        call.user == principal.user.as_str()
+            && (same_session || principal.session_kind == SessionKind::Main)
+    }
+}
+
+impl PastChanges for Past {
+    fn of<'a>(&'a self, calls: &'a [CallId]) -> BoxFuture<'a, Result<Vec<Happened>, ToolError>> {
+        Box::pin(async move {
+            if calls.len() > MAX_CALLS {
+                return Err(ToolError::new(
+                    ErrorKind::LimitExceeded,
+                    format!("more than {MAX_CALLS} calls are named"),
+                )
+                .hint("name fewer calls"));
+            }
+            let Some(history) = self.runtime.ledger.history() else {
+                return Err(ToolError::new(
+                    ErrorKind::Unavailable,
+                    "this record cannot be read back",
+                ));
+            };
+            let tenant = &self.principal.tenant;
+            let happened = history.changes(tenant, calls).await.map_err(unavailable)?;
+            let changing: BTreeSet<CallId> = happened.iter().map(|change| change.call).collect();
+            for call in calls {
+                // A call without changes has nothing to hide, but must be there all the same.
+                if changing.contains(call) || calls.len() == 1 {
+                    self.refuse_foreign(&*history, *call).await?;
+                }
+            }
+            let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+            named.extend(happened.iter().filter_map(|change| match &change.event {
+                CallEvent::PreimageKept { artifact, .. }
+                | CallEvent::FileChanged { artifact, .. } => *artifact,
+                _ => None,
+            }));
+            Ok(happened)
+        })
+    }
+
+    fn open(&self, content: ArtifactId) -> BoxFuture<'_, Result<Arc<dyn ReadArtifact>, ToolError>> {
+        Box::pin(async move {
+            let known = {
+                let named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+                named.contains(&content)
+            };
+            if !known {
+                let message = "none of the calls that were named left this content";
+                return Err(ToolError::new(ErrorKind::NotInPlan, message));
+            }
+            let artifacts = self.runtime.ledger.artifacts();
+            artifacts.open(content).await.map_err(unavailable)
+        })
+    }
+}
+
+fn not_found(call: CallId) -> ToolError {
+    ToolError::new(ErrorKind::NotFound, format!("there is no call `{call}`"))
+        .hint("name a call of this user that changed files in this workspace")
+}
+
+fn unavailable(error: LedgerError) -> ToolError {
+    ToolError::new(ErrorKind::Unavailable, error.to_string())
+}

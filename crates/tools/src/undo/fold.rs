@@ -1,0 +1,221 @@
+//! From what calls did to files, event by event, to one change per file: what it held before the
+//! first of them, and what it held after the last.
+//!
+//! Pure, and shared by `undo` and by whoever shows what calls changed.
+
+use std::collections::BTreeMap;
+
+use haft_contract::{CallEvent, WorkPath, event::Happened, host::ArtifactId, ops::FileVersion};
+
+/// What calls did to one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoldedChange {
+    /// What it held before the first of them.
+    pub before: FileState,
+    /// What it held after the last of them.
+    pub after: FileState,
+    /// Whether every change began where the one before it had ended.
+    pub chain: Chain,
+}
+
+/// What a file held at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FileState {
+    /// There was no file.
+    Absent,
+    /// There was one.
+    File {
+        /// Its version.
+        version: FileVersion,
+        /// Its bytes; absent when they were not kept.
+        content: Option<ArtifactId>,
+    },
+    /// Nobody noted it.
+    Unknown,
+}
+
+/// Whether the changes of several calls follow upon each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Chain {
+    /// Each began where the one before it had ended.
+    Whole,
+    /// Somebody else changed the file in between.
+    Broken,
+}
+
+/// What calls did, file by file, and what is known to be missing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Folded {
+    /// The files that were changed.
+    pub files: BTreeMap<WorkPath, FoldedChange>,
+    /// What was not noted, as the record says it.
+    pub missed: Vec<String>,
+}
+
+impl Folded {
+    /// Folds what happened, in the order it happened.
+    pub fn of(happened: &[Happened]) -> Self {
+        let mut folded = Self::default();
+        // A pre-image counts once the change it was kept for has happened.
+        let mut announced: BTreeMap<&WorkPath, FileState> = BTreeMap::new();
+        for event in happened {
+            match &event.event {
+                CallEvent::PreimageKept {
+                    path,
+                    artifact,
+                    before,
+                } => {
+                    announced.insert(path, FileState::of(before.as_ref(), *artifact));
+                }
+                CallEvent::FileChanged {
+                    path,
+                    after,
+                    artifact,
+                } => {
+                    let before = announced.remove(path).unwrap_or(FileState::Unknown);
+                    let after = FileState::of(after.as_ref(), *artifact);
+                    folded.change(path, before, after);
+                }
+                CallEvent::ChangesScanned {
+                    missed: Some(missed),
+                    ..
+                } if !folded.missed.contains(missed) => folded.missed.push(missed.clone()),
+                _ => {}
+            }
+        }
+        folded
+    }
+
+    fn change(&mut self, path: &WorkPath, before: FileState, after: FileState) {
+        if let Some(known) = self.files.get_mut(path) {
+            if !known.after.is_same(&before) {
+                known.chain = Chain::Broken;
+            }
+            known.after = after;
+            return;
+        }
+        let change = FoldedChange {
+            before,
+            after,
+            chain: Chain::Whole,
+        };
+        self.files.insert(path.clone(), change);
+    }
+}
+
+impl FileState {
+    fn of(version: Option<&FileVersion>, content: Option<ArtifactId>) -> Self {
+        match version {
+            Some(version) => Self::File {
+                version: version.clone(),
+                content,
+            },
+            None => Self::Absent,
+        }
+    }
+
+    /// Whether two states are one: the same version, or the same bytes.
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Absent, Self::Absent) => true,
+            (
+                Self::File { version, content },
+                Self::File {
+                    version: other_version,
+                    content: other_content,
+                },
+            ) => version == other_version || (content.is_some() && content == other_content),
+            _ => false,
+        }
+    }
+
+    /// Its bytes, where they were kept.
+    pub fn content(&self) -> Option<ArtifactId> {
+        match self {
+            Self::File { content, .. } => *content,
+            Self::Absent | Self::Unknown => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use haft_contract::{CallId, host::Timestamp};
+
+    use super::*;
+
+    fn path() -> WorkPath {
+        WorkPath::relative("a").unwrap()
+    }
+
+    fn content(byte: u8) -> ArtifactId {
+        ArtifactId {
+            hash: [byte; 32],
+            bytes: 1,
+        }
+    }
+
+    fn kept(version: Option<u8>) -> CallEvent {
+        CallEvent::PreimageKept {
+            path: path(),
+            artifact: version.map(content),
+            before: version.map(|version| FileVersion::new(version.to_string())),
+        }
+    }
+
+    fn changed(version: Option<u8>) -> CallEvent {
+        CallEvent::FileChanged {
+            path: path(),
+            after: version.map(|version| FileVersion::new(version.to_string())),
+            artifact: version.map(content),
+        }
+    }
+
+    fn check(events: Vec<CallEvent>, expected: Option<(Option<u8>, Option<u8>, Chain)>) {
+        let happened: Vec<Happened> = events
+            .into_iter()
+            .map(|event| Happened {
+                call: CallId::new(),
+                at: Timestamp(0),
+                event,
+            })
+            .collect();
+        let state = |state: &FileState| state.content().map(|content| content.hash[0]);
+        let found = Folded::of(&happened)
+            .files
+            .get(&path())
+            .map(|change| (state(&change.before), state(&change.after), change.chain));
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn many_changes_are_one_from_the_first_to_the_last() {
+        check(
+            vec![
+                kept(None),
+                changed(Some(1)),
+                kept(Some(1)),
+                changed(Some(2)),
+            ],
+            Some((None, Some(2), Chain::Whole)),
+        );
+    }
+
+    #[test]
+    fn what_somebody_else_did_in_between_is_noticed() {
+        check(
+            vec![
+                kept(Some(1)),
+                changed(Some(2)),
+                kept(Some(3)),
+                changed(Some(4)),
+            ],
+            Some((Some(1), Some(4), Chain::Broken)),
+        );
+    }
+
+    #[test]
+    fn a_change_that_was_only_announced_is_none() {
+        check(vec![kept(Some(1))], None);
+    }
+}

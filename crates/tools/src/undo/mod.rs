@@ -1,0 +1,429 @@
+//! `undo`: puts files back to what they held before the named calls.
+//!
+//! Not one of the tools models are offered: whoever runs Haft registers it for people
+//! ([`undo_tool`]). It names calls and paths, never content: what the calls left is given by the
+//! runtime, and only of calls the caller may know. Every write goes through the guarded files, so
+//! an undo is recorded, keeps pre-images of its own, and can be undone.
+
+mod fold;
+mod restore;
+
+use std::{fmt::Write as _, sync::Arc};
+
+use haft_contract::{
+    Access, CallContext, CallId, Content, Deadline, Effects, ErrorKind, NoProgress, Plan,
+    PlanContext, Tool, ToolError, ToolSpec, WorkPath,
+    context::{PastChanges, PreviewContext},
+    erased::{ErasedTool, erase},
+    ops::FileOps,
+    preview::{FileChangeKind, FileDiff, MAX_PREVIEW_BYTES, Preview, PreviewPart},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+pub use self::fold::{Chain, FileState, Folded, FoldedChange};
+use self::restore::{Conflict, Restoration, put_back, work_out};
+use crate::{
+    change::FileChange,
+    text::{diff::capped, display::one_line, heavy::by_size},
+};
+
+/// The most files one call puts back.
+pub const MAX_UNDO_PATHS: usize = 1_000;
+
+/// The most calls one call takes back.
+pub const MAX_UNDO_CALLS: usize = 20_000;
+
+/// Content larger than this is shown by its size, not line by line: it is bound by the calls that
+/// are named, whose record does not change.
+const MAX_SHOWN_BYTES: usize = MAX_PREVIEW_BYTES / 8;
+
+/// The most bytes of conflicts in one result.
+const MAX_CONFLICT_BYTES: usize = 192 * 1024;
+
+/// Many files take a while.
+const DEADLINE: Deadline = Deadline::new(Duration::from_mins(5), Duration::from_mins(10));
+
+const DESCRIPTION: &str = "\
+Puts files back to what they held before the named calls: what they changed is changed back, what \
+they removed comes back, what they created is removed.
+A file that is not what these calls left is a conflict: it stays as it is and both changes are \
+shown. The undo is itself a recorded call and can be undone.";
+
+/// The tool, for whoever registers it.
+pub fn undo_tool() -> Option<Arc<dyn ErasedTool>> {
+    erase(UndoTool).ok()
+}
+
+/// Takes calls back.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct UndoTool;
+
+/// What `undo` takes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UndoInput {
+    /// The ids of the calls to take back.
+    #[schemars(length(min = 1))]
+    pub calls: Vec<String>,
+    /// Which of the files they changed to put back, relative to the workspace.
+    #[schemars(length(min = 1))]
+    pub paths: Vec<String>,
+    /// Whether only to show what would be put back.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// What `undo` did.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub struct UndoOutput {
+    /// Files that hold again what they held before, or are gone again.
+    pub restored: Vec<String>,
+    /// Files that held it already.
+    pub unchanged: Vec<String>,
+    /// Files that are not what the calls left, and were not touched.
+    pub conflicts: Vec<UndoConflict>,
+    /// Files that cannot be put back.
+    pub impossible: Vec<UndoImpossible>,
+    /// Whether nothing was touched.
+    pub dry_run: bool,
+    /// What would be changed, when nothing was.
+    #[serde(skip)]
+    diff: String,
+}
+
+/// A file that is not what the calls left.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct UndoConflict {
+    /// The file, relative to the workspace.
+    pub path: String,
+    /// What is in the way.
+    pub reason: String,
+    /// What the calls changed, as a diff.
+    pub by_the_calls: String,
+    /// What was changed since, as a diff.
+    pub since: String,
+}
+
+/// A file that cannot be put back.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct UndoImpossible {
+    /// The file, relative to the workspace.
+    pub path: String,
+    /// Why.
+    pub reason: String,
+}
+
+impl Tool for UndoTool {
+    type Input = UndoInput;
+    type Output = UndoOutput;
+    type Progress = NoProgress;
+    const NAME: &'static str = "undo";
+
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new("Undo calls", DESCRIPTION)
+            .effects(Effects::REPLACES)
+            .deadline(DEADLINE)
+            .groups(&["files"])
+    }
+
+    fn plan(&self, input: &UndoInput, cx: &PlanContext) -> Result<Plan, ToolError> {
+        calls(input)?;
+        if input.paths.len() > MAX_UNDO_PATHS {
+            return Err(ToolError::new(
+                ErrorKind::LimitExceeded,
+                format!("one undo puts back at most {MAX_UNDO_PATHS} files"),
+            )
+            .at("/paths")
+            .hint("name some of them, then the others"));
+        }
+        let mut plan = if input.dry_run {
+            Plan::read_only()
+        } else {
+            Plan::new(Effects::REPLACES)
+        };
+        for (index, path) in input.paths.iter().enumerate() {
+            let path = cx.path(path, &format!("/paths/{index}"))?;
+            plan = plan.access(if input.dry_run {
+                Access::read(path)
+            } else {
+                Access::write(path)
+            });
+        }
+        Ok(plan)
+    }
+
+    async fn run(
+        &self,
+        input: UndoInput,
+        cx: CallContext<NoProgress>,
+    ) -> Result<UndoOutput, ToolError> {
+        let paths = paths(&input, |text, pointer| cx.path(text, pointer))?;
+        let folded = Folded::of(&cx.past().of(&calls(&input)?).await?);
+        let mut output = UndoOutput {
+            dry_run: input.dry_run,
+            ..UndoOutput::default()
+        };
+        let mut room = MAX_CONFLICT_BYTES;
+        for path in paths {
+            if cx.cancel().is_cancelled() {
+                return Err(ToolError::new(
+                    ErrorKind::Cancelled,
+                    format!(
+                        "stopped after {} files were put back",
+                        output.restored.len()
+                    ),
+                )
+                .hint("undo again: what is back already stays"));
+            }
+            let look = Look {
+                files: cx.files(),
+                past: cx.past(),
+                cancel: cx.cancel(),
+            };
+            let restoration = look.restoration(&path, &folded).await?;
+            if input.dry_run
+                && let Some(diff) = look.change(&path, &restoration).await?
+            {
+                output.diff.push_str(&noted(diff));
+                output.restored.push(path.as_str().to_owned());
+                continue;
+            }
+            let put = match &restoration {
+                Restoration::Write { now, bytes } => {
+                    Some(put_back(cx.files(), &path, now.as_ref(), Some(bytes)).await)
+                }
+                Restoration::Remove { now } => {
+                    Some(put_back(cx.files(), &path, Some(now), None).await)
+                }
+                Restoration::AsBefore | Restoration::Conflict(_) | Restoration::Impossible(_) => {
+                    None
+                }
+            };
+            let name = path.as_str().to_owned();
+            match (put, restoration) {
+                (Some(Ok(())), _) => output.restored.push(name),
+                (Some(Err(error)), _) => output.impossible.push(UndoImpossible {
+                    path: name,
+                    reason: error.message().to_owned(),
+                }),
+                (None, Restoration::Conflict(conflict)) => {
+                    let shown = look.conflict(path, conflict, room).await?;
+                    room = room.saturating_sub(shown.by_the_calls.len() + shown.since.len());
+                    output.conflicts.push(shown);
+                }
+                (None, Restoration::Impossible(reason)) => {
+                    output
+                        .impossible
+                        .push(UndoImpossible { path: name, reason });
+                }
+                (None, _) => output.unchanged.push(name),
+            }
+        }
+        Ok(output)
+    }
+
+    async fn preview(&self, input: &UndoInput, cx: PreviewContext) -> Result<Preview, ToolError> {
+        let paths = paths(input, |text, pointer| cx.path(text, pointer))?;
+        let folded = Folded::of(&cx.past.of(&calls(input)?).await?);
+        let look = Look {
+            files: &*cx.files,
+            past: &*cx.past,
+            cancel: &cx.cancel,
+        };
+        let mut preview = Preview::default();
+        for path in paths {
+            let restoration = look.restoration(&path, &folded).await?;
+            let name = one_line(path.as_str()).into_owned();
+            if let Some(diff) = look.change(&path, &restoration).await? {
+                preview.parts.push(PreviewPart::Diff(diff));
+                continue;
+            }
+            preview.parts.push(match restoration {
+                Restoration::Write { .. } | Restoration::Remove { .. } | Restoration::AsBefore => {
+                    PreviewPart::Note(format!("`{name}` is already as it was"))
+                }
+                Restoration::Conflict(Conflict { reason, .. }) => {
+                    PreviewPart::Note(format!("`{name}` stays as it is: {reason}"))
+                }
+                Restoration::Impossible(why) => {
+                    PreviewPart::Note(format!("`{name}` cannot be put back: {why}"))
+                }
+            });
+        }
+        Ok(preview)
+    }
+
+    fn render(&self, output: &UndoOutput) -> Vec<Content> {
+        let done = if output.dry_run {
+            "would be put back"
+        } else {
+            "put back"
+        };
+        let mut text = format!("{}{} {done}", output.diff, files(output.restored.len()));
+        for (count, what) in [
+            (output.unchanged.len(), "as before already"),
+            (output.conflicts.len(), "in conflict and left alone"),
+            (output.impossible.len(), "not to be put back"),
+        ] {
+            if count > 0 {
+                // Writing to a `String` cannot fail.
+                let _ = write!(text, ", {count} {what}");
+            }
+        }
+        text.push('\n');
+        for conflict in &output.conflicts {
+            let path = one_line(&conflict.path);
+            let _ = writeln!(text, "\nconflict: {path}: {}", conflict.reason);
+            let _ = writeln!(text, "what the calls changed:\n{}", conflict.by_the_calls);
+            let _ = writeln!(text, "what changed since:\n{}", conflict.since);
+        }
+        for impossible in &output.impossible {
+            let path = one_line(&impossible.path);
+            let _ = writeln!(text, "\nnot put back: {path}: {}", impossible.reason);
+        }
+        vec![Content::Text(text)]
+    }
+}
+
+/// Where restorations are worked out: in the call, or in its preview.
+struct Look<'a> {
+    files: &'a dyn FileOps,
+    past: &'a dyn PastChanges,
+    cancel: &'a CancellationToken,
+}
+
+impl Look<'_> {
+    async fn restoration(
+        &self,
+        path: &WorkPath,
+        folded: &Folded,
+    ) -> Result<Restoration, ToolError> {
+        match folded.files.get(path) {
+            Some(change) => work_out(self.files, self.past, path, change).await,
+            None => Ok(Restoration::Impossible(
+                "these calls did not change it".to_owned(),
+            )),
+        }
+    }
+
+    /// What putting a file back changes, if anything.
+    async fn change(
+        &self,
+        path: &WorkPath,
+        restoration: &Restoration,
+    ) -> Result<Option<FileDiff>, ToolError> {
+        let (now, bytes) = match restoration {
+            Restoration::Write { now, bytes } => (
+                now.as_ref().map(|now| now.bytes.clone()),
+                Some(bytes.clone()),
+            ),
+            Restoration::Remove { now } => (Some(now.bytes.clone()), None),
+            Restoration::AsBefore | Restoration::Conflict(_) | Restoration::Impossible(_) => {
+                return Ok(None);
+            }
+        };
+        self.shown(path.clone(), now, bytes).await.map(Some)
+    }
+
+    async fn shown(
+        &self,
+        path: WorkPath,
+        before: Option<Vec<u8>>,
+        after: Option<Vec<u8>>,
+    ) -> Result<FileDiff, ToolError> {
+        let size = |bytes: &Option<Vec<u8>>| bytes.as_ref().map_or(0, Vec::len);
+        let (old, new) = (size(&before), size(&after));
+        if old.max(new) > MAX_SHOWN_BYTES {
+            let change = match (&before, &after) {
+                (None, _) => FileChangeKind::Create,
+                (Some(_), None) => FileChangeKind::Remove,
+                (Some(_), Some(_)) => FileChangeKind::Change,
+            };
+            return Ok(FileDiff {
+                path,
+                change,
+                text: String::new(),
+                note: Some(format!("{old} bytes become {new} bytes")),
+            });
+        }
+        by_size(old + new, self.cancel, move |_| {
+            let change = FileChange {
+                path: &path,
+                to: None,
+                before: before.as_deref(),
+                after: after.as_deref(),
+            };
+            Ok(change.show().diff)
+        })
+        .await
+    }
+
+    /// A conflict from three sides: what the calls did, and what happened since.
+    async fn conflict(
+        &self,
+        path: WorkPath,
+        conflict: Conflict,
+        room: usize,
+    ) -> Result<UndoConflict, ToolError> {
+        let after = conflict.after.clone();
+        let by_the_calls = self.shown(path.clone(), conflict.before, after).await?;
+        let since = self
+            .shown(path.clone(), conflict.after, conflict.now)
+            .await?;
+        let (mut by_the_calls, mut since) = (noted(by_the_calls), noted(since));
+        if by_the_calls.len() + since.len() > room {
+            let left_out = "[left out: too many conflicts to show]\n";
+            (by_the_calls, since) = (left_out.to_owned(), left_out.to_owned());
+        }
+        Ok(UndoConflict {
+            path: path.as_str().to_owned(),
+            reason: conflict.reason.to_owned(),
+            by_the_calls,
+            since,
+        })
+    }
+}
+
+/// A diff for a result: capped, with its note.
+fn noted(diff: FileDiff) -> String {
+    let text = capped(&diff.text);
+    match diff.note {
+        Some(note) => format!("{text}[{}: {note}]\n", one_line(diff.path.as_str())),
+        None => text,
+    }
+}
+
+fn files(count: usize) -> String {
+    match count {
+        1 => "1 file".to_owned(),
+        more => format!("{more} files"),
+    }
+}
+
+fn calls(input: &UndoInput) -> Result<Vec<CallId>, ToolError> {
+    if input.calls.len() > MAX_UNDO_CALLS {
+        return Err(ToolError::new(
+            ErrorKind::LimitExceeded,
+            format!("one undo takes back at most {MAX_UNDO_CALLS} calls"),
+        )
+        .at("/calls"));
+    }
+    let parse = |(index, id): (usize, &String)| {
+        CallId::parse(id).ok_or_else(|| {
+            ToolError::invalid_input(format!("`{}` is not the id of a call", one_line(id)))
+                .at(format!("/calls/{index}"))
+        })
+    };
+    input.calls.iter().enumerate().map(parse).collect()
+}
+
+fn paths(
+    input: &UndoInput,
+    parse: impl Fn(&str, &str) -> Result<WorkPath, ToolError>,
+) -> Result<Vec<WorkPath>, ToolError> {
+    let parse = |(index, path): (usize, &String)| parse(path, &format!("/paths/{index}"));
+    input.paths.iter().enumerate().map(parse).collect()
+}

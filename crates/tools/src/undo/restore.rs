@@ -1,0 +1,216 @@
+//! What it takes to put one file back, worked out from the file as it is, and doing it.
+//!
+//! The same working out serves the preview and the run, so that what a person was shown is what
+//! happens. A file that is not what the calls left is never touched.
+
+use haft_contract::{
+    ErrorKind, ToolError, WorkPath,
+    context::PastChanges,
+    host::ArtifactId,
+    ops::{Expected, FileKind, FileOps, FileStat, FileVersion, OpsError, RemoveScope, WriteFile},
+};
+
+use super::fold::{Chain, FileState, FoldedChange};
+
+/// How much is read at once.
+const CHUNK_BYTES: usize = 1024 * 1024;
+
+/// The largest file that is put back.
+const MAX_RESTORED_BYTES: u64 = 256 * 1024 * 1024;
+
+/// What is to be done about one file.
+pub(super) enum Restoration {
+    /// Its bytes are written.
+    Write {
+        /// What it holds now; absent when there is no file.
+        now: Option<Present>,
+        /// What it held before.
+        bytes: Vec<u8>,
+    },
+    /// It is removed: the calls created it.
+    Remove {
+        /// What it holds now.
+        now: Present,
+    },
+    /// It is already as it was.
+    AsBefore,
+    /// It is not what the calls left; it stays as it is.
+    Conflict(Conflict),
+    /// It cannot be put back, for this reason.
+    Impossible(String),
+}
+
+/// A file as it is.
+pub(super) struct Present {
+    pub(super) version: FileVersion,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// A file that is not what the calls left.
+pub(super) struct Conflict {
+    /// In words.
+    pub(super) reason: &'static str,
+    /// What it held before the calls, where that is known.
+    pub(super) before: Option<Vec<u8>>,
+    /// What the calls left, where that is known.
+    pub(super) after: Option<Vec<u8>>,
+    /// What it holds now.
+    pub(super) now: Option<Vec<u8>>,
+}
+
+/// Works out what to do about a file.
+pub(super) async fn work_out(
+    files: &dyn FileOps,
+    past: &dyn PastChanges,
+    path: &WorkPath,
+    change: &FoldedChange,
+) -> Result<Restoration, ToolError> {
+    let now = match present(files, path).await? {
+        Ok(now) => now,
+        Err(why) => return Ok(Restoration::Impossible(why)),
+    };
+    let before = match kept(past, &change.before).await? {
+        Ok(before) => before,
+        Err(why) => return Ok(Restoration::Impossible(why)),
+    };
+    if now.as_ref().map(|now| &now.bytes) == before.as_ref() {
+        return Ok(Restoration::AsBefore);
+    }
+    let after = kept(past, &change.after).await?.ok().flatten();
+    let reason = match (&change.after, &now) {
+        _ if change.chain == Chain::Broken => Some("somebody else changed it between these calls"),
+        (FileState::Absent, None) => None,
+        (FileState::Absent, Some(_)) => Some("it was created again since"),
+        (FileState::File { .. }, None) => Some("it was removed since"),
+        (FileState::File { version, .. }, Some(now)) => {
+            let same = *version == now.version || after.as_ref() == Some(&now.bytes);
+            (!same).then_some("it was changed since")
+        }
+        (FileState::Unknown, _) => Some("it is not known what the calls left"),
+    };
+    if let Some(reason) = reason {
+        return Ok(Restoration::Conflict(Conflict {
+            reason,
+            before,
+            after,
+            now: now.map(|now| now.bytes),
+        }));
+    }
+    Ok(match (before, now) {
+        (Some(bytes), now) => Restoration::Write { now, bytes },
+        (None, Some(now)) => Restoration::Remove { now },
+        (None, None) => Restoration::AsBefore,
+    })
+}
+
+/// Puts a file back. Fails with a conflict if it changed since it was looked at.
+pub(super) async fn put_back(
+    files: &dyn FileOps,
+    path: &WorkPath,
+    now: Option<&Present>,
+    bytes: Option<&[u8]>,
+) -> Result<(), OpsError> {
+    match (bytes, now) {
+        (Some(bytes), now) => {
+            let expected = match now {
+                Some(now) => Expected::Version(&now.version),
+                None => Expected::Absent,
+            };
+            files.write(path, WriteFile { bytes, expected }).await?;
+            Ok(())
+        }
+        (None, Some(now)) => {
+            if files.stat(path).await?.version != now.version {
+                let message = "the file changed while it was being put back";
+                return Err(OpsError::new(ErrorKind::Conflict, message).on(path));
+            }
+            files.remove(path, RemoveScope::File).await
+        }
+        (None, None) => Ok(()),
+    }
+}
+
+/// What is at a path now, or why it cannot be looked at.
+async fn present(
+    files: &dyn FileOps,
+    path: &WorkPath,
+) -> Result<Result<Option<Present>, String>, ToolError> {
+    let stat: FileStat = match files.stat(path).await {
+        Ok(stat) => stat,
+        Err(error) => {
+            return match error.kind() {
+                ErrorKind::NotFound | ErrorKind::NotDirectory => Ok(Ok(None)),
+                _ => Err(error.into()),
+            };
+        }
+    };
+    match stat.kind {
+        FileKind::File => {}
+        FileKind::Directory | FileKind::Symlink | FileKind::Other => {
+            return Ok(Err(format!("there is a {} now", stat.kind.as_str())));
+        }
+    }
+    if stat.size > MAX_RESTORED_BYTES {
+        return Ok(Err(too_large()));
+    }
+    let reader = files.open(path).await?;
+    let mut bytes = Vec::new();
+    let mut chunk = Vec::new();
+    loop {
+        chunk = reader
+            .read_at(bytes.len() as u64, CHUNK_BYTES, chunk)
+            .await?;
+        bytes.extend_from_slice(&chunk);
+        if chunk.len() < CHUNK_BYTES || bytes.len() as u64 > MAX_RESTORED_BYTES {
+            break;
+        }
+    }
+    let version = reader.stat().version.clone();
+    Ok(Ok(Some(Present { version, bytes })))
+}
+
+/// What a file held, or why that is not known.
+pub(super) async fn kept(
+    past: &dyn PastChanges,
+    state: &FileState,
+) -> Result<Result<Option<Vec<u8>>, String>, ToolError> {
+    match state {
+        FileState::Absent => Ok(Ok(None)),
+        FileState::File {
+            content: Some(content),
+            ..
+        } => Ok(read(past, *content).await?.map(Some)),
+        FileState::File { content: None, .. } => {
+            Ok(Err("what it held was too large to keep".to_owned()))
+        }
+        FileState::Unknown => Ok(Err("what it held was not kept".to_owned())),
+    }
+}
+
+async fn read(
+    past: &dyn PastChanges,
+    content: ArtifactId,
+) -> Result<Result<Vec<u8>, String>, ToolError> {
+    if content.bytes > MAX_RESTORED_BYTES {
+        return Ok(Err(too_large()));
+    }
+    let Ok(artifact) = past.open(content).await else {
+        return Ok(Err("what it held is not kept any longer".to_owned()));
+    };
+    let mut bytes = Vec::new();
+    while (bytes.len() as u64) < content.bytes {
+        let chunk = artifact
+            .read_at(bytes.len() as u64, CHUNK_BYTES)
+            .await
+            .map_err(|error| ToolError::new(ErrorKind::Unavailable, error.to_string()))?;
+        if chunk.is_empty() {
+            return Ok(Err("what it held is not whole any longer".to_owned()));
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(Ok(bytes))
+}
+
+fn too_large() -> String {
+    format!("it is larger than {} MiB", MAX_RESTORED_BYTES / 1024 / 1024)
+}

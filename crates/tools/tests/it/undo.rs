@@ -1,0 +1,206 @@
+//! `undo`: everything goes back, nothing that somebody else did is lost, and nobody takes back what
+//! is not theirs.
+
+use std::sync::Arc;
+
+use haft_backends::{LocalBackend, LocalOptions};
+use haft_contract::{
+    CallRequest, ErrorKind, Outcome, Principal, SessionKind, UserId, host::Ledger,
+};
+use haft_testkit::{Harness, MemoryLedger, principal::in_session};
+use haft_tools::{builtins, undo::undo_tool};
+use serde_json::{Value, json};
+
+use crate::workspace::{Workspace, structured};
+
+fn tools() -> Vec<Arc<dyn haft_contract::erased::ErasedTool>> {
+    builtins().into_iter().chain(undo_tool()).collect()
+}
+
+fn memory() -> Workspace {
+    Workspace {
+        harness: Harness::memory().tools(tools()).build(),
+        folder: None,
+    }
+}
+
+fn local(ledger: &MemoryLedger) -> Workspace {
+    let folder = tempfile::tempdir().unwrap();
+    let backend = LocalBackend::open(folder.path(), LocalOptions::default()).unwrap();
+    let ledger = Arc::new(ledger.clone()) as Arc<dyn Ledger>;
+    let builder = Harness::on(backend.operations()).tools(tools());
+    Workspace {
+        harness: builder.ledger(ledger).build(),
+        folder: Some(folder),
+    }
+}
+
+fn each() -> [Workspace; 2] {
+    [memory(), local(&MemoryLedger::new())]
+}
+
+fn undoing(calls: &[&Outcome], paths: &[&str]) -> Value {
+    let calls: Vec<String> = calls.iter().map(|call| call.call.to_string()).collect();
+    json!({"calls": calls, "paths": paths})
+}
+
+#[tokio::test]
+async fn what_was_changed_removed_and_created_goes_back() {
+    for workspace in each() {
+        workspace.put("kept", "one\ntwo\n");
+        workspace.set_mode("kept", 0o750);
+        workspace.put("gone", "away\n");
+        let edit = json!({"path": "kept", "edits": [{"old": "two", "new": "2"}]});
+        let edited = workspace.succeed("edit", edit).await;
+        let patch = "*** Begin Patch\n*** Delete File: gone\n*** Add File: new/file\n+x\n\
+                     *** Update File: kept\n*** Move to: moved\n@@\n-one\n+1\n*** End Patch\n";
+        let patched = workspace.succeed("patch", json!({"patch": patch})).await;
+        assert_eq!(workspace.text("moved"), "1\n2\n");
+
+        let paths = ["kept", "gone", "new/file", "moved"];
+        let undone = workspace
+            .succeed("undo", undoing(&[&edited, &patched], &paths))
+            .await;
+        assert_eq!(structured(&undone)["restored"].as_array().unwrap().len(), 4);
+        assert_eq!(workspace.text("kept"), "one\ntwo\n");
+        assert_eq!(workspace.text("gone"), "away\n");
+        assert_eq!(workspace.bytes("new/file"), None);
+        assert_eq!(workspace.bytes("moved"), None);
+
+        // An undo is a call, and taking it back does everything again.
+        workspace.succeed("undo", undoing(&[&undone], &paths)).await;
+        assert_eq!(workspace.bytes("kept"), None);
+        assert_eq!(workspace.bytes("gone"), None);
+        assert_eq!(workspace.text("new/file"), "x\n");
+        assert_eq!(workspace.text("moved"), "1\n2\n");
+    }
+}
+
+#[tokio::test]
+async fn the_mode_of_a_file_that_stayed_is_kept() {
+    for workspace in each() {
+        workspace.put("a", "one\n");
+        workspace.set_mode("a", 0o750);
+        let write = json!({"path": "a", "content": "two\n"});
+        let written = workspace.succeed("write", write).await;
+        workspace
+            .succeed("undo", undoing(&[&written], &["a"]))
+            .await;
+        assert_eq!(workspace.text("a"), "one\n");
+        assert_eq!(workspace.mode("a"), 0o750);
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_changed_since_stays_and_is_shown_from_both_sides() {
+    for workspace in each() {
+        for path in ["a", "b"] {
+            workspace.put(path, "one\n");
+        }
+        let write = |path: &str| json!({"path": path, "content": "two\n"});
+        let first = workspace.succeed("write", write("a")).await;
+        let second = workspace.succeed("write", write("b")).await;
+        workspace.put("a", "two\nmine\n");
+        let undone = workspace
+            .succeed("undo", undoing(&[&first, &second], &["a", "b"]))
+            .await;
+        assert_eq!(workspace.text("a"), "two\nmine\n");
+        assert_eq!(workspace.text("b"), "one\n");
+        let output = structured(&undone);
+        assert_eq!(output["restored"], json!(["b"]));
+        let conflict = &output["conflicts"][0];
+        assert_eq!(conflict["reason"], "it was changed since");
+        let shown = |side: &str| conflict[side].as_str().unwrap().to_owned();
+        assert!(shown("by_the_calls").contains("-one\n+two\n"));
+        assert!(shown("since").contains(" two\n+mine\n"));
+    }
+}
+
+#[tokio::test]
+async fn what_somebody_else_did_between_two_calls_is_not_lost() {
+    for workspace in each() {
+        let write = |text: &str| json!({"path": "a", "content": text, "force": true});
+        let first = workspace.succeed("write", write("1\n")).await;
+        workspace.put("a", "mine\n");
+        let second = workspace.succeed("write", write("2\n")).await;
+        let both = undoing(&[&first, &second], &["a"]);
+        let undone = workspace.succeed("undo", both).await;
+        assert_eq!(workspace.text("a"), "2\n");
+        let conflict = &structured(&undone)["conflicts"][0];
+        assert_eq!(
+            conflict["reason"],
+            "somebody else changed it between these calls"
+        );
+        // The second alone goes back to what the other one wrote.
+        workspace.succeed("undo", undoing(&[&second], &["a"])).await;
+        assert_eq!(workspace.text("a"), "mine\n");
+    }
+}
+
+#[tokio::test]
+async fn a_file_written_again_with_the_same_bytes_is_no_conflict() {
+    for workspace in each() {
+        workspace.put("a", "one\n");
+        let write = json!({"path": "a", "content": "two\n"});
+        let written = workspace.succeed("write", write).await;
+        workspace.put("a", "two\n");
+        let undo = undoing(&[&written], &["a"]);
+        workspace.succeed("undo", undo.clone()).await;
+        assert_eq!(workspace.text("a"), "one\n");
+        let again = workspace.succeed("undo", undo).await;
+        assert_eq!(structured(&again)["unchanged"], json!(["a"]));
+    }
+}
+
+#[tokio::test]
+async fn nothing_but_what_the_calls_changed_is_touched() {
+    for workspace in each() {
+        workspace.put("other", "x\n");
+        let write = json!({"path": "a", "content": "two\n"});
+        let written = workspace.succeed("write", write).await;
+        let undone = workspace
+            .succeed("undo", undoing(&[&written], &["other"]))
+            .await;
+        assert_eq!(
+            structured(&undone)["impossible"][0]["reason"],
+            "these calls did not change it"
+        );
+        let mut dry = undoing(&[&written], &["a"]);
+        dry["dry_run"] = json!(true);
+        let shown = workspace.succeed("undo", dry).await;
+        assert!(shown.text().contains("-two\n"), "{}", shown.text());
+        assert_eq!(workspace.text("other"), "x\n");
+        assert_eq!(workspace.text("a"), "two\n");
+    }
+}
+
+/// Naming a call gives nothing to whoever did not make it.
+#[tokio::test]
+async fn nobody_takes_back_what_is_not_theirs() {
+    let ledger = MemoryLedger::new();
+    let workspace = local(&ledger);
+    let write = json!({"path": "a", "content": "secret\n"});
+    let written = workspace.succeed("write", write).await;
+    let undo = undoing(&[&written], &["a"]);
+    let other_user = Principal {
+        user: UserId::parse("mallory").unwrap(),
+        ..(*workspace.harness.principal).clone()
+    };
+    let group = Principal {
+        session_kind: SessionKind::Group,
+        ..(*in_session("other")).clone()
+    };
+    for stranger in [other_user, group] {
+        let request = CallRequest::new("undo", undo.clone(), Arc::new(stranger));
+        let outcome = workspace.harness.runtime.call(request).await;
+        let failure = outcome.error.as_ref().expect("a refusal");
+        assert_eq!(failure.kind, ErrorKind::NotFound);
+        assert_eq!(workspace.text("a"), "secret\n");
+    }
+    // The same path means another file in another workspace.
+    let elsewhere = local(&ledger);
+    elsewhere.put("a", "theirs\n");
+    let outcome = elsewhere.refuse("undo", undo, ErrorKind::NotFound).await;
+    assert!(outcome.model_text().contains("another workspace"));
+    assert_eq!(elsewhere.text("a"), "theirs\n");
+}
