@@ -15,6 +15,7 @@ mod errno;
 pub mod helper;
 mod jail;
 mod local;
+mod private_directory;
 mod protected;
 pub mod remote;
 pub mod sandbox;
@@ -22,7 +23,7 @@ mod scripts;
 pub mod ssh;
 
 pub use jail::Mounts;
-pub use local::{DRAIN_LIMIT, LocalBackend, LocalOptions, OpenError};
+pub use local::{ChangeOptions, DRAIN_LIMIT, LocalBackend, LocalOptions, OpenError};
 pub use scripts::{
     MAX_MANIFEST_BYTES, MAX_PROGRAM_BYTES, MAX_SCRIPTS, ScriptError, ScriptFile, load_scripts,
 };

@@ -1,9 +1,10 @@
 //! The local back end: a directory of this machine as a workspace.
 //!
-//! Sibling folders (`files`, `process`, `search`) implement one operations trait each. Nothing
+//! Sibling folders (`changes`, `files`, `process`, `search`) implement one operations trait each. Nothing
 //! here lowers a tier or follows a path by name; a call that asks for more confinement than this
 //! machine can hold is refused.
 
+mod changes;
 mod files;
 pub(crate) mod pool;
 pub(crate) mod process;
@@ -12,12 +13,15 @@ mod walk;
 
 use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
 
-use haft_contract::ops::{BackendId, Operations, OpsError, Spawn};
+use haft_contract::ops::{BackendId, Operations, OpsError, Spawn, WorkspaceChanges};
 
+pub use self::changes::ChangeOptions;
 pub(crate) use self::files::remove_tree;
 pub use self::process::DRAIN_LIMIT;
 pub(crate) use self::search::withholds;
-use self::{files::LocalFiles, process::LocalProcesses, search::LocalSearch};
+use self::{
+    changes::LocalChanges, files::LocalFiles, process::LocalProcesses, search::LocalSearch,
+};
 use crate::{
     jail::{Jail, Mounts},
     sandbox::{Facilities, FileId, Sandbox, SandboxOptions, SandboxPlan},
@@ -29,6 +33,7 @@ pub struct LocalBackend {
     jail: Arc<Jail>,
     options: Arc<LocalOptions>,
     sandbox: Arc<Sandbox>,
+    changes: Option<Arc<LocalChanges>>,
 }
 
 /// How a local workspace behaves. The default suits nobody's tools and harms nobody: children find
@@ -49,6 +54,8 @@ pub struct LocalOptions {
     pub environment: BTreeMap<String, String>,
     /// How children are confined in tiers above `host`.
     pub sandbox: SandboxOptions,
+    /// How the workspace is compared before and after a command; absent when it is not.
+    pub changes: Option<ChangeOptions>,
 }
 
 impl Default for LocalOptions {
@@ -61,6 +68,7 @@ impl Default for LocalOptions {
             user: "haft".to_owned(),
             environment: BTreeMap::new(),
             sandbox: SandboxOptions::default(),
+            changes: None,
         }
     }
 }
@@ -92,8 +100,14 @@ impl LocalBackend {
             Path::new(jail.shown()),
             Path::new(&options.temporary),
         );
+        let jail = Arc::new(jail);
+        let changes = options.changes.clone().map(|options| {
+            let changes = LocalChanges::new(Arc::clone(&jail), options);
+            Arc::new(changes)
+        });
         Ok(Self {
-            jail: Arc::new(jail),
+            jail,
+            changes,
             options: Arc::new(options),
             sandbox: Arc::new(sandbox),
         })
@@ -128,7 +142,10 @@ impl LocalBackend {
                 Arc::clone(&self.sandbox),
             )),
             search: Arc::new(LocalSearch::new(Arc::clone(&self.jail))),
-            changes: None,
+            changes: self
+                .changes
+                .as_ref()
+                .map(|changes| Arc::clone(changes) as Arc<dyn WorkspaceChanges>),
         }
     }
 }

@@ -10,6 +10,7 @@
     reason = "tests look at the machine from outside the jail"
 )]
 
+mod changes;
 mod egress;
 mod environment;
 mod exhaustion;

@@ -65,7 +65,8 @@ impl Workspace {
         Self::with(temp, LocalOptions::default())
     }
 
-    fn with(temp: tempfile::TempDir, options: LocalOptions) -> Self {
+    /// The same with options of the caller's choice.
+    pub(crate) fn with(temp: tempfile::TempDir, options: LocalOptions) -> Self {
         let base = temp.path().canonicalize().unwrap();
         let (root, outside) = (base.join("ws"), base.join("outside"));
         fs::create_dir(&root).unwrap();

@@ -26,7 +26,7 @@ use haft_contract::{
 pub(crate) use self::{
     list::entry,
     remove::tree as remove_tree,
-    stat::{kind_of, modified_ms},
+    stat::{kind_of, modified_ms, version_of},
 };
 use super::pool::blocking;
 use crate::{jail::Jail, protected};

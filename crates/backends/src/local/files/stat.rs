@@ -62,17 +62,27 @@ fn size(stat: &Stat, kind: FileKind) -> u64 {
     }
 }
 
-/// Inode, size and both change times. The inode changes with every atomic write; the change time
-/// cannot be set back by whoever changes the content in place.
+/// The version of what a stat is of.
 pub(crate) fn version(stat: &Stat) -> FileVersion {
-    FileVersion::new(format!(
-        "{:x}.{:x}.{:x}.{:x}.{:x}.{:x}",
+    version_of(
         stat.st_ino,
         stat.st_size,
-        stat.st_mtime,
-        stat.st_mtime_nsec,
-        stat.st_ctime,
-        stat.st_ctime_nsec
+        (stat.st_mtime, stat.st_mtime_nsec),
+        (stat.st_ctime, stat.st_ctime_nsec),
+    )
+}
+
+/// Inode, size and both change times. The inode changes with every atomic write; the change time
+/// cannot be set back by whoever changes the content in place.
+pub(crate) fn version_of(
+    inode: u64,
+    size: i64,
+    modified: (i64, u64),
+    changed: (i64, u64),
+) -> FileVersion {
+    FileVersion::new(format!(
+        "{inode:x}.{size:x}.{:x}.{:x}.{:x}.{:x}",
+        modified.0, modified.1, changed.0, changed.1
     ))
 }
 

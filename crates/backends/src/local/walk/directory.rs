@@ -38,7 +38,7 @@ impl Names {
         Self {
             bytes: Vec::new(),
             entries: Vec::new(),
-            buffer: vec![MaybeUninit::uninit(); BUFFER],
+            buffer: Vec::new(),
         }
     }
 
@@ -46,6 +46,7 @@ impl Names {
     pub(crate) fn read(&mut self, directory: BorrowedFd<'_>) -> Result<(), Errno> {
         self.bytes.clear();
         self.entries.clear();
+        self.buffer.resize(BUFFER, MaybeUninit::uninit());
         let mut raw = RawDir::new(directory, &mut self.buffer);
         while let Some(entry) = raw.next() {
             let entry = entry?;
@@ -77,9 +78,24 @@ impl Names {
         Ok(())
     }
 
+    /// How many names there are.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     /// The names and what sort of thing each is, sorted.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (&CStr, FileKind)> {
-        self.entries.iter().filter_map(|entry| {
+        self.part(0, usize::MAX)
+    }
+
+    /// The same from one position to before another.
+    pub(crate) fn part(
+        &self,
+        from: usize,
+        to: usize,
+    ) -> impl DoubleEndedIterator<Item = (&CStr, FileKind)> {
+        let part = self.entries.get(from..to.min(self.entries.len()));
+        part.unwrap_or_default().iter().filter_map(|entry| {
             let name = CStr::from_bytes_with_nul(slice(&self.bytes, entry)).ok()?;
             Some((name, entry.kind))
         })

@@ -14,7 +14,7 @@ pub(crate) use self::{
     directory::Names,
     globs::{Globs, PathGlob},
     ignores::{IgnoreNode, Ignores},
-    parallel::{Visit, Visited, walk},
+    parallel::{Entered, Visit, Visited, walk},
 };
 use std::fmt::Write as _;
 

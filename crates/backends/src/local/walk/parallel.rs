@@ -4,7 +4,7 @@
 use std::{
     collections::VecDeque,
     ffi::CStr,
-    os::fd::{AsFd, BorrowedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
         Arc, Condvar, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -15,7 +15,7 @@ use haft_contract::{
     ErrorKind, WorkPath,
     ops::{FileKind, OpsError},
 };
-use rustix::fs::OFlags;
+use rustix::{fs::OFlags, io::Errno};
 use tokio_util::sync::CancellationToken;
 
 use super::{Globs, IgnoreNode, Ignores, Names};
@@ -28,7 +28,7 @@ const MAX_THREADS: usize = 8;
 /// sooner than a thread is.
 const ALONE: usize = 24;
 
-/// Files of one directory handled as one piece of work; more are split so that threads share a
+/// Entries of one directory handled as one piece of work; more are split so that threads share a
 /// very large directory.
 const CHUNK: usize = 1024;
 
@@ -54,6 +54,32 @@ pub(crate) trait Visit: Send {
 
     /// Takes one entry, directories included.
     fn entry(&mut self, entry: &Visited<'_>);
+
+    /// The ignore rules that hold in a directory that is entered, where they are respected.
+    fn rules(
+        &mut self,
+        jail: &Jail,
+        entered: &Entered<'_>,
+        above: Option<Arc<IgnoreNode>>,
+    ) -> Option<Arc<IgnoreNode>> {
+        IgnoreNode::enter(jail, entered.directory, entered.path, entered.names, above)
+    }
+
+    /// Told of an entry that is withheld, or that these rules leave out.
+    fn left_out(&mut self, _path: &[u8], _rules: Option<&IgnoreNode>) {}
+
+    /// Told of a directory that cannot be read, or lies too deep.
+    fn passed_over(&mut self, _path: &[u8], _why: Errno) {}
+}
+
+/// A directory whose names were read.
+pub(crate) struct Entered<'a> {
+    /// The directory, open.
+    pub(crate) directory: BorrowedFd<'a>,
+    /// Its path relative to the workspace; empty for the root.
+    pub(crate) path: &'a [u8],
+    /// Its names.
+    pub(crate) names: &'a Names,
 }
 
 /// Walks everything beneath a directory. Each worker gets a visitor from `visitor`; all of them
@@ -124,13 +150,18 @@ struct Task {
     part: Part,
 }
 
-/// Which of a directory's files a task covers.
-#[derive(Clone, Copy)]
+/// What of a directory a task covers.
 enum Part {
-    /// All, and its subdirectories; a very large one is split.
+    /// All of it; a very large one is split.
     Whole,
-    /// The files from this position on, at most [`CHUNK`] of them.
-    Files(usize),
+    /// What are not directories among at most [`CHUNK`] entries from this position on.
+    Files(usize, Arc<Listing>),
+}
+
+/// A very large directory, read once for all who share it.
+struct Listing {
+    directory: OwnedFd,
+    names: Names,
 }
 
 impl Shared<'_> {
@@ -243,11 +274,30 @@ impl<'a, V: Visit> Worker<'a, V> {
         }
     }
 
-    /// Walks one directory. One that vanished or became a link since it was met is passed over.
+    /// Walks one directory, or a part of a large one.
     fn task(&mut self, task: Task) {
         if !task.path.is_empty() && !self.visitor.wants_directory(&task.path) {
             return;
         }
+        match &task.part {
+            Part::Whole => self.whole(&task),
+            Part::Files(from, listing) => {
+                // The task carries the rules of its own directory already.
+                let entries = listing.names.part(*from, from + CHUNK);
+                let files = entries.filter(|(_, kind)| *kind != FileKind::Directory);
+                self.entries(
+                    listing.directory.as_fd(),
+                    files,
+                    &task,
+                    task.ignores.as_ref(),
+                );
+            }
+        }
+        self.shared.add(&mut self.found);
+    }
+
+    /// One that vanished or became a link since it was met is passed over.
+    fn whole(&mut self, task: &Task) {
         let jail = self.shared.jail;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let path: &[u8] = if task.path.is_empty() {
@@ -255,85 +305,93 @@ impl<'a, V: Visit> Worker<'a, V> {
         } else {
             &task.path
         };
-        let Ok(directory) = jail.open_bytes(path, flags, Lookup::Full) else {
-            return;
+        let mut names = std::mem::replace(&mut self.names, Names::new());
+        let directory = match jail.open_bytes(path, flags, Lookup::Full).and_then(|open| {
+            names.read(open.as_fd())?;
+            Ok(open)
+        }) {
+            Ok(directory) => directory,
+            Err(errno) => {
+                self.names = names;
+                return self.visitor.passed_over(&task.path, errno);
+            }
         };
-        if self.names.read(directory.as_fd()).is_err() {
+        let ignores = match self.shared.globs.ignores {
+            Ignores::Respect => {
+                let entered = Entered {
+                    directory: directory.as_fd(),
+                    path: &task.path,
+                    names: &names,
+                };
+                self.visitor.rules(jail, &entered, task.ignores.clone())
+            }
+            Ignores::WalkAll => None,
+        };
+        let first = names.part(0, CHUNK);
+        let deeper = names.part(CHUNK, usize::MAX);
+        let directories = deeper.filter(|(_, kind)| *kind == FileKind::Directory);
+        let mine = first.chain(directories);
+        self.entries(directory.as_fd(), mine, task, ignores.as_ref());
+        if names.len() <= CHUNK {
+            self.names = names;
             return;
         }
-        let ignores = match (self.shared.globs.ignores, task.part) {
-            (Ignores::Respect, Part::Whole) => IgnoreNode::enter(
-                jail,
-                directory.as_fd(),
-                &task.path,
-                &self.names,
-                task.ignores.clone(),
-            ),
-            // The task carries the rules of its own directory already.
-            (Ignores::Respect, Part::Files(_)) => task.ignores.clone(),
-            (Ignores::WalkAll, _) => None,
-        };
-        let (from, to) = match task.part {
-            Part::Whole => (0, CHUNK),
-            Part::Files(from) => (from, from + CHUNK),
-        };
+        let listing = Arc::new(Listing { directory, names });
+        for from in (CHUNK..listing.names.len()).step_by(CHUNK) {
+            self.found.push(Task {
+                path: task.path.clone(),
+                depth: task.depth,
+                ignores: ignores.clone(),
+                part: Part::Files(from, Arc::clone(&listing)),
+            });
+        }
+    }
+
+    fn entries<'n>(
+        &mut self,
+        directory: BorrowedFd<'_>,
+        entries: impl Iterator<Item = (&'n CStr, FileKind)>,
+        task: &Task,
+        ignores: Option<&Arc<IgnoreNode>>,
+    ) {
+        let rules = ignores.map(Arc::as_ref);
         self.path.clear();
         self.path.extend_from_slice(&task.path);
         if !self.path.is_empty() {
             self.path.push(b'/');
         }
         let prefix = self.path.len();
-        let mut files = 0;
-        for (name, kind) in self.names.iter() {
-            let is_directory = kind == FileKind::Directory;
-            let mine = if is_directory {
-                matches!(task.part, Part::Whole)
-            } else {
-                let position = files;
-                files += 1;
-                (from..to).contains(&position)
-            };
-            if !mine {
-                continue;
-            }
-            if files % 64 == 0 && self.shared.stop.is_cancelled() {
+        for (position, (name, kind)) in entries.enumerate() {
+            if position % 64 == 63 && self.shared.stop.is_cancelled() {
                 return;
             }
             self.path.truncate(prefix);
             self.path.extend_from_slice(name.to_bytes());
-            if self
-                .shared
-                .globs
-                .leaves_out(&self.path, name, kind, ignores.as_deref())
-            {
+            let globs = self.shared.globs;
+            if globs.leaves_out(&self.path, name, kind, rules) {
+                self.visitor.left_out(&self.path, rules);
                 continue;
             }
             self.visitor.entry(&Visited {
-                directory: directory.as_fd(),
+                directory,
                 name,
                 path: &self.path,
                 kind,
             });
-            if is_directory && task.depth < MAX_DEPTH {
+            if kind != FileKind::Directory {
+                continue;
+            }
+            if task.depth < MAX_DEPTH {
                 self.found.push(Task {
                     path: self.path.clone(),
                     depth: task.depth + 1,
-                    ignores: ignores.clone(),
+                    ignores: ignores.cloned(),
                     part: Part::Whole,
                 });
+            } else {
+                self.visitor.passed_over(&self.path, Errno::NAMETOOLONG);
             }
         }
-        if let Part::Whole = task.part {
-            for from in (CHUNK..files).step_by(CHUNK) {
-                self.found.push(Task {
-                    path: task.path.clone(),
-                    depth: task.depth,
-                    ignores: ignores.clone(),
-                    part: Part::Files(from),
-                });
-            }
-        }
-        self.shared.add(&mut self.found);
     }
 }
 

@@ -56,6 +56,8 @@ pub(crate) fn options_from_wire(open: wire::Open, account: Account) -> LocalOpti
             ..default.sandbox
         },
         home: open.home.or(account.home).unwrap_or(default.home),
+        // What is kept lies where Haft runs, not where the workspace is.
+        changes: None,
     }
 }
 

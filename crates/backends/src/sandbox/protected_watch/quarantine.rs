@@ -11,15 +11,15 @@ use std::{
 
 use rustix::{
     fs::{
-        AtFlags, CWD, Mode, OFlags, RawDir, RenameFlags, chmodat, fstat, mkdirat, openat,
-        renameat_with, unlinkat,
+        AtFlags, CWD, Mode, OFlags, RawDir, RenameFlags, chmodat, fstat, openat, renameat_with,
+        unlinkat,
     },
     io::Errno,
     rand::{GetRandomFlags, getrandom},
 };
 
 use super::names;
-use crate::jail::Jail;
+use crate::{jail::Jail, private_directory};
 
 /// Things kept in Haft's own directory, at most; more stay where they were under another name.
 const MAX_KEPT: usize = 64;
@@ -45,21 +45,9 @@ pub(super) enum Kept {
 impl Quarantine {
     /// Uses this directory, made if it is not there. Without one, things are renamed.
     pub(crate) fn open(path: &Path) -> Result<Self, Errno> {
-        match mkdirat(CWD, path, Mode::RWXU) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(errno) => return Err(errno),
-        }
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let directory = openat(CWD, path, flags, Mode::empty())?;
-        let stat = fstat(&directory)?;
         // What somebody else could open or swap is not ours to keep evidence in.
-        let others = Mode::RWXG | Mode::RWXO;
-        let open_to_others = Mode::from_raw_mode(stat.st_mode).intersects(others);
-        if stat.st_uid != rustix::process::geteuid().as_raw() || open_to_others {
-            return Err(Errno::PERM);
-        }
         Ok(Self {
-            directory: Some(directory),
+            directory: Some(private_directory::open(CWD, path)?),
         })
     }
 

@@ -1,0 +1,198 @@
+//! What a comparison did not cover, gathered and said in one text.
+
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use super::picture::Why;
+use crate::local::walk::shown;
+
+/// How many paths are named for each reason.
+const NAMED: usize = 3;
+
+/// Why something is not covered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Reason {
+    /// More files than are looked at.
+    TooManyFiles(usize),
+    /// Looking took too long.
+    TooLate,
+    /// Changed beyond the files that were looked at before.
+    NotLookedAt,
+    /// The earlier content of a changed file is not kept.
+    NoPreImage(Cause),
+    /// The later content of a changed file is not kept.
+    NoPostImage(Cause),
+    /// A directory that cannot be read.
+    UnreadableDirectory,
+    /// Left out by an ignore file that the command made.
+    IgnoredByNew,
+    /// A symlink was made, changed or removed.
+    Symlink,
+    /// A FIFO, socket or device was made or removed.
+    Special,
+    /// Only permissions changed.
+    Mode,
+    /// The name is not text.
+    Name,
+    /// Another command ran at the same time.
+    Together,
+}
+
+/// Why content is not kept, in an order of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Cause {
+    TooLarge,
+    Unreadable,
+    OutOfBytes,
+    OutOfTime,
+    Changing,
+    Store,
+    /// It was kept and is not any more.
+    Expired,
+}
+
+impl From<Why> for Cause {
+    fn from(why: Why) -> Self {
+        match why {
+            Why::TooLarge => Self::TooLarge,
+            Why::Unreadable | Why::NotAFile => Self::Unreadable,
+            Why::OutOfBytes => Self::OutOfBytes,
+            Why::OutOfTime => Self::OutOfTime,
+            Why::Changing => Self::Changing,
+            Why::Store => Self::Store,
+        }
+    }
+}
+
+/// What was not covered.
+#[derive(Debug, Default)]
+pub(super) struct Missed {
+    reasons: BTreeMap<Reason, Paths>,
+}
+
+#[derive(Debug, Default)]
+struct Paths {
+    count: u64,
+    named: Vec<String>,
+}
+
+impl Missed {
+    /// Notes a path.
+    pub(super) fn add(&mut self, reason: Reason, path: &[u8]) {
+        let paths = self.reasons.entry(reason).or_default();
+        paths.count += 1;
+        if paths.named.len() < NAMED {
+            paths.named.push(named(path));
+        }
+    }
+
+    /// Notes something that no path belongs to.
+    pub(super) fn add_plain(&mut self, reason: Reason) {
+        self.reasons.entry(reason).or_default();
+    }
+
+    pub(super) fn append(&mut self, other: Self) {
+        for (reason, more) in other.reasons {
+            let paths = self.reasons.entry(reason).or_default();
+            // The same directory may be met before and after.
+            let known = more.named.iter().all(|name| paths.named.contains(name));
+            if !more.named.is_empty() && known {
+                paths.count = paths.count.max(more.count);
+                continue;
+            }
+            paths.count += more.count;
+            paths.named.extend(more.named);
+            paths.named.truncate(NAMED);
+        }
+    }
+
+    /// Whether a directory could not be read.
+    pub(super) fn has_unreadable(&self) -> bool {
+        self.reasons.contains_key(&Reason::UnreadableDirectory)
+    }
+
+    /// All of it as one text; absent when everything was covered.
+    pub(super) fn text(&self) -> Option<String> {
+        let mut text = String::new();
+        for (reason, paths) in &self.reasons {
+            if !text.is_empty() {
+                text.push_str("; ");
+            }
+            text.push_str(&reason.text());
+            if paths.count == 0 {
+                continue;
+            }
+            // Writing to a `String` cannot fail.
+            let _ = write!(text, " ({}: ", paths.count);
+            for (at, name) in paths.named.iter().enumerate() {
+                let comma = if at == 0 { "" } else { ", " };
+                let _ = write!(text, "{comma}`{name}`");
+            }
+            text.push_str(if paths.count > paths.named.len() as u64 {
+                ", …)"
+            } else {
+                ")"
+            });
+        }
+        (!text.is_empty()).then_some(text)
+    }
+}
+
+/// A path as a message shows it: a name can neither forge a line nor steer a terminal.
+fn named(path: &[u8]) -> String {
+    let mut name = String::new();
+    for character in shown(path).0.chars() {
+        if character.is_control() {
+            name.extend(character.escape_default());
+        } else {
+            name.push(character);
+        }
+    }
+    if name.is_empty() {
+        ".".to_owned()
+    } else {
+        name
+    }
+}
+
+impl Reason {
+    fn text(self) -> String {
+        let text = match self {
+            Self::TooManyFiles(most) => {
+                return format!("the workspace has more than the {most} files that are looked at");
+            }
+            Self::NoPreImage(cause) => {
+                return format!(
+                    "what changed files held before is not kept: {}",
+                    cause.text()
+                );
+            }
+            Self::NoPostImage(cause) => {
+                return format!("what changed files hold now is not kept: {}", cause.text());
+            }
+            Self::TooLate => "looking at all files took too long",
+            Self::NotLookedAt => "files changed that were not looked at before",
+            Self::UnreadableDirectory => "directories cannot be read",
+            Self::IgnoredByNew => "ignore files that were not there before leave things out",
+            Self::Symlink => "symlinks changed, which are not captured",
+            Self::Special => "FIFOs, sockets or devices changed, which are not captured",
+            Self::Mode => "permissions changed, which are not captured",
+            Self::Name => "files changed whose names are not text, or too long",
+            Self::Together => "another command ran at the same time; changes of both are listed",
+        };
+        text.to_owned()
+    }
+}
+
+impl Cause {
+    fn text(self) -> &'static str {
+        match self {
+            Self::TooLarge => "they are too large",
+            Self::Unreadable => "they cannot be read",
+            Self::OutOfBytes => "all files together are too large",
+            Self::OutOfTime => "reading all files takes too long",
+            Self::Changing => "they were being changed",
+            Self::Store => "the artifact store failed",
+            Self::Expired => "it has expired",
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! What a command changed in a local workspace: one look before it, one after it, and what files
+//! held in the artifact store.
+//!
+//! Content has to be kept before a command changes it, so every file is read once and then only
+//! when its identity (inode, size, times, mode) is another; `index.rs` remembers that between
+//! processes. Both looks are bounded in files, bytes and time, and what was not covered is said.
+//! Nothing here changes the workspace. Start with `scan.rs`, then `compare.rs`.
+
+mod compare;
+mod format;
+mod index;
+mod keep;
+mod missed;
+mod picture;
+mod scan;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use haft_contract::{
+    future::BoxFuture,
+    host::ArtifactStore,
+    ops::{ChangeScan, Changes, OpsError, WorkspaceChanges},
+};
+use tokio_util::sync::CancellationToken;
+
+use self::{
+    compare::Comparison,
+    index::Index,
+    keep::{Budget, Keeping},
+    missed::{Missed, Reason},
+    picture::{Now, Picture},
+    scan::{Look, Phase, Remembered, Seen},
+};
+use super::{
+    pool::blocking,
+    walk::{Globs, Ignores},
+};
+use crate::jail::Jail;
+
+/// How the workspace is compared before and after a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangeOptions {
+    /// Where Haft keeps its own files. What was kept of which file is remembered in `changes`
+    /// beneath it; nothing in it is captured, should it lie in the workspace.
+    pub place: PathBuf,
+    /// Globs of paths that are left out, beside what ignore files leave out.
+    pub ignore: Vec<String>,
+    /// The most files looked at.
+    pub max_files: usize,
+    /// The largest file whose content is kept.
+    pub max_file_bytes: u64,
+    /// The most bytes read and kept before a command, and again after it.
+    pub max_bytes: u64,
+    /// The longest it takes before a command, and again after it.
+    pub max_time: Duration,
+}
+
+impl ChangeOptions {
+    /// The usual limits: 200,000 files, 4 MiB of each, 256 MiB and two seconds each time.
+    pub fn new(place: impl Into<PathBuf>) -> Self {
+        Self {
+            place: place.into(),
+            ignore: Vec::new(),
+            max_files: 200_000,
+            max_file_bytes: 4 << 20,
+            max_bytes: 256 << 20,
+            max_time: Duration::from_secs(2),
+        }
+    }
+}
+
+/// Compares a local workspace before and after commands.
+pub(crate) struct LocalChanges {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    jail: Arc<Jail>,
+    options: ChangeOptions,
+    index: Index,
+    /// Haft's own files, relative to the workspace, should they lie in it.
+    own: Option<Vec<u8>>,
+    /// Commands that began, to tell whether two overlapped.
+    begun: AtomicU64,
+    ended: AtomicU64,
+}
+
+impl LocalChanges {
+    pub(crate) fn new(jail: Arc<Jail>, options: ChangeOptions) -> Self {
+        let own = real_path(&options.place)
+            .strip_prefix(jail.shown())
+            .ok()
+            .map(|path| path.as_os_str().as_encoded_bytes().to_vec())
+            // A workspace that is itself Haft's own directory has nothing else.
+            .filter(|path| !path.is_empty());
+        Self {
+            inner: Arc::new(Inner {
+                index: Index::new(&options.place, jail.shown()),
+                jail,
+                options,
+                own,
+                begun: AtomicU64::new(0),
+                ended: AtomicU64::new(0),
+            }),
+        }
+    }
+}
+
+impl WorkspaceChanges for LocalChanges {
+    fn begin(
+        &self,
+        keep: Arc<dyn ArtifactStore>,
+        cancel: CancellationToken,
+    ) -> BoxFuture<'_, Result<Box<dyn ChangeScan>, OpsError>> {
+        let inner = Arc::clone(&self.inner);
+        Box::pin(async move {
+            let before = inner.before(&keep, &cancel).await?;
+            let running = Running::start(Arc::clone(&inner));
+            Ok(Box::new(Scan {
+                before,
+                keep,
+                running,
+            }) as Box<dyn ChangeScan>)
+        })
+    }
+}
+
+/// Where a directory is or will be, without symlinks.
+fn real_path(place: &Path) -> PathBuf {
+    let parent = || {
+        let parent = std::fs::canonicalize(place.parent()?).ok()?;
+        Some(parent.join(place.file_name()?))
+    };
+    let real = std::fs::canonicalize(place).ok();
+    real.or_else(parent).unwrap_or_else(|| place.to_owned())
+}
+
+/// The workspace as it was before a command.
+struct Before {
+    picture: Arc<Picture>,
+    remembered: Arc<Remembered>,
+    began: Now,
+    /// Whether everything was looked at. What was not cannot be told from what is new.
+    is_whole: bool,
+    missed: Missed,
+}
+
+struct Scan {
+    before: Before,
+    keep: Arc<dyn ArtifactStore>,
+    running: Running,
+}
+
+impl ChangeScan for Scan {
+    fn finish(self: Box<Self>) -> BoxFuture<'static, Result<Changes, OpsError>> {
+        Box::pin(async move {
+            let Self {
+                mut before,
+                keep,
+                running,
+            } = *self;
+            if running.overlapped() {
+                before.missed.add_plain(Reason::Together);
+            }
+            running.inner.after(before, &keep).await
+        })
+    }
+}
+
+/// A command that runs between two looks.
+struct Running {
+    inner: Arc<Inner>,
+    /// How many had begun with it, and how many had ended before.
+    begun: u64,
+    ended: u64,
+}
+
+impl Running {
+    fn start(inner: Arc<Inner>) -> Self {
+        let ended = inner.ended.load(Ordering::SeqCst);
+        let begun = inner.begun.fetch_add(1, Ordering::SeqCst) + 1;
+        Self {
+            inner,
+            begun,
+            ended,
+        }
+    }
+
+    /// Whether another ran at any moment of it.
+    fn overlapped(&self) -> bool {
+        self.begun - 1 != self.ended || self.inner.begun.load(Ordering::SeqCst) != self.begun
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.inner.ended.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Inner {
+    fn look(&self, phase: Phase, deadline: Instant) -> Result<Look, OpsError> {
+        Ok(Look {
+            jail: Arc::clone(&self.jail),
+            globs: Globs::new(&self.options.ignore, Ignores::Respect)?,
+            own: self.own.clone(),
+            phase,
+            max_files: self.options.max_files,
+            deadline,
+        })
+    }
+
+    fn keeping(&self, keep: &Arc<dyn ArtifactStore>, deadline: Instant) -> Keeping {
+        let budget = Budget::new(
+            self.options.max_file_bytes,
+            self.options.max_bytes,
+            deadline,
+        );
+        Keeping::new(Arc::clone(&self.jail), Arc::clone(keep), budget)
+    }
+
+    /// Looks, and keeps what is not kept yet.
+    async fn before(
+        self: &Arc<Self>,
+        keep: &Arc<dyn ArtifactStore>,
+        cancel: &CancellationToken,
+    ) -> Result<Before, OpsError> {
+        let deadline = Instant::now() + self.options.max_time;
+        let inner = Arc::clone(self);
+        let loaded = blocking(move || Ok(inner.index.load())).await?;
+        let known = keep::still_kept(Arc::clone(&loaded), keep).await;
+        let stop = cancel.child_token();
+        let _stop_when_dropped = stop.clone().drop_guard();
+        let look = self.look(Phase::Before, deadline)?;
+        let (reference, stopped) = (Arc::clone(&known), stop.clone());
+        let seen = blocking(move || look.run(&reference, &Remembered::default(), &stopped)).await?;
+        let Seen {
+            mut picture,
+            remembered,
+            is_whole,
+            missed,
+            ..
+        } = seen;
+        let read = self.keeping(keep, deadline).run(&mut picture).await?;
+        // Taken when everything was looked at: what changes from here on is the command's.
+        let began = Now::get();
+        let picture = Arc::new(picture);
+        let is_renewed = !Arc::ptr_eq(&known, &loaded);
+        if read > 0 || is_renewed || picture.files() != known.files() {
+            self.remember(Arc::clone(&picture)).await?;
+        }
+        Ok(Before {
+            picture,
+            remembered: Arc::new(remembered),
+            began,
+            is_whole,
+            missed,
+        })
+    }
+
+    /// Looks again and compares.
+    async fn after(
+        self: &Arc<Self>,
+        before: Before,
+        keep: &Arc<dyn ArtifactStore>,
+    ) -> Result<Changes, OpsError> {
+        let deadline = Instant::now() + self.options.max_time;
+        let look = self.look(Phase::After, deadline)?;
+        let stop = CancellationToken::new();
+        let _stop_when_dropped = stop.clone().drop_guard();
+        let (reference, rules) = (Arc::clone(&before.picture), Arc::clone(&before.remembered));
+        let seen = blocking(move || {
+            let mut seen = look.run(&reference, &rules, &stop)?;
+            look.fill_in(&reference, &mut seen);
+            Ok(seen)
+        })
+        .await?;
+        let mut after = seen.picture;
+        let read = self.keeping(keep, deadline).run(&mut after).await?;
+        let mut missed = before.missed;
+        missed.append(seen.missed);
+        let comparison = Comparison {
+            before: &before.picture,
+            after: &after,
+            began: before.began,
+            before_is_whole: before.is_whole,
+        };
+        let mut files = comparison.run(&mut missed);
+        let all_kept = keep::check_pre_images(&mut files, keep, &mut missed).await;
+        let looked_at = seen.looked_at;
+        if !all_kept {
+            let inner = Arc::clone(self);
+            blocking(move || {
+                inner.index.forget();
+                Ok(())
+            })
+            .await?;
+        } else if read > 0 || after.files() != before.picture.files() {
+            self.remember(Arc::new(after)).await?;
+        }
+        Ok(Changes {
+            files,
+            looked_at,
+            missed: missed.text(),
+        })
+    }
+
+    async fn remember(self: &Arc<Self>, picture: Arc<Picture>) -> Result<(), OpsError> {
+        let inner = Arc::clone(self);
+        blocking(move || {
+            inner.index.save(picture);
+            Ok(())
+        })
+        .await
+    }
+}
