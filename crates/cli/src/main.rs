@@ -3,11 +3,13 @@
 //! Read next: `args.rs` for the commands, `wire.rs` for how configuration becomes a runtime,
 //! `exit.rs` for the exit codes.
 
+mod ago;
 mod args;
 mod commands;
 mod config;
 mod exit;
 mod interrupt;
+mod replay;
 mod stop;
 mod suggest;
 mod terminal;

@@ -311,8 +311,20 @@ fn stored_process(access: &ProcessAccess) -> row::StoredProcess<'_> {
             | ProcessAct::Resize(_)
             | ProcessAct::Kill => None,
         },
+        size: match &access.act {
+            ProcessAct::Resize(size) => Some((size.rows, size.columns)),
+            ProcessAct::Write(_)
+            | ProcessAct::CloseInput
+            | ProcessAct::Signal(_)
+            | ProcessAct::Kill => None,
+        },
         command: running.map(|running| running.command.text()),
+        argv: running.and_then(|running| match &running.command {
+            Command::Argv(argv) => Some(argv.as_slice()),
+            Command::Shell(_) => None,
+        }),
         cwd: running.map(|running| running.cwd.as_str()),
+        tier: running.map(|running| running.tier.as_str()),
     }
 }
 

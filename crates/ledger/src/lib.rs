@@ -50,6 +50,7 @@ mod listed;
 pub mod options;
 mod owner;
 mod queue;
+pub mod recorded;
 mod redact;
 mod row;
 mod seal;

@@ -2,8 +2,8 @@
 //! record outlives the code that wrote it.
 //!
 //! Every body carries `"v": 1`. A reader ignores fields it does not know, so a field may be added
-//! without a new version; a changed meaning needs one. Only [`Opened`] is read back into types
-//! (recovery needs it); everything else is read as JSON. `convert.rs` fills these in.
+//! without a new version; a changed meaning needs one. [`Opened`] is read back into types here, plans
+//! and decisions in `recorded.rs`; everything else is read as JSON. `convert.rs` fills these in.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -118,10 +118,18 @@ pub(crate) struct StoredProcess<'a> {
     pub(crate) typed: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) signal: Option<&'static str>,
+    /// Rows and columns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) size: Option<(u16, u16)>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) command: Option<String>,
+    /// The same word by word, where it was not a script.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) argv: Option<&'a [String]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cwd: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tier: Option<&'static str>,
 }
 
 #[derive(Debug, Serialize)]

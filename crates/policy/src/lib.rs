@@ -29,6 +29,7 @@ mod cache;
 mod command_pattern;
 pub mod compile;
 pub mod engine;
+pub mod examples;
 pub mod explain;
 pub mod facts;
 pub mod grant;
@@ -51,6 +52,7 @@ mod visibility;
 
 pub use compile::CompileError;
 pub use engine::CedarPolicy;
+pub use examples::{TestedRule, TriedExample, Wanted};
 pub use explain::Explanation;
 pub use grant::{GrantRefusal, GrantRule};
 pub use lint::{Finding, FindingKind};

@@ -12,6 +12,7 @@ use haft_contract::identity::{ChannelId, SessionKind};
 
 use crate::{
     engine::{CedarPolicy, FilePresets, Presets},
+    examples::TestedRule,
     lint,
     preset::Preset,
     reader::Reader,
@@ -36,6 +37,7 @@ pub struct PolicyFile {
     pub(crate) sessions: BTreeMap<SessionKind, Preset>,
     pub(crate) channels: BTreeMap<ChannelId, Preset>,
     pub(crate) settings: ToolSettings,
+    pub(crate) tested: Vec<TestedRule>,
 }
 
 /// What is wrong with a policy: at least one problem.
@@ -77,19 +79,38 @@ impl PolicyFile {
 
     /// Reads several files as one policy.
     pub fn parse_all(sources: &[PolicySource]) -> Result<Self, LoadError> {
+        let (file, problems) = Self::read(sources);
+        LoadError::unless_empty(problems)?;
+        Ok(file)
+    }
+
+    /// Tries every rule's own examples, those that fail included. Any other mistake is an error.
+    pub fn test(sources: &[PolicySource]) -> Result<Vec<TestedRule>, LoadError> {
+        let (Self { tested, .. }, mut problems) = Self::read(sources);
+        {
+            // A failed example is what this is for; both lists are in the order of the file.
+            let mut failed = tested.iter().flat_map(TestedRule::failures).peekable();
+            problems.retain(|problem| failed.next_if_eq(&problem).is_none());
+        }
+        LoadError::unless_empty(problems)?;
+        Ok(tested)
+    }
+
+    /// What several files say, and what is wrong with them.
+    fn read(sources: &[PolicySource]) -> (Self, Vec<Problem>) {
         let mut file = Self {
             rules: Vec::new(),
             presets: Vec::new(),
             sessions: BTreeMap::new(),
             channels: BTreeMap::new(),
             settings: ToolSettings::default(),
+            tested: Vec::new(),
         };
         let mut problems = Vec::new();
         for source in sources {
             Reader::new(source, &mut file, &mut problems).read();
         }
-        LoadError::unless_empty(problems)?;
-        Ok(file)
+        (file, problems)
     }
 
     /// Checks the rules against each other and puts them in force.

@@ -17,6 +17,7 @@ use toml::{
 
 use crate::{
     engine::FilePresets,
+    examples::{TestedRule, TriedExample, Wanted},
     facts::BUILT_IN_GROUPS,
     load::{PolicyFile, PolicySource, Problem},
     preset::Preset,
@@ -309,7 +310,9 @@ impl<'s> Reader<'s> {
         for entry in self.array(value, verdict.as_str()) {
             match entry.get_ref() {
                 DeValue::String(text) => {
-                    self.rule(text, entry.span().start, verdict, section);
+                    let at = entry.span().start;
+                    self.rule(text, at, verdict, section);
+                    self.tested(text, at, verdict, Vec::new());
                 }
                 DeValue::Table(table) => self.rule_with_examples(table, entry, verdict, section),
                 DeValue::Integer(_)
@@ -345,7 +348,8 @@ impl<'s> Reader<'s> {
             return;
         };
         let range = self.rule(text, rule.span().start, verdict, section);
-        for (key, wanted) in [("matches", true), ("not_matches", false)] {
+        let mut tried = Vec::new();
+        for (key, wanted) in [("matches", Wanted::Match), ("not_matches", Wanted::NoMatch)] {
             let Some(examples) = table.get(key) else {
                 continue;
             };
@@ -354,18 +358,38 @@ impl<'s> Reader<'s> {
                     continue;
                 };
                 let rules = self.file.rules.get(range.clone()).unwrap_or_default();
-                let speaks = rules.iter().any(|rule| rule.speaks_of(shown));
-                if speaks != wanted && !rules.is_empty() {
-                    let message = if wanted {
-                        format!("`{text}` does not match its example `{shown}`")
-                    } else {
-                        format!("`{text}` matches `{shown}`, which it must not")
-                    };
-                    let hint = "change the pattern, or the example";
-                    self.problem(example.span().start, message, Some(hint));
+                if rules.is_empty() {
+                    continue;
                 }
+                let speaks = rules.iter().any(|rule| rule.speaks_of(shown));
+                let holds = speaks == (wanted == Wanted::Match);
+                let at = example.span().start;
+                if !holds {
+                    let message = match wanted {
+                        Wanted::Match => format!("`{text}` does not match its example `{shown}`"),
+                        Wanted::NoMatch => format!("`{text}` matches `{shown}`, which it must not"),
+                    };
+                    self.problem(at, message, Some("change the pattern, or the example"));
+                }
+                tried.push(TriedExample {
+                    text: shown.to_owned(),
+                    wanted,
+                    line: self.origin(String::new(), at).line,
+                    problem: (!holds).then(|| self.problems.last().cloned()).flatten(),
+                });
             }
         }
+        self.tested(text, rule.span().start, verdict, tried);
+    }
+
+    /// Notes what came of a rule's own examples.
+    fn tested(&mut self, text: &str, at: usize, verdict: Verdict, examples: Vec<TriedExample>) {
+        let rule = self.origin(text.to_owned(), at);
+        self.file.tested.push(TestedRule {
+            rule,
+            verdict,
+            examples,
+        });
     }
 
     /// Adds one rule; a group of the file becomes one rule for each member. Returns the places of

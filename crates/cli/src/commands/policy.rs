@@ -1,4 +1,8 @@
-//! `haft policy`: the rules in force, what they would say about a call, and mistakes in them.
+//! `haft policy`: the rules in force, what they would say about a call, and mistakes in them. Trying
+//! other rules on recorded calls is in `policy/replay.rs`, rules' own examples in `policy/test.rs`.
+
+mod replay;
+mod test;
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -42,6 +46,10 @@ enum PolicyCommand {
     Check(CheckArgs),
     /// Look for rules that do nothing
     Lint(LintArgs),
+    /// Try the examples that rules carry
+    Test(test::TestArgs),
+    /// Decide about recorded calls again under other rules, and print what would change
+    Replay(replay::ReplayArgs),
 }
 
 #[derive(Debug, Args)]
@@ -79,6 +87,8 @@ pub(crate) async fn run(args: PolicyArgs, app: &App) -> Result<Exit, Stop> {
         PolicyCommand::Show(args) => show(&args, app),
         PolicyCommand::Check(args) => check(args, app).await,
         PolicyCommand::Lint(args) => lint(args, app),
+        PolicyCommand::Test(args) => test::run(args, app),
+        PolicyCommand::Replay(args) => replay::run(args, app).await,
     }
 }
 

@@ -209,7 +209,45 @@ impl Places {
 
     /// Reads the configuration.
     pub(crate) fn settings(self) -> Result<Settings, Stop> {
-        let mut read: Vec<(PathBuf, String)> = Vec::new();
+        let (read, notes) = self.read()?;
+        let rules_go_to = match (&self.only_config, self.trust.knows(&self.project_config)) {
+            (Some(only), _) => only.clone(),
+            (None, true) => self.project_config.clone(),
+            (None, false) => self
+                .user_config
+                .clone()
+                .unwrap_or_else(|| self.project_config.clone()),
+        };
+        Settings::from_texts(self, read, rules_go_to, notes)
+    }
+
+    /// Reads one file as the whole configuration, trusted or not, for looking at what it says.
+    pub(crate) fn settings_of(self, file: PathBuf) -> Result<Settings, Stop> {
+        let text = existing_text_of(&file)?;
+        let mut settings =
+            Settings::from_texts(self, vec![(file.clone(), text)], file, Vec::new())?;
+        settings.scripts = Scripts::AsFound;
+        Ok(settings)
+    }
+
+    /// The texts of the configuration, whatever they say.
+    pub(crate) fn sources(&self) -> Result<Vec<PolicySource>, Stop> {
+        let (read, _) = self.read()?;
+        let sources = read.into_iter();
+        Ok(sources
+            .map(|(path, text)| PolicySource::new(self.name_of(&path), text))
+            .collect())
+    }
+
+    /// The text of one file, trusted or not, whatever it says.
+    pub(crate) fn sources_of(&self, file: &Path) -> Result<Vec<PolicySource>, Stop> {
+        let text = existing_text_of(file)?;
+        Ok(vec![PolicySource::new(self.name_of(file), text)])
+    }
+
+    /// Reads the files that apply, and notes what a person should know about the others.
+    fn read(&self) -> Result<(Vec<TextOf>, Vec<String>), Stop> {
+        let mut read: Vec<TextOf> = Vec::new();
         let mut notes = Vec::new();
         if let Some(only) = &self.only_config {
             let text = text_of(only)?.ok_or_else(|| {
@@ -227,29 +265,7 @@ impl Places {
             }
             self.read_project(&mut read, &mut notes)?;
         }
-        let rules_go_to = match (&self.only_config, self.trust.knows(&self.project_config)) {
-            (Some(only), _) => only.clone(),
-            (None, true) => self.project_config.clone(),
-            (None, false) => self
-                .user_config
-                .clone()
-                .unwrap_or_else(|| self.project_config.clone()),
-        };
-        Settings::from_texts(self, read, rules_go_to, notes)
-    }
-
-    /// Reads one file as the whole configuration, trusted or not, for looking at what it says.
-    pub(crate) fn settings_of(self, file: PathBuf) -> Result<Settings, Stop> {
-        let text = text_of(&file)?.ok_or_else(|| {
-            Stop::config(
-                format!("there is no configuration file `{}`", file.display()),
-                "name an existing file",
-            )
-        })?;
-        let mut settings =
-            Settings::from_texts(self, vec![(file.clone(), text)], file, Vec::new())?;
-        settings.scripts = Scripts::AsFound;
-        Ok(settings)
+        Ok((read, notes))
     }
 
     fn read_project(
@@ -285,6 +301,19 @@ impl Places {
         }
         Ok(())
     }
+}
+
+/// A file and its text.
+type TextOf = (PathBuf, String);
+
+/// The text of a file that somebody named.
+fn existing_text_of(file: &Path) -> Result<String, Stop> {
+    text_of(file)?.ok_or_else(|| {
+        Stop::config(
+            format!("there is no configuration file `{}`", file.display()),
+            "name an existing file",
+        )
+    })
 }
 
 impl Settings {

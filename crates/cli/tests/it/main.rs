@@ -24,6 +24,7 @@ mod privacy;
 mod record;
 mod recovery;
 mod reference;
+mod replay;
 mod scripts;
 mod support;
 mod terminal;

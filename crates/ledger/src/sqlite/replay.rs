@@ -53,7 +53,9 @@ pub(crate) async fn replayable(
             return Err(corrupt("a call without its first record"));
         };
         match kind {
-            "planned" => call.planned = call.planned.take().or(Some(body)),
+            // A hook may have had the call planned again; the last plan is the one decided about.
+            "planned" if call.decided.is_none() => call.planned = Some(body),
+            "planned" => {}
             "decided" => call.decided = call.decided.take().or(Some(body)),
             _ => call.answered = Some(body),
         }

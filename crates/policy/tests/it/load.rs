@@ -1,7 +1,7 @@
 //! What a file may say, and what is said about one that says it wrongly.
 
 use haft_contract::host::Verdict::{Allow, Ask, Deny};
-use haft_policy::{CedarPolicy, PolicySource};
+use haft_policy::{CedarPolicy, PolicyFile, PolicySource};
 
 use crate::world::{Call, check, policy, problem};
 
@@ -215,4 +215,69 @@ fn mistake_02_an_agent_is_known_only_if_every_file_with_agents_knows_it() {
     );
     let silent = load("[agents.main]", "[policy]\ndeny = [\"bash\"]");
     check(&silent, &Call::read("a").agent("main"), Allow);
+}
+
+#[test]
+fn examples_are_tried_one_by_one() {
+    let text = r#"
+[policy]
+allow = [
+    "read",
+    { rule = "bash(cargo test *)", matches = ["cargo test -q", "cargo build"], not_matches = ["cargo run"] },
+]
+deny = [
+    { rule = "bash(git push *)", not_matches = ["git status",
+        "git push origin"] },
+]
+"#;
+    let tested = PolicyFile::test(&[PolicySource::new("haft.toml", text)]).unwrap();
+    let seen: Vec<_> = tested
+        .iter()
+        .map(|tested| {
+            let failures: Vec<String> = tested
+                .examples
+                .iter()
+                .filter_map(|example| {
+                    Some(format!("{:?} {}", example.line, example.failure()?.message))
+                })
+                .collect();
+            let rule = &tested.rule;
+            (
+                rule.text.as_str(),
+                rule.line,
+                tested.examples.len(),
+                failures,
+            )
+        })
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            ("read", Some(4), 0, vec![]),
+            (
+                "bash(cargo test *)",
+                Some(5),
+                3,
+                vec![
+                    "Some(5) `bash(cargo test *)` does not match its example `cargo build`"
+                        .to_owned()
+                ]
+            ),
+            (
+                "bash(git push *)",
+                Some(8),
+                2,
+                vec![
+                    "Some(9) `bash(git push *)` matches `git push origin`, which it must not"
+                        .to_owned()
+                ]
+            ),
+        ]
+    );
+    // The same file does not load, and says the same.
+    let error = CedarPolicy::load(&[PolicySource::new("haft.toml", text)]).unwrap_err();
+    assert_eq!(error.problems().len(), 2);
+    // Any other mistake is still one.
+    let broken = text.replace("\"read\"", "\"read(\"");
+    assert!(PolicyFile::test(&[PolicySource::new("haft.toml", broken)]).is_err());
 }

@@ -209,6 +209,11 @@ impl State {
                 .find(|row| row.kind == kind)
                 .map(|row| row.body.clone())
         };
+        // A hook may have had the call planned again; the last plan is the one decided about.
+        let planned = rows()
+            .take_while(|row| row.kind != "decided")
+            .filter(|row| row.kind == "planned")
+            .last();
         let answered = rows().rfind(|row| row.kind == "approval_answered");
         let opened = self.calls.iter().find(|opened| opened.id == call.id);
         ReplayableCall {
@@ -216,7 +221,7 @@ impl State {
                 .map(|opened| Arc::clone(&opened.principal))
                 .expect("its opening"),
             opened: body("opened").expect("its first row"),
-            planned: body("planned"),
+            planned: planned.map(|row| row.body.clone()),
             decided: body("decided"),
             answered: answered.map(|row| row.body.clone()),
             call,

@@ -1,0 +1,281 @@
+//! `haft policy replay`: the recorded calls, decided about again under other rules, and what would
+//! change.
+
+use std::{path::PathBuf, sync::Arc};
+
+use clap::{Args, ValueEnum};
+use haft_contract::host::{Clock as _, Timestamp};
+use haft_runtime::SystemClock;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
+
+use crate::{
+    ago::Ago,
+    commands::{App, lookup::tenant, rehearsal::NoRecord},
+    config::Settings,
+    exit::Exit,
+    replay::{self, Against, Change, Group, Judge, Report},
+    stop::Stop,
+    terminal::{Format, Page, Style},
+    view::decision::{RuleView, verdict_style},
+    wire::{self, Record, Wired},
+};
+
+/// How many groups of one change are shown to a person.
+const MAX_SHOWN: usize = 20;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Nothing is run and nothing is written. Grants are left out of account.
+
+Example:
+  haft policy replay new.toml --since 7d")]
+pub(super) struct ReplayArgs {
+    /// The rules to try, in a file like haft.toml, trusted or not
+    file: PathBuf,
+    /// Only calls of this long ago and since: 90s, 10m, 2h, 7d, 4w [default: all that is recorded]
+    #[arg(long, value_name = "AGO")]
+    since: Option<Ago>,
+    /// What the new answers are compared with
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = Compared::Recorded)]
+    against: Compared,
+}
+
+/// What the new answers are compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Compared {
+    /// What was decided then
+    Recorded,
+    /// What the rules in force would decide
+    Current,
+}
+
+#[derive(Debug, Serialize)]
+struct ReplayView {
+    calls: u64,
+    unchanged: u64,
+    changed: u64,
+    not_decided: u64,
+    why_not: Vec<NotDecidedView>,
+    changes: Vec<ChangeView>,
+}
+
+#[derive(Debug, Serialize)]
+struct NotDecidedView {
+    calls: u64,
+    /// Why not, of these calls.
+    because: String,
+}
+
+#[derive(Debug, Serialize)]
+struct ChangeView {
+    was: &'static str,
+    now: &'static str,
+    calls: u64,
+    groups: Vec<GroupView>,
+}
+
+#[derive(Debug, Serialize)]
+struct GroupView {
+    tool: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    program: Option<String>,
+    /// The rule that decides now; absent where the preset does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rule: Option<RuleView>,
+    calls: u64,
+    /// How many a person refused then.
+    refused: u64,
+    examples: Vec<ExampleView>,
+}
+
+#[derive(Debug, Serialize)]
+struct ExampleView {
+    call: String,
+    /// What decided.
+    what: String,
+}
+
+/// Runs the command.
+pub(super) async fn run(args: ReplayArgs, app: &App) -> Result<Exit, Stop> {
+    let places = app.places()?;
+    let new = wired(places.settings_of(app.env.current_dir.join(&args.file))?)?;
+    let current = app.settings();
+    // Only the tools of the rules in force are wanted, unless their answers are too.
+    let current = match args.against {
+        Compared::Recorded => current.and_then(wired).ok(),
+        Compared::Current => Some(wired(current?)?),
+    };
+    let tools = [Some(&new), current.as_ref()].into_iter().flatten();
+    let judge = Arc::new(Judge {
+        tools: tools
+            .map(|wired| wired.runtime.registry().snapshot())
+            .collect(),
+        against: match (args.against, &current) {
+            (Compared::Current, Some(current)) => Against::Policy(Arc::clone(&current.policy)),
+            (Compared::Recorded | Compared::Current, _) => Against::Recorded,
+        },
+        policy: new.policy,
+    });
+    let since = match args.since {
+        Some(ago) => ago.before(SystemClock.now()),
+        None => Timestamp(i64::MIN),
+    };
+    let Record { ledger, recovery } = wire::open_record(&app.places()?).await?;
+    app.recovered(&recovery);
+    let bar = spinner(app);
+    let report = replay::replay(&ledger, &tenant()?, since, judge, |read| {
+        bar.set_message(format!("{read} calls"));
+    })
+    .await
+    .map_err(|error| Stop::ledger(&error))?;
+    bar.finish_and_clear();
+    let view = ReplayView::of(&report);
+    match app.output.format() {
+        Format::Json => app.output.json(&view)?,
+        Format::Text => app.output.page(&view.page(args.against))?,
+    }
+    Ok(Exit::Ok)
+}
+
+fn wired(settings: Settings) -> Result<Wired, Stop> {
+    wire::assemble(settings)?.build_for_lint(Arc::new(NoRecord))
+}
+
+fn spinner(app: &App) -> ProgressBar {
+    let target = if app.output.stderr_is_terminal() {
+        ProgressDrawTarget::stderr()
+    } else {
+        ProgressDrawTarget::hidden()
+    };
+    let bar = ProgressBar::with_draw_target(None, target);
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+impl ReplayView {
+    fn of(report: &Report) -> Self {
+        Self {
+            calls: report.calls(),
+            unchanged: report.unchanged,
+            changed: report.changed(),
+            not_decided: report.skipped.values().sum(),
+            why_not: report
+                .skipped
+                .iter()
+                .map(|(why, calls)| NotDecidedView {
+                    calls: *calls,
+                    because: why.to_string(),
+                })
+                .collect(),
+            changes: report
+                .changes()
+                .into_iter()
+                .map(|(Change { was, now }, groups)| ChangeView {
+                    was: was.as_str(),
+                    now: now.as_str(),
+                    calls: groups.iter().map(|(_, group)| group.calls).sum(),
+                    groups: groups
+                        .into_iter()
+                        .map(|(about, group)| GroupView {
+                            tool: about.tool.clone(),
+                            program: about.program.clone(),
+                            rule: about.rule().as_ref().map(RuleView::of),
+                            calls: group.calls,
+                            refused: group.refused,
+                            examples: examples(group),
+                        })
+                        .collect(),
+                })
+                .collect(),
+        }
+    }
+
+    fn page(&self, against: Compared) -> Page {
+        let than = match against {
+            Compared::Recorded => "than it was",
+            Compared::Current => "than under the rules in force",
+        };
+        let mut page = Page::new();
+        for change in &self.changes {
+            page = page
+                .styled(verdict_style(change.was), change.was)
+                .text(" → ")
+                .styled(verdict_style(change.now), change.now)
+                .text(format!("  {}", calls(change.calls)))
+                .end();
+            for group in change.groups.iter().take(MAX_SHOWN) {
+                page = page.page(group.page());
+            }
+            let rest = change.groups.iter().skip(MAX_SHOWN);
+            if rest.len() > 0 {
+                let (more, of) = (rest.len(), rest.map(|group| group.calls).sum());
+                let text = format!(
+                    "  … and {more} more kinds ({}); `--json` has all",
+                    calls(of)
+                );
+                page = page.styled(Style::Dim, text).end();
+            }
+        }
+        let (changed, unchanged) = (calls(self.changed), self.unchanged);
+        page = page
+            .styled(Style::Strong, changed)
+            .text(format!(
+                " of {} would be decided otherwise {than}, {unchanged} would not",
+                self.calls
+            ))
+            .end();
+        for not in &self.why_not {
+            let text = format!("{} not decided again: {}", calls(not.calls), not.because);
+            page = page.styled(Style::Warn, text).end();
+        }
+        page
+    }
+}
+
+impl GroupView {
+    fn page(&self) -> Page {
+        let what = match &self.program {
+            Some(program) => format!("{} {program}", self.tool),
+            None => self.tool.clone(),
+        };
+        let by = match &self.rule {
+            Some(rule) => rule.to_string(),
+            None => "no rule, so the preset".to_owned(),
+        };
+        let mut page = Page::new()
+            .text(format!("  {:>7}  {what:<16}  ", self.calls))
+            .styled(Style::Dim, format!("by {by}"));
+        if self.refused > 0 {
+            let text = format!("  a person refused {}", self.refused);
+            page = page.styled(Style::Warn, text);
+        }
+        page = page.end();
+        for example in &self.examples {
+            page = page
+                .styled(Style::Dim, format!("           {}  ", example.call))
+                .text(&example.what)
+                .end();
+        }
+        page
+    }
+}
+
+fn examples(group: &Group) -> Vec<ExampleView> {
+    let examples = group.examples.iter();
+    examples
+        .map(|(call, what)| ExampleView {
+            call: call.to_string(),
+            what: what.clone(),
+        })
+        .collect()
+}
+
+fn calls(number: u64) -> String {
+    match number {
+        1 => "1 call".to_owned(),
+        number => format!("{number} calls"),
+    }
+}

@@ -1,0 +1,535 @@
+//! Recorded plans and decisions, read back into the words of the contract, so that a call can be
+//! decided about again.
+//!
+//! What cannot be read back exactly is not guessed: a plan whose secrets were taken out, or that was
+//! too large to be kept whole, is [`Unreadable`]. `convert.rs` wrote these bodies.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use haft_contract::{
+    Access, Effects, PathMode, PathScope, ProviderId, SealedPlan, ToolKey, ToolName, WorkPath,
+    access::{Command, CommandAccess, PathAccess, ProcessAccess, ProcessAct, RunningCommand},
+    background::ProcessId,
+    egress::{EgressRules, HostRule},
+    host::{RuleRef, Verdict},
+    ops::{BackendId, ProcessSignal, TerminalSize, Tier},
+};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::{redact::REDACTED, row::BODY_VERSION};
+
+/// Why a recorded plan or decision cannot be read back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Unreadable {
+    /// What it would touch held a secret, which is not in the record.
+    Redacted,
+    /// What it would touch was too large to be kept whole.
+    Omitted,
+    /// It was written by another version, or is not what was written.
+    Unknown,
+}
+
+/// A decision as it was recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordedDecision {
+    /// The answer.
+    pub verdict: Verdict,
+    /// The rule that decided.
+    pub rule: Option<RuleRef>,
+    /// How many standing approvals turned *ask* into *allow*.
+    pub grants: usize,
+}
+
+/// The plan in the body of a recorded `planned` event. Actions are names that tools chose when they
+/// were built, so the tool's own list of them says which one is meant.
+pub fn plan(
+    body: Value,
+    actions: impl Fn(&ToolKey, &str) -> Option<&'static str>,
+) -> Result<SealedPlan, Unreadable> {
+    let accesses = body.get("accesses").ok_or(Unreadable::Unknown)?;
+    if accesses.get("omitted_bytes").is_some() {
+        return Err(Unreadable::Omitted);
+    }
+    if holds_mark(accesses) {
+        return Err(Unreadable::Redacted);
+    }
+    let body: Planned = serde_json::from_value(body).map_err(|_| Unreadable::Unknown)?;
+    if body.v != BODY_VERSION {
+        return Err(Unreadable::Unknown);
+    }
+    body.plan(actions).ok_or(Unreadable::Unknown)
+}
+
+/// The decision in the body of a recorded `decided` event.
+pub fn decision(body: Value) -> Result<RecordedDecision, Unreadable> {
+    let body: Decided = serde_json::from_value(body).map_err(|_| Unreadable::Unknown)?;
+    Ok(RecordedDecision {
+        verdict: Verdict::parse(&body.verdict).ok_or(Unreadable::Unknown)?,
+        rule: body.rule.map(|rule| RuleRef {
+            text: rule.text,
+            source: rule.source,
+            line: rule.line,
+        }),
+        grants: body.grants.len(),
+    })
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Redacted => "a secret was taken out of what they would touch",
+            Self::Omitted => "what they would touch was too large to be recorded",
+            Self::Unknown => "their record cannot be understood",
+        })
+    }
+}
+
+/// Whether a secret was taken out anywhere in a value.
+fn holds_mark(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains(REDACTED),
+        Value::Array(items) => items.iter().any(holds_mark),
+        Value::Object(fields) => fields
+            .iter()
+            .any(|(name, field)| name.contains(REDACTED) || holds_mark(field)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct Decided {
+    verdict: String,
+    rule: Option<Rule>,
+    #[serde(default)]
+    grants: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Rule {
+    text: String,
+    source: String,
+    line: Option<u32>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Planned {
+    v: u8,
+    tool: String,
+    action: Option<String>,
+    input: Value,
+    accesses: Vec<StoredAccess>,
+    effects: StoredEffects,
+    backend: String,
+    workspace: String,
+    tier: String,
+    egress: Option<StoredEgress>,
+    deadline_ms: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct StoredEgress {
+    allow: Vec<String>,
+    deny: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "four independent flags, as the contract names them"
+)]
+struct StoredEffects {
+    read_only: bool,
+    idempotent: bool,
+    destructive: bool,
+    open_world: bool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(tag = "access", rename_all = "snake_case")]
+enum StoredAccess {
+    Read(StoredPath),
+    Write(StoredPath),
+    Shell { script: String, cwd: String },
+    Argv { argv: Vec<String>, cwd: String },
+    Process(StoredProcess),
+    Connect { host: String, port: u16 },
+    Database { source: String, writes: bool },
+    Message { channel: String, target: String },
+    RemoteTool { provider: String, tool: String },
+}
+
+#[derive(Debug, Deserialize)]
+struct StoredPath {
+    scope: String,
+    path: String,
+    resolved: Option<String>,
+    protected: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct StoredProcess {
+    id: String,
+    act: String,
+    typed: Option<String>,
+    signal: Option<String>,
+    size: Option<(u16, u16)>,
+    command: Option<String>,
+    argv: Option<Vec<String>>,
+    cwd: Option<String>,
+    tier: Option<String>,
+}
+
+impl Planned {
+    fn plan(self, actions: impl Fn(&ToolKey, &str) -> Option<&'static str>) -> Option<SealedPlan> {
+        let tool = tool_key(&self.tool)?;
+        let action = match &self.action {
+            Some(name) => Some(actions(&tool, name)?),
+            None => None,
+        };
+        let tier = Tier::parse(&self.tier)?;
+        let accesses = self.accesses.into_iter().map(|stored| stored.access(tier));
+        Some(SealedPlan {
+            action,
+            input: self.input,
+            accesses: accesses.collect::<Option<_>>()?,
+            effects: Effects {
+                read_only: self.effects.read_only,
+                idempotent: self.effects.idempotent,
+                destructive: self.effects.destructive,
+                open_world: self.effects.open_world,
+            },
+            backend: BackendId::new(&self.backend),
+            workspace: self.workspace,
+            tier,
+            egress: match self.egress {
+                Some(stored) => Some(Arc::new(EgressRules {
+                    allow: host_rules(&stored.allow)?,
+                    deny: host_rules(&stored.deny)?,
+                })),
+                None => None,
+            },
+            deadline: Duration::from_millis(self.deadline_ms),
+            // Filled in once policy has decided, and that is still to come.
+            withheld: Vec::new(),
+            tool,
+        })
+    }
+}
+
+impl StoredAccess {
+    fn access(self, tier: Tier) -> Option<Access> {
+        Some(match self {
+            Self::Read(path) => Access::Path(path.access(PathMode::Read)?),
+            Self::Write(path) => Access::Path(path.access(PathMode::Write)?),
+            Self::Shell { script, cwd } => command(Command::Shell(script), &cwd)?,
+            Self::Argv { argv, cwd } => command(Command::Argv(argv), &cwd)?,
+            Self::Process(process) => Access::Process(process.access(tier)?),
+            Self::Connect { host, port } => Access::Host { host, port },
+            Self::Database { source, writes } => Access::Database { source, writes },
+            Self::Message { channel, target } => Access::Message { channel, target },
+            Self::RemoteTool { provider, tool } => Access::RemoteTool { provider, tool },
+        })
+    }
+}
+
+impl StoredPath {
+    fn access(self, mode: PathMode) -> Option<PathAccess> {
+        Some(PathAccess {
+            mode,
+            scope: match self.scope.as_str() {
+                "file" => PathScope::File,
+                "tree" => PathScope::Tree,
+                _ => return None,
+            },
+            path: path(&self.path)?,
+            resolved: match &self.resolved {
+                Some(resolved) => Some(path(resolved)?),
+                None => None,
+            },
+            protected: self.protected,
+        })
+    }
+}
+
+impl StoredProcess {
+    fn access(self, tier: Tier) -> Option<ProcessAccess> {
+        let act = match self.act.as_str() {
+            "write" => ProcessAct::Write(self.typed?),
+            "close_input" => ProcessAct::CloseInput,
+            "resize" => {
+                let (rows, columns) = self.size?;
+                ProcessAct::Resize(TerminalSize { rows, columns })
+            }
+            "signal" => {
+                let word = self.signal?;
+                let mut known = ProcessSignal::ALL.into_iter();
+                ProcessAct::Signal(known.find(|signal| signal.as_str() == word)?)
+            }
+            "kill" => ProcessAct::Kill,
+            _ => return None,
+        };
+        let command = match (self.argv, self.command) {
+            (Some(argv), _) => Some(Command::Argv(argv)),
+            (None, Some(text)) => Some(Command::Shell(text)),
+            (None, None) => None,
+        };
+        let running = match (command, self.cwd) {
+            (Some(command), Some(cwd)) => Some(RunningCommand {
+                command,
+                cwd: path(&cwd)?,
+                // Before it was recorded by itself, it was the plan's.
+                tier: match self.tier {
+                    Some(word) => Tier::parse(&word)?,
+                    None => tier,
+                },
+            }),
+            (_, _) => None,
+        };
+        Some(ProcessAccess {
+            id: ProcessId::parse(&self.id)?,
+            act,
+            running,
+        })
+    }
+}
+
+fn command(command: Command, cwd: &str) -> Option<Access> {
+    Some(Access::Command(CommandAccess {
+        command,
+        cwd: path(cwd)?,
+    }))
+}
+
+fn path(text: &str) -> Option<WorkPath> {
+    WorkPath::relative(text).ok()
+}
+
+fn tool_key(text: &str) -> Option<ToolKey> {
+    let (provider, tool) = text.split_once('/')?;
+    Some(ToolKey::new(
+        ProviderId::parse(provider).ok()?,
+        ToolName::parse(tool).ok()?,
+    ))
+}
+
+fn host_rules(texts: &[String]) -> Option<Vec<HostRule>> {
+    texts
+        .iter()
+        .map(|text| HostRule::parse(text).ok())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::LazyLock;
+
+    use haft_contract::{
+        CallEvent,
+        host::{Decision, PolicyVersion},
+    };
+    use serde_json::json;
+
+    use super::*;
+    use crate::{convert, redact::Redactor};
+
+    /// One for all tests: its patterns take a while to compile.
+    static REDACTOR: LazyLock<Redactor> = LazyLock::new(|| Redactor::new([]));
+
+    fn at(text: &str) -> WorkPath {
+        WorkPath::relative(text).expect("a path")
+    }
+
+    fn sealed(accesses: Vec<Access>) -> SealedPlan {
+        SealedPlan {
+            tool: ToolKey::new(
+                ProviderId::builtin(),
+                ToolName::parse("sample").expect("a name"),
+            ),
+            action: Some("download"),
+            input: json!({"n": 1, "text": "x"}),
+            accesses,
+            effects: Effects {
+                read_only: false,
+                idempotent: true,
+                destructive: false,
+                open_world: true,
+            },
+            backend: BackendId::new("local"),
+            workspace: "/w".to_owned(),
+            tier: Tier::T2,
+            egress: Some(Arc::new(EgressRules {
+                allow: vec![HostRule::parse("docs.rs:443").expect("a rule")],
+                deny: vec![HostRule::parse("*.example.com").expect("a rule")],
+            })),
+            deadline: Duration::from_millis(1500),
+            withheld: Vec::new(),
+        }
+    }
+
+    fn body(plan: &SealedPlan) -> Value {
+        let event = CallEvent::Planned {
+            plan: Arc::new(plan.clone()),
+        };
+        let body = convert::event(&event, &REDACTOR).expect("it is recorded");
+        serde_json::from_str(&body.text).expect("JSON")
+    }
+
+    fn check(plan: &SealedPlan) {
+        let actions = |_: &ToolKey, name: &str| (name == "download").then_some("download");
+        assert_eq!(super::plan(body(plan), actions).as_ref(), Ok(plan));
+    }
+
+    /// One of each kind of access; a new kind does not compile until it is here.
+    fn accesses() -> Vec<Access> {
+        let path = |mode, scope| {
+            Access::Path(PathAccess {
+                mode,
+                scope,
+                path: at("link/a"),
+                resolved: Some(at("real/a")),
+                protected: Some("git obeys it".to_owned()),
+            })
+        };
+        let process = |act, command: Command| {
+            Access::Process(ProcessAccess {
+                id: ProcessId::new(7),
+                act,
+                running: Some(RunningCommand {
+                    command,
+                    cwd: at("src"),
+                    tier: Tier::Host,
+                }),
+            })
+        };
+        let shell = || Command::Shell("cat 'a b'".to_owned());
+        let argv = || Command::Argv(vec!["cat".to_owned(), "a b".to_owned()]);
+        let mut all = vec![
+            path(PathMode::Read, PathScope::File),
+            path(PathMode::Write, PathScope::Tree),
+            Access::write(WorkPath::root()),
+            Access::shell("cd src && make 2>&1 | tail", at("src")),
+            Access::argv(vec!["cargo".to_owned(), "a b".to_owned()], WorkPath::root()),
+            process(ProcessAct::Write("y\n".to_owned()), shell()),
+            process(ProcessAct::CloseInput, argv()),
+            process(
+                ProcessAct::Resize(TerminalSize {
+                    rows: 24,
+                    columns: 80,
+                }),
+                shell(),
+            ),
+            process(ProcessAct::Kill, shell()),
+            Access::process(ProcessId::new(1), ProcessAct::Kill),
+            Access::Host {
+                host: "docs.rs".to_owned(),
+                port: 443,
+            },
+            Access::Database {
+                source: "main".to_owned(),
+                writes: true,
+            },
+            Access::Message {
+                channel: "mail".to_owned(),
+                target: "ada".to_owned(),
+            },
+            Access::RemoteTool {
+                provider: "github".to_owned(),
+                tool: "search".to_owned(),
+            },
+        ];
+        for signal in ProcessSignal::ALL {
+            all.push(process(ProcessAct::Signal(signal), shell()));
+        }
+        for access in &all {
+            match access {
+                Access::Path(_)
+                | Access::Command(_)
+                | Access::Process(_)
+                | Access::Host { .. }
+                | Access::Database { .. }
+                | Access::Message { .. }
+                | Access::RemoteTool { .. } => {}
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn every_kind_of_plan_comes_back_as_it_was() {
+        check(&sealed(accesses()));
+        for access in accesses() {
+            check(&sealed(vec![access]));
+        }
+        for tier in Tier::ALL {
+            check(&SealedPlan {
+                tier,
+                egress: None,
+                action: None,
+                ..sealed(Vec::new())
+            });
+        }
+    }
+
+    #[test]
+    fn what_is_not_whole_is_not_guessed() {
+        let read = |body| plan(body, |_, _| Some("download")).map(|_| ());
+        let secret = Access::shell("curl -u ada:hunter22 http://x", WorkPath::root());
+        assert_eq!(read(body(&sealed(vec![secret]))), Err(Unreadable::Redacted));
+        let large = Access::shell("x".repeat(5 * 1024 * 1024), WorkPath::root());
+        assert_eq!(read(body(&sealed(vec![large]))), Err(Unreadable::Omitted));
+        let whole = || body(&sealed(accesses()));
+        assert_eq!(read(whole()), Ok(()));
+        for (field, value) in [
+            ("v", json!(2)),
+            ("tier", json!("t9")),
+            ("tool", json!("sample")),
+            ("accesses", json!([{"access": "teleport"}])),
+            (
+                "accesses",
+                json!([{"access": "read", "scope": "file", "path": "../x"}]),
+            ),
+        ] {
+            let mut body = whole();
+            body[field] = value;
+            assert_eq!(read(body), Err(Unreadable::Unknown), "{field}");
+        }
+        // A secret in the input alone changes nothing about what is touched.
+        let mut plan = sealed(vec![Access::write(at("a"))]);
+        plan.input = json!({"password": "hunter22"});
+        assert_eq!(read(body(&plan)), Ok(()));
+        // An action that the tool does not have any more.
+        let body = body(&sealed(Vec::new()));
+        assert_eq!(super::plan(body, |_, _| None), Err(Unreadable::Unknown));
+    }
+
+    #[test]
+    fn a_decision_comes_back_with_its_rule() {
+        let rule = RuleRef {
+            text: "bash(git *)".to_owned(),
+            source: "haft.toml".to_owned(),
+            line: Some(3),
+        };
+        let event = CallEvent::Decided {
+            decision: Decision {
+                verdict: Verdict::Ask,
+                rule: Some(rule.clone()),
+                reason: "because".to_owned(),
+                access: None,
+                withheld: Vec::new(),
+                policy: PolicyVersion("v".to_owned()),
+                grants: Vec::new(),
+            },
+        };
+        let body = convert::event(&event, &REDACTOR).expect("it is recorded");
+        let recorded = decision(body.value).expect("it is readable");
+        assert_eq!(
+            recorded,
+            RecordedDecision {
+                verdict: Verdict::Ask,
+                rule: Some(rule),
+                grants: 0,
+            }
+        );
+    }
+}
