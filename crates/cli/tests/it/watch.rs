@@ -41,8 +41,12 @@ fn a_question_is_seen_looked_at_and_allowed() {
     let list = tmux.until(watch, "made.txt");
     assert!(list.contains("cli  write: "), "{list}");
     tmux.press(watch, &["Enter"]);
-    let question = tmux.until(watch, "Haft asks you about a call");
-    assert!(question.contains("│ +hello"), "{question}");
+    // A screen may be caught while it is being drawn, so the last line is waited for.
+    let question = tmux.until(watch, "│ +hello");
+    assert!(
+        question.contains("Haft asks you about a call"),
+        "{question}"
+    );
     assert!(question.contains("will      write made.txt"), "{question}");
     assert!(!stage.exists("made.txt"));
     allow(&tmux, watch);
