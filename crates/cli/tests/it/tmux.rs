@@ -101,8 +101,14 @@ impl<'s> Tmux<'s> {
 
     /// Waits for the program of a window to end; its exit code.
     pub(crate) fn ended(&self, window: Window) -> i32 {
-        eventually("the program of the window ends", || {
-            self.about(window, "pane_dead_status").parse().ok()
+        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            eventually("the program of the window ends", || {
+                self.about(window, "pane_dead_status").parse().ok()
+            })
+        }));
+        ended.unwrap_or_else(|_| {
+            let dead = self.about(window, "pane_dead");
+            panic!("it does not end (dead: {dead}):\n{}", self.screen(window))
         })
     }
 
