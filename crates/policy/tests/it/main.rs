@@ -17,5 +17,7 @@ mod properties;
 mod reference;
 mod requirements;
 mod shell;
+mod shell_bytes;
+mod shell_mutations;
 mod shell_properties;
 mod world;
