@@ -10,6 +10,7 @@ mod attempt;
 mod canary;
 mod confined;
 mod corpus;
+mod decided;
 mod layers;
 mod log;
 mod outside;

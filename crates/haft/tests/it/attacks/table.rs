@@ -121,19 +121,19 @@ fn page() -> String {
             writeln!(page, "| {} |", cells.join(" | ")).unwrap();
         }
     }
-    let others: Elsewhere = toml::from_str(REQUESTS).unwrap();
-    let shown_in = "`haft-backends`, against the proxy";
-    writeln!(
-        page,
-        "\n## {}: {}\n\nRun by {shown_in} in a network namespace of its own.\n\n| id | attack | required | \
-         stopped by |\n|---|---|---|---|",
-        others.group, others.title
-    )
-    .unwrap();
-    for case in &others.case {
-        let cells = [&case.id, &case.title, &case.requires, &case.stopped_by];
-        let cells = cells.map(|cell| cell.replace('|', "\\|"));
-        writeln!(page, "| {} |", cells.join(" | ")).unwrap();
+    for (text, shown_in) in ELSEWHERE {
+        let others: Elsewhere = toml::from_str(text).unwrap();
+        writeln!(
+            page,
+            "\n## {}: {}\n\n{shown_in}\n\n| id | attack | required | stopped by |\n|---|---|---|---|",
+            others.group, others.title
+        )
+        .unwrap();
+        for case in &others.case {
+            let cells = [&case.id, &case.title, &case.requires, &case.stopped_by];
+            let cells = cells.map(|cell| cell.replace('|', "\\|"));
+            writeln!(page, "| {} |", cells.join(" | ")).unwrap();
+        }
     }
     page.push_str("\n## Elsewhere\n\n");
     for case in groups.iter().flat_map(|group| &group.cases) {
@@ -160,7 +160,18 @@ struct Told {
     stopped_by: String,
 }
 
-const REQUESTS: &str = include_str!("../../../../../attacks/ss.toml");
+/// Groups with words of their own, and how they are run.
+const ELSEWHERE: [(&str, &str); 3] = [
+    (include_str!("../../../../../attacks/sh.toml"), DECIDED),
+    (include_str!("../../../../../attacks/ai.toml"), DECIDED),
+    (
+        include_str!("../../../../../attacks/ss.toml"),
+        "Run by `haft-backends`, against the proxy in a network namespace of its own.",
+    ),
+];
+
+const DECIDED: &str = "Each script is decided under the preset `workspace` and under wildcards people write (`haft-policy`, tests `shell`): asked about or denied, and its twins allowed. Those that make a file outside do so in \
+     plain bash, are denied where nobody can be asked, and do not make it in the sandbox even where everything is allowed.";
 
 fn shown_by(case: &Case) -> String {
     let mut parts = Vec::new();
