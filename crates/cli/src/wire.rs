@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use haft_backends::{
-    LocalBackend, LocalOptions, Mounts,
+    ChangeOptions, LocalBackend, LocalOptions, Mounts,
     helper::Helper,
     sandbox::{Limits, Profile, SandboxOptions},
     ssh::SshBackend,
@@ -330,6 +330,9 @@ pub(crate) fn workspace(settings: &Settings) -> Result<LocalBackend, Stop> {
     let options = LocalOptions {
         cross_mounts: cross_mounts(settings),
         sandbox: sandbox(settings),
+        changes: settings
+            .undo
+            .options(ChangeOptions::new(&settings.places.data_dir)),
         ..LocalOptions::default()
     };
     LocalBackend::open(&settings.places.workspace, options).map_err(|error| {

@@ -65,6 +65,9 @@ pub(crate) fn consequences(settings: &Settings) -> Page {
     for (key, value) in settings.loop_guard.iter() {
         page = page.field("loop guard", format!("{key} = {value}"));
     }
+    for line in settings.undo.lines() {
+        page = page.field("undo", line);
+    }
     let kept = settings.retention;
     if kept != Retention::default() {
         let days = kept.kept_for.as_secs() / SECONDS_A_DAY;

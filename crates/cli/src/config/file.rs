@@ -15,7 +15,7 @@ use toml::{
 
 use super::{
     limits::LimitSettings, loop_guard::LoopGuardSettings, sandbox::SandboxSettings,
-    ssh::SshSettings,
+    ssh::SshSettings, undo::UndoSettings,
 };
 
 /// What one file says, beside policy.
@@ -39,6 +39,8 @@ pub(crate) struct ConfigFile {
     pub(crate) sandbox: SandboxSettings,
     /// The workspace, where it is on another machine.
     pub(crate) ssh: Option<SshSettings>,
+    /// What is kept of what commands change.
+    pub(crate) undo: UndoSettings,
 }
 
 /// A tool built from configuration.
@@ -55,7 +57,7 @@ pub(crate) struct ConfiguredTool {
 }
 
 /// The tables of a file. Those of policy are checked there.
-const TABLES: [&str; 12] = [
+const TABLES: [&str; 13] = [
     "policy",
     "agents",
     "sessions",
@@ -68,6 +70,7 @@ const TABLES: [&str; 12] = [
     "record",
     "sandbox",
     "ssh",
+    "undo",
 ];
 
 /// What a tool's table may hold. `session` and `sandbox` are policy's.
@@ -143,6 +146,9 @@ impl Reader<'_> {
         }
         if let Some(sandbox) = self.table(document, "sandbox") {
             self.file.sandbox = self.sandbox(sandbox);
+        }
+        if let Some(undo) = self.table(document, "undo") {
+            self.file.undo = self.undo(undo);
         }
         if let Some(ssh) = self.table(document, "ssh") {
             let at = document.get("ssh").map_or(0, |value| value.span().start);

@@ -20,6 +20,7 @@ pub(crate) mod scripts;
 pub(crate) mod ssh;
 pub(crate) mod template;
 pub(crate) mod trust;
+pub(crate) mod undo;
 
 pub(crate) use env::Env;
 pub(crate) use resolve::{Places, Settings};

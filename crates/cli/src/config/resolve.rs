@@ -29,6 +29,7 @@ use super::{
     sandbox::SandboxSettings,
     ssh::SshSettings,
     trust::{Trust, TrustStore, sha256},
+    undo::UndoSettings,
 };
 use crate::stop::Stop;
 
@@ -89,6 +90,8 @@ pub(crate) struct Settings {
     pub(crate) sandbox: SandboxSettings,
     /// The workspace, where it is on another machine. Of several files the first one says.
     pub(crate) ssh: Option<SshSettings>,
+    /// What is kept of what commands change.
+    pub(crate) undo: UndoSettings,
     /// Folders with script tools, absolute.
     pub(crate) script_folders: Vec<PathBuf>,
     /// Tools built from configuration, with the directory of the file that says so.
@@ -334,6 +337,7 @@ impl Settings {
         let mut cross_mounts = !read.is_empty();
         let mut sandbox = SandboxSettings::default();
         let mut ssh = None;
+        let mut undo = UndoSettings::default();
         let mut script_folders = Vec::new();
         let mut tools = Vec::new();
         for (source, (path, _)) in sources.iter().zip(&read) {
@@ -346,6 +350,7 @@ impl Settings {
                     cross_mounts &= file.cross_mounts == Some(true);
                     sandbox.join(file.sandbox);
                     ssh = ssh.or(file.ssh);
+                    undo.join(file.undo);
                     let beside = path.parent().unwrap_or(Path::new("/"));
                     script_folders.extend(file.script_folders.iter().map(|name| beside.join(name)));
                     tools.extend(file.tools.into_iter().map(|tool| (beside.to_owned(), tool)));
@@ -378,6 +383,7 @@ impl Settings {
             cross_mounts,
             sandbox,
             ssh,
+            undo,
             script_folders,
             tools,
             scripts: Scripts::Trusted,

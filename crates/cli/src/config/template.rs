@@ -55,6 +55,9 @@ deny = ["read(**/.env)", "read(**/*.pem)", "read(**/id_rsa*)", "read(**/id_ed255
 # [record]
 # artifact_days = 30            # how long long output, and files before a change, are kept
 
+# [undo]
+# ignore = ["generated/**"]     # what commands change there is not kept; see docs/guide/undo.md
+
 # [scripts]
 # folders = ["tools"]           # your own tools: a manifest and a program each, pinned by `haft trust`
 "#;

@@ -129,6 +129,25 @@ fn the_same_path_in_another_workspace_is_another_file() {
     assert_eq!(theirs, "theirs\n");
 }
 
+/// What a command in the sandbox changes goes back like what a tool changes.
+#[test]
+fn what_sed_and_a_generator_did_goes_back() {
+    let stage = Stage::with_config("[policy]\nallow = [\"bash\", \"undo\"]\n");
+    stage.write("a", "one\ntwo\n");
+    stage.write("gone", "away\n");
+    let script = "sed -i s/two/2/ a && rm gone && mkdir gen && echo made > gen/x";
+    stage
+        .haft(&["call", "bash", "--session", "work", script])
+        .ok();
+    assert_eq!(stage.read("a"), "one\n2\n");
+    let diff = stage.haft(&["diff", "--session", "work"]).ok();
+    assert!(diff.contains("-two\n+2\n"), "{diff}");
+    stage.haft(&["undo", "--session", "work"]).ok();
+    assert_eq!(stage.read("a"), "one\ntwo\n");
+    assert_eq!(stage.read("gone"), "away\n");
+    assert!(!stage.exists("gen/x"));
+}
+
 #[test]
 fn a_rule_may_speak_of_undo() {
     let stage = Stage::with_config("[policy]\nallow = [\"undo\", \"write\"]\n");
