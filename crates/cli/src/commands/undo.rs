@@ -77,7 +77,7 @@ pub(crate) async fn run(args: &UndoArgs, app: &App) -> Result<Exit, Stop> {
         }
     }
     ready.close().await;
-    print(&outcomes, &ready, app)
+    print(&outcomes, args, &ready, app)
 }
 
 /// `undo` is for people: it is there only while this command runs.
@@ -153,17 +153,22 @@ fn calls_of(happened: &[Happened], paths: &[&WorkPath]) -> Vec<String> {
     calls
 }
 
-fn print(outcomes: &[Arc<Outcome>], ready: &Ready, app: &App) -> Result<Exit, Stop> {
+fn print(
+    outcomes: &[Arc<Outcome>],
+    args: &UndoArgs,
+    ready: &Ready,
+    app: &App,
+) -> Result<Exit, Stop> {
     let mut exit = Exit::Ok;
     for outcome in outcomes {
         if app.output.format() == Format::Json {
             app.output.json_line(&OutcomeView::of(outcome))?;
         } else if outcome.succeeded() {
             app.output.content(&outcome.text())?;
-            let undone = Page::new()
-                .styled(Style::Dim, format!("undo {} takes this back", outcome.call))
-                .end();
-            app.output.note(&undone);
+            if !args.dry_run {
+                let back = format!("`haft undo {}` takes this back", outcome.call);
+                app.output.note(&Page::new().styled(Style::Dim, back).end());
+            }
         } else {
             let view = OutcomeView::of(outcome).hinting(ready.hint(outcome));
             app.output
