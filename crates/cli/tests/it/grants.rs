@@ -234,3 +234,38 @@ fn a_person_sees_what_a_grant_means_before_it_is_kept() {
         assert_eq!(list(&stage).len(), kept);
     }
 }
+
+#[test]
+fn what_is_approved_again_and_again_is_suggested() {
+    let stage = Stage::new();
+    let nothing = stage.json(&["grants", "suggest", "--json"]);
+    assert_eq!(nothing, serde_json::json!([]));
+    for number in 0..5 {
+        let script = format!("touch made{number}");
+        let mut terminal = stage.terminal(&["call", "bash", &script]);
+        terminal.until("[y/N]");
+        terminal.types("y\n");
+        let (code, screen) = terminal.end();
+        assert_eq!(code, 0, "{screen}");
+    }
+    // Denied for want of a person, so approved by nobody.
+    for _ in 0..5 {
+        asks(&stage, &["call", "bash", "rm -r made0"]);
+    }
+    let suggested = stage.json(&["grants", "suggest", "--json"]);
+    assert_eq!(suggested.as_array().unwrap().len(), 1, "{suggested}");
+    assert_eq!(suggested[0]["rules"], serde_json::json!(["bash(touch *)"]));
+    assert_eq!(suggested[0]["approved"], 5);
+    assert_eq!(
+        suggested[0]["command"],
+        "haft grants add 'bash(touch *)' --project"
+    );
+    let text = stage.haft(&["grants", "suggest"]).ok();
+    assert!(
+        text.contains("you approved `touch …` 5 times: allow it in this workspace?"),
+        "{text}"
+    );
+    // What is allowed already is not suggested again.
+    add(&stage, &["bash(touch *)", "--project"]);
+    assert_eq!(stage.json(&["grants", "suggest", "--json"]), nothing);
+}

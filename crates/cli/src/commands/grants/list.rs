@@ -20,7 +20,7 @@ pub(super) async fn run(app: &App) -> Result<Exit, Stop> {
         return Ok(Exit::Ok);
     }
     if grants.is_empty() {
-        let text = "no standing approvals";
+        let text = "no standing approvals; `haft grants suggest` says which would be worth having";
         app.output.note(&Page::new().text(text).end());
         return Ok(Exit::Ok);
     }

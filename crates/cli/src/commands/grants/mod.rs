@@ -7,6 +7,7 @@
 mod add;
 mod list;
 mod revoke;
+mod suggest;
 
 use clap::{Args, Subcommand};
 use haft_contract::{
@@ -38,6 +39,8 @@ enum GrantsCommand {
     Add(add::AddArgs),
     /// End standing approvals at once
     Revoke(revoke::RevokeArgs),
+    /// Say what you approve so often that a standing approval would save you the question
+    Suggest(suggest::SuggestArgs),
 }
 
 /// Runs the command.
@@ -46,6 +49,7 @@ pub(crate) async fn run(args: GrantsArgs, app: &App) -> Result<Exit, Stop> {
         GrantsCommand::List => list::run(app).await,
         GrantsCommand::Add(args) => add::run(args, app).await,
         GrantsCommand::Revoke(args) => revoke::run(&args, app).await,
+        GrantsCommand::Suggest(args) => suggest::run(&args, app).await,
     }
 }
 
