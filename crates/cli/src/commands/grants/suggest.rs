@@ -8,8 +8,7 @@ use clap::Args;
 use haft_contract::{
     Principal, ToolKey,
     host::{
-        Grant, GrantBreadth, GrantProposal, History as _, Ledger as _, Policy as _, Question,
-        ReplayableCall,
+        Grant, GrantBreadth, GrantProposal, History as _, Policy as _, Question, ReplayableCall,
     },
 };
 use haft_ledger::{SqliteLedger, recorded};
