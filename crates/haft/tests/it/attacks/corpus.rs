@@ -338,12 +338,13 @@ fn ten_seconds() -> u64 {
 }
 
 /// The groups that are due, with the number of cases each has.
-const GROUPS: [(&str, u32, &str); 5] = [
+const GROUPS: [(&str, u32, &str); 6] = [
     ("PE", 28, include_str!("../../../../../attacks/pe.toml")),
     ("SL", 19, include_str!("../../../../../attacks/sl.toml")),
     ("EN", 12, include_str!("../../../../../attacks/en.toml")),
     ("SB", 38, include_str!("../../../../../attacks/sb.toml")),
     ("RX", 24, include_str!("../../../../../attacks/rx.toml")),
+    ("AP", 16, include_str!("../../../../../attacks/ap.toml")),
 ];
 
 /// Every group of the corpus, in order.

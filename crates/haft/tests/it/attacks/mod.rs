@@ -25,6 +25,11 @@ mod twins;
 
 pub(crate) use self::place::helper;
 
+/// The sandbox of this process's tests.
+pub(crate) fn sandbox() -> haft::sandbox::SandboxOptions {
+    place::sandbox(&[])
+}
+
 use std::time::Instant;
 
 use self::{
@@ -57,6 +62,7 @@ groups! {
     sb_01_to_sb_38_sandbox_escape: "SB" in T2;
     rx_01_to_rx_24_exhaustion: "RX" in Local;
     rx_01_to_rx_24_exhaustion_in_t2: "RX" in T2;
+    ap_01_to_ap_16_approvals: "AP" in Local;
 }
 
 /// Runs a group in a place and says what came of it.

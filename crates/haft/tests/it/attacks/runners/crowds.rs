@@ -165,6 +165,7 @@ pub(super) async fn unanswered(case: &Case, verdict: &mut Verdict) {
         .configure(|runtime| {
             runtime.limits(Limits {
                 approval_wait: WAIT,
+                open_approvals: CROWD,
                 ..Limits::default()
             })
         })

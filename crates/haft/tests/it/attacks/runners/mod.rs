@@ -1,8 +1,11 @@
 //! The cases, or parts of cases, that data cannot say, by the name the data uses.
 
+mod answers;
+mod approvals;
 mod changes;
 mod confinement;
 mod crowds;
+mod desk;
 mod floods;
 mod health;
 mod inputs;
@@ -56,6 +59,22 @@ pub(crate) async fn run(name: &str, case: &Case, verdict: &mut Verdict) {
         "other_bwrap" => Box::pin(confinement::other_bwrap(case, verdict)).await,
         "two_tenants" => Box::pin(confinement::two_tenants(case, verdict)).await,
         "gvisor" => Box::pin(confinement::gvisor(case, verdict)).await,
+        "used_twice" => Box::pin(approvals::used_twice(case, verdict)).await,
+        "mutated" => Box::pin(approvals::mutated(case, verdict)).await,
+        "other_world" => Box::pin(approvals::other_world(case, verdict)).await,
+        "somebody_elses" => Box::pin(approvals::somebody_elses(case, verdict)).await,
+        "no_longer_open" => Box::pin(approvals::no_longer_open(case, verdict)).await,
+        "own_question" => Box::pin(answers::own_question(case, verdict)).await,
+        "replayed" => Box::pin(answers::replayed(case, verdict)).await,
+        "hidden_suffix" => Box::pin(answers::hidden_suffix(case, verdict)).await,
+        "shown_is_run" => Box::pin(answers::shown_is_run(case, verdict)).await,
+        "timeout_and_restart" => Box::pin(answers::timeout_and_restart(case, verdict)).await,
+        "always_anything" => Box::pin(answers::always_anything(case, verdict)).await,
+        "wide_prefix" => Box::pin(answers::wide_prefix(case, verdict)).await,
+        "asked_flood" => Box::pin(approvals::flood(case, verdict)).await,
+        "restart" => Box::pin(answers::restart(case, verdict)).await,
+        "denied_meanwhile" => Box::pin(answers::denied_meanwhile(case, verdict)).await,
+        "swapped_program" => Box::pin(answers::swapped_program(case, verdict)).await,
         other => panic!("{}: there is no runner `{other}`", case.id),
     }
 }

@@ -1,0 +1,124 @@
+//! AP-14: a process dies with SIGKILL between a person's yes and the start of the call, or just
+//! after it. The next process makes the same call again, with nobody to ask: the yes serves at most
+//! one effect, whichever process makes it, counted from outside.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use haft::{Limits, prelude::*};
+
+/// Where the process dies: two points before the start is on record, two after.
+const POINTS: [&str; 4] = ["approval_answered", "admitted", "started", "running"];
+
+const ROUNDS: usize = 200;
+
+const DIRECTORY: &str = "HAFT_CRASH_APPROVAL_DIRECTORY";
+const POINT: &str = "HAFT_CRASH_APPROVAL_POINT";
+
+fn call() -> Value {
+    json!({"command": "echo effect >> effects"})
+}
+
+fn builder(directory: &Path) -> haft::HaftBuilder {
+    Haft::open(directory.join("workspace"))
+        .data_dir(directory.join("data"))
+        .preset(Preset::Careful)
+        .sandbox("bash", SandboxMode::Off)
+        .session("crash", SessionKind::Main)
+}
+
+/// The child. Does nothing unless the parent started it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn child_that_dies_after_the_yes() {
+    let Ok(directory) = std::env::var(DIRECTORY) else {
+        return;
+    };
+    let point = std::env::var(POINT).unwrap();
+    let haft = builder(&PathBuf::from(directory))
+        .approve_with(|request| async move { request.approve("person") })
+        .on_event(move |happened| {
+            if happened.event.kind() == point {
+                let own = rustix::process::getpid();
+                let _ = rustix::process::kill_process(own, rustix::process::Signal::KILL);
+            }
+        })
+        .build()
+        .await
+        .unwrap();
+    haft.call("bash", call()).await;
+    unreachable!("the process died on the way");
+}
+
+/// One death and one call after it; how many effects there were, and how the second call ended.
+async fn round(point: &str) -> (usize, Terminal) {
+    // In memory: what survives is what was written, not what was synced; SIGKILL is no power cut.
+    let folder = tempfile::Builder::new().tempdir_in("/dev/shm").unwrap();
+    let directory = folder.path();
+    std::fs::create_dir(directory.join("workspace")).unwrap();
+    let status = Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "crash_approvals::child_that_dies_after_the_yes",
+            "--nocapture",
+        ])
+        .env(DIRECTORY, directory)
+        .env(POINT, point)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .unwrap();
+    assert!(!status.success(), "the child dies");
+    // A command that was started lives on for a moment when its runtime is killed.
+    tokio::time::sleep(Duration::from_millis(30)).await;
+    let limits = Limits {
+        approval_wait: Duration::from_millis(50),
+        ..Limits::default()
+    };
+    let haft = builder(directory)
+        .approve_with(|_| async { ApprovalAnswer::Elsewhere })
+        .configure(|runtime| runtime.limits(limits))
+        .build()
+        .await
+        .unwrap();
+    let outcome = haft.call("bash", call()).await;
+    haft.close().await.unwrap();
+    let effects = std::fs::read_to_string(directory.join("workspace/effects"));
+    (
+        effects.unwrap_or_default().lines().count(),
+        outcome.terminal,
+    )
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ap_14_kill_9_between_yes_and_start_never_makes_two_effects() {
+    let mut sum: BTreeMap<(&str, usize, Terminal), usize> = BTreeMap::new();
+    for n in 0..ROUNDS {
+        let point = POINTS[n % POINTS.len()];
+        let (effects, second) = round(point).await;
+        assert!(effects <= 1, "{point}: {effects} effects");
+        *sum.entry((point, effects, second)).or_default() += 1;
+    }
+    for ((point, effects, second), rounds) in &sum {
+        println!("died at {point}: {rounds} rounds with {effects} effects, then {second}");
+    }
+    for point in ["approval_answered", "admitted"] {
+        let served = sum.get(&(point, 1, Terminal::Succeeded)).copied();
+        let rounds = ROUNDS / POINTS.len();
+        assert_eq!(
+            served,
+            Some(rounds),
+            "an unused yes serves the next process: {sum:?}"
+        );
+    }
+    for point in ["started", "running"] {
+        let again = sum
+            .keys()
+            .any(|(at, _, second)| *at == point && *second == Terminal::Succeeded);
+        assert!(!again, "a used yes serves nobody: {sum:?}");
+    }
+}

@@ -1,0 +1,89 @@
+//! Ten thousand calls that wait for a person, with the real record: none holds a thread, and all of
+//! them together cost at most 50 MB.
+
+use std::time::Duration;
+
+use haft::{
+    Limits,
+    contract::host::{Clock as _, Ledger as _},
+    prelude::*,
+    runtime::SystemClock,
+};
+
+const WAITING: usize = 10_000;
+const SESSIONS: usize = 100;
+const MOST_BYTES: u64 = 50_000_000;
+
+fn status(field: &str) -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with(field)).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_thousand_pending_approvals_cost_at_most_50_mb_and_no_thread() {
+    let folder = tempfile::Builder::new().tempdir_in("/dev/shm").unwrap();
+    let workspace = folder.path().join("workspace");
+    std::fs::create_dir(&workspace).unwrap();
+    let limits = Limits {
+        approval_wait: Duration::from_hours(1),
+        ..Limits::default()
+    };
+    let haft = Haft::open(&workspace)
+        .data_dir(folder.path().join("data"))
+        .preset(Preset::Careful)
+        .approve_with(|_| async { ApprovalAnswer::Elsewhere })
+        .configure(|runtime| runtime.limits(limits))
+        .build()
+        .await
+        .unwrap();
+    let begin = |session: usize, number: usize| {
+        let theirs = haft
+            .session(&format!("s{session}"), SessionKind::Main)
+            .unwrap();
+        let path = format!("f{number}");
+        tokio::spawn(async move {
+            theirs
+                .call("write", json!({"path": path, "content": "hello\n"}))
+                .await
+        })
+    };
+    let open = async |count: usize| {
+        while haft.runtime().open_questions() < count {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    // What the first questions cost once (caches, statements, buffers) is not theirs alone.
+    let mut calls: Vec<_> = (0..SESSIONS)
+        .map(|session| begin(session, session))
+        .collect();
+    open(SESSIONS).await;
+    let (before, threads) = (status("VmRSS") << 10, status("Threads"));
+    for number in SESSIONS..WAITING {
+        calls.push(begin(number % SESSIONS, number));
+    }
+    open(WAITING).await;
+    // What was queued for the record has been written by then.
+    haft.runtime().flush().await.unwrap();
+    let grown = (status("VmRSS") << 10).saturating_sub(before);
+    let waiting = u64::try_from(WAITING - SESSIONS).unwrap();
+    println!(
+        "{WAITING} pending: {} KB more resident, {} bytes each; {} threads, {threads} before",
+        grown / 1000,
+        grown / waiting,
+        status("Threads"),
+    );
+    let tenant = &haft.principal().tenant;
+    let approvals = haft.ledger().approvals();
+    let pending = approvals
+        .pending(tenant, SystemClock.now(), 2 * WAITING)
+        .await
+        .unwrap();
+    assert_eq!(pending.len(), WAITING);
+    drop(pending);
+    assert!(grown <= MOST_BYTES, "{grown} bytes");
+    assert!(status("Threads") <= threads + 4, "threads grew");
+    for call in calls {
+        call.abort();
+    }
+}
