@@ -81,11 +81,11 @@ async fn cell(
     let outcome = haft.call(tool, arguments).await;
     let decision = outcome.facts.decision.as_ref().expect("a decision");
     assert_eq!(
-        outcome.facts.tier.map(|tier| tier.as_str()),
+        outcome.facts.tier.map(haft::contract::ops::Tier::as_str),
         Some(confinement)
     );
-    let made = workspace.join("made").exists();
-    assert_eq!(made, outcome.succeeded(), "{}", outcome.model_text());
+    let happened = workspace.join("made").exists();
+    assert_eq!(happened, outcome.succeeded(), "{}", outcome.model_text());
     let came = match outcome.facts.denied_by {
         None => "runs".to_owned(),
         Some(by) => format!("denied ({})", by.as_str()),
