@@ -89,6 +89,16 @@ fn an_undo_is_asked_about_with_the_diff_and_denied_where_nobody_is() {
     assert_eq!(dry.code, 0, "{}", dry.all());
     assert!(dry.stdout.contains("+one\n"), "{}", dry.stdout);
     assert_eq!(stage.read("a"), "two");
+
+    let mut terminal = stage.terminal(&["undo", "--session"]);
+    let question = terminal.until("[y/N");
+    for part in ["builtin/undo", "-two", "+one"] {
+        assert!(question.contains(part), "{part:?} is missing in {question}");
+    }
+    terminal.types("y\n");
+    let (code, screen) = terminal.end();
+    assert_eq!(code, 0, "{screen}");
+    assert_eq!(stage.read("a"), "one\n");
 }
 
 #[test]
