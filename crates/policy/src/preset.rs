@@ -22,7 +22,7 @@ use crate::facts::Action;
 /// A named set of defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Preset {
-    /// Edits and sandboxed commands inside the workspace are allowed, the rest asks.
+    /// Edits inside the workspace and ordinary sandboxed commands are allowed, the rest asks.
     Workspace,
     /// Reads inside the workspace are allowed, everything that changes something asks.
     Careful,

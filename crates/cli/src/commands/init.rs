@@ -26,7 +26,7 @@ pub(crate) struct InitArgs {
 enum PresetName {
     /// Reads are allowed, everything that changes something asks
     Careful,
-    /// Edits inside the workspace and sandboxed commands are allowed too
+    /// Edits inside the workspace and ordinary sandboxed commands that stay in it are allowed too
     Workspace,
     /// Nothing asks; what no rule allows is denied
     Locked,

@@ -12,15 +12,17 @@ const TEMPLATE: &str = r#"# Haft: what agents may do in this workspace.
 
 [policy]
 # careful    reads inside the workspace are allowed, everything that changes something asks you
-# workspace  edits inside the workspace and sandboxed commands are allowed too
+# workspace  edits inside the workspace are allowed too, and ordinary sandboxed commands that stay
+#            in it (look, change files they name, build, test, commit); other commands ask you
 # locked     nothing asks; what no rule allows is denied (for machines without a person)
 preset = "PRESET"
 
 # Rules are `tool` or `tool(pattern)`. deny beats ask, ask beats allow. `haft policy check` tries one
 # out, `haft explain` names the rule that decided a call.
 
-# Done without asking. A command counts only if it is exactly this text.
-#   allow = ["bash(cargo test)", "edit(docs/**)"]
+# Done without asking. A rule for commands is compared with the words of each command in a script,
+# and every one needs a rule; a star at the end stands for any further words.
+#   allow = ["bash(cargo test)", "bash(npm run *)", "edit(docs/**)"]
 allow = []
 
 # Always asked, whatever the preset says.

@@ -1,5 +1,5 @@
 //! What a person may wish beyond *once*: one of the proposed rules, where it holds and how long. The
-//! words of it, for the prompt and the watch screen alike; who keeps it checks it first.
+//! words of it, for the prompt and for `haft approve --always`; who keeps it checks it first.
 
 use std::time::Duration;
 
