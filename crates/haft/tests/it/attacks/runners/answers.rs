@@ -1,5 +1,5 @@
-//! AP-06 to AP-12 and AP-14 to AP-16: who may answer, what they are shown, and what a yes is still
-//! worth when the world has moved on.
+//! AP-06, AP-07, AP-10 to AP-12 and AP-14 to AP-16: who may answer, and what a yes is still worth
+//! when the world has moved on. Read next: `shown.rs` for what they are shown.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,13 +10,11 @@ use haft::{
             GrantWish, Ledger as _,
         },
         outcome::DeniedBy,
-        preview::MAX_PREVIEW_BYTES,
     },
     prelude::*,
-    runtime::digest_of,
 };
 
-use super::desk::{Desk, allowed, asking, marking, now, person};
+use super::desk::{Desk, PATIENCE, allowed, asking, marking, now, person};
 use crate::attacks::{
     attempt::{Verdict, check},
     corpus::Case,
@@ -145,121 +143,6 @@ pub(super) async fn replayed(case: &Case, verdict: &mut Verdict) {
     free.haft.close().await.unwrap();
 }
 
-/// Commands whose end is where nobody looks.
-fn hidden() -> Vec<(&'static str, String)> {
-    vec![
-        (
-            "5,000 characters",
-            format!("echo {}; touch evil", "x".repeat(5_000)),
-        ),
-        (
-            "2,000 spaces",
-            format!("echo ok;{}touch evil", " ".repeat(2_000)),
-        ),
-        (
-            "2,000 lines",
-            format!("echo ok{}touch evil", "\n".repeat(2_000)),
-        ),
-        (
-            "escape sequences",
-            "echo ok\u{1b}[2K\u{1b}[1A; touch evil".to_owned(),
-        ),
-        (
-            "another direction",
-            "echo \u{202e}live hcuot; touch evil".to_owned(),
-        ),
-        (
-            "a carriage return",
-            "touch evil #\recho harmless".to_owned(),
-        ),
-    ]
-}
-
-/// AP-08: what is asked about is there whole, or nobody is asked.
-pub(super) async fn hidden_suffix(case: &Case, verdict: &mut Verdict) {
-    let desk = Desk::new(case).await;
-    for (what, command) in hidden() {
-        let call = desk.begin("bash", json!({ "command": command }));
-        let asked = desk.open(1).await.remove(0);
-        let form = asked.form.clone().unwrap();
-        let access = form["accesses"][0]["command"]["shell"].as_str();
-        let whole = access == Some(command.as_str())
-            && form["input"]["command"] == json!(command)
-            && form["preview"].to_string().contains("touch evil")
-            && digest_of(&form) == asked.digest;
-        verdict.attempt(what, check(whole, || format!("{:?}", form["preview"])));
-        call.abort();
-        let _ = call.await;
-        desk.open(0).await;
-    }
-    let outcome = desk.begin("bash", json!({ "command": "echo ok\0; touch evil" }));
-    verdict.attempt("a NUL", desk.waits(outcome).await);
-    let long = json!({ "path": "big", "content": "x\n".repeat(MAX_PREVIEW_BYTES) });
-    let outcome = desk.begin("write", long).await.unwrap();
-    let told = outcome.terminal == Terminal::Denied && outcome.model_text().contains("split it");
-    verdict.attempt("too long to show", check(told, || outcome.model_text()));
-    let evil = desk.scene.workspace.join("evil").exists();
-    verdict.attempt("no effect", check(!evil, || "it ran".to_owned()));
-    let call = desk.mark("short");
-    let asked = desk.open(1).await.remove(0);
-    desk.approve(&asked).await;
-    let outcome = call.await.unwrap();
-    verdict.twin(
-        "a short command",
-        check(outcome.succeeded(), || outcome.model_text()),
-    );
-    desk.haft.close().await.unwrap();
-    let shown: String = hidden()[1].1.chars().take(1_000).collect();
-    verdict.control(
-        "a line cut at 1,000 characters",
-        check(!shown.contains("evil"), || shown.clone()),
-    );
-}
-
-/// AP-09: the command in the form that was hashed is the command that the kernel was given.
-pub(super) async fn shown_is_run(case: &Case, verdict: &mut Verdict) {
-    let desk = Desk::new(case).await;
-    let commands = [
-        "tr '\\0' '\\n' < /proc/$$/cmdline; : plain",
-        "tr '\\0' '\\n' < /proc/$$/cmdline;    : 'a  b' \"$HOME\" $((1+1))",
-        "tr '\\0' '\\n' < /proc/$$/cmdline; : \u{202e}\u{e9} e\u{301} \u{1b}[0m",
-        "tr '\\0' '\\n' < /proc/$$/cmdline\n\n: after empty lines   ",
-    ];
-    for command in commands {
-        let call = desk.begin("bash", json!({ "command": command }));
-        let asked = desk.open(1).await.remove(0);
-        let form = asked.form.clone().unwrap();
-        desk.approve(&asked).await;
-        let outcome = call.await.unwrap();
-        let shown = form["accesses"][0]["command"]["shell"].as_str().unwrap();
-        let raw = outcome.text();
-        // Output is cleaned of escape sequences on its way, so they are not compared.
-        let clean = |text: &str| text.replace("\u{1b}[0m", "");
-        let same = shown == command && raw.contains(clean(shown).trim_end());
-        verdict.attempt(command, check(same, || format!("{shown:?} {raw:?}")));
-    }
-    let call = desk.begin("write", json!({ "path": "w", "content": "exact\n" }));
-    let asked = desk.open(1).await.remove(0);
-    let form = asked.form.clone().unwrap();
-    desk.approve(&asked).await;
-    let outcome = call.await.unwrap();
-    let written = std::fs::read_to_string(desk.scene.workspace.join("w")).unwrap_or_default();
-    let diff = form["preview"][0]["text"].as_str().unwrap_or_default();
-    verdict.twin(
-        "a file",
-        check(
-            outcome.succeeded() && diff.contains("+exact") && written == "exact\n",
-            || format!("{diff} {written}"),
-        ),
-    );
-    desk.haft.close().await.unwrap();
-    let escaped = "echo ok\u{1b}[2K; touch evil".replace("\u{1b}[2K; touch evil", "");
-    verdict.control(
-        "a display that is drawn apart from the plan",
-        check(escaped == "echo ok", || escaped.clone()),
-    );
-}
-
 /// AP-10: time runs out into a no, and a restart keeps what is open as open.
 pub(super) async fn timeout_and_restart(case: &Case, verdict: &mut Verdict) {
     let limits = asking(100, Duration::from_millis(100));
@@ -292,13 +175,15 @@ pub(super) async fn timeout_and_restart(case: &Case, verdict: &mut Verdict) {
     );
     next.haft.close().await.unwrap();
     desk.haft.close().await.unwrap();
-    let free = allowed(Scene::in_memory(case)).await;
-    let outcome = free.mark("late").await.unwrap();
-    verdict.control(
-        "a default of yes",
-        check(outcome.succeeded(), || outcome.model_text()),
-    );
-    free.haft.close().await.unwrap();
+    // The first call once more: it is for want of an answer that it did not run.
+    let answered = Desk::new(case).await;
+    let call = answered.mark("late");
+    let asked = answered.open(1).await.remove(0);
+    answered.approve(&asked).await;
+    let outcome = call.await.unwrap();
+    let ran = outcome.succeeded() && answered.marks("late") == 1;
+    verdict.control("answered in time", check(ran, || outcome.model_text()));
+    answered.haft.close().await.unwrap();
 }
 
 fn grant(desk: &Desk, rule: &str) -> Grant {
@@ -333,7 +218,7 @@ async fn granted(case: &Case, verdict: &mut Verdict, rule: &str, asks: &[&str], 
     let evil = desk.scene.workspace.join("evil").exists();
     verdict.attempt("no effect", check(!evil, || "it ran".to_owned()));
     let call = desk.begin("bash", json!({ "command": passes }));
-    let ended = tokio::time::timeout(Duration::from_secs(10), call).await;
+    let ended = tokio::time::timeout(PATIENCE, call).await;
     let free = ended.is_ok_and(|outcome| outcome.unwrap().facts.denied_by.is_none());
     verdict.twin(passes, check(free, || "it asked".to_owned()));
     desk.haft.close().await.unwrap();
@@ -398,14 +283,7 @@ pub(super) async fn wide_prefix(case: &Case, verdict: &mut Verdict) {
         "git -c core.pager='touch evil' log",
         "git status; touch evil",
     ];
-    granted(
-        case,
-        verdict,
-        "bash(git status *)",
-        &asks,
-        "git status --short",
-    )
-    .await;
+    granted(case, verdict, "bash(git *)", &asks, "git status --short").await;
     let denied = Desk::again(Scene::in_memory(case), |builder| {
         builder.deny("bash(git push *)")
     })
@@ -491,13 +369,19 @@ pub(super) async fn denied_meanwhile(case: &Case, verdict: &mut Verdict) {
         check(outcome.succeeded(), || outcome.model_text()),
     );
     same.haft.close().await.unwrap();
-    let free = allowed(Scene::in_memory(case)).await;
-    let outcome = free.mark("policy").await.unwrap();
+    // The same yes over the same restart, and rules that were left alone.
+    let before = Desk::new(case).await;
+    let yes = before.unused("bash", marking("policy")).await;
+    before.haft.close().await.unwrap();
+    let after = Desk::again(Arc::clone(&before.scene), |builder| builder).await;
+    let outcome = after.mark("policy").await.unwrap();
+    let used = ApprovalState::Used { by: outcome.call };
+    let ran = after.marks("policy") == 1 && after.state(&yes).await == used;
     verdict.control(
-        "rules that are read once",
-        check(outcome.succeeded(), || outcome.model_text()),
+        "rules that were left alone",
+        check(ran, || outcome.model_text()),
     );
-    free.haft.close().await.unwrap();
+    after.haft.close().await.unwrap();
 }
 
 /// AP-16: the program that was approved is the program that runs, or nothing does.

@@ -1,15 +1,19 @@
 //! A desk for cases about approvals: a Haft where what changes something asks, nobody answers by
 //! itself, and the record is where questions are answered.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
 
 use haft::{
     Haft, HaftBuilder, Limits,
     contract::{
-        PlanDigest, TenantId,
+        CallEvent, PlanDigest, TenantId,
         host::{
-            AnswerError, AnswerPlace, Answerer, Approval, ApprovalQuestion, ApprovalState,
-            ApprovalStore, Clock as _, GivenAnswer, GivenVerdict, Ledger as _, Timestamp,
+            AnswerError, AnswerPlace, Answerer, Approval, ApprovalId, ApprovalQuestion,
+            ApprovalState, ApprovalStore, Clock as _, GivenAnswer, GivenVerdict, Ledger as _,
+            Timestamp,
         },
     },
     prelude::*,
@@ -17,10 +21,13 @@ use haft::{
 };
 use tokio::task::JoinHandle;
 
-use crate::attacks::{corpus::Case, scene::Scene};
+use crate::attacks::{attempt::check, corpus::Case, scene::Scene};
 
-/// How long a call is looked at before it is held to be waiting.
-const A_MOMENT: Duration = Duration::from_millis(150);
+/// How long anything that must come about is waited for, on however slow a machine.
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long between two looks.
+const A_MOMENT: Duration = Duration::from_millis(10);
 
 /// Somebody who never answers here.
 pub(super) struct Elsewhere;
@@ -34,6 +41,9 @@ impl Approver for Elsewhere {
 pub(super) struct Desk {
     pub(super) scene: Arc<Scene>,
     pub(super) haft: Haft,
+    /// The question of every call that was about to wait for one, in order; identical calls share
+    /// theirs.
+    asked: Arc<Mutex<Vec<ApprovalId>>>,
 }
 
 impl Desk {
@@ -48,14 +58,21 @@ impl Desk {
         scene: Arc<Scene>,
         change: impl FnOnce(HaftBuilder) -> HaftBuilder,
     ) -> Self {
+        let asked: Arc<Mutex<Vec<ApprovalId>>> = Arc::default();
+        let heard = Arc::clone(&asked);
         let builder = Haft::open(&scene.workspace)
             .data_dir(&scene.data)
             .preset(Preset::Careful)
             .sandbox("bash", SandboxMode::Off)
             .session("desk", SessionKind::Main)
-            .approver(Elsewhere);
+            .approver(Elsewhere)
+            .on_event(move |happened| {
+                if let CallEvent::ApprovalAsked { id, .. } = happened.event {
+                    heard.lock().unwrap().push(id);
+                }
+            });
         let haft = change(builder).build().await.unwrap();
-        Self { scene, haft }
+        Self { scene, haft, asked }
     }
 
     pub(super) fn store(&self) -> Arc<dyn ApprovalStore> {
@@ -83,17 +100,59 @@ impl Desk {
         lines.lines().filter(|line| *line == word).count()
     }
 
+    async fn pending(&self) -> Vec<Approval> {
+        let pending = self.store().pending(&self.tenant(), now(), 20_000).await;
+        pending.unwrap()
+    }
+
     /// The open questions, once there are as many.
     pub(super) async fn open(&self, count: usize) -> Vec<Approval> {
         for _ in 0..3_000 {
-            let pending = self.store().pending(&self.tenant(), now(), 20_000).await;
-            let pending = pending.unwrap();
+            let pending = self.pending().await;
             if pending.len() == count {
                 return pending;
             }
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            tokio::time::sleep(A_MOMENT).await;
         }
         panic!("there were never {count} open questions");
+    }
+
+    /// The open question of a session, once there is one.
+    pub(super) async fn open_in(&self, session: &str) -> Approval {
+        for _ in 0..3_000 {
+            let mut pending = self.pending().await.into_iter();
+            if let Some(asked) = pending.find(|asked| asked.principal.session.as_str() == session) {
+                return asked;
+            }
+            tokio::time::sleep(A_MOMENT).await;
+        }
+        panic!("the session {session} never had an open question");
+    }
+
+    /// Waits until as many calls have found their question, whether it is theirs alone or not.
+    pub(super) async fn asked(&self, calls: usize) -> Vec<ApprovalId> {
+        for _ in 0..3_000 {
+            let asked = self.asked.lock().unwrap().clone();
+            if asked.len() >= calls {
+                return asked;
+            }
+            tokio::time::sleep(A_MOMENT).await;
+        }
+        panic!("there were never {calls} calls with a question");
+    }
+
+    /// The first question that was asked here, once its time is over.
+    pub(super) async fn lapsed(&self) -> Approval {
+        let first = self.asked(1).await.remove(0);
+        for _ in 0..3_000 {
+            let found = self.store().get(&self.tenant(), first).await.unwrap();
+            let asked = found.unwrap();
+            if asked.state == ApprovalState::Lapsed {
+                return asked;
+            }
+            tokio::time::sleep(A_MOMENT).await;
+        }
+        panic!("the first question never lapsed");
     }
 
     pub(super) async fn answer(
@@ -151,21 +210,44 @@ impl Desk {
         again
     }
 
-    /// Whether a call waits for a person; it is then taken back.
+    /// Whether a call waits for a person, or was denied; one that waits is then taken back. Before
+    /// it no question may be open: the one that opens is the call's.
+    ///
+    /// Any other ending, and neither a question nor an ending in time, is a fault.
     pub(super) async fn waits(&self, call: JoinHandle<Arc<Outcome>>) -> Result<(), String> {
-        let mut call = call;
-        if let Ok(ended) = tokio::time::timeout(A_MOMENT, &mut call).await {
-            let outcome = ended.unwrap();
-            return match outcome.terminal {
-                Terminal::Succeeded => Err("it ran".to_owned()),
-                // Refused before anybody could be asked.
-                _ => Ok(()),
-            };
+        let begun = Instant::now();
+        while begun.elapsed() < PATIENCE {
+            if call.is_finished() {
+                let outcome = call.await.unwrap();
+                return check(outcome.terminal == Terminal::Denied, || {
+                    format!("it {}: {:.400}", outcome.terminal, outcome.model_text())
+                });
+            }
+            if !self.pending().await.is_empty() {
+                call.abort();
+                return match call.await {
+                    // It ended in the very moment, and not because somebody had answered.
+                    Ok(outcome) => Err(format!("it {} unanswered", outcome.terminal)),
+                    Err(_) => {
+                        self.open(0).await;
+                        Ok(())
+                    }
+                };
+            }
+            tokio::time::sleep(A_MOMENT).await;
         }
         call.abort();
-        let _ = call.await;
-        self.open(0).await;
-        Ok(())
+        Err(format!("it neither asked nor ended within {PATIENCE:?}"))
+    }
+
+    /// Whether a call is refused for its input, before there is a plan to ask about.
+    pub(super) async fn is_invalid(&self, call: JoinHandle<Arc<Outcome>>) -> Result<(), String> {
+        let ended = tokio::time::timeout(PATIENCE, call).await;
+        let outcome = ended.map_err(|_| "it did not end".to_owned())?.unwrap();
+        let kind = outcome.error.as_ref().map(|failure| failure.kind);
+        check(kind == Some(ErrorKind::InvalidInput), || {
+            format!("it {}: {:.400}", outcome.terminal, outcome.model_text())
+        })
     }
 }
 

@@ -13,6 +13,7 @@ mod limits;
 mod places;
 mod processes;
 mod races;
+mod shown;
 mod storage;
 mod swapper;
 
@@ -66,8 +67,8 @@ pub(crate) async fn run(name: &str, case: &Case, verdict: &mut Verdict) {
         "no_longer_open" => Box::pin(approvals::no_longer_open(case, verdict)).await,
         "own_question" => Box::pin(answers::own_question(case, verdict)).await,
         "replayed" => Box::pin(answers::replayed(case, verdict)).await,
-        "hidden_suffix" => Box::pin(answers::hidden_suffix(case, verdict)).await,
-        "shown_is_run" => Box::pin(answers::shown_is_run(case, verdict)).await,
+        "hidden_suffix" => Box::pin(shown::hidden_suffix(case, verdict)).await,
+        "shown_is_run" => Box::pin(shown::shown_is_run(case, verdict)).await,
         "timeout_and_restart" => Box::pin(answers::timeout_and_restart(case, verdict)).await,
         "always_anything" => Box::pin(answers::always_anything(case, verdict)).await,
         "wide_prefix" => Box::pin(answers::wide_prefix(case, verdict)).await,
