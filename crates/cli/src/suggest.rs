@@ -75,8 +75,9 @@ impl Suggest {
 
     /// What would let this plan pass without asking, in a sentence.
     pub(crate) fn sentence(&self, principal: &Principal, plan: &SealedPlan) -> String {
-        self.to_allow(principal, plan)
-            .or_else(|| self.about_stranger(principal))
+        // A misspelt agent is better spelt right than allowed more.
+        self.about_stranger(principal)
+            .or_else(|| self.to_allow(principal, plan))
             .unwrap_or_else(|| {
                 "no line in `allow` would let this pass without asking; run it where a person can \
                  answer at the terminal"

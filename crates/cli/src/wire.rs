@@ -20,9 +20,9 @@ use haft_ledger::{LedgerOptions, Recovery, Retention, SqliteLedger};
 use haft_policy::{CedarPolicy, Finding};
 use haft_runtime::{Runtime, RuntimeBuilder, SystemClock, registry::Registry};
 use haft_tools::{
+    catalog::undo_tool,
     factory::{Factory, ToolEntry},
     script::ScriptTool,
-    undo::undo_tool,
 };
 
 use crate::{

@@ -12,6 +12,7 @@ use crate::{
     output::read_output::ReadOutputTool,
     process::{bash::BashTool, processes::ProcessTool},
     search::{find::FindTool, grep::GrepTool},
+    undo::UndoTool,
 };
 
 /// Every built-in tool, sorted by name.
@@ -33,4 +34,9 @@ pub fn builtins() -> Vec<Arc<dyn ErasedTool>> {
     // Names are constants; the snapshot test fails if one were refused and so left out.
     .flatten()
     .collect()
+}
+
+/// The tool that takes calls back. For people: it is not among what models are offered.
+pub fn undo_tool() -> Option<Arc<dyn ErasedTool>> {
+    erase(UndoTool).ok()
 }

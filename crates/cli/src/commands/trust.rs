@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::json;
 
-use super::{App, consequences::consequences, rehearsal::NoRecord};
+use super::{App, approvals::may_answer, consequences::consequences, rehearsal::NoRecord};
 use crate::{
     config::{
         private,
@@ -32,6 +32,7 @@ pub(crate) struct TrustArgs {
 
 /// Runs the command.
 pub(crate) fn run(args: &TrustArgs, app: &App) -> Result<Exit, Stop> {
+    may_answer()?;
     if args.list {
         return list(app);
     }

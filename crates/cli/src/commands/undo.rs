@@ -9,7 +9,10 @@ use haft_contract::{
     CallEvent, CallRequest, Outcome, ProviderId, WorkPath, event::Happened,
     preview::MAX_PREVIEW_BYTES,
 };
-use haft_tools::undo::{FileState, MAX_UNDO_PATHS, undo_tool};
+use haft_tools::{
+    catalog::undo_tool,
+    undo::{FileState, MAX_UNDO_PATHS},
+};
 use serde_json::{Value, json};
 
 use super::{

@@ -43,7 +43,7 @@ fn what_check_says_would_allow_a_call_does() {
     let stage = Stage::with_config("[policy]\n");
     let view = stage.json(&["policy", "check", "bash", "echo \"a\" > b", "--json"]);
     let hint = view["to_allow"].as_str().unwrap();
-    let start = hint.find("add ").unwrap() + 4;
+    let start = hint.find(", or add ").unwrap() + 9;
     let end = hint.find(" to `allow`").unwrap();
     stage.write(
         "haft.toml",

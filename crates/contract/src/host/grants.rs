@@ -168,6 +168,31 @@ pub struct GrantWish {
     pub uses: Option<u32>,
 }
 
+impl GrantWish {
+    /// The grants a wish makes for a principal.
+    pub fn grants(
+        &self,
+        principal: &Principal,
+        made_by: &str,
+        made_at: Timestamp,
+        cause: CallId,
+    ) -> Vec<Grant> {
+        let grant = |rule: &String| Grant {
+            id: GrantId::new(),
+            tenant: principal.tenant.clone(),
+            user: principal.user.clone(),
+            rule: rule.clone(),
+            scope: self.scope.clone(),
+            until: self.until,
+            uses_left: self.uses,
+            made_by: made_by.to_owned(),
+            made_at,
+            cause: Some(cause),
+        };
+        self.rules.iter().map(grant).collect()
+    }
+}
+
 /// Keeps grants.
 pub trait GrantStore: Send + Sync {
     /// Keeps a grant, durably.

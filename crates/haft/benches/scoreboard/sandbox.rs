@@ -193,6 +193,7 @@ fn files(scale: Scale, runtime: &Runtime) -> Pair {
         std::fs::write(workspace.path().join("file"), vec![b'x'; FILE_BYTES]).unwrap();
         let building = Haft::open(workspace.path())
             .data_dir(record.path())
+            .configure(|runtime| runtime.loop_guard(haft::runtime::LoopGuard::OFF))
             .local(options)
             .sandbox("bash", mode)
             .build();

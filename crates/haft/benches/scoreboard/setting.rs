@@ -19,6 +19,7 @@ impl Setting {
         let (workspace, record) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let haft = Haft::open(workspace.path())
             .data_dir(record.path())
+            .configure(|runtime| runtime.loop_guard(haft::runtime::LoopGuard::OFF))
             .allow("noop")
             .allow("sleep")
             .allow("copy")

@@ -43,7 +43,12 @@ async fn r6_aliases_resolve_and_the_answer_carries_the_id() {
 #[tokio::test]
 async fn r9_arguments_as_text_as_an_object_and_wrapped_mean_the_same() {
     let place = Place::with(&[("a.txt", "hello\n")]);
-    let haft = place.haft().build().await.unwrap();
+    let haft = place
+        .haft()
+        .configure(|runtime| runtime.loop_guard(haft::runtime::LoopGuard::OFF))
+        .build()
+        .await
+        .unwrap();
     let shapes = [
         json!("{\"path\": \"a.txt\"}"),
         json!({"path": "a.txt"}),

@@ -60,10 +60,13 @@ async fn open(place: &Place) -> Haft {
         .local(sandboxed())
         .allow("bash")
         .configure(|runtime| {
-            runtime.limits(haft_runtime::Limits {
+            let limits = haft_runtime::Limits {
                 stop_grace: Duration::from_secs(2),
                 ..haft_runtime::Limits::default()
-            })
+            };
+            // The same call again and again is what this is about.
+            let guard = haft_runtime::LoopGuard::OFF;
+            runtime.limits(limits).loop_guard(guard)
         })
         .build()
         .await

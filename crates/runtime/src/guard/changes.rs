@@ -32,20 +32,26 @@ enum Watch {
     Idle,
     /// The first look is done.
     Begun(Box<dyn ChangeScan>),
-    /// The first look failed, for this reason.
+    /// There was no first look, for this reason.
     Failed(String),
 }
 
 impl Guard {
     /// Looks at the workspace, unless this call has done so.
     pub(super) async fn look_before_commands(&self) {
-        let Some(changes) = self.watched_changes() else {
-            return;
-        };
         let mut watch = self.changes.0.lock().await;
         if !matches!(*watch, Watch::Idle) {
             return;
         }
+        let Some(changes) = self.watched_changes() else {
+            *watch = Watch::Failed(match self.plan.tier {
+                Tier::T2 | Tier::T3 => "commands are not compared here".to_owned(),
+                tier @ (Tier::Host | Tier::T1 | Tier::InProcess) => {
+                    format!("commands in tier {} are not compared", tier.as_str())
+                }
+            });
+            return;
+        };
         let keep = self.ledger().artifacts();
         let cancel = CancellationToken::new();
         let _stop = cancel.clone().drop_guard();

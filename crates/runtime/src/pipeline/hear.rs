@@ -12,6 +12,8 @@ use haft_contract::{
     },
 };
 
+use tokio::sync::MutexGuard;
+
 use super::Planned;
 use crate::asking::Waits;
 
@@ -58,7 +60,11 @@ pub(super) async fn hear(planned: &Planned, request: ApprovalRequest, found: App
         biased;
         () = luggage.cancel.cancelled() => Heard::Cancelled,
         heard = elsewhere(&*approvals, tenant, found.id) => heard,
-        heard = here(planned, &*approvals, &waits, request) => heard,
+        said = here(planned, &*approvals, &waits, request) => match said {
+            // Outside the race: the record would tell `elsewhere` of it first, without the wish.
+            Said::Answer(answer) => answer.put_on_record(planned, &*approvals).await,
+            Said::Heard(heard) => heard,
+        },
         () = tokio::time::sleep(left) => Heard::Late,
     };
     match heard {
@@ -82,18 +88,36 @@ async fn elsewhere(approvals: &dyn ApprovalStore, tenant: &TenantId, id: Approva
     }
 }
 
-/// The answer of the local approver, put on record. One call at a time asks about one question.
-async fn here(
+/// What the local approver said.
+enum Said<'a> {
+    /// An answer, which does not count before it is on record.
+    Answer(LocalAnswer<'a>),
+    /// Something that needs no record of its own.
+    Heard(Heard),
+}
+
+/// An answer of the local approver.
+struct LocalAnswer<'a> {
+    id: ApprovalId,
+    given: GivenAnswer,
+    by: String,
+    wish: Option<GrantWish>,
+    /// Until it is on record, nobody else is asked the same.
+    _turn: MutexGuard<'a, ()>,
+}
+
+/// The answer of the local approver. One call at a time asks about one question.
+async fn here<'a>(
     planned: &Planned,
     approvals: &dyn ApprovalStore,
-    waits: &Waits,
+    waits: &'a Waits,
     request: ApprovalRequest,
-) -> Heard {
+) -> Said<'a> {
     let runtime = &planned.luggage.runtime;
     let (id, digest) = (request.id, request.digest);
     let tenant = &planned.luggage.principal.tenant;
     let first = waits.turn().try_lock();
-    let _turn = if let Ok(turn) = first {
+    let turn = if let Ok(turn) = first {
         turn
     } else {
         let turn = waits.turn().lock().await;
@@ -101,7 +125,7 @@ async fn here(
         if let Ok(Some(now)) = approvals.get(tenant, id).await
             && let Some(heard) = from_record(now.state)
         {
-            return heard;
+            return Said::Heard(heard);
         }
         turn
     };
@@ -111,28 +135,52 @@ async fn here(
             digest: answered,
             grant,
         } if answered == digest => (GivenVerdict::Approve, by, grant),
-        ApprovalAnswer::Approved { .. } => return Heard::OtherPlan,
+        ApprovalAnswer::Approved { .. } => return Said::Heard(Heard::OtherPlan),
         ApprovalAnswer::Refused { by, reason } => (GivenVerdict::Refuse { reason }, by, None),
-        ApprovalAnswer::NobodyThere { reason } => return Heard::Nobody { what_to_do: reason },
-        ApprovalAnswer::Expired => return Heard::GaveUp,
+        ApprovalAnswer::NobodyThere { reason } => {
+            return Said::Heard(Heard::Nobody { what_to_do: reason });
+        }
+        ApprovalAnswer::Expired => return Said::Heard(Heard::GaveUp),
         ApprovalAnswer::Elsewhere => return std::future::pending().await,
     };
     let given = GivenAnswer {
-        verdict: verdict.clone(),
+        verdict,
         digest,
         by: Answerer::Person {
             name: by.clone(),
             place: AnswerPlace::Here,
         },
     };
-    let now = runtime.clock.now();
-    match approvals.answer(tenant, id, given, now).await {
-        Ok(_) => match verdict {
-            GivenVerdict::Approve => Heard::Yes { by, wish },
-            GivenVerdict::Refuse { reason } => Heard::No { by, reason },
-        },
-        Err(AnswerError::NotOpen { state }) => from_record(state).unwrap_or(Heard::GaveUp),
-        Err(error) => Heard::Broken(error.to_string()),
+    Said::Answer(LocalAnswer {
+        id,
+        given,
+        by,
+        wish,
+        _turn: turn,
+    })
+}
+
+impl LocalAnswer<'_> {
+    /// Puts the answer on record. If somebody was first, theirs counts.
+    async fn put_on_record(self, planned: &Planned, approvals: &dyn ApprovalStore) -> Heard {
+        let Self {
+            id,
+            given,
+            by,
+            wish,
+            _turn,
+        } = self;
+        let verdict = given.verdict.clone();
+        let now = planned.luggage.runtime.clock.now();
+        let tenant = &planned.luggage.principal.tenant;
+        match approvals.answer(tenant, id, given, now).await {
+            Ok(_) => match verdict {
+                GivenVerdict::Approve => Heard::Yes { by, wish },
+                GivenVerdict::Refuse { reason } => Heard::No { by, reason },
+            },
+            Err(AnswerError::NotOpen { state }) => from_record(state).unwrap_or(Heard::GaveUp),
+            Err(error) => Heard::Broken(error.to_string()),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use haft_contract::{
     CallEvent,
-    host::{Grant, GrantId, GrantScope, GrantWish, Verdict},
+    host::{Grant, GrantScope, GrantWish, Verdict},
 };
 
 use super::{
@@ -41,19 +41,7 @@ async fn try_keep(planned: &Planned, wish: GrantWish, by: &str) -> Result<(), St
         let scope = wish.scope.as_str();
         return Err(format!("it speaks of another {scope} than the caller's"));
     }
-    let grant = |rule: &String| Grant {
-        id: GrantId::new(),
-        tenant: luggage.principal.tenant.clone(),
-        user: luggage.principal.user.clone(),
-        rule: rule.clone(),
-        scope: wish.scope.clone(),
-        until: wish.until,
-        uses_left: wish.uses,
-        made_by: by.to_owned(),
-        made_at: now,
-        cause: Some(luggage.call),
-    };
-    let wished: Vec<Grant> = wish.rules.iter().map(grant).collect();
+    let wished = wish.grants(&luggage.principal, by, now, luggage.call);
     if !wished.iter().all(|grant| grant.is_alive(now)) {
         return Err("it has ended already".to_owned());
     }

@@ -1,26 +1,24 @@
 //! `undo`: puts files back to what they held before the named calls.
 //!
 //! Not one of the tools models are offered: whoever runs Haft registers it for people
-//! ([`undo_tool`]). It names calls and paths, never content: what the calls left is given by the
+//! ([`crate::catalog::undo_tool`]). It names calls and paths, never content: what the calls left is given by the
 //! runtime, and only of calls the caller may know. Every write goes through the guarded files, so
 //! an undo is recorded, keeps pre-images of its own, and can be undone.
 
 mod fold;
 mod restore;
 
-use std::{fmt::Write as _, sync::Arc};
+use std::{fmt::Write as _, time::Duration};
 
 use haft_contract::{
     Access, CallContext, CallId, Content, Deadline, Effects, ErrorKind, NoProgress, Plan,
     PlanContext, Tool, ToolError, ToolSpec, WorkPath,
     context::{PastChanges, PreviewContext},
-    erased::{ErasedTool, erase},
     ops::FileOps,
     preview::{FileChangeKind, FileDiff, MAX_PREVIEW_BYTES, Preview, PreviewPart},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 pub use self::fold::{Chain, FileState, Folded, FoldedChange};
@@ -51,11 +49,6 @@ Puts files back to what they held before the named calls: what they changed is c
 they removed comes back, what they created is removed.
 A file that is not what these calls left is a conflict: it stays as it is and both changes are \
 shown. The undo is itself a recorded call and can be undone.";
-
-/// The tool, for whoever registers it.
-pub fn undo_tool() -> Option<Arc<dyn ErasedTool>> {
-    erase(UndoTool).ok()
-}
 
 /// Takes calls back.
 #[derive(Debug, Clone, Copy, Default)]

@@ -8,7 +8,7 @@ use haft_contract::{
     CallRequest, ErrorKind, Outcome, Principal, SessionKind, UserId, host::Ledger,
 };
 use haft_testkit::{Harness, MemoryLedger, principal::in_session};
-use haft_tools::{builtins, undo::undo_tool};
+use haft_tools::{builtins, catalog::undo_tool};
 use serde_json::{Value, json};
 
 use crate::workspace::{Workspace, structured};

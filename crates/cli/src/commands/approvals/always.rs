@@ -7,8 +7,7 @@ use std::{path::PathBuf, sync::Arc};
 use haft_contract::{
     CallRequest,
     host::{
-        Approval, Clock as _, Grant, GrantId, GrantProposal, GrantWish, Ledger as _, Policy as _,
-        Question,
+        Approval, Clock as _, Grant, GrantProposal, GrantWish, Ledger as _, Policy as _, Question,
     },
 };
 use haft_runtime::SystemClock;
@@ -70,24 +69,18 @@ pub(super) async fn proposals(question: &Approval, app: &App) -> Result<Vec<Gran
     }))
 }
 
-/// Keeps what a person wished.
-pub(super) async fn keep(desk: &Desk, question: &Approval, wish: &GrantWish) -> Result<(), Stop> {
-    let grants = desk.ledger.grants();
-    for rule in &wish.rules {
-        let grant = Grant {
-            id: GrantId::new(),
-            tenant: question.principal.tenant.clone(),
-            user: question.principal.user.clone(),
-            rule: rule.clone(),
-            scope: wish.scope.clone(),
-            until: wish.until,
-            uses_left: wish.uses,
-            made_by: desk.name.clone(),
-            made_at: SystemClock.now(),
-            cause: Some(question.call),
-        };
-        let kept = grants.add(grant).await;
+/// Keeps what a person wished; what was kept.
+pub(super) async fn keep(
+    desk: &Desk,
+    question: &Approval,
+    wish: &GrantWish,
+) -> Result<Vec<Grant>, Stop> {
+    let now = SystemClock.now();
+    let wished = wish.grants(&question.principal, &desk.name, now, question.call);
+    let store = desk.ledger.grants();
+    for grant in &wished {
+        let kept = store.add(grant.clone()).await;
         kept.map_err(|error| Stop::ledger(&error))?;
     }
-    Ok(())
+    Ok(wished)
 }

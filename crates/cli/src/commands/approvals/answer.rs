@@ -4,7 +4,7 @@
 use clap::Args;
 use haft_contract::host::{
     AnswerError, AnswerPlace, Answerer, Approval, ApprovalState, Clock as _, GivenAnswer,
-    GivenVerdict,
+    GivenVerdict, GrantWish,
 };
 use haft_runtime::SystemClock;
 use serde_json::json;
@@ -72,18 +72,43 @@ pub(crate) async fn approve(args: &ApproveArgs, app: &App) -> Result<Exit, Stop>
     }
     app.output.note(&page.fitting_stderr());
     let yes = match (args.yes, args.always) {
-        (true, _) => true,
-        (false, false) => says_yes(app).await,
-        (false, true) => keeps_a_rule(&desk, &question, app).await?,
+        (true, _) => Some(None),
+        (false, false) => says_yes(app).await.then_some(None),
+        (false, true) => chosen_rule(&question, app).await?.map(Some),
     };
-    if !yes {
+    let Some(wish) = yes else {
         app.output.note(&Page::new().text("left open").end());
         desk.close().await;
         return Ok(Exit::NotAnswered);
-    }
-    let answered = answer(&desk, &question, GivenVerdict::Approve).await;
+    };
+    let answered = approve_and_keep(&desk, &question, wish, app).await;
     desk.close().await;
     report(&answered?, app)
+}
+
+/// Answers yes and then keeps the rule, so that nothing is allowed from now on by an answer that
+/// came too late.
+async fn approve_and_keep(
+    desk: &Desk,
+    question: &Approval,
+    wish: Option<GrantWish>,
+    app: &App,
+) -> Result<Approval, Stop> {
+    let answered = answer(desk, question, GivenVerdict::Approve).await?;
+    if let Some(wish) = wish {
+        for grant in always::keep(desk, question, &wish).await? {
+            let page = Page::new()
+                .styled(Style::Good, "allowed from now on")
+                .text(format!(
+                    "  {}  (grant {})",
+                    visible::line(&grant.rule),
+                    grant.id
+                ))
+                .end();
+            app.output.note(&page);
+        }
+    }
+    Ok(answered)
 }
 
 /// Runs `haft deny`. Refusing needs no second question: it can only keep something from happening.
@@ -155,14 +180,11 @@ async fn says_yes(app: &App) -> bool {
     typed.is_some_and(|typed| matches!(typed.to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
-/// Lets the person choose a rule and keeps it; whether they did.
-async fn keeps_a_rule(desk: &Desk, question: &Approval, app: &App) -> Result<bool, Stop> {
+/// The rule the person chooses, where it holds and how long, if they choose one.
+async fn chosen_rule(question: &Approval, app: &App) -> Result<Option<GrantWish>, Stop> {
     let proposals = always::proposals(question, app).await?;
     let scopes = wish::scopes(&question.principal, always::workspace(question));
-    match ask_for_wish(app.output, &proposals, scopes).await.flatten() {
-        Some(wish) => always::keep(desk, question, &wish).await.map(|()| true),
-        None => Ok(false),
-    }
+    Ok(ask_for_wish(app.output, &proposals, scopes).await.flatten())
 }
 
 async fn answer(desk: &Desk, question: &Approval, verdict: GivenVerdict) -> Result<Approval, Stop> {

@@ -138,14 +138,15 @@ pub(crate) async fn run(args: &ApprovalsArgs, app: &App) -> Result<Exit, Stop> {
     Ok(Exit::Ok)
 }
 
-/// Nobody answers from within a call: an agent would approve itself.
-fn may_answer() -> Result<(), Stop> {
+/// Nobody answers, or allows anything from now on, from within a call: an agent would approve
+/// itself.
+pub(crate) fn may_answer() -> Result<(), Stop> {
     match ancestry::started_by_a_call() {
         None => Ok(()),
         Some(why) => Err(Stop::new(
             Exit::Denied,
-            format!("questions are not answered from within a call, and {why}"),
-            "answer in a terminal of your own",
+            format!("nobody answers, grants or trusts from within a call, and {why}"),
+            "do it in a terminal of your own",
         )),
     }
 }

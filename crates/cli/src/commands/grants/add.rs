@@ -12,6 +12,7 @@ use haft_policy::{CedarPolicy, GrantRule, PolicySource};
 use haft_runtime::registry::Snapshot;
 
 use super::{App, Exit, Stop, now, open};
+use crate::commands::approvals::may_answer;
 use crate::{
     args::IdentityArgs,
     commands::{call, rehearsal::NoRecord},
@@ -66,6 +67,7 @@ pub(super) struct AddArgs {
 
 /// Runs the command.
 pub(super) async fn run(args: AddArgs, app: &App) -> Result<Exit, Stop> {
+    may_answer()?;
     if args.rules.len() > MAX_RULES {
         return Err(Stop::usage(
             format!("{} rules are too many at once", args.rules.len()),

@@ -62,7 +62,7 @@ pub(crate) fn mode(place: Place) -> SandboxMode {
 
 /// A builder over a workspace in a place.
 pub(crate) async fn open(place: Place, workspace: &Path, local: LocalOptions) -> HaftBuilder {
-    match place {
+    let builder = match place {
         Place::Local | Place::T2 => Haft::open(workspace).local(local),
         Place::Ssh => {
             let mut options = SshServer::of_this_process().options();
@@ -71,5 +71,7 @@ pub(crate) async fn open(place: Place, workspace: &Path, local: LocalOptions) ->
             let operations = SshBackend::connect(options, root).await.unwrap();
             Haft::open(workspace).operations(operations)
         }
-    }
+    };
+    // Races repeat the same call, which the loop guard would ask about.
+    builder.configure(|runtime| runtime.loop_guard(haft::runtime::LoopGuard::OFF))
 }

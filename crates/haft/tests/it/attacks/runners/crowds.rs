@@ -26,6 +26,7 @@ const BYTES_EACH: u64 = 64 << 10;
 
 async fn open(scene: &Scene, limits: Limits) -> Haft {
     Haft::open(&scene.workspace)
+        .configure(|runtime| runtime.loop_guard(haft::runtime::LoopGuard::OFF))
         .data_dir(&scene.data)
         .preset(Preset::Workspace)
         .allow("@all")
@@ -93,6 +94,7 @@ pub(super) async fn sessions(case: &Case, verdict: &mut Verdict) {
     let scene = Scene::of(case);
     let heard = Arc::new(AtomicUsize::new(0));
     let haft = Haft::open(&scene.workspace)
+        .configure(|runtime| runtime.loop_guard(haft::runtime::LoopGuard::OFF))
         .data_dir(&scene.data)
         .preset(Preset::Workspace)
         .allow("@all")
@@ -150,6 +152,7 @@ pub(super) async fn unanswered(case: &Case, verdict: &mut Verdict) {
     let scene = Scene::of(case);
     let asked = Arc::new(AtomicUsize::new(0));
     let haft = Haft::open(&scene.workspace)
+        .configure(|runtime| runtime.loop_guard(haft::runtime::LoopGuard::OFF))
         .data_dir(&scene.data)
         .preset(Preset::Careful)
         .approve_with({

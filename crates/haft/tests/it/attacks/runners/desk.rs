@@ -225,14 +225,12 @@ impl Desk {
             }
             if !self.pending().await.is_empty() {
                 call.abort();
-                return match call.await {
+                if let Ok(outcome) = call.await {
                     // It ended in the very moment, and not because somebody had answered.
-                    Ok(outcome) => Err(format!("it {} unanswered", outcome.terminal)),
-                    Err(_) => {
-                        self.open(0).await;
-                        Ok(())
-                    }
-                };
+                    return Err(format!("it {} unanswered", outcome.terminal));
+                }
+                self.open(0).await;
+                return Ok(());
             }
             tokio::time::sleep(A_MOMENT).await;
         }

@@ -46,6 +46,7 @@ async fn drown(case: &Case, verdict: &mut Verdict, command: &str, edge: &str) {
     limits.output.artifact_bytes = KEPT;
     // Events would hold the whole output in the test's own memory.
     let haft = Haft::open(&scene.workspace)
+        .configure(|runtime| runtime.loop_guard(haft::runtime::LoopGuard::OFF))
         .data_dir(&scene.data)
         .allow("@all")
         .preset(Preset::Workspace)
