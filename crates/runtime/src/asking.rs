@@ -10,7 +10,7 @@ use std::{
 
 use haft_contract::{
     TenantId,
-    host::{ApprovalId, ApprovalStore},
+    host::{Approval, ApprovalId, ApprovalQuestion, ApprovalStore, LedgerError, LedgerErrorKind},
 };
 
 use crate::runtime::Inner;
@@ -46,8 +46,29 @@ pub(crate) struct Waits {
 }
 
 impl Waits {
+    /// Records a question, or finds the one that asks the same, and joins those who wait on it.
+    ///
+    /// In a task of its own: a call that is dropped while the store writes its question would
+    /// otherwise leave it open with nobody to take it back.
+    pub(crate) async fn ask(
+        runtime: &Arc<Inner>,
+        question: ApprovalQuestion,
+    ) -> Result<(Approval, Self), LedgerError> {
+        let runtime = Arc::clone(runtime);
+        let asking = tokio::spawn(async move {
+            let tenant = question.principal.tenant.clone();
+            let found = runtime.ledger.approvals().ask(question).await?;
+            let waits = Self::on(&runtime, &tenant, found.id);
+            Ok((found, waits))
+        });
+        asking.await.unwrap_or_else(|_| {
+            let message = "the question was lost on its way to the record";
+            Err(LedgerError::new(LedgerErrorKind::Unavailable, message))
+        })
+    }
+
     /// Joins those who wait on a question.
-    pub(crate) fn on(runtime: &Arc<Inner>, tenant: &TenantId, id: ApprovalId) -> Self {
+    fn on(runtime: &Arc<Inner>, tenant: &TenantId, id: ApprovalId) -> Self {
         let mut waiting = runtime.asking.waiting();
         let those = waiting.entry(id).or_insert_with(|| Waiting {
             calls: 0,

@@ -25,6 +25,7 @@ use super::{
     wish,
 };
 use crate::{
+    asking::Waits,
     digest::{Bound, digest_of, plan_form},
     preview::{Program, Shown, show},
 };
@@ -107,13 +108,14 @@ async fn ask(mut planned: Planned, decision: Decision) -> Result<Authorized, Hal
             .collect(),
     });
     drop(preview);
-    let (request, found) = match put_on_record(&planned, &decision, form, digest, summary).await {
-        Ok(recorded) => recorded,
-        Err((by, error)) => return Err(planned.luggage.halt(error).denied_by(by)),
-    };
+    let (request, found, waits) =
+        match put_on_record(&planned, &decision, form, digest, summary).await {
+            Ok(recorded) => recorded,
+            Err((by, error)) => return Err(planned.luggage.halt(error).denied_by(by)),
+        };
     approved.id = found.id;
     let asked = Instant::now();
-    let heard = hear(&planned, request, found).await;
+    let heard = hear(&planned, request, found, waits).await;
     planned.luggage.facts.timings.asked = asked.elapsed();
     match heard {
         Heard::Yes { by, wish } => {
@@ -142,7 +144,7 @@ async fn put_on_record(
     form: serde_json::Value,
     digest: PlanDigest,
     summary: String,
-) -> Result<(ApprovalRequest, Approval), (DeniedBy, ToolError)> {
+) -> Result<(ApprovalRequest, Approval, Waits), (DeniedBy, ToolError)> {
     let luggage = &planned.luggage;
     let runtime = &luggage.runtime;
     let form = Arc::new(form);
@@ -166,8 +168,8 @@ async fn put_on_record(
             error.hint("`haft doctor` checks the ledger"),
         )
     };
-    let found = match runtime.ledger.approvals().ask(question).await {
-        Ok(found) => found,
+    let (found, waits) = match Waits::ask(runtime, question).await {
+        Ok(asked) => asked,
         Err(error) if error.kind() == LedgerErrorKind::LimitExceeded => {
             let message = format!(
                 "a person would have to approve this call, and this session has {most_open} open \
@@ -199,7 +201,7 @@ async fn put_on_record(
         decision: decision.clone(),
         expires: found.expires,
     };
-    Ok((request, found))
+    Ok((request, found, waits))
 }
 
 /// The rules a person could accept so as not to be asked again.

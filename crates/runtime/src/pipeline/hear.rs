@@ -46,15 +46,20 @@ pub(super) enum Heard {
 }
 
 /// Waits for the answer to a question that is on record.
-pub(super) async fn hear(planned: &Planned, request: ApprovalRequest, found: Approval) -> Heard {
+pub(super) async fn hear(
+    planned: &Planned,
+    request: ApprovalRequest,
+    found: Approval,
+    waits: Waits,
+) -> Heard {
     if let Some(heard) = from_record(found.state) {
+        waits.answered();
         return heard;
     }
     let luggage = &planned.luggage;
     let runtime = &luggage.runtime;
     let tenant = &luggage.principal.tenant;
     let approvals = runtime.ledger.approvals();
-    let waits = Waits::on(runtime, tenant, found.id);
     let left = found.expires.since(runtime.clock.now());
     let heard = tokio::select! {
         biased;

@@ -252,6 +252,28 @@ async fn ap_05_a_call_that_is_cancelled_or_dropped_takes_its_question_back() {
 }
 
 #[tokio::test]
+async fn a_call_that_is_dropped_at_any_moment_leaves_no_question_behind() {
+    let questions = Questions::plain();
+    let mut asked = 0;
+    for polls in 1..40 {
+        let mut call = Box::pin(questions.harness.call("act", json!({ "polls": polls })));
+        for _ in 0..polls {
+            assert!(futures::poll!(&mut call).is_pending());
+            asked += usize::from(!questions.pending().await.is_empty());
+            tokio::task::yield_now().await;
+        }
+        drop(call);
+        // Whatever was on its way to the record arrives, and is taken back.
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+        questions.open(0).await;
+        assert_eq!(questions.harness.runtime.open_questions(), 0);
+    }
+    assert!(asked > 0, "some of them were asked about");
+}
+
+#[tokio::test]
 async fn of_several_that_wait_only_the_last_to_leave_takes_the_question_back() {
     let questions = Questions::plain();
     let first = questions.begin(json!({"n": 1}));
