@@ -83,7 +83,7 @@ pub(super) fn variables<'a>(
 }
 
 /// What every child gets. Programs that would wait for a person fail at once instead.
-const FIXED: [(&str, &str); 19] = [
+const FIXED: [(&str, &str); 16] = [
     ("LANG", "C.UTF-8"),
     ("LC_ALL", "C.UTF-8"),
     ("TERM", "dumb"),
@@ -100,11 +100,6 @@ const FIXED: [(&str, &str); 19] = [
     ("GIT_TERMINAL_PROMPT", "0"),
     ("GIT_ASKPASS", "false"),
     ("SSH_ASKPASS", "false"),
-    // A directory that looks like a bare repository brings a configuration that runs programs; git
-    // uses one only where it is told to (AI-11).
-    ("GIT_CONFIG_COUNT", "1"),
-    ("GIT_CONFIG_KEY_0", "safe.bareRepository"),
-    ("GIT_CONFIG_VALUE_0", "explicit"),
 ];
 
 /// Names whose value is Haft's, whatever a call says.

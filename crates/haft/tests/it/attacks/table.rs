@@ -130,7 +130,8 @@ fn page() -> String {
         )
         .unwrap();
         for case in &others.case {
-            let cells = [&case.id, &case.title, &case.requires, &case.stopped_by];
+            let stopped_by = case.told_stop();
+            let cells = [&case.id, &case.title, &case.requires, &stopped_by];
             let cells = cells.map(|cell| cell.replace('|', "\\|"));
             writeln!(page, "| {} |", cells.join(" | ")).unwrap();
         }
@@ -158,6 +159,24 @@ struct Told {
     title: String,
     requires: String,
     stopped_by: String,
+    /// What of it is not shown yet.
+    due: Option<toml::Value>,
+}
+
+impl Told {
+    /// What stops it; what is only promised is told as such.
+    fn told_stop(&self) -> String {
+        let text = |value: &toml::Value| value.as_str().unwrap_or_default().to_owned();
+        let due = match &self.due {
+            None => return self.stopped_by.clone(),
+            Some(toml::Value::Table(due)) => {
+                let part = |name: &str| due.get(name).map(text).unwrap_or_default();
+                format!("with {}: {}", part("with"), part("because"))
+            }
+            Some(due) => text(due),
+        };
+        format!("{} (due {due})", self.stopped_by)
+    }
 }
 
 /// Groups with words of their own, and how they are run.

@@ -203,14 +203,12 @@ fn grant(desk: &Desk, rule: &str) -> Grant {
 }
 
 /// Calls under a grant: these still ask, this one does not.
-async fn granted(case: &Case, verdict: &mut Verdict, rule: &str, asks: &[&str], passes: &str) {
+async fn granted(case: &Case, verdict: &mut Verdict, rules: &[&str], asks: &[&str], passes: &str) {
     let desk = Desk::new(case).await;
-    desk.haft
-        .ledger()
-        .grants()
-        .add(grant(&desk, rule))
-        .await
-        .unwrap();
+    let grants = desk.haft.ledger().grants();
+    for rule in rules {
+        grants.add(grant(&desk, rule)).await.unwrap();
+    }
     for command in asks {
         let call = desk.begin("bash", json!({ "command": command }));
         verdict.attempt(command, desk.waits(call).await);
@@ -231,7 +229,8 @@ pub(super) async fn always_anything(case: &Case, verdict: &mut Verdict) {
         ("bash(env *)", "env touch evil"),
         ("bash(python3 -c *)", "python3 -c 'open(\"evil\", \"w\")'"),
     ] {
-        granted(case, verdict, rule, &[asks], "echo ok").await;
+        let rules = [rule, "bash(echo ok)"];
+        granted(case, verdict, &rules, &[asks], "echo ok").await;
         // A person who wishes for it is told that it was not kept.
         let scene = Scene::in_memory(case);
         let desk = Desk::again(scene, |builder| {
@@ -283,7 +282,7 @@ pub(super) async fn wide_prefix(case: &Case, verdict: &mut Verdict) {
         "git -c core.pager='touch evil' log",
         "git status; touch evil",
     ];
-    granted(case, verdict, "bash(git *)", &asks, "git status --short").await;
+    granted(case, verdict, &["bash(git *)"], &asks, "git status --short").await;
     let denied = Desk::again(Scene::in_memory(case), |builder| {
         builder.deny("bash(git push *)")
     })
