@@ -137,16 +137,41 @@ fn covers_path(pattern: &Pattern, access: &PathAccess) -> bool {
 fn stays_inside(segment: &Segment, workspace: &str) -> bool {
     segment.words.iter().skip(1).all(|word| match &word.value {
         Value::Literal(text) | Value::Glob(text) => {
-            let value = match text.strip_prefix('-') {
-                Some(option) => option
-                    .split_once('=')
-                    .map_or(text.as_str(), |(_, value)| value),
-                None => text,
-            };
-            is_inside(value, workspace) && is_inside(text, workspace)
+            paths_in(text).all(|path| is_inside(path, workspace)) && !names_a_file(text)
         }
         Value::Given | Value::Unknown => false,
     })
+}
+
+/// Every part of a word that a program may take for a path: the word, what follows a sign (`if=x`,
+/// `@x`, `--file=x`, `a:x`), and what may be the value in a cluster of letters (`-Cx`).
+fn paths_in(text: &str) -> impl Iterator<Item = &str> {
+    let cluster = match text.strip_prefix('-') {
+        Some(letters) => {
+            1 + letters
+                .find(|c: char| !c.is_ascii_alphanumeric())
+                .unwrap_or(0)
+        }
+        None => 0,
+    };
+    let part_of_name = |c: char| c.is_alphanumeric() || "_-./~".contains(c);
+    let signs = text
+        .char_indices()
+        .filter(move |(at, c)| {
+            let rest = text.get(at + c.len_utf8()..).unwrap_or_default();
+            // `https://host/path`: the host is the host rule's business.
+            let host = |rest: &str| rest.starts_with(|c: char| c != '/');
+            let url = *c == ':' && rest.strip_prefix("//").is_some_and(host);
+            !part_of_name(*c) && !url
+        })
+        .map(|(at, c)| at + c.len_utf8());
+    let starts = (0..=cluster).chain(signs);
+    starts.filter_map(|start| text.get(start..))
+}
+
+/// Whether a word is or holds a URL of a file.
+fn names_a_file(text: &str) -> bool {
+    text.to_ascii_lowercase().contains("file:")
 }
 
 fn is_inside(text: &str, workspace: &str) -> bool {
@@ -160,6 +185,46 @@ fn is_inside(text: &str, workspace: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_is_found_wherever_it_is_attached() {
+        let stays = |text: &str| paths_in(text).all(|path| is_inside(path, "/w"));
+        for text in [
+            "src/a",
+            "--x=src/a",
+            "if=a",
+            "@a/b",
+            "-p",
+            "-C/w/a",
+            "--depth=3",
+            "https://x/y",
+            "HEAD~3",
+            "main..dev",
+            "--",
+            "-",
+            "",
+        ] {
+            assert!(stays(text), "{text}");
+        }
+        for text in [
+            "-C/etc",
+            "-xC/etc",
+            "-C../x",
+            "-I..",
+            "if=/etc/passwd",
+            "@/etc/passwd",
+            "@~/x",
+            "--x=/etc",
+            "--x=~/a",
+            "--x=a,/etc",
+            "--x=a/../../b",
+            "x:///etc",
+            "a:/etc",
+            "a:../b",
+        ] {
+            assert!(!stays(text), "{text}");
+        }
+    }
 
     #[test]
     fn a_path_is_inside_the_workspace_or_not() {

@@ -15,13 +15,16 @@ const RUNNERS: &[&str] = &[
     // Wrappers.
     "env timeout gtimeout nice ionice nohup stdbuf setsid time taskset chroot unshare nsenter setpriv \
      fakeroot script flock xargs parallel watch entr strace ltrace valgrind catchsegv systemd-run at \
-     batch crontab find fd fdfind ssh tmux screen",
+     batch crontab find fd fdfind ssh tmux screen prlimit chrt choom numactl ld.so",
+    // Archivers that run a program for a letter among others: `tar xIf program a`.
+    "tar gtar bsdtar",
     // Wrappers that add rights.
     "sudo doas su runuser pkexec",
     // Runners of packages, recipes and containers.
     "npx pnpx bunx uvx pipx uv poetry pipenv rye hatch conda mamba make gmake bmake just task rake ant \
      mage invoke fab ninja mise asdf direnv nix nix-shell docker podman nerdctl kubectl vagrant \
-     flatpak snap bwrap runsc",
+     flatpak snap bwrap runsc nsjail firejail rustup bundle bundler pdm java dotnet gradle gradlew mvn \
+     mvnw gh",
 ];
 
 /// Whether a program, named without its directory, runs whatever it is told to. Versions count as
@@ -32,7 +35,8 @@ pub(super) fn is_runner(program: &str) -> bool {
         let mut names = RUNNERS.iter().flat_map(|line| line.split_whitespace());
         names.any(|known| known == name)
     };
-    listed(program) || (!bare.is_empty() && listed(bare))
+    let loader = program.starts_with("ld-linux") || program.starts_with("ld-musl");
+    loader || listed(program) || (!bare.is_empty() && listed(bare))
 }
 
 #[cfg(test)]
@@ -50,6 +54,11 @@ mod tests {
             "make",
             ".",
             "sudo",
+            "ld.so",
+            "ld-linux-x86-64.so.2",
+            "gh",
+            "rustup",
+            "tar",
         ] {
             assert!(is_runner(program), "{program}");
         }

@@ -10,10 +10,13 @@ use super::{
     second::{Opinion, opinion},
     segment::{Segment, name_of},
     table::{Class, known},
-    touch::{Directories, How, Touched, assignments_of_dd, attached_outputs, changes, runs},
+    touch::{
+        Directories, How, Touched, assignments_of_dd, attached_outputs, changes,
+        paths_in_revisions, response_files, runs,
+    },
     unclear::Unclear,
     word::{Value, Word},
-    wrapper::{Inner, inner, is_transparent},
+    wrapper::{Inner, inner, is_transparent, reads},
 };
 
 /// Directories whose programs are the ones a bare name means.
@@ -192,7 +195,7 @@ impl Analyst<'_> {
         match &entry {
             Some(entry) => {
                 for (place, mode) in &entry.paths {
-                    if let Some(word) = words.get(*place).map(without_option) {
+                    for word in words.get(*place).map(without_option).unwrap_or_default() {
                         touched.word(&self.directories, &word, *mode, How::Named);
                     }
                 }
@@ -205,7 +208,20 @@ impl Analyst<'_> {
             }
             None => self.unlisted(&name, &words, passes_on, &mut touched),
         }
-        if !touched.outside.is_empty() {
+        for word in reads(&name, &words) {
+            touched.word(&self.directories, &word, PathMode::Read, How::Named);
+        }
+        if name == "git" && class != Class::Runs {
+            for path in paths_in_revisions(&words) {
+                touched.text(&self.directories, path, PathMode::Read, How::Named);
+            }
+        }
+        let responses = response_files(&name, &words);
+        for path in &responses {
+            touched.text(&self.directories, path, PathMode::Read, How::Named);
+        }
+        // What stands in a response file are more words, which nobody has seen.
+        if !touched.outside.is_empty() || !responses.is_empty() {
             class = Class::Unknown;
         }
         let named = touched.outside.len();
@@ -374,16 +390,35 @@ impl Analyst<'_> {
     }
 }
 
-/// The value that is written into an option (`--file=x`, `-fx`), or the word itself.
-fn without_option(word: &Word) -> Word {
+/// The value that is written into an option (`--file=x`, `-fx`), or the word itself. In a cluster of
+/// letters (`-rfx`) the value may begin after any of them.
+fn without_option(word: &Word) -> Vec<Word> {
     let Some(text) = word.text().filter(|text| text.len() > 1) else {
-        return word.clone();
+        return vec![word.clone()];
     };
-    let value = match text.strip_prefix("--") {
-        Some(long) => long.split_once('=').map(|(_, value)| value),
-        None => text.strip_prefix('-').and_then(|letters| letters.get(1..)),
+    let after_sign = text.split_once('=').map(|(_, value)| value);
+    let values: Vec<&str> = match (text.strip_prefix("--"), text.strip_prefix('-')) {
+        (Some(_), _) => after_sign.into_iter().collect(),
+        (None, Some(letters)) => {
+            let first = letters.char_indices().skip(1).take(1);
+            let cluster = letters
+                .char_indices()
+                .take_while(|(_, letter)| letter.is_ascii_alphanumeric())
+                .map(|(at, letter)| at + letter.len_utf8());
+            let mut starts: Vec<usize> = first.map(|(at, _)| at).chain(cluster).collect();
+            starts.dedup();
+            let values = starts.into_iter().filter_map(|start| letters.get(start..));
+            values
+                .chain(after_sign)
+                .filter(|value| !value.is_empty())
+                .collect()
+        }
+        (None, None) => Vec::new(),
     };
-    value.map_or_else(|| word.clone(), Word::literal)
+    if values.is_empty() {
+        return vec![word.clone()];
+    }
+    values.into_iter().map(Word::literal).collect()
 }
 
 fn is_pathlike(text: &str) -> bool {

@@ -12,7 +12,9 @@ pub(super) struct Options<'t> {
     pub(super) short: &'t str,
     /// `-n 5` and `-n5`.
     pub(super) short_values: &'t str,
-    /// `--all`.
+    /// `-i` and `-iX`: a value is written into the option, or there is none.
+    pub(super) short_maybe: &'t str,
+    /// `--all`. A name that is in `long_values` too takes a value only after `=`.
     pub(super) long: &'t str,
     /// `--lines=5` and `--lines 5`.
     pub(super) long_values: &'t str,
@@ -31,10 +33,33 @@ pub(super) struct Options<'t> {
 pub(super) struct Scanned {
     /// The places of the operands.
     pub(super) operands: Vec<usize>,
-    /// The options that were given, without dashes, each with the place of its value.
-    pub(super) given: Vec<(String, Option<usize>)>,
+    /// The options that were given.
+    pub(super) given: Vec<Given>,
     /// The first word that does not fit.
     pub(super) odd: Option<usize>,
+}
+
+/// A word that is an option, or several in a cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Given {
+    /// As written, without dashes and without what follows `=`.
+    pub(super) name: String,
+    /// The one that takes the value: the letter, wherever it stands in a cluster, or the name.
+    pub(super) key: String,
+    /// The place of its value.
+    pub(super) value: Option<usize>,
+    /// The value, where it is written into the option.
+    pub(super) attached: Option<String>,
+}
+
+impl Given {
+    /// The value, as it is shown.
+    pub(super) fn value_in<'w>(&'w self, words: &'w [Word]) -> Option<&'w str> {
+        let following = || self.value.and_then(|place| words.get(place));
+        self.attached
+            .as_deref()
+            .or_else(|| following().map(Word::shown))
+    }
 }
 
 impl Options<'_> {
@@ -66,67 +91,84 @@ impl Options<'_> {
                 scanned.operands.push(here);
                 continue;
             }
-            match self.option(text, words.get(place)) {
-                Some(Taken::Alone) => scanned.given.push((name_of(text), None)),
-                Some(Taken::Inside) => scanned.given.push((name_of(text), Some(here))),
-                Some(Taken::Next) => {
-                    scanned.given.push((name_of(text), Some(place)));
+            let Some(taken) = self.option(text, words.get(place)) else {
+                scanned.odd = Some(here);
+                return scanned;
+            };
+            let (key, value, attached) = match taken {
+                Taken::Alone(key) => (key, None, None),
+                Taken::Inside(key, value) => (key, Some(here), Some(value.to_owned())),
+                Taken::Next(key) => {
                     place += 1;
+                    (key, Some(place - 1), None)
                 }
-                None => {
-                    scanned.odd = Some(here);
-                    return scanned;
-                }
-            }
+            };
+            scanned.given.push(Given {
+                name: name_of(text),
+                key: key.to_owned(),
+                value,
+                attached,
+            });
         }
         scanned
     }
 
-    fn option(&self, text: &str, next: Option<&Word>) -> Option<Taken> {
-        let following = || next.map(|_| Taken::Next);
+    fn option<'w>(&self, text: &'w str, next: Option<&Word>) -> Option<Taken<'w>> {
+        let following = |key| next.map(|_| Taken::Next(key));
         if let Some(long) = text.strip_prefix("--") {
             return match long.split_once('=') {
-                Some((name, _)) => has(self.long_values, name).then_some(Taken::Inside),
-                None if has(self.long, long) => Some(Taken::Alone),
-                None if has(self.long_values, long) => following(),
+                Some((name, value)) => {
+                    has(self.long_values, name).then_some(Taken::Inside(name, value))
+                }
+                None if has(self.long, long) => Some(Taken::Alone(long)),
+                None if has(self.long_values, long) => following(long),
                 None => None,
             };
         }
         let name = text.strip_prefix('-')?;
-        let bare = name.split_once('=').map_or(name, |(name, _)| name);
         if has(self.dash, name) {
-            return Some(Taken::Alone);
+            return Some(Taken::Alone(name));
         }
         if has(self.dash_values, name) {
-            return following();
+            return following(name);
         }
-        if bare != name && has(self.dash_values, bare) {
-            return Some(Taken::Inside);
+        if let Some((bare, value)) = name.split_once('=')
+            && has(self.dash_values, bare)
+        {
+            return Some(Taken::Inside(bare, value));
         }
         if self.numbers && name.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Some(Taken::Alone);
+            return Some(Taken::Alone(name));
         }
-        let mut letters = name.chars();
-        while let Some(letter) = letters.next() {
-            if self.short_values.contains(letter) {
-                return if letters.as_str().is_empty() {
-                    following()
+        for (at, letter) in name.char_indices() {
+            let (key, rest) = name.get(at..)?.split_at(letter.len_utf8());
+            if self.short_maybe.contains(letter) {
+                return Some(if rest.is_empty() {
+                    Taken::Alone(key)
                 } else {
-                    Some(Taken::Inside)
+                    Taken::Inside(key, rest)
+                });
+            }
+            if self.short_values.contains(letter) {
+                return if rest.is_empty() {
+                    following(key)
+                } else {
+                    Some(Taken::Inside(key, rest))
                 };
             }
             if !self.short.contains(letter) {
                 return None;
             }
         }
-        Some(Taken::Alone)
+        Some(Taken::Alone(name))
     }
 }
 
-enum Taken {
-    Alone,
-    Inside,
-    Next,
+/// How an option takes its value, if it has one; first the option that does.
+enum Taken<'w> {
+    Alone(&'w str),
+    Inside(&'w str, &'w str),
+    Next(&'w str),
 }
 
 fn name_of(text: &str) -> String {
@@ -147,6 +189,7 @@ mod tests {
     const SORT: Options<'static> = Options {
         short: "nru",
         short_values: "kt",
+        short_maybe: "i",
         long: "numeric-sort reverse",
         long_values: "key",
         dash: "",
@@ -174,6 +217,22 @@ mod tests {
             assert_eq!(scanned.operands.len(), 1, "{text}");
         }
         assert_eq!(scan("sort f -n -- -o").operands, [1, 4]);
+    }
+
+    #[test]
+    fn a_value_belongs_to_its_letter_wherever_it_stands() {
+        for (text, key, value, attached) in [
+            ("sort -rk2 f", "k", Some(1), Some("2")),
+            ("sort -rk 2", "k", Some(2), None),
+            ("sort --key=2 f", "key", Some(1), Some("2")),
+            ("sort -ri f", "i", None, None),
+            ("sort -riX f", "i", Some(1), Some("X")),
+        ] {
+            let given = scan(text).given.remove(0);
+            assert_eq!(given.key, key, "{text}");
+            assert_eq!(given.value, value, "{text}");
+            assert_eq!(given.attached.as_deref(), attached, "{text}");
+        }
     }
 
     #[test]

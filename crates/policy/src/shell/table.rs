@@ -90,6 +90,8 @@ enum Writes {
     All,
     /// The last of at least two.
     Last,
+    /// All, and all but the last are read too, because their content is found elsewhere afterwards.
+    Moved,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -167,10 +169,19 @@ impl Writes {
         let mode = |at: usize| match self {
             Self::Nothing => PathMode::Read,
             Self::Last if at != last => PathMode::Read,
-            Self::All | Self::Last => PathMode::Write,
+            Self::All | Self::Last | Self::Moved => PathMode::Write,
         };
+        let moved = match self {
+            Self::Moved => paths.get(..last).unwrap_or_default(),
+            Self::Nothing | Self::All | Self::Last => &[],
+        };
+        let read = moved.iter().map(|place| (*place, PathMode::Read));
         let paths = paths.iter().enumerate();
-        Some(paths.map(|(at, place)| (*place, mode(at))).collect())
+        // The target stays the last.
+        Some(
+            read.chain(paths.map(|(at, place)| (*place, mode(at))))
+                .collect(),
+        )
     }
 }
 
@@ -186,6 +197,7 @@ impl Entry {
         Options {
             short: &self.short,
             short_values: &self.short_values,
+            short_maybe: "",
             long: &self.long,
             long_values: &self.long_values,
             dash: &self.dash,
@@ -234,7 +246,7 @@ impl Entry {
         }
         paths.extend(inside.into_iter().map(|place| (place, PathMode::Read)));
         let class = match (self.class, writes) {
-            (Class::Looks, Writes::All | Writes::Last) => Class::Changes,
+            (Class::Looks, Writes::All | Writes::Last | Writes::Moved) => Class::Changes,
             (class, _) => class,
         };
         Some(Known {
@@ -256,11 +268,17 @@ impl Entry {
             let word = words.get(*place);
             word.is_some_and(|word| !matches!(word.value, Value::Unknown | Value::Given))
         };
-        let values = scanned.given.iter().filter_map(|(_, value)| value.as_ref());
+        let values = scanned
+            .given
+            .iter()
+            .filter_map(|given| given.value.as_ref());
         if !scanned.operands.iter().all(literal) || !values.into_iter().all(literal) {
             return None;
         }
-        let given = |list: &str| scanned.given.iter().any(|(name, _)| has(list, name));
+        let given = |list: &str| {
+            let mut given = scanned.given.iter();
+            given.any(|given| has(list, &given.name) || has(list, &given.key))
+        };
         let changing = words
             .iter()
             .enumerate()
@@ -284,13 +302,10 @@ impl Entry {
 
     /// The values of options that are paths.
     fn path_values(&self, scanned: &Scanned) -> impl Iterator<Item = (usize, PathMode)> {
-        scanned.given.iter().filter_map(|(name, value)| {
-            // `-C dir` and `-Cdir`.
-            let letter = name.get(..1).unwrap_or_default();
-            let listed = has(&self.path_options, name) || has(&self.path_options, letter);
-            value
-                .filter(|_| listed)
-                .map(|place| (place, PathMode::Read))
+        scanned.given.iter().filter_map(|given| {
+            let listed = has(&self.path_options, &given.key);
+            let place = given.value.filter(|_| listed);
+            place.map(|place| (place, PathMode::Read))
         })
     }
 
@@ -318,7 +333,9 @@ impl Entry {
                     .any(|letter| has(&self.pattern_options, letter.encode_utf8(&mut [0; 4]))),
             };
             // A value that is written into the option may be a path.
-            if option.contains(['=', '/', '.']) {
+            let path = |letter: char| has(&self.path_options, letter.encode_utf8(&mut [0; 4]));
+            let cluster = !option.starts_with('-') && option.chars().any(path);
+            if option.contains(['=', '/', '.']) || cluster {
                 fitting.inside.push(place);
             }
         }
@@ -384,6 +401,7 @@ fn entry(table: Table) -> Result<Entry, String> {
                 entry.writes = match text.as_str() {
                     "all" => Writes::All,
                     "last" => Writes::Last,
+                    "moved" => Writes::Moved,
                     other => return Err(format!("unknown writes `{other}`")),
                 };
             }
@@ -445,7 +463,6 @@ mod tests {
             "git -C sub status -s",
             "git stash list",
             "sort -k2 -n f",
-            "cargo --version",
             "find . -name x -type f",
             "rg -n x src",
             "sed -n 1,5p f",
@@ -461,7 +478,14 @@ mod tests {
         ] {
             assert_eq!(class(text), Some(Class::Changes), "{text}");
         }
-        for text in ["cargo test -p x name", "git add -A", "git commit -am x"] {
+        for text in [
+            "cargo --version",
+            "cargo test -p x name",
+            "rustc -V",
+            "go env",
+            "git add -A",
+            "git commit -am x",
+        ] {
             assert_eq!(class(text), Some(Class::Runs), "{text}");
         }
         for text in [

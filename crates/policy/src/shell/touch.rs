@@ -325,8 +325,13 @@ pub(super) fn changes(program: &str, words: &[Word]) -> Option<Vec<(usize, PathM
         text.starts_with("-t") || text.starts_with("--t")
     });
     let found = match program {
-        "tee" | "touch" | "mkdir" | "rmdir" | "rm" | "unlink" | "shred" | "truncate" | "mv"
-        | "patch" | "mkfifo" | "mknod" | "ex" | "ed" => all(PathMode::Write),
+        "mv" => {
+            let mut found = all(PathMode::Read);
+            found.extend(all(PathMode::Write));
+            found
+        }
+        "tee" | "touch" | "mkdir" | "rmdir" | "rm" | "unlink" | "shred" | "truncate" | "patch"
+        | "mkfifo" | "mknod" | "ex" | "ed" => all(PathMode::Write),
         "chmod" | "chown" | "chgrp" | "setfacl" | "chattr" => {
             all(PathMode::Write).into_iter().skip(1).collect()
         }
@@ -404,5 +409,40 @@ pub(super) fn attached_outputs(program: &str, words: &[Word]) -> Vec<String> {
             let (_, value) = cluster.split_once(letter?)?;
             (!value.is_empty()).then(|| value.to_owned())
         })
+        .collect()
+}
+
+/// The paths in `rev:path`, `:path`, `:0:path` and `-L1,5:path` of Git.
+pub(super) fn paths_in_revisions(words: &[Word]) -> Vec<&str> {
+    let texts = words.iter().skip(1).map(Word::shown);
+    texts
+        .filter(|text| !text.starts_with("--"))
+        .flat_map(|text| {
+            // Every colon may be the one before the path.
+            let starts = text.match_indices(':').map(|(at, _)| at + 1);
+            starts.filter_map(|start| text.get(start..))
+        })
+        .map(|path| {
+            // `:(top)path` and `:/path` are pathspecs.
+            let magic = path.strip_prefix('(').and_then(|rest| rest.split_once(')'));
+            magic.map_or(path, |(_, path)| path).trim_start_matches('/')
+        })
+        .filter(|path| !path.is_empty())
+        .collect()
+}
+
+/// Programs that take more words from `FILE` where one of theirs is `@FILE`.
+const RESPONSES: &str = "strings readelf nm size objdump objcopy strip ar ranlib addr2line c++filt \
+     elfedit ld as gcc g++ cc c++ clang clang++ javac java rustc";
+
+/// The files that are named by `@FILE`.
+pub(super) fn response_files(program: &str, words: &[Word]) -> Vec<String> {
+    if !has(RESPONSES, program) {
+        return Vec::new();
+    }
+    let texts = words.iter().skip(1).map(Word::shown);
+    texts
+        .filter_map(|text| text.strip_prefix('@'))
+        .map(str::to_owned)
         .collect()
 }

@@ -39,6 +39,7 @@ const fn options(short: &'static str, short_values: &'static str) -> Options<'st
     Options {
         short,
         short_values,
+        short_maybe: "",
         long: "",
         long_values: "",
         dash: "",
@@ -142,8 +143,13 @@ const WRAPPERS: &[Wrapper] = &[
         skip: 1,
     },
     Wrapper {
-        names: "strace ltrace",
+        names: "strace",
         options: options("cCfFqrtTvxy", "abeEoOpPsSu"),
+        skip: 0,
+    },
+    Wrapper {
+        names: "ltrace",
+        options: options("bcCfiLrStT", "aADeFlnopsuwxX"),
         skip: 0,
     },
     Wrapper {
@@ -157,11 +163,15 @@ const WRAPPERS: &[Wrapper] = &[
     },
 ];
 
-const XARGS: Options<'static> = long(
-    options("0prtxo", "adEILnPsi"),
-    "null no-run-if-empty verbose exit interactive open-tty",
-    "arg-file delimiter eof replace max-lines max-args max-procs max-chars",
-);
+/// The values of `-e`, `-i`, `-l` and of their long names are never the next word.
+const XARGS: Options<'static> = Options {
+    short_maybe: "eil",
+    ..long(
+        options("0prtxo", "adEILnPs"),
+        "null no-run-if-empty verbose exit interactive open-tty eof replace max-lines",
+        "arg-file delimiter eof replace max-lines max-args max-procs max-chars",
+    )
+};
 
 /// Whether a wrapper only passes its command on.
 pub(super) fn is_transparent(program: &str) -> bool {
@@ -218,8 +228,8 @@ fn env(words: &[Word]) -> Inner {
     let mut variables: Vec<String> = scanned
         .given
         .iter()
-        .filter(|(name, _)| matches!(name.as_str(), "C" | "chdir" | "u" | "unset"))
-        .map(|(name, _)| format!("env -{name}"))
+        .filter(|given| matches!(given.key.as_str(), "C" | "chdir" | "u" | "unset"))
+        .map(|given| format!("env -{}", given.key))
         .collect();
     let mut operands = scanned.operands.iter();
     let start = operands.find(|place| {
@@ -265,17 +275,14 @@ fn xargs(words: &[Word]) -> Inner {
         None => vec![Word::literal("echo")],
     };
     // With `-I X` the text X may stand anywhere, even for the program.
-    let replaced = scanned.given.iter().find_map(|(name, value)| {
-        let value = value.and_then(|place| words.get(place)).map(Word::shown);
-        match name.as_str() {
-            "I" | "replace" => value.map(str::to_owned),
-            "i" => Some("{}".to_owned()),
-            attached => attached.strip_prefix(['I', 'i']).map(str::to_owned),
-        }
-    });
-    if let Some(text) = replaced.filter(|text| !text.is_empty()) {
+    let replacing = scanned
+        .given
+        .iter()
+        .filter(|given| matches!(given.key.as_str(), "I" | "i" | "replace"));
+    for given in replacing {
+        let text = given.value_in(words).unwrap_or("{}");
         for word in &mut inner {
-            if word.shown().contains(&text) {
+            if !text.is_empty() && word.shown().contains(text) {
                 *word = Word::given();
             }
         }
@@ -285,6 +292,24 @@ fn xargs(words: &[Word]) -> Inner {
         words: inner,
         variables: Vec::new(),
     }
+}
+
+/// The files a wrapper itself reads.
+pub(super) fn reads(program: &str, words: &[Word]) -> Vec<Word> {
+    if program != "xargs" {
+        return Vec::new();
+    }
+    let scanned = XARGS.scan(words, 1);
+    let files = scanned
+        .given
+        .iter()
+        .filter(|given| matches!(given.key.as_str(), "a" | "arg-file"));
+    files
+        .filter_map(|given| match &given.attached {
+            Some(text) => Some(Word::literal(text)),
+            None => given.value.and_then(|place| words.get(place)).cloned(),
+        })
+        .collect()
 }
 
 fn find(words: &[Word]) -> Inner {

@@ -327,6 +327,40 @@ fn ap_11_wrappers_and_interpreters_are_never_granted_by_prefix() {
     leaves(&["bash(bash -c 'touch x')"], &bash("bash -c 'touch y'"));
 }
 
+/// AP-12: a prefix never reaches out of the workspace, wherever in a word the path stands.
+#[test]
+fn ap_12_a_prefix_does_not_cover_paths_outside() {
+    for words in [
+        "-C/etc x",
+        "if=/etc/passwd",
+        "@/etc/passwd",
+        "file:///etc/passwd",
+        "--x=/etc",
+        "--x=~/a",
+        "~/a",
+        "-I../a",
+        "--x=a/../../b",
+        "a:/etc/passwd",
+    ] {
+        let call = bash(&format!("mytool sub {words}"));
+        leaves(&["bash(mytool sub *)"], &call);
+    }
+    for words in ["", "a", "--x=src/a", "-p a", "https://x/y", "a=b"] {
+        let call = bash(format!("mytool sub {words}").trim_end());
+        opens(&["bash(mytool sub *)"], &call);
+    }
+    for script in ["tar xIf id a", "tar xf a -C/etc", "tar x --absolute-names"] {
+        leaves(&["bash(tar *)"], &bash(script));
+    }
+    for rule in [
+        "bash(prlimit *)",
+        "bash(/lib64/ld-linux-x86-64.so.2 *)",
+        "bash(gh *)",
+    ] {
+        assert!(GrantRule::parse(rule).is_err(), "{rule}");
+    }
+}
+
 /// AP-12: a prefix never reaches words that make the program do something else.
 #[test]
 fn ap_12_a_prefix_does_not_cover_hazardous_forms() {

@@ -19,5 +19,6 @@ mod requirements;
 mod shell;
 mod shell_bytes;
 mod shell_mutations;
+mod shell_options;
 mod shell_properties;
 mod world;
