@@ -203,7 +203,8 @@ struct Given<'s> {
     letters: Vec<char>,
     names: Vec<&'s str>,
     operands: Vec<&'s str>,
-    /// Whether the first operand is certainly the first: no option before it can have taken it.
+    /// Whether the first operand is certainly the first and what it says: no option before it can
+    /// have taken it, and no word up to it is known only when it runs.
     certain: bool,
     any_option: bool,
 }
@@ -256,9 +257,14 @@ impl<'s> Given<'s> {
             certain: true,
             any_option: false,
         };
-        let mut words = words.iter().map(Word::shown);
+        let mut words = words.iter();
         let mut ended = false;
-        while let Some(text) = words.next() {
+        while let Some(word) = words.next() {
+            let text = word.shown();
+            // A glob is whatever the names of files make of it: `pus?` can be `push`.
+            if given.operands.is_empty() && word.text().is_none() {
+                given.certain = false;
+            }
             if ended || !text.starts_with('-') || text == "-" {
                 given.operands.push(text);
                 continue;
@@ -277,7 +283,10 @@ impl<'s> Given<'s> {
             if given.operands.is_empty() {
                 match values {
                     Some(values) if values.split(' ').any(|value| value == text) => {
-                        given.names.extend(words.next());
+                        let value = words.next();
+                        // A glob can be the value and the operand after it.
+                        given.certain &= value.is_none_or(|value| value.text().is_some());
+                        given.names.extend(value.map(Word::shown));
                     }
                     Some(_) => {}
                     None => given.certain = false,
@@ -407,6 +416,22 @@ mod tests {
         assert_eq!(reaches("foo apply", "foo --opt val apply"), Reaches::Maybe);
         assert_eq!(reaches("rm -rf *", "rm *"), Reaches::Maybe);
         assert_eq!(reaches("su", "sudo x"), Reaches::No);
+        for script in [
+            "git pus?",
+            "git p[u]sh",
+            "git {push,}",
+            "git *",
+            "git -C * status",
+            "git $X push origin",
+            "git pus? --force",
+        ] {
+            assert_ne!(reaches("git push *", script), Reaches::No, "{script}");
+        }
+        assert_eq!(
+            reaches("git push --force", "git push --forc?"),
+            Reaches::Maybe
+        );
+        assert_eq!(reaches("git push *", "git add *"), Reaches::No);
     }
 
     #[test]

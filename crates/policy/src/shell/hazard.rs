@@ -184,21 +184,17 @@ pub(super) fn hazards(program: &str, words: &[Word]) -> Vec<Hazard> {
             }
         }
     }
-    if matches!(program, "sed" | "gsed" | "awk" | "gawk" | "mawk" | "nawk") {
-        for place in program_texts(words) {
-            let text = words.get(place).map(Word::shown).unwrap_or_default();
-            let harmless = match program {
-                "sed" | "gsed" => harmless_sed(text),
-                _ => harmless_awk(text),
-            };
-            if !harmless {
-                found.push(Hazard {
-                    place,
-                    word: text.to_owned(),
-                    accounted: false,
-                });
-            }
-        }
+    let language = match program {
+        "sed" | "gsed" => Some(Language::Sed),
+        "awk" | "gawk" | "mawk" | "nawk" | "original-awk" => Some(Language::Awk),
+        _ => None,
+    };
+    for place in language.map_or_else(Vec::new, |language| language.doubts(words)) {
+        found.push(Hazard {
+            place,
+            word: words.get(place).map(Word::shown).unwrap_or_default().into(),
+            accounted: false,
+        });
     }
     found
 }
@@ -248,77 +244,156 @@ fn is_hazard(hazard: &str, text: &str) -> bool {
     }
 }
 
-/// The places of `sed` and `awk` programs: what follows `-e`, else the first operand.
-fn program_texts(words: &[Word]) -> Vec<usize> {
-    let mut found = Vec::new();
-    let mut operand = None;
-    let mut place = 1;
-    while let Some(word) = words.get(place) {
-        let text = word.shown();
-        match text {
-            "-e" | "--expression" | "--source" => {
-                found.push(place + 1);
-                place += 1;
+/// A language whose programs stand among the words of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Language {
+    Sed,
+    Awk,
+}
+
+impl Language {
+    /// The places of programs that may do more than print, and of options that may hold one: what
+    /// follows `-e`, and the first operand unless a program was given before it. Not every system
+    /// looks for options after the first operand, so one that stands before `-e` is a program too.
+    fn doubts(self, words: &[Word]) -> Vec<usize> {
+        // What a glob becomes is not known.
+        let doubtful = |place: &usize| {
+            let word = words.get(*place);
+            word.is_some_and(|word| !word.text().is_some_and(|text| self.is_harmless(text)))
+        };
+        let mut doubts = Vec::new();
+        let (mut given, mut operand, mut ended) = (false, false, false);
+        let mut place = 1;
+        while let Some(word) = words.get(place) {
+            let text = word.shown();
+            if ended || !text.starts_with('-') || text == "-" {
+                if !given && !operand {
+                    doubts.extend(Some(place).filter(doubtful));
+                }
+                operand = true;
+            } else {
+                match self.option(text) {
+                    Opt::End => ended = true,
+                    Opt::Flag => {}
+                    Opt::Value => place += 1,
+                    Opt::Program => {
+                        given = true;
+                        place += 1;
+                        doubts.extend(Some(place).filter(doubtful));
+                    }
+                    Opt::Odd => doubts.push(place),
+                }
             }
-            "-F" | "-v" | "-l" => place += 1,
-            "--" => {}
-            _ if text.starts_with("-e") || text.starts_with("--e") || text.starts_with("--s") => {
-                found.push(place);
-            }
-            _ if text.starts_with('-') && text != "-" => {}
-            _ => operand = operand.or(Some(place)),
+            place += 1;
         }
-        place += 1;
+        doubts
     }
-    if found.is_empty() {
-        found.extend(operand);
+
+    fn is_harmless(self, program: &str) -> bool {
+        match self {
+            Self::Sed => harmless_sed(program),
+            Self::Awk => harmless_awk(program),
+        }
     }
-    found
+
+    fn option(self, text: &str) -> Opt {
+        let long = text.starts_with("--");
+        match (self, text) {
+            (_, "--") => Opt::End,
+            (_, "-e") | (Self::Sed, "--expression") | (Self::Awk, "--source") => Opt::Program,
+            (Self::Sed, "-l") | (Self::Awk, "-F" | "-v") => Opt::Value,
+            // `-ne program`: flags of one letter, and `e` at the end.
+            (Self::Sed, _) if !long && text.ends_with('e') => {
+                let flags = text.get(1..text.len() - 1).unwrap_or_default();
+                let known = flags.chars().all(|flag| "nErsuz".contains(flag));
+                if known { Opt::Program } else { Opt::Odd }
+            }
+            (Self::Awk, _) if text.starts_with("-F") || text.starts_with("-v") => Opt::Flag,
+            // Programs joined to their option, names cut short, and what hides among letters.
+            (_, _) if text.starts_with("--e") || text.starts_with("--s") => Opt::Odd,
+            (Self::Awk, _) if text.starts_with("-W") => Opt::Odd,
+            (_, _) if !long && text.contains(['e', 'f']) => Opt::Odd,
+            (_, _) => Opt::Flag,
+        }
+    }
+}
+
+/// What an option of `sed` or `awk` does with the words after it.
+enum Opt {
+    /// No options follow.
+    End,
+    /// Nothing.
+    Flag,
+    /// The next word is its value.
+    Value,
+    /// The next word is a program.
+    Program,
+    /// It may hold a program.
+    Odd,
 }
 
 /// Addresses with `p`, `d`, `q` or `=`, and substitutions without `e` and `w`. Anything else could
-/// be a command that runs or writes.
+/// be a command that runs or writes. Read from left to right as `sed` does: where a command ends
+/// depends on what stands before it.
 pub(super) fn harmless_sed(script: &str) -> bool {
-    script.split([';', '\n']).all(|part| {
-        let part = part.trim();
-        let rest = part.trim_start_matches(|c: char| c.is_ascii_digit() || ",$+~! ".contains(c));
-        match rest.chars().next() {
-            None => part.is_empty(),
-            Some('p' | 'd' | 'q' | '=') => rest.len() == 1,
-            Some('s') => harmless_substitution(rest),
-            Some('/') => {
-                // `/text/p`, with a text that holds nothing special.
-                rest.strip_prefix('/')
-                    .and_then(|rest| rest.split_once('/'))
-                    .is_some_and(|(text, command)| {
-                        !text.contains('\\') && matches!(command, "p" | "d" | "q" | "=")
-                    })
-            }
-            Some(_) => false,
+    let mut rest = script;
+    loop {
+        rest = rest.trim_start_matches([' ', '\t', ';', '\n']);
+        if rest.is_empty() {
+            return true;
         }
-    })
+        let Some(after) = after_sed_addresses(rest).and_then(after_sed_command) else {
+            return false;
+        };
+        // Nothing but the end of the command may follow it.
+        rest = after.trim_start_matches([' ', '\t']);
+        if !rest.is_empty() && !rest.starts_with([';', '\n']) {
+            return false;
+        }
+    }
 }
 
-fn harmless_substitution(text: &str) -> bool {
-    let mut characters = text.chars().skip(1);
-    let Some(delimiter) = characters.next().filter(char::is_ascii_punctuation) else {
-        return false;
-    };
-    let rest: String = characters.collect();
-    if delimiter == '\\' || rest.contains(['\\', '\n', '[']) {
-        return false;
+/// What follows the addresses of a command: numbers, `$` and `/text/` with a text in which every
+/// reader finds the same end.
+fn after_sed_addresses(text: &str) -> Option<&str> {
+    let mut rest = text;
+    loop {
+        rest = rest.trim_start_matches(|c: char| c.is_ascii_digit() || ",$+~! ".contains(c));
+        let Some(pattern) = rest.strip_prefix('/') else {
+            return Some(rest);
+        };
+        let (pattern, after) = pattern.split_once('/')?;
+        if pattern.contains(['\\', '[', ']', ';', '\n']) {
+            return None;
+        }
+        rest = after;
     }
-    let mut parts = rest.split(delimiter);
-    let (pattern, replacement, flags, more) =
-        (parts.next(), parts.next(), parts.next(), parts.next());
-    pattern.is_some()
-        && replacement.is_some()
-        && more.is_none()
-        && flags.is_some_and(|flags| {
-            flags
-                .chars()
-                .all(|c| c.is_ascii_digit() || "gpiI".contains(c))
-        })
+}
+
+/// What follows a command that only prints, deletes, ends or replaces.
+fn after_sed_command(text: &str) -> Option<&str> {
+    let mut characters = text.chars();
+    match characters.next()? {
+        'p' | 'd' | 'q' | '=' => Some(characters.as_str()),
+        's' => after_substitution(characters.as_str()),
+        _ => None,
+    }
+}
+
+fn after_substitution(text: &str) -> Option<&str> {
+    let mut characters = text.chars();
+    let delimiter = characters.next()?;
+    if !delimiter.is_ascii_punctuation() || matches!(delimiter, '\\' | '[' | ']' | ';') {
+        return None;
+    }
+    let (pattern, rest) = characters.as_str().split_once(delimiter)?;
+    let (replacement, rest) = rest.split_once(delimiter)?;
+    let special = |text: &str| text.contains(['\\', '[', '\n']);
+    if special(pattern) || special(replacement) {
+        return None;
+    }
+    let flag = |c: char| c.is_ascii_digit() || "gpiI".contains(c);
+    Some(rest.trim_start_matches(flag))
 }
 
 /// No redirection, pipe, `system`, `getline`, indirect call, extension or environment.
@@ -355,6 +430,17 @@ mod tests {
             ("git", "git log *"),
             ("sed", "sed 1e f"),
             ("awk", "awk system() f"),
+            ("sed", "sed -n -e p -ne 1e f"),
+            ("sed", "sed -e p -Ee 1e f"),
+            ("sed", "sed -e p -ne1e f"),
+            ("sed", "sed -e p -nEf x f"),
+            ("sed", "sed -e p --expr 1e f"),
+            ("sed", "sed -- 1e -e p"),
+            ("sed", "sed 1e -e p"),
+            ("sed", "sed p* f"),
+            ("awk", "awk -e 1 -Oe system() f"),
+            ("awk", "awk -e 1 --sour system() f"),
+            ("awk", "awk system() -e 1"),
         ] {
             assert!(!hazards(program, &words(text)).is_empty(), "{text}");
         }
@@ -369,6 +455,9 @@ mod tests {
             ("find", "find . -name x"),
             ("rg", "rg -n x src"),
             ("sed", "sed -n 1,5p f"),
+            ("sed", "sed -ne 1,5p f"),
+            ("sed", "sed -n -e 5p -e 7p -- f"),
+            ("awk", "awk -F: -v n=1 {print} f"),
             ("awk", "awk {print} f"),
         ] {
             assert_eq!(hazards(program, &words(text)), [], "{text}");
@@ -378,7 +467,18 @@ mod tests {
     #[test]
     fn sed_and_awk_programs_that_only_print() {
         for script in [
-            "1,5p", "$p", "10q", "s/a/b/g", "/x/p", "5d", "1p;3p", "/^#/d",
+            "1,5p",
+            "$p",
+            "10q",
+            "s/a/b/g",
+            "/x/p",
+            "5d",
+            "1p;3p",
+            "/^#/d",
+            "/a/,/b/p",
+            "$!d",
+            "s/a;b/c/;5q",
+            "1,3 p",
         ] {
             assert!(harmless_sed(script), "{script}");
         }
@@ -391,6 +491,16 @@ mod tests {
             "1{p;e",
             "s/a/b/gw f",
             "/x/w f",
+            "/[/p;s]/e touch P #]r]",
+            "/[/p;s]/w evil]r]",
+            "/a;b/p",
+            r"/a\/p;s/w evil/p",
+            "s[a[b[",
+            "5q1",
+            "p}",
+            "/x/I{p}",
+            "p;p w f",
+            "s/a/b/;e",
         ] {
             assert!(!harmless_sed(script), "{script}");
         }

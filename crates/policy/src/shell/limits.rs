@@ -24,6 +24,14 @@ pub(super) const MAX_SECOND_BYTES: usize = 16 * 1024;
 /// The most opening brackets of a script that is given to the second parser, whose effort grows
 /// with their nesting.
 pub(super) const MAX_SECOND_BRACKETS: usize = 64;
+/// The most words that open something (`if`, `while`, `!`) in a script that is given to the second
+/// parser: it calls itself for each, and a stack that overflows ends the whole process.
+pub(super) const MAX_SECOND_OPENERS: usize = 32;
+/// The most groups, subshells, loops over words and choices in a script that is given to the second
+/// parser, whose effort doubles with each that stands in another.
+pub(super) const MAX_SECOND_GROUPS: usize = 8;
+/// How often the walk over the syntax tree may call itself, whatever the reason.
+pub(super) const MAX_DEPTH: usize = 96;
 
 /// Why a script is refused outright.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

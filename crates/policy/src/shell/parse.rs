@@ -8,7 +8,9 @@
 use tree_sitter::Node;
 
 use super::{
-    limits::{MAX_BYTES, MAX_COMMANDS, MAX_NESTING, MAX_NODES, MAX_OPEN_BRACKETS, Refusal},
+    limits::{
+        MAX_BYTES, MAX_COMMANDS, MAX_DEPTH, MAX_NESTING, MAX_NODES, MAX_OPEN_BRACKETS, Refusal,
+    },
     tree::{opened, tree},
     unclear::Unclear,
     word::{Value, Word},
@@ -69,6 +71,7 @@ pub(super) fn parse(script: &str) -> Result<Parsed, Refusal> {
         source: script,
         commands: Vec::new(),
         nesting: 0,
+        depth: 0,
     };
     walker.statements(root)?;
     Ok(Parsed {
@@ -80,7 +83,10 @@ pub(super) fn parse(script: &str) -> Result<Parsed, Refusal> {
 struct Walker<'s> {
     source: &'s str,
     commands: Vec<Simple>,
+    /// Groups, subshells and substitutions around the place.
     nesting: usize,
+    /// Statements around the place: the grammar hangs one into the other where nothing is nested.
+    depth: usize,
 }
 
 impl<'s> Walker<'s> {
@@ -104,6 +110,16 @@ impl<'s> Walker<'s> {
     }
 
     fn statement(&mut self, node: Node<'_>) -> Result<(), Refusal> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err(Refusal::TooDeep);
+        }
+        self.known_statement(node)?;
+        self.depth -= 1;
+        Ok(())
+    }
+
+    fn known_statement(&mut self, node: Node<'_>) -> Result<(), Refusal> {
         if node.is_missing() {
             return self.odd(node, Unclear::Syntax);
         }

@@ -15,7 +15,7 @@ use brush_parser::{
 };
 
 use super::{
-    limits::{MAX_SECOND_BRACKETS, MAX_SECOND_BYTES},
+    limits::{MAX_SECOND_BRACKETS, MAX_SECOND_BYTES, MAX_SECOND_GROUPS, MAX_SECOND_OPENERS},
     parse::Simple,
 };
 
@@ -38,7 +38,7 @@ pub(super) fn opinion(script: &str, commands: &[Simple]) -> Opinion {
         .bytes()
         .filter(|byte| matches!(byte, b'(' | b'{' | b'[' | b'`'))
         .count();
-    if script.len() > MAX_SECOND_BYTES || brackets > MAX_SECOND_BRACKETS {
+    if script.len() > MAX_SECOND_BYTES || brackets > MAX_SECOND_BRACKETS || is_too_deep(script) {
         return Opinion::Silent;
     }
     // It promises no freedom from panics; one is as good as a disagreement.
@@ -54,6 +54,35 @@ pub(super) fn opinion(script: &str, commands: &[Simple]) -> Opinion {
             }
         }
     })
+}
+
+/// Whether more can stand inside each other than the second parser is good for. Counts words
+/// wherever they stand, so it can only be too careful.
+fn is_too_deep(script: &str) -> bool {
+    const OPENERS: [&str; 6] = ["if", "elif", "else", "while", "until", "time"];
+    const CONSTRUCTS: [&str; 5] = ["case", "for", "select", "function", "coproc"];
+    // A line that goes on can part a word.
+    let script = script.replace("\\\n", "");
+    let words = || script.split(|c: char| !c.is_alphanumeric());
+    let openers = words().filter(|word| OPENERS.contains(word)).count();
+    let constructs = words().filter(|word| CONSTRUCTS.contains(word)).count();
+    let negations = script.matches('!').count();
+    constructs + groups(&script) > MAX_SECOND_GROUPS
+        || openers + constructs + negations > MAX_SECOND_OPENERS
+}
+
+/// How many `{` that stand for themselves, and how many `(` that start no substitution.
+fn groups(script: &str) -> usize {
+    let after = script.bytes().skip(1).map(Some).chain([None]);
+    let before = std::iter::once(None).chain(script.bytes().map(Some));
+    let places = script.bytes().zip(before).zip(after);
+    places
+        .filter(|((byte, before), after)| match byte {
+            b'{' => after.is_none_or(|after| b" \t\r\n|&;()<>".contains(&after)),
+            b'(' => *before != Some(b'$'),
+            _ => false,
+        })
+        .count()
 }
 
 /// A command as both parsers can say it.

@@ -243,3 +243,40 @@ fn the_wildcards_allow_what_they_say() {
         assert_eq!(verdict, Allow, "{command}: {reason}");
     }
 }
+
+/// A word the shell makes out of file names can be the word a rule speaks of.
+#[test]
+fn a_glob_does_not_slip_past_a_deny() {
+    let texts = [
+        r#"allow = ["bash(git *)"]"#,
+        r#"allow = ["bash"]"#,
+        r#"preset = "workspace""#,
+    ];
+    for allow in texts {
+        for list in ["deny", "ask"] {
+            let rules = policy(&format!(
+                "[policy]\n{allow}\n{list} = [\"bash(git push *)\"]"
+            ));
+            for command in [
+                "git pus?",
+                "git p[u]sh",
+                "git pus? origin main",
+                "gi? push",
+                "g[i]t push",
+                "git {push,}",
+                "{git,} push",
+                "git --no-pager pus*",
+                "git -C * push",
+                "git 'pu's?",
+                "timeout 5 git pus?",
+                "bash -c 'git pus?'",
+            ] {
+                let (verdict, reason) = decide(&rules, Tier::T2, command);
+                assert_ne!(verdict, Allow, "{allow}, {list}: {command}: {reason}");
+            }
+            let (verdict, reason) = decide(&rules, Tier::T2, "git add src/*.rs");
+            let by_rule = !allow.starts_with("preset");
+            assert!(verdict == Allow || !by_rule, "{allow}, {list}: {reason}");
+        }
+    }
+}

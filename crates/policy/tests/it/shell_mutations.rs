@@ -46,9 +46,9 @@ impl Numbers {
 }
 
 fn mutated(seeds: &[String], numbers: &mut Numbers) -> Vec<u8> {
-    const PIECES: [&str; 16] = [
-        "$(", ")", "`", "'", "\"", "\\", "<<E\n", "\n", ";", "&&", "|", "{", "}", "${", "\0",
-        "\u{202e}",
+    const PIECES: [&str; 24] = [
+        "if ", "while ", "until ", "case ", "! ", "[[ ", "time ", "else ", "$(", ")", "`", "'",
+        "\"", "\\", "<<E\n", "\n", ";", "&&", "|", "{", "}", "${", "\0", "\u{202e}",
     ];
     let mut bytes = seeds[numbers.below(seeds.len())].clone().into_bytes();
     for _ in 0..=numbers.below(4) {
@@ -88,4 +88,70 @@ fn known_scripts_and_their_mutations_are_read_in_time() {
             String::from_utf8_lossy(&bytes)
         );
     }
+}
+
+/// Whatever is repeated, however often: no script makes a parser call itself until the stack of a
+/// worker thread is full, which would end the process and not only the call.
+#[test]
+fn no_repetition_overflows_the_stack_of_a_worker() {
+    const STACK: usize = 2 * 1024 * 1024;
+    const PIECES: [&str; 43] = [
+        "if ",
+        "while ",
+        "until ",
+        "for x in a; do ",
+        "case ",
+        "case x in x) ",
+        "select x in a; do ",
+        "! ",
+        "{ ",
+        "( ",
+        "(",
+        "[[ ",
+        "[[ ! ",
+        "time ",
+        "coproc ",
+        "function f ",
+        "f() { ",
+        "if a; then ",
+        "if a; then b; else ",
+        "while a; do ",
+        "elif ",
+        "else ",
+        "i\\\nf ",
+        "$(",
+        "`",
+        "\"$(",
+        "${x:-",
+        "$((",
+        "((",
+        "<(",
+        "a>f&&",
+        "a && ",
+        "a | ",
+        "a > f | ",
+        "a; ",
+        "a\n",
+        "x=",
+        "x=$(",
+        "<<E\n",
+        "a <<E && ",
+        "[[ a && ",
+        "a'b'",
+        "then do ",
+    ];
+    let scripts = PIECES.iter().flat_map(|piece| {
+        [4, 8, 32, 64, 600, 64 * 1024 / piece.len()]
+            .into_iter()
+            .map(|count| piece.repeat(count.min(64 * 1024 / piece.len())))
+    });
+    let scripts: Vec<String> = scripts.collect();
+    let mixed = "if ! { time ( while [[ ".repeat(6);
+    let worker = std::thread::Builder::new().stack_size(STACK);
+    let worker = worker.spawn(move || {
+        for script in scripts.iter().chain([&mixed]) {
+            hold(script.as_bytes());
+        }
+    });
+    worker.unwrap().join().unwrap();
 }
