@@ -26,7 +26,6 @@ const BYTES_EACH: u64 = 64 << 10;
 
 async fn open(scene: &Scene, limits: Limits) -> Haft {
     Haft::open(&scene.workspace)
-        .configure(|runtime| runtime.loop_guard(haft::runtime::LoopGuard::OFF))
         .data_dir(&scene.data)
         .preset(Preset::Workspace)
         .allow("@all")
@@ -94,7 +93,7 @@ pub(super) async fn sessions(case: &Case, verdict: &mut Verdict) {
     let scene = Scene::of(case);
     let heard = Arc::new(AtomicUsize::new(0));
     let haft = Haft::open(&scene.workspace)
-        .configure(|runtime| runtime.loop_guard(haft::runtime::LoopGuard::OFF))
+        .configure(|runtime| runtime.loop_guard(LoopGuard::OFF))
         .data_dir(&scene.data)
         .preset(Preset::Workspace)
         .allow("@all")
@@ -152,7 +151,7 @@ pub(super) async fn unanswered(case: &Case, verdict: &mut Verdict) {
     let scene = Scene::of(case);
     let asked = Arc::new(AtomicUsize::new(0));
     let haft = Haft::open(&scene.workspace)
-        .configure(|runtime| runtime.loop_guard(haft::runtime::LoopGuard::OFF))
+        .configure(|runtime| runtime.loop_guard(LoopGuard::OFF))
         .data_dir(&scene.data)
         .preset(Preset::Careful)
         .approve_with({
