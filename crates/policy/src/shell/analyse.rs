@@ -9,7 +9,7 @@ use super::{
     parse::{Assignment, Simple, parse},
     second::{Opinion, opinion},
     segment::{Segment, name_of},
-    table::{Class, known},
+    table::{Class, Known, known},
     touch::{
         Directories, How, Touched, assignments_of_dd, attached_outputs, changes,
         paths_in_revisions, response_files, runs,
@@ -125,6 +125,14 @@ struct Analyst<'r> {
     scripts: Vec<Script>,
 }
 
+/// Whether all the words a program gets have been seen.
+#[derive(PartialEq, Eq)]
+enum Seen {
+    All,
+    /// Some stand in a response file.
+    Partly,
+}
+
 struct Script {
     text: String,
     commands: Vec<Simple>,
@@ -193,35 +201,11 @@ impl Analyst<'_> {
         }
         let mut touched = Touched::default();
         match &entry {
-            Some(entry) => {
-                for (place, mode) in &entry.paths {
-                    for word in words.get(*place).map(without_option).unwrap_or_default() {
-                        touched.word(&self.directories, &word, *mode, How::Named);
-                    }
-                }
-                if matches!(name.as_str(), "cp" | "mv") {
-                    touched.copied_into(&self.directories, &entry.paths, &words);
-                }
-                if !entry.exact {
-                    self.maybe(&words, &mut touched);
-                }
-            }
+            Some(entry) => self.listed(&name, &words, entry, &mut touched),
             None => self.unlisted(&name, &words, passes_on, &mut touched),
         }
-        for word in reads(&name, &words) {
-            touched.word(&self.directories, &word, PathMode::Read, How::Named);
-        }
-        if name == "git" && class != Class::Runs {
-            for path in paths_in_revisions(&words) {
-                touched.text(&self.directories, path, PathMode::Read, How::Named);
-            }
-        }
-        let responses = response_files(&name, &words);
-        for path in &responses {
-            touched.text(&self.directories, path, PathMode::Read, How::Named);
-        }
-        // What stands in a response file are more words, which nobody has seen.
-        if !touched.outside.is_empty() || !responses.is_empty() {
+        let seen = self.otherwise_named(&name, &words, class, &mut touched);
+        if !touched.outside.is_empty() || seen == Seen::Partly {
             class = Class::Unknown;
         }
         let named = touched.outside.len();
@@ -310,6 +294,48 @@ impl Analyst<'_> {
                 }
                 other => other,
             },
+        }
+    }
+
+    /// Files that words name in another way than by being a path.
+    fn otherwise_named(
+        &self,
+        name: &str,
+        words: &[Word],
+        class: Class,
+        touched: &mut Touched,
+    ) -> Seen {
+        for word in reads(name, words) {
+            touched.word(&self.directories, &word, PathMode::Read, How::Named);
+        }
+        if name == "git" && class != Class::Runs {
+            for path in paths_in_revisions(words) {
+                touched.text(&self.directories, path, PathMode::Read, How::Named);
+            }
+        }
+        let responses = response_files(name, words);
+        for path in &responses {
+            touched.text(&self.directories, path, PathMode::Read, How::Named);
+        }
+        if responses.is_empty() {
+            Seen::All
+        } else {
+            Seen::Partly
+        }
+    }
+
+    /// What the words of a command touch that fits its entry.
+    fn listed(&self, name: &str, words: &[Word], entry: &Known, touched: &mut Touched) {
+        for (place, mode) in &entry.paths {
+            for word in words.get(*place).map(without_option).unwrap_or_default() {
+                touched.word(&self.directories, &word, *mode, How::Named);
+            }
+        }
+        if matches!(name, "cp" | "mv") {
+            touched.copied_into(&self.directories, &entry.paths, words);
+        }
+        if !entry.exact {
+            self.maybe(words, touched);
         }
     }
 
