@@ -164,7 +164,8 @@ fn ap_06_what_a_call_runs_answers_no_question() {
         let ran = stage.haft(&["call", "bash", &command]);
         assert!(ran.all().contains(why), "{}", ran.all());
         assert!(
-            ran.all().contains("not answered from within a call"),
+            ran.all()
+                .contains("nobody answers, grants or trusts from within a call"),
             "{}",
             ran.all()
         );

@@ -4,7 +4,7 @@
 use haft_contract::{PathMode, WorkPath, access::Command};
 
 use super::{
-    hazard::hazards,
+    hazard::{Hazard, hazards},
     limits::{MAX_COMMANDS, MAX_WRAPPERS, Refusal},
     parse::{Assignment, Simple, parse},
     second::{Opinion, opinion},
@@ -220,10 +220,7 @@ impl Analyst<'_> {
                 .cloned()
                 .map(Unclear::Place),
         );
-        touched.vague |= words.iter().any(|word| {
-            let text = word.shown();
-            text.starts_with("-C") || text.starts_with("--directory") || text.starts_with("--chdir")
-        });
+        touched.vague |= words.iter().any(names_a_directory_to_go_to);
         match name.as_str() {
             "cd" | "pushd" => self.directories.change(words.get(1)),
             "popd" => self.directories.change(None),
@@ -232,11 +229,7 @@ impl Analyst<'_> {
         if found == Inner::Hidden {
             unclear.push(Unclear::Wrapper(name.clone()));
         }
-        let mut hazards = hazards(&name, &words);
-        for hazard in &mut hazards {
-            let accounted = entry.as_ref().map(|entry| entry.accounted.as_slice());
-            hazard.accounted = accounted.is_some_and(|places| places.contains(&hazard.place));
-        }
+        let hazards = hazards_beside(entry.as_ref(), &name, &words);
         let runs = runs(&self.directories, &name, &words);
         let place = self.segments.len();
         self.push(Segment {
@@ -414,6 +407,24 @@ impl Analyst<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether a word names a directory the program goes to before anything else, so that what its other
+/// words name is not where it seems.
+fn names_a_directory_to_go_to(word: &Word) -> bool {
+    let text = word.shown();
+    ["-C", "--directory", "--chdir"]
+        .iter()
+        .any(|option| text.starts_with(option))
+}
+
+/// The hazards of a command; those its entry in the table has accounted for are marked.
+fn hazards_beside(entry: Option<&Known>, name: &str, words: &[Word]) -> Vec<Hazard> {
+    let mut found = hazards(name, words);
+    for hazard in &mut found {
+        hazard.accounted = entry.is_some_and(|entry| entry.accounted.contains(&hazard.place));
+    }
+    found
 }
 
 /// The value that is written into an option (`--file=x`, `-fx`), or the word itself. In a cluster of
