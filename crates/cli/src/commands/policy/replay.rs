@@ -26,8 +26,8 @@ const MAX_SHOWN: usize = 20;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Nothing is run and nothing is written. The calls of every workspace are decided, as if these rules held
-there too. Grants are left out of account.
+Nothing is run and nothing is written. Grants are left out of account.
+Calls of every workspace are decided, as if these rules held there too.
 
 Example:
   haft policy replay new.toml --since 7d")]
