@@ -178,8 +178,14 @@ async fn a_look_that_fails_is_told_and_the_command_runs() {
 }
 
 #[tokio::test]
-async fn commands_that_can_change_more_than_the_workspace_are_not_looked_at() {
+async fn commands_that_can_change_more_than_the_workspace_are_not_looked_at_and_told() {
     for tier in [Tier::Host, Tier::T1] {
-        assert_eq!(check(tier, Looks::Well).await, (Vec::new(), 0));
+        let (events, begun) = check(tier, Looks::Well).await;
+        let [CallEvent::ChangesScanned { files: 0, missed }] = &events[..] else {
+            panic!("{events:?}");
+        };
+        let missed = missed.as_deref().unwrap();
+        assert!(missed.contains("are not compared"), "{missed}");
+        assert_eq!(begun, 0);
     }
 }
