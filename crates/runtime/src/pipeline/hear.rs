@@ -4,11 +4,13 @@
 //! A local answer counts only once it is on record. If somebody answered elsewhere meanwhile, that
 //! answer counts.
 
+use std::time::Duration;
+
 use haft_contract::{
     TenantId,
     host::{
         AnswerError, AnswerPlace, Answerer, Approval, ApprovalAnswer, ApprovalId, ApprovalRequest,
-        ApprovalState, ApprovalStore, GivenAnswer, GivenVerdict, GrantWish,
+        ApprovalState, ApprovalStore, GivenAnswer, GivenVerdict, GrantWish, LedgerErrorKind,
     },
 };
 
@@ -16,6 +18,10 @@ use tokio::sync::MutexGuard;
 
 use super::Planned;
 use crate::asking::Waits;
+
+/// The pause after the record could not be read for an answer; it grows up to the second.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// What came of a question.
 pub(super) enum Heard {
@@ -52,7 +58,16 @@ pub(super) async fn hear(
     found: Approval,
     waits: Waits,
 ) -> Heard {
-    if let Some(heard) = from_record(found.state) {
+    let Approval {
+        id,
+        expires,
+        state,
+        form,
+        ..
+    } = found;
+    // The record has it; ten thousand that wait need not hold it too.
+    drop(form);
+    if let Some(heard) = from_record(state) {
         waits.answered();
         return heard;
     }
@@ -60,11 +75,11 @@ pub(super) async fn hear(
     let runtime = &luggage.runtime;
     let tenant = &luggage.principal.tenant;
     let approvals = runtime.ledger.approvals();
-    let left = found.expires.since(runtime.clock.now());
+    let left = expires.since(runtime.clock.now());
     let heard = tokio::select! {
         biased;
         () = luggage.cancel.cancelled() => Heard::Cancelled,
-        heard = elsewhere(&*approvals, tenant, found.id) => heard,
+        heard = elsewhere(&*approvals, tenant, id) => heard,
         said = here(planned, &*approvals, &waits, request) => match said {
             // Outside the race: the record would tell `elsewhere` of it first, without the wish.
             Said::Answer(answer) => answer.put_on_record(planned, &*approvals).await,
@@ -87,9 +102,18 @@ pub(super) async fn hear(
 
 /// The answer as the record has it, whoever gave it and in whichever process.
 async fn elsewhere(approvals: &dyn ApprovalStore, tenant: &TenantId, id: ApprovalId) -> Heard {
-    match approvals.answered(tenant, id).await {
-        Ok(approval) => from_record(approval.state).unwrap_or(Heard::GaveUp),
-        Err(error) => Heard::Broken(error.to_string()),
+    let mut pause = FIRST_PAUSE;
+    loop {
+        match approvals.answered(tenant, id).await {
+            Ok(approval) => return from_record(approval.state).unwrap_or(Heard::GaveUp),
+            // A record that is busy for a moment ends no wait; the end of the question does.
+            Err(error) if error.kind() == LedgerErrorKind::Unavailable => {
+                tracing::warn!(%error, %id, "the record could not be asked for an answer");
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+            Err(error) => return Heard::Broken(error.to_string()),
+        }
     }
 }
 
