@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft::{Haft, Limits, contract::outcome::DeniedBy, prelude::*};
+use haft::{Haft, Limits, contract::outcome::DeniedBy, prelude::*, runtime::LoopGuard};
 
 use super::health::{peak_since, resident};
 use crate::attacks::{
@@ -29,7 +29,7 @@ async fn open(scene: &Scene, limits: Limits) -> Haft {
         .data_dir(&scene.data)
         .preset(Preset::Workspace)
         .allow("@all")
-        .configure(|runtime| runtime.limits(limits))
+        .configure(|runtime| runtime.limits(limits).loop_guard(LoopGuard::OFF))
         .build()
         .await
         .unwrap()
