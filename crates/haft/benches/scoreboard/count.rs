@@ -128,6 +128,7 @@ pub(crate) fn run(mode: &str, calls: usize) {
             .policy(Arc::new(policy(mode)))
             .ledger(Arc::new(ledger.clone()))
             .tool(Noop)
+            .loop_guard(haft::runtime::LoopGuard::OFF)
             .build()
             .unwrap();
         let requests: Vec<_> = (0..PREPARED).map(|number| request(mode, number)).collect();
