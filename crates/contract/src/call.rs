@@ -1,54 +1,15 @@
 //! One request to run one tool.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
-use uuid::Uuid;
 
-use crate::identity::Principal;
+use crate::{identity::Principal, uuid_id::uuid_id};
 
-/// Identifies a call. Time-ordered, so that recent calls sort last.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CallId(Uuid);
-
-impl CallId {
-    /// A fresh id.
-    #[expect(
-        clippy::new_without_default,
-        reason = "an id that is made by default is a mistake"
-    )]
-    pub fn new() -> Self {
-        Self(Uuid::now_v7())
-    }
-
-    /// Reads an id back.
-    pub fn parse(text: &str) -> Option<Self> {
-        Uuid::try_parse(text).ok().map(Self)
-    }
-
-    /// The id as a UUID.
-    pub fn as_uuid(self) -> Uuid {
-        self.0
-    }
-}
-
-impl From<Uuid> for CallId {
-    fn from(id: Uuid) -> Self {
-        Self(id)
-    }
-}
-
-impl fmt::Display for CallId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
-    }
-}
-
-impl fmt::Debug for CallId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
-    }
-}
+uuid_id!(
+    /// Identifies a call. Time-ordered, so that recent calls sort last.
+    CallId
+);
 
 /// The arguments of a call as they arrived. Models send an object, the same object as a JSON
 /// string, or either wrapped as `{"arguments": …}`; the validate stage accepts all of them.

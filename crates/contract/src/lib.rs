@@ -33,6 +33,7 @@ pub mod progress;
 pub mod protected;
 pub mod spec;
 pub mod tool;
+mod uuid_id;
 
 pub use access::{Access, PathAccess, PathMode, PathScope};
 pub use call::{Arguments, CallId, CallRequest};

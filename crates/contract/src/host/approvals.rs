@@ -5,10 +5,9 @@
 //! call asked again finds it, or its answer. The answer is used up in the very transaction that
 //! records the call's start, so no crash and no race can use it twice.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use serde_json::Value;
-use uuid::Uuid;
 
 use super::{LedgerError, Timestamp};
 use crate::{
@@ -16,53 +15,16 @@ use crate::{
     future::BoxFuture,
     identity::{Principal, Scope, SessionId, TenantId},
     plan::PlanDigest,
+    uuid_id::uuid_id,
 };
 
 /// The scope a credential needs to answer questions.
 pub const APPROVE_SCOPE: &str = "approve";
 
-/// Identifies a question. Time-ordered.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ApprovalId(Uuid);
-
-impl ApprovalId {
-    /// A fresh id.
-    #[expect(
-        clippy::new_without_default,
-        reason = "an id that is made by default is a mistake"
-    )]
-    pub fn new() -> Self {
-        Self(Uuid::now_v7())
-    }
-
-    /// Reads an id back.
-    pub fn parse(text: &str) -> Option<Self> {
-        Uuid::try_parse(text).ok().map(Self)
-    }
-
-    /// The id as a UUID.
-    pub fn as_uuid(self) -> Uuid {
-        self.0
-    }
-}
-
-impl From<Uuid> for ApprovalId {
-    fn from(id: Uuid) -> Self {
-        Self(id)
-    }
-}
-
-impl fmt::Display for ApprovalId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
-    }
-}
-
-impl fmt::Debug for ApprovalId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
-    }
-}
+uuid_id!(
+    /// Identifies a question. Time-ordered.
+    ApprovalId
+);
 
 /// Keeps questions and their answers.
 pub trait ApprovalStore: Send + Sync {

@@ -4,59 +4,18 @@
 //! never opens what policy denies. It is kept beside the record, not in a project's files, because
 //! what lies in a repository is never configuration.
 
-use std::fmt;
-
-use uuid::Uuid;
-
 use super::{LedgerError, Timestamp};
 use crate::{
     call::CallId,
     future::BoxFuture,
     identity::{AgentId, Principal, SessionId, TenantId, UserId},
+    uuid_id::uuid_id,
 };
 
-/// Identifies a grant.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct GrantId(Uuid);
-
-impl GrantId {
-    /// A fresh id.
-    #[expect(
-        clippy::new_without_default,
-        reason = "an id that is made by default is a mistake"
-    )]
-    pub fn new() -> Self {
-        Self(Uuid::now_v7())
-    }
-
-    /// Reads an id back.
-    pub fn parse(text: &str) -> Option<Self> {
-        Uuid::try_parse(text).ok().map(Self)
-    }
-
-    /// The id as a UUID.
-    pub fn as_uuid(self) -> Uuid {
-        self.0
-    }
-}
-
-impl From<Uuid> for GrantId {
-    fn from(id: Uuid) -> Self {
-        Self(id)
-    }
-}
-
-impl fmt::Display for GrantId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
-    }
-}
-
-impl fmt::Debug for GrantId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
-    }
-}
+uuid_id!(
+    /// Identifies a grant.
+    GrantId
+);
 
 /// A standing approval.
 #[derive(Debug, Clone, PartialEq, Eq)]
