@@ -131,6 +131,31 @@ pub struct Approval {
     pub state: ApprovalState,
 }
 
+impl Approval {
+    /// Whether an answer is taken as this question stands. Every store asks this and nothing else,
+    /// in this order, so that a stranger learns nothing of a question that is not theirs.
+    pub fn takes(&self, answer: &GivenAnswer) -> Result<(), AnswerError> {
+        if !answer.by.may_answer(&self.principal) {
+            return Err(AnswerError::NotYours);
+        }
+        if self.state != ApprovalState::Pending {
+            let state = self.state.clone();
+            return Err(AnswerError::NotOpen { state });
+        }
+        if answer.digest != self.digest {
+            return Err(AnswerError::OtherPlan);
+        }
+        let sees_it_where_asked = match &answer.by {
+            Answerer::Person { place, .. } => *place == AnswerPlace::Here,
+            Answerer::Credential(_) => false,
+        };
+        if self.form.is_none() && !sees_it_where_asked {
+            return Err(AnswerError::NotShown);
+        }
+        Ok(())
+    }
+}
+
 /// Where a question stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApprovalState {

@@ -9,8 +9,8 @@ use std::{
 use haft_contract::{
     BoxFuture, CallId, Principal, SessionId, TenantId,
     host::{
-        AnswerError, AnswerPlace, Answerer, Approval, ApprovalId, ApprovalQuestion, ApprovalState,
-        ApprovalStore, GivenAnswer, GivenVerdict, LedgerError, LedgerErrorKind, Timestamp,
+        AnswerError, Approval, ApprovalId, ApprovalQuestion, ApprovalState, ApprovalStore,
+        GivenAnswer, GivenVerdict, LedgerError, LedgerErrorKind, Timestamp,
     },
 };
 use tokio::{sync::Notify, time::Instant};
@@ -148,19 +148,7 @@ impl Approvals {
     ) -> Result<Approval, AnswerError> {
         let kept = self.find(tenant, id).ok_or(AnswerError::Unknown)?;
         let approval = kept.at(Some(now));
-        if !answer.by.may_answer(&approval.principal) {
-            return Err(AnswerError::NotYours);
-        }
-        if approval.state != ApprovalState::Pending {
-            let state = approval.state.clone();
-            return Err(AnswerError::NotOpen { state });
-        }
-        if answer.digest != approval.digest {
-            return Err(AnswerError::OtherPlan);
-        }
-        if approval.form.is_none() && !sees_it_where_asked(&answer.by) {
-            return Err(AnswerError::NotShown);
-        }
+        approval.takes(&answer)?;
         let (by, at) = (answer.by.name(), now);
         kept.turn(match answer.verdict {
             GivenVerdict::Approve => ApprovalState::Approved { by, at },
@@ -301,13 +289,6 @@ impl ApprovalStore for MemoryLedger {
 fn asks_for(one: &Principal, other: &Principal) -> bool {
     (&one.tenant, &one.user, &one.agent, &one.session)
         == (&other.tenant, &other.user, &other.agent, &other.session)
-}
-
-fn sees_it_where_asked(by: &Answerer) -> bool {
-    match by {
-        Answerer::Person { place, .. } => *place == AnswerPlace::Here,
-        Answerer::Credential(_) => false,
-    }
 }
 
 fn no_such_question() -> LedgerError {

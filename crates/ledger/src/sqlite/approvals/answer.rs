@@ -4,8 +4,8 @@
 use haft_contract::{
     SessionId, TenantId,
     host::{
-        AnswerError, AnswerPlace, Answerer, Approval, ApprovalId, ApprovalState, GivenAnswer,
-        GivenVerdict, LedgerError, Timestamp,
+        AnswerError, Approval, ApprovalId, ApprovalState, GivenAnswer, GivenVerdict, LedgerError,
+        Timestamp,
     },
 };
 
@@ -59,7 +59,7 @@ impl Change for Answer {
         let Some((mut row, approval)) = found else {
             return Ok(Err(AnswerError::Unknown));
         };
-        if let Err(error) = self.may_be_given(&approval) {
+        if let Err(error) = approval.takes(&self.given) {
             return Ok(Err(error));
         }
         let (by, at) = (self.given.by.name(), self.at);
@@ -73,29 +73,6 @@ impl Change for Answer {
         };
         turn(changing, &mut row, &approval, &state).await?;
         Ok(row.approval(now).ok_or(AnswerError::Unknown))
-    }
-}
-
-impl Answer {
-    fn may_be_given(&self, approval: &Approval) -> Result<(), AnswerError> {
-        if !self.given.by.may_answer(&approval.principal) {
-            return Err(AnswerError::NotYours);
-        }
-        if approval.state != ApprovalState::Pending {
-            let state = approval.state.clone();
-            return Err(AnswerError::NotOpen { state });
-        }
-        if self.given.digest != approval.digest {
-            return Err(AnswerError::OtherPlan);
-        }
-        let sees_it_where_asked = match &self.given.by {
-            Answerer::Person { place, .. } => *place == AnswerPlace::Here,
-            Answerer::Credential(_) => false,
-        };
-        if approval.form.is_none() && !sees_it_where_asked {
-            return Err(AnswerError::NotShown);
-        }
-        Ok(())
     }
 }
 
