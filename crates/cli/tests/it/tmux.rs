@@ -1,7 +1,10 @@
 //! A real terminal multiplexer of the test's own: started on a socket in the test's directory, asked
 //! what its windows show, and ended with the test.
 
-use std::process::{Command, Output, Stdio};
+use std::{
+    path::PathBuf,
+    process::{Command, Output, Stdio},
+};
 
 use crate::support::{Stage, eventually};
 
@@ -29,13 +32,16 @@ impl<'s> Tmux<'s> {
     pub(crate) fn run(&mut self, variables: &[&str], args: &[&str]) -> Window {
         let quote = |word: &&str| format!("'{}'", word.replace('\'', "'\\''"));
         let words: Vec<String> = args.iter().map(quote).collect();
+        let window = Window(self.windows);
+        // The shell keeps the exit code in a file: tmux was seen to miss the end of a child, and
+        // then a window is dead for ever with no status. It waits through signals meant for the program.
         let line = format!(
-            "exec env {} {} {}",
+            "trap : INT TERM HUP; env {} {} {}; echo $? >'{}'",
             variables.join(" "),
             env!("CARGO_BIN_EXE_haft"),
-            words.join(" ")
+            words.join(" "),
+            self.code(window).display(),
         );
-        let window = Window(self.windows);
         if self.windows == 0 {
             let size = ["-x", "80", "-y", "24"];
             let mut start = vec!["new-session", "-d"];
@@ -103,13 +109,32 @@ impl<'s> Tmux<'s> {
     pub(crate) fn ended(&self, window: Window) -> i32 {
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             eventually("the program of the window ends", || {
-                self.about(window, "pane_dead_status").parse().ok()
+                let code = std::fs::read_to_string(self.code(window)).ok()?;
+                code.trim().parse().ok()
             })
         }));
-        ended.unwrap_or_else(|_| {
-            let dead = self.about(window, "pane_dead");
-            panic!("it does not end (dead: {dead}):\n{}", self.screen(window))
-        })
+        ended.unwrap_or_else(|_| panic!("it does not end:\n{}", self.screen(window)))
+    }
+
+    /// Whether the program of a window still runs.
+    pub(crate) fn runs(&self, window: Window) -> bool {
+        !self.code(window).exists()
+    }
+
+    /// The process id of a window's program.
+    pub(crate) fn process(&self, window: Window) -> String {
+        let shell = self.about(window, "pane_pid");
+        let children = std::fs::read_to_string(format!("/proc/{shell}/task/{shell}/children"));
+        let children = children.unwrap();
+        let mut children = children.split_whitespace();
+        let process = children.next().unwrap().to_owned();
+        assert_eq!(children.next(), None, "the shell runs one program");
+        process
+    }
+
+    /// Where the exit code of a window's program is kept.
+    fn code(&self, window: Window) -> PathBuf {
+        self.stage.home.join(format!("ended-{}", window.0))
     }
 
     pub(crate) fn tmux(&self, words: &[&str]) -> String {
