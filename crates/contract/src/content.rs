@@ -28,6 +28,15 @@ pub enum Content {
         /// The name to show.
         name: String,
     },
+    /// A resource of a foreign server, sent along whole.
+    Resource {
+        /// What the server calls it.
+        uri: String,
+        /// The media type, where known.
+        media_type: Option<String>,
+        /// What it holds.
+        body: ResourceBody,
+    },
     /// A link to something kept elsewhere, such as spilled output.
     Link {
         /// Where it is.
@@ -37,6 +46,25 @@ pub enum Content {
         /// The media type, where known.
         media_type: Option<String>,
     },
+}
+
+/// What an embedded resource holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ResourceBody {
+    /// Text.
+    Text(String),
+    /// Anything else.
+    Bytes(Vec<u8>),
+}
+
+impl ResourceBody {
+    /// Its bytes, of text too.
+    pub fn as_bytes(&self) -> &[u8] {
+        match self {
+            Self::Text(text) => text.as_bytes(),
+            Self::Bytes(bytes) => bytes,
+        }
+    }
 }
 
 impl Content {
@@ -49,9 +77,11 @@ impl Content {
     pub fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
-            Self::Image { .. } | Self::Audio { .. } | Self::Document { .. } | Self::Link { .. } => {
-                None
-            }
+            Self::Image { .. }
+            | Self::Audio { .. }
+            | Self::Document { .. }
+            | Self::Resource { .. }
+            | Self::Link { .. } => None,
         }
     }
 
@@ -62,6 +92,7 @@ impl Content {
             Self::Image { data, .. } | Self::Audio { data, .. } | Self::Document { data, .. } => {
                 data.len()
             }
+            Self::Resource { body, .. } => body.as_bytes().len(),
             Self::Link { uri, .. } => uri.len(),
         }
     }

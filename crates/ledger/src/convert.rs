@@ -8,6 +8,7 @@ use haft_contract::{
     Access, AgentId, Arguments, CallEvent, CallRequest, Content, Outcome, PathMode, PathScope,
     PlanDigest, Principal, SealedPlan, SessionId, SessionKind, TenantId, UserId, WorkPath,
     access::{Command, PathAccess, ProcessAccess, ProcessAct},
+    content::ResourceBody,
     egress::{EgressRules, HostRule},
     host::{ApprovalAnswer, ApprovalId, ArtifactId, Decision, Grant, GrantId, Timestamp},
     identity::{ChannelId, Scope},
@@ -422,18 +423,34 @@ fn stored_refusal(refusal: &Refusal) -> row::StoredRefusal<'_> {
     }
 }
 
+fn stored_bytes<'a>(media_type: &'a str, data: &[u8]) -> row::StoredContent<'a> {
+    row::StoredContent::Bytes {
+        media_type,
+        bytes: data.len(),
+        blake3: blake3::hash(data).to_hex().to_string(),
+    }
+}
+
 fn stored_content(content: &Content) -> row::StoredContent<'_> {
     match content {
-        Content::Text(text) => row::StoredContent::Text { text },
+        Content::Text(text)
+        | Content::Resource {
+            body: ResourceBody::Text(text),
+            ..
+        } => row::StoredContent::Text { text },
         Content::Image { data, media_type }
         | Content::Audio { data, media_type }
         | Content::Document {
             data, media_type, ..
-        } => row::StoredContent::Bytes {
+        } => stored_bytes(media_type, data),
+        Content::Resource {
             media_type,
-            bytes: data.len(),
-            blake3: blake3::hash(data).to_hex().to_string(),
-        },
+            body: ResourceBody::Bytes(data),
+            ..
+        } => stored_bytes(
+            media_type.as_deref().unwrap_or("application/octet-stream"),
+            data,
+        ),
         Content::Link { uri, name, .. } => row::StoredContent::Link { uri, name },
     }
 }

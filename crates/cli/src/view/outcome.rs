@@ -3,6 +3,7 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use haft_contract::{
     Content, Outcome, Terminal,
+    content::ResourceBody,
     ops::{Limit, Refusal, Tier},
     outcome::DeniedBy,
 };
@@ -46,6 +47,14 @@ enum ContentView {
         data: String,
         media_type: String,
         name: String,
+    },
+    Resource {
+        uri: String,
+        media_type: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        text: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        data: Option<String>,
     },
     Link {
         uri: String,
@@ -173,6 +182,10 @@ impl OutcomeView {
                         format!("({media_type}; `--json` has its bytes)"),
                     )
                     .end(),
+                ContentView::Resource { uri, text, .. } => match text {
+                    Some(text) => page.text(format!("{uri}:\n{text}")).end(),
+                    None => page.text(format!("a resource: {uri}")).end(),
+                },
                 ContentView::Link { uri, name, .. } => page.text(format!("{name}: {uri}")).end(),
             };
         }
@@ -240,6 +253,22 @@ fn content(content: &Content) -> ContentView {
             media_type: media_type.clone(),
             name: name.clone(),
         },
+        Content::Resource {
+            uri,
+            media_type,
+            body,
+        } => {
+            let (text, data) = match body {
+                ResourceBody::Text(text) => (Some(text.clone()), None),
+                ResourceBody::Bytes(data) => (None, Some(STANDARD.encode(data))),
+            };
+            ContentView::Resource {
+                uri: uri.clone(),
+                media_type: media_type.clone(),
+                text,
+                data,
+            }
+        }
         Content::Link {
             uri,
             name,

@@ -83,6 +83,7 @@ fn block(piece: &Content) -> Value {
         | Content::Image { .. }
         | Content::Audio { .. }
         | Content::Document { .. }
+        | Content::Resource { .. }
         | Content::Link { .. } => text_block(piece),
     }
 }

@@ -15,7 +15,7 @@ use std::{fmt, sync::Arc};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use haft_contract::{
     Arguments, CallId, CallRequest, Content, ErrorKind, Facts, Outcome, Principal, Terminal,
-    outcome::Failure,
+    content::ResourceBody, outcome::Failure,
 };
 use haft_runtime::Runtime;
 use serde_json::Value;
@@ -221,6 +221,17 @@ fn in_words(piece: &Content) -> String {
             media_type,
             name,
         } => left_out(&format!("document `{name}`"), media_type, data),
+        Content::Resource {
+            uri,
+            media_type,
+            body,
+        } => match body {
+            ResourceBody::Text(text) => format!("[{uri}]\n{text}"),
+            ResourceBody::Bytes(data) => {
+                let media_type = media_type.as_deref().unwrap_or("of no known type");
+                left_out(&format!("resource `{uri}`"), media_type, data)
+            }
+        },
         Content::Link { uri, name, .. } => format!("[{name}: {uri}]"),
     }
 }

@@ -73,7 +73,10 @@ fn asked(item: &Value) -> Result<Asked, ShapeError> {
 
 fn part(piece: &Content) -> Value {
     match piece {
-        Content::Text(_) | Content::Audio { .. } | Content::Link { .. } => {
+        Content::Text(_)
+        | Content::Audio { .. }
+        | Content::Resource { .. }
+        | Content::Link { .. } => {
             json!({"type": "input_text", "text": in_words(piece)})
         }
         Content::Image { data, media_type } => {

@@ -92,6 +92,10 @@ pub(super) fn result(outcome: &Outcome) -> Fingerprint {
             Content::Image { data, .. }
             | Content::Audio { data, .. }
             | Content::Document { data, .. } => print.part(data),
+            Content::Resource { uri, body, .. } => {
+                print.part(uri.as_bytes());
+                print.part(body.as_bytes());
+            }
             Content::Link { uri, .. } => print.part(uri.as_bytes()),
         }
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use haft_contract::{
     CallId, Content, Outcome, Terminal, ToolError,
+    content::ResourceBody,
     erased::ToolReply,
     outcome::{Facts, Failure},
 };
@@ -137,7 +138,14 @@ fn note_exit(facts: &mut Facts, structured: Option<&Value>) {
 async fn cap_content(content: &mut [Content], facts: &mut Facts, runtime: &Arc<Inner>) {
     let limits = runtime.limits.output;
     for piece in content.iter_mut() {
-        let Content::Text(text) = piece else { continue };
+        let (Content::Text(text)
+        | Content::Resource {
+            body: ResourceBody::Text(text),
+            ..
+        }) = piece
+        else {
+            continue;
+        };
         // What the capture produced is within the cap plus the line that says what is missing.
         if text.len() <= limits.total() + capture::NOTICE_BYTES {
             continue;

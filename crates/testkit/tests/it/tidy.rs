@@ -32,6 +32,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("tools", &["contract"]),
     ("ledger", &["contract"]),
     ("runtime", &["contract"]),
+    ("mcp", &["contract", "runtime"]),
     ("testkit", &["contract", "runtime"]),
     (
         "haft",
@@ -42,7 +43,7 @@ const EDGES: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "contract", "runtime", "policy", "backends", "tools", "ledger", "haft",
+            "contract", "runtime", "policy", "backends", "tools", "ledger", "mcp", "haft",
         ],
     ),
 ];
@@ -62,7 +63,8 @@ const KEPT_BEHIND: &[(&str, &[&str])] = &[
     ("indicatif", &["cli"]),
     ("jsonschema", &["runtime"]),
     ("libc", &["backends"]),
-    ("reqwest", &["haft"]),
+    ("reqwest", &["haft", "mcp"]),
+    ("rmcp", &["mcp"]),
     // The command line asks the terminal whether it is one; the ledger opens its own files only,
     // in a private directory and without following links.
     ("rustix", &["backends", "cli", "ledger"]),

@@ -1,0 +1,1 @@
+//! Finding tools in a large catalog, and what listing them costs.

@@ -1,0 +1,1 @@
+//! Definitions of mounted servers, pinned: accepted once, blocked when they change.

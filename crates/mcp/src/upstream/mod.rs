@@ -1,0 +1,1 @@
+//! Towards MCP servers: Haft as their client, and their tools as Haft's.

@@ -1,0 +1,1 @@
+//! The integration tests of `haft-mcp`, in one binary.
