@@ -11,20 +11,16 @@ use std::{
     time::Duration,
 };
 
-use haft_contract::egress::{EgressRules, Host, HostRule, Ruling};
+use haft_contract::egress::{
+    AddressClass, EgressRules, Host, HostRule, MAX_ADDRESSES, Resolve, Ruling, carried, classify,
+    is_metadata_name, is_private_name,
+};
 use tokio::{
     net::TcpStream,
     time::{Instant, timeout, timeout_at},
 };
 
-use super::{
-    address::{self, AddressClass, classify},
-    denial::{Denial, Reason},
-    resolve::Resolve,
-};
-
-/// The most addresses of one name; one with more is refused, not checked in part.
-const MAX_ADDRESSES: usize = 64;
+use super::denial::{Denial, Reason};
 
 /// Judges hosts, resolves them and connects.
 pub(super) struct Admission {
@@ -104,7 +100,7 @@ impl Admission {
             Host::Name(name) => Some(name.as_str()),
             Host::Address(_) => None,
         };
-        if name.is_some_and(address::is_metadata_name) {
+        if name.is_some_and(is_metadata_name) {
             return deny(Reason::Metadata);
         }
         if let Host::Address(at) = host
@@ -112,7 +108,7 @@ impl Admission {
         {
             return deny(Reason::Metadata);
         }
-        let private_name = name.is_some_and(address::is_private_name);
+        let private_name = name.is_some_and(is_private_name);
         match self.rules.judge(host, port) {
             Ruling::Denied(rule) => deny(Reason::Rule(rule.clone())),
             Ruling::OtherPort(rule) => deny(Reason::OtherPort(rule.clone())),
@@ -136,7 +132,7 @@ impl Admission {
         if class == AddressClass::Metadata {
             return deny(Reason::Metadata);
         }
-        let inner = address::carried(address).map(IpAddr::V4);
+        let inner = carried(address).map(IpAddr::V4);
         for form in [Some(address), inner].into_iter().flatten() {
             if let Ruling::Denied(rule) = self.rules.judge(&Host::Address(form), port) {
                 return deny(Reason::RuleOnAddress(rule.clone(), address));
@@ -197,7 +193,7 @@ enum Private {
 /// read.
 pub fn never_granted(rule: &HostRule) -> bool {
     match rule.host() {
-        Some(Host::Name(name)) => address::is_metadata_name(name),
+        Some(Host::Name(name)) => is_metadata_name(name),
         Some(Host::Address(at)) => classify(*at) == AddressClass::Metadata,
         None => false,
     }

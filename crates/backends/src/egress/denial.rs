@@ -6,11 +6,9 @@
 use std::net::IpAddr;
 
 use haft_contract::{
-    egress::{Host, HostError, HostRule},
+    egress::{AddressClass, Host, HostError, HostRule},
     ops::{Layer, Refusal},
 };
-
-use super::address::AddressClass;
 
 /// The setting that lists the hosts a child may reach.
 pub const SETTING: &str = "sandbox.network.allow";

@@ -9,7 +9,6 @@
 //! Read next: `admit.rs` for what is allowed, `session.rs` for one connection, `bridge.rs` and
 //! `variables.rs` for the part inside the sandbox.
 
-mod address;
 mod admit;
 pub(crate) mod bridge;
 mod client;
@@ -34,7 +33,7 @@ use std::{
 
 use haft_contract::{
     ErrorKind,
-    egress::EgressRules,
+    egress::{EgressRules, Resolve},
     ops::{OpsError, Refusal},
 };
 use tokio::{
@@ -44,16 +43,15 @@ use tokio::{
     time::{Duration, sleep},
 };
 
+use self::{admit::Admission, client::Client, place::Place, session::Shared};
 pub use self::{
-    address::{AddressClass, classify},
     admit::never_granted,
     bridge::{Bridge, Forward},
     denial::SETTING,
-    resolve::{Resolve, SystemResolver},
+    resolve::SystemResolver,
     session::{Timing, Traffic},
     variables::{PROXY_PORT, variables},
 };
-use self::{admit::Admission, client::Client, place::Place, session::Shared};
 
 /// How long accepting rests after it failed, which it does when descriptors are used up.
 const ACCEPT_REST: Duration = Duration::from_millis(50);

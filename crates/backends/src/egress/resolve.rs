@@ -1,5 +1,5 @@
-//! From a name to its addresses, once for each connection. What it answers is checked and then
-//! connected to; no name is ever handed to anything that would look it up again.
+//! The operating system's resolver. It answers once for each connection; what it answers is
+//! checked by whoever connects.
 
 use std::{
     io,
@@ -7,17 +7,11 @@ use std::{
     sync::Arc,
 };
 
-use haft_contract::future::BoxFuture;
+use haft_contract::{egress::Resolve, future::BoxFuture};
 use tokio::sync::Semaphore;
 
 /// The most lookups of one resolver at a time; each holds a thread until the system answers.
 const MAX_LOOKUPS: usize = 16;
-
-/// Looks up names.
-pub trait Resolve: Send + Sync {
-    /// Every address of a name, in the order they should be tried.
-    fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>>;
-}
 
 /// The resolver of the operating system.
 #[derive(Debug, Clone)]

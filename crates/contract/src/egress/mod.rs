@@ -1,13 +1,19 @@
-//! Which hosts a sandboxed child may reach. Pure: names and ports are matched here; addresses are
-//! checked by the proxy, after it has resolved a name once.
+//! Which hosts may be reached: by a sandboxed child, or because a stranger named them. Pure: names
+//! and ports are matched and addresses classified here; whoever connects resolves a name once and
+//! checks every address of it.
 //!
 //! Deny wins. No rule can allow a metadata address, and an address that is not public is reached
-//! only if a rule names it. Read next: `host.rs` for what a host is, `rule.rs` for what covers it.
+//! only if a rule names it. Read next: `host.rs` for what a host is, `rule.rs` for what covers it,
+//! `address.rs` for what an address is for.
 
+mod address;
 mod host;
+mod resolve;
 mod rule;
 
+pub use address::{AddressClass, carried, classify, is_metadata_name, is_private_name};
 pub use host::{Host, HostError, MAX_HOST_BYTES};
+pub use resolve::{MAX_ADDRESSES, Resolve};
 pub use rule::{HostRule, HostRuleError, WEB_PORTS};
 
 /// The hosts a child may reach.

@@ -18,9 +18,9 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use haft_backends::egress::{EgressProxy, ProxyOptions, Resolve};
+use haft_backends::egress::{EgressProxy, ProxyOptions};
 use haft_contract::{
-    egress::{EgressRules, HostRule},
+    egress::{EgressRules, HostRule, Resolve},
     future::BoxFuture,
 };
 

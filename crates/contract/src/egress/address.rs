@@ -101,13 +101,13 @@ pub fn classify(address: IpAddr) -> AddressClass {
 }
 
 /// Whether a name is one under which a cloud hands out credentials.
-pub(super) fn is_metadata_name(name: &str) -> bool {
+pub fn is_metadata_name(name: &str) -> bool {
     METADATA_NAMES.contains(&name)
 }
 
 /// Whether a name belongs to a private network, so that what it resolves to may be private. A name
 /// of one label does: resolvers complete it with whatever the network says.
-pub(super) fn is_private_name(name: &str) -> bool {
+pub fn is_private_name(name: &str) -> bool {
     !name.contains('.')
         || PRIVATE_SUFFIXES.iter().any(|suffix| {
             name.strip_suffix(suffix)
@@ -116,7 +116,7 @@ pub(super) fn is_private_name(name: &str) -> bool {
 }
 
 /// The IPv4 address a packet to this address ends up at, where it carries one.
-pub(super) fn carried(address: IpAddr) -> Option<Ipv4Addr> {
+pub fn carried(address: IpAddr) -> Option<Ipv4Addr> {
     let IpAddr::V6(address) = address else {
         return None;
     };
