@@ -1,1 +1,3 @@
 //! Towards MCP servers: Haft as their client, and their tools as Haft's.
+
+pub mod connection;
