@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
-use crate::client::Client;
+use crate::{client::Client, name::ServerId};
 
 /// Which of the two protocols a server speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -126,6 +126,35 @@ pub enum RequestError {
     /// A person has to log in first.
     #[error("the server wants somebody to log in")]
     LoginNeeded,
+    /// As many requests are under way as the server is given, and as many wait.
+    #[error("the server has {0} requests under way or waiting, which is all it is given")]
+    Busy(usize),
+    /// The server is down, and it is not time to try again.
+    #[error("the server is down: {reason}; it is tried again in {} s", .again.as_secs())]
+    Down {
+        /// Why, escaped.
+        reason: String,
+        /// How long until it is tried again.
+        again: Duration,
+    },
+    /// What is asked for was not accepted by a person, or is no longer what was accepted.
+    #[error("{0}")]
+    Withheld(String),
+}
+
+/// A mounted server, for what is made of its definitions: always there, whether it runs or not.
+/// A request starts it if need be, waits its turn, and is refused if its definition is not the one
+/// that was accepted.
+pub trait Server: Send + Sync {
+    /// The id it was given.
+    fn id(&self) -> &ServerId;
+
+    /// Sends a request and waits for its result, as [`Connection::request`] does.
+    fn request<'a>(
+        &'a self,
+        request: Request,
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<Value, RequestError>>;
 }
 
 /// Opens connections to one server with one credential.
