@@ -68,6 +68,8 @@ pub async fn approve(decided: Decided) -> Result<Authorized, Halt> {
     Ok(Authorized { planned, basis })
 }
 
+/// Asks a person. What comes before and after the wait is boxed: ten thousand calls may wait here,
+/// and each holds room for the largest thing in this function.
 async fn ask(mut planned: Planned, decision: Decision) -> Result<Authorized, Halt> {
     let asks = &planned.luggage.runtime.approver;
     if let Some(what_to_do) = asks.nobody(&planned.luggage.principal, &planned.plan) {
@@ -77,12 +79,12 @@ async fn ask(mut planned: Planned, decision: Decision) -> Result<Authorized, Hal
         preview,
         programs,
         summary,
-    } = match show(
+    } = match Box::pin(show(
         &planned.luggage,
         &planned.entry,
         &planned.parsed,
         &planned.plan,
-    )
+    ))
     .await
     {
         Ok(shown) => shown,
@@ -109,7 +111,7 @@ async fn ask(mut planned: Planned, decision: Decision) -> Result<Authorized, Hal
     });
     drop(preview);
     let (request, found, waits) =
-        match put_on_record(&planned, &decision, form, digest, summary).await {
+        match Box::pin(put_on_record(&planned, &decision, form, digest, summary)).await {
             Ok(recorded) => recorded,
             Err((by, error)) => return Err(planned.luggage.halt(error).denied_by(by)),
         };
@@ -128,7 +130,7 @@ async fn ask(mut planned: Planned, decision: Decision) -> Result<Authorized, Hal
                 },
             );
             if let Some(wish) = wish {
-                wish::keep(&mut planned, wish, &by).await;
+                Box::pin(wish::keep(&mut planned, wish, &by)).await;
             }
             let basis = Basis::Approval(approved);
             Ok(Authorized { planned, basis })

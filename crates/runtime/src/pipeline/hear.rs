@@ -80,9 +80,9 @@ pub(super) async fn hear(
         biased;
         () = luggage.cancel.cancelled() => Heard::Cancelled,
         heard = elsewhere(&*approvals, tenant, id) => heard,
-        said = here(planned, &*approvals, &waits, request) => match said {
+        said = Box::pin(here(planned, &*approvals, &waits, request)) => match said {
             // Outside the race: the record would tell `elsewhere` of it first, without the wish.
-            Said::Answer(answer) => answer.put_on_record(planned, &*approvals).await,
+            Said::Answer(answer) => Box::pin(answer.put_on_record(planned, &*approvals)).await,
             Said::Heard(heard) => heard,
         },
         () = tokio::time::sleep(left) => Heard::Late,

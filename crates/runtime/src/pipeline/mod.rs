@@ -6,7 +6,7 @@
 //!
 //! Each stage is one file and one function that *consumes* one state and returns the next. The
 //! states have private fields and no constructors, so the only way to hold an [`Admitted`] call
-//! is to have been authorized. `travel`, below, is the whole order, on one screen. Order is a security
+//! is to have been authorized. `travel`, below, and `carry_out` after it are the whole order, on one screen. Order is a security
 //! property: nothing can be inserted between stages.
 //!
 //! Starting a call that was planned but never authorized does not compile:
@@ -85,6 +85,12 @@ pub(crate) async fn travel(opened: Opened) -> Result<Outcome, Halt> {
     };
     let decided = decide(planned).await?;
     let authorized = approve(decided).await?;
+    // Boxed, because a call that waits for a person need not hold room for what comes after.
+    Box::pin(carry_out(authorized)).await
+}
+
+/// The rest of the way, for a call that may run.
+async fn carry_out(authorized: Authorized) -> Result<Outcome, Halt> {
     let admitted = admit(authorized).await?;
     let started = start(admitted).await?;
     let finished = run(started).await;
