@@ -20,6 +20,8 @@
     reason = "a measuring program ends at the first surprise, and touches the disk to be compared"
 )]
 
+mod analysis;
+mod capture;
 mod count;
 mod decision;
 mod flood;
@@ -119,6 +121,8 @@ const FAMILIES: &[Family] = &[
     (14, large_files::rows),
     (15, ledger::rows),
     (17, sandbox::rows),
+    (18, analysis::rows),
+    (19, capture::rows),
 ];
 
 fn main() -> ExitCode {

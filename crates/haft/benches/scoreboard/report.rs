@@ -39,15 +39,18 @@ pub(crate) enum Goal {
     Instructions(f64),
     /// Bytes, no more than this.
     Bytes(f64),
+    /// Seconds, no more than this.
+    Seconds(f64),
 }
 
 impl Row {
     /// Whether the goal is reached.
     pub(crate) fn is_reached(&self) -> bool {
         match self.goal {
-            Goal::RatioUpTo(most) | Goal::Instructions(most) | Goal::Bytes(most) => {
-                self.figure <= most
-            }
+            Goal::RatioUpTo(most)
+            | Goal::Instructions(most)
+            | Goal::Bytes(most)
+            | Goal::Seconds(most) => self.figure <= most,
             Goal::RatioFrom(least) => self.figure >= least,
         }
     }
@@ -59,6 +62,7 @@ impl Row {
             Goal::Instructions(most) => self.figure > 100.0 && self.figure < most * 100.0,
             // What is added may fit into memory that was there already.
             Goal::Bytes(most) => self.figure >= 0.0 && self.figure < most * 100.0,
+            Goal::Seconds(most) => self.figure > 0.0 && self.figure < most * 1000.0,
         };
         assert!(sane, "row {} gave {}: {self:?}", self.number, self.figure);
     }
@@ -91,6 +95,7 @@ impl Row {
             Goal::RatioUpTo(_) | Goal::RatioFrom(_) => format!("{:.2} ×", self.figure),
             Goal::Instructions(_) => thousands(self.figure),
             Goal::Bytes(_) => bytes(self.figure),
+            Goal::Seconds(_) => time(self.figure),
         }
     }
 
@@ -100,6 +105,7 @@ impl Row {
             Goal::RatioFrom(least) => format!("≥ {least} ×"),
             Goal::Instructions(most) => format!("≤ {}", thousands(most)),
             Goal::Bytes(most) => format!("≤ {}", bytes(most)),
+            Goal::Seconds(most) => format!("≤ {}", time(most)),
         }
     }
 }

@@ -96,7 +96,7 @@ fn run(names: &[&str], options: &[&str], pattern: &str, directory: &Path) -> Str
 
 /// Makes a tree as a repository has it: nested directories, a `.gitignore` that leaves some files
 /// out, and files of about a kilobyte.
-fn plant(root: &Path, files: usize) {
+pub(crate) fn plant(root: &Path, files: usize) {
     std::fs::create_dir(root.join(".git")).unwrap();
     std::fs::write(root.join(".gitignore"), "*.log\nbuild/\n").unwrap();
     let endings = ["rs", "toml", "md", "txt", "log"];
