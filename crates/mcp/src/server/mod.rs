@@ -1,1 +1,28 @@
 //! Towards agents: Haft as one MCP server, over stdio and Streamable HTTP, in both eras.
+//!
+//! An [`Endpoint`] is what is served; [`stdio`] and [`http`] serve it. Every request that does
+//! something is a call of the runtime: `connection` turns requests into calls, `conduct` waits for
+//! a call while its client is asked and told, `result` turns its outcome into an answer.
+
+mod announce;
+mod conduct;
+mod connection;
+pub mod endpoint;
+pub mod http;
+pub mod line;
+pub mod live;
+mod output;
+mod page;
+mod result;
+pub mod severity;
+mod shown;
+pub mod stdio;
+mod subscriptions;
+
+pub use self::{
+    endpoint::{Endpoint, Sessions},
+    live::{LiveCall, LiveCalls, Step},
+};
+
+/// The largest message a client may send, on a line or as a body.
+pub const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;

@@ -1,1 +1,12 @@
 //! The integration tests of `haft-mcp`, in one binary.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    missing_docs,
+    reason = "tests start programs, look at files and fail by panicking"
+)]
+
+mod server;

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use haft_contract::{ProviderId, ToolKey, ToolName, erased::ErasedTool};
+use tokio::sync::watch;
 
 pub use self::{
     entry::Entry,
@@ -31,6 +32,8 @@ pub struct Registry {
     current: ArcSwap<Snapshot>,
     /// Serialises writers, so that no change is lost between reading and swapping.
     changing: Mutex<()>,
+    /// Counts changes, for whoever announces them.
+    changes: watch::Sender<u64>,
 }
 
 /// Why the registry refused a change.
@@ -71,7 +74,14 @@ impl Registry {
         Self {
             current: ArcSwap::from_pointee(Snapshot::empty()),
             changing: Mutex::new(()),
+            changes: watch::Sender::new(0),
         }
+    }
+
+    /// How often the tools have changed, as it changes. A listener that is slow sees the newest
+    /// count, which is all it needs to list again.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
     }
 
     /// The tools as they are now. Hold on to it for as long as a call or a listing lasts.
@@ -131,6 +141,7 @@ impl Registry {
         let _one_at_a_time = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let next = next(&self.current.load())?;
         self.current.store(Arc::new(next));
+        self.changes.send_modify(|count| *count += 1);
         Ok(())
     }
 }

@@ -1,0 +1,487 @@
+//! One connection of a client, or one request that stands for itself: the requests of the protocol,
+//! each turned into what the endpoint has.
+//!
+//! Nothing is decided here. What lists is read from the registry and the mounts; what does something
+//! is a call.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+};
+
+use haft_contract::{CallRequest, Outcome, Principal};
+use haft_runtime::registry::Entry;
+use rmcp::{
+    ErrorData, RoleServer, ServerHandler,
+    model::{
+        CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult,
+        DiscoverResult, ErrorCode, GetPromptRequestParams, GetPromptResponse, GetPromptResult,
+        Implementation, InitializeRequestParams, InitializeResult, ListPromptsResult,
+        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+        PromptsCapability, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult,
+        ResourcesCapability, ServerCapabilities, ServerConfig, SubscribeRequestParams,
+        SubscriptionFilter, Tool, ToolsCapability, UnsubscribeRequestParams,
+    },
+    service::{NotificationContext, RequestContext, SubscriptionContext},
+};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::{
+    announce::Changes,
+    conduct::{Waiting, stands_for_itself},
+    endpoint::{Endpoint, Sessions},
+    output,
+    page::{FRESH_MS, page},
+    result,
+    severity::Severity,
+    shown::{names_headers, shown, typed},
+    subscriptions::{Subscribed, Then},
+};
+use crate::mounts::{Fetch, Mounts};
+
+/// What agents are told of the whole.
+const INSTRUCTIONS: &str = "Every call is checked against the rules of the person who runs Haft. A call that is \
+denied says why: do not repeat it unchanged. A call may wait until a person approved it. Output \
+that was too long is kept: `read_output` pages and searches it.";
+
+/// The log messages a connection gets that never said which it wants.
+const USUAL_LOGS: Severity = Severity::Info;
+
+/// The most resources one connection may subscribe to.
+const MAX_SUBSCRIBED: usize = 1_000;
+
+/// One connection, or one request that stands for itself.
+pub(super) struct Connection {
+    endpoint: Arc<Endpoint>,
+    /// Set by `initialize`: who calls on this connection.
+    initialized: OnceLock<Arc<Principal>>,
+    logs_from: Mutex<Severity>,
+    subscribed: Subscribed,
+    gone: CancellationToken,
+    _gone_when_dropped: DropGuard,
+}
+
+impl Connection {
+    /// A connection whose calls end when `gone` is cancelled.
+    pub(super) fn new(endpoint: Arc<Endpoint>, gone: &CancellationToken) -> Self {
+        let gone = gone.child_token();
+        Self {
+            endpoint,
+            initialized: OnceLock::new(),
+            logs_from: Mutex::new(USUAL_LOGS),
+            subscribed: Arc::default(),
+            _gone_when_dropped: gone.clone().drop_guard(),
+            gone,
+        }
+    }
+
+    fn principal(&self) -> &Arc<Principal> {
+        self.initialized.get().unwrap_or(&self.endpoint.principal)
+    }
+
+    fn subscribed(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.subscribed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn call(
+        &self,
+        context: &RequestContext<RoleServer>,
+        request: CallRequest,
+    ) -> Arc<Outcome> {
+        let logs_from = *self
+            .logs_from
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let waiting = Waiting {
+            context,
+            reachable: self.initialized.get().is_some(),
+            logs_from: Some(logs_from),
+            gone: &self.gone,
+        };
+        waiting.call(&self.endpoint, request).await
+    }
+
+    async fn fetch(&self, context: &RequestContext<RoleServer>, fetch: Fetch) -> Arc<Outcome> {
+        let request = fetch.request(Arc::clone(self.principal()));
+        self.call(context, request).await
+    }
+
+    fn mounts(&self) -> Option<&Arc<dyn Mounts>> {
+        self.endpoint.mounts.as_ref()
+    }
+
+    /// A list of what mounted servers offer.
+    fn mounted<T: DeserializeOwned>(&self, list: fn(&dyn Mounts) -> Vec<Value>) -> Vec<T> {
+        let values = self.mounts().map(|mounts| list(&**mounts));
+        values
+            .unwrap_or_default()
+            .into_iter()
+            .filter_map(typed)
+            .collect()
+    }
+
+    fn shows_output(&self) -> bool {
+        let tools = self.endpoint.runtime.tools_for(self.principal());
+        let shown = |tool: &Arc<Entry>| tool.key().tool.as_str() == output::TOOL;
+        tools.iter().any(shown)
+    }
+
+    /// Asks a mounted server for news of a resource, or for no more.
+    async fn subscription(
+        &self,
+        context: &RequestContext<RoleServer>,
+        uri: &str,
+        wanted: bool,
+    ) -> Result<(), ErrorData> {
+        let then = if wanted {
+            self.endpoint.subscriptions.more(uri)
+        } else {
+            self.endpoint.subscriptions.fewer(uri)
+        };
+        let fetch = match then {
+            Then::Nothing => return Ok(()),
+            Then::Refuse => return Err(too_many()),
+            Then::Ask => self
+                .mounts()
+                .and_then(|mounts| mounts.subscription(uri, wanted)),
+        };
+        let Some(fetch) = fetch else {
+            self.endpoint.subscriptions.fewer(uri);
+            return Err(no_resource(uri));
+        };
+        let outcome = self.fetch(context, fetch).await;
+        if !outcome.succeeded() {
+            if wanted {
+                self.endpoint.subscriptions.fewer(uri);
+            }
+            return Err(result::refused(&outcome));
+        }
+        Ok(())
+    }
+}
+
+#[expect(
+    deprecated,
+    reason = "subscriptions and log levels of clients that begin with `initialize`"
+)]
+impl ServerHandler for Connection {
+    fn get_info(&self) -> ServerConfig {
+        let mut capabilities = ServerCapabilities::default();
+        let mut tools = ToolsCapability::default();
+        tools.list_changed = Some(true);
+        capabilities.tools = Some(tools);
+        let mut resources = ResourcesCapability::default();
+        resources.list_changed = Some(true);
+        resources.subscribe = Some(self.mounts().is_some());
+        capabilities.resources = Some(resources);
+        capabilities.logging = Some(serde_json::Map::new());
+        if self.mounts().is_some() {
+            let mut prompts = PromptsCapability::default();
+            prompts.list_changed = Some(true);
+            capabilities.prompts = Some(prompts);
+            capabilities.completions = Some(serde_json::Map::new());
+        }
+        let mut haft = Implementation::new("haft", env!("CARGO_PKG_VERSION"));
+        haft.title = Some("Haft".to_owned());
+        ServerConfig::new(capabilities)
+            .with_server_info(haft)
+            .with_instructions(INSTRUCTIONS)
+    }
+
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        let principal = match self.endpoint.sessions {
+            Sessions::OfEndpoint => Arc::clone(&self.endpoint.principal),
+            Sessions::OfConnection => self.endpoint.in_new_session(),
+        };
+        // A client that initializes twice stays who it was.
+        let _ = self.initialized.set(principal);
+        context.peer.set_peer_info(request.clone());
+        self.negotiate_initialize(&request)
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        let subscribed = Arc::clone(&self.subscribed);
+        let changes = Changes::of(&self.endpoint);
+        tokio::spawn(changes.announce(context.peer, subscribed, self.gone.clone()));
+    }
+
+    async fn discover(&self, _: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
+        let versions = self.supported_protocol_versions().into_owned();
+        let mut found = DiscoverResult::from_server_info(versions, self.get_info());
+        found.ttl_ms = FRESH_MS;
+        found.cache_scope = CacheScope::Private;
+        Ok(found)
+    }
+
+    async fn list_tools(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let tools = self.endpoint.runtime.tools_for(self.principal());
+        let name = |tool: &Arc<Entry>| Arc::clone(tool).key().tool.as_str().to_owned();
+        let (tools, next) = page(tools, name, request.as_ref(), self.endpoint.page_entries)?;
+        let any_schema = stands_for_itself(&context);
+        let tools = tools.iter().filter_map(|tool| shown(tool, any_schema));
+        let mut listed = ListToolsResult::with_all_items(tools.collect())
+            .with_ttl_ms(FRESH_MS)
+            .with_cache_scope(CacheScope::Private);
+        listed.next_cursor = next;
+        Ok(listed)
+    }
+
+    /// Where a tool wants parameters repeated as headers, they are compared with its schema.
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        let tools = self.endpoint.runtime.registry().snapshot();
+        let tool = tools.get(name)?;
+        names_headers(tool.input_schema()).then(|| shown(tool, true))?
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let arguments = Value::Object(request.arguments.unwrap_or_default());
+        let principal = Arc::clone(self.principal());
+        let call = CallRequest::new(request.name, arguments, principal);
+        let outcome = self.call(&context, call).await;
+        result::of_tool(&outcome).map(CallToolResponse::Complete)
+    }
+
+    async fn list_resources(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let all: Vec<rmcp::model::Resource> = self.mounted(|mounts| mounts.resources());
+        let uri = |resource: &rmcp::model::Resource| resource.uri.clone();
+        let (found, next) = page(all, uri, request.as_ref(), self.endpoint.page_entries)?;
+        let mut listed = ListResourcesResult::with_all_items(found)
+            .with_ttl_ms(FRESH_MS)
+            .with_cache_scope(CacheScope::Private);
+        listed.next_cursor = next;
+        Ok(listed)
+    }
+
+    async fn list_resource_templates(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        let mut all: Vec<rmcp::model::ResourceTemplate> = self.mounted(|mounts| mounts.templates());
+        if self.shows_output() {
+            all.push(output::template());
+        }
+        all.sort_by(|a, b| a.uri_template.cmp(&b.uri_template));
+        let uri = |template: &rmcp::model::ResourceTemplate| template.uri_template.clone();
+        let (found, next) = page(all, uri, request.as_ref(), self.endpoint.page_entries)?;
+        let mut listed = ListResourceTemplatesResult::with_all_items(found)
+            .with_ttl_ms(FRESH_MS)
+            .with_cache_scope(CacheScope::Private);
+        listed.next_cursor = next;
+        Ok(listed)
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let uri = request.uri;
+        if let Some(fetch) = output::fetch(&uri) {
+            let outcome = self.fetch(&context, fetch).await;
+            return output::contents(&uri, &outcome).map(ReadResourceResponse::Complete);
+        }
+        let fetch = self.mounts().and_then(|mounts| mounts.read(&uri));
+        let fetch = fetch.ok_or_else(|| no_resource(&uri))?;
+        let outcome = self.fetch(&context, fetch).await;
+        let read: ReadResourceResult = result::of_fetch(&outcome)?;
+        Ok(ReadResourceResponse::Complete(read))
+    }
+
+    async fn list_prompts(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        let all: Vec<rmcp::model::Prompt> = self.mounted(|mounts| mounts.prompts());
+        let name = |prompt: &rmcp::model::Prompt| prompt.name.clone();
+        let (found, next) = page(all, name, request.as_ref(), self.endpoint.page_entries)?;
+        let mut listed = ListPromptsResult::with_all_items(found)
+            .with_ttl_ms(FRESH_MS)
+            .with_cache_scope(CacheScope::Private);
+        listed.next_cursor = next;
+        Ok(listed)
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let parameters = json!({"name": request.name, "arguments": request.arguments});
+        let fetch = self
+            .mounts()
+            .and_then(|mounts| mounts.prompt(&request.name, &parameters));
+        let Some(fetch) = fetch else {
+            let message = format!("there is no prompt `{}`", request.name);
+            return Err(ErrorData::invalid_params(message, None));
+        };
+        let outcome = self.fetch(&context, fetch).await;
+        let prompt: GetPromptResult = result::of_fetch(&outcome)?;
+        Ok(GetPromptResponse::Complete(prompt))
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        let parameters = serde_json::to_value(&request).unwrap_or(Value::Null);
+        let fetch = self
+            .mounts()
+            .and_then(|mounts| mounts.completion(&parameters));
+        let Some(fetch) = fetch else {
+            let message = "there is no such prompt or resource template";
+            return Err(ErrorData::invalid_params(message, None));
+        };
+        let outcome = self.fetch(&context, fetch).await;
+        result::of_fetch(&outcome)
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        if self.subscribed().contains(&request.uri) {
+            return Ok(());
+        }
+        if self.subscribed().len() >= MAX_SUBSCRIBED {
+            return Err(too_many());
+        }
+        self.subscription(&context, &request.uri, true).await?;
+        self.subscribed().insert(request.uri);
+        Ok(())
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        if !self.subscribed().remove(&request.uri) {
+            return Ok(());
+        }
+        self.subscription(&context, &request.uri, false).await
+    }
+
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        let mut accepted = requested.clone();
+        if let Some(uris) = &mut accepted.resource_subscriptions {
+            uris.truncate(MAX_SUBSCRIBED);
+            let known = |uri: &String| self.mounts().is_some_and(|it| it.read(uri).is_some());
+            uris.retain(known);
+        }
+        Some(accepted)
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let uris = context.accepted().resource_subscriptions.clone();
+        let mut wanted = Vec::new();
+        for uri in uris.unwrap_or_default() {
+            match self
+                .subscription(context.request_context(), &uri, true)
+                .await
+            {
+                Ok(()) => wanted.push(uri),
+                Err(error) => tracing::debug!(%error, "a resource cannot be subscribed to"),
+            }
+        }
+        Changes::of(&self.endpoint).tell(&context, &self.gone).await;
+        for uri in wanted {
+            let request = context.request_context();
+            if let Err(error) = self.subscription(request, &uri, false).await {
+                tracing::debug!(%error, "a resource cannot be unsubscribed from");
+            }
+        }
+        Ok(())
+    }
+
+    async fn set_level(
+        &self,
+        request: rmcp::model::SetLevelRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        if stands_for_itself(&context) {
+            return Err(ErrorData::new(
+                ErrorCode::METHOD_NOT_FOUND,
+                "logging/setLevel",
+                None,
+            ));
+        }
+        let level = serde_json::to_value(request.level).unwrap_or(Value::Null);
+        let level = level.as_str().and_then(Severity::parse);
+        let level =
+            level.ok_or_else(|| ErrorData::invalid_params("there is no such level", None))?;
+        *self
+            .logs_from
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = level;
+        Ok(())
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let Some(principal) = self.initialized.take() else {
+            return;
+        };
+        let endpoint = Arc::clone(&self.endpoint);
+        let uris = std::mem::take(&mut *self.subscribed());
+        // Without a runtime to do it, the end of the process does.
+        let Ok(handle) = tokio::runtime::Handle::try_current() else {
+            return;
+        };
+        handle.spawn(async move {
+            for uri in uris {
+                let last = endpoint.subscriptions.fewer(&uri) == Then::Ask;
+                let fetch = endpoint.mounts.as_ref().filter(|_| last);
+                let fetch = fetch.and_then(|mounts| mounts.subscription(&uri, false));
+                if let Some(fetch) = fetch {
+                    endpoint
+                        .runtime
+                        .call(fetch.request(Arc::clone(&principal)))
+                        .await;
+                }
+            }
+            match endpoint.sessions {
+                Sessions::OfEndpoint => {}
+                Sessions::OfConnection => endpoint.runtime.end_session(&principal).await,
+            }
+        });
+    }
+}
+
+fn no_resource(uri: &str) -> ErrorData {
+    ErrorData::resource_not_found("there is no such resource", Some(json!({"uri": uri})))
+}
+
+fn too_many() -> ErrorData {
+    ErrorData::invalid_request(
+        "too many resources are subscribed to; unsubscribe from some first",
+        None,
+    )
+}

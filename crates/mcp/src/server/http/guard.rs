@@ -1,0 +1,259 @@
+//! Who may speak to the endpoint at all. Three questions, in this order: does the client think it
+//! speaks to us (`Host`), does it come from a web page we know (`Origin`), does it hold the token.
+//!
+//! The first two keep web pages out that a browser was tricked into sending here; the token keeps
+//! everybody else out. Each refusal says what to do.
+
+use bytes::Bytes;
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Response, StatusCode,
+    header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN, WWW_AUTHENTICATE},
+    request::Parts,
+    uri::Authority,
+};
+use http_body_util::{BodyExt as _, Full};
+use rmcp::model::ProtocolVersion;
+use serde_json::json;
+use url::{Origin, Url};
+
+use super::{Answer, PATH, token::Token};
+
+/// Who may speak to the endpoint.
+#[derive(Debug, Clone)]
+pub struct Guard {
+    token: Token,
+    hosts: Vec<String>,
+    origins: Vec<Origin>,
+}
+
+/// Why an origin cannot be allowed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not the origin of a web page, such as `https://app.example.com`")]
+pub struct OriginError(String);
+
+impl Guard {
+    /// Lets in whoever holds the token and calls us by a name of this machine.
+    pub fn new(token: Token) -> Self {
+        let names = ["localhost", "127.0.0.1", "::1"];
+        Self {
+            token,
+            hosts: names.map(str::to_owned).to_vec(),
+            origins: Vec::new(),
+        }
+    }
+
+    /// Another name or address we are called by, without a port.
+    #[must_use]
+    pub fn host(mut self, host: &str) -> Self {
+        self.hosts.push(plain(host));
+        self
+    }
+
+    /// A web page's origin that may speak to us.
+    pub fn origin(mut self, origin: &str) -> Result<Self, OriginError> {
+        let parsed = Url::parse(origin).map(|url| url.origin());
+        match parsed {
+            Ok(parsed) if parsed.is_tuple() => {
+                self.origins.push(parsed);
+                Ok(self)
+            }
+            Ok(_) | Err(_) => Err(OriginError(
+                origin.chars().flat_map(char::escape_debug).collect(),
+            )),
+        }
+    }
+
+    pub(super) fn hosts(&self) -> Vec<String> {
+        self.hosts.clone()
+    }
+
+    pub(super) fn origins(&self) -> Vec<String> {
+        let with_port = |origin: &Origin| match origin {
+            Origin::Tuple(scheme, host, port) => format!("{scheme}://{host}:{port}"),
+            Origin::Opaque(_) => String::new(),
+        };
+        self.origins.iter().map(with_port).collect()
+    }
+
+    /// Lets a request through, or says why not.
+    pub(super) fn check(&self, head: &Parts) -> Result<(), Box<Answer>> {
+        let refused = |status, message: &str| Err(Box::new(refusal(status, message)));
+        if !self.is_for_us(head) {
+            return refused(
+                StatusCode::FORBIDDEN,
+                "this server is not called by that name; use the address it printed when it \
+                 started, or start it with `--allow-host NAME`",
+            );
+        }
+        if !self.comes_from_somewhere_known(&head.headers) {
+            return refused(
+                StatusCode::FORBIDDEN,
+                "web pages of that origin may not speak to this server; if this one should, start \
+                 it with `--allow-origin ORIGIN`",
+            );
+        }
+        if head.uri.path() != PATH {
+            let message = format!("there is nothing here; the endpoint is `{PATH}`");
+            return refused(StatusCode::NOT_FOUND, &message);
+        }
+        if !self.holds_the_token(&head.headers) {
+            let mut refused = refusal(
+                StatusCode::UNAUTHORIZED,
+                "send the header `Authorization: Bearer TOKEN`; `haft mcp token` prints the token",
+            );
+            let challenge = HeaderValue::from_static("Bearer realm=\"haft\"");
+            refused.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+            return Err(Box::new(refused));
+        }
+        Ok(())
+    }
+
+    /// Every name the request gives us must be one of ours.
+    fn is_for_us(&self, head: &Parts) -> bool {
+        let mut named = head.headers.get_all(HOST).iter();
+        let (Some(host), None) = (named.next(), named.next()) else {
+            return false;
+        };
+        let host = host
+            .to_str()
+            .ok()
+            .and_then(|it| it.parse::<Authority>().ok());
+        let in_line = head.uri.authority();
+        let ours = |authority: &Authority| self.hosts.contains(&plain(authority.host()));
+        host.as_ref().is_some_and(ours) && in_line.is_none_or(ours)
+    }
+
+    /// A program sends no origin; a browser sends that of the page.
+    fn comes_from_somewhere_known(&self, headers: &HeaderMap) -> bool {
+        headers.get_all(ORIGIN).iter().all(|origin| {
+            let origin = origin.to_str().ok().and_then(|it| Url::parse(it).ok());
+            origin.is_some_and(|origin| self.origins.contains(&origin.origin()))
+        })
+    }
+
+    fn holds_the_token(&self, headers: &HeaderMap) -> bool {
+        let mut offered = headers.get_all(AUTHORIZATION).iter();
+        let (Some(offered), None) = (offered.next(), offered.next()) else {
+            return false;
+        };
+        let offered = offered.to_str().ok().and_then(|it| it.split_once(' '));
+        offered.is_some_and(|(scheme, token)| {
+            scheme.eq_ignore_ascii_case("bearer") && self.token.is(token.trim())
+        })
+    }
+}
+
+/// A host as it is compared: without brackets, in lower case.
+fn plain(host: &str) -> String {
+    let host = host.strip_prefix('[').unwrap_or(host);
+    host.strip_suffix(']').unwrap_or(host).to_ascii_lowercase()
+}
+
+/// Whether a request says that it is of the era without sessions.
+pub(super) fn stands_for_itself(headers: &HeaderMap) -> bool {
+    const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+    let version = headers.get(VERSION).and_then(|it| it.to_str().ok());
+    version.is_some_and(|version| version >= ProtocolVersion::V_2026_07_28.as_str())
+}
+
+/// A refusal that tells a person, and a client that looks for an error of the protocol.
+pub(super) fn refusal(status: StatusCode, message: &str) -> Answer {
+    let body = json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32600, "message": message}});
+    let mut refused = Response::new(Full::new(Bytes::from(body.to_string())).boxed());
+    *refused.status_mut() = status;
+    let json = HeaderValue::from_static("application/json");
+    refused.headers_mut().insert(CONTENT_TYPE, json);
+    refused
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+
+    use super::*;
+
+    const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+    fn check(headers: &[(&str, &str)]) -> u16 {
+        let guard = Guard::new(Token::parse(TOKEN).unwrap())
+            .host("haft.example")
+            .origin("https://app.example.com")
+            .unwrap();
+        let mut request = Request::post(PATH);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let (head, ()) = request.body(()).unwrap().into_parts();
+        guard
+            .check(&head)
+            .map_or_else(|refused| refused.status().as_u16(), |()| 200)
+    }
+
+    #[test]
+    fn a_name_that_is_not_ours_is_refused() {
+        let bearer = ("authorization", &*format!("Bearer {TOKEN}"));
+        for host in ["localhost:8931", "127.0.0.1", "[::1]:9", "HAFT.example"] {
+            assert_eq!(check(&[("host", host), bearer]), 200, "{host}");
+        }
+        for host in [
+            "evil.test",
+            "127.evil.com",
+            "localhost.evil.test",
+            "",
+            "a b",
+        ] {
+            assert_eq!(check(&[("host", host), bearer]), 403, "{host}");
+        }
+        let twice = [("host", "localhost"), ("host", "evil.test"), bearer];
+        assert_eq!(check(&twice), 403);
+        assert_eq!(check(&[bearer]), 403);
+    }
+
+    #[test]
+    fn a_web_page_that_is_not_known_is_refused() {
+        let bearer = ("authorization", &*format!("Bearer {TOKEN}"));
+        let host = ("host", "localhost");
+        for known in ["https://app.example.com", "https://APP.example.com:443"] {
+            assert_eq!(check(&[host, bearer, ("origin", known)]), 200, "{known}");
+        }
+        for foreign in [
+            "http://app.example.com",
+            "https://app.example.com:8443",
+            "https://app.example.com.evil.test",
+            "http://localhost",
+            "null",
+            "",
+        ] {
+            let headers = [host, bearer, ("origin", foreign)];
+            assert_eq!(check(&headers), 403, "{foreign}");
+        }
+    }
+
+    #[test]
+    fn without_the_token_nobody_gets_in() {
+        let host = ("host", "localhost");
+        assert_eq!(check(&[host]), 401);
+        for wrong in [
+            "",
+            "Bearer",
+            "Bearer ",
+            "Bearer x",
+            &format!("Basic {TOKEN}"),
+            TOKEN,
+        ] {
+            assert_eq!(check(&[host, ("authorization", wrong)]), 401, "{wrong}");
+        }
+        let good = format!("bearer {TOKEN}");
+        assert_eq!(check(&[host, ("authorization", &good)]), 200);
+        let twice = [host, ("authorization", &good), ("authorization", &good)];
+        assert_eq!(check(&twice), 401);
+    }
+
+    #[test]
+    fn only_the_origin_of_a_page_can_be_allowed() {
+        let guard = Guard::new(Token::parse(TOKEN).unwrap());
+        for odd in ["null", "app.example.com", "file:///x", "data:x"] {
+            assert!(guard.clone().origin(odd).is_err(), "{odd}");
+        }
+    }
+}

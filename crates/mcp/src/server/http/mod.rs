@@ -1,0 +1,209 @@
+//! Serves an endpoint over Streamable HTTP, to clients of both eras on one path.
+//!
+//! Whoever asks is looked at before a byte of the protocol is read (`guard`): where they think they
+//! are, where they come from, and whether they hold the token. Everything a stranger can send is
+//! bounded here: connections, headers, bodies, and the time for each.
+
+mod guard;
+mod token;
+
+use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited, combinators::BoxBody};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rmcp::transport::streamable_http_server::{
+    StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager,
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use self::guard::refusal;
+pub use self::{
+    guard::{Guard, OriginError},
+    token::{Token, TokenError},
+};
+use super::{MAX_MESSAGE_BYTES, connection::Connection, endpoint::Endpoint};
+
+/// The one path.
+pub const PATH: &str = "/mcp";
+
+/// Connections open at once; the next ones wait to be accepted.
+pub const MAX_CONNECTIONS: usize = 512;
+
+/// Sessions of clients that begin with `initialize`; the next is refused until one ends.
+pub const MAX_SESSIONS: usize = 1_000;
+
+/// How long such a session may be silent. Long, because people go home and come back.
+pub const SESSION_IDLE: Duration = Duration::from_hours(24);
+
+/// How long a client has to send the head of a request, and a connection may idle between two.
+pub const HEAD_WAIT: Duration = Duration::from_secs(30);
+
+/// How long a client has to send a body.
+pub const BODY_WAIT: Duration = Duration::from_secs(30);
+
+/// The most headers of a request.
+const MAX_HEADERS: usize = 64;
+
+/// How long what is under way may take once serving ends.
+const END_WAIT: Duration = Duration::from_secs(2);
+
+/// How long to wait after a connection could not be accepted, such as for want of descriptors.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+
+type Answer = Response<BoxBody<Bytes, Infallible>>;
+
+/// The protocol, behind the guard.
+struct Served {
+    guard: Guard,
+    protocol: StreamableHttpService<Connection, LocalSessionManager>,
+    sessions: Arc<LocalSessionManager>,
+}
+
+/// Serves clients until `cancel` is cancelled, then lets what is under way end.
+pub async fn serve(
+    endpoint: Arc<Endpoint>,
+    listener: TcpListener,
+    guard: Guard,
+    cancel: &CancellationToken,
+) {
+    let served = Arc::new(Served::new(endpoint, guard, cancel));
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let connections = TaskTracker::new();
+    loop {
+        let place = tokio::select! {
+            place = Arc::clone(&places).acquire_owned() => place,
+            () = cancel.cancelled() => break,
+        };
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = cancel.cancelled() => break,
+        };
+        let (stream, from) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(ACCEPT_AGAIN).await;
+                continue;
+            }
+        };
+        let (served, cancel) = (Arc::clone(&served), cancel.clone());
+        connections.spawn(async move {
+            let _place = place;
+            if let Err(error) = converse(&served, stream, &cancel).await {
+                tracing::debug!(%error, %from, "a connection ended early");
+            }
+        });
+    }
+    connections.close();
+    if tokio::time::timeout(END_WAIT, connections.wait())
+        .await
+        .is_err()
+    {
+        tracing::debug!("some connections did not end in time");
+    }
+}
+
+/// Serves one connection to its end.
+async fn converse(
+    served: &Arc<Served>,
+    stream: TcpStream,
+    cancel: &CancellationToken,
+) -> Result<(), hyper::Error> {
+    // Without it every small event of a stream waits for the acknowledgement of the one before.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "a connection keeps its delay");
+    }
+    let answer = service_fn(|request| {
+        let served = Arc::clone(served);
+        async move { Ok::<_, Infallible>(served.answer(request).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_WAIT)
+        .max_headers(MAX_HEADERS)
+        .serve_connection(TokioIo::new(stream), answer);
+    let mut connection = std::pin::pin!(connection);
+    tokio::select! {
+        ended = &mut connection => return ended,
+        () = cancel.cancelled() => connection.as_mut().graceful_shutdown(),
+    }
+    match tokio::time::timeout(END_WAIT, connection).await {
+        Ok(ended) => ended,
+        Err(_) => Ok(()),
+    }
+}
+
+impl Served {
+    fn new(endpoint: Arc<Endpoint>, guard: Guard, cancel: &CancellationToken) -> Self {
+        let mut sessions = LocalSessionManager::default();
+        sessions.session_config.keep_alive = Some(SESSION_IDLE);
+        let sessions = Arc::new(sessions);
+        let config = StreamableHttpServerConfig::default()
+            .with_json_response(true)
+            .with_max_request_body_bytes(MAX_MESSAGE_BYTES)
+            // The guard has looked already, in better words; these stay on behind it.
+            .with_allowed_hosts(guard.hosts())
+            .with_allowed_origins(guard.origins())
+            .enforce_origin_validation()
+            .with_cancellation_token(cancel.child_token());
+        let gone = cancel.clone();
+        let connect = move || Ok(Connection::new(Arc::clone(&endpoint), &gone));
+        Self {
+            guard,
+            protocol: StreamableHttpService::new(connect, Arc::clone(&sessions), config),
+            sessions,
+        }
+    }
+
+    async fn answer(&self, request: Request<Incoming>) -> Answer {
+        let (head, body) = request.into_parts();
+        if let Err(refused) = self.guard.check(&head) {
+            return *refused;
+        }
+        let begins = !head.headers.contains_key("mcp-session-id")
+            && !guard::stands_for_itself(&head.headers);
+        if begins && self.sessions.sessions.read().await.len() >= MAX_SESSIONS {
+            return refusal(
+                StatusCode::SERVICE_UNAVAILABLE,
+                &format!(
+                    "{MAX_SESSIONS} sessions are open; end one with DELETE, or try again later"
+                ),
+            );
+        }
+        let body = Limited::new(body, MAX_MESSAGE_BYTES);
+        let body = match tokio::time::timeout(BODY_WAIT, body.collect()).await {
+            Ok(Ok(body)) => body.to_bytes(),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => {
+                return refusal(
+                    StatusCode::PAYLOAD_TOO_LARGE,
+                    &format!("a message has at most {MAX_MESSAGE_BYTES} bytes; send less at once"),
+                );
+            }
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "a body could not be read");
+                return refusal(StatusCode::BAD_REQUEST, "the body could not be read");
+            }
+            Err(_) => {
+                return refusal(
+                    StatusCode::REQUEST_TIMEOUT,
+                    &format!("the body was not sent within {} s", BODY_WAIT.as_secs()),
+                );
+            }
+        };
+        self.protocol
+            .handle(Request::from_parts(head, Full::new(body)))
+            .await
+    }
+}
+
+/// Listens on an address.
+pub async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    TcpListener::bind(address).await
+}

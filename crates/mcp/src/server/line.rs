@@ -1,0 +1,225 @@
+//! The line between a call that runs and whoever waits for it at the server edge: questions, log
+//! messages and progress go out on it, answers come back.
+//!
+//! A line belongs to the call, not to a request: a call that waits for a person may be waited for by
+//! one request after another. What the client of the moment can be asked and wants to hear is set
+//! with [`Line::hears`].
+
+use std::sync::{Mutex, PoisonError};
+
+use haft_contract::{future::BoxFuture, host::ApprovalRequest, progress::RenderedProgress};
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::severity::Severity;
+use crate::client::{Abilities, AskError, Client, Question, QuestionKind};
+
+/// How many questions of one call may wait to be put to its client.
+pub const QUESTIONS_KEPT: usize = 8;
+
+/// How many log messages of one call may wait to be sent; what comes while it is full is dropped.
+pub const LOGS_KEPT: usize = 64;
+
+/// What the client of the moment can be asked, and wants to hear.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Hears {
+    /// What it can be asked.
+    pub abilities: Abilities,
+    /// The least grave log messages it wants; none if it wants none.
+    pub logs_from: Option<Severity>,
+}
+
+/// Something a call asks, with the way back for the answer. Dropped unanswered, the asker is told
+/// that its client is gone.
+#[derive(Debug)]
+pub struct Asks {
+    /// What is asked.
+    pub questions: Vec<Question>,
+    /// The approval that is asked for; none where a mounted server asks.
+    pub approval: Option<Box<ApprovalRequest>>,
+    reply: oneshot::Sender<Result<Vec<Value>, AskError>>,
+}
+
+impl Asks {
+    /// Answers: one value for each question, in their order.
+    pub fn answer(self, answers: Result<Vec<Value>, AskError>) {
+        // Nobody waits any more if the call was stopped meanwhile.
+        let _ = self.reply.send(answers);
+    }
+
+    /// Returns once nobody waits for the answer any more.
+    pub async fn unwanted(&mut self) {
+        self.reply.closed().await;
+    }
+}
+
+/// The call's end of the line.
+#[derive(Debug)]
+pub struct Line {
+    questions: mpsc::Sender<Asks>,
+    logs: mpsc::Sender<Value>,
+    progress: watch::Sender<Option<RenderedProgress>>,
+    hears: Mutex<Hears>,
+}
+
+/// The other end.
+#[derive(Debug)]
+pub(super) struct Listener {
+    pub(super) questions: mpsc::Receiver<Asks>,
+    pub(super) logs: mpsc::Receiver<Value>,
+    pub(super) progress: watch::Receiver<Option<RenderedProgress>>,
+}
+
+impl Line {
+    pub(super) fn open(hears: Hears) -> (Self, Listener) {
+        let (asks_in, questions) = mpsc::channel(QUESTIONS_KEPT);
+        let (logs_in, logs) = mpsc::channel(LOGS_KEPT);
+        let (progress_in, progress) = watch::channel(None);
+        let line = Self {
+            questions: asks_in,
+            logs: logs_in,
+            progress: progress_in,
+            hears: Mutex::new(hears),
+        };
+        let listener = Listener {
+            questions,
+            logs,
+            progress,
+        };
+        (line, listener)
+    }
+
+    /// Another request waits for the call now, whose client may hear other things.
+    pub fn hears(&self, hears: Hears) {
+        *self.hears.lock().unwrap_or_else(PoisonError::into_inner) = hears;
+    }
+
+    fn heard(&self) -> Hears {
+        *self.hears.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a report of progress; only the newest is kept.
+    pub(super) fn report(&self, progress: &RenderedProgress) {
+        self.progress.send_replace(Some(progress.clone()));
+    }
+
+    /// Puts questions to whoever waits for the call, with the approval they are about if there is
+    /// one, and waits for the answers. What the client can be asked is the caller's to know.
+    pub async fn put(
+        &self,
+        questions: Vec<Question>,
+        approval: Option<Box<ApprovalRequest>>,
+    ) -> Result<Vec<Value>, AskError> {
+        let (reply, answers) = oneshot::channel();
+        let asks = Asks {
+            questions,
+            approval,
+            reply,
+        };
+        self.questions
+            .send(asks)
+            .await
+            .map_err(|_| AskError::Gone)?;
+        answers.await.unwrap_or(Err(AskError::Gone))
+    }
+}
+
+impl Client for Line {
+    fn abilities(&self) -> Abilities {
+        self.heard().abilities
+    }
+
+    fn ask<'a>(
+        &'a self,
+        questions: Vec<Question>,
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<Vec<Value>, AskError>> {
+        Box::pin(async move {
+            let abilities = self.abilities();
+            if let Some(question) = questions.iter().find(|asked| !able(abilities, asked)) {
+                return Err(AskError::NotAble(question.kind.method()));
+            }
+            tokio::select! {
+                answers = self.put(questions, None) => answers,
+                () = cancel.cancelled() => Err(AskError::Gone),
+            }
+        })
+    }
+
+    fn log(&self, message: Value) {
+        let level = message.get("level").and_then(Value::as_str);
+        let level = level.and_then(Severity::parse);
+        if level.is_some() && self.heard().logs_from.is_some() && level >= self.heard().logs_from {
+            // A client that does not keep up loses messages, not the call.
+            let _ = self.logs.try_send(message);
+        }
+    }
+}
+
+fn able(abilities: Abilities, question: &Question) -> bool {
+    match question.kind {
+        QuestionKind::Elicit => {
+            let mode = question.parameters.get("mode").and_then(Value::as_str);
+            if mode == Some("url") {
+                abilities.elicit_url
+            } else {
+                abilities.elicit_form
+            }
+        }
+        QuestionKind::Sample => abilities.sample,
+        QuestionKind::Roots => abilities.roots,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn question(kind: QuestionKind, parameters: Value) -> Question {
+        Question {
+            key: "q".to_owned(),
+            kind,
+            parameters,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_is_asked_only_what_it_said_it_can_be_asked() {
+        let mut hears = Hears::default();
+        hears.abilities.elicit_form = true;
+        let (line, _listener) = Line::open(hears);
+        let cancel = CancellationToken::new();
+        let url = question(QuestionKind::Elicit, json!({"mode": "url"}));
+        let sample = question(QuestionKind::Sample, json!({}));
+        for refused in [url, sample] {
+            let answer = line.ask(vec![refused], &cancel).await;
+            assert!(matches!(answer, Err(AskError::NotAble(_))), "{answer:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_asker_learns_that_nobody_listens() {
+        let (line, listener) = Line::open(Hears::default());
+        drop(listener);
+        assert_eq!(line.put(Vec::new(), None).await, Err(AskError::Gone));
+    }
+
+    #[test]
+    fn only_log_messages_that_are_wanted_are_kept() {
+        let mut hears = Hears::default();
+        let (line, mut listener) = Line::open(hears);
+        let error = json!({"level": "error", "data": 1});
+        line.log(error.clone());
+        assert!(listener.logs.try_recv().is_err());
+        hears.logs_from = Some(Severity::Warning);
+        line.hears(hears);
+        line.log(json!({"level": "info", "data": 2}));
+        line.log(json!({"level": "no such level"}));
+        line.log(error.clone());
+        assert_eq!(listener.logs.try_recv(), Ok(error));
+        assert!(listener.logs.try_recv().is_err());
+    }
+}

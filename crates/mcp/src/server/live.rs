@@ -1,0 +1,260 @@
+//! Calls that run on their own while requests of the protocol wait for them, so that a call can
+//! outlive the request that made it: one that waits for a person is waited for by one request after
+//! another, or by none for a while.
+//!
+//! Whoever holds the [`LiveCall`] wants it; dropped, the call is cancelled.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use haft_contract::{
+    CallEvent, CallId, CallRequest, ErrorKind, Outcome,
+    event::{EventSink, Happened},
+    outcome::{Facts, Failure, Terminal},
+    progress::RenderedProgress,
+};
+use haft_runtime::Runtime;
+use serde_json::Value;
+use tokio::{sync::oneshot, time::Instant};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::line::{Asks, Hears, Line, Listener};
+use crate::client::{Attached, Client, Clients};
+
+/// The least time between two reports of progress of one call.
+pub const BETWEEN_REPORTS: Duration = Duration::from_millis(20);
+
+/// The calls of the server edge that run now, by id. Listens to the runtime's events and passes
+/// progress on to the line of its call.
+pub struct LiveCalls {
+    lines: Mutex<HashMap<CallId, Arc<Line>>>,
+    clients: Arc<Clients>,
+}
+
+/// A call that runs.
+pub struct LiveCall {
+    id: CallId,
+    line: Arc<Line>,
+    listener: Listener,
+    ending: oneshot::Receiver<Arc<Outcome>>,
+    ended: Option<Arc<Outcome>>,
+    /// When the next report of progress may be passed on.
+    report_at: Instant,
+    cancel: CancellationToken,
+    _stop: DropGuard,
+}
+
+/// What a call that runs does next, as whoever waits for it sees it.
+#[derive(Debug)]
+pub enum Step {
+    /// It has its outcome. Nothing follows.
+    Ended(Arc<Outcome>),
+    /// It asks something and waits for the answer.
+    Asks(Asks),
+    /// It got further.
+    Progress(RenderedProgress),
+    /// A mounted server has something to tell (the parameters of `notifications/message`).
+    Log(Value),
+}
+
+impl LiveCalls {
+    /// No calls yet. Mounted tools find the clients of calls in `clients`.
+    pub fn new(clients: Arc<Clients>) -> Arc<Self> {
+        Arc::new(Self {
+            lines: Mutex::default(),
+            clients,
+        })
+    }
+
+    fn lines(&self) -> MutexGuard<'_, HashMap<CallId, Arc<Line>>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The line of a call; none where the call came another way, or is over.
+    pub fn line(&self, call: CallId) -> Option<Arc<Line>> {
+        self.lines().get(&call).cloned()
+    }
+
+    /// How many run.
+    pub fn len(&self) -> usize {
+        self.lines().len()
+    }
+
+    /// Whether none runs.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Starts a call. At most as many run as the runtime lets be in flight.
+    #[must_use]
+    pub fn start(
+        self: &Arc<Self>,
+        runtime: &Runtime,
+        request: CallRequest,
+        hears: Hears,
+    ) -> LiveCall {
+        let id = request.id;
+        let (line, listener) = Line::open(hears);
+        let line = Arc::new(line);
+        let listed = Listed::new(self, id, &line);
+        let cancel = CancellationToken::new();
+        let (end, ending) = oneshot::channel();
+        let (runtime, stop) = (runtime.clone(), cancel.clone());
+        tokio::spawn(async move {
+            let outcome = runtime.call_until(request, stop).await;
+            drop(listed);
+            // Nobody waits for it any more if this fails, and the record has it.
+            let _ = end.send(outcome);
+        });
+        LiveCall {
+            id,
+            line,
+            listener,
+            ending,
+            ended: None,
+            report_at: Instant::now(),
+            _stop: cancel.clone().drop_guard(),
+            cancel,
+        }
+    }
+}
+
+impl LiveCall {
+    /// The call's id.
+    pub fn id(&self) -> CallId {
+        self.id
+    }
+
+    /// Its line, to say what the client of the moment hears.
+    pub fn line(&self) -> &Arc<Line> {
+        &self.line
+    }
+
+    /// Stops the call; it then ends as cancelled.
+    pub fn cancel(&self) {
+        self.cancel.cancel();
+    }
+
+    /// What it does next. Progress comes at most once every [`BETWEEN_REPORTS`], and the last report
+    /// always before the end. May be dropped and asked again.
+    pub async fn next(&mut self) -> Step {
+        loop {
+            if let Some(ended) = &self.ended {
+                let ended = Arc::clone(ended);
+                return self.left_over().unwrap_or(Step::Ended(ended));
+            }
+            let Listener {
+                questions,
+                logs,
+                progress,
+            } = &mut self.listener;
+            let report_at = self.report_at;
+            let further = async move {
+                tokio::time::sleep_until(report_at).await;
+                match progress.changed().await {
+                    Ok(()) => progress.borrow_and_update().clone(),
+                    Err(_) => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                Some(asks) = questions.recv() => return Step::Asks(asks),
+                Some(message) = logs.recv() => return Step::Log(message),
+                report = further => {
+                    self.report_at = Instant::now() + BETWEEN_REPORTS;
+                    if let Some(report) = report {
+                        return Step::Progress(report);
+                    }
+                }
+                ended = &mut self.ending => {
+                    self.ended = Some(ended.unwrap_or_else(|_| Arc::new(lost(self.id))));
+                }
+            }
+        }
+    }
+
+    /// What was said before the end and not yet heard.
+    fn left_over(&mut self) -> Option<Step> {
+        if let Ok(message) = self.listener.logs.try_recv() {
+            return Some(Step::Log(message));
+        }
+        if !self.listener.progress.has_changed().unwrap_or(false) {
+            return None;
+        }
+        let report = self.listener.progress.borrow_and_update().clone();
+        report.map(Step::Progress)
+    }
+}
+
+/// The outcome of a call whose task is gone, which only a fault in Haft can bring about.
+fn lost(call: CallId) -> Outcome {
+    Outcome {
+        call,
+        tool: None,
+        terminal: Terminal::Unknown,
+        content: Vec::new(),
+        structured: None,
+        error: Some(Failure {
+            kind: ErrorKind::Internal,
+            message: "the call was lost".to_owned(),
+            at: None,
+            hint: Some("this is a fault in Haft; the log has the detail".to_owned()),
+        }),
+        facts: Facts::default(),
+    }
+}
+
+impl EventSink for LiveCalls {
+    fn happened(&self, happened: &Happened) {
+        if let CallEvent::Progress(progress) = &happened.event
+            && let Some(line) = self.line(happened.call)
+        {
+            line.report(progress);
+        }
+    }
+}
+
+/// Keeps the line of a call findable while it runs.
+struct Listed {
+    calls: Arc<LiveCalls>,
+    call: CallId,
+    _attached: Attached,
+}
+
+impl Listed {
+    fn new(calls: &Arc<LiveCalls>, call: CallId, line: &Arc<Line>) -> Self {
+        calls.lines().insert(call, Arc::clone(line));
+        let client: Arc<dyn Client> = Arc::clone(line) as _;
+        Self {
+            _attached: calls.clients.attach(call, client),
+            calls: Arc::clone(calls),
+            call,
+        }
+    }
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        self.calls.lines().remove(&self.call);
+    }
+}
+
+impl fmt::Debug for LiveCalls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LiveCalls")
+            .field("calls", &self.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for LiveCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LiveCall")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,306 @@
+//! From the outcome of a call to an answer of the protocol.
+
+use std::fmt::Write as _;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use haft_contract::{Content, ErrorKind, Outcome, content::ResourceBody};
+use rmcp::{
+    ErrorData,
+    model::{
+        AudioContent, CallToolResult, ContentBlock, ErrorCode, ImageContent, MetaObject, Resource,
+        ResourceContents,
+    },
+};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::output;
+
+/// The key under which results say which call of the record they are of.
+pub(super) const CALL_KEY: &str = "dev.haft/call";
+
+/// The key under which results say how the call ended.
+pub(super) const TERMINAL_KEY: &str = "dev.haft/terminal";
+
+/// The answer to `tools/call`. Whatever went wrong is for the model to read, except that there is no
+/// such tool, which the protocol wants as an error.
+pub(super) fn of_tool(outcome: &Outcome) -> Result<CallToolResult, ErrorData> {
+    if let Some(failure) = &outcome.error
+        && failure.kind == ErrorKind::UnknownTool
+        && outcome.tool.is_none()
+    {
+        return Err(ErrorData::invalid_params(
+            failure.to_string(),
+            Some(about(outcome)),
+        ));
+    }
+    let mut content: Vec<ContentBlock> = outcome
+        .content
+        .iter()
+        .map(|content| block(content, outcome))
+        .collect();
+    if let Some(failure) = &outcome.error {
+        content.push(ContentBlock::text(failure.to_string()));
+    }
+    if let Some(artifact) = &outcome.facts.artifact {
+        content.push(ContentBlock::resource_link(output::link(
+            outcome.call,
+            artifact.bytes,
+        )));
+    }
+    let structured = outcome.structured.clone().filter(|value| !value.is_null());
+    if content.is_empty()
+        && let Some(structured) = &structured
+    {
+        content.push(ContentBlock::text(structured.to_string()));
+    }
+    let mut result = CallToolResult::default();
+    result.content = content;
+    result.structured_content = structured;
+    result.is_error = Some(!outcome.succeeded());
+    result.meta = Some(meta(outcome));
+    Ok(result)
+}
+
+/// What a fetch brought: the protocol's result is its structured output.
+pub(super) fn of_fetch<T: DeserializeOwned>(outcome: &Outcome) -> Result<T, ErrorData> {
+    if !outcome.succeeded() {
+        return Err(refused(outcome));
+    }
+    let structured = outcome.structured.clone().unwrap_or(Value::Null);
+    serde_json::from_value(structured).map_err(|error| {
+        tracing::warn!(%error, call = %outcome.call, "a mounted server's result is not one");
+        ErrorData::internal_error(
+            "the mounted server answered with something that is no result of this request",
+            Some(about(outcome)),
+        )
+    })
+}
+
+/// Why a request other than `tools/call` has no result.
+pub(super) fn refused(outcome: &Outcome) -> ErrorData {
+    let Some(failure) = &outcome.error else {
+        let message = format!("the call ended as {}", outcome.terminal);
+        return ErrorData::internal_error(message, Some(about(outcome)));
+    };
+    let code = match failure.kind {
+        ErrorKind::NotFound | ErrorKind::UnknownTool => ErrorCode::RESOURCE_NOT_FOUND,
+        ErrorKind::InvalidInput => ErrorCode::INVALID_PARAMS,
+        _ => ErrorCode::INTERNAL_ERROR,
+    };
+    ErrorData::new(code, failure.to_string(), Some(about(outcome)))
+}
+
+fn about(outcome: &Outcome) -> Value {
+    json!({
+        CALL_KEY: outcome.call.to_string(),
+        TERMINAL_KEY: outcome.terminal.as_str(),
+    })
+}
+
+fn meta(outcome: &Outcome) -> MetaObject {
+    let mut meta = MetaObject::new();
+    meta.insert(CALL_KEY.to_owned(), json!(outcome.call.to_string()));
+    meta.insert(TERMINAL_KEY.to_owned(), json!(outcome.terminal.as_str()));
+    meta
+}
+
+fn block(content: &Content, outcome: &Outcome) -> ContentBlock {
+    match content {
+        Content::Text(text) => ContentBlock::text(text.clone()),
+        Content::Image { data, media_type } => {
+            ContentBlock::Image(ImageContent::new(STANDARD.encode(data), media_type))
+        }
+        Content::Audio { data, media_type } => {
+            ContentBlock::Audio(AudioContent::new(STANDARD.encode(data), media_type))
+        }
+        Content::Document {
+            data,
+            media_type,
+            name,
+        } => {
+            let uri = format!("haft://call/{}/{}", outcome.call, encoded(name));
+            let contents = ResourceContents::blob(STANDARD.encode(data), uri);
+            ContentBlock::resource(contents.with_mime_type(media_type))
+        }
+        Content::Resource {
+            uri,
+            media_type,
+            body,
+        } => {
+            let contents = match body {
+                ResourceBody::Text(text) => ResourceContents::TextResourceContents {
+                    uri: uri.clone(),
+                    mime_type: media_type.clone(),
+                    text: text.clone(),
+                    meta: None,
+                },
+                ResourceBody::Bytes(bytes) => ResourceContents::BlobResourceContents {
+                    uri: uri.clone(),
+                    mime_type: media_type.clone(),
+                    blob: STANDARD.encode(bytes),
+                    meta: None,
+                },
+            };
+            ContentBlock::resource(contents)
+        }
+        Content::Link {
+            uri,
+            name,
+            media_type,
+        } => {
+            let mut link = Resource::new(uri, name);
+            link.mime_type.clone_from(media_type);
+            ContentBlock::resource_link(link)
+        }
+    }
+}
+
+/// A name as one segment of a URI.
+fn encoded(name: &str) -> String {
+    let mut segment = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            segment.push(char::from(byte));
+        } else {
+            // Writing to a `String` cannot fail.
+            let _ = write!(segment, "%{byte:02X}");
+        }
+    }
+    segment
+}
+
+#[cfg(test)]
+mod tests {
+    use haft_contract::{
+        CallId,
+        host::ArtifactId,
+        outcome::{Facts, Failure, Terminal},
+    };
+
+    use super::*;
+
+    fn outcome(terminal: Terminal) -> Outcome {
+        Outcome {
+            call: CallId::new(),
+            tool: None,
+            terminal,
+            content: Vec::new(),
+            structured: None,
+            error: None,
+            facts: Facts::default(),
+        }
+    }
+
+    fn shown(outcome: &Outcome) -> Value {
+        serde_json::to_value(of_tool(outcome).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn content_of_every_kind_passes() {
+        let mut outcome = outcome(Terminal::Succeeded);
+        let (data, media_type) = (vec![1, 2, 3], "x/y".to_owned());
+        outcome.content = vec![
+            Content::text("t"),
+            Content::Image {
+                data: data.clone(),
+                media_type: media_type.clone(),
+            },
+            Content::Audio {
+                data: data.clone(),
+                media_type: media_type.clone(),
+            },
+            Content::Document {
+                data: data.clone(),
+                media_type: media_type.clone(),
+                name: "a b/c.pdf".to_owned(),
+            },
+            Content::Resource {
+                uri: "u:1".to_owned(),
+                media_type: None,
+                body: ResourceBody::Text("r".to_owned()),
+            },
+            Content::Resource {
+                uri: "u:2".to_owned(),
+                media_type: Some(media_type.clone()),
+                body: ResourceBody::Bytes(data),
+            },
+            Content::Link {
+                uri: "u:3".to_owned(),
+                name: "n".to_owned(),
+                media_type: None,
+            },
+        ];
+        let call = outcome.call;
+        let document = format!("haft://call/{call}/a%20b%2Fc.pdf");
+        assert_eq!(
+            shown(&outcome)["content"],
+            json!([
+                {"type": "text", "text": "t"},
+                {"type": "image", "data": "AQID", "mimeType": "x/y"},
+                {"type": "audio", "data": "AQID", "mimeType": "x/y"},
+                {"type": "resource", "resource":
+                    {"uri": document, "mimeType": "x/y", "blob": "AQID"}},
+                {"type": "resource", "resource": {"uri": "u:1", "text": "r"}},
+                {"type": "resource", "resource": {"uri": "u:2", "mimeType": "x/y", "blob": "AQID"}},
+                {"type": "resource_link", "uri": "u:3", "name": "n"},
+            ])
+        );
+    }
+
+    #[test]
+    fn what_went_wrong_is_for_the_model_to_read() {
+        let mut outcome = outcome(Terminal::Denied);
+        outcome.error = Some(Failure {
+            kind: ErrorKind::Denied,
+            message: "no".to_owned(),
+            at: None,
+            hint: Some("ask".to_owned()),
+        });
+        let shown = shown(&outcome);
+        assert_eq!(shown["isError"], json!(true));
+        assert_eq!(shown["_meta"][TERMINAL_KEY], json!("denied"));
+        let text = shown["content"][0]["text"].as_str().unwrap();
+        assert!(text.contains("no") && text.contains("hint: ask"), "{text}");
+    }
+
+    #[test]
+    fn a_tool_that_is_not_there_is_an_error_of_the_protocol() {
+        let mut outcome = outcome(Terminal::Failed);
+        outcome.error = Some(Failure {
+            kind: ErrorKind::UnknownTool,
+            message: "there is no tool `raed`".to_owned(),
+            at: None,
+            hint: Some("did you mean `read`?".to_owned()),
+        });
+        let error = of_tool(&outcome).unwrap_err();
+        assert_eq!(error.code, ErrorCode::INVALID_PARAMS);
+        assert!(error.message.contains("did you mean `read`?"));
+    }
+
+    #[test]
+    fn output_that_was_left_out_is_linked() {
+        let mut outcome = outcome(Terminal::Succeeded);
+        outcome.content = vec![Content::text("head")];
+        outcome.facts.artifact = Some(ArtifactId {
+            hash: [0; 32],
+            bytes: 77,
+        });
+        let link = &shown(&outcome)["content"][1];
+        assert_eq!(link["type"], json!("resource_link"));
+        assert_eq!(
+            link["uri"],
+            json!(format!("haft://output/{}", outcome.call))
+        );
+        assert_eq!(link["size"], json!(77));
+    }
+
+    #[test]
+    fn structured_output_alone_is_also_sent_as_text() {
+        let mut outcome = outcome(Terminal::Succeeded);
+        outcome.structured = Some(json!({"a": 1}));
+        let shown = shown(&outcome);
+        assert_eq!(shown["structuredContent"], json!({"a": 1}));
+        assert_eq!(shown["content"][0]["text"], json!("{\"a\":1}"));
+    }
+}

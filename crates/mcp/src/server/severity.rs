@@ -1,0 +1,53 @@
+//! How grave a log message is, and which a client wants to hear.
+
+/// The levels of the protocol, least grave first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// For whoever looks for a fault.
+    Debug,
+    /// What happens.
+    Info,
+    /// What happens and is not usual.
+    Notice,
+    /// What may lead to a fault.
+    Warning,
+    /// A fault.
+    Error,
+    /// A fault of something that is needed.
+    Critical,
+    /// Somebody has to act.
+    Alert,
+    /// Nothing works.
+    Emergency,
+}
+
+impl Severity {
+    const ALL: [(&'static str, Self); 8] = [
+        ("debug", Self::Debug),
+        ("info", Self::Info),
+        ("notice", Self::Notice),
+        ("warning", Self::Warning),
+        ("error", Self::Error),
+        ("critical", Self::Critical),
+        ("alert", Self::Alert),
+        ("emergency", Self::Emergency),
+    ];
+
+    /// The level with this word.
+    pub fn parse(word: &str) -> Option<Self> {
+        let found = Self::ALL.iter().find(|(known, _)| *known == word);
+        found.map(|(_, level)| *level)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_ordered_as_the_protocol_orders_them() {
+        assert!(Severity::parse("debug") < Severity::parse("info"));
+        assert!(Severity::parse("alert") < Severity::parse("emergency"));
+        assert_eq!(Severity::parse("loud"), None);
+    }
+}

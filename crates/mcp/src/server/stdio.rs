@@ -1,0 +1,105 @@
+//! Serves an endpoint to one client over a pair of pipes, one message a line. For a client that
+//! starts Haft itself; it is gone once its side of the input is closed.
+
+use std::{
+    io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use rmcp::{
+    ServiceExt as _,
+    service::{QuitReason, ServerInitializeError},
+    transport::async_rw::AsyncRwTransport,
+};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_util::sync::CancellationToken;
+
+use super::{MAX_MESSAGE_BYTES, connection::Connection, endpoint::Endpoint};
+
+/// How long calls may go on after the client closed its side: enough for the answers of a script
+/// that writes its requests and then reads, too short for work that nobody waits for.
+pub const AFTER_GONE: Duration = Duration::from_secs(1);
+
+/// Why serving ended badly.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The client does not speak the protocol.
+    #[error("the client did not begin as the protocol wants: {0}")]
+    Began(String),
+    /// A task was lost.
+    #[error("serving ended early: {0}")]
+    Lost(String),
+}
+
+/// Serves a client until it is gone or `cancel` is cancelled. Every call of it has ended then, or
+/// has been told to.
+pub async fn serve(
+    endpoint: Arc<Endpoint>,
+    read: impl AsyncRead + Send + Unpin + 'static,
+    write: impl AsyncWrite + Send + Unpin + 'static,
+    cancel: &CancellationToken,
+) -> Result<(), ServeError> {
+    let gone = cancel.child_token();
+    let closed = CancellationToken::new();
+    let read = UntilClosed {
+        read,
+        closed: closed.clone(),
+    };
+    let transport = AsyncRwTransport::new_server(read, write);
+    let transport = transport.with_max_line_length(MAX_MESSAGE_BYTES);
+    let _stops = gone.clone().drop_guard();
+    let stop = gone.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            () = closed.cancelled() => {
+                tokio::time::sleep(AFTER_GONE).await;
+                stop.cancel();
+            }
+            () = stop.cancelled() => {}
+        }
+    });
+    let connection = Connection::new(endpoint, &gone);
+    let served = connection.serve_with_ct(transport, cancel.clone()).await;
+    let running = match served {
+        Ok(running) => running,
+        Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {
+            return Ok(());
+        }
+        Err(error) => return Err(ServeError::Began(error.to_string())),
+    };
+    match running.waiting().await {
+        Ok(QuitReason::JoinError(error)) | Err(error) => Err(ServeError::Lost(error.to_string())),
+        Ok(_) => Ok(()),
+    }
+}
+
+/// Says when the other side has closed.
+struct UntilClosed<R> {
+    read: R,
+    closed: CancellationToken,
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for UntilClosed<R> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let had_room = buffer.remaining() > 0;
+        let polled = Pin::new(&mut self.read).poll_read(cx, buffer);
+        let ended = match &polled {
+            Poll::Ready(Ok(())) => had_room && buffer.filled().len() == before,
+            Poll::Ready(Err(_)) => true,
+            Poll::Pending => false,
+        };
+        if ended {
+            self.closed.cancel();
+        }
+        polled
+    }
+}

@@ -1,0 +1,79 @@
+//! Which resources clients want to hear about. A mounted server is asked once for a resource,
+//! however many clients want it, and no more once the last of them is gone.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// How many resources all clients together may have subscribed to.
+pub(super) const MAX_SUBSCRIPTIONS: usize = 10_000;
+
+/// The resources one client wants to hear about.
+pub(super) type Subscribed = Arc<Mutex<BTreeSet<String>>>;
+
+/// How many clients want each resource.
+#[derive(Debug, Default)]
+pub(super) struct Subscriptions(Mutex<HashMap<String, usize>>);
+
+/// What follows from a client's wish.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Then {
+    /// The server must be asked.
+    Ask,
+    /// The server knows already.
+    Nothing,
+    /// There are too many.
+    Refuse,
+}
+
+impl Subscriptions {
+    fn wanted(&self) -> MutexGuard<'_, HashMap<String, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One more client wants a resource.
+    pub(super) fn more(&self, uri: &str) -> Then {
+        let mut wanted = self.wanted();
+        if let Some(count) = wanted.get_mut(uri) {
+            *count += 1;
+            return Then::Nothing;
+        }
+        if wanted.len() >= MAX_SUBSCRIPTIONS {
+            return Then::Refuse;
+        }
+        wanted.insert(uri.to_owned(), 1);
+        Then::Ask
+    }
+
+    /// One client less wants a resource.
+    pub(super) fn fewer(&self, uri: &str) -> Then {
+        let mut wanted = self.wanted();
+        match wanted.get_mut(uri) {
+            None => Then::Nothing,
+            Some(count) if *count > 1 => {
+                *count -= 1;
+                Then::Nothing
+            }
+            Some(_) => {
+                wanted.remove(uri);
+                Then::Ask
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_asked_for_the_first_and_after_the_last() {
+        let subscriptions = Subscriptions::default();
+        assert_eq!(subscriptions.more("a"), Then::Ask);
+        assert_eq!(subscriptions.more("a"), Then::Nothing);
+        assert_eq!(subscriptions.fewer("a"), Then::Nothing);
+        assert_eq!(subscriptions.fewer("a"), Then::Ask);
+        assert_eq!(subscriptions.fewer("a"), Then::Nothing);
+    }
+}

@@ -1,0 +1,371 @@
+//! The endpoint over HTTP: both eras on one path, and everybody who must stay out.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use haft_mcp::server::{
+    MAX_MESSAGE_BYTES, Sessions,
+    http::{self, Guard, Token},
+};
+use reqwest::{Client, RequestBuilder, Response, header};
+use serde_json::{Value, json};
+
+use super::{
+    Stage,
+    wire::{PATIENCE, meta},
+};
+
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+/// A served endpoint and a client of it.
+struct Served {
+    stage: Stage,
+    address: SocketAddr,
+    client: Client,
+}
+
+impl Served {
+    async fn new() -> Self {
+        let stage = Stage::with(|endpoint| endpoint, Sessions::OfConnection);
+        let listener = http::listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let guard = Guard::new(Token::parse(TOKEN).unwrap());
+        let (endpoint, cancel) = (Arc::clone(&stage.endpoint), stage.cancel.clone());
+        tokio::spawn(async move { http::serve(endpoint, listener, guard, &cancel).await });
+        let client = Client::builder().no_proxy().timeout(PATIENCE);
+        Self {
+            stage,
+            address,
+            client: client.build().unwrap(),
+        }
+    }
+
+    /// A POST with what every request needs.
+    fn post(&self, body: &Value) -> RequestBuilder {
+        self.client
+            .post(format!("http://{}{}", self.address, http::PATH))
+            .bearer_auth(TOKEN)
+            .header(header::ACCEPT, "application/json, text/event-stream")
+            .json(body)
+    }
+
+    /// A request that stands for itself.
+    fn modern(&self, method: &str, mut parameters: Value) -> RequestBuilder {
+        let given = parameters["_meta"].take();
+        let mut with = meta(&json!({}));
+        for (key, value) in given.as_object().into_iter().flatten() {
+            with[key] = value.clone();
+        }
+        parameters["_meta"] = with;
+        let name = parameters["name"].as_str().or(parameters["uri"].as_str());
+        let name = name.unwrap_or_default().to_owned();
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters});
+        let request = self
+            .post(&body)
+            .header("mcp-protocol-version", "2026-07-28")
+            .header("mcp-method", method);
+        match name.as_str() {
+            "" => request,
+            name => request.header("mcp-name", name),
+        }
+    }
+
+    /// Begins a session and returns its id.
+    async fn begin(&self) -> String {
+        let parameters = json!({
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"},
+        });
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": parameters});
+        let began = self.post(&body).send().await.unwrap();
+        assert_eq!(began.status(), 200);
+        let session = began.headers()["mcp-session-id"]
+            .to_str()
+            .unwrap()
+            .to_owned();
+        let began = events(began).await;
+        assert_eq!(began[0]["result"]["protocolVersion"], "2025-11-25");
+        let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        let ready = self.in_session(&session, &ready).send().await.unwrap();
+        assert_eq!(ready.status(), 202);
+        session
+    }
+
+    fn in_session(&self, session: &str, body: &Value) -> RequestBuilder {
+        self.post(body)
+            .header("mcp-session-id", session)
+            .header("mcp-protocol-version", "2025-11-25")
+    }
+}
+
+/// The messages of an answer that is a stream.
+async fn events(response: Response) -> Vec<Value> {
+    let text = response.text().await.unwrap();
+    text.lines()
+        .filter_map(|line| line.strip_prefix("data:"))
+        .filter_map(|data| serde_json::from_str(data.trim()).ok())
+        .collect()
+}
+
+fn calls(tool: &str, arguments: &Value) -> Value {
+    json!({"name": tool, "arguments": arguments})
+}
+
+#[tokio::test]
+async fn a_request_that_stands_for_itself_is_answered_in_json() {
+    let served = Served::new().await;
+    let answer = served.modern("tools/call", calls("count", &json!({"to": 2})));
+    let answer = answer.send().await.unwrap();
+    assert_eq!(answer.status(), 200);
+    assert_eq!(answer.headers()[header::CONTENT_TYPE], "application/json");
+    let answer: Value = answer.json().await.unwrap();
+    assert_eq!(answer["result"]["structuredContent"], json!({"counted": 2}));
+    assert_eq!(answer["result"]["resultType"], "complete");
+    let found = served.modern("server/discover", json!({}));
+    let found: Value = found.send().await.unwrap().json().await.unwrap();
+    assert_eq!(found["result"]["cacheScope"], "private", "{found}");
+}
+
+#[tokio::test]
+async fn progress_turns_the_answer_into_a_stream() {
+    let served = Served::new().await;
+    let mut parameters = calls("count", &json!({"to": 4, "pause_ms": 60}));
+    parameters["_meta"] = json!({"progressToken": 7});
+    let answer = served
+        .modern("tools/call", parameters)
+        .send()
+        .await
+        .unwrap();
+    let messages = events(answer).await;
+    let (last, before) = messages.split_last().unwrap();
+    assert_eq!(last["result"]["isError"], json!(false));
+    assert!(before.len() >= 2, "{messages:?}");
+    assert!(
+        before
+            .iter()
+            .all(|it| it["params"]["progressToken"] == json!(7))
+    );
+}
+
+#[tokio::test]
+async fn a_session_is_served_beside_requests_that_stand_for_themselves() {
+    let served = Served::new().await;
+    let session = served.begin().await;
+    let body = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call",
+        "params": calls("count", &json!({"to": 2}))});
+    let answer = served.in_session(&session, &body).send().await.unwrap();
+    let messages = events(answer).await;
+    let counted = &messages.last().unwrap()["result"]["structuredContent"];
+    assert_eq!(counted, &json!({"counted": 2}));
+    let unknown = served
+        .in_session("no-such-session", &body)
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(unknown.status(), 404);
+}
+
+#[tokio::test]
+async fn a_closed_stream_cancels_the_call_of_a_request_that_stands_for_itself() {
+    let served = Served::new().await;
+    let sleep = calls("sleep", &json!({"ms": 60_000}));
+    let request = served
+        .modern("tools/call", sleep)
+        .timeout(Duration::from_millis(300));
+    let gave_up = request.send().await;
+    assert!(gave_up.is_err_and(|error| error.is_timeout()));
+    served.stage.until_quiet().await;
+    assert_eq!(served.stage.terminals(), ["cancelled"]);
+}
+
+#[tokio::test]
+async fn the_end_of_a_session_cancels_its_calls() {
+    let served = Served::new().await;
+    let session = served.begin().await;
+    let body = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call",
+        "params": calls("sleep", &json!({"ms": 60_000}))});
+    let waiting = served.in_session(&session, &body).send();
+    let waiting = tokio::spawn(waiting);
+    served.stage.until_busy().await;
+    let ended = served
+        .client
+        .delete(format!("http://{}{}", served.address, http::PATH))
+        .bearer_auth(TOKEN)
+        .header("mcp-session-id", &session)
+        .send()
+        .await
+        .unwrap();
+    assert!(ended.status().is_success(), "{ended:?}");
+    served.stage.until_quiet().await;
+    assert_eq!(served.stage.terminals(), ["cancelled"]);
+    waiting.abort();
+}
+
+#[tokio::test]
+async fn wb_03_mc_23_a_foreign_page_is_refused() {
+    let served = Served::new().await;
+    for origin in [
+        "https://evil.test",
+        "null",
+        "http://localhost:3000",
+        "file://",
+    ] {
+        let request = served
+            .modern("tools/list", json!({}))
+            .header(header::ORIGIN, origin);
+        let refused = request.send().await.unwrap();
+        assert_eq!(refused.status(), 403, "{origin}");
+        let body = refused.text().await.unwrap();
+        assert!(body.contains("--allow-origin"), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn wb_04_mc_23_a_rebound_name_is_refused() {
+    let served = Served::new().await;
+    for host in [
+        "evil.test",
+        "127.evil.com",
+        "evil.test:80",
+        "localhost.evil.test",
+    ] {
+        let request = served
+            .modern("tools/list", json!({}))
+            .header(header::HOST, host);
+        let refused = request.send().await.unwrap();
+        assert_eq!(refused.status(), 403, "{host}");
+        let body = refused.text().await.unwrap();
+        assert!(body.contains("--allow-host"), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn without_the_token_nobody_gets_in_on_any_method() {
+    let served = Served::new().await;
+    let url = format!("http://{}{}", served.address, http::PATH);
+    for method in ["GET", "POST", "DELETE", "OPTIONS"] {
+        for token in [None, Some("Bearer wrong"), Some("Basic x")] {
+            let method = method.parse().unwrap();
+            let mut request = served.client.request(method, &url);
+            if let Some(token) = token {
+                request = request.header(header::AUTHORIZATION, token);
+            }
+            let refused = request.send().await.unwrap();
+            assert_eq!(refused.status(), 401);
+            assert!(refused.headers()[header::WWW_AUTHENTICATE].to_str().is_ok());
+            let body = refused.text().await.unwrap();
+            assert!(body.contains("haft mcp token"), "{body}");
+        }
+    }
+    assert!(served.stage.terminals().is_empty());
+}
+
+#[tokio::test]
+async fn mc_22_headers_that_differ_from_the_body_are_refused() {
+    let served = Served::new().await;
+    let count = || calls("count", &json!({"to": 1}));
+    for (name, value) in [
+        ("mcp-method", "tools/list"),
+        ("mcp-name", "append"),
+        ("mcp-protocol-version", "2025-11-25"),
+    ] {
+        let mut request = served.modern("tools/call", count()).build().unwrap();
+        request.headers_mut().insert(name, value.parse().unwrap());
+        let refused = served.client.execute(request).await.unwrap();
+        assert_eq!(refused.status(), 400, "{name}");
+        let body: Value = refused.json().await.unwrap();
+        assert_eq!(body["error"]["code"], json!(-32020), "{name}: {body}");
+    }
+    for name in ["mcp-method", "mcp-name"] {
+        let mut request = served.modern("tools/call", count()).build().unwrap();
+        request.headers_mut().remove(name);
+        let refused = served.client.execute(request).await.unwrap();
+        assert_eq!(refused.status(), 400, "without {name}");
+    }
+    // Nothing of it reached the runtime.
+    assert!(served.stage.terminals().is_empty());
+}
+
+#[tokio::test]
+async fn what_breaks_the_protocol_is_refused_with_its_code() {
+    let served = Served::new().await;
+    let version = "io.modelcontextprotocol/protocolVersion";
+    let unknown = json!({"_meta": {version: "2099-01-01"}});
+    let unknown = served.modern("tools/list", unknown);
+    let unknown = {
+        let mut request = unknown.build().unwrap();
+        let value = "2099-01-01".parse().unwrap();
+        request.headers_mut().insert("mcp-protocol-version", value);
+        served.client.execute(request).await.unwrap()
+    };
+    let no_method = served.modern("no/such", json!({})).send().await.unwrap();
+    let bare = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}});
+    let no_meta = served
+        .post(&bare)
+        .header("mcp-protocol-version", "2026-07-28")
+        .header("mcp-method", "tools/list");
+    let no_meta = no_meta.send().await.unwrap();
+    for (answer, status, code) in [
+        (unknown, 400, -32022),
+        (no_method, 404, -32601),
+        (no_meta, 400, -32602),
+    ] {
+        assert_eq!(answer.status(), status);
+        let body: Value = answer.json().await.unwrap();
+        assert_eq!(body["error"]["code"], json!(code), "{body}");
+    }
+    let get = served
+        .client
+        .get(format!("http://{}{}", served.address, http::PATH));
+    let get = get
+        .bearer_auth(TOKEN)
+        .header(header::ACCEPT, "text/event-stream")
+        .header("mcp-protocol-version", "2026-07-28");
+    assert_eq!(get.send().await.unwrap().status(), 405);
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_large_is_refused() {
+    let served = Served::new().await;
+    let large = json!({"x": "x".repeat(MAX_MESSAGE_BYTES + 1)});
+    let refused = served.modern("tools/list", large).send().await;
+    // The server may close before everything was sent.
+    if let Ok(refused) = refused {
+        assert_eq!(refused.status(), 413);
+    }
+    let listed = served.modern("tools/list", json!({})).send().await.unwrap();
+    assert_eq!(listed.status(), 200);
+}
+
+#[tokio::test]
+async fn there_is_one_path() {
+    let served = Served::new().await;
+    let url = format!(
+        "http://{}/.well-known/oauth-protected-resource",
+        served.address
+    );
+    let missing = served.client.get(url).send().await.unwrap();
+    assert_eq!(missing.status(), 404);
+    assert!(missing.text().await.unwrap().contains("/mcp"));
+}
+
+#[tokio::test]
+async fn serving_ends_when_told_with_streams_open() {
+    let served = Served::new().await;
+    let session = served.begin().await;
+    let stream = served
+        .client
+        .get(format!("http://{}{}", served.address, http::PATH))
+        .bearer_auth(TOKEN)
+        .header(header::ACCEPT, "text/event-stream")
+        .header("mcp-session-id", &session)
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(stream.status(), 200);
+    served.stage.cancel.cancel();
+    let rest = tokio::time::timeout(Duration::from_secs(5), stream.text()).await;
+    assert!(rest.is_ok(), "the stream ends");
+    let after = served.modern("tools/list", json!({})).send().await;
+    assert!(after.is_err(), "nobody listens any more");
+}

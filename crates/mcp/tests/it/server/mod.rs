@@ -1,0 +1,12 @@
+//! The server edge, spoken to as a client does: JSON on a line, in both eras.
+
+mod calls;
+mod http;
+mod lists;
+mod notices;
+mod questions;
+mod stage;
+mod wire;
+
+use stage::Stage;
+use wire::{Era, Wire};
