@@ -52,6 +52,15 @@ pub struct ToolReply {
     pub structured: Value,
 }
 
+/// Why a tool is neither shown nor run until a person has looked at it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Withheld {
+    /// What is the matter.
+    pub reason: String,
+    /// What a person can do.
+    pub hint: String,
+}
+
 /// A tool as an object. Implemented for every [`Tool`] by [`erase`]; implemented by hand only for
 /// tools whose schema is known at run time.
 pub trait ErasedTool: Send + Sync {
@@ -66,6 +75,11 @@ pub trait ErasedTool: Send + Sync {
     /// SHA-256 of what runs, for a tool that is a program of its own (a script): part of what an
     /// approval binds. Other tools are what this build of Haft, their spec and their schemas say.
     fn program_digest(&self) -> Option<[u8; 32]> {
+        None
+    }
+    /// Why the tool is known but neither shown nor run, where a person has to look at it first (a
+    /// foreign definition nobody accepted). Asked once, when it is registered.
+    fn withheld(&self) -> Option<Withheld> {
         None
     }
     /// Parses a validated input into the tool's own type.

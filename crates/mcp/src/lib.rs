@@ -14,6 +14,7 @@
 
 pub mod catalog;
 pub mod client;
+pub mod foreign;
 pub mod mounts;
 pub mod name;
 pub mod pin;

@@ -1,1 +1,25 @@
-//! Definitions of mounted servers, pinned: accepted once, blocked when they change.
+//! What a person accepted of a mounted server, and whether that is still what the server offers.
+//!
+//! A definition (a tool, a prompt, a template, the instructions) is hashed whole, as it came. One
+//! that nobody accepted is withheld; one that is no longer what was accepted is withheld too, it
+//! alone, until somebody has seen the difference. A new name is a new definition. Descriptions are
+//! data: they are kept, shown escaped and compared, never followed.
+//!
+//! `item` says what has a hash, `vet` what cannot be taken at all, `standing` compares, `diff` shows
+//! what changed, `store` says what a host keeps.
+
+mod diff;
+mod digest;
+mod item;
+mod standing;
+mod store;
+mod vet;
+
+pub use self::{
+    diff::{Difference, difference},
+    digest::Digest,
+    item::{Item, ItemKey, Kind},
+    standing::{Pins, Standing},
+    store::{MemoryStore, Seen, Store, StoreError},
+    vet::{Filter, MAX_DEFINITION_BYTES, MAX_ITEMS, MAX_LIST_BYTES, Refused, Unfit, Vetted, vet},
+};

@@ -50,6 +50,15 @@ pub fn resolve(opened: Opened) -> Result<Resolved, Halt> {
             .coercions
             .push(format!("`{name}` is an alias of `{}`", entry.key().tool));
     }
+    if let Some(withheld) = entry.withheld() {
+        let message = format!(
+            "the tool `{}` is withheld: {}",
+            entry.key().tool,
+            withheld.reason
+        );
+        let error = ToolError::new(ErrorKind::Denied, message).hint(&withheld.hint);
+        return Err(luggage.halt(error));
+    }
     if let Some(reason) = entry.quarantine() {
         let message = format!("the tool `{}` is quarantined: {reason}", entry.key().tool);
         return Err(luggage.halt(ToolError::new(ErrorKind::Unavailable, message)));

@@ -5,7 +5,11 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use haft_contract::{ProviderId, ToolKey, ToolSpec, erased::ErasedTool, host::ToolFacts};
+use haft_contract::{
+    ProviderId, ToolKey, ToolSpec,
+    erased::{ErasedTool, Withheld},
+    host::ToolFacts,
+};
 use jsonschema::Validator;
 use serde_json::Value;
 
@@ -23,6 +27,7 @@ pub struct Entry {
     input_schema: Value,
     output_schema: Value,
     quarantine: Option<String>,
+    withheld: Option<Withheld>,
     /// Compiling a schema costs more than a hundred validations, so it happens at the first call.
     validator: OnceLock<Result<Validator, String>>,
     renderings: OnceLock<Renderings>,
@@ -38,6 +43,7 @@ impl Entry {
             key: ToolKey::new(provider.clone(), tool.name().clone()),
             spec: tool.spec(),
             quarantine: unusable(&input_schema),
+            withheld: tool.withheld(),
             output_schema: tool.output_schema(),
             input_schema,
             tool,
@@ -87,9 +93,17 @@ impl Entry {
         *self.digest.get_or_init(|| digest::tool_digest(self))
     }
 
-    /// Why the tool is not offered, if its schema is one that no model could use. One bad schema
-    /// never takes the others down.
+    /// Why a person has to look at the tool before it is shown or run.
+    pub fn withheld(&self) -> Option<&Withheld> {
+        self.withheld.as_ref()
+    }
+
+    /// Why the tool is not offered: nobody accepted it, or its schema is one that no model could
+    /// use. One bad schema never takes the others down.
     pub fn quarantine(&self) -> Option<&str> {
+        if let Some(withheld) = &self.withheld {
+            return Some(&withheld.reason);
+        }
         if let Some(reason) = &self.quarantine {
             return Some(reason);
         }

@@ -1,0 +1,96 @@
+//! The hash of a definition: SHA-256 over its canonical JSON (RFC 8785), so that the order of
+//! members and the spelling of numbers do not matter and everything else does.
+
+use std::fmt;
+
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+/// The hash of a definition.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Digest([u8; 32]);
+
+impl Digest {
+    /// The hash of a definition; none if it has no canonical form.
+    pub fn of(definition: &Value) -> Option<Self> {
+        let canonical = serde_json_canonicalizer::to_vec(definition).ok()?;
+        Some(Self::of_bytes(&canonical))
+    }
+
+    /// The hash of some bytes.
+    pub fn of_bytes(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+
+    /// Reads 64 hexadecimal digits.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut bytes = [0; 32];
+        if text.len() != 64 || !text.is_ascii() {
+            return None;
+        }
+        for (at, byte) in bytes.iter_mut().enumerate() {
+            let digits = text.get(at * 2..at * 2 + 2)?;
+            if !digits.chars().all(|c| c.is_ascii_hexdigit()) {
+                return None;
+            }
+            *byte = u8::from_str_radix(digits, 16).ok()?;
+        }
+        Some(Self(bytes))
+    }
+
+    /// The bytes.
+    pub fn bytes(self) -> [u8; 32] {
+        self.0
+    }
+
+    /// The first digits, for people.
+    pub fn short(self) -> String {
+        self.to_string().chars().take(12).collect()
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn mc_02_everything_but_the_order_of_members_is_in_the_hash() {
+        let of = |value: Value| Digest::of(&value).unwrap();
+        let tool = json!({"name": "a", "description": "b", "vendor": {"x": 1}});
+        let other_order: Value =
+            serde_json::from_str(r#"{"vendor":{"x":1},"description":"b","name":"a"}"#).unwrap();
+        assert_eq!(of(tool.clone()), of(other_order));
+        for changed in [
+            json!({"name": "a", "description": "b ", "vendor": {"x": 1}}),
+            json!({"name": "a", "description": "b\u{200b}", "vendor": {"x": 1}}),
+            json!({"name": "a", "description": "b", "vendor": {"x": 2}}),
+            json!({"name": "a", "description": "b", "vendor": {"x": 1}, "annotations": {}}),
+        ] {
+            assert_ne!(of(tool.clone()), of(changed));
+        }
+        // Two spellings of one letter are two texts.
+        assert_ne!(of(json!("\u{e9}")), of(json!("e\u{301}")));
+    }
+
+    #[test]
+    fn a_hash_parses_back() {
+        let digest = Digest::of(&json!({})).unwrap();
+        assert_eq!(Digest::parse(&digest.to_string()), Some(digest));
+        assert_eq!(Digest::parse("+1"), None);
+        assert_eq!(Digest::parse(&"+1".repeat(32)), None);
+    }
+}

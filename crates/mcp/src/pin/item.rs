@@ -1,0 +1,87 @@
+//! One definition of a server that can be accepted.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use super::Digest;
+
+/// What sort of definition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// A tool, by its name.
+    Tool,
+    /// A prompt, by its name.
+    Prompt,
+    /// A template of resources, by its `uriTemplate`.
+    Template,
+    /// What the server says about its use; there is one.
+    Instructions,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Self; 4] = [Self::Tool, Self::Prompt, Self::Template, Self::Instructions];
+
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Tool => "tool",
+            Self::Prompt => "prompt",
+            Self::Template => "template",
+            Self::Instructions => "instructions",
+        }
+    }
+
+    /// The kind of a word.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == word)
+    }
+
+    /// The member of a definition that names it.
+    pub(super) fn named_by(self) -> &'static str {
+        match self {
+            Self::Tool | Self::Prompt | Self::Instructions => "name",
+            Self::Template => "uriTemplate",
+        }
+    }
+}
+
+/// What a definition is accepted under. Another name is another definition.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ItemKey {
+    /// What sort.
+    pub kind: Kind,
+    /// The server's name for it.
+    pub name: String,
+}
+
+impl ItemKey {
+    /// A key.
+    pub fn new(kind: Kind, name: impl Into<String>) -> Self {
+        Self {
+            kind,
+            name: name.into(),
+        }
+    }
+}
+
+impl fmt::Display for ItemKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            Kind::Instructions => f.write_str("the instructions"),
+            kind => write!(f, "{} `{}`", kind.as_str(), self.name),
+        }
+    }
+}
+
+/// A definition, as it came, and its hash.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Item {
+    /// What it is accepted under.
+    pub key: ItemKey,
+    /// Its hash.
+    pub digest: Digest,
+    /// As it came.
+    pub definition: Value,
+}

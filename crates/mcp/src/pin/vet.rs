@@ -1,0 +1,368 @@
+//! What of a server's definitions can be taken at all, before anybody is asked about them. A bad
+//! definition is refused alone; a list beyond all measure is refused whole.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use super::{Digest, Item, ItemKey, Kind};
+use crate::{
+    foreign::shown_within,
+    name::{Naming, ServerId, tool_name},
+    upstream::connection::Definitions,
+};
+
+/// The most definitions of one kind a server may have.
+pub const MAX_ITEMS: usize = 1024;
+
+/// The largest definition, in bytes of JSON.
+pub const MAX_DEFINITION_BYTES: usize = 128 * 1024;
+
+/// The most of all definitions of a server together, in bytes of JSON.
+pub const MAX_LIST_BYTES: usize = 8 * 1024 * 1024;
+
+/// The longest name of a tool or prompt, as the protocol has it.
+const MAX_NAME_CHARS: usize = 128;
+
+/// The longest template of a URI.
+const MAX_TEMPLATE_CHARS: usize = 2048;
+
+/// How much of a bad name is shown.
+const SHOWN_NAME_CHARS: usize = 64;
+
+/// The deepest a definition may nest: deeper than any schema a person could read.
+const MAX_DEPTH: usize = 64;
+
+/// Which tools of a server an operator wants, by the server's names for them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Filter {
+    /// Only these, if there are any.
+    pub allow: BTreeSet<String>,
+    /// Never these.
+    pub deny: BTreeSet<String>,
+}
+
+impl Filter {
+    /// Whether a tool is wanted.
+    pub fn wants(&self, tool: &str) -> bool {
+        (self.allow.is_empty() || self.allow.contains(tool)) && !self.deny.contains(tool)
+    }
+}
+
+/// A definition that was not taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// What sort.
+    pub kind: Kind,
+    /// Its name, escaped and cut.
+    pub name: String,
+    /// Why.
+    pub why: String,
+}
+
+/// What of a server's definitions was taken, and what was not.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Vetted {
+    /// Taken; sorted by kind and name, each once.
+    pub items: Vec<Item>,
+    /// Not taken.
+    pub refused: Vec<Refused>,
+}
+
+/// Nothing of the server's definitions was taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unfit {
+    /// Too many.
+    #[error(
+        "it has {count} definitions of one sort ({kind}), more than the {MAX_ITEMS} that are taken"
+    )]
+    TooMany {
+        /// Of which sort.
+        kind: &'static str,
+        /// How many.
+        count: usize,
+    },
+    /// Too much.
+    #[error("its definitions have more than {MAX_LIST_BYTES} bytes together")]
+    TooLarge,
+}
+
+/// Takes what can be taken of a server's definitions.
+pub fn vet(
+    server: &ServerId,
+    naming: Naming,
+    filter: &Filter,
+    definitions: &Definitions,
+) -> Result<Vetted, Unfit> {
+    let lists = [
+        (Kind::Tool, &definitions.tools),
+        (Kind::Prompt, &definitions.prompts),
+        (Kind::Template, &definitions.templates),
+    ];
+    for (kind, list) in lists {
+        if list.len() > MAX_ITEMS {
+            return Err(Unfit::TooMany {
+                kind: kind.as_str(),
+                count: list.len(),
+            });
+        }
+    }
+    let mut vetted = Vetted::default();
+    let mut bytes = 0_usize;
+    let instructions = definitions
+        .instructions
+        .iter()
+        .map(|text| (Kind::Instructions, json!({"name": "", "text": text})));
+    let all = lists
+        .into_iter()
+        .flat_map(|(kind, list)| list.iter().map(move |one| (kind, one.clone())))
+        .chain(instructions);
+    for (kind, definition) in all {
+        match item(kind, definition) {
+            Ok((item, size)) => {
+                bytes = bytes.saturating_add(size);
+                if bytes > MAX_LIST_BYTES {
+                    return Err(Unfit::TooLarge);
+                }
+                if kind != Kind::Tool || filter.wants(&item.key.name) {
+                    vetted.items.push(item);
+                }
+            }
+            Err(refused) => vetted.refused.push(refused),
+        }
+    }
+    refuse_twins(server, naming, &mut vetted);
+    vetted.items.sort_by(|a, b| a.key.cmp(&b.key));
+    Ok(vetted)
+}
+
+/// One definition and its size.
+fn item(kind: Kind, definition: Value) -> Result<(Item, usize), Refused> {
+    let named = definition.get(kind.named_by()).and_then(Value::as_str);
+    let name = named.unwrap_or_default().to_owned();
+    let refused = |why: String| Refused {
+        kind,
+        name: shown_within(&name, SHOWN_NAME_CHARS),
+        why,
+    };
+    if let Some(why) = bad_name(kind, &name) {
+        return Err(refused(why));
+    }
+    if too_deep(&definition) {
+        return Err(refused(format!("it nests deeper than {MAX_DEPTH} levels")));
+    }
+    let Some(size) = size(&definition) else {
+        return Err(refused(format!(
+            "its definition has more than {MAX_DEFINITION_BYTES} bytes"
+        )));
+    };
+    let Some(digest) = Digest::of(&definition) else {
+        return Err(refused("its definition has no canonical form".to_owned()));
+    };
+    let key = ItemKey { kind, name };
+    let item = Item {
+        key,
+        digest,
+        definition,
+    };
+    Ok((item, size))
+}
+
+/// What is wrong with a name, if anything. Letters beyond ASCII are refused, because some of them
+/// look like others and no reader could tell.
+fn bad_name(kind: Kind, name: &str) -> Option<String> {
+    let most = match kind {
+        Kind::Instructions => return None,
+        Kind::Tool | Kind::Prompt => MAX_NAME_CHARS,
+        Kind::Template => MAX_TEMPLATE_CHARS,
+    };
+    if name.is_empty() {
+        return Some("it has no name".to_owned());
+    }
+    if name.len() > most {
+        return Some(format!("its name has more than {most} characters"));
+    }
+    // A prompt's or a tool's name is a word; only templates may hold what URIs hold.
+    if let Some(odd) = name.chars().find(|c| !c.is_ascii_graphic()) {
+        return Some(format!(
+            "its name holds {}, which can hide or look like something else",
+            odd.escape_unicode()
+        ));
+    }
+    None
+}
+
+/// Refuses all of a kind whose names differ in case alone, or that would have one name here:
+/// nobody could say which of them is meant.
+fn refuse_twins(server: &ServerId, naming: Naming, vetted: &mut Vetted) {
+    let folded = |item: &Item| {
+        let name = match item.key.kind {
+            Kind::Tool => match tool_name(server, &item.key.name, naming) {
+                Ok(name) => name.as_str().to_owned(),
+                Err(_) => item.key.name.clone(),
+            },
+            Kind::Prompt | Kind::Template | Kind::Instructions => item.key.name.clone(),
+        };
+        // In a URI case matters.
+        match item.key.kind {
+            Kind::Template => name,
+            _ => name.to_ascii_lowercase(),
+        }
+    };
+    let mut count: BTreeMap<(Kind, String), usize> = BTreeMap::new();
+    for item in &vetted.items {
+        *count.entry((item.key.kind, folded(item))).or_default() += 1;
+    }
+    let (kept, twins): (Vec<Item>, Vec<Item>) = std::mem::take(&mut vetted.items)
+        .into_iter()
+        .partition(|item| count.get(&(item.key.kind, folded(item))) == Some(&1));
+    vetted.items = kept;
+    vetted.refused.extend(twins.into_iter().map(|item| Refused {
+        kind: item.key.kind,
+        name: shown_within(&item.key.name, SHOWN_NAME_CHARS),
+        why:
+            "the server has another one whose name is the same or differs in case alone".to_owned(),
+    }));
+}
+
+/// The size of a definition in bytes of JSON, if it is not too large.
+fn size(definition: &Value) -> Option<usize> {
+    struct Counted(usize);
+    impl std::io::Write for Counted {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 = self.0.saturating_add(bytes.len());
+            if self.0 > MAX_DEFINITION_BYTES {
+                return Err(std::io::ErrorKind::FileTooLarge.into());
+            }
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counted = Counted(0);
+    serde_json::to_writer(&mut counted, definition).ok()?;
+    Some(counted.0)
+}
+
+fn too_deep(definition: &Value) -> bool {
+    let mut level = vec![definition];
+    for _ in 0..=MAX_DEPTH {
+        level = level
+            .into_iter()
+            .flat_map(|value| match value {
+                Value::Object(object) => object.values().collect::<Vec<_>>(),
+                Value::Array(items) => items.iter().collect(),
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
+            })
+            .collect();
+        if level.is_empty() {
+            return false;
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(tools: Vec<Value>) -> Result<Vetted, Unfit> {
+        let server = ServerId::parse("s").unwrap();
+        let definitions = Definitions {
+            tools,
+            ..Definitions::default()
+        };
+        vet(&server, Naming::Prefixed, &Filter::default(), &definitions)
+    }
+
+    fn taken(vetted: &Vetted) -> Vec<&str> {
+        vetted
+            .items
+            .iter()
+            .map(|item| item.key.name.as_str())
+            .collect()
+    }
+
+    fn named(name: &str) -> Value {
+        json!({"name": name, "inputSchema": {"type": "object"}})
+    }
+
+    #[test]
+    fn mc_03_names_that_hide_or_look_like_others_are_refused_alone() {
+        let bad = [
+            "Read\u{200b}",
+            "ｂash",
+            "b\u{430}sh",
+            "a\u{1b}[31m",
+            "a b",
+            "",
+            "\u{e0041}",
+        ];
+        let mut tools: Vec<Value> = bad.iter().map(|name| named(name)).collect();
+        tools.push(named("fine"));
+        tools.push(json!({"description": "nameless"}));
+        let vetted = check(tools).unwrap();
+        assert_eq!(taken(&vetted), ["fine"]);
+        assert_eq!(vetted.refused.len(), bad.len() + 1);
+        for refused in &vetted.refused {
+            assert!(refused.name.is_ascii() || refused.name.chars().all(char::is_alphabetic));
+        }
+    }
+
+    #[test]
+    fn mc_03_twins_are_refused_both() {
+        let names = ["send", "Send", "a.b", "twice", "twice", "other"];
+        let vetted = check(names.into_iter().map(named).collect()).unwrap();
+        assert_eq!(taken(&vetted), ["a.b", "other"]);
+        assert_eq!(vetted.refused.len(), 4);
+    }
+
+    #[test]
+    fn mc_06_too_much_is_refused() {
+        let many = (0..10_000).map(|n| named(&format!("t{n}"))).collect();
+        assert!(matches!(
+            check(many),
+            Err(Unfit::TooMany { count: 10_000, .. })
+        ));
+        let heavy = json!({"name": "heavy", "description": "x".repeat(10 << 20)});
+        let long = named(&"n".repeat(1 << 20));
+        let vetted = check(vec![heavy, long, named("fine")]).unwrap();
+        assert_eq!(taken(&vetted), ["fine"]);
+        assert!(
+            vetted
+                .refused
+                .iter()
+                .all(|refused| refused.name.chars().count() <= 65)
+        );
+        let hundred_kib = |n: usize| json!({"name": format!("t{n}"), "d": "x".repeat(100 << 10)});
+        assert_eq!(
+            check((0..100).map(hundred_kib).collect()),
+            Err(Unfit::TooLarge)
+        );
+        let mut deep = json!({});
+        for _ in 0..200 {
+            deep = json!({"properties": deep});
+        }
+        let vetted = check(vec![json!({"name": "deep", "inputSchema": deep})]).unwrap();
+        assert!(vetted.items.is_empty());
+    }
+
+    #[test]
+    fn an_operator_takes_what_is_wanted() {
+        let server = ServerId::parse("s").unwrap();
+        let filter = Filter {
+            allow: ["a", "b"].map(str::to_owned).into(),
+            deny: ["b".to_owned()].into(),
+        };
+        let definitions = Definitions {
+            tools: ["a", "b", "c"].map(named).into(),
+            prompts: vec![json!({"name": "p"})],
+            instructions: Some("be nice".to_owned()),
+            ..Definitions::default()
+        };
+        let vetted = vet(&server, Naming::Prefixed, &filter, &definitions).unwrap();
+        assert_eq!(taken(&vetted), ["a", "p", ""]);
+    }
+}

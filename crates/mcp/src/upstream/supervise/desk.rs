@@ -1,0 +1,157 @@
+//! Where requests to a server come in: checked against what was accepted, given their turn, held
+//! until the server runs, and checked once more against what it offers now that it does.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use haft_contract::future::BoxFuture;
+use serde_json::Value;
+use tokio::{
+    sync::{Notify, watch},
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    offer::StockCell,
+    state::{Phase, Posted},
+    turns::Turns,
+};
+use crate::{
+    name::ServerId,
+    upstream::connection::{Connection, Request, RequestError, Server},
+};
+
+/// How much longer than its deadline a transport may take to say that it passed.
+const OVERTIME: Duration = Duration::from_secs(2);
+
+/// Where requests to one server come in.
+pub(super) struct Desk {
+    pub(super) server: ServerId,
+    pub(super) call_timeout: Duration,
+    pub(super) turns: Turns,
+    pub(super) posted: watch::Receiver<Posted>,
+    /// Told when somebody waits for the server to run.
+    pub(super) wanted: Arc<Notify>,
+    pub(super) stock: Arc<StockCell>,
+    pub(super) used: Used,
+}
+
+/// When and how a server was used.
+pub(super) struct Used {
+    last: Mutex<Instant>,
+    answered: AtomicBool,
+}
+
+impl Used {
+    pub(super) fn new() -> Self {
+        Self {
+            last: Mutex::new(Instant::now()),
+            answered: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn touch(&self) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    pub(super) fn last(&self) -> Instant {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a request was answered since this was asked last.
+    pub(super) fn take_answered(&self) -> bool {
+        self.answered.swap(false, Ordering::AcqRel)
+    }
+}
+
+impl Server for Desk {
+    fn id(&self) -> &ServerId {
+        &self.server
+    }
+
+    fn request<'a>(
+        &'a self,
+        request: Request,
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<Value, RequestError>> {
+        Box::pin(self.handle(request, cancel))
+    }
+}
+
+impl Desk {
+    async fn handle(
+        &self,
+        mut request: Request,
+        cancel: &CancellationToken,
+    ) -> Result<Value, RequestError> {
+        let until = Instant::now() + request.deadline.min(self.call_timeout);
+        let left = || until.saturating_duration_since(Instant::now());
+        self.stock.get().allows(&self.server, &request)?;
+        let _turn = self.turns.take(left(), cancel).await?;
+        let connection = self.connection(left(), cancel).await?;
+        // What it offers may have been fetched only now.
+        self.stock.get().allows(&self.server, &request)?;
+        request.deadline = left();
+        self.used.touch();
+        let deadline = request.deadline;
+        let answer = tokio::time::timeout(
+            deadline.saturating_add(OVERTIME),
+            connection.request(request, cancel),
+        );
+        let result = answer.await.unwrap_or(Err(RequestError::Slow(deadline)));
+        if matches!(result, Ok(_) | Err(RequestError::Answered { .. })) {
+            self.used.answered.store(true, Ordering::Release);
+        }
+        self.used.touch();
+        result
+    }
+
+    /// The open connection, once there is one; has the server started if need be.
+    async fn connection(
+        &self,
+        within: Duration,
+        cancel: &CancellationToken,
+    ) -> Result<Arc<dyn Connection>, RequestError> {
+        tokio::select! {
+            () = cancel.cancelled() => Err(RequestError::Cancelled),
+            opened = tokio::time::timeout(within, self.ready()) => opened.unwrap_or_else(|_| {
+                Err(RequestError::NotSent(format!(
+                    "the server was not ready within {} ms",
+                    within.as_millis()
+                )))
+            }),
+        }
+    }
+
+    /// Waits for the open connection, for as long as the server may take.
+    pub(super) async fn ready(&self) -> Result<Arc<dyn Connection>, RequestError> {
+        let ended = || RequestError::NotSent("the server was ended".to_owned());
+        let mut posted = self.posted.clone();
+        loop {
+            let phase = posted.borrow_and_update().phase.clone();
+            let now = Instant::now();
+            match phase {
+                Phase::Ready(connection) => return Ok(connection),
+                Phase::Down { reason, until } if now < until => {
+                    let again = until - now;
+                    return Err(RequestError::Down { reason, again });
+                }
+                Phase::LoginNeeded { until } if now < until => {
+                    return Err(RequestError::LoginNeeded);
+                }
+                Phase::Stopped => return Err(ended()),
+                Phase::Known | Phase::Down { .. } | Phase::LoginNeeded { .. } => {
+                    self.wanted.notify_one();
+                }
+                Phase::Starting => {}
+            }
+            posted.changed().await.map_err(|_| ended())?;
+        }
+    }
+}

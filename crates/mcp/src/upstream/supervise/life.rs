@@ -1,0 +1,343 @@
+//! The life of one server, as one task that owns its connection: started, attended, ended, started
+//! again. Everything else only reads what it posts.
+
+use std::{sync::Arc, time::Duration};
+
+use haft_contract::host::Timestamp;
+use tokio::{
+    sync::{Notify, broadcast, watch},
+    time::{Instant, sleep_until, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Options,
+    backoff::Backoff,
+    desk::Desk,
+    fleet::Unseen,
+    offer::Offer,
+    state::{Phase, Posted},
+};
+use crate::{
+    foreign::{last_of, shown},
+    mounts::Change,
+    pin::Seen,
+    upstream::connection::{Connect, ConnectError, Connection, Definitions, Noticed, RequestError},
+};
+
+/// A connection that lived this long was no failure, even if nobody asked it anything.
+const LIVED: Duration = Duration::from_secs(30);
+
+/// How long ending a connection may take; what is left then is the transport's to drop.
+const CLOSE_WITHIN: Duration = Duration::from_secs(5);
+
+/// How soon somebody who has logged in is believed.
+const LOGIN_AGAIN: Duration = Duration::from_secs(3);
+
+/// The life of one server.
+pub(super) struct Life {
+    pub(super) connect: Arc<dyn Connect>,
+    pub(super) options: Options,
+    pub(super) offer: Arc<Offer>,
+    pub(super) desk: Arc<Desk>,
+    pub(super) posted: watch::Sender<Posted>,
+    pub(super) wanted: Arc<Notify>,
+    pub(super) stop: CancellationToken,
+}
+
+/// How to begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Begin {
+    /// When somebody wants something: what it offers is known.
+    WhenWanted,
+    /// At once: nobody knows what it offers.
+    AtOnce,
+}
+
+/// An open connection and what is told about it.
+struct Open {
+    connection: Arc<dyn Connection>,
+    changes: broadcast::Receiver<Noticed>,
+}
+
+/// Why there is no open connection.
+enum NotOpen {
+    Stopped,
+    Login,
+    Failed(String),
+}
+
+/// Why a connection is no longer attended.
+enum Left {
+    Stopped,
+    Idle,
+    Login,
+    Lost(String),
+}
+
+impl Life {
+    /// Puts up what the server offered in its last run; how to begin, given that.
+    pub(super) fn begin(&self, unseen: Unseen) -> Begin {
+        if self.offer.load() || unseen == Unseen::Leave {
+            return Begin::WhenWanted;
+        }
+        self.post(Phase::Starting, None);
+        Begin::AtOnce
+    }
+
+    /// Lives until stopped.
+    pub(super) async fn run(self, begin: Begin) {
+        let backoff = Backoff {
+            first: self.options.first_backoff,
+            longest: self.options.longest_backoff,
+        };
+        let mut failures = 0_u32;
+        let mut wait = begin == Begin::WhenWanted;
+        loop {
+            if wait && !self.until_wanted().await {
+                break;
+            }
+            wait = false;
+            self.post(Phase::Starting, None);
+            let left = match self.open().await {
+                Ok(open) => self.attend(open, &mut failures).await,
+                Err(NotOpen::Stopped) => Left::Stopped,
+                Err(NotOpen::Login) => Left::Login,
+                Err(NotOpen::Failed(why)) => Left::Lost(why),
+            };
+            match left {
+                Left::Stopped => break,
+                Left::Idle => wait = true,
+                Left::Login => {
+                    let until = Instant::now() + LOGIN_AGAIN;
+                    self.post(Phase::LoginNeeded { until }, Some(LOGIN_AGAIN));
+                    if !self.pause(until).await {
+                        break;
+                    }
+                    wait = true;
+                }
+                Left::Lost(why) => {
+                    failures = failures.saturating_add(1);
+                    let delay = backoff.delay(failures);
+                    let until = Instant::now() + delay;
+                    let reason = self.with_last_words(&why);
+                    tracing::warn!(server = %self.offer.server, failures, %reason, "a mounted server failed");
+                    self.post(Phase::Down { reason, until }, Some(delay));
+                    if !self.pause(until).await {
+                        break;
+                    }
+                }
+            }
+        }
+        self.post(Phase::Stopped, None);
+    }
+
+    /// Waits until somebody wants the server; false if it is to stop.
+    async fn until_wanted(&self) -> bool {
+        tokio::select! {
+            () = self.stop.cancelled() => false,
+            () = self.wanted.notified() => true,
+        }
+    }
+
+    /// Waits until a moment; false if it is to stop.
+    async fn pause(&self, until: Instant) -> bool {
+        tokio::select! {
+            () = self.stop.cancelled() => false,
+            () = sleep_until(until) => true,
+        }
+    }
+
+    /// Opens a connection and learns what the server offers, within the time it has to start.
+    async fn open(&self) -> Result<Open, NotOpen> {
+        let until = Instant::now() + self.options.start_timeout;
+        let slow = || NotOpen::Failed(ConnectError::Slow(self.options.start_timeout).to_string());
+        let opened = tokio::select! {
+            () = self.stop.cancelled() => return Err(NotOpen::Stopped),
+            opened = tokio::time::timeout_at(until, self.connect.connect(&self.stop)) => opened,
+        };
+        let connection = match opened {
+            Err(_) => return Err(slow()),
+            Ok(Err(ConnectError::LoginNeeded)) => return Err(NotOpen::Login),
+            Ok(Err(ConnectError::Cancelled)) if self.stop.is_cancelled() => {
+                return Err(NotOpen::Stopped);
+            }
+            Ok(Err(error)) => return Err(NotOpen::Failed(shown(&error.to_string()))),
+            Ok(Ok(connection)) => connection,
+        };
+        // From before the first fetch, so that no change falls between.
+        let changes = connection.changes();
+        let left = until.saturating_duration_since(Instant::now());
+        let learned = self.learn(&connection, left).await;
+        match learned {
+            Ok(()) => Ok(Open {
+                connection,
+                changes,
+            }),
+            Err(why) => {
+                close(&connection).await;
+                Err(why)
+            }
+        }
+    }
+
+    /// Fetches what the server offers now and puts it up.
+    async fn learn(
+        &self,
+        connection: &Arc<dyn Connection>,
+        within: Duration,
+    ) -> Result<(), NotOpen> {
+        let fetched = tokio::select! {
+            () = self.stop.cancelled() => return Err(NotOpen::Stopped),
+            fetched = timeout(within, connection.definitions(&self.stop)) => fetched,
+        };
+        let definitions = match fetched {
+            Err(_) => {
+                let slow = "it did not say what it offers within the time it has to start";
+                return Err(NotOpen::Failed(slow.to_owned()));
+            }
+            Ok(Err(RequestError::LoginNeeded)) => return Err(NotOpen::Login),
+            Ok(Err(error)) => return Err(NotOpen::Failed(shown(&error.to_string()))),
+            Ok(Ok(definitions)) => definitions,
+        };
+        self.take(connection, definitions).await
+    }
+
+    async fn take(
+        &self,
+        connection: &Arc<dyn Connection>,
+        definitions: Definitions,
+    ) -> Result<(), NotOpen> {
+        let seen = Seen {
+            at: self.now(),
+            era: connection.era(),
+            definitions,
+        };
+        let offer = Arc::clone(&self.offer);
+        // Hashing thousands of definitions and writing them down is no work for this thread.
+        match tokio::task::spawn_blocking(move || offer.take(seen)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(unfit)) => Err(NotOpen::Failed(unfit.to_string())),
+            Err(_) => Err(NotOpen::Failed(
+                "its definitions could not be read".to_owned(),
+            )),
+        }
+    }
+
+    /// Keeps an open connection until it ends or is ended. It is closed afterwards.
+    async fn attend(&self, open: Open, failures: &mut u32) -> Left {
+        let Open {
+            connection,
+            mut changes,
+        } = open;
+        let began = Instant::now();
+        self.desk.used.take_answered();
+        self.desk.used.touch();
+        self.post(Phase::Ready(Arc::clone(&connection)), None);
+        let left = self.watch(&connection, &mut changes).await;
+        close(&connection).await;
+        if self.desk.used.take_answered() || began.elapsed() >= LIVED {
+            *failures = 0;
+        }
+        left
+    }
+
+    async fn watch(
+        &self,
+        connection: &Arc<dyn Connection>,
+        changes: &mut broadcast::Receiver<Noticed>,
+    ) -> Left {
+        let mut refetch: Option<Instant> = None;
+        let mut listening = true;
+        let far = Duration::from_hours(24);
+        loop {
+            let refetch_at = refetch.unwrap_or_else(|| Instant::now() + far);
+            let idle_at = match self.options.idle {
+                Some(idle) => self.desk.used.last() + idle,
+                None => Instant::now() + far,
+            };
+            tokio::select! {
+                () = self.stop.cancelled() => return Left::Stopped,
+                why = connection.closed() => return Left::Lost(shown(&why)),
+                noticed = changes.recv(), if listening => match noticed {
+                    Ok(Noticed::Resource(uri)) => {
+                        let uri = self.offer.make.uri(&self.offer.server, &uri);
+                        // Nobody listening is fine.
+                        let _ = self.offer.shared.changes.send(Change::Resource(uri));
+                    }
+                    // Of what was missed, one may have been a list.
+                    Ok(Noticed::Definitions) | Err(broadcast::error::RecvError::Lagged(_)) => {
+                        // The first of a burst sets the time, so that a flood cannot put it off.
+                        refetch.get_or_insert_with(|| Instant::now() + self.options.debounce);
+                    }
+                    Err(broadcast::error::RecvError::Closed) => listening = false,
+                },
+                () = sleep_until(refetch_at), if refetch.is_some() => {
+                    refetch = None;
+                    let learned = tokio::select! {
+                        why = connection.closed() => return Left::Lost(shown(&why)),
+                        learned = self.learn(connection, self.options.start_timeout) => learned,
+                    };
+                    match learned {
+                        Ok(()) => {}
+                        Err(NotOpen::Stopped) => return Left::Stopped,
+                        Err(NotOpen::Login) => return Left::Login,
+                        // What it offers is not known any longer, so nothing of it can be called.
+                        Err(NotOpen::Failed(why)) => return Left::Lost(why),
+                    }
+                }
+                () = sleep_until(idle_at), if self.options.idle.is_some() => {
+                    if self.desk.used.last() + self.options.idle.unwrap_or(far) > Instant::now() {
+                        continue;
+                    }
+                    if self.desk.turns.under_way() > 0 {
+                        self.desk.used.touch();
+                        continue;
+                    }
+                    self.post(Phase::Known, None);
+                    // Somebody may have taken a turn, and this connection, just before.
+                    if self.desk.turns.under_way() == 0 {
+                        return Left::Idle;
+                    }
+                    self.post(Phase::Ready(Arc::clone(connection)), None);
+                }
+            }
+        }
+    }
+
+    /// A reason with the last the server printed, for people and models alike.
+    fn with_last_words(&self, why: &str) -> String {
+        let words = last_of(&self.connect.last_words());
+        if words.is_empty() {
+            return why.to_owned();
+        }
+        format!("{why}; it printed last: {words}")
+    }
+
+    fn post(&self, phase: Phase, again: Option<Duration>) {
+        let now = self.now();
+        self.posted.send_modify(|posted| {
+            match &phase {
+                Phase::Down { reason, .. } => posted.last_error = Some(reason.clone()),
+                Phase::LoginNeeded { .. } => {
+                    posted.last_error = Some(ConnectError::LoginNeeded.to_string());
+                }
+                Phase::Ready(_) => posted.last_error = None,
+                Phase::Known | Phase::Starting | Phase::Stopped => {}
+            }
+            posted.phase = phase;
+            posted.since = now;
+            posted.again = again.map(|again| now.after(again));
+        });
+    }
+
+    fn now(&self) -> Timestamp {
+        self.offer.shared.clock.now()
+    }
+}
+
+async fn close(connection: &Arc<dyn Connection>) {
+    if timeout(CLOSE_WITHIN, connection.close()).await.is_err() {
+        tracing::warn!("a mounted server's connection did not close in time");
+    }
+}

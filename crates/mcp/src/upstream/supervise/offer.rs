@@ -1,0 +1,364 @@
+//! What a server offers, held against what a person accepted, and put where it is found: tools in
+//! the registry, the rest in stock. Swapped whole; whoever lists sees the old or the new.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError, RwLock},
+};
+
+use haft_contract::{
+    ProviderId,
+    erased::{ErasedTool, Withheld},
+};
+use haft_runtime::registry::Snapshot;
+use serde_json::Value;
+
+use super::{Make, Shared, withheld::WithheldTool};
+use crate::{
+    foreign::shown_within,
+    mounts::Change,
+    name::{Naming, ServerId},
+    pin::{Digest, Filter, Item, ItemKey, Kind, Pins, Refused, Seen, Standing, Unfit, Vetted, vet},
+    upstream::connection::{Request, RequestError, Server},
+};
+
+/// How a server's definitions stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Tools that are offered.
+    pub tools: usize,
+    /// Definitions a person accepted, of any kind.
+    pub accepted: usize,
+    /// Definitions nobody accepted yet.
+    pub new: usize,
+    /// Definitions that changed since they were accepted.
+    pub changed: usize,
+    /// Definitions that cannot be taken.
+    pub refused: usize,
+}
+
+/// What a server offers beside tools, and a person accepted. Each as it came.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Offered {
+    /// How it wants to be used, in its words.
+    pub instructions: Option<String>,
+    /// Its capabilities.
+    pub capabilities: Value,
+    /// Each a `Prompt`.
+    pub prompts: Vec<Value>,
+    /// Each a `ResourceTemplate`.
+    pub templates: Vec<Value>,
+    /// Each a `Resource`. Resources come and go, so they are not accepted one by one, but only for
+    /// a server of which something was.
+    pub resources: Vec<Value>,
+}
+
+/// What is known of a server's definitions at one moment.
+#[derive(Debug, Default)]
+pub(super) struct Stock {
+    pub(super) seen: Option<Seen>,
+    pub(super) vetted: Vetted,
+    standings: BTreeMap<ItemKey, (Digest, Standing)>,
+    /// Why nothing can be accepted right now, if it cannot.
+    unusable: Option<String>,
+    new_server: bool,
+}
+
+/// Where the stock is.
+#[derive(Debug, Default)]
+pub(super) struct StockCell(RwLock<Arc<Stock>>);
+
+impl StockCell {
+    pub(super) fn get(&self) -> Arc<Stock> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn set(&self, stock: Stock) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(stock);
+    }
+}
+
+/// Keeps a server's offer up to date.
+pub(super) struct Offer {
+    pub(super) server: ServerId,
+    pub(super) provider: ProviderId,
+    pub(super) naming: Naming,
+    pub(super) filter: Filter,
+    pub(super) origin: Digest,
+    pub(super) make: Arc<dyn Make>,
+    pub(super) shared: Shared,
+    pub(super) desk: Arc<dyn Server>,
+    pub(super) stock: Arc<StockCell>,
+    /// One change at a time.
+    pub(super) changing: Mutex<()>,
+}
+
+impl Offer {
+    /// Puts up what the server offered in its last run, if there was one; whether there was.
+    pub(super) fn load(&self) -> bool {
+        let seen = match self.shared.store.seen(&self.server, self.origin) {
+            Ok(seen) => seen,
+            Err(error) => {
+                tracing::warn!(server = %self.server, %error, "definitions of the last run cannot be used");
+                None
+            }
+        };
+        let found = seen.is_some();
+        if let Err(error) = self.put_up(seen) {
+            tracing::warn!(server = %self.server, %error, "definitions of the last run cannot be used");
+            return false;
+        }
+        found
+    }
+
+    /// Takes what the server offers now, and keeps it for the next run.
+    pub(super) fn take(&self, seen: Seen) -> Result<(), Unfit> {
+        let server = &self.server;
+        let remembered = seen.clone();
+        self.put_up(Some(seen))?;
+        if let Err(error) = self.shared.store.remember(server, self.origin, &remembered) {
+            tracing::warn!(%server, %error, "its definitions are not kept");
+        }
+        Ok(())
+    }
+
+    /// Holds what is offered against what is accepted by now.
+    pub(super) fn refresh(&self) {
+        let seen = self.stock.get().seen.clone();
+        if let Err(error) = self.put_up(seen) {
+            tracing::warn!(server = %self.server, %error, "its definitions cannot be used");
+        }
+    }
+
+    /// Takes the tools down.
+    pub(super) fn withdraw(&self) {
+        let _one_at_a_time = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        // Taking tools away cannot fail.
+        let _ = self
+            .shared
+            .registry
+            .replace_provider(&self.provider, Vec::new());
+    }
+
+    fn put_up(&self, seen: Option<Seen>) -> Result<(), Unfit> {
+        let _one_at_a_time = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let vetted = match &seen {
+            Some(seen) => vet(&self.server, self.naming, &self.filter, &seen.definitions)?,
+            None => Vetted::default(),
+        };
+        let before = self.stock.get();
+        let mut stock = Stock::new(seen, vetted, self.shared.store.pins(&self.server));
+        let tools = self.tools(&mut stock);
+        let changes = stock.changes_since(&before);
+        let tools_changed = changes.contains(&Change::Tools);
+        if tools_changed
+            && let Err(error) = self.shared.registry.replace_provider(&self.provider, tools)
+        {
+            // Another server took one of the names between looking and putting up.
+            tracing::warn!(server = %self.server, %error, "its tools cannot be offered");
+            let none = Vec::new();
+            let _ = self.shared.registry.replace_provider(&self.provider, none);
+            stock.unusable = Some(error.to_string());
+        }
+        self.stock.set(stock);
+        for change in changes {
+            // Nobody listening is fine.
+            let _ = self.shared.changes.send(change);
+        }
+        Ok(())
+    }
+
+    /// The tools in stock, those that were not accepted withheld. What cannot be one is moved to
+    /// the refused.
+    fn tools(&self, stock: &mut Stock) -> Vec<Arc<dyn ErasedTool>> {
+        let others = self.shared.registry.snapshot();
+        let mut tools = Vec::new();
+        let mut refused = Vec::new();
+        for item in stock
+            .vetted
+            .items
+            .iter()
+            .filter(|item| item.key.kind == Kind::Tool)
+        {
+            match self.tool(item, &others) {
+                Ok(tool) => tools.push(match stock.withheld(&self.server, item) {
+                    None => tool,
+                    Some(why) => Arc::new(WithheldTool::new(tool, why)),
+                }),
+                Err(why) => refused.push((item.key.clone(), why)),
+            }
+        }
+        for (key, why) in refused {
+            stock.vetted.items.retain(|item| item.key != key);
+            stock.standings.remove(&key);
+            stock.vetted.refused.push(Refused {
+                kind: key.kind,
+                name: shown_within(&key.name, 64),
+                why,
+            });
+        }
+        tools.extend(self.make.fetchers(&self.desk, &stock.offered()));
+        tools
+    }
+
+    fn tool(&self, item: &Item, others: &Snapshot) -> Result<Arc<dyn ErasedTool>, String> {
+        let tool = self.make.tool(&self.desk, item)?;
+        match others.get(tool.name().as_str()) {
+            Some(other) if other.key().provider != self.provider => Err(format!(
+                "there is a tool `{}` of `{}` already",
+                tool.name(),
+                other.key().provider
+            )),
+            Some(_) | None => Ok(tool),
+        }
+    }
+}
+
+impl Stock {
+    fn new(seen: Option<Seen>, vetted: Vetted, pins: Result<Pins, crate::pin::StoreError>) -> Self {
+        let (pins, unusable) = match pins {
+            Ok(pins) => (pins, None),
+            // Fails closed: nothing counts as accepted.
+            Err(error) => (Pins::default(), Some(error.to_string())),
+        };
+        let standing = |item: &Item| (item.key.clone(), (item.digest, pins.standing(item)));
+        Self {
+            standings: vetted.items.iter().map(standing).collect(),
+            new_server: pins.is_new_server(),
+            seen,
+            vetted,
+            unusable,
+        }
+    }
+
+    /// How the definitions stand.
+    pub(super) fn counts(&self) -> Counts {
+        let mut counts = Counts {
+            refused: self.vetted.refused.len(),
+            ..Counts::default()
+        };
+        for (key, (_, standing)) in &self.standings {
+            match standing {
+                Standing::Accepted => {
+                    counts.accepted += 1;
+                    counts.tools += usize::from(key.kind == Kind::Tool);
+                }
+                Standing::New => counts.new += 1,
+                Standing::Changed { .. } => counts.changed += 1,
+            }
+        }
+        counts
+    }
+
+    /// What is offered beside tools.
+    pub(super) fn offered(&self) -> Offered {
+        let Some(seen) = &self.seen else {
+            return Offered::default();
+        };
+        let accepted = |kind: Kind| {
+            self.vetted
+                .items
+                .iter()
+                .filter(move |item| item.key.kind == kind)
+                .filter(|item| self.is_accepted(&item.key))
+                .map(|item| item.definition.clone())
+                .collect::<Vec<_>>()
+        };
+        Offered {
+            instructions: accepted(Kind::Instructions)
+                .first()
+                .and_then(|accepted| accepted.get("text")?.as_str().map(str::to_owned)),
+            capabilities: seen.definitions.capabilities.clone(),
+            prompts: accepted(Kind::Prompt),
+            templates: accepted(Kind::Template),
+            resources: if self.new_server {
+                Vec::new()
+            } else {
+                seen.definitions.resources.clone()
+            },
+        }
+    }
+
+    /// Whether a request asks for something that was accepted as it is now.
+    pub(super) fn allows(&self, server: &ServerId, request: &Request) -> Result<(), RequestError> {
+        let text = |pointer: &str| {
+            let text = request.parameters.pointer(pointer).and_then(Value::as_str);
+            text.unwrap_or_default().to_owned()
+        };
+        let key = match request.method {
+            "tools/call" => Some(ItemKey::new(Kind::Tool, text("/name"))),
+            "prompts/get" => Some(ItemKey::new(Kind::Prompt, text("/name"))),
+            "completion/complete" if text("/ref/type") == "ref/prompt" => {
+                Some(ItemKey::new(Kind::Prompt, text("/ref/name")))
+            }
+            _ => None,
+        };
+        let withheld = match key {
+            Some(key) => self.why_withheld(&key),
+            None => self
+                .new_server
+                .then(|| "nobody has accepted anything of this server yet".to_owned()),
+        };
+        match withheld {
+            None => Ok(()),
+            Some(why) => Err(RequestError::Withheld(format!(
+                "{why}; {}",
+                what_to_do(server)
+            ))),
+        }
+    }
+
+    fn is_accepted(&self, key: &ItemKey) -> bool {
+        self.why_withheld(key).is_none()
+    }
+
+    fn why_withheld(&self, key: &ItemKey) -> Option<String> {
+        if let Some(why) = &self.unusable {
+            return Some(why.clone());
+        }
+        match self.standings.get(key).map(|(_, standing)| standing) {
+            Some(Standing::Accepted) => None,
+            Some(Standing::New) => Some("nobody has accepted it yet".to_owned()),
+            Some(Standing::Changed { .. }) => {
+                Some("its definition is not the one that was accepted".to_owned())
+            }
+            None => Some("the server does not offer it any longer".to_owned()),
+        }
+    }
+
+    fn withheld(&self, server: &ServerId, item: &Item) -> Option<Withheld> {
+        let reason = self.why_withheld(&item.key)?;
+        let hint = what_to_do(server);
+        Some(Withheld { reason, hint })
+    }
+
+    /// What changed for whoever lists.
+    fn changes_since(&self, before: &Self) -> Vec<Change> {
+        let of = |stock: &Self, kind: Kind| -> Vec<(ItemKey, Digest, Standing)> {
+            let mine = stock.standings.iter().filter(|(key, _)| key.kind == kind);
+            mine.map(|(key, (digest, standing))| (key.clone(), *digest, *standing))
+                .collect()
+        };
+        let differs = |kind: Kind| of(self, kind) != of(before, kind);
+        let resources = |stock: &Self| stock.offered().resources;
+        // Fetchers are tools too, and are made from what is offered beside tools.
+        let beside = self.offered() != before.offered();
+        let unusable = self.unusable != before.unusable;
+        let mut changes = Vec::new();
+        if differs(Kind::Tool) || beside || unusable {
+            changes.push(Change::Tools);
+        }
+        if differs(Kind::Template) || resources(self) != resources(before) || unusable {
+            changes.push(Change::Resources);
+        }
+        if differs(Kind::Prompt) || unusable {
+            changes.push(Change::Prompts);
+        }
+        changes
+    }
+}
+
+/// What a person can do about something that is withheld.
+fn what_to_do(server: &ServerId) -> String {
+    format!("a person can look at it with `haft mcp review {server}` and accept it")
+}
