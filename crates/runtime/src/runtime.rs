@@ -12,7 +12,7 @@ use haft_contract::{
     egress::EgressRules,
     erased::ErasedApprover,
     event::EventSink,
-    host::{Clock, Executor, Hook, Ledger, LedgerErrorKind, Policy, Visibility},
+    host::{Clock, Executor, Hook, Ledger, LedgerErrorKind, Policy},
     ops::{Operations, SandboxMode, Tier},
     outcome::{DeniedBy, Facts},
 };
@@ -27,7 +27,7 @@ use crate::{
     loops::{Loops, Ran, Watched},
     pipeline::{self, Halt, Luggage, Opened, settle_halt},
     record::{Recording, SettleOnDrop},
-    registry::{Entry, Filter, Registry},
+    registry::{Entry, Registry},
 };
 
 /// Runs tool calls. Cheap to clone; clones share everything.
@@ -113,15 +113,14 @@ impl Runtime {
     /// The tools that a principal is shown: not quarantined, and not denied whatever the input.
     pub fn tools_for(&self, principal: &Principal) -> Vec<Arc<Entry>> {
         let tools = self.inner.registry.snapshot();
-        let shown = |entry: &&&Arc<Entry>| {
-            self.inner.policy.visibility(principal, &entry.facts()) == Visibility::Advertised
-        };
-        tools
-            .list(&Filter::default())
-            .iter()
-            .filter(shown)
-            .map(|entry| Arc::clone(entry))
-            .collect()
+        let tools = tools.page(0, tools.len()).iter();
+        let shown = tools.filter(|entry| self.shows(principal, entry));
+        shown.map(Arc::clone).collect()
+    }
+
+    /// Whether a principal is shown a tool: not quarantined, and not denied whatever the input.
+    pub fn shows(&self, principal: &Principal, entry: &Entry) -> bool {
+        entry.is_shown_to(principal, &*self.inner.policy)
     }
 
     /// Runs one call to its end. Dropping the future stops the call and settles it as cancelled.

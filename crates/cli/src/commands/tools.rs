@@ -37,7 +37,7 @@ pub(crate) struct ToolsArgs {
     /// Only tools of this group
     #[arg(long, value_name = "GROUP")]
     group: Option<String>,
-    /// Only tools whose name or description holds these words
+    /// Only tools whose name, description or parameters hold these words
     #[arg(long, value_name = "WORDS")]
     search: Option<String>,
     #[command(flatten)]
@@ -112,9 +112,7 @@ pub(crate) fn run(args: &ToolsArgs, app: &App) -> Result<Exit, Stop> {
     let shown: Vec<_> = tools
         .list(&filter)
         .into_iter()
-        .filter(|entry| {
-            wired.policy.visibility(&principal, &entry.facts()) == Visibility::Advertised
-        })
+        .filter(|entry| entry.is_shown_to(&principal, &*wired.policy))
         .collect();
     if let Some(shape) = args.format {
         let rendering = match shape {

@@ -1,1 +1,46 @@
-//! Finding tools in a large catalog, and what listing them costs.
+//! Large catalogs: an endpoint that would list more tools than a model should read lists a few
+//! instead, with which the model finds the others ([`find_tools`](FindTools)) and calls them
+//! (`call_tool_read`, `call_tool_write`, `call_tool_destructive`).
+//!
+//! These three are no second way in. The endpoint takes the wrapping off ([`unwrap`]) before the
+//! call begins, so that policy, the person who is asked and the record see the tool that runs.
+
+mod call;
+mod class;
+mod cost;
+mod find;
+mod listing;
+mod shown;
+mod tokens;
+
+use std::sync::Arc;
+
+use haft_contract::{
+    erased::{ErasedTool, erase},
+    host::Policy,
+    name::NameError,
+};
+use haft_runtime::registry::Registry;
+
+pub use self::{
+    call::{CallTool, unwrap},
+    class::EffectClass,
+    cost::{Cost, ProviderCost, ToolCost},
+    find::FindTools,
+    listing::{Catalog, DEFAULT_BUDGET, Mode, is_catalog_tool},
+    tokens::tokens,
+};
+
+/// The tools that make a catalog searchable, for an endpoint that may not list everything. They
+/// look at the registry they are registered in, as it is at each call.
+pub fn tools(
+    registry: &Arc<Registry>,
+    policy: Arc<dyn Policy>,
+) -> Result<Vec<Arc<dyn ErasedTool>>, NameError> {
+    let shown = shown::Shown::new(registry, policy);
+    let mut tools = vec![erase(FindTools::new(shown.clone()))?];
+    for class in EffectClass::ALL {
+        tools.push(Arc::new(CallTool::new(class, shown.clone())?));
+    }
+    Ok(tools)
+}

@@ -226,7 +226,7 @@ impl ServerHandler for Connection {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let tools = self.endpoint.runtime.tools_for(self.principal());
+        let tools = self.endpoint.listed(self.principal());
         let name = |tool: &Arc<Entry>| Arc::clone(tool).key().tool.as_str().to_owned();
         let (tools, next) = page(tools, name, request.as_ref(), self.endpoint.page_entries)?;
         let any_schema = stands_for_itself(&context);
@@ -251,8 +251,8 @@ impl ServerHandler for Connection {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let arguments = Value::Object(request.arguments.unwrap_or_default());
-        let principal = Arc::clone(self.principal());
-        let call = CallRequest::new(request.name, arguments, principal);
+        let name = request.name.into_owned();
+        let call = self.endpoint.request(name, arguments, self.principal());
         let outcome = self.call(&context, call).await;
         result::of_tool(&outcome).map(CallToolResponse::Complete)
     }

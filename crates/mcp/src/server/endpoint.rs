@@ -3,11 +3,15 @@
 
 use std::{fmt, sync::Arc};
 
-use haft_contract::{CallId, Principal, SessionId};
-use haft_runtime::Runtime;
+use haft_contract::{CallId, CallRequest, Principal, SessionId};
+use haft_runtime::{Runtime, registry::Entry};
+use serde_json::Value;
 
 use super::{live::LiveCalls, subscriptions::Subscriptions};
-use crate::mounts::Mounts;
+use crate::{
+    catalog::{self, Catalog},
+    mounts::Mounts,
+};
 
 /// The most entries of a list on one page. Many clients never ask for a second page.
 pub const PAGE_ENTRIES: usize = 1_000;
@@ -30,6 +34,7 @@ pub struct Endpoint {
     pub(super) mounts: Option<Arc<dyn Mounts>>,
     pub(super) sessions: Sessions,
     pub(super) page_entries: usize,
+    catalog: Catalog,
     pub(super) subscriptions: Subscriptions,
 }
 
@@ -48,6 +53,7 @@ impl Endpoint {
             mounts: None,
             sessions,
             page_entries: PAGE_ENTRIES,
+            catalog: Catalog::default(),
             subscriptions: Subscriptions::default(),
         }
     }
@@ -64,6 +70,31 @@ impl Endpoint {
     pub fn page_entries(mut self, entries: usize) -> Self {
         self.page_entries = entries.max(1);
         self
+    }
+
+    /// Lists tools another way. For less than everything, [`catalog::tools`] must be registered.
+    #[must_use]
+    pub fn catalog(mut self, catalog: Catalog) -> Self {
+        self.catalog = catalog;
+        self
+    }
+
+    /// The tools that are listed to a principal.
+    pub(super) fn listed(&self, principal: &Principal) -> Vec<Arc<Entry>> {
+        self.catalog.listed(self.runtime.tools_for(principal))
+    }
+
+    /// The call of a tool, by its own name or by one that calls tools which are not listed.
+    pub(super) fn request(
+        &self,
+        tool: String,
+        arguments: Value,
+        principal: &Arc<Principal>,
+    ) -> CallRequest {
+        let tools = self.runtime.registry().snapshot();
+        let is_shown = |entry: &Entry| self.runtime.shows(principal, entry);
+        let (tool, arguments) = catalog::unwrap(&tools, is_shown, tool, arguments);
+        CallRequest::new(tool, arguments, Arc::clone(principal))
     }
 
     /// The principal in a session of its own.

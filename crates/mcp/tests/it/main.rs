@@ -9,4 +9,5 @@
     reason = "tests start programs, look at files and fail by panicking"
 )]
 
+mod catalog;
 mod server;

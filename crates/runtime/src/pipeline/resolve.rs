@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use haft_contract::{Arguments, CallEvent, ErrorKind, ToolError, host::Visibility};
+use haft_contract::{Arguments, CallEvent, ErrorKind, ToolError};
 
 use super::{Halt, Luggage};
 use crate::registry::{Entry, Snapshot};
@@ -80,13 +80,8 @@ fn unknown_tool(luggage: Box<Luggage>, tools: &Snapshot, name: &str) -> Halt {
         .collect();
     // A tool this principal may not see is not suggested either.
     let visible = |name: &&str| {
-        tools.get(name).is_some_and(|entry| {
-            luggage
-                .runtime
-                .policy
-                .visibility(&luggage.principal, &entry.facts())
-                == Visibility::Advertised
-        })
+        let entry = tools.get(name);
+        entry.is_some_and(|entry| entry.is_shown_to(&luggage.principal, &*luggage.runtime.policy))
     };
     let near: Vec<String> = tools
         .nearest(name)

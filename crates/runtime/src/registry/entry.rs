@@ -6,9 +6,9 @@ use std::{
 };
 
 use haft_contract::{
-    ProviderId, ToolKey, ToolSpec,
+    Principal, ProviderId, ToolKey, ToolSpec,
     erased::{ErasedTool, Withheld},
-    host::ToolFacts,
+    host::{Policy, ToolFacts, Visibility},
 };
 use jsonschema::Validator;
 use serde_json::Value;
@@ -112,6 +112,13 @@ impl Entry {
             Some(Err(reason)) => Some(reason),
             Some(Ok(_)) | None => None,
         }
+    }
+
+    /// Whether a principal is shown the tool: it is not quarantined, and not denied whatever the
+    /// input.
+    pub fn is_shown_to(&self, principal: &Principal, policy: &dyn Policy) -> bool {
+        self.quarantine().is_none()
+            && policy.visibility(principal, &self.facts()) == Visibility::Advertised
     }
 
     /// The compiled schema.

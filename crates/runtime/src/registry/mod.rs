@@ -9,6 +9,7 @@ mod naming;
 mod render;
 mod search;
 mod snapshot;
+mod words;
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -34,7 +34,7 @@ pub struct Filter {
     pub group: Option<String>,
     /// Only tools with (or without) these effects.
     pub effects: Option<fn(Effects) -> bool>,
-    /// Only tools whose name or description holds all of these words.
+    /// Only tools whose name, description or parameters hold all of these words.
     pub text: Option<String>,
     /// Whether quarantined tools are listed too.
     pub quarantined: bool,
@@ -79,10 +79,8 @@ impl Snapshot {
 
     /// The tools that pass a filter, sorted by name.
     pub fn list(&self, filter: &Filter) -> Vec<&Arc<Entry>> {
-        let found: Option<Vec<usize>> = filter
-            .text
-            .as_deref()
-            .map(|text| self.index().search(text, self.entries.len()));
+        let found = filter.text.as_deref();
+        let found = found.map(|text| self.index().having_all(text));
         let passes = |entry: &&Arc<Entry>| {
             filter
                 .provider
@@ -99,24 +97,19 @@ impl Snapshot {
         };
         match found {
             None => self.entries.iter().filter(passes).collect(),
-            Some(mut positions) => {
-                positions.sort_unstable();
-                positions
-                    .iter()
-                    .filter_map(|at| self.entries.get(*at))
-                    .filter(passes)
-                    .collect()
-            }
+            Some(positions) => positions
+                .iter()
+                .filter_map(|at| self.entries.get(*at))
+                .filter(passes)
+                .collect(),
         }
     }
 
-    /// The tools that best fit some words, best first.
-    pub fn search(&self, text: &str, limit: usize) -> Vec<&Arc<Entry>> {
-        let found = self.index().search(text, limit);
-        found
-            .iter()
-            .filter_map(|at| self.entries.get(*at))
-            .collect()
+    /// The tools that fit some words, best first, quarantined ones included. Those that have only
+    /// some of the words come last.
+    pub fn search(&self, text: &str) -> impl Iterator<Item = &Arc<Entry>> {
+        let found = self.index().ranked(text);
+        found.filter_map(|at| self.entries.get(at))
     }
 
     /// The names most like one that is not known, nearest first.

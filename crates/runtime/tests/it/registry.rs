@@ -91,11 +91,74 @@ fn r4_search_ranks_names_before_descriptions() {
         .unwrap();
     let tools = registry.snapshot();
     let found: Vec<_> = tools
-        .search("issue", 5)
-        .iter()
+        .search("issue")
         .map(|entry| entry.key().tool.to_string())
         .collect();
     assert_eq!(found, ["issues", "other"]);
+}
+
+#[test]
+fn r4_search_finds_what_a_task_needs_by_words_in_any_form() {
+    let registry = Registry::new();
+    let tool = |name: &str, description: &str, parameter: &str| {
+        let description = description.to_owned();
+        Scripted::echo(name)
+            .spec(|mut spec| {
+                spec.description = description;
+                spec
+            })
+            .schema(json!({"type": "object", "properties": {parameter: {
+                "type": "string", "description": "what to look at",
+            }}}))
+            .tool()
+    };
+    let tools = vec![
+        tool("createIssue", "Opens a ticket in a repository", "repo"),
+        tool(
+            "list_branches",
+            "Shows the branches of a repository",
+            "repo",
+        ),
+        tool(
+            "close-issues",
+            "Closes tickets, as many as are named",
+            "ids",
+        ),
+        tool("weather", "Tells the weather of the day", "postalCode"),
+    ];
+    registry.register(&provider("forge"), tools).unwrap();
+    let tools = registry.snapshot();
+    let best = |query: &str| {
+        let found = tools.search(query).next();
+        found.map(|entry| entry.key().tool.to_string())
+    };
+    for (query, tool) in [
+        ("please create an issue", "createIssue"),
+        ("create tickets", "createIssue"),
+        ("close the issue", "close-issues"),
+        ("branch", "list_branches"),
+        ("postal code", "weather"),
+        ("what is the weather", "weather"),
+    ] {
+        assert_eq!(best(query).as_deref(), Some(tool), "{query}");
+    }
+    assert_eq!(best("translate"), None);
+    assert_eq!(best(""), None);
+    let again: Vec<_> = tools.search("issue repository").collect();
+    for _ in 0..10 {
+        let found: Vec<_> = registry
+            .snapshot()
+            .search("issue repository")
+            .map(Arc::as_ptr)
+            .collect();
+        assert_eq!(
+            found,
+            again
+                .iter()
+                .map(|entry| Arc::as_ptr(entry))
+                .collect::<Vec<_>>()
+        );
+    }
 }
 
 #[test]

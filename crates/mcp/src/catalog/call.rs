@@ -1,0 +1,209 @@
+//! `call_tool_read`, `call_tool_write`, `call_tool_destructive`: how a model calls a tool that is
+//! not listed.
+//!
+//! They never run. The endpoint rewrites a call of one into a call of the tool it names. What could
+//! not be rewritten goes the path of a call under the name it came with, is told there why not, and
+//! is on record.
+
+use haft_contract::{
+    BoxFuture, CallContext, ErrorKind, NoProgress, Plan, PlanContext, Tool as _, ToolError,
+    ToolName, ToolSpec,
+    erased::{ErasedTool, ParsedInput, ToolReply},
+    name::NameError,
+};
+use haft_runtime::registry::{Entry, Snapshot};
+use serde_json::{Map, Value, json};
+
+use super::{EffectClass, FindTools, shown::Shown};
+
+const TOOL: &str = "tool";
+const ARGUMENTS: &str = "arguments";
+
+/// Takes the wrapping off a call: the tool it names and that tool's arguments, if the name is one
+/// of these three, it and the tool are shown, and the tool is of its class. Anything else comes
+/// back as it was, for the runtime to refuse. One layer only.
+pub fn unwrap(
+    tools: &Snapshot,
+    is_shown: impl Fn(&Entry) -> bool,
+    tool: String,
+    arguments: Value,
+) -> (String, Value) {
+    let inner = EffectClass::of_call_tool(&tool)
+        .filter(|_| tools.get(&tool).is_some_and(|entry| is_shown(entry)))
+        .zip(arguments.as_object())
+        .and_then(|(class, wrapped)| inner_call(tools, is_shown, class, wrapped));
+    inner.unwrap_or((tool, arguments))
+}
+
+fn inner_call(
+    tools: &Snapshot,
+    is_shown: impl Fn(&Entry) -> bool,
+    class: EffectClass,
+    wrapped: &Map<String, Value>,
+) -> Option<(String, Value)> {
+    if wrapped.keys().any(|key| key != TOOL && key != ARGUMENTS) {
+        return None;
+    }
+    let name = wrapped.get(TOOL)?.as_str()?;
+    find(tools, is_shown, class, name).ok()?;
+    let arguments = wrapped.get(ARGUMENTS).cloned();
+    Some((name.to_owned(), arguments.unwrap_or_else(|| json!({}))))
+}
+
+/// Why a tool cannot be called through one of these.
+enum Unfit {
+    /// There is none of that name, as far as this principal may know.
+    Unknown,
+    /// It is of another class.
+    OtherClass(EffectClass),
+}
+
+fn find(
+    tools: &Snapshot,
+    is_shown: impl Fn(&Entry) -> bool,
+    class: EffectClass,
+    name: &str,
+) -> Result<(), Unfit> {
+    let entry = tools.get(name).filter(|entry| is_shown(entry));
+    let found = EffectClass::of(entry.ok_or(Unfit::Unknown)?.spec().effects);
+    if found == class {
+        Ok(())
+    } else {
+        Err(Unfit::OtherClass(found))
+    }
+}
+
+/// One of the three.
+pub struct CallTool {
+    name: ToolName,
+    class: EffectClass,
+    shown: Shown,
+}
+
+impl CallTool {
+    pub(super) fn new(class: EffectClass, shown: Shown) -> Result<Self, NameError> {
+        Ok(Self {
+            name: ToolName::parse(class.call_tool())?,
+            class,
+            shown,
+        })
+    }
+
+    /// Why a call came here instead of to the tool it names.
+    fn refusal(&self, input: &Value, cx: &PlanContext) -> Result<ToolError, ToolError> {
+        let name = input.get(TOOL).and_then(Value::as_str).unwrap_or_default();
+        let tools = self.shown.snapshot()?;
+        let is_shown = |entry: &Entry| self.shown.shows(&cx.principal, entry);
+        let error = match find(&tools, is_shown, self.class, name) {
+            Err(Unfit::Unknown) => {
+                let shown: String = name.chars().take(64).flat_map(char::escape_debug).collect();
+                let visible = |near: &&str| tools.get(near).is_some_and(|entry| is_shown(entry));
+                let hint = match tools.nearest(name).into_iter().find(visible) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("look for it with `{}`", FindTools::NAME),
+                };
+                ToolError::new(
+                    ErrorKind::UnknownTool,
+                    format!("there is no tool `{shown}`"),
+                )
+                .hint(hint)
+            }
+            Err(Unfit::OtherClass(found)) => {
+                let message = format!(
+                    "`{name}` is of the class `{}`, which `{}` does not call",
+                    found.as_str(),
+                    self.name
+                );
+                ToolError::invalid_input(message)
+                    .hint(format!("call it with `{}`", found.call_tool()))
+            }
+            Ok(()) => ToolError::invalid_input(format!(
+                "`{}` takes the name of one tool and its arguments, and only at an MCP endpoint",
+                self.name
+            ))
+            .hint(format!("call `{name}` itself")),
+        };
+        Ok(error.at("/tool"))
+    }
+}
+
+impl ErasedTool for CallTool {
+    fn name(&self) -> &ToolName {
+        &self.name
+    }
+
+    fn spec(&self) -> ToolSpec {
+        let (does, otherwise) = match self.class {
+            EffectClass::Read => ("only reads", "changes something"),
+            EffectClass::Write => (
+                "changes something but destroys nothing",
+                "only reads, or may destroy something",
+            ),
+            EffectClass::Destructive => (
+                "may remove or overwrite something",
+                "only reads, or destroys nothing",
+            ),
+        };
+        let description = format!(
+            "Calls a tool that is not listed here and {does}: `{}` finds it, and says which \
+             arguments it takes and that it is called with `{}`.\n\
+             Give the tool's name as `tool` and its input as `arguments`. Not for a tool that \
+             {otherwise}, and not for tools that are listed: call those themselves.",
+            FindTools::NAME,
+            self.name,
+        );
+        ToolSpec::new(
+            format!("Call a tool ({})", self.class.as_str()),
+            description,
+        )
+        .effects(self.class.effects())
+        .groups(&["catalog"])
+    }
+
+    fn input_schema(&self) -> Value {
+        json!({
+            "type": "object",
+            "properties": {
+                TOOL: {
+                    "type": "string",
+                    "description": "The tool's name, as `find_tools` gave it.",
+                },
+                ARGUMENTS: {
+                    "type": "object",
+                    "description": "Its input, as its schema says.",
+                },
+            },
+            "required": [TOOL],
+            "additionalProperties": false,
+        })
+    }
+
+    fn output_schema(&self) -> Value {
+        json!({"type": "object"})
+    }
+
+    fn parse(&self, input: &Value) -> Result<ParsedInput, ToolError> {
+        Ok(ParsedInput::new(input.clone()))
+    }
+
+    fn plan(&self, input: &ParsedInput, cx: &PlanContext) -> Result<Plan, ToolError> {
+        let input = input.get::<Value>().unwrap_or(&Value::Null);
+        Err(self.refusal(input, cx)?)
+    }
+
+    fn run(
+        &self,
+        _: ParsedInput,
+        _: CallContext<NoProgress>,
+    ) -> BoxFuture<'_, Result<ToolReply, ToolError>> {
+        // Nothing is ever planned, so nothing comes here.
+        let error = ToolError::new(ErrorKind::Internal, "this tool only stands for others");
+        Box::pin(std::future::ready(Err(error)))
+    }
+}
+
+impl std::fmt::Debug for CallTool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("CallTool").field(&self.class).finish()
+    }
+}

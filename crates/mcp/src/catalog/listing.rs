@@ -1,0 +1,130 @@
+//! Which of the tools a principal is shown an endpoint lists.
+
+use std::sync::Arc;
+
+use haft_contract::{ProviderId, Tool as _};
+use haft_runtime::registry::Entry;
+
+use super::{EffectClass, FindTools, tokens};
+
+/// The most tokens of definitions an endpoint lists before it goes over to search, unless
+/// configured: a tenth of what the smaller models can read at all.
+pub const DEFAULT_BUDGET: usize = 20_000;
+
+/// How an endpoint lists its tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// Every tool.
+    Full,
+    /// The built-in tools, and those that find and call the others.
+    Search,
+    /// Every tool while they fit the budget, else as in search.
+    #[default]
+    Auto,
+}
+
+impl Mode {
+    /// Every mode.
+    pub const ALL: [Self; 3] = [Self::Full, Self::Search, Self::Auto];
+
+    /// The word in configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Search => "search",
+            Self::Auto => "auto",
+        }
+    }
+
+    /// The mode with this word.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.as_str() == word)
+    }
+}
+
+/// What an endpoint lists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Catalog {
+    /// How.
+    pub mode: Mode,
+    /// The most tokens of definitions that `auto` lists in full.
+    pub budget: usize,
+    /// Tools that stay listed in search, beside the built-in ones.
+    pub always: Vec<String>,
+}
+
+impl Default for Catalog {
+    fn default() -> Self {
+        Self {
+            mode: Mode::default(),
+            budget: DEFAULT_BUDGET,
+            always: Vec::new(),
+        }
+    }
+}
+
+/// Whether a name is one of the tools that make a catalog searchable.
+pub fn is_catalog_tool(name: &str) -> bool {
+    name == FindTools::NAME || EffectClass::of_call_tool(name).is_some()
+}
+
+impl Catalog {
+    /// Whether the endpoint may ever list less than everything, and so needs the tools that make
+    /// it searchable.
+    pub fn may_search(&self) -> bool {
+        self.mode != Mode::Full
+    }
+
+    /// What is listed of the tools a principal is shown, in the same order. A principal that is not
+    /// shown `find_tools` could not find the others, so it is listed everything.
+    pub fn listed(&self, shown: Vec<Arc<Entry>>) -> Vec<Arc<Entry>> {
+        let searches = self.searches(&shown);
+        let mut listed = shown;
+        listed.retain(|entry| {
+            let name = entry.key().tool.as_str();
+            match (searches, is_catalog_tool(name)) {
+                (true, true) | (false, false) => true,
+                (true, false) => self.stays(entry),
+                (false, true) => false,
+            }
+        });
+        listed
+    }
+
+    /// Whether these tools are listed as in search.
+    pub fn searches(&self, shown: &[Arc<Entry>]) -> bool {
+        let name = |entry: &Arc<Entry>| entry.key().tool.as_str() == FindTools::NAME;
+        match self.mode {
+            Mode::Full => false,
+            Mode::Search => shown.iter().any(name),
+            Mode::Auto => shown.iter().any(name) && self.is_over_budget(shown),
+        }
+    }
+
+    /// Whether a tool is listed in search too.
+    fn stays(&self, entry: &Entry) -> bool {
+        let key = entry.key();
+        let own = [
+            ProviderId::builtin(),
+            ProviderId::embedded(),
+            ProviderId::script(),
+        ];
+        own.contains(&key.provider) || self.always.iter().any(|name| name == key.tool.as_str())
+    }
+
+    /// Counts no further than it must: a catalog of ten thousand tools is over the budget after a
+    /// hundred.
+    fn is_over_budget(&self, shown: &[Arc<Entry>]) -> bool {
+        let mut left = self.budget;
+        for entry in shown {
+            if is_catalog_tool(entry.key().tool.as_str()) {
+                continue;
+            }
+            match left.checked_sub(tokens(entry)) {
+                Some(rest) => left = rest,
+                None => return true,
+            }
+        }
+        false
+    }
+}

@@ -1,0 +1,33 @@
+//! The tools of a registry that a principal is shown. Held weakly: what looks is itself in the
+//! registry it looks at.
+
+use std::sync::{Arc, Weak};
+
+use haft_contract::{ErrorKind, Principal, ToolError, host::Policy};
+use haft_runtime::registry::{Entry, Registry, Snapshot};
+
+#[derive(Clone)]
+pub(super) struct Shown {
+    registry: Weak<Registry>,
+    policy: Arc<dyn Policy>,
+}
+
+impl Shown {
+    pub(super) fn new(registry: &Arc<Registry>, policy: Arc<dyn Policy>) -> Self {
+        Self {
+            registry: Arc::downgrade(registry),
+            policy,
+        }
+    }
+
+    /// The tools as they are now.
+    pub(super) fn snapshot(&self) -> Result<Arc<Snapshot>, ToolError> {
+        let gone = || ToolError::new(ErrorKind::Unavailable, "the runtime has ended");
+        Ok(self.registry.upgrade().ok_or_else(gone)?.snapshot())
+    }
+
+    /// Whether a principal is shown a tool.
+    pub(super) fn shows(&self, principal: &Principal, entry: &Entry) -> bool {
+        entry.is_shown_to(principal, &*self.policy)
+    }
+}
