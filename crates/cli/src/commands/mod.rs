@@ -16,6 +16,7 @@ pub(crate) mod grants;
 pub(crate) mod init;
 pub(crate) mod log;
 pub(crate) mod lookup;
+pub(crate) mod mcp;
 pub(crate) mod policy;
 pub(crate) mod recover;
 pub(crate) mod rehearsal;
@@ -54,6 +55,7 @@ pub(crate) async fn run(command: Command, app: &App) -> Result<Exit, Stop> {
         Command::Tools(args) => tools::run(&args, app),
         Command::Call(args) => call::run(args, app).await,
         Command::Batch(args) => batch::run(args, app).await,
+        Command::Mcp(args) => mcp::run(args, app).await,
         Command::Approvals(args) => approvals::run(&args, app).await,
         Command::Approve(args) => approvals::answer::approve(&args, app).await,
         Command::Deny(args) => approvals::answer::deny(&args, app).await,

@@ -18,6 +18,8 @@ mod doctor;
 mod five_minutes;
 mod grants;
 mod interrupt;
+mod mcp;
+mod mcp_peers;
 mod newcomer;
 mod policy;
 mod privacy;

@@ -7,9 +7,22 @@ use rmcp::model::Tool;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::name::{PREFIX, SEPARATOR};
+
 /// A tool as the protocol lists it. Before 2026-07-28 structured output was an object or nothing.
 pub(super) fn shown(tool: &Arc<Entry>, any_schema: bool) -> Option<Tool> {
     let mut shown = tool.rendering(Format::Mcp).clone();
+    // A mounted server's schema is shown as it came: it is what was reviewed.
+    if !is_mounted(tool) {
+        shown
+            .get_mut("inputSchema")
+            .into_iter()
+            .for_each(split_types);
+        shown
+            .get_mut("outputSchema")
+            .into_iter()
+            .for_each(split_types);
+    }
     if let Some(fields) = shown.as_object_mut() {
         let schema = fields.get("outputSchema").and_then(Value::as_object);
         let is_object = schema.and_then(|schema| schema.get("type")) == Some(&json!("object"));
@@ -27,6 +40,30 @@ pub(super) fn typed<T: DeserializeOwned>(value: Value) -> Option<T> {
         .ok()
 }
 
+fn is_mounted(tool: &Entry) -> bool {
+    let provider = tool.key().provider.as_str();
+    let rest = provider.strip_prefix(PREFIX);
+    rest.is_some_and(|rest| rest.starts_with(SEPARATOR))
+}
+
+/// Says the same with one type in each place: not every provider takes a list of them.
+fn split_types(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            if let Some(Value::Array(types)) = fields.get("type")
+                && !fields.contains_key("anyOf")
+            {
+                let branches: Vec<Value> = types.iter().map(|it| json!({ "type": it })).collect();
+                fields.remove("type");
+                fields.insert("anyOf".to_owned(), Value::Array(branches));
+            }
+            fields.values_mut().for_each(split_types);
+        }
+        Value::Array(items) => items.iter_mut().for_each(split_types),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
 /// Whether a schema asks for parameters as headers.
 pub(super) fn names_headers(schema: &Value) -> bool {
     match schema {
@@ -35,5 +72,36 @@ pub(super) fn names_headers(schema: &Value) -> bool {
         }
         Value::Array(items) => items.iter().any(names_headers),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_types_becomes_a_choice_that_means_the_same() {
+        let mut schema = json!({"properties": {
+            "a": {"type": ["string", "null"], "description": "d"},
+            "type": {"type": "string"},
+        }});
+        split_types(&mut schema);
+        assert_eq!(
+            schema,
+            json!({"properties": {
+                "a": {"anyOf": [{"type": "string"}, {"type": "null"}], "description": "d"},
+                "type": {"type": "string"},
+            }})
+        );
+    }
+
+    #[test]
+    fn a_header_is_found_wherever_a_schema_names_it() {
+        assert!(names_headers(
+            &json!({"properties": {"a": {"x-mcp-header": "Region"}}})
+        ));
+        assert!(!names_headers(
+            &json!({"properties": {"a": {"type": "string"}}})
+        ));
     }
 }

@@ -63,8 +63,9 @@ pub async fn serve(
         }
     });
     let connection = Connection::new(endpoint, &gone);
-    let served = connection.serve_with_ct(transport, cancel.clone()).await;
-    let running = match served {
+    // A token of its own, because it is cancelled when this connection ends.
+    let served = connection.serve_with_ct(transport, cancel.child_token());
+    let running = match served.await {
         Ok(running) => running,
         Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {
             return Ok(());

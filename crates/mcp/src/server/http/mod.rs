@@ -10,7 +10,7 @@ mod token;
 use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited, combinators::BoxBody};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -197,9 +197,12 @@ impl Served {
                 );
             }
         };
-        self.protocol
-            .handle(Request::from_parts(head, Full::new(body)))
-            .await
+        let request = Request::from_parts(head, Full::new(body));
+        let mut answer = self.protocol.handle(request).await;
+        // Tells a proxy in front to pass events of a stream on as they come.
+        let unbuffered = HeaderValue::from_static("no");
+        answer.headers_mut().insert("x-accel-buffering", unbuffered);
+        answer
     }
 }
 

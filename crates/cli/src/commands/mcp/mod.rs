@@ -1,0 +1,40 @@
+//! `haft mcp`: Haft as one MCP server in front of an agent, and what is needed to set it up. Without
+//! a subcommand it serves.
+
+mod pipes;
+mod serve;
+mod token;
+
+use clap::{Args, Subcommand};
+
+use super::App;
+use crate::{exit::Exit, stop::Stop};
+
+/// Serve tools to an agent over MCP
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
+Examples:
+  haft mcp                          what an agent starts, with pipes
+  haft mcp --http 127.0.0.1:8931    what an agent connects to; asks for the token in `haft mcp token`"
+)]
+pub(crate) struct McpArgs {
+    #[command(subcommand)]
+    command: Option<McpCommand>,
+    #[command(flatten)]
+    serve: serve::ServeArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum McpCommand {
+    Token(token::TokenArgs),
+}
+
+/// Runs the command.
+pub(crate) async fn run(args: McpArgs, app: &App) -> Result<Exit, Stop> {
+    match args.command {
+        None => serve::run(args.serve, app).await,
+        Some(McpCommand::Token(args)) => token::run(&args, app),
+    }
+}

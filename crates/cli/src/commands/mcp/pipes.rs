@@ -1,0 +1,150 @@
+//! Standard input and output for a server: each is read or written by a thread of its own, so that a
+//! client that does not read, or sends nothing, holds up nothing else. What is on its way is bounded.
+
+use std::{
+    io::{self, Read as _, Write as _},
+    pin::Pin,
+    task::{Context, Poll, ready},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    sync::mpsc,
+};
+use tokio_util::sync::PollSender;
+
+/// How much is read at once.
+const READ_BYTES: usize = 64 * 1024;
+
+/// Pieces on their way in; a client that sends faster than it is served waits.
+const PIECES_IN: usize = 4;
+
+/// Pieces on their way out.
+const PIECES_OUT: usize = 64;
+
+/// How long the last answers may take to be written when serving ends.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Standard input, as it comes.
+pub(super) struct Input {
+    pieces: mpsc::Receiver<io::Result<Vec<u8>>>,
+    /// What was read and not yet taken, and how much of it was.
+    left: (Vec<u8>, usize),
+}
+
+/// Standard output.
+pub(super) struct OutputPipe {
+    pieces: PollSender<Vec<u8>>,
+}
+
+/// The thread that writes.
+pub(super) struct Writer(JoinHandle<()>);
+
+/// Reads standard input.
+pub(super) fn input() -> io::Result<Input> {
+    let (sender, pieces) = mpsc::channel(PIECES_IN);
+    thread::Builder::new()
+        .name("stdin".to_owned())
+        .spawn(move || {
+            let mut stdin = io::stdin().lock();
+            loop {
+                let mut piece = vec![0; READ_BYTES];
+                let read = match stdin.read(&mut piece) {
+                    Ok(0) => return,
+                    Ok(read) => {
+                        piece.truncate(read);
+                        Ok(piece)
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                    Err(error) => Err(error),
+                };
+                let failed = read.is_err();
+                if sender.blocking_send(read).is_err() || failed {
+                    return;
+                }
+            }
+        })?;
+    Ok(Input {
+        pieces,
+        left: (Vec::new(), 0),
+    })
+}
+
+/// Writes standard output.
+pub(super) fn output() -> io::Result<(OutputPipe, Writer)> {
+    let (sender, mut pieces) = mpsc::channel::<Vec<u8>>(PIECES_OUT);
+    let writer = thread::Builder::new()
+        .name("stdout".to_owned())
+        .spawn(move || {
+            let mut stdout = io::stdout().lock();
+            while let Some(piece) = pieces.blocking_recv() {
+                let written = stdout.write_all(&piece).and_then(|()| stdout.flush());
+                // A client that no longer reads is gone; the other end notices that nobody takes
+                // what it sends.
+                if written.is_err() {
+                    return;
+                }
+            }
+        })?;
+    let output = OutputPipe {
+        pieces: PollSender::new(sender),
+    };
+    Ok((output, Writer(writer)))
+}
+
+impl Writer {
+    /// Waits until everything is written, or nobody seems to read it.
+    pub(super) async fn finish(self) {
+        let written = tokio::task::spawn_blocking(move || self.0.join());
+        let _ = tokio::time::timeout(LAST_WORDS, written).await;
+    }
+}
+
+impl AsyncRead for Input {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            let (piece, taken) = &mut self.left;
+            let rest = piece.get(*taken..).unwrap_or_default();
+            if !rest.is_empty() {
+                let fits = rest.len().min(buffer.remaining());
+                buffer.put_slice(rest.get(..fits).unwrap_or_default());
+                *taken += fits;
+                return Poll::Ready(Ok(()));
+            }
+            match ready!(self.pieces.poll_recv(cx)) {
+                None => return Poll::Ready(Ok(())),
+                Some(Ok(piece)) => self.left = (piece, 0),
+                Some(Err(error)) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}
+
+impl AsyncWrite for OutputPipe {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
+        ready!(self.pieces.poll_reserve(cx)).map_err(gone)?;
+        self.pieces.send_item(bytes.to_vec()).map_err(gone)?;
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    /// What was taken is written in its order; nothing is gained by waiting for it here.
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.pieces.close();
+        Poll::Ready(Ok(()))
+    }
+}

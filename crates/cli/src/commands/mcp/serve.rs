@@ -1,0 +1,196 @@
+//! `haft mcp`: serves the workspace's tools over MCP until the agent is gone, to one agent over pipes
+//! or to several over HTTP. Standard output carries the protocol and nothing else.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use clap::Args;
+use haft_contract::{CallId, Principal, host::Ledger};
+use haft_ledger::SqliteLedger;
+use haft_mcp::{
+    client::Clients,
+    server::{Endpoint, LiveCalls, Sessions, http, stdio},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{super::App, pipes, token};
+use crate::{
+    args::IdentityArgs,
+    exit::Exit,
+    interrupt,
+    stop::{Stop, chain},
+    terminal::{Asking, Page, Style, TerminalApprover, Watcher},
+    wire::{self, Housekeeping, Wired},
+};
+
+/// The agent, where nobody named it.
+const AGENT: &str = "mcp";
+
+/// How to serve.
+#[derive(Debug, Args)]
+pub(super) struct ServeArgs {
+    /// Serve over HTTP on this address instead of pipes
+    #[arg(long, value_name = "ADDRESS")]
+    http: Option<SocketAddr>,
+    /// Another name by which clients may call this server over HTTP; may be repeated
+    #[arg(long = "allow-host", value_name = "NAME", requires = "http")]
+    hosts: Vec<String>,
+    /// The origin of a web page that may use this server over HTTP; may be repeated
+    #[arg(long = "allow-origin", value_name = "ORIGIN", requires = "http")]
+    origins: Vec<String>,
+    /// The agent that asks [default: mcp]
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
+    /// The conversation it asks in [default: a new one]
+    #[arg(long, value_name = "NAME")]
+    session: Option<String>,
+}
+
+/// Runs the command.
+pub(super) async fn run(args: ServeArgs, app: &App) -> Result<Exit, Stop> {
+    let agent = args.agent.as_ref().or(app.env.agent.as_ref());
+    let session = args.session.as_ref().or(app.env.session.as_ref());
+    let identity = IdentityArgs {
+        agent: Some(agent.map_or_else(|| AGENT.to_owned(), Clone::clone)),
+        session: Some(session.map_or_else(|| format!("mcp-{}", CallId::new()), Clone::clone)),
+        ..IdentityArgs::default()
+    };
+    let principal = wire::principal(&identity, &app.env)?;
+    let cancel = CancellationToken::new();
+    let serving = Serving::new(app, principal, &cancel).await?;
+    let served = match args.http {
+        None => serving.over_pipes(&cancel).await,
+        Some(address) => serving.over_http(app, address, &args, &cancel).await,
+    };
+    serving.close().await;
+    served.map(|()| Exit::Ok)
+}
+
+/// A runtime on its record, ready to be served.
+struct Serving {
+    wired: Wired,
+    principal: Arc<Principal>,
+    calls: Arc<LiveCalls>,
+    ledger: SqliteLedger,
+    housekeeping: Housekeeping,
+}
+
+impl Serving {
+    async fn new(
+        app: &App,
+        principal: Arc<Principal>,
+        cancel: &CancellationToken,
+    ) -> Result<Self, Stop> {
+        let settings = app.settings()?;
+        let record = wire::open_record(&settings.places).await?;
+        app.recovered(&record.recovery);
+        let operations = wire::operations(&settings).await?;
+        let parts = wire::assemble_on(settings, operations)?;
+        app.notes(parts.notes());
+        let housekeeping = parts.housekeeping();
+        let calls = LiveCalls::new(Arc::<Clients>::default());
+        let approver = TerminalApprover::new(
+            app.output,
+            parts.suggest(),
+            Arc::new(Watcher::new(1, false)),
+            principal.user.to_string(),
+            Asking::Elsewhere,
+            cancel.clone(),
+        );
+        let ledger = record.ledger;
+        let wired = parts
+            .events(Arc::clone(&calls) as _)
+            .approver(approver)
+            .build(Arc::new(ledger.clone()) as Arc<dyn Ledger>)?;
+        interrupt::cancels(cancel, app.output);
+        Ok(Self {
+            wired,
+            principal,
+            calls,
+            ledger,
+            housekeeping,
+        })
+    }
+
+    fn endpoint(&self, sessions: Sessions) -> Arc<Endpoint> {
+        Arc::new(Endpoint::new(
+            self.wired.runtime.clone(),
+            Arc::clone(&self.principal),
+            Arc::clone(&self.calls),
+            sessions,
+        ))
+    }
+
+    async fn over_pipes(&self, cancel: &CancellationToken) -> Result<(), Stop> {
+        let failed = |error: std::io::Error| {
+            Stop::new(
+                Exit::Failed,
+                format!("the program cannot start its threads: {error}"),
+                "check the limits on processes and memory",
+            )
+        };
+        let input = pipes::input().map_err(failed)?;
+        let (output, writer) = pipes::output().map_err(failed)?;
+        let endpoint = self.endpoint(Sessions::OfEndpoint);
+        let served = stdio::serve(endpoint, input, output, cancel).await;
+        writer.finish().await;
+        served.map_err(|error| {
+            Stop::new(
+                Exit::Failed,
+                chain(&error),
+                "`haft mcp` is started by an agent and speaks MCP, one message a line",
+            )
+        })
+    }
+
+    async fn over_http(
+        &self,
+        app: &App,
+        address: SocketAddr,
+        args: &ServeArgs,
+        cancel: &CancellationToken,
+    ) -> Result<(), Stop> {
+        let kept = token::kept(&app.places()?)?;
+        let mut guard = http::Guard::new(kept.token);
+        if !address.ip().is_unspecified() {
+            guard = guard.host(&address.ip().to_string());
+        }
+        for host in &args.hosts {
+            guard = guard.host(host);
+        }
+        for origin in &args.origins {
+            guard = guard.origin(origin).map_err(|error| {
+                Stop::usage(error.to_string(), "write `--allow-origin https://HOST`")
+            })?;
+        }
+        let listener = http::listen(address).await.map_err(|error| {
+            Stop::new(
+                Exit::Failed,
+                format!("nothing can listen on {address}: {error}"),
+                "choose another port, or end what listens there",
+            )
+        })?;
+        let address = listener.local_addr().unwrap_or(address);
+        let page = Page::new()
+            .styled(Style::Strong, "serving MCP on ")
+            .text(format!("http://{address}{}", http::PATH))
+            .end()
+            .text(format!("the token is in {}", kept.path.display()))
+            .end();
+        app.output.note(&page);
+        if !address.ip().is_loopback() {
+            let warning = "others can reach this address, and the token travels unencrypted; put a \
+                           proxy with TLS in front";
+            app.notes([&warning.to_owned()]);
+        }
+        let endpoint = self.endpoint(Sessions::OfConnection);
+        http::serve(endpoint, listener, guard, cancel).await;
+        Ok(())
+    }
+
+    /// Ends what calls left running, makes everything durable and stops the record.
+    async fn close(&self) {
+        self.wired.runtime.end_session(&self.principal).await;
+        self.wired.runtime.end_processes().await;
+        self.housekeeping.close(&self.ledger).await;
+    }
+}
