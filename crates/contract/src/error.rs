@@ -52,6 +52,8 @@ pub enum ErrorKind {
     MissingScope,
     /// A command ended with a non-zero exit code or by a signal.
     CommandFailed,
+    /// A tool that runs elsewhere says that it failed. Its own words are the content.
+    ToolFailed,
     /// Something needed is not there right now: the ledger, a server, a place in a queue.
     Unavailable,
     /// The connection to where it ran was lost; whether it took effect is not known.
@@ -68,7 +70,7 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// Every kind, in declaration order.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::InvalidInput,
         Self::InvalidPath,
         Self::OutsideWorkspace,
@@ -89,6 +91,7 @@ impl ErrorKind {
         Self::TierUnavailable,
         Self::MissingScope,
         Self::CommandFailed,
+        Self::ToolFailed,
         Self::Unavailable,
         Self::Lost,
         Self::TimedOut,
@@ -120,6 +123,7 @@ impl ErrorKind {
             Self::TierUnavailable => "tier_unavailable",
             Self::MissingScope => "missing_scope",
             Self::CommandFailed => "command_failed",
+            Self::ToolFailed => "tool_failed",
             Self::Unavailable => "unavailable",
             Self::Lost => "lost",
             Self::TimedOut => "timed_out",

@@ -49,5 +49,5 @@ pub use outcome::{DeniedBy, Facts, Outcome, Terminal};
 pub use path::WorkPath;
 pub use plan::{Plan, PlanDigest, SealedPlan};
 pub use progress::{NoProgress, Progress, ProgressSink};
-pub use spec::{ActionSpec, Deadline, ToolSpec};
+pub use spec::{ActionSpec, Audience, Deadline, ToolSpec};
 pub use tool::Tool;

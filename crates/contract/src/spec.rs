@@ -35,6 +35,19 @@ pub struct ToolSpec {
     pub required_scopes: Vec<Scope>,
     /// The confinement its child processes need unless configuration says otherwise.
     pub sandbox: SandboxMode,
+    /// Who it is for.
+    pub audience: Audience,
+}
+
+/// Who a tool is for. Every call takes the same path, whoever it is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Audience {
+    /// Models: it is listed and described to them.
+    #[default]
+    Model,
+    /// A host that knows it by name, such as the edge that reads a mounted server's resources. No
+    /// list has it.
+    Host,
 }
 
 /// Rewrites an input object in place and says what it changed, if anything.
@@ -131,6 +144,7 @@ impl ToolSpec {
             reshape: None,
             required_scopes: Vec::new(),
             sandbox: SandboxMode::Full,
+            audience: Audience::Model,
         }
     }
 
@@ -152,6 +166,13 @@ impl ToolSpec {
     #[must_use]
     pub fn action(mut self, name: &'static str, deadline: Deadline) -> Self {
         self.actions.push(ActionSpec { name, deadline });
+        self
+    }
+
+    /// Keeps the tool out of every list.
+    #[must_use]
+    pub fn for_hosts(mut self) -> Self {
+        self.audience = Audience::Host;
         self
     }
 

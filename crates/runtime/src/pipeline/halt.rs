@@ -56,6 +56,7 @@ pub(super) fn terminal_of(kind: ErrorKind) -> Terminal {
         | ErrorKind::LimitExceeded
         | ErrorKind::UnknownTool
         | ErrorKind::CommandFailed
+        | ErrorKind::ToolFailed
         | ErrorKind::Unavailable
         | ErrorKind::Io
         | ErrorKind::Internal => Terminal::Failed,

@@ -14,6 +14,7 @@ use haft_contract::{
     erased::ToolReply,
     host::Work,
     progress::{RenderedProgress, ReportProgress},
+    spec::Audience,
 };
 use tokio::time::Instant;
 
@@ -37,6 +38,8 @@ pub struct Finished {
     pub(super) capture: Arc<Capture>,
     /// What the sandbox did to the call's children.
     pub(super) confinement: Arc<Confinement>,
+    /// Who the tool is for.
+    pub(super) audience: Audience,
     /// Held until the call is settled.
     pub(super) held: Held,
 }
@@ -61,6 +64,7 @@ pub async fn run(started: Started) -> Finished {
     } = planned;
     let runtime = Arc::clone(&luggage.runtime);
     let idle = entry.spec().deadline_of(plan.action).idle;
+    let audience = entry.spec().audience;
     let clock = RunClock::start(plan.deadline, idle);
     let stop = luggage.cancel.child_token();
     let capture = Arc::new(Capture::new(
@@ -139,6 +143,7 @@ pub async fn run(started: Started) -> Finished {
         reply,
         capture,
         confinement,
+        audience,
         held,
     }
 }

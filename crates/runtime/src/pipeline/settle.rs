@@ -7,6 +7,7 @@ use haft_contract::{
     content::ResourceBody,
     erased::ToolReply,
     outcome::{Facts, Failure},
+    spec::Audience,
 };
 use serde_json::{Value, json};
 
@@ -17,6 +18,10 @@ use super::{
 };
 use crate::{capture, guard::confinement::Went, input, runtime::Inner};
 
+/// The most structured output, in bytes of JSON, of a tool that no model is shown: a whole resource
+/// of a mounted server.
+const HOST_STRUCTURED_BYTES: usize = 4 * 1024 * 1024;
+
 /// Builds the outcome of a call that ran. Recording it is the caller's, so that every way a call
 /// can end is recorded in one place.
 pub async fn settle(finished: Finished) -> Outcome {
@@ -25,6 +30,7 @@ pub async fn settle(finished: Finished) -> Outcome {
         reply,
         capture,
         confinement,
+        audience,
         held,
     } = finished;
     let captured = capture.finish().await;
@@ -69,7 +75,11 @@ pub async fn settle(finished: Finished) -> Outcome {
     let runtime = luggage.runtime;
     note_exit(&mut facts, structured.as_ref());
     cap_content(&mut content, &mut facts, &runtime).await;
-    let structured = structured.map(|value| cap_structured(value, runtime.limits.structured_bytes));
+    let most = match audience {
+        Audience::Model => runtime.limits.structured_bytes,
+        Audience::Host => HOST_STRUCTURED_BYTES,
+    };
+    let structured = structured.map(|value| cap_structured(value, most));
     let mut outcome = Outcome {
         call: luggage.call,
         tool: luggage.tool,

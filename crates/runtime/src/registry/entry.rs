@@ -9,11 +9,15 @@ use haft_contract::{
     Principal, ProviderId, ToolKey, ToolSpec,
     erased::{ErasedTool, Withheld},
     host::{Policy, ToolFacts, Visibility},
+    spec::Audience,
 };
 use jsonschema::Validator;
 use serde_json::Value;
 
-use super::render::{self, Format, Renderings};
+use super::{
+    render::{self, Format, Renderings},
+    work,
+};
 use crate::digest;
 
 /// The largest input schema a tool may have, in bytes of JSON.
@@ -66,6 +70,11 @@ impl Entry {
     /// What the tool says about itself.
     pub fn spec(&self) -> &ToolSpec {
         &self.spec
+    }
+
+    /// Whether it is in lists at all.
+    pub fn is_listed(&self) -> bool {
+        self.spec.audience == Audience::Model
     }
 
     /// JSON Schema of the input.
@@ -166,6 +175,9 @@ fn unusable(schema: &Value) -> Option<String> {
         return Some(format!(
             "its input schema is larger than {MAX_SCHEMA_BYTES} bytes"
         ));
+    }
+    if let Some(reason) = work::excessive(schema) {
+        return Some(reason.to_owned());
     }
     remote_reference(schema)
         .map(|uri| format!("its input schema refers to `{uri}`, outside itself"))

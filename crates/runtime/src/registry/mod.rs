@@ -10,6 +10,7 @@ mod render;
 mod search;
 mod snapshot;
 mod words;
+mod work;
 
 use std::sync::{Arc, Mutex, PoisonError};
 

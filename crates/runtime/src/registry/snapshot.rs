@@ -77,7 +77,7 @@ impl Snapshot {
         self.entries.get(start..end).unwrap_or_default()
     }
 
-    /// The tools that pass a filter, sorted by name.
+    /// The tools that pass a filter, sorted by name. Those that are for hosts are in no list.
     pub fn list(&self, filter: &Filter) -> Vec<&Arc<Entry>> {
         let found = filter.text.as_deref();
         let found = found.map(|text| self.index().having_all(text));
@@ -94,6 +94,7 @@ impl Snapshot {
                     .effects
                     .is_none_or(|wanted| wanted(entry.spec().effects))
                 && (filter.quarantined || entry.quarantine().is_none())
+                && entry.is_listed()
         };
         match found {
             None => self.entries.iter().filter(passes).collect(),
@@ -109,13 +110,15 @@ impl Snapshot {
     /// some of the words come last.
     pub fn search(&self, text: &str) -> impl Iterator<Item = &Arc<Entry>> {
         let found = self.index().ranked(text);
-        found.filter_map(|at| self.entries.get(at))
+        let entries = found.filter_map(|at| self.entries.get(at));
+        entries.filter(|entry| entry.is_listed())
     }
 
     /// The names most like one that is not known, nearest first.
     pub fn nearest(&self, name: &str) -> Vec<&str> {
         let wanted = name.to_ascii_lowercase();
-        let known = self.entries.iter().map(|entry| {
+        let listed = self.entries.iter().filter(|entry| entry.is_listed());
+        let known = listed.map(|entry| {
             let name = entry.key().tool.as_str();
             (name, name)
         });
