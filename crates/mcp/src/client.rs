@@ -104,6 +104,12 @@ pub trait Client: Send + Sync {
     /// Passes on a log message (the parameters of `notifications/message`), if the client wants
     /// messages of its level.
     fn log(&self, message: Value);
+
+    /// The least severe level of log messages it wants, in the protocol's word; none if it wants
+    /// none. A server of the stateless era is asked for this level.
+    fn log_level(&self) -> Option<String> {
+        None
+    }
 }
 
 /// The clients of the calls that run now.

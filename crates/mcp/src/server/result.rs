@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use haft_contract::{Content, ErrorKind, Outcome, content::ResourceBody};
+use haft_contract::{Content, ErrorKind, Outcome, content::ResourceBody, outcome::Failure};
 use rmcp::{
     ErrorData,
     model::{
@@ -39,7 +39,9 @@ pub(super) fn of_tool(outcome: &Outcome) -> Result<CallToolResult, ErrorData> {
         .iter()
         .map(|content| block(content, outcome))
         .collect();
-    if let Some(failure) = &outcome.error {
+    // A foreign tool that failed has said so itself.
+    let said = |failure: &&Failure| failure.kind == ErrorKind::ToolFailed && !content.is_empty();
+    if let Some(failure) = outcome.error.as_ref().filter(|failure| !said(failure)) {
         content.push(ContentBlock::text(failure.to_string()));
     }
     if let Some(artifact) = &outcome.facts.artifact {
@@ -175,7 +177,7 @@ mod tests {
     use haft_contract::{
         CallId,
         host::ArtifactId,
-        outcome::{Facts, Failure, Terminal},
+        outcome::{Facts, Terminal},
     };
 
     use super::*;

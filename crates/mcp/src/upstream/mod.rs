@@ -1,4 +1,21 @@
 //! Towards MCP servers: Haft as their client, and their tools as Haft's.
+//!
+//! ```text
+//!  tool ──▶ Server (supervise) ──▶ Connection ◀── session ──▶ wire ◀── stdio, http
+//! ```
 
+pub mod authorize;
 pub mod connection;
+pub mod fetch;
+pub mod http;
+pub mod limits;
+pub mod mounted;
+mod result;
+mod session;
+pub mod stdio;
 pub mod supervise;
+pub mod tool;
+pub mod uri;
+mod wire;
+
+pub use self::{session::Introduction, wire::Dropped};

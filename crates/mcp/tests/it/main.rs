@@ -11,3 +11,4 @@
 
 mod catalog;
 mod server;
+mod upstream;

@@ -1,0 +1,90 @@
+//! Changes in the older era: a stream the server may offer beside the requests. Nobody is asked on
+//! it, because nothing on it belongs to a call.
+
+use std::sync::Arc;
+
+use tokio::time::Duration;
+
+use super::{
+    deliver::Address,
+    exchange::{Events, is_stream},
+};
+use crate::upstream::{
+    limits::REOPEN,
+    session::unsolicited,
+    wire::message::{self, Incoming},
+};
+
+/// The wait after the first break; it doubles with each that follows.
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+
+/// Listens until the connection ends, or the server says that it has no such stream.
+pub(super) async fn listen(address: Arc<Address>) {
+    let mut wait = FIRST_WAIT;
+    let mut again = false;
+    loop {
+        tokio::select! {
+            biased;
+            () = address.gone.cancelled() => return,
+            heard = hear(&address, again) => match heard {
+                Heard::Nothing => return,
+                Heard::Broke { after } if after > REOPEN => wait = FIRST_WAIT,
+                Heard::Broke { .. } => {}
+            },
+        }
+        again = true;
+        tokio::select! {
+            biased;
+            () = address.gone.cancelled() => return,
+            () = tokio::time::sleep(wait) => wait = (2 * wait).min(REOPEN),
+        }
+    }
+}
+
+enum Heard {
+    /// There is no such stream.
+    Nothing,
+    /// There was one for this long, or the server could not be reached.
+    Broke {
+        /// How long.
+        after: Duration,
+    },
+}
+
+async fn hear(address: &Address, again: bool) -> Heard {
+    let began = tokio::time::Instant::now();
+    let Ok(response) = address.get(None).await else {
+        return Heard::Broke {
+            after: began.elapsed(),
+        };
+    };
+    if response.status().is_client_error() {
+        return Heard::Nothing;
+    }
+    if !response.status().is_success() || !is_stream(&response) {
+        return Heard::Broke {
+            after: began.elapsed(),
+        };
+    }
+    if again {
+        // Something may have changed while nobody listened.
+        address.notices.definitions();
+    }
+    let mut events = Events::new(response);
+    while let Ok(Some(text)) = events.next().await {
+        match message::read(&text) {
+            Ok(Incoming::Notice { method, parameters }) => {
+                address.notices.take(&method, &parameters);
+            }
+            Ok(Incoming::Asked { id, method, .. }) => {
+                let answer = message::answer(&id, unsolicited(&method));
+                let _ = address.post(&answer, &[]).await;
+            }
+            Ok(Incoming::Answer { .. }) => address.dropped.unknown_answer(),
+            Err(_) => address.dropped.broken(),
+        }
+    }
+    Heard::Broke {
+        after: began.elapsed(),
+    }
+}

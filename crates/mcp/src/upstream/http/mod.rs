@@ -1,0 +1,320 @@
+//! A mounted server behind an address: Streamable HTTP of both eras. Every body and event is
+//! bounded before it is parsed, and no request follows a redirect to somewhere else.
+
+mod deliver;
+mod exchange;
+mod listen;
+mod sse;
+
+use std::{
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+    time::Duration,
+};
+
+use haft_contract::future::BoxFuture;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::redirect;
+use serde_json::Value;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use self::{deliver::Address, exchange::HttpExchange};
+use super::{
+    authorize::Authorize,
+    connection::{Connect, ConnectError, Connection, Era, RequestError},
+    limits::{CLOSING, OWN_REQUEST, REDIRECTS},
+    session::{self, Introduction, notices::Notices},
+    wire::{Dropped, Exchange, Outgoing, Wire},
+};
+
+/// How long reaching the address may take.
+const REACHING: Duration = Duration::from_secs(10);
+
+/// Headers that are the protocol's, or the transport's.
+const RESERVED: [&str; 9] = [
+    "accept",
+    "connection",
+    "content-length",
+    "content-type",
+    "host",
+    "last-event-id",
+    "mcp-protocol-version",
+    "mcp-session-id",
+    "transfer-encoding",
+];
+
+/// Where a server is, and what every request to it carries.
+#[derive(Clone)]
+pub struct ServerAddress {
+    url: Url,
+    headers: HeaderMap,
+    authorize: Option<Arc<dyn Authorize>>,
+}
+
+/// Why an address was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AddressError {
+    /// Not an address of a server.
+    #[error("`{0}` is not an http or https address")]
+    Url(String),
+    /// A header that is not the operator's to set.
+    #[error("the header `{0}` belongs to the protocol")]
+    Reserved(String),
+    /// Not a header.
+    #[error("the header `{0}` is not one HTTP can carry")]
+    Header(String),
+    /// The TLS set-up of this machine is not usable.
+    #[error("no HTTP client could be made: {0}")]
+    Client(String),
+}
+
+impl ServerAddress {
+    /// Reads an address.
+    pub fn parse(url: &str) -> Result<Self, AddressError> {
+        let refuse = || AddressError::Url(url.to_owned());
+        let parsed = Url::parse(url).map_err(|_| refuse())?;
+        if !matches!(parsed.scheme(), "http" | "https") || parsed.host_str().is_none() {
+            return Err(refuse());
+        }
+        Ok(Self {
+            url: parsed,
+            headers: HeaderMap::new(),
+            authorize: None,
+        })
+    }
+
+    /// Adds a header to every request. Its value is never printed.
+    pub fn header(mut self, name: &str, value: &str) -> Result<Self, AddressError> {
+        let refuse = || AddressError::Header(name.escape_debug().to_string());
+        let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| refuse())?;
+        let belongs = header.as_str();
+        if RESERVED.contains(&belongs) || belongs.starts_with("mcp-") {
+            return Err(AddressError::Reserved(belongs.to_owned()));
+        }
+        let mut value = HeaderValue::from_str(value).map_err(|_| refuse())?;
+        value.set_sensitive(true);
+        self.headers.insert(header, value);
+        Ok(self)
+    }
+
+    /// Asks for a token before every request.
+    #[must_use]
+    pub fn authorize(mut self, authorize: Arc<dyn Authorize>) -> Self {
+        self.authorize = Some(authorize);
+        self
+    }
+
+    /// The address itself.
+    pub fn url(&self) -> &Url {
+        &self.url
+    }
+}
+
+impl std::fmt::Debug for ServerAddress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ServerAddress")
+            .field("host", &self.url.host_str())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Opens connections to a server behind an address.
+pub struct HttpConnector {
+    client: reqwest::Client,
+    address: ServerAddress,
+    introduction: Introduction,
+    dropped: Arc<Dropped>,
+    /// The era the last connection agreed on, so that an old server is not asked twice.
+    era: Mutex<Option<Era>>,
+}
+
+impl HttpConnector {
+    /// A connector for one address.
+    pub fn new(address: ServerAddress, introduction: Introduction) -> Result<Self, AddressError> {
+        let client = reqwest::Client::builder()
+            .user_agent(format!("{}/{}", introduction.name, introduction.version))
+            .connect_timeout(REACHING)
+            .redirect(redirect::Policy::custom(within_origin))
+            .build();
+        let client = client.map_err(|error| AddressError::Client(error.to_string()))?;
+        Ok(Self {
+            client,
+            address,
+            introduction,
+            dropped: Arc::default(),
+            era: Mutex::new(None),
+        })
+    }
+
+    /// What the server sent that was not taken, over all connections.
+    pub fn dropped(&self) -> &Dropped {
+        &self.dropped
+    }
+
+    async fn open(&self, known: Option<Era>) -> Result<session::Session<HttpWire>, ConnectError> {
+        let notices = Arc::new(Notices::new());
+        let wire = HttpWire(Arc::new(Address {
+            client: self.client.clone(),
+            url: self.address.url.clone(),
+            headers: self.address.headers.clone(),
+            authorize: self.address.authorize.clone(),
+            notices: Arc::clone(&notices),
+            dropped: Arc::clone(&self.dropped),
+            agreed: OnceLock::new(),
+            session: Mutex::new(None),
+            gone: CancellationToken::new(),
+            why: OnceLock::new(),
+        }));
+        session::open_http(wire, notices, &self.introduction, known).await
+    }
+}
+
+/// Follows a redirect only if the very same request goes to the very same server.
+fn within_origin(attempt: redirect::Attempt<'_>) -> redirect::Action {
+    let same_request = matches!(attempt.status().as_u16(), 307 | 308);
+    let same_server = attempt
+        .previous()
+        .first()
+        .is_some_and(|first| first.origin() == attempt.url().origin());
+    if same_request && same_server && attempt.previous().len() <= REDIRECTS {
+        attempt.follow()
+    } else {
+        attempt.stop()
+    }
+}
+
+impl Connect for HttpConnector {
+    fn connect<'a>(
+        &'a self,
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
+        Box::pin(async move {
+            let known = *self.era.lock().unwrap_or_else(PoisonError::into_inner);
+            let opened = tokio::select! {
+                biased;
+                () = cancel.cancelled() => return Err(ConnectError::Cancelled),
+                opened = self.open(known) => opened,
+            };
+            let mut era = self.era.lock().unwrap_or_else(PoisonError::into_inner);
+            // A server that was replaced by one of the other era is found out the next time.
+            *era = opened.as_ref().ok().map(Connection::era);
+            drop(era);
+            opened.map(|session| Arc::new(session) as Arc<dyn Connection>)
+        })
+    }
+}
+
+impl std::fmt::Debug for HttpConnector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HttpConnector")
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The way to one address. Dropping it ends what listens there.
+pub(crate) struct HttpWire(Arc<Address>);
+
+impl HttpWire {
+    async fn post(address: &Address, message: &Value) -> Result<(), RequestError> {
+        let response = address.post(message, &[]).await?;
+        if response.status().is_success() {
+            Ok(())
+        } else {
+            Err(address.failure(response).await)
+        }
+    }
+}
+
+impl Wire for HttpWire {
+    fn open(&self, outgoing: Outgoing) -> BoxFuture<'_, Result<Box<dyn Exchange>, RequestError>> {
+        Box::pin(async move {
+            let response = self.0.post(&outgoing.message, &outgoing.headers).await?;
+            let exchange = HttpExchange::new(outgoing.id, Arc::clone(&self.0), response).await?;
+            Ok(Box::new(exchange) as Box<dyn Exchange>)
+        })
+    }
+
+    fn send(&self, message: Value) -> BoxFuture<'_, Result<(), RequestError>> {
+        Box::pin(async move {
+            let sent = timeout(OWN_REQUEST, Self::post(&self.0, &message)).await;
+            sent.unwrap_or(Err(RequestError::Slow(OWN_REQUEST)))
+        })
+    }
+
+    fn tell(&self, message: Value) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return;
+        };
+        let address = Arc::clone(&self.0);
+        runtime.spawn(async move {
+            let _ = timeout(CLOSING, Self::post(&address, &message)).await;
+        });
+    }
+
+    fn closing_cancels(&self) -> bool {
+        true
+    }
+
+    fn has_headers(&self) -> bool {
+        true
+    }
+
+    fn agreed(&self, era: Era, version: &str) {
+        let _ = self.0.agreed.set((era, version.to_owned()));
+        if era == Era::Legacy {
+            tokio::spawn(listen::listen(Arc::clone(&self.0)));
+        }
+    }
+
+    fn closed(&self) -> BoxFuture<'_, String> {
+        Box::pin(async move {
+            self.0.gone.cancelled().await;
+            let why = self.0.why.get().map_or("it was closed", String::as_str);
+            why.to_owned()
+        })
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            if self.0.session().is_some() && !self.0.gone.is_cancelled() {
+                let _ = timeout(CLOSING, self.0.delete()).await;
+            }
+            self.0.end("it was closed");
+        })
+    }
+}
+
+impl Drop for HttpWire {
+    fn drop(&mut self) {
+        self.0.end("it was closed");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_http_and_its_headers_are_the_operators() {
+        for url in [
+            "ftp://x",
+            "file:///etc/passwd",
+            "x",
+            "http://",
+            "javascript:1",
+        ] {
+            assert!(ServerAddress::parse(url).is_err(), "{url}");
+        }
+        let address = ServerAddress::parse("https://example.com/mcp").unwrap();
+        for name in ["Host", "mcp-session-id", "Mcp-Method", "Content-Type"] {
+            let refused = address.clone().header(name, "x").unwrap_err();
+            assert!(matches!(refused, AddressError::Reserved(_)), "{name}");
+        }
+        assert!(address.clone().header("x\r\ny", "x").is_err());
+        assert!(address.clone().header("x-key", "a\r\nb").is_err());
+        assert!(address.header("X-Api-Key", "secret").is_ok());
+    }
+}

@@ -1,0 +1,226 @@
+//! Finding out which era a server speaks: the stateless one is tried first, and whatever is not a
+//! proper answer to it means the older one.
+
+use std::{
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::{
+    Session,
+    dress::{self, Introduction},
+    notices::Notices,
+    unsolicited,
+};
+use crate::upstream::{
+    connection::{ConnectError, Era, RequestError},
+    limits::OWN_REQUEST,
+    wire::{Event, Outgoing, Purpose, Wire, message},
+};
+
+/// The ids of the two opening requests.
+const DISCOVER: u64 = 1;
+const INITIALIZE: u64 = 2;
+const FIRST_FREE: u64 = 3;
+
+/// What was agreed on with a server.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Agreed {
+    pub(super) era: Era,
+    /// The revision of the protocol.
+    pub(super) version: String,
+    /// What the server calls itself.
+    pub(super) server: Value,
+    pub(super) capabilities: Value,
+    pub(super) instructions: Option<String>,
+}
+
+impl Agreed {
+    /// Whether the server has a capability, or a flag of one.
+    pub(super) fn offers(&self, pointer: &str) -> bool {
+        match self.capabilities.pointer(pointer) {
+            None | Some(Value::Null | Value::Bool(false)) => false,
+            Some(_) => true,
+        }
+    }
+}
+
+/// Opens a session on pipes. A server that says nothing to the newer era's question is asked the
+/// older one's beside it, because it may only be slow to start.
+pub(crate) async fn open_pipe<W: Wire>(
+    wire: W,
+    notices: Arc<Notices>,
+    introduction: &Introduction,
+    known: Option<Era>,
+) -> Result<Session<W>, ConnectError> {
+    let agreed = match (introduction.only, known) {
+        (Some(Era::Legacy), _) | (None, Some(Era::Legacy)) => {
+            initialize(&wire, introduction).await?
+        }
+        (Some(Era::Modern), _) => discover(&wire, introduction).await.map_err(connect_error)?,
+        (None, Some(Era::Modern) | None) => probe_pipe(&wire, introduction).await?,
+    };
+    finish(wire, agreed, notices, introduction).await
+}
+
+async fn probe_pipe<W: Wire>(
+    wire: &W,
+    introduction: &Introduction,
+) -> Result<Agreed, ConnectError> {
+    let mut discovering = std::pin::pin!(discover(wire, introduction));
+    match timeout(introduction.probe, &mut discovering).await {
+        Ok(Ok(agreed)) => return Ok(agreed),
+        Ok(Err(error @ (RequestError::Lost(_) | RequestError::NotSent(_)))) => {
+            return Err(connect_error(error));
+        }
+        Ok(Err(_)) => return initialize(wire, introduction).await,
+        Err(_) => {}
+    }
+    // A server of both eras that is sent `initialize` takes the connection for one of the older.
+    match initialize(wire, introduction).await {
+        Ok(agreed) => Ok(agreed),
+        Err(error) => discovering.await.map_err(|_| error),
+    }
+}
+
+/// Opens a session over HTTP.
+pub(crate) async fn open_http<W: Wire>(
+    wire: W,
+    notices: Arc<Notices>,
+    introduction: &Introduction,
+    known: Option<Era>,
+) -> Result<Session<W>, ConnectError> {
+    let agreed = match (introduction.only, known) {
+        (Some(Era::Legacy), _) | (None, Some(Era::Legacy)) => {
+            initialize(&wire, introduction).await?
+        }
+        (Some(Era::Modern), _) => discover(&wire, introduction).await.map_err(connect_error)?,
+        (None, Some(Era::Modern) | None) => match discover(&wire, introduction).await {
+            Ok(agreed) => agreed,
+            Err(RequestError::LoginNeeded) => return Err(ConnectError::LoginNeeded),
+            Err(_) => initialize(&wire, introduction).await?,
+        },
+    };
+    finish(wire, agreed, notices, introduction).await
+}
+
+async fn finish<W: Wire>(
+    wire: W,
+    agreed: Agreed,
+    notices: Arc<Notices>,
+    introduction: &Introduction,
+) -> Result<Session<W>, ConnectError> {
+    wire.agreed(agreed.era, &agreed.version);
+    if agreed.era == Era::Legacy {
+        let initialized = message::notification("notifications/initialized", &json!({}));
+        wire.send(initialized).await.map_err(connect_error)?;
+    }
+    let ids = AtomicU64::new(FIRST_FREE);
+    Ok(Session::start(wire, agreed, introduction, notices, ids))
+}
+
+/// Asks in the stateless era; an error of any kind means that the server does not speak it.
+async fn discover<W: Wire>(wire: &W, introduction: &Introduction) -> Result<Agreed, RequestError> {
+    let meta = introduction.meta(dress::MODERN, introduction.abilities);
+    let parameters = json!({ "_meta": meta });
+    let result = ask(wire, DISCOVER, "server/discover", &parameters).await?;
+    let versions = result.get("supportedVersions").and_then(Value::as_array);
+    let speaks = |version: &Value| version.as_str() == Some(dress::MODERN);
+    if !versions.is_some_and(|versions| versions.iter().any(speaks)) {
+        let why = "it does not speak a stateless revision we know".to_owned();
+        return Err(RequestError::Protocol(why));
+    }
+    let server = result.pointer("/_meta/io.modelcontextprotocol~1serverInfo");
+    Ok(Agreed {
+        era: Era::Modern,
+        version: dress::MODERN.to_owned(),
+        server: server.cloned().unwrap_or_default(),
+        capabilities: result.get("capabilities").cloned().unwrap_or_default(),
+        instructions: words(&result, "instructions"),
+    })
+}
+
+/// Agrees with `initialize`.
+async fn initialize<W: Wire>(
+    wire: &W,
+    introduction: &Introduction,
+) -> Result<Agreed, ConnectError> {
+    let parameters = introduction.initialize();
+    let result = ask(wire, INITIALIZE, "initialize", &parameters).await;
+    let result = result.map_err(connect_error)?;
+    let version = words(&result, "protocolVersion").unwrap_or_default();
+    if !dress::LEGACY.contains(&version.as_str()) {
+        let shown: String = version
+            .chars()
+            .take(32)
+            .flat_map(char::escape_debug)
+            .collect();
+        let why =
+            format!("it answered `initialize` with revision `{shown}`, which Haft does not know");
+        return Err(ConnectError::Protocol(why));
+    }
+    Ok(Agreed {
+        era: Era::Legacy,
+        version,
+        server: result.get("serverInfo").cloned().unwrap_or_default(),
+        capabilities: result.get("capabilities").cloned().unwrap_or_default(),
+        instructions: words(&result, "instructions"),
+    })
+}
+
+fn words(result: &Value, key: &str) -> Option<String> {
+    result.get(key)?.as_str().map(str::to_owned)
+}
+
+/// Sends one of the opening requests and waits for its result.
+async fn ask<W: Wire>(
+    wire: &W,
+    id: u64,
+    method: &str,
+    parameters: &Value,
+) -> Result<Value, RequestError> {
+    let mut headers = Vec::new();
+    if wire.has_headers() && id == DISCOVER {
+        headers = super::headers::ParameterHeaders::default().of(method, parameters);
+        headers.extend(dress::version_header(dress::MODERN));
+    }
+    let outgoing = Outgoing {
+        id,
+        purpose: Purpose::Own,
+        message: message::request(id, method, parameters),
+        headers,
+    };
+    let answered = async {
+        let mut exchange = wire.open(outgoing).await?;
+        loop {
+            match exchange.next().await? {
+                Event::Answer(answer) => return answer,
+                Event::Asked { id, method, .. } => {
+                    wire.send(message::answer(&id, unsolicited(&method)))
+                        .await?;
+                }
+                Event::Progress(_) | Event::Log(_) | Event::Notice { .. } => {}
+            }
+        }
+    };
+    let allowed: Duration = OWN_REQUEST;
+    let answered = timeout(allowed, answered).await;
+    answered.unwrap_or(Err(RequestError::Slow(allowed)))
+}
+
+fn connect_error(error: RequestError) -> ConnectError {
+    match error {
+        RequestError::LoginNeeded => ConnectError::LoginNeeded,
+        RequestError::Cancelled => ConnectError::Cancelled,
+        RequestError::Slow(allowed) => ConnectError::Slow(allowed),
+        RequestError::Lost(why) | RequestError::NotSent(why) => ConnectError::Unreachable(why),
+        RequestError::Protocol(why) => ConnectError::Protocol(why),
+        error @ (RequestError::Answered { .. }
+        | RequestError::Busy(_)
+        | RequestError::Down { .. }
+        | RequestError::Withheld(_)) => ConnectError::Protocol(error.to_string()),
+    }
+}

@@ -1,0 +1,246 @@
+//! What a server asks while it works on a call, brought to that call's client. A question nobody
+//! can be asked is refused; so is one that leads somewhere no person should be sent.
+
+use std::{
+    collections::BTreeSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    client::{AskError, Client, Question, QuestionKind},
+    upstream::{
+        connection::RequestError,
+        limits::{LOGS_PER_SECOND, QUESTIONS},
+        wire::message::Refusal,
+    },
+};
+
+/// The questions of one call.
+pub(super) struct Asking<'a> {
+    client: Option<&'a Arc<dyn Client>>,
+    /// The keys that were used, so that each is used once.
+    keys: BTreeSet<String>,
+}
+
+impl<'a> Asking<'a> {
+    pub(super) fn new(client: Option<&'a Arc<dyn Client>>) -> Self {
+        Self {
+            client,
+            keys: BTreeSet::new(),
+        }
+    }
+
+    /// Answers a request the server sent on its own.
+    pub(super) async fn answer(
+        &mut self,
+        method: &str,
+        parameters: Value,
+        cancel: &CancellationToken,
+    ) -> Result<Value, Refusal> {
+        if method == "ping" {
+            return Ok(json!({}));
+        }
+        let client = self.client;
+        let question = self.question("question", method, parameters)?;
+        let client = client.ok_or_else(nobody)?;
+        let mut answers = client
+            .ask(vec![question], cancel)
+            .await
+            .map_err(|error| Refusal {
+                code: code_of(&error),
+                message: error.to_string(),
+            })?;
+        answers.pop().ok_or_else(nobody)
+    }
+
+    /// Answers the questions of an `input_required` result: an object with an answer for each.
+    pub(super) async fn round(
+        &mut self,
+        result: &Value,
+        cancel: &CancellationToken,
+    ) -> Result<Value, RequestError> {
+        let Some(requests) = result.get("inputRequests") else {
+            // Nothing is asked: the server only wants the request once more.
+            return Ok(json!({}));
+        };
+        let broken = |why: &str| RequestError::Protocol(why.to_owned());
+        let requests = requests
+            .as_object()
+            .filter(|requests| requests.len() <= QUESTIONS)
+            .ok_or_else(|| broken("its questions are no object, or too many"))?;
+        let mut keys = Vec::with_capacity(requests.len());
+        let mut questions = Vec::with_capacity(requests.len());
+        for (key, request) in requests {
+            let method = request.get("method").and_then(Value::as_str);
+            let parameters = request.get("params").cloned().unwrap_or(json!({}));
+            let question = self
+                .question(key, method.unwrap_or_default(), parameters)
+                .map_err(|refusal| RequestError::Protocol(refusal.message))?;
+            keys.push(key.clone());
+            questions.push(question);
+        }
+        if questions.is_empty() {
+            return Ok(json!({}));
+        }
+        let client = self
+            .client
+            .ok_or_else(|| broken("it asks, and nobody can be asked"))?;
+        let kinds: Vec<QuestionKind> = questions.iter().map(|question| question.kind).collect();
+        let answers = match client.ask(questions, cancel).await {
+            Ok(answers) if answers.len() == keys.len() => answers,
+            Ok(_) | Err(AskError::Gone) => return Err(RequestError::Cancelled),
+            // Turning a form down is an answer; turning the rest down ends the request.
+            Err(AskError::Refused { .. })
+                if kinds.iter().all(|kind| *kind == QuestionKind::Elicit) =>
+            {
+                vec![json!({ "action": "cancel" }); keys.len()]
+            }
+            Err(AskError::Refused { code, message }) => {
+                return Err(RequestError::Answered {
+                    code,
+                    message,
+                    data: None,
+                });
+            }
+            Err(error @ AskError::NotAble(_)) => {
+                return Err(RequestError::Protocol(error.to_string()));
+            }
+        };
+        let answers: Map<String, Value> = keys.into_iter().zip(answers).collect();
+        Ok(Value::Object(answers))
+    }
+
+    /// A question, if it may be asked.
+    fn question(
+        &mut self,
+        key: &str,
+        method: &str,
+        parameters: Value,
+    ) -> Result<Question, Refusal> {
+        let Some(kind) = QuestionKind::of_method(method) else {
+            return Err(Refusal::unknown("Haft does not have this method"));
+        };
+        let abilities = self.client.ok_or_else(nobody)?.abilities();
+        let by_url = parameters.get("mode").and_then(Value::as_str) == Some("url");
+        let able = match kind {
+            QuestionKind::Elicit if by_url => abilities.elicit_url,
+            QuestionKind::Elicit => abilities.elicit_form,
+            QuestionKind::Sample => abilities.sample,
+            QuestionKind::Roots => abilities.roots,
+        };
+        if !able {
+            return Err(nobody());
+        }
+        if by_url && !leads_to_a_page(&parameters) {
+            let why = "a person is sent only to an https address, or to this machine";
+            return Err(Refusal::invalid(why));
+        }
+        if self.keys.len() >= QUESTIONS {
+            let why = format!("more than {QUESTIONS} questions in one call");
+            return Err(Refusal::invalid(why));
+        }
+        Ok(Question {
+            key: self.unused(key),
+            kind,
+            parameters,
+        })
+    }
+
+    /// The server's own key where that is possible, otherwise one made from it.
+    fn unused(&mut self, key: &str) -> String {
+        let mut unused = key.to_owned();
+        let mut next = 2;
+        while !self.keys.insert(unused.clone()) {
+            unused = format!("{key}#{next}");
+            next += 1;
+        }
+        unused
+    }
+}
+
+fn leads_to_a_page(parameters: &Value) -> bool {
+    let url = parameters.get("url").and_then(Value::as_str);
+    let Some(url) = url.and_then(|url| url::Url::parse(url).ok()) else {
+        return false;
+    };
+    match url.scheme() {
+        "https" => url.host_str().is_some(),
+        "http" => match url.host() {
+            Some(url::Host::Domain(name)) => name == "localhost",
+            Some(url::Host::Ipv4(address)) => address.is_loopback(),
+            Some(url::Host::Ipv6(address)) => address.is_loopback(),
+            None => false,
+        },
+        _ => false,
+    }
+}
+
+fn nobody() -> Refusal {
+    Refusal::unknown("nobody can be asked this in the call that is under way")
+}
+
+fn code_of(error: &AskError) -> i64 {
+    match error {
+        AskError::Refused { code, .. } => *code,
+        AskError::NotAble(_) | AskError::Gone => nobody().code,
+    }
+}
+
+/// Passes log messages on, at a moderate rate.
+pub(super) struct LogTrickle<'a> {
+    client: Option<&'a Arc<dyn Client>>,
+    since: Instant,
+    passed: u32,
+}
+
+impl<'a> LogTrickle<'a> {
+    pub(super) fn new(client: Option<&'a Arc<dyn Client>>) -> Self {
+        Self {
+            client,
+            since: Instant::now(),
+            passed: 0,
+        }
+    }
+
+    pub(super) fn pass(&mut self, message: Value) {
+        let Some(client) = self.client else {
+            return;
+        };
+        if self.since.elapsed() >= Duration::from_secs(1) {
+            self.since = Instant::now();
+            self.passed = 0;
+        }
+        if self.passed < LOGS_PER_SECOND {
+            self.passed += 1;
+            client.log(message);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_person_is_sent_only_where_a_page_can_be() {
+        let leads = |url: &str| leads_to_a_page(&json!({ "url": url }));
+        assert!(leads("https://example.com/login"));
+        assert!(leads("http://127.0.0.1:8080/"));
+        assert!(leads("http://[::1]/"));
+        for url in [
+            "javascript:alert(1)",
+            "file:///etc/passwd",
+            "http://example.com/",
+            "data:text/html,x",
+            "vscode://x",
+            "",
+            "//example.com",
+        ] {
+            assert!(!leads(url), "{url}");
+        }
+    }
+}

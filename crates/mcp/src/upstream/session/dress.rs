@@ -1,0 +1,138 @@
+//! What the protocol wants around a request's own parameters.
+
+use std::{sync::Arc, time::Duration};
+
+use http::{HeaderName, HeaderValue};
+use serde_json::{Map, Value, json};
+
+use super::agree::Agreed;
+use crate::{
+    client::{Abilities, Client},
+    upstream::{connection::Era, limits::PROBE},
+};
+
+/// The newest revision with `initialize`.
+pub(super) const NEWEST_LEGACY: &str = "2025-11-25";
+
+/// Every revision with `initialize`.
+pub(super) const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", NEWEST_LEGACY];
+
+/// The stateless revision.
+pub(super) const MODERN: &str = "2026-07-28";
+
+/// The server's view of the headers differs from ours.
+pub(super) const HEADER_MISMATCH: i64 = -32020;
+
+/// The header that names the revision.
+pub(crate) const VERSION_HEADER: &str = "mcp-protocol-version";
+
+/// How we introduce ourselves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Introduction {
+    /// The name of the program.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// What a server with `initialize` is told it may ask, for the whole connection. A call whose
+    /// client cannot be asked refuses. A stateless server is told anew with every request.
+    pub abilities: Abilities,
+    /// How long a process has to say whether it speaks the stateless era, before the older one is
+    /// tried beside it.
+    pub probe: Duration,
+    /// The only era to speak, where the operator knows it; otherwise it is found out.
+    pub only: Option<Era>,
+}
+
+impl Default for Introduction {
+    fn default() -> Self {
+        Self {
+            name: "haft".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            abilities: Abilities {
+                elicit_form: true,
+                elicit_url: true,
+                sample: true,
+                roots: false,
+            },
+            probe: PROBE,
+            only: None,
+        }
+    }
+}
+
+impl Introduction {
+    fn implementation(&self) -> Value {
+        json!({ "name": self.name, "version": self.version })
+    }
+
+    /// The parameters of `initialize`.
+    pub(super) fn initialize(&self) -> Value {
+        json!({
+            "protocolVersion": NEWEST_LEGACY,
+            "capabilities": capabilities(self.abilities),
+            "clientInfo": self.implementation(),
+        })
+    }
+
+    /// `_meta` of a stateless request.
+    pub(super) fn meta(&self, version: &str, abilities: Abilities) -> Map<String, Value> {
+        let key = |name: &str| format!("io.modelcontextprotocol/{name}");
+        let mut meta = Map::new();
+        meta.insert(key("protocolVersion"), json!(version));
+        meta.insert(key("clientInfo"), self.implementation());
+        meta.insert(key("clientCapabilities"), capabilities(abilities));
+        meta
+    }
+}
+
+fn capabilities(abilities: Abilities) -> Value {
+    let mut capabilities = Map::new();
+    let mut elicitation = Map::new();
+    if abilities.elicit_form {
+        elicitation.insert("form".to_owned(), json!({}));
+    }
+    if abilities.elicit_url {
+        elicitation.insert("url".to_owned(), json!({}));
+    }
+    if !elicitation.is_empty() {
+        capabilities.insert("elicitation".to_owned(), Value::Object(elicitation));
+    }
+    if abilities.sample {
+        capabilities.insert("sampling".to_owned(), json!({}));
+    }
+    if abilities.roots {
+        capabilities.insert("roots".to_owned(), json!({}));
+    }
+    Value::Object(capabilities)
+}
+
+/// A request's parameters with what the protocol adds.
+pub(super) fn parameters(
+    own: &Value,
+    id: u64,
+    agreed: &Agreed,
+    introduction: &Introduction,
+    client: Option<&Arc<dyn Client>>,
+) -> Value {
+    let mut dressed = own.as_object().cloned().unwrap_or_default();
+    let mut meta = match dressed.remove("_meta") {
+        Some(Value::Object(meta)) => meta,
+        _ => Map::new(),
+    };
+    if agreed.era == Era::Modern {
+        let abilities = client.map(|client| client.abilities()).unwrap_or_default();
+        meta.extend(introduction.meta(&agreed.version, abilities));
+        if let Some(level) = client.and_then(|client| client.log_level()) {
+            meta.insert("io.modelcontextprotocol/logLevel".to_owned(), json!(level));
+        }
+    }
+    meta.insert("progressToken".to_owned(), json!(id));
+    dressed.insert("_meta".to_owned(), Value::Object(meta));
+    Value::Object(dressed)
+}
+
+/// The header that names a revision.
+pub(super) fn version_header(version: &str) -> Option<(HeaderName, HeaderValue)> {
+    let value = HeaderValue::from_str(version).ok()?;
+    Some((HeaderName::from_static(VERSION_HEADER), value))
+}

@@ -1,0 +1,265 @@
+//! A mounted server that is a process: started by the back end, spoken to over its pipes, one
+//! message a line.
+
+mod frame;
+mod mailbox;
+mod pump;
+mod ring;
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+};
+
+use haft_contract::{
+    WorkPath,
+    access::Command,
+    egress::EgressRules,
+    future::BoxFuture,
+    ops::{Input, ProcessControls, ProcessOps, Spawn, Tier},
+};
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use self::{
+    mailbox::Pending,
+    pump::{Shared, line, pump},
+    ring::Ring,
+};
+use super::{
+    connection::{Connect, ConnectError, Connection, Era, RequestError},
+    limits::WAITING_MESSAGES,
+    session::{self, Introduction, notices::Notices},
+    wire::{Dropped, Exchange, Outgoing, Wire},
+};
+
+/// What to start. The environment is built from empty by the back end; what stands here is all
+/// that is added.
+#[derive(Clone)]
+pub struct ServerCommand {
+    /// The program and its arguments; no shell is involved.
+    pub argv: Vec<String>,
+    /// The directory it starts in.
+    pub cwd: WorkPath,
+    /// Its own variables, secrets among them.
+    pub environment: BTreeMap<String, String>,
+    /// How strongly it is confined.
+    pub tier: Tier,
+    /// The hosts it may reach; none at all without it.
+    pub egress: Option<Arc<EgressRules>>,
+    /// The SHA-256 its program file must have, if the operator named one.
+    pub pinned: Option<[u8; 32]>,
+}
+
+impl std::fmt::Debug for ServerCommand {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ServerCommand")
+            .field("argv", &self.argv)
+            .field("variables", &self.environment.len())
+            .field("tier", &self.tier)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Opens connections to a server that is a process.
+pub struct StdioConnector {
+    processes: Arc<dyn ProcessOps>,
+    command: ServerCommand,
+    introduction: Introduction,
+    last_words: Arc<Ring>,
+    dropped: Arc<Dropped>,
+    /// The era the last connection agreed on, so that an old server is not asked twice.
+    era: Mutex<Option<Era>>,
+}
+
+impl StdioConnector {
+    /// A connector for one command.
+    pub fn new(
+        processes: Arc<dyn ProcessOps>,
+        command: ServerCommand,
+        introduction: Introduction,
+    ) -> Self {
+        Self {
+            processes,
+            command,
+            introduction,
+            last_words: Arc::default(),
+            dropped: Arc::default(),
+            era: Mutex::new(None),
+        }
+    }
+
+    /// What the server sent that was not taken, over all connections.
+    pub fn dropped(&self) -> &Dropped {
+        &self.dropped
+    }
+
+    async fn start(&self) -> Result<(StdioWire, Arc<Notices>), ConnectError> {
+        let spawn = Spawn {
+            environment: self.command.environment.clone(),
+            input: Input::Open,
+            egress: self.command.egress.clone(),
+            pinned: self.command.pinned,
+            ..Spawn::new(
+                Command::Argv(self.command.argv.clone()),
+                self.command.cwd.clone(),
+                self.command.tier,
+            )
+        };
+        self.last_words.clear();
+        let process = self.processes.spawn(spawn).await;
+        let process =
+            process.map_err(|error| ConnectError::Unreachable(error.message().to_owned()))?;
+        let (outbox, letters) = mpsc::channel(WAITING_MESSAGES);
+        let notices = Arc::new(Notices::new());
+        let shared = Arc::new(Shared {
+            pending: Arc::new(Pending::default()),
+            notices: Arc::clone(&notices),
+            last_words: Arc::clone(&self.last_words),
+            dropped: Arc::clone(&self.dropped),
+            outbox,
+            stop: CancellationToken::new(),
+            gone: CancellationToken::new(),
+            why: OnceLock::new(),
+        });
+        let writer = write(process.controls(), letters, Arc::clone(&shared));
+        tokio::spawn(writer);
+        tokio::spawn(pump(process, Arc::clone(&shared)));
+        Ok((StdioWire { shared }, notices))
+    }
+}
+
+impl Connect for StdioConnector {
+    fn connect<'a>(
+        &'a self,
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
+        Box::pin(async move {
+            let known = *self.era.lock().unwrap_or_else(PoisonError::into_inner);
+            let open = async {
+                let (wire, notices) = self.start().await?;
+                session::open_pipe(wire, notices, &self.introduction, known).await
+            };
+            let opened = tokio::select! {
+                biased;
+                () = cancel.cancelled() => return Err(ConnectError::Cancelled),
+                opened = open => opened,
+            };
+            // A server that dies of the newer era's question is asked the older one next time.
+            let era = match &opened {
+                Ok(session) => session.era(),
+                Err(_) => Era::Legacy,
+            };
+            let known = match (&opened, known) {
+                (Err(_), Some(Era::Legacy)) => None,
+                (_, _) => Some(era),
+            };
+            *self.era.lock().unwrap_or_else(PoisonError::into_inner) = known;
+            opened.map(|session| Arc::new(session) as Arc<dyn Connection>)
+        })
+    }
+
+    fn last_words(&self) -> String {
+        self.last_words.text()
+    }
+}
+
+impl std::fmt::Debug for StdioConnector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StdioConnector")
+            .field("command", &self.command)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Writes messages one after the other, each whole: a half-written one would break all that follow.
+async fn write(
+    controls: Arc<dyn ProcessControls>,
+    mut letters: mpsc::Receiver<Vec<u8>>,
+    shared: Arc<Shared>,
+) {
+    loop {
+        let letter = tokio::select! {
+            biased;
+            () = shared.stop.cancelled() => return,
+            letter = letters.recv() => letter,
+        };
+        let Some(letter) = letter else {
+            return;
+        };
+        if let Err(error) = controls.write(&letter).await {
+            shared.fail(&RequestError::Lost(error.message().to_owned()));
+            return;
+        }
+    }
+}
+
+/// The pipes of one process. The process ends when this is dropped.
+struct StdioWire {
+    shared: Arc<Shared>,
+}
+
+impl StdioWire {
+    async fn post(&self, message: &Value) -> Result<(), RequestError> {
+        let sent = self.shared.outbox.send(line(message)).await;
+        sent.map_err(|_| {
+            let why = self
+                .shared
+                .why
+                .get()
+                .map_or("the server is gone", String::as_str);
+            RequestError::NotSent(why.to_owned())
+        })
+    }
+}
+
+impl Wire for StdioWire {
+    fn open(&self, outgoing: Outgoing) -> BoxFuture<'_, Result<Box<dyn Exchange>, RequestError>> {
+        Box::pin(async move {
+            let exchange = self.shared.pending.begin(&outgoing)?;
+            self.post(&outgoing.message).await?;
+            Ok(Box::new(exchange) as Box<dyn Exchange>)
+        })
+    }
+
+    fn send(&self, message: Value) -> BoxFuture<'_, Result<(), RequestError>> {
+        Box::pin(async move { self.post(&message).await })
+    }
+
+    fn tell(&self, message: Value) {
+        self.shared.tell(&message);
+    }
+
+    fn closing_cancels(&self) -> bool {
+        false
+    }
+
+    fn has_headers(&self) -> bool {
+        false
+    }
+
+    fn agreed(&self, _: Era, _: &str) {}
+
+    fn closed(&self) -> BoxFuture<'_, String> {
+        Box::pin(async move {
+            self.shared.gone.cancelled().await;
+            let why = self.shared.why.get().map_or("it ended", String::as_str);
+            why.to_owned()
+        })
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let _ = self.shared.why.set("it was closed".to_owned());
+            self.shared.stop.cancel();
+            self.shared.gone.cancelled().await;
+        })
+    }
+}
+
+impl Drop for StdioWire {
+    fn drop(&mut self) {
+        self.shared.stop.cancel();
+    }
+}

@@ -1,0 +1,185 @@
+//! The one task that reads a server's process and ends it.
+
+use std::sync::Arc;
+
+use haft_contract::ops::{ExitStatus, ProcessHandle, Stream};
+use serde_json::Value;
+use tokio::{sync::mpsc, time::timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    frame::{Lines, TooLong},
+    mailbox::Pending,
+    ring::Ring,
+};
+use crate::upstream::{
+    connection::RequestError,
+    limits::{CLOSING, MESSAGE_BYTES, TERMINATING},
+    session::notices::Notices,
+    wire::{
+        self, Dropped,
+        message::{self, Fault, Incoming, Refusal},
+    },
+};
+
+/// What the pump shares with the session.
+pub(super) struct Shared {
+    pub(super) pending: Arc<Pending>,
+    pub(super) notices: Arc<Notices>,
+    pub(super) last_words: Arc<Ring>,
+    pub(super) dropped: Arc<Dropped>,
+    /// Messages to be written.
+    pub(super) outbox: mpsc::Sender<Vec<u8>>,
+    /// Fires when the process is to end.
+    pub(super) stop: CancellationToken,
+    /// Fires when it has ended.
+    pub(super) gone: CancellationToken,
+    /// Why it ended; set before `gone` fires.
+    pub(super) why: std::sync::OnceLock<String>,
+}
+
+impl Shared {
+    /// Ends the connection because of something the server did.
+    pub(super) fn fail(&self, why: &RequestError) {
+        self.pending.end(why);
+        let _ = self.why.set(why.to_string());
+        self.stop.cancel();
+    }
+
+    /// Sends a message soon, or never if too many wait.
+    pub(super) fn tell(&self, message: &Value) {
+        let _ = self.outbox.try_send(line(message));
+    }
+}
+
+/// A message as a line.
+pub(super) fn line(message: &Value) -> Vec<u8> {
+    let mut line = message.to_string().into_bytes();
+    line.push(b'\n');
+    line
+}
+
+/// Reads a process until it ends or is to end, then sees it off.
+pub(super) async fn pump(mut process: Box<dyn ProcessHandle>, shared: Arc<Shared>) {
+    read(&mut *process, &shared).await;
+    see_off(&mut *process, &shared).await;
+    shared.stop.cancel();
+    shared.gone.cancel();
+}
+
+async fn read(process: &mut dyn ProcessHandle, shared: &Arc<Shared>) {
+    let mut lines = Lines::default();
+    loop {
+        let chunk = tokio::select! {
+            biased;
+            () = shared.stop.cancelled() => return,
+            chunk = process.next_chunk() => chunk,
+            () = lines.overdue() => {
+                let seconds = Lines::patience().as_secs();
+                let why = format!("it began a message and did not finish it within {seconds} s");
+                shared.fail(&RequestError::Protocol(why));
+                return;
+            }
+        };
+        let Some(chunk) = chunk else {
+            return;
+        };
+        match chunk.stream {
+            Stream::Stdout => {
+                let taken = lines.push(&chunk.bytes, |line| route(line, shared));
+                if taken == Err(TooLong) {
+                    let why = format!("it sent a message of more than {MESSAGE_BYTES} bytes");
+                    shared.fail(&RequestError::Protocol(why));
+                    return;
+                }
+            }
+            Stream::Stderr | Stream::Progress => shared.last_words.push(&chunk.bytes),
+        }
+    }
+}
+
+/// Closes the input, waits, terminates, kills: the whole tree.
+async fn see_off(process: &mut dyn ProcessHandle, shared: &Arc<Shared>) {
+    let controls = process.controls();
+    let _ = timeout(CLOSING, controls.close_input()).await;
+    let ended = timeout(CLOSING, async {
+        while let Some(chunk) = process.next_chunk().await {
+            if chunk.stream == Stream::Stderr {
+                shared.last_words.push(&chunk.bytes);
+            }
+        }
+        process.wait().await
+    });
+    let how = match ended.await {
+        Ok(Ok(exit)) => match exit.status {
+            ExitStatus::Code(code) => format!("it exited with code {code}"),
+            ExitStatus::Signal(signal) => format!("signal {signal} ended it"),
+        },
+        Ok(Err(error)) => format!("it ended: {}", error.message()),
+        Err(_) => "it was ended".to_owned(),
+    };
+    // What the server left behind goes with it.
+    let _ = process.stop(TERMINATING).await;
+    shared.pending.end(&RequestError::Lost(how.clone()));
+    let _ = shared.why.set(how);
+}
+
+/// Brings one line to whom it is for.
+fn route(line: &[u8], shared: &Arc<Shared>) {
+    let Ok(text) = std::str::from_utf8(line) else {
+        return not_utf8(line, shared);
+    };
+    if text.trim().is_empty() {
+        return;
+    }
+    match message::read(text) {
+        Ok(Incoming::Answer { id, answer }) if shared.pending.knows(id) => {
+            shared.pending.answer(id, answer.parse());
+        }
+        Ok(Incoming::Answer { .. }) | Err(Fault::ForeignId) => shared.dropped.unknown_answer(),
+        Ok(Incoming::Asked {
+            id,
+            method,
+            parameters,
+        }) => asked(id, method, parameters, shared),
+        Ok(Incoming::Notice { method, parameters }) => noticed(&method, &parameters, shared),
+        Err(Fault::NotAMessage) => shared.dropped.not_a_message(),
+        Err(Fault::Broken(_)) => shared.dropped.broken(),
+        Err(fault @ Fault::Batch) => shared.fail(&RequestError::Protocol(fault.to_string())),
+    }
+}
+
+/// Text that is not UTF-8 fails the request it answers, if it is one.
+fn not_utf8(line: &[u8], shared: &Arc<Shared>) {
+    let text = String::from_utf8_lossy(line);
+    if let Ok(Incoming::Answer { id, .. }) = message::read(&text) {
+        let why = "its answer is not UTF-8".to_owned();
+        shared.pending.answer(id, Err(RequestError::Protocol(why)));
+    }
+    shared.dropped.broken();
+}
+
+fn asked(id: Value, method: String, parameters: Value, shared: &Arc<Shared>) {
+    if method == "ping" {
+        shared.tell(&message::answer(&id, Ok(serde_json::json!({}))));
+        return;
+    }
+    if let Err((id, why)) = shared.pending.asked(id, method, parameters) {
+        shared.dropped.broken();
+        shared.tell(&message::answer(&id, Err(Refusal::unknown(why))));
+    }
+}
+
+fn noticed(method: &str, parameters: &Value, shared: &Arc<Shared>) {
+    match method {
+        "notifications/progress" => {
+            let id = parameters.get("progressToken").and_then(Value::as_u64);
+            match id.and_then(|id| Some((id, wire::progress(parameters, id)?))) {
+                Some((id, progress)) => shared.pending.progress(id, progress, &shared.dropped),
+                None => shared.dropped.broken(),
+            }
+        }
+        "notifications/message" => shared.pending.log(parameters, &shared.dropped),
+        _ => shared.notices.take(method, parameters),
+    }
+}

