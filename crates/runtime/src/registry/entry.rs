@@ -123,10 +123,11 @@ impl Entry {
         }
     }
 
-    /// Whether a principal is shown the tool: it is not quarantined, and not denied whatever the
-    /// input.
+    /// Whether a principal is shown the tool: it is for models, not quarantined, and not denied
+    /// whatever the input.
     pub fn is_shown_to(&self, principal: &Principal, policy: &dyn Policy) -> bool {
-        self.quarantine().is_none()
+        self.is_listed()
+            && self.quarantine().is_none()
             && policy.visibility(principal, &self.facts()) == Visibility::Advertised
     }
 

@@ -1,6 +1,8 @@
 //! Haft as a client of real servers: over pipes and HTTP, in both eras.
 
+mod hostile;
 mod peers;
+mod tool;
 
 use std::{
     sync::{Arc, Mutex},

@@ -28,6 +28,8 @@ pub(crate) enum Peer {
     Everything,
     /// The reference server for files.
     Filesystem,
+    /// One that breaks the protocol as it is told, older era.
+    Hostile,
 }
 
 /// An open connection to one, and what it runs in.
@@ -82,6 +84,7 @@ impl Peer {
         let package = |path: &str| format!("{peers}/node_modules/@modelcontextprotocol/{path}");
         let mut argv = match self {
             Self::Python => vec![format!("{peers}/venv/bin/python"), fixture("peer.py")],
+            Self::Hostile => vec!["/usr/bin/python3".to_owned(), fixture("hostile.py")],
             Self::TypeScript => vec![node, fixture("peer.mjs"), peers],
             Self::Everything => vec![node, package("server-everything/dist/index.js")],
             Self::Filesystem => vec![

@@ -1,0 +1,214 @@
+//! A server that breaks the protocol, over both transports: what it does costs its own request, or
+//! its own connection, and never more.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use haft_mcp::{
+    client::Client,
+    upstream::connection::{Noticed, Progress, Request, RequestError},
+};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Person, call,
+    peers::{Mounted, Peer},
+    text,
+};
+
+/// Long enough for a loaded machine, for requests that are answered.
+const ANSWERED: Duration = Duration::from_secs(30);
+
+/// For requests that are not.
+const UNANSWERED: Duration = Duration::from_millis(500);
+
+async fn both() -> [Mounted; 2] {
+    [
+        Peer::Hostile.over_pipes().await,
+        Peer::Hostile.over_http().await,
+    ]
+}
+
+async fn how(mounted: &Mounted, how: &str, deadline: Duration) -> Result<Value, RequestError> {
+    let request = Request {
+        deadline,
+        ..call("t", json!({ "how": how }))
+    };
+    let never = CancellationToken::new();
+    mounted.connection.request(request, &never).await
+}
+
+async fn still_works(mounted: &Mounted) {
+    let fine = how(mounted, "fine", ANSWERED).await.unwrap();
+    assert_eq!(text(&fine), "ok");
+}
+
+#[tokio::test]
+async fn mc_09_mc_12_a_broken_answer_is_a_typed_error_and_the_connection_is_kept() {
+    for mounted in both().await {
+        for broken in ["both", "null", "list", "surrogate", "deep", "not_utf8"] {
+            let got = how(&mounted, broken, ANSWERED).await;
+            assert!(
+                matches!(got, Err(RequestError::Protocol(_))),
+                "{broken}: {got:?}"
+            );
+            still_works(&mounted).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn mc_10_a_message_too_long_or_never_finished_ends_in_time() {
+    for mounted in both().await {
+        let half = how(&mounted, "half", UNANSWERED).await;
+        assert_eq!(half, Err(RequestError::Slow(UNANSWERED)));
+    }
+    for mounted in both().await {
+        let huge = how(&mounted, "huge", ANSWERED).await;
+        assert!(matches!(huge, Err(RequestError::Protocol(_))), "{huge:?}");
+    }
+}
+
+#[tokio::test]
+async fn mc_11_an_answer_finds_only_the_request_it_is_for() {
+    for mounted in both().await {
+        let other = how(&mounted, "other_id", ANSWERED).await.unwrap();
+        assert_eq!(text(&other), "ok");
+        let twice = how(&mounted, "twice", ANSWERED).await.unwrap();
+        assert_eq!(text(&twice), "ok");
+        still_works(&mounted).await;
+        let string = how(&mounted, "string_id", UNANSWERED).await;
+        assert!(string.is_err(), "{string:?}");
+        still_works(&mounted).await;
+    }
+}
+
+#[tokio::test]
+async fn mc_12_a_batch_is_an_error_of_the_protocol() {
+    for mounted in both().await {
+        let batch = how(&mounted, "batch", ANSWERED).await;
+        assert!(matches!(batch, Err(RequestError::Protocol(_))), "{batch:?}");
+    }
+}
+
+#[tokio::test]
+async fn mc_13_what_nobody_can_be_asked_is_refused() {
+    for mounted in both().await {
+        // Without a client, with a method that does not exist, to an address no person is sent to.
+        let sampled = how(&mounted, "samples", ANSWERED).await.unwrap();
+        assert_eq!(text(&sampled), "-32601");
+        let person = Arc::new(Person::default());
+        for (way, code) in [("strange_method", "-32601"), ("sends_away", "-32602")] {
+            let request = Request {
+                client: Some(Arc::clone(&person) as Arc<dyn Client>),
+                ..call("t", json!({ "how": way }))
+            };
+            let never = CancellationToken::new();
+            let got = mounted.connection.request(request, &never).await.unwrap();
+            assert_eq!(text(&got), code, "{way}");
+        }
+        assert!(person.asked.lock().unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn mc_15_a_flood_is_one_change_and_its_answer_still_comes() {
+    for mounted in both().await {
+        let mut changes = mounted.connection.changes();
+        let reports: Arc<Mutex<Vec<Progress>>> = Arc::default();
+        let sink = Arc::clone(&reports);
+        let request = Request {
+            progress: Some(Arc::new(move |report| sink.lock().unwrap().push(report))),
+            ..call("t", json!({ "how": "flood" }))
+        };
+        let began = Instant::now();
+        let never = CancellationToken::new();
+        let flooded = mounted.connection.request(request, &never).await.unwrap();
+        assert_eq!(text(&flooded), "ok");
+        let took = began.elapsed();
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let mut told: u128 = 0;
+        while let Ok(change) = changes.try_recv() {
+            assert_eq!(change, Noticed::Definitions);
+            told += 1;
+        }
+        let most = 2 + took.as_millis() / 100;
+        assert!(told <= most, "{told} changes in {took:?}");
+        let reports = reports.lock().unwrap().clone();
+        assert!(
+            reports
+                .windows(2)
+                .all(|two| two[0].progress < two[1].progress)
+        );
+    }
+}
+
+#[tokio::test]
+async fn progress_of_another_request_is_not_ours() {
+    for mounted in both().await {
+        let reports: Arc<Mutex<Vec<Progress>>> = Arc::default();
+        let sink = Arc::clone(&reports);
+        let request = Request {
+            progress: Some(Arc::new(move |report| sink.lock().unwrap().push(report))),
+            ..call("t", json!({ "how": "foreign_progress" }))
+        };
+        let never = CancellationToken::new();
+        mounted.connection.request(request, &never).await.unwrap();
+        assert!(reports.lock().unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn mc_16_a_server_that_never_answers_is_told_to_stop_and_one_that_exits_is_lost() {
+    for mounted in both().await {
+        let silent = how(&mounted, "silent", UNANSWERED).await;
+        assert_eq!(silent, Err(RequestError::Slow(UNANSWERED)));
+        let mut told = String::new();
+        for _ in 0..50 {
+            let counted = how(&mounted, "was_cancelled", ANSWERED).await.unwrap();
+            text(&counted).clone_into(&mut told);
+            if told == "1" {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        assert_eq!(told, "1");
+        let exited = how(&mounted, "exits", ANSWERED).await;
+        assert!(matches!(exited, Err(RequestError::Lost(_))), "{exited:?}");
+    }
+}
+
+#[tokio::test]
+async fn mc_17_what_is_printed_is_counted_and_what_was_forked_ends_with_the_server() {
+    let mounted = Peer::Hostile.over_pipes().await;
+    let printed = how(&mounted, "prints", ANSWERED).await.unwrap();
+    assert_eq!(text(&printed), "ok");
+    assert_eq!(mounted.dropped()[0], 2);
+    let words = mounted.last_words();
+    assert!(words.len() <= 16 * 1024 && words.ends_with("the last words\n"));
+    let forked = how(&mounted, "forks", ANSWERED).await.unwrap();
+    let process = text(&forked).to_owned();
+    assert!(runs(&process));
+    let began = Instant::now();
+    mounted.connection.close().await;
+    assert!(
+        began.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        began.elapsed()
+    );
+    assert!(!runs(&process), "{:?}", state(&process));
+}
+
+/// What a process does, by the kernel's letter; none once it is gone.
+fn state(process: &str) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+/// Whether a process runs; one that only waits to be buried does not.
+fn runs(process: &str) -> bool {
+    state(process).is_some_and(|state| state != 'Z')
+}
