@@ -28,6 +28,20 @@ pub struct Abilities {
     pub roots: bool,
 }
 
+impl Abilities {
+    /// Whether a question of this kind, with these parameters, can be asked.
+    pub fn has(self, kind: QuestionKind, parameters: &Value) -> bool {
+        match kind {
+            QuestionKind::Elicit => match parameters.get("mode").and_then(Value::as_str) {
+                Some("url") => self.elicit_url,
+                Some(_) | None => self.elicit_form,
+            },
+            QuestionKind::Sample => self.sample,
+            QuestionKind::Roots => self.roots,
+        }
+    }
+}
+
 /// Something a server asks the client in the middle of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question {

@@ -1,18 +1,21 @@
-//! Waits for a call on behalf of a request: tells its client of progress and log messages, puts the
-//! call's questions to it, and stops the call when the client no longer wants it.
+//! Waits for a call on behalf of a request: what its client declared, what it is told meanwhile, and
+//! how it is asked. How the wait itself goes is in [`super::approve`].
 //!
 //! Questions are sent from the request's own task, because that is what ties them to the stream the
 //! client reads its answer from.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
-use futures::{StreamExt as _, stream::FuturesUnordered};
-use haft_contract::{CallRequest, Outcome, progress::RenderedProgress};
+use haft_contract::{CallRequest, progress::RenderedProgress};
 use rmcp::{
-    Peer, RoleServer,
+    ErrorData, Peer, RoleServer,
     model::{
-        CancelledNotificationParam, CustomNotification, CustomRequest, ProgressNotificationParam,
-        ProgressToken, ProtocolVersion, RequestId, ServerNotification, ServerRequest,
+        CancelledNotificationParam, CustomNotification, CustomRequest, InputResponses,
+        ProgressNotificationParam, ProgressToken, ProtocolVersion, RequestId, ServerNotification,
+        ServerRequest,
     },
     service::{PeerRequestOptions, RequestContext, ServiceError},
 };
@@ -20,18 +23,22 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    approve::{Caller, Reach, Request, Told, Unanswered, Wanted},
     endpoint::Endpoint,
-    line::{Asks, Hears},
-    live::{LiveCall, Step},
+    line::Hears,
+    live::LiveCall,
     severity::Severity,
 };
-use crate::client::{Abilities, AskError, Question};
+use crate::client::{Abilities, AskError};
 
 /// How long a client has to answer one question.
 const ANSWER_WAIT: Duration = Duration::from_mins(10);
 
-/// How long withdrawing questions may hold up a call that has ended.
-const WITHDRAW_WAIT: Duration = Duration::from_secs(1);
+/// How far a sign of life moves progress on: it has to increase, and should be no step of the call.
+const SIGN_OF_LIFE: f64 = 1e-6;
+
+/// The longest name of a client that is put on record.
+const MAX_NAME: usize = 64;
 
 /// The request that waits for a call.
 pub(super) struct Waiting<'a> {
@@ -45,6 +52,29 @@ pub(super) struct Waiting<'a> {
     pub(super) gone: &'a CancellationToken,
 }
 
+/// What a request asks for, and what it brings from an earlier round.
+pub(super) struct Asked {
+    /// What for.
+    pub(super) wanted: Wanted,
+    /// What its result may be in place of an answer.
+    pub(super) takes: Takes,
+    /// The state of an earlier round.
+    pub(super) state: Option<String>,
+    /// The answers to an earlier round's questions.
+    pub(super) answers: Option<InputResponses>,
+}
+
+/// What the result of a request may be in place of an answer, by its method.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Takes {
+    /// Nothing.
+    Answers,
+    /// Questions.
+    Questions,
+    /// Questions, or a task.
+    QuestionsAndTasks,
+}
+
 /// Whether a request stands for itself, as from 2026-07-28 on.
 pub(super) fn stands_for_itself(context: &RequestContext<RoleServer>) -> bool {
     context
@@ -52,118 +82,126 @@ pub(super) fn stands_for_itself(context: &RequestContext<RoleServer>) -> bool {
         .is_some_and(|version| version >= ProtocolVersion::V_2026_07_28)
 }
 
+/// What the client of a request declared that it can be asked.
+pub(super) fn abilities(context: &RequestContext<RoleServer>) -> Abilities {
+    let Some(declared) = context.client_capabilities() else {
+        return Abilities::default();
+    };
+    let elicitation = declared.elicitation.as_ref();
+    Abilities {
+        // Before there were two modes, the capability was empty and meant the form.
+        elicit_form: elicitation.is_some_and(|can| can.form.is_some() || can.url.is_none()),
+        elicit_url: elicitation.is_some_and(|can| can.url.is_some()),
+        sample: declared.sampling.is_some(),
+        roots: declared.roots.is_some(),
+    }
+}
+
 impl Waiting<'_> {
-    /// Makes a call and waits for its outcome.
-    pub(super) async fn call(&self, endpoint: &Endpoint, request: CallRequest) -> Arc<Outcome> {
-        let live = endpoint
-            .calls
-            .start(&endpoint.runtime, request, self.hears());
-        self.conduct(live).await
-    }
-
-    /// Waits for a call's outcome.
-    async fn conduct(&self, mut live: LiveCall) -> Arc<Outcome> {
-        let mut voice = Voice::new(self.context);
-        let mut asking = FuturesUnordered::new();
-        let mut stopped = false;
-        let outcome = loop {
-            tokio::select! {
-                step = live.next() => match step {
-                    Step::Ended(outcome) => break outcome,
-                    Step::Progress(report) => voice.progress(&report).await,
-                    Step::Log(message) => voice.log(message).await,
-                    Step::Asks(asks) => asking.push(put(&self.context.peer, asks)),
-                },
-                Some(()) = asking.next() => {}
-                () = self.unwanted(), if !stopped => {
-                    stopped = true;
-                    live.cancel();
-                }
-            }
+    /// Makes a call, or finds the one that waits for this very request, and waits with it until
+    /// there is something to tell the client.
+    pub(super) async fn call(
+        &self,
+        endpoint: &Endpoint,
+        call: CallRequest,
+        asked: Asked,
+    ) -> Result<Told, ErrorData> {
+        let hears = self.hears(asked.takes);
+        let principal = Arc::clone(&call.principal);
+        let request = Request {
+            principal: &principal,
+            wanted: asked.wanted,
+            state: asked.state.as_deref(),
+            answers: asked.answers,
+            reach: self.reach(asked.takes),
+            abilities: hears.abilities,
         };
-        // What is still being asked is asked in vain now, and the client is told so.
-        let withdrawn = async { while asking.next().await.is_some() {} };
-        let _ = tokio::time::timeout(WITHDRAW_WAIT, withdrawn).await;
-        outcome
+        let for_later = hears.clone();
+        let make = || endpoint.calls.start(&endpoint.runtime, call, hears);
+        let again = |live: &LiveCall| live.line().hears(for_later);
+        let voice = Voice::new(self.context, self.gone);
+        let approvals = &endpoint.approvals;
+        approvals.serve(request, &voice, make, again).await
     }
 
-    /// Returns once nobody wants the answer any more.
-    async fn unwanted(&self) {
-        tokio::select! {
-            () = self.context.ct.cancelled() => {}
-            () = self.gone.cancelled() => {}
+    fn reach(&self, takes: Takes) -> Reach {
+        if !stands_for_itself(self.context) {
+            return Reach::Direct;
+        }
+        let declared = self.context.client_capabilities();
+        let polls = declared.is_some_and(|declared| declared.supports_tasks());
+        match takes {
+            Takes::QuestionsAndTasks if polls => Reach::RoundsAndTasks,
+            Takes::Answers | Takes::Questions | Takes::QuestionsAndTasks => Reach::Rounds,
         }
     }
 
-    fn hears(&self) -> Hears {
+    fn hears(&self, takes: Takes) -> Hears {
+        let client = self.context.client_info();
+        let client = client.map(|client| named(&client.name));
         if stands_for_itself(self.context) {
             let level = self.context.meta.get("io.modelcontextprotocol/logLevel");
             return Hears {
-                abilities: Abilities::default(),
+                client,
+                abilities: match takes {
+                    Takes::Answers => Abilities::default(),
+                    Takes::Questions | Takes::QuestionsAndTasks => abilities(self.context),
+                },
                 logs_from: level.and_then(Value::as_str).and_then(Severity::parse),
             };
         }
         Hears {
-            abilities: self.abilities(),
+            client,
+            abilities: if self.reachable {
+                abilities(self.context)
+            } else {
+                Abilities::default()
+            },
             logs_from: self.logs_from,
         }
     }
-
-    fn abilities(&self) -> Abilities {
-        let declared = self.context.client_capabilities();
-        let Some(declared) = declared.filter(|_| self.reachable) else {
-            return Abilities::default();
-        };
-        let elicitation = declared.elicitation.as_ref();
-        Abilities {
-            // Before there were two modes, the capability was empty and meant the form.
-            elicit_form: elicitation.is_some_and(|can| can.form.is_some() || can.url.is_none()),
-            elicit_url: elicitation.is_some_and(|can| can.url.is_some()),
-            sample: declared.sampling.is_some(),
-            roots: declared.roots.is_some(),
-        }
-    }
 }
 
-/// What a request's client is told while it waits.
+/// What a client calls itself, in characters that need no escaping anywhere.
+fn named(name: &str) -> Arc<str> {
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() || "._-".contains(c) {
+            c
+        } else {
+            '-'
+        }
+    };
+    let name: String = name.chars().take(MAX_NAME).map(plain).collect();
+    name.into()
+}
+
+/// What a request's client is told while it waits, and how it is asked.
 struct Voice<'a> {
     context: &'a RequestContext<RoleServer>,
+    gone: &'a CancellationToken,
     token: Option<ProgressToken>,
-    last: Option<f64>,
+    last: Mutex<Option<f64>>,
 }
 
 impl<'a> Voice<'a> {
-    fn new(context: &'a RequestContext<RoleServer>) -> Self {
+    fn new(context: &'a RequestContext<RoleServer>, gone: &'a CancellationToken) -> Self {
         Self {
             context,
+            gone,
             token: context.meta.get_progress_token(),
-            last: None,
+            last: Mutex::new(None),
         }
     }
 
-    /// Passes progress on, to a client that asked for it, if it increased.
-    async fn progress(&mut self, report: &RenderedProgress) {
-        let Some(token) = &self.token else {
-            return;
-        };
-        let (progress, total) = amounts(report);
-        if self.last.is_some_and(|last| progress <= last) {
-            return;
+    /// Takes a step, if it is one ahead.
+    fn ahead(&self, step: impl FnOnce(Option<f64>) -> f64) -> Option<f64> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let progress = step(*last);
+        if last.is_some_and(|last| progress <= last) {
+            return None;
         }
-        self.last = Some(progress);
-        let mut told = ProgressNotificationParam::new(token.clone(), progress);
-        told.total = total;
-        if !report.status.is_empty() {
-            told.message = Some(report.status.clone());
-        }
-        self.send(self.context.peer.notify_progress(told)).await;
-    }
-
-    async fn log(&self, message: Value) {
-        let message = CustomNotification::new("notifications/message", Some(message));
-        let message = ServerNotification::CustomNotification(message);
-        self.send(self.context.peer.send_notification(message))
-            .await;
+        *last = Some(progress);
+        Some(progress)
     }
 
     /// A client that does not read holds up neither the end of its call nor its own cancel.
@@ -179,6 +217,71 @@ impl<'a> Voice<'a> {
     }
 }
 
+impl Caller for Voice<'_> {
+    /// Passes progress on, to a client that asked for it, if it increased.
+    async fn progress(&self, report: RenderedProgress) {
+        let (progress, total) = amounts(&report);
+        let Some(token) = &self.token else {
+            return;
+        };
+        if self.ahead(|_| progress).is_none() {
+            return;
+        }
+        let mut told = ProgressNotificationParam::new(token.clone(), progress);
+        told.total = total;
+        if !report.status.is_empty() {
+            told.message = Some(report.status);
+        }
+        self.send(self.context.peer.notify_progress(told)).await;
+    }
+
+    async fn waits(&self, message: String) {
+        let Some(token) = &self.token else {
+            return;
+        };
+        let on = self.ahead(|last| last.map_or(0.0, |last| last + SIGN_OF_LIFE));
+        if let Some(progress) = on {
+            let mut told = ProgressNotificationParam::new(token.clone(), progress);
+            told.message = Some(message);
+            self.send(self.context.peer.notify_progress(told)).await;
+        }
+    }
+
+    async fn log(&self, message: Value) {
+        let message = CustomNotification::new("notifications/message", Some(message));
+        let message = ServerNotification::CustomNotification(message);
+        self.send(self.context.peer.send_notification(message))
+            .await;
+    }
+
+    async fn ask(&self, question: Unanswered) -> Result<Value, AskError> {
+        let peer = &self.context.peer;
+        let request = CustomRequest::new(question.kind.method(), Some(question.parameters));
+        let request = ServerRequest::CustomRequest(request);
+        let options = PeerRequestOptions::with_timeout(ANSWER_WAIT);
+        let sent = peer.send_request_with_option(request, options).await;
+        let sent = sent.map_err(|error| refusal(&error))?;
+        let standing = Standing {
+            peer,
+            id: Some(sent.id.clone()),
+        };
+        let answer = sent.await_response().await;
+        standing.answered();
+        let answer = answer.map_err(|error| refusal(&error))?;
+        serde_json::to_value(answer).map_err(|error| AskError::Refused {
+            code: -32603,
+            message: error.to_string(),
+        })
+    }
+
+    async fn gone(&self) {
+        tokio::select! {
+            () = self.context.ct.cancelled() => {}
+            () = self.gone.cancelled() => {}
+        }
+    }
+}
+
 /// How far, and of how much: as a mounted server reported it where the tool kept that, else in steps.
 fn amounts(report: &RenderedProgress) -> (f64, Option<f64>) {
     let reported = |name: &str| report.detail.get(name).and_then(Value::as_f64);
@@ -190,49 +293,31 @@ fn amounts(report: &RenderedProgress) -> (f64, Option<f64>) {
     }
 }
 
-/// Puts the questions of a call to its client, one after another, and the answers back.
-async fn put(peer: &Peer<RoleServer>, mut asks: Asks) {
-    let mut answers = Vec::with_capacity(asks.questions.len());
-    for question in std::mem::take(&mut asks.questions) {
-        match put_one(peer, question, &mut asks).await {
-            Ok(answer) => answers.push(answer),
-            Err(error) => return asks.answer(Err(error)),
-        }
-    }
-    asks.answer(Ok(answers));
+/// A question that stands at the client. Dropped unanswered, it is withdrawn.
+struct Standing<'a> {
+    peer: &'a Peer<RoleServer>,
+    id: Option<RequestId>,
 }
 
-async fn put_one(
-    peer: &Peer<RoleServer>,
-    question: Question,
-    asks: &mut Asks,
-) -> Result<Value, AskError> {
-    let request = CustomRequest::new(question.kind.method(), Some(question.parameters));
-    let request = ServerRequest::CustomRequest(request);
-    let options = PeerRequestOptions::with_timeout(ANSWER_WAIT);
-    let sent = peer.send_request_with_option(request, options).await;
-    let sent = sent.map_err(|error| refusal(&error))?;
-    let id = sent.id.clone();
-    tokio::select! {
-        answer = sent.await_response() => {
-            let answer = answer.map_err(|error| refusal(&error))?;
-            serde_json::to_value(answer).map_err(|error| AskError::Refused {
-                code: -32603,
-                message: error.to_string(),
-            })
-        }
-        () = asks.unwanted() => {
-            withdraw(peer, id).await;
-            Err(AskError::Gone)
-        }
+impl Standing<'_> {
+    fn answered(mut self) {
+        self.id = None;
     }
 }
 
-async fn withdraw(peer: &Peer<RoleServer>, id: RequestId) {
-    let reason = Some("the call that asked has ended".to_owned());
-    let told = peer.notify_cancelled(CancelledNotificationParam::new(Some(id), reason));
-    if let Err(error) = told.await {
-        tracing::debug!(%error, "a question could not be withdrawn");
+impl Drop for Standing<'_> {
+    fn drop(&mut self) {
+        let (Some(id), Ok(handle)) = (self.id.take(), tokio::runtime::Handle::try_current()) else {
+            return;
+        };
+        let peer = self.peer.clone();
+        handle.spawn(async move {
+            let reason = Some("nobody waits for the answer any more".to_owned());
+            let told = peer.notify_cancelled(CancelledNotificationParam::new(Some(id), reason));
+            if let Err(error) = told.await {
+                tracing::debug!(%error, "a question could not be withdrawn");
+            }
+        });
     }
 }
 

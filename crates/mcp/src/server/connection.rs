@@ -14,13 +14,14 @@ use haft_runtime::registry::Entry;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult,
-        DiscoverResult, ErrorCode, GetPromptRequestParams, GetPromptResponse, GetPromptResult,
-        Implementation, InitializeRequestParams, InitializeResult, ListPromptsResult,
+        CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams,
+        CompleteRequestParams, CompleteResult, DiscoverResult, ErrorCode, GetPromptRequestParams,
+        GetPromptResponse, GetTaskParams, GetTaskResult, Implementation, InitializeRequestParams,
+        InitializeResult, InputRequiredResult, InputResponses, ListPromptsResult,
         ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-        PromptsCapability, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult,
-        ResourcesCapability, ServerCapabilities, ServerConfig, SubscribeRequestParams,
-        SubscriptionFilter, Tool, ToolsCapability, UnsubscribeRequestParams,
+        PromptsCapability, ReadResourceRequestParams, ReadResourceResponse, ResourcesCapability,
+        ServerCapabilities, ServerConfig, SubscribeRequestParams, SubscriptionFilter,
+        TASKS_EXTENSION_ID, Tool, ToolsCapability, UnsubscribeRequestParams, UpdateTaskParams,
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
@@ -30,7 +31,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     announce::Changes,
-    conduct::{Waiting, stands_for_itself},
+    approve::{Told, Wanted},
+    conduct::{Asked, Takes, Waiting, abilities, stands_for_itself},
     endpoint::{Endpoint, Sessions},
     output,
     page::{FRESH_MS, page},
@@ -91,7 +93,8 @@ impl Connection {
         &self,
         context: &RequestContext<RoleServer>,
         request: CallRequest,
-    ) -> Arc<Outcome> {
+        asked: Asked,
+    ) -> Result<Told, ErrorData> {
         let logs_from = *self
             .logs_from
             .lock()
@@ -102,12 +105,43 @@ impl Connection {
             logs_from: Some(logs_from),
             gone: &self.gone,
         };
-        waiting.call(&self.endpoint, request).await
+        waiting.call(&self.endpoint, request, asked).await
     }
 
-    async fn fetch(&self, context: &RequestContext<RoleServer>, fetch: Fetch) -> Arc<Outcome> {
+    /// Fetches something for a request whose result is an answer or nothing.
+    async fn fetch(
+        &self,
+        context: &RequestContext<RoleServer>,
+        fetch: Fetch,
+    ) -> Result<Arc<Outcome>, ErrorData> {
+        let told = self.fetch_asking(context, fetch, Takes::Answers, None, None);
+        match told.await? {
+            Told::Ended(outcome) => Ok(outcome),
+            Told::Waits(waits) => Err(result::waiting(&waits)),
+            // Neither is told a client that takes answers alone.
+            Told::InputRequired(_) | Told::Task(_) => Err(ErrorData::internal_error(
+                "this request cannot be asked back",
+                None,
+            )),
+        }
+    }
+
+    async fn fetch_asking(
+        &self,
+        context: &RequestContext<RoleServer>,
+        fetch: Fetch,
+        takes: Takes,
+        state: Option<String>,
+        answers: Option<InputResponses>,
+    ) -> Result<Told, ErrorData> {
         let request = fetch.request(Arc::clone(self.principal()));
-        self.call(context, request).await
+        let asked = Asked {
+            wanted: Wanted::call("fetch", &request),
+            takes,
+            state,
+            answers,
+        };
+        self.call(context, request, asked).await
     }
 
     fn mounts(&self) -> Option<&Arc<dyn Mounts>> {
@@ -153,7 +187,7 @@ impl Connection {
             self.endpoint.subscriptions.fewer(uri);
             return Err(no_resource(uri));
         };
-        let outcome = self.fetch(context, fetch).await;
+        let outcome = self.fetch(context, fetch).await?;
         if !outcome.succeeded() {
             if wanted {
                 self.endpoint.subscriptions.fewer(uri);
@@ -179,6 +213,8 @@ impl ServerHandler for Connection {
         resources.subscribe = Some(self.mounts().is_some());
         capabilities.resources = Some(resources);
         capabilities.logging = Some(serde_json::Map::new());
+        let tasks = (TASKS_EXTENSION_ID.to_owned(), serde_json::Map::new());
+        capabilities.extensions = Some([tasks].into());
         if self.mounts().is_some() {
             let mut prompts = PromptsCapability::default();
             prompts.list_changed = Some(true);
@@ -253,8 +289,18 @@ impl ServerHandler for Connection {
         let arguments = Value::Object(request.arguments.unwrap_or_default());
         let name = request.name.into_owned();
         let call = self.endpoint.request(name, arguments, self.principal());
-        let outcome = self.call(&context, call).await;
-        result::of_tool(&outcome).map(CallToolResponse::Complete)
+        let asked = Asked {
+            wanted: Wanted::call("tools/call", &call),
+            takes: Takes::QuestionsAndTasks,
+            state: request.request_state,
+            answers: request.input_responses,
+        };
+        match self.call(&context, call, asked).await? {
+            Told::Ended(outcome) => result::of_tool(&outcome).map(CallToolResponse::Complete),
+            Told::InputRequired(asks) => Ok(CallToolResponse::InputRequired(asks)),
+            Told::Task(task) => Ok(CallToolResponse::Task(task)),
+            Told::Waits(waits) => Ok(CallToolResponse::Complete(result::tool_waiting(&waits))),
+        }
     }
 
     async fn list_resources(
@@ -298,14 +344,17 @@ impl ServerHandler for Connection {
     ) -> Result<ReadResourceResponse, ErrorData> {
         let uri = request.uri;
         if let Some(fetch) = output::fetch(&uri) {
-            let outcome = self.fetch(&context, fetch).await;
+            let outcome = self.fetch(&context, fetch).await?;
             return output::contents(&uri, &outcome).map(ReadResourceResponse::Complete);
         }
         let fetch = self.mounts().and_then(|mounts| mounts.read(&uri));
         let fetch = fetch.ok_or_else(|| no_resource(&uri))?;
-        let outcome = self.fetch(&context, fetch).await;
-        let read: ReadResourceResult = result::of_fetch(&outcome)?;
-        Ok(ReadResourceResponse::Complete(read))
+        let (state, answers) = (request.request_state, request.input_responses);
+        let told = self.fetch_asking(&context, fetch, Takes::Questions, state, answers);
+        match asked_back(told.await?)? {
+            Fetched::Result(read) => Ok(ReadResourceResponse::Complete(read)),
+            Fetched::Asks(asks) => Ok(ReadResourceResponse::InputRequired(asks)),
+        }
     }
 
     async fn list_prompts(
@@ -336,9 +385,12 @@ impl ServerHandler for Connection {
             let message = format!("there is no prompt `{}`", request.name);
             return Err(ErrorData::invalid_params(message, None));
         };
-        let outcome = self.fetch(&context, fetch).await;
-        let prompt: GetPromptResult = result::of_fetch(&outcome)?;
-        Ok(GetPromptResponse::Complete(prompt))
+        let (state, answers) = (request.request_state, request.input_responses);
+        let told = self.fetch_asking(&context, fetch, Takes::Questions, state, answers);
+        match asked_back(told.await?)? {
+            Fetched::Result(prompt) => Ok(GetPromptResponse::Complete(prompt)),
+            Fetched::Asks(asks) => Ok(GetPromptResponse::InputRequired(asks)),
+        }
     }
 
     async fn complete(
@@ -354,8 +406,36 @@ impl ServerHandler for Connection {
             let message = "there is no such prompt or resource template";
             return Err(ErrorData::invalid_params(message, None));
         };
-        let outcome = self.fetch(&context, fetch).await;
+        let outcome = self.fetch(&context, fetch).await?;
         result::of_fetch(&outcome)
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        let approvals = &self.endpoint.approvals;
+        let task = approvals.task(&request.task_id, self.principal(), abilities(&context))?;
+        Ok(GetTaskResult::new(task))
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let approvals = &self.endpoint.approvals;
+        approvals.update_task(&request.task_id, self.principal(), request.input_responses)
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let approvals = &self.endpoint.approvals;
+        approvals.cancel_task(&request.task_id, self.principal())
     }
 
     async fn subscribe(
@@ -467,11 +547,28 @@ impl Drop for Connection {
                         .await;
                 }
             }
+            endpoint.approvals.end(&principal);
             match endpoint.sessions {
                 Sessions::OfEndpoint => {}
                 Sessions::OfConnection => endpoint.runtime.end_session(&principal).await,
             }
         });
+    }
+}
+
+/// What a fetch brought, or what its client is asked first.
+enum Fetched<T> {
+    Result(T),
+    Asks(InputRequiredResult),
+}
+
+fn asked_back<T: DeserializeOwned>(told: Told) -> Result<Fetched<T>, ErrorData> {
+    match told {
+        Told::Ended(outcome) => result::of_fetch(&outcome).map(Fetched::Result),
+        Told::InputRequired(asks) => Ok(Fetched::Asks(asks)),
+        Told::Waits(waits) => Err(result::waiting(&waits)),
+        // Only calls of tools become tasks.
+        Told::Task(_) => Err(ErrorData::internal_error("this request is no task", None)),
     }
 }
 

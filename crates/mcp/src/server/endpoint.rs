@@ -1,13 +1,13 @@
 //! What is served to agents: a runtime's tools for one principal, and what mounted servers offer
 //! beside tools. The same whatever the transport and the era.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use haft_contract::{CallId, CallRequest, Principal, SessionId};
 use haft_runtime::{Runtime, registry::Entry};
 use serde_json::Value;
 
-use super::{live::LiveCalls, subscriptions::Subscriptions};
+use super::{approve::Approvals, live::LiveCalls, subscriptions::Subscriptions};
 use crate::{
     catalog::{self, Catalog},
     mounts::Mounts,
@@ -36,6 +36,7 @@ pub struct Endpoint {
     pub(super) page_entries: usize,
     catalog: Catalog,
     pub(super) subscriptions: Subscriptions,
+    pub(super) approvals: Approvals,
 }
 
 impl Endpoint {
@@ -55,6 +56,7 @@ impl Endpoint {
             page_entries: PAGE_ENTRIES,
             catalog: Catalog::default(),
             subscriptions: Subscriptions::default(),
+            approvals: Approvals::new(),
         }
     }
 
@@ -95,6 +97,18 @@ impl Endpoint {
         let is_shown = |entry: &Entry| self.runtime.shows(principal, entry);
         let (tool, arguments) = catalog::unwrap(&tools, is_shown, tool, arguments);
         CallRequest::new(tool, arguments, Arc::clone(principal))
+    }
+
+    /// Keeps clients that cannot be asked waiting for a person for this long.
+    #[must_use]
+    pub fn approval_wait(mut self, wait: Duration) -> Self {
+        self.approvals.patience(wait);
+        self
+    }
+
+    /// How many calls wait for an answer while no request waits for them.
+    pub fn parked(&self) -> usize {
+        self.approvals.parked()
     }
 
     /// The principal in a session of its own.

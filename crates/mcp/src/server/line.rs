@@ -5,7 +5,10 @@
 //! one request after another. What the client of the moment can be asked and wants to hear is set
 //! with [`Line::hears`].
 
-use std::sync::{Mutex, PoisonError};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll},
+};
 
 use haft_contract::{future::BoxFuture, host::ApprovalRequest, progress::RenderedProgress};
 use serde_json::Value;
@@ -13,7 +16,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::severity::Severity;
-use crate::client::{Abilities, AskError, Client, Question, QuestionKind};
+use crate::client::{Abilities, AskError, Client, Question};
 
 /// How many questions of one call may wait to be put to its client.
 pub const QUESTIONS_KEPT: usize = 8;
@@ -22,8 +25,10 @@ pub const QUESTIONS_KEPT: usize = 8;
 pub const LOGS_KEPT: usize = 64;
 
 /// What the client of the moment can be asked, and wants to hear.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Hears {
+    /// What it calls itself.
+    pub client: Option<Arc<str>>,
     /// What it can be asked.
     pub abilities: Abilities,
     /// The least grave log messages it wants; none if it wants none.
@@ -48,9 +53,14 @@ impl Asks {
         let _ = self.reply.send(answers);
     }
 
-    /// Returns once nobody waits for the answer any more.
-    pub async fn unwanted(&mut self) {
-        self.reply.closed().await;
+    /// Whether nobody waits for the answer any more.
+    pub fn is_unwanted(&self) -> bool {
+        self.reply.is_closed()
+    }
+
+    /// Ready once nobody waits for the answer any more.
+    pub fn poll_unwanted(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.reply.poll_closed(cx)
     }
 }
 
@@ -96,7 +106,13 @@ impl Line {
     }
 
     fn heard(&self) -> Hears {
-        *self.hears.lock().unwrap_or_else(PoisonError::into_inner)
+        let hears = self.hears.lock();
+        hears.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What the client of the moment calls itself.
+    pub fn client(&self) -> Option<Arc<str>> {
+        self.heard().client
     }
 
     /// Takes a report of progress; only the newest is kept.
@@ -137,7 +153,10 @@ impl Client for Line {
     ) -> BoxFuture<'a, Result<Vec<Value>, AskError>> {
         Box::pin(async move {
             let abilities = self.abilities();
-            if let Some(question) = questions.iter().find(|asked| !able(abilities, asked)) {
+            if let Some(question) = questions
+                .iter()
+                .find(|asked| !abilities.has(asked.kind, &asked.parameters))
+            {
                 return Err(AskError::NotAble(question.kind.method()));
             }
             tokio::select! {
@@ -150,25 +169,11 @@ impl Client for Line {
     fn log(&self, message: Value) {
         let level = message.get("level").and_then(Value::as_str);
         let level = level.and_then(Severity::parse);
-        if level.is_some() && self.heard().logs_from.is_some() && level >= self.heard().logs_from {
+        let wanted = self.heard().logs_from;
+        if level.is_some() && wanted.is_some() && level >= wanted {
             // A client that does not keep up loses messages, not the call.
             let _ = self.logs.try_send(message);
         }
-    }
-}
-
-fn able(abilities: Abilities, question: &Question) -> bool {
-    match question.kind {
-        QuestionKind::Elicit => {
-            let mode = question.parameters.get("mode").and_then(Value::as_str);
-            if mode == Some("url") {
-                abilities.elicit_url
-            } else {
-                abilities.elicit_form
-            }
-        }
-        QuestionKind::Sample => abilities.sample,
-        QuestionKind::Roots => abilities.roots,
     }
 }
 
@@ -177,6 +182,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::client::QuestionKind;
 
     fn question(kind: QuestionKind, parameters: Value) -> Question {
         Question {
@@ -210,7 +216,7 @@ mod tests {
     #[test]
     fn only_log_messages_that_are_wanted_are_kept() {
         let mut hears = Hears::default();
-        let (line, mut listener) = Line::open(hears);
+        let (line, mut listener) = Line::open(hears.clone());
         let error = json!({"level": "error", "data": 1});
         line.log(error.clone());
         assert!(listener.logs.try_recv().is_err());

@@ -5,6 +5,7 @@
 //! a call while its client is asked and told, `result` turns its outcome into an answer.
 
 mod announce;
+pub mod approve;
 mod conduct;
 mod connection;
 pub mod endpoint;

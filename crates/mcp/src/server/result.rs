@@ -14,10 +14,13 @@ use rmcp::{
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::output;
+use super::{approve::Waits, output};
 
 /// The key under which results say which call of the record they are of.
 pub(super) const CALL_KEY: &str = "dev.haft/call";
+
+/// The key under which a result says which question its call waits for.
+const APPROVAL_KEY: &str = "dev.haft/approval";
 
 /// The key under which results say how the call ended.
 pub(super) const TERMINAL_KEY: &str = "dev.haft/terminal";
@@ -91,6 +94,27 @@ pub(super) fn refused(outcome: &Outcome) -> ErrorData {
         _ => ErrorCode::INTERNAL_ERROR,
     };
     ErrorData::new(code, failure.to_string(), Some(about(outcome)))
+}
+
+/// The answer to `tools/call` for a call that waits for a person while its client should not.
+pub(super) fn tool_waiting(waits: &Waits) -> CallToolResult {
+    let mut result = CallToolResult::default();
+    result.content = vec![ContentBlock::text(waits.to_string())];
+    result.is_error = Some(true);
+    let mut meta = MetaObject::new();
+    meta.insert(CALL_KEY.to_owned(), json!(waits.call.to_string()));
+    meta.insert(APPROVAL_KEY.to_owned(), json!(waits.approval.to_string()));
+    result.meta = Some(meta);
+    result
+}
+
+/// Why a request other than `tools/call` has no result yet.
+pub(super) fn waiting(waits: &Waits) -> ErrorData {
+    let about = json!({
+        CALL_KEY: waits.call.to_string(),
+        APPROVAL_KEY: waits.approval.to_string(),
+    });
+    ErrorData::internal_error(waits.to_string(), Some(about))
 }
 
 fn about(outcome: &Outcome) -> Value {

@@ -62,7 +62,7 @@ pub async fn serve(
             () = stop.cancelled() => {}
         }
     });
-    let connection = Connection::new(endpoint, &gone);
+    let connection = Connection::new(Arc::clone(&endpoint), &gone);
     // A token of its own, because it is cancelled when this connection ends.
     let served = connection.serve_with_ct(transport, cancel.child_token());
     let running = match served.await {
@@ -72,7 +72,10 @@ pub async fn serve(
         }
         Err(error) => return Err(ServeError::Began(error.to_string())),
     };
-    match running.waiting().await {
+    let ended = running.waiting().await;
+    // Nobody is left who could ask for what still waits.
+    endpoint.approvals.end(&endpoint.principal);
+    match ended {
         Ok(QuitReason::JoinError(error)) | Err(error) => Err(ServeError::Lost(error.to_string())),
         Ok(_) => Ok(()),
     }

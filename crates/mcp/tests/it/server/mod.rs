@@ -1,5 +1,6 @@
 //! The server edge, spoken to as a client does: JSON on a line, in both eras.
 
+mod approvals;
 mod calls;
 mod http;
 mod lists;

@@ -15,7 +15,7 @@ use haft_mcp::{
     mounts::{CHANGES_KEPT, Change, Fetch, Mounts},
     server::{Endpoint, LiveCalls, Sessions, stdio},
 };
-use haft_testkit::{Harness, sample};
+use haft_testkit::{Harness, harness::HarnessBuilder, sample};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -39,6 +39,15 @@ impl Stage {
     }
 
     pub(crate) fn with(change: impl FnOnce(Endpoint) -> Endpoint, sessions: Sessions) -> Self {
+        Self::configured(|harness, _| harness, change, sessions)
+    }
+
+    /// A runtime that the test changes, and an endpoint that it changes.
+    pub(crate) fn configured(
+        configure: impl FnOnce(HarnessBuilder, &Arc<LiveCalls>) -> HarnessBuilder,
+        change: impl FnOnce(Endpoint) -> Endpoint,
+        sessions: Sessions,
+    ) -> Self {
         let clients = Arc::<Clients>::default();
         let calls = LiveCalls::new(Arc::clone(&clients));
         let mut tools = sample::all();
@@ -47,8 +56,8 @@ impl Stage {
         tools.push(erase(Fetched).unwrap());
         let harness = Harness::memory()
             .tools(tools)
-            .configure(|builder| builder.events(Arc::clone(&calls) as _))
-            .build();
+            .configure(|builder| builder.events(Arc::clone(&calls) as _));
+        let harness = configure(harness, &calls).build();
         let mounts = Arc::new(FixedMounts::default());
         let endpoint = Endpoint::new(
             harness.runtime.clone(),

@@ -1,0 +1,227 @@
+//! What a call asks and is not answered yet, under keys of ours: so that an answer finds its
+//! question whoever carries it, and so that a mounted server's key never meets one of Haft's.
+
+use std::task::{Context, Poll};
+
+use haft_contract::host::{ApprovalId, Timestamp};
+use serde_json::Value;
+use url::{Host, Url};
+
+use crate::{
+    client::{AskError, Question, QuestionKind},
+    server::line::Asks,
+};
+
+/// The most questions a mounted server asks at once.
+const MAX_QUESTIONS: usize = 16;
+
+/// How often a mounted server may ask within one call. Clients drive ten rounds and give up; one is
+/// left for an approval.
+pub(super) const MAX_ROUNDS: usize = 8;
+
+/// The code of the protocol for what cannot be asked so.
+const INVALID_PARAMS: i64 = -32602;
+
+/// Something a call asks, and what is answered of it.
+pub(super) struct Open {
+    asks: Asks,
+    approval: Option<(ApprovalId, Timestamp)>,
+    asked: Vec<Asked>,
+}
+
+/// One question of it.
+struct Asked {
+    key: String,
+    answer: Option<Value>,
+}
+
+/// One question that waits for an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Unanswered {
+    pub(crate) key: String,
+    pub(crate) kind: QuestionKind,
+    pub(crate) parameters: Value,
+}
+
+impl Open {
+    /// Takes up what a call asks in its nth round. What must not be asked is answered with that, and
+    /// nothing is left open.
+    pub(super) fn new(asks: Asks, round: usize) -> Option<Self> {
+        if asks.is_unwanted() {
+            return None;
+        }
+        if let Some(approval) = &asks.approval {
+            let keys =
+                (0..asks.questions.len()).map(|n| format!("haft:approval:{}:{n}", approval.id));
+            return Some(Self {
+                approval: Some((approval.id, approval.expires)),
+                asked: keys.map(Asked::new).collect(),
+                asks,
+            });
+        }
+        if let Err(error) = check(&asks.questions, round) {
+            asks.answer(Err(error));
+            return None;
+        }
+        let keys = asks
+            .questions
+            .iter()
+            .map(|question| format!("mounted:{round}:{}", question.key));
+        Some(Self {
+            approval: None,
+            asked: keys.map(Asked::new).collect(),
+            asks,
+        })
+    }
+
+    /// The approval that is asked for, and when the question lapses.
+    pub(super) fn approval(&self) -> Option<(ApprovalId, Timestamp)> {
+        self.approval
+    }
+
+    /// Whether nobody waits for the answer any more.
+    pub(super) fn is_stale(&self) -> bool {
+        self.asks.is_unwanted()
+    }
+
+    /// Ready once nobody waits for the answer any more.
+    pub(super) fn poll_stale(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.asks.poll_unwanted(cx)
+    }
+
+    /// What is still to be asked at the client.
+    pub(super) fn unanswered(&self) -> impl Iterator<Item = Unanswered> {
+        let waits = |(asked, question): (&Asked, &Question)| {
+            asked.answer.is_none().then(|| Unanswered {
+                key: asked.key.clone(),
+                kind: question.kind,
+                parameters: question.parameters.clone(),
+            })
+        };
+        self.asked
+            .iter()
+            .zip(&self.asks.questions)
+            .filter_map(waits)
+    }
+
+    /// Takes an answer to one of its questions. What is left of it: nothing once all are answered,
+    /// or one cannot be.
+    pub(super) fn answer(mut self, key: &str, answer: Result<Value, AskError>) -> Option<Self> {
+        let Some(asked) = self.asked.iter_mut().find(|asked| asked.key == key) else {
+            return Some(self);
+        };
+        match answer {
+            Ok(answer) => asked.answer = Some(answer),
+            Err(error) => {
+                self.asks.answer(Err(error));
+                return None;
+            }
+        }
+        if self.asked.iter().any(|asked| asked.answer.is_none()) {
+            return Some(self);
+        }
+        let answers = self.asked.into_iter().filter_map(|asked| asked.answer);
+        self.asks.answer(Ok(answers.collect()));
+        None
+    }
+}
+
+impl Asked {
+    fn new(key: String) -> Self {
+        Self { key, answer: None }
+    }
+}
+
+/// Whether a mounted server may ask this.
+fn check(questions: &[Question], round: usize) -> Result<(), AskError> {
+    let refuse = |message: String| {
+        Err(AskError::Refused {
+            code: INVALID_PARAMS,
+            message,
+        })
+    };
+    if round >= MAX_ROUNDS {
+        return refuse(format!(
+            "a server may ask {MAX_ROUNDS} times within one call; this one has"
+        ));
+    }
+    if questions.len() > MAX_QUESTIONS {
+        return refuse(format!(
+            "a server may ask {MAX_QUESTIONS} questions at once; these are {}",
+            questions.len()
+        ));
+    }
+    let to_open = questions
+        .iter()
+        .filter(|question| question.kind == QuestionKind::Elicit)
+        .filter_map(|question| question.parameters.get("url"));
+    for url in to_open {
+        if !url.as_str().is_some_and(may_be_opened) {
+            return refuse("an address to open is https, or http on this very machine".to_owned());
+        }
+    }
+    Ok(())
+}
+
+/// Whether a person may be sent to an address: over TLS, or to a server on this machine, as sign-ins
+/// of local servers do.
+fn may_be_opened(url: &str) -> bool {
+    let Ok(url) = Url::parse(url) else {
+        return false;
+    };
+    match (url.scheme(), url.host()) {
+        ("https", Some(_)) => true,
+        ("http", Some(Host::Domain(name))) => name == "localhost",
+        ("http", Some(Host::Ipv4(address))) => address.is_loopback(),
+        ("http", Some(Host::Ipv6(address))) => address.is_loopback(),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn elicit(parameters: Value) -> Question {
+        Question {
+            key: "k".to_owned(),
+            kind: QuestionKind::Elicit,
+            parameters,
+        }
+    }
+
+    #[test]
+    fn mc_13_a_person_is_sent_to_safe_addresses_alone() {
+        for (url, opened) in [
+            ("https://example.com/login", true),
+            ("http://127.0.0.1:8080/login", true),
+            ("http://[::1]/login", true),
+            ("http://localhost:3000", true),
+            ("http://example.com/login", false),
+            ("http://localhost.example.com/", false),
+            ("javascript:alert(1)", false),
+            ("file:///etc/passwd", false),
+            ("data:text/html,x", false),
+            ("https:", false),
+            ("not an address", false),
+        ] {
+            let question = elicit(json!({"mode": "url", "url": url}));
+            assert_eq!(check(&[question], 0).is_ok(), opened, "{url}");
+        }
+        // The address counts, whatever the mode says.
+        let hidden = elicit(json!({"mode": "form", "url": "javascript:alert(1)"}));
+        assert!(check(&[hidden], 0).is_err());
+        assert!(check(&[elicit(json!({"mode": "url", "url": 7}))], 0).is_err());
+    }
+
+    #[test]
+    fn mc_14_a_server_that_asks_for_ever_is_stopped() {
+        let question = [elicit(json!({"message": "?"}))];
+        assert!(check(&question, MAX_ROUNDS - 1).is_ok());
+        assert!(check(&question, MAX_ROUNDS).is_err());
+        let many = vec![elicit(json!({})); MAX_QUESTIONS + 1];
+        assert!(check(&many, 0).is_err());
+    }
+}

@@ -1,0 +1,323 @@
+//! Calls that wait while no request waits for them: their client was given a question to take back,
+//! a task, or word that a person has not answered yet.
+//!
+//! A call is found again by a state that was sealed for it and is good once, by the id of its task,
+//! or by being asked for again, word for word, by the same principal. It ends by itself, because
+//! questions lapse and calls have deadlines; its outcome is then kept for a while. What is not
+//! fetched in time is dropped, and with it the call, if it still runs.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
+
+use haft_contract::{CallId, host::Timestamp};
+use tokio::time::Instant;
+
+use super::{
+    attend::Ongoing,
+    seal::{Claim, Owner, Seals, StateKey, Wanted},
+};
+
+/// How many calls may wait so. More questions than that nobody answers.
+pub const PARKED_CALLS: usize = 256;
+
+/// How long a call is kept beyond the time its question lapses, or from when it was last asked for
+/// if it has none.
+pub const KEPT: Duration = Duration::from_mins(5);
+
+/// How many states of one call may be out at once; the oldest then is good no more.
+const STATES_OUT: usize = 16;
+
+/// The calls that wait, and the seals of their states.
+pub(crate) struct Parking {
+    calls: Mutex<HashMap<CallId, Parked>>,
+    seals: Seals,
+    most: usize,
+    myself: Weak<Self>,
+}
+
+/// A call in the hands of one request. Dropped, the call is cancelled.
+pub(crate) struct Held {
+    pub(crate) ongoing: Ongoing,
+    owner: Owner,
+    wanted: Wanted,
+    /// The rounds that a state claims and that were not claimed yet.
+    out: BTreeSet<u64>,
+    next_round: u64,
+}
+
+/// A call that waits, or waited and has ended.
+struct Parked {
+    held: Held,
+    how: How,
+    until: Instant,
+}
+
+/// How a call comes to wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    /// The client takes questions back and asks again, or was told to ask again.
+    AskedAgain,
+    /// The client has a task.
+    Task,
+}
+
+/// There is no room for another call that waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Full;
+
+impl Held {
+    /// A call that was just made.
+    pub(crate) fn new(ongoing: Ongoing, owner: Owner, wanted: Wanted) -> Self {
+        Self {
+            ongoing,
+            owner,
+            wanted,
+            out: BTreeSet::new(),
+            next_round: 0,
+        }
+    }
+}
+
+impl Parking {
+    pub(crate) fn new(most: usize) -> Arc<Self> {
+        Arc::new_cyclic(|myself| Self {
+            calls: Mutex::default(),
+            seals: Seals::new(&StateKey::fresh()),
+            most,
+            myself: Weak::clone(myself),
+        })
+    }
+
+    fn calls(&self) -> MutexGuard<'_, HashMap<CallId, Parked>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many calls wait, or are kept.
+    pub(crate) fn len(&self) -> usize {
+        self.calls().len()
+    }
+
+    /// Lets a call wait until its question lapses and a while longer; until when.
+    pub(crate) fn park(&self, held: Held, how: How, now: Timestamp) -> Result<Instant, Full> {
+        let call = held.ongoing.live().id();
+        let lapses = held.ongoing.approval();
+        let left = lapses.map_or(Duration::ZERO, |(_, expires)| expires.since(now));
+        let until = Instant::now() + left + KEPT;
+        {
+            let mut calls = self.calls();
+            if calls.len() >= self.most {
+                return Err(Full);
+            }
+            calls.insert(call, Parked { held, how, until });
+        }
+        self.end_at(call, until);
+        Ok(until)
+    }
+
+    /// Lets a call wait, with the state by which its client claims it.
+    pub(crate) fn park_sealed(&self, mut held: Held, now: Timestamp) -> Result<String, Full> {
+        let call = held.ongoing.live().id();
+        let claim = Claim {
+            call,
+            round: held.next_round,
+        };
+        held.next_round += 1;
+        held.out.insert(claim.round);
+        if held.out.len() > STATES_OUT {
+            held.out.pop_first();
+        }
+        let (owner, wanted) = (held.owner, held.wanted);
+        let until = self.park(held, How::AskedAgain, now)?;
+        let good = until.saturating_duration_since(Instant::now());
+        Ok(self.seals.seal(claim, owner, wanted, good))
+    }
+
+    /// The call a state claims. A state is good once, for the request it was sealed for, by whom it
+    /// was sealed for.
+    pub(crate) fn claim(&self, state: &str, owner: Owner, wanted: Wanted) -> Option<Held> {
+        let claim = self.seals.open(state, owner, wanted)?;
+        let mut calls = self.calls();
+        let parked = calls.get_mut(&claim.call)?;
+        if !parked.held.out.remove(&claim.round) {
+            tracing::warn!(call = %claim.call, "a request state came a second time");
+            return None;
+        }
+        calls.remove(&claim.call).map(|parked| parked.held)
+    }
+
+    /// The call that waits for the same request of the same principal. A task is not joined: its
+    /// client has its id.
+    pub(crate) fn join(&self, owner: Owner, wanted: Wanted) -> Option<Held> {
+        let mut calls = self.calls();
+        let same = |parked: &Parked| {
+            parked.held.owner == owner && parked.held.wanted == wanted && parked.how != How::Task
+        };
+        let call = calls
+            .iter()
+            .find_map(|(call, parked)| same(parked).then_some(*call))?;
+        calls.remove(&call).map(|parked| parked.held)
+    }
+
+    /// Does something with a call that is a task of this principal's.
+    pub(crate) fn task<T>(
+        &self,
+        call: CallId,
+        owner: Owner,
+        look: impl FnOnce(&mut Ongoing, Instant) -> T,
+    ) -> Option<T> {
+        let mut calls = self.calls();
+        let parked = calls
+            .get_mut(&call)
+            .filter(|parked| parked.held.owner == owner && parked.how == How::Task)?;
+        Some(look(&mut parked.held.ongoing, parked.until))
+    }
+
+    /// Ends what one principal's calls waited for: its connection is over.
+    pub(crate) fn end(&self, owner: Owner) {
+        self.remove_if(|parked| parked.held.owner == owner);
+    }
+
+    fn remove_if(&self, over: impl Fn(&Parked) -> bool) {
+        let mut calls = self.calls();
+        let ended: Vec<Parked> = calls
+            .extract_if(|_, parked| over(parked))
+            .map(|(_, parked)| parked)
+            .collect();
+        // Dropping a call wakes whoever it waits for, which is not done under the lock.
+        drop(calls);
+        drop(ended);
+    }
+
+    fn end_at(&self, call: CallId, until: Instant) {
+        let parking = Weak::clone(&self.myself);
+        tokio::spawn(async move {
+            tokio::time::sleep_until(until).await;
+            if let Some(parking) = parking.upgrade() {
+                parking.remove_if(|parked| {
+                    parked.held.ongoing.live().id() == call && parked.until <= until
+                });
+            }
+        });
+    }
+}
+
+impl fmt::Debug for Parking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parking")
+            .field("calls", &self.len())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use haft_contract::{CallRequest, host::Clock as _};
+    use haft_runtime::SystemClock;
+    use haft_testkit::{Harness, sample};
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        client::Clients,
+        server::{line::Hears, live::LiveCalls},
+    };
+
+    struct House {
+        harness: Harness,
+        calls: Arc<LiveCalls>,
+        parking: Arc<Parking>,
+    }
+
+    impl House {
+        fn of(most: usize) -> Self {
+            Self {
+                harness: Harness::memory().tools(sample::all()).build(),
+                calls: LiveCalls::new(Arc::<Clients>::default()),
+                parking: Parking::new(most),
+            }
+        }
+
+        /// A call that goes on for ever, and what it was wanted for.
+        fn call(&self, principal: &haft_contract::Principal, hint: u64) -> (Held, Owner, Wanted) {
+            let arguments = json!({"ms": 3_600_000 + hint});
+            let call = CallRequest::new("sleep", arguments, Arc::new(principal.clone()));
+            let (owner, wanted) = (Owner::of(principal), Wanted::call("tools/call", &call));
+            let live = self
+                .calls
+                .start(&self.harness.runtime, call, Hears::default());
+            (Held::new(Ongoing::new(live), owner, wanted), owner, wanted)
+        }
+    }
+
+    #[tokio::test]
+    async fn so_many_calls_wait_and_no_more() {
+        let house = House::of(1);
+        let principal = Arc::clone(&house.harness.principal);
+        let (first, ..) = house.call(&principal, 1);
+        let (second, ..) = house.call(&principal, 2);
+        let now = SystemClock.now();
+        assert!(house.parking.park(first, How::AskedAgain, now).is_ok());
+        let refused = house.parking.park(second, How::AskedAgain, now);
+        assert_eq!(refused.err(), Some(Full));
+        house.parking.end(Owner::of(&principal));
+        assert_eq!(house.parking.len(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_call_is_found_again_by_its_owner_alone() {
+        let house = House::of(9);
+        let principal = Arc::clone(&house.harness.principal);
+        let (held, owner, wanted) = house.call(&principal, 1);
+        let call = held.ongoing.live().id();
+        let now = SystemClock.now();
+        house.parking.park(held, How::Task, now).unwrap();
+        let mut other = (*principal).clone();
+        other.session = haft_contract::SessionId::parse("another").unwrap();
+        let stranger = Owner::of(&other);
+        assert!(house.parking.task(call, stranger, |_, _| ()).is_none());
+        assert!(house.parking.task(call, owner, |_, _| ()).is_some());
+        // A task is asked for by its id.
+        assert!(house.parking.join(owner, wanted).is_none());
+        let (held, owner, wanted) = house.call(&principal, 2);
+        house.parking.park(held, How::AskedAgain, now).unwrap();
+        assert!(house.parking.join(stranger, wanted).is_none());
+        assert!(house.parking.join(owner, wanted).is_some());
+        assert!(house.parking.join(owner, wanted).is_none());
+    }
+
+    #[tokio::test]
+    async fn mc_14_the_oldest_of_too_many_states_is_good_no_more() {
+        let house = House::of(9);
+        let principal = Arc::clone(&house.harness.principal);
+        let (mut held, owner, wanted) = house.call(&principal, 1);
+        let mut states = Vec::new();
+        for _ in 0..=STATES_OUT {
+            let state = house.parking.park_sealed(held, SystemClock.now()).unwrap();
+            states.push(state);
+            held = house.parking.join(owner, wanted).unwrap();
+        }
+        let last = house.parking.park_sealed(held, SystemClock.now()).unwrap();
+        assert!(house.parking.claim(&states[0], owner, wanted).is_none());
+        assert!(house.parking.claim(&last, owner, wanted).is_some());
+        assert_eq!(house.parking.len(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_nobody_fetches_is_dropped_and_its_call_with_it() {
+        let house = House::of(9);
+        let principal = Arc::clone(&house.harness.principal);
+        let (held, ..) = house.call(&principal, 1);
+        house
+            .parking
+            .park(held, How::AskedAgain, SystemClock.now())
+            .unwrap();
+        tokio::time::sleep(KEPT / 2).await;
+        assert_eq!(house.parking.len(), 1);
+        tokio::time::sleep(KEPT).await;
+        assert_eq!((house.parking.len(), house.calls.len()), (0, 0));
+    }
+}

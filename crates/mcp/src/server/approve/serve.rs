@@ -1,0 +1,262 @@
+//! One request for a call, from what its client sent to what there is to tell it. The call is one
+//! that was just made, one that waits and is claimed with a state, or one that waits and is asked
+//! for again.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use haft_contract::{
+    CallId, Outcome, Principal,
+    host::{ApprovalId, Clock as _},
+};
+use haft_runtime::SystemClock;
+use rmcp::{
+    ErrorData,
+    model::{CreateTaskResult, DetailedTask, InputRequests, InputRequiredResult, InputResponses},
+};
+
+use super::{
+    attend::{Caller, Ongoing, Reach, Served},
+    parked::{Full, Held, How, PARKED_CALLS, Parking},
+    question,
+    seal::{Owner, Wanted},
+    tasks, wire,
+};
+use crate::{
+    client::Abilities,
+    server::live::{LiveCall, Step},
+};
+
+/// How long a client is kept waiting for a person whom it cannot ask, unless the operator says
+/// otherwise. Many clients give up on a call after a minute.
+pub const APPROVAL_WAIT: Duration = Duration::from_secs(50);
+
+/// What an endpoint knows of calls that wait.
+pub(crate) struct Approvals {
+    parking: Arc<Parking>,
+    patience: Duration,
+}
+
+/// A request for a call, as far as finding the call goes.
+pub(crate) struct Request<'a> {
+    /// Who asks.
+    pub(crate) principal: &'a Principal,
+    /// What for.
+    pub(crate) wanted: Wanted,
+    /// The state it brings.
+    pub(crate) state: Option<&'a str>,
+    /// The answers it brings.
+    pub(crate) answers: Option<InputResponses>,
+    /// How its client is reached.
+    pub(crate) reach: Reach,
+    /// What its client can be asked.
+    pub(crate) abilities: Abilities,
+}
+
+/// What there is to tell the client.
+pub(crate) enum Told {
+    /// The call has ended.
+    Ended(Arc<Outcome>),
+    /// The client is to answer and ask again.
+    InputRequired(InputRequiredResult),
+    /// The call goes on as a task.
+    Task(CreateTaskResult),
+    /// The call waits for a person.
+    Waits(Waits),
+}
+
+/// A call that waits for a person, and whose client is not kept waiting with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Waits {
+    pub(crate) call: CallId,
+    pub(crate) approval: ApprovalId,
+}
+
+impl fmt::Display for Waits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "this call waits until a person approves it, and nobody has answered yet; nothing has \
+             happened so far\nquestion: {}\nhint: a person answers with {}; then make the same call \
+             again, with the same arguments, to get its result. Nobody is asked twice by that",
+            self.approval,
+            question::commands(self.approval)
+        )
+    }
+}
+
+impl Approvals {
+    pub(crate) fn new() -> Self {
+        Self {
+            parking: Parking::new(PARKED_CALLS),
+            patience: APPROVAL_WAIT,
+        }
+    }
+
+    /// Keeps clients waiting for this long.
+    pub(crate) fn patience(&mut self, patience: Duration) {
+        self.patience = patience;
+    }
+
+    /// How many calls wait without a request, or are kept.
+    pub(crate) fn parked(&self) -> usize {
+        self.parking.len()
+    }
+
+    /// Ends the calls of a principal that wait: its connection is over.
+    pub(crate) fn end(&self, principal: &Principal) {
+        self.parking.end(Owner::of(principal));
+    }
+
+    /// Serves one request: finds its call, or makes it, and waits with its client.
+    pub(crate) async fn serve<C: Caller>(
+        &self,
+        request: Request<'_>,
+        caller: &C,
+        make: impl FnOnce() -> LiveCall,
+        again: impl FnOnce(&LiveCall),
+    ) -> Result<Told, ErrorData> {
+        let mut held = self.find(&request, make, again)?;
+        for (key, answer) in request.answers.unwrap_or_default() {
+            held.ongoing.answer(&key, &Ok(answer));
+        }
+        let owner = Owner::of(request.principal);
+        loop {
+            let (reach, abilities) = (request.reach, request.abilities);
+            let served = held.ongoing.attend(caller, reach, abilities, self.patience);
+            match served.await {
+                Served::Ended(outcome) => return Ok(Told::Ended(outcome)),
+                Served::Gone => return Ok(Told::Ended(stop(held.ongoing).await)),
+                Served::Asks => {
+                    let requests = wire::requests(&mut held.ongoing, abilities);
+                    if !requests.is_empty() {
+                        return self.ask_back(held, requests);
+                    }
+                }
+                Served::Task => return self.as_task(held, owner),
+                Served::Left(approval) => {
+                    let call = held.ongoing.live().id();
+                    let now = SystemClock.now();
+                    let parked = self.parking.park(held, How::AskedAgain, now);
+                    parked.map_err(full)?;
+                    return Ok(Told::Waits(Waits { call, approval }));
+                }
+            }
+        }
+    }
+
+    fn find(
+        &self,
+        request: &Request<'_>,
+        make: impl FnOnce() -> LiveCall,
+        again: impl FnOnce(&LiveCall),
+    ) -> Result<Held, ErrorData> {
+        let owner = Owner::of(request.principal);
+        let found = match request.state {
+            Some(state) => {
+                let claimed = self.parking.claim(state, owner, request.wanted);
+                Some(claimed.ok_or_else(not_good)?)
+            }
+            None => self.parking.join(owner, request.wanted),
+        };
+        if let Some(held) = found {
+            again(held.ongoing.live());
+            return Ok(held);
+        }
+        Ok(Held::new(Ongoing::new(make()), owner, request.wanted))
+    }
+
+    fn ask_back(&self, held: Held, requests: InputRequests) -> Result<Told, ErrorData> {
+        let state = self.parking.park_sealed(held, SystemClock.now());
+        let state = state.map_err(full)?;
+        let asks = InputRequiredResult::new(Some(requests), Some(state));
+        Ok(Told::InputRequired(asks))
+    }
+
+    fn as_task(&self, held: Held, owner: Owner) -> Result<Told, ErrorData> {
+        let call = held.ongoing.live().id();
+        let parked = self.parking.park(held, How::Task, SystemClock.now());
+        parked.map_err(full)?;
+        let task = self
+            .parking
+            .task(call, owner, |ongoing, until| tasks::seed(ongoing, until));
+        let task = task.ok_or_else(no_task)?;
+        Ok(Told::Task(CreateTaskResult::new(task)))
+    }
+
+    /// A task as it stands.
+    pub(crate) fn task(
+        &self,
+        id: &str,
+        principal: &Principal,
+        abilities: Abilities,
+    ) -> Result<DetailedTask, ErrorData> {
+        self.with_task(id, principal, |ongoing, until| {
+            tasks::detail(ongoing, abilities, until)
+        })
+    }
+
+    /// Brings answers to a task.
+    pub(crate) fn update_task(
+        &self,
+        id: &str,
+        principal: &Principal,
+        answers: InputResponses,
+    ) -> Result<(), ErrorData> {
+        self.with_task(id, principal, |ongoing, _| tasks::update(ongoing, answers))
+    }
+
+    /// Stops a task; it then ends as cancelled.
+    pub(crate) fn cancel_task(&self, id: &str, principal: &Principal) -> Result<(), ErrorData> {
+        self.with_task(id, principal, |ongoing, _| ongoing.live().cancel())
+    }
+
+    fn with_task<T>(
+        &self,
+        id: &str,
+        principal: &Principal,
+        look: impl FnOnce(&mut Ongoing, tokio::time::Instant) -> T,
+    ) -> Result<T, ErrorData> {
+        let call = CallId::parse(id).ok_or_else(no_task)?;
+        let looked = self.parking.task(call, Owner::of(principal), look);
+        looked.ok_or_else(no_task)
+    }
+}
+
+/// Stops a call that nobody wants any more and waits until it has.
+async fn stop(ongoing: Ongoing) -> Arc<Outcome> {
+    let mut live = ongoing.into_live();
+    live.cancel();
+    loop {
+        if let Step::Ended(outcome) = live.next().await {
+            return outcome;
+        }
+    }
+}
+
+fn not_good() -> ErrorData {
+    ErrorData::invalid_params(
+        "this request state is not good: it was used already, has lapsed, or is of another request; \
+         make the call again without it",
+        None,
+    )
+}
+
+fn no_task() -> ErrorData {
+    ErrorData::invalid_params("there is no such task, or it is no longer kept", None)
+}
+
+fn full(Full: Full) -> ErrorData {
+    let message = format!(
+        "{PARKED_CALLS} calls wait for answers already, so this one was stopped; nothing has \
+         happened. Make it again when some are answered"
+    );
+    ErrorData::internal_error(message, None)
+}
+
+impl fmt::Debug for Approvals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Approvals")
+            .field("parking", &self.parking)
+            .finish_non_exhaustive()
+    }
+}

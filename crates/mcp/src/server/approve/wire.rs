@@ -1,0 +1,34 @@
+//! Questions and answers in the SDK's types.
+
+use rmcp::model::{InputRequest, InputRequests};
+use serde_json::json;
+
+use super::{attend::Ongoing, open::Unanswered};
+use crate::client::{Abilities, AskError};
+
+/// What the client is to answer. What the SDK cannot express is answered with that at once: the
+/// mounted server asked for something the protocol does not have.
+pub(super) fn requests(ongoing: &mut Ongoing, abilities: Abilities) -> InputRequests {
+    let mut requests = InputRequests::new();
+    for asked in ongoing.unanswered(abilities) {
+        match request(&asked) {
+            Ok(request) => {
+                requests.insert(asked.key, request);
+            }
+            Err(error) => {
+                let message = format!("this is no `{}`: {error}", asked.kind.method());
+                let refused = AskError::Refused {
+                    code: rmcp::model::ErrorCode::INVALID_PARAMS.0.into(),
+                    message,
+                };
+                ongoing.answer(&asked.key, &Err(refused));
+            }
+        }
+    }
+    requests
+}
+
+fn request(asked: &Unanswered) -> Result<InputRequest, serde_json::Error> {
+    let request = json!({"method": asked.kind.method(), "params": asked.parameters});
+    serde_json::from_value(request)
+}
