@@ -14,8 +14,12 @@ use toml::{
 };
 
 use super::{
-    limits::LimitSettings, loop_guard::LoopGuardSettings, sandbox::SandboxSettings,
-    ssh::SshSettings, undo::UndoSettings,
+    asking::{self, AskingSettings},
+    limits::LimitSettings,
+    loop_guard::LoopGuardSettings,
+    sandbox::SandboxSettings,
+    ssh::SshSettings,
+    undo::UndoSettings,
 };
 
 /// What one file says, beside policy.
@@ -25,6 +29,8 @@ pub(crate) struct ConfigFile {
     pub(crate) limits: LimitSettings,
     /// When a session that repeats itself is spoken to.
     pub(crate) loop_guard: LoopGuardSettings,
+    /// How clients over MCP are asked.
+    pub(crate) asking: AskingSettings,
     /// Whether paths may lead onto file systems mounted inside the workspace.
     pub(crate) cross_mounts: Option<bool>,
     /// How many days artifacts are kept.
@@ -57,7 +63,7 @@ pub(crate) struct ConfiguredTool {
 }
 
 /// The tables of a file. Those of policy are checked there.
-const TABLES: [&str; 13] = [
+const TABLES: [&str; 14] = [
     "policy",
     "agents",
     "sessions",
@@ -65,6 +71,7 @@ const TABLES: [&str; 13] = [
     "tools",
     "limits",
     "loop_guard",
+    "mcp",
     "workspace",
     "scripts",
     "record",
@@ -119,6 +126,10 @@ impl Reader<'_> {
         }
         if let Some(table) = self.table(document, "loop_guard") {
             self.file.loop_guard = self.loop_guard(table);
+        }
+        if let Some(table) = self.table(document, "mcp") {
+            self.known_keys(table, "[mcp]", &asking::KEYS);
+            self.file.asking = self.asking(table);
         }
         if let Some(workspace) = self.table(document, "workspace") {
             self.known_keys(workspace, "[workspace]", &["cross_mounts"]);

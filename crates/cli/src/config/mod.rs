@@ -9,6 +9,7 @@
 )]
 
 pub(crate) mod ancestry;
+pub(crate) mod asking;
 pub(crate) mod env;
 pub(crate) mod file;
 pub(crate) mod limits;

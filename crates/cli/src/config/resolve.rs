@@ -21,6 +21,7 @@ use haft_runtime::Limits;
 
 use super::{
     FILE_NAME,
+    asking::AskingSettings,
     env::Env,
     file::{self, ConfiguredTool},
     limits::LimitSettings,
@@ -82,6 +83,8 @@ pub(crate) struct Settings {
     pub(crate) limits_set: LimitSettings,
     /// When a session that repeats itself is spoken to.
     pub(crate) loop_guard: LoopGuardSettings,
+    /// How clients over MCP are asked.
+    pub(crate) asking: AskingSettings,
     /// How long artifacts are kept.
     pub(crate) retention: Retention,
     /// Whether paths may lead onto mounted file systems.
@@ -333,6 +336,7 @@ impl Settings {
         let mut problems: Vec<Problem> = Vec::new();
         let mut limits_set = LimitSettings::default();
         let mut loop_guard = LoopGuardSettings::default();
+        let mut asking = AskingSettings::default();
         let (mut days, mut bytes) = (None, None);
         let mut cross_mounts = !read.is_empty();
         let mut sandbox = SandboxSettings::default();
@@ -345,6 +349,7 @@ impl Settings {
                 Ok(file) => {
                     limits_set.join(&file.limits);
                     loop_guard.join(file.loop_guard);
+                    asking.join(file.asking);
                     days = days.max(file.artifact_days);
                     bytes = bytes.max(file.artifact_bytes);
                     cross_mounts &= file.cross_mounts == Some(true);
@@ -379,6 +384,7 @@ impl Settings {
             limits,
             limits_set,
             loop_guard,
+            asking,
             retention,
             cross_mounts,
             sandbox,

@@ -54,6 +54,10 @@ deny = ["read(**/.env)", "read(**/*.pem)", "read(**/id_rsa*)", "read(**/id_ed255
 # warn = 3                      # equal results in a row before the model is told
 # ask = 6                       # and before you are asked
 
+# [mcp]
+# elicitation = "never"         # agents never ask you for an approval; `haft approvals --watch` does
+# approval_wait = 50            # seconds an agent waits for one that it cannot ask you for
+
 # [record]
 # artifact_days = 30            # how long long output, and files before a change, are kept
 

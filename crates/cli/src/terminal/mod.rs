@@ -12,7 +12,5 @@ pub(crate) mod wish;
 
 pub(crate) use approve::{Asking, TerminalApprover, ask_for_wish, somebody_is_there, typed_after};
 pub(crate) use output::{Format, Output, Wanted, hint};
-#[cfg(test)]
-pub(crate) use page::Colours;
-pub(crate) use page::{Page, Style, wrap};
+pub(crate) use page::{Colours, Page, Style, wrap};
 pub(crate) use progress::Watcher;

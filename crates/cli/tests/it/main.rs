@@ -19,6 +19,7 @@ mod five_minutes;
 mod grants;
 mod interrupt;
 mod mcp;
+mod mcp_approvals;
 mod mcp_peers;
 mod newcomer;
 mod policy;

@@ -4,21 +4,26 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use clap::Args;
-use haft_contract::{CallId, Principal, host::Ledger};
+use haft_contract::{
+    CallId, Principal,
+    host::{ApprovalRequest, Ledger},
+};
 use haft_ledger::SqliteLedger;
 use haft_mcp::{
     client::Clients,
-    server::{Endpoint, LiveCalls, Sessions, http, stdio},
+    server::{Endpoint, LiveCalls, Sessions, approve::ProtocolApprover, http, stdio},
 };
 use tokio_util::sync::CancellationToken;
 
 use super::{super::App, pipes, token};
 use crate::{
     args::IdentityArgs,
+    config::asking::AskingSettings,
     exit::Exit,
     interrupt,
     stop::{Stop, chain},
-    terminal::{Asking, Page, Style, TerminalApprover, Watcher},
+    terminal::{Colours, Page, Style},
+    view::approval,
     wire::{self, Housekeeping, Wired},
 };
 
@@ -70,6 +75,7 @@ struct Serving {
     wired: Wired,
     principal: Arc<Principal>,
     calls: Arc<LiveCalls>,
+    asking: AskingSettings,
     ledger: SqliteLedger,
     housekeeping: Housekeeping,
 }
@@ -81,6 +87,7 @@ impl Serving {
         cancel: &CancellationToken,
     ) -> Result<Self, Stop> {
         let settings = app.settings()?;
+        let asking = settings.asking;
         let record = wire::open_record(&settings.places).await?;
         app.recovered(&record.recovery);
         let operations = wire::operations(&settings).await?;
@@ -88,14 +95,8 @@ impl Serving {
         app.notes(parts.notes());
         let housekeeping = parts.housekeeping();
         let calls = LiveCalls::new(Arc::<Clients>::default());
-        let approver = TerminalApprover::new(
-            app.output,
-            parts.suggest(),
-            Arc::new(Watcher::new(1, false)),
-            principal.user.to_string(),
-            Asking::Elsewhere,
-            cancel.clone(),
-        );
+        let approver =
+            ProtocolApprover::new(Arc::clone(&calls), asking.elicitation(), Arc::new(drawn));
         let ledger = record.ledger;
         let wired = parts
             .events(Arc::clone(&calls) as _)
@@ -106,18 +107,20 @@ impl Serving {
             wired,
             principal,
             calls,
+            asking,
             ledger,
             housekeeping,
         })
     }
 
     fn endpoint(&self, sessions: Sessions) -> Arc<Endpoint> {
-        Arc::new(Endpoint::new(
+        let endpoint = Endpoint::new(
             self.wired.runtime.clone(),
             Arc::clone(&self.principal),
             Arc::clone(&self.calls),
             sessions,
-        ))
+        );
+        Arc::new(endpoint.approval_wait(self.asking.approval_wait()))
     }
 
     async fn over_pipes(&self, cancel: &CancellationToken) -> Result<(), Stop> {
@@ -193,4 +196,10 @@ impl Serving {
         self.wired.runtime.end_processes().await;
         self.housekeeping.close(&self.ledger).await;
     }
+}
+
+/// A question for a client to put before its person, as every other place shows it.
+fn drawn(request: &ApprovalRequest) -> Option<String> {
+    let drawn = approval::draw(&request.form, request.digest).ok()?;
+    Some(drawn.whole().render(Colours::Off))
 }
