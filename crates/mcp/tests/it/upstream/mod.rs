@@ -1,6 +1,7 @@
 //! Haft as a client of real servers: over pipes and HTTP, in both eras.
 
 mod hostile;
+mod http;
 mod peers;
 mod tool;
 
