@@ -2,10 +2,7 @@
 //!
 //! What is missing is a failure that says how to get it, never a case that is passed over.
 
-use std::{
-    env,
-    path::{Path, PathBuf},
-};
+use std::path::Path;
 
 use haft::{Haft, HaftBuilder, LocalOptions, prelude::SandboxMode};
 use haft_backends::{
@@ -14,28 +11,9 @@ use haft_backends::{
     ssh::SshBackend,
 };
 
-use super::{corpus::Place, ssh_server::SshServer};
+pub(crate) use haft_testkit::helper_program as helper;
 
-/// The program that sets up sandboxes from inside and makes attempts to get out of them.
-///
-/// It is a program of another package, so cargo does not name it for this one; it lies two
-/// directories above this test, where it is built with the workspace's tests.
-pub(crate) fn helper() -> PathBuf {
-    let test = env::current_exe().unwrap();
-    let found = test
-        .ancestors()
-        .skip(1)
-        .take(2)
-        .map(|directory| directory.join("haft-helper"))
-        .find(|path| path.is_file());
-    found.unwrap_or_else(|| {
-        panic!(
-            "there is no `haft-helper` beside {}: build it with `cargo build -p haft-backends \
-             --bin haft-helper`, or run the tests of the whole workspace",
-            test.display()
-        )
-    })
-}
+use super::{corpus::Place, ssh_server::SshServer};
 
 /// The sandbox of a case: the helper is shown, so that it can make its attempts, and so is
 /// everything else that is named.

@@ -202,6 +202,27 @@ async fn mc_17_what_is_printed_is_counted_and_what_was_forked_ends_with_the_serv
     assert!(!runs(&process), "{:?}", state(&process));
 }
 
+#[tokio::test]
+async fn mc_18_a_server_has_its_own_secrets_and_nothing_of_anybody_else() {
+    let mounted = Peer::sandboxed(("API_KEY", "its own")).await;
+    let environment = how(&mounted, "environment", ANSWERED).await.unwrap();
+    let environment: Value = serde_json::from_str(text(&environment)).unwrap();
+    assert_eq!(environment["API_KEY"], json!("its own"));
+    for name in ["HAFT_MCP_PEERS", "CARGO_MANIFEST_DIR", "SSH_AUTH_SOCK"] {
+        assert_eq!(environment.get(name), None, "{name}");
+    }
+    let elsewhere = tempfile::tempdir().unwrap();
+    let secret = elsewhere.path().join("secret");
+    std::fs::write(&secret, "another server's").unwrap();
+    let read = how(&mounted, &format!("reads {}", secret.display()), ANSWERED).await;
+    assert_eq!(read.unwrap()["isError"], json!(true));
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let connected = how(&mounted, &format!("connects {port}"), ANSWERED).await;
+    assert_eq!(connected.unwrap()["isError"], json!(true));
+    mounted.connection.close().await;
+}
+
 /// What a process does, by the kernel's letter; none once it is gone.
 fn state(process: &str) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;

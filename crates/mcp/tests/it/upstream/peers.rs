@@ -2,11 +2,11 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use haft_backends::{LocalBackend, LocalOptions};
+use haft_backends::{LocalBackend, LocalOptions, helper::Helper};
 use haft_contract::{
     WorkPath,
     access::Command,
-    ops::{Operations, ProcessHandle, Spawn, Tier},
+    ops::{Operations, ProcessHandle, ProcessOps, Spawn, Tier},
 };
 use haft_mcp::upstream::{
     Introduction,
@@ -14,6 +14,7 @@ use haft_mcp::upstream::{
     http::{HttpConnector, ServerAddress},
     stdio::{ServerCommand, StdioConnector},
 };
+use haft_testkit::helper_program;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
@@ -120,27 +121,29 @@ impl Peer {
         .await
     }
 
+    /// The hostile one in the sandbox servers get unless the operator says otherwise, with a secret
+    /// of its own.
+    pub(crate) async fn sandboxed(secret: (&str, &str)) -> Mounted {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::copy(fixture("hostile.py"), folder.path().join("hostile.py")).unwrap();
+        let mut options = LocalOptions::default();
+        options.sandbox.helper = Helper::Path(helper_program());
+        let backend = LocalBackend::open(folder.path(), options).unwrap();
+        let argv = ["/usr/bin/python3", "hostile.py", "stdio"];
+        let command = ServerCommand {
+            environment: [(secret.0.to_owned(), secret.1.to_owned())].into(),
+            tier: Tier::T2,
+            ..command(argv.map(str::to_owned).into())
+        };
+        let processes = backend.operations().processes;
+        opened(folder, processes, command, Self::introduction()).await
+    }
+
     async fn piped(self, introduction: Introduction) -> Mounted {
         let folder = tempfile::tempdir().unwrap();
-        let command = ServerCommand {
-            argv: self.argv(&folder, &["stdio"]),
-            cwd: WorkPath::root(),
-            environment: std::collections::BTreeMap::new(),
-            tier: Tier::Host,
-            egress: None,
-            pinned: None,
-        };
+        let command = command(self.argv(&folder, &["stdio"]));
         let processes = operations(&folder).processes;
-        let connector = StdioConnector::new(processes, command, introduction);
-        let connected = connector.connect(&CancellationToken::new()).await;
-        let connection =
-            connected.unwrap_or_else(|error| panic!("{error}: {}", connector.last_words()));
-        Mounted {
-            connection,
-            folder,
-            connector: Connector::Pipes(Box::new(connector)),
-            _process: None,
-        }
+        opened(folder, processes, command, introduction).await
     }
 
     pub(crate) async fn over_http(self) -> Mounted {
@@ -181,6 +184,35 @@ impl Peer {
             connector: Connector::Http(Box::new(connector)),
             _process: Some(process),
         }
+    }
+}
+
+fn command(argv: Vec<String>) -> ServerCommand {
+    ServerCommand {
+        argv,
+        cwd: WorkPath::root(),
+        environment: std::collections::BTreeMap::new(),
+        tier: Tier::Host,
+        egress: None,
+        pinned: None,
+    }
+}
+
+async fn opened(
+    folder: TempDir,
+    processes: Arc<dyn ProcessOps>,
+    command: ServerCommand,
+    introduction: Introduction,
+) -> Mounted {
+    let connector = StdioConnector::new(processes, command, introduction);
+    let connected = connector.connect(&CancellationToken::new()).await;
+    let connection =
+        connected.unwrap_or_else(|error| panic!("{error}: {}", connector.last_words()));
+    Mounted {
+        connection,
+        folder,
+        connector: Connector::Pipes(Box::new(connector)),
+        _process: None,
     }
 }
 
