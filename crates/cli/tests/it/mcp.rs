@@ -247,6 +247,14 @@ impl Server {
     }
 }
 
+impl Drop for Server {
+    /// A test that fails leaves no server behind.
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 #[test]
 fn an_agent_reads_a_file_over_http_with_the_token() {
     let stage = Stage::new();

@@ -6,7 +6,10 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use haft_contract::{CallRequest, Outcome, Principal};
@@ -61,6 +64,7 @@ pub(super) struct Connection {
     initialized: OnceLock<Arc<Principal>>,
     logs_from: Mutex<Severity>,
     subscribed: Subscribed,
+    announcing: AtomicBool,
     gone: CancellationToken,
     _gone_when_dropped: DropGuard,
 }
@@ -74,6 +78,7 @@ impl Connection {
             initialized: OnceLock::new(),
             logs_from: Mutex::new(USUAL_LOGS),
             subscribed: Arc::default(),
+            announcing: AtomicBool::new(false),
             _gone_when_dropped: gone.clone().drop_guard(),
             gone,
         }
@@ -244,6 +249,10 @@ impl ServerHandler for Connection {
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        // A client may say so as often as it likes.
+        if self.announcing.swap(true, Ordering::Relaxed) {
+            return;
+        }
         let subscribed = Arc::clone(&self.subscribed);
         let changes = Changes::of(&self.endpoint);
         tokio::spawn(changes.announce(context.peer, subscribed, self.gone.clone()));

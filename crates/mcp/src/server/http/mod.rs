@@ -4,6 +4,7 @@
 //! are, where they come from, and whether they hold the token. Everything a stranger can send is
 //! bounded here: connections, headers, bodies, and the time for each.
 
+mod absence;
 mod guard;
 mod token;
 
@@ -23,8 +24,9 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::guard::refusal;
+use self::{absence::Absences, guard::refusal};
 pub use self::{
+    absence::COME_BACK,
     guard::{Guard, OriginError},
     token::{Token, TokenError},
 };
@@ -64,6 +66,7 @@ struct Served {
     guard: Guard,
     protocol: StreamableHttpService<Connection, LocalSessionManager>,
     sessions: Arc<LocalSessionManager>,
+    absences: Arc<Absences>,
 }
 
 /// Serves clients until `cancel` is cancelled, then lets what is under way end.
@@ -73,7 +76,19 @@ pub async fn serve(
     guard: Guard,
     cancel: &CancellationToken,
 ) {
-    let served = Arc::new(Served::new(endpoint, guard, cancel));
+    serve_patiently(endpoint, listener, guard, COME_BACK, cancel).await;
+}
+
+/// The same with another time for clients with a session to come back for an answer whose stream they
+/// lost.
+pub async fn serve_patiently(
+    endpoint: Arc<Endpoint>,
+    listener: TcpListener,
+    guard: Guard,
+    come_back: Duration,
+    cancel: &CancellationToken,
+) {
+    let served = Arc::new(Served::new(endpoint, guard, come_back, cancel));
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let connections = TaskTracker::new();
     loop {
@@ -141,7 +156,12 @@ async fn converse(
 }
 
 impl Served {
-    fn new(endpoint: Arc<Endpoint>, guard: Guard, cancel: &CancellationToken) -> Self {
+    fn new(
+        endpoint: Arc<Endpoint>,
+        guard: Guard,
+        come_back: Duration,
+        cancel: &CancellationToken,
+    ) -> Self {
         let mut sessions = LocalSessionManager::default();
         sessions.session_config.keep_alive = Some(SESSION_IDLE);
         let sessions = Arc::new(sessions);
@@ -158,6 +178,7 @@ impl Served {
         Self {
             guard,
             protocol: StreamableHttpService::new(connect, Arc::clone(&sessions), config),
+            absences: Absences::new(Arc::clone(&sessions), come_back),
             sessions,
         }
     }
@@ -167,8 +188,12 @@ impl Served {
         if let Err(refused) = self.guard.check(&head) {
             return *refused;
         }
-        let begins = !head.headers.contains_key("mcp-session-id")
-            && !guard::stands_for_itself(&head.headers);
+        let session = head.headers.get("mcp-session-id");
+        let session = session.and_then(|it| it.to_str().ok()).map(str::to_owned);
+        if let Some(session) = &session {
+            self.absences.heard(session);
+        }
+        let begins = session.is_none() && !guard::stands_for_itself(&head.headers);
         if begins && self.sessions.sessions.read().await.len() >= MAX_SESSIONS {
             return refusal(
                 StatusCode::SERVICE_UNAVAILABLE,
@@ -197,8 +222,12 @@ impl Served {
                 );
             }
         };
+        let watch = session.map(|session| self.absences.watch(&session, &body));
         let request = Request::from_parts(head, Full::new(body));
         let mut answer = self.protocol.handle(request).await;
+        if let Some(watch) = watch {
+            answer = answer.map(watch);
+        }
         // Tells a proxy in front to pass events of a stream on as they come.
         let unbuffered = HeaderValue::from_static("no");
         answer.headers_mut().insert("x-accel-buffering", unbuffered);

@@ -105,7 +105,7 @@ async fn a_client_that_writes_and_then_reads_gets_its_answers() {
     let stage = Stage::new();
     for era in Era::BOTH {
         let (mut wire, served) = stage.connect(era).await;
-        let parameters = json!({"name": "sleep", "arguments": {"ms": 200}});
+        let parameters = json!({"name": "count", "arguments": {"to": 1, "pause_ms": 10}});
         let id = wire.start("tools/call", parameters).await;
         wire.close().await;
         let answer = wire.answer(id).await;

@@ -14,6 +14,9 @@ use super::{
     wire::{PATIENCE, meta},
 };
 
+/// How long a client has to come back in these tests.
+const COME_BACK: Duration = Duration::from_millis(500);
+
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
 /// A served endpoint and a client of it.
@@ -30,7 +33,9 @@ impl Served {
         let address = listener.local_addr().unwrap();
         let guard = Guard::new(Token::parse(TOKEN).unwrap());
         let (endpoint, cancel) = (Arc::clone(&stage.endpoint), stage.cancel.clone());
-        tokio::spawn(async move { http::serve(endpoint, listener, guard, &cancel).await });
+        tokio::spawn(async move {
+            http::serve_patiently(endpoint, listener, guard, COME_BACK, &cancel).await;
+        });
         let client = Client::builder().no_proxy().timeout(PATIENCE);
         Self {
             stage,
@@ -199,6 +204,25 @@ async fn the_end_of_a_session_cancels_its_calls() {
     served.stage.until_quiet().await;
     assert_eq!(served.stage.terminals(), ["cancelled"]);
     waiting.abort();
+}
+
+#[tokio::test]
+async fn a_client_with_a_session_that_does_not_come_back_is_gone() {
+    let served = Served::new().await;
+    let session = served.begin().await;
+    let body = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call",
+        "params": calls("sleep", &json!({"ms": 60_000}))});
+    let lost = served.in_session(&session, &body).send().await.unwrap();
+    served.stage.until_busy().await;
+    drop(lost);
+    let began = std::time::Instant::now();
+    served.stage.until_quiet().await;
+    assert!(began.elapsed() >= COME_BACK / 2, "it may come back");
+    assert_eq!(served.stage.terminals(), ["cancelled"]);
+    // The session itself goes on.
+    let body = json!({"jsonrpc": "2.0", "id": 3, "method": "tools/list", "params": {}});
+    let listed = served.in_session(&session, &body).send().await.unwrap();
+    assert!(events(listed).await.last().unwrap()["result"]["tools"].is_array());
 }
 
 #[tokio::test]
