@@ -9,6 +9,7 @@ mod commands;
 mod config;
 mod exit;
 mod interrupt;
+mod mounted;
 mod replay;
 mod stop;
 mod suggest;

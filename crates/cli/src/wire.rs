@@ -17,6 +17,10 @@ use haft_contract::{
     ops::Operations,
 };
 use haft_ledger::{LedgerOptions, Recovery, Retention, SqliteLedger};
+use haft_mcp::{
+    client::Clients,
+    upstream::supervise::{Fleet, Unseen},
+};
 use haft_policy::{CedarPolicy, Finding};
 use haft_runtime::{Runtime, RuntimeBuilder, SystemClock, registry::Registry};
 use haft_tools::{
@@ -35,6 +39,7 @@ use crate::{
         scripts::{self, FoundScript},
     },
     exit::Exit,
+    mounted::MountPlan,
     stop::{Stop, chain},
     suggest::{AfterEdit, Suggest},
 };
@@ -47,6 +52,7 @@ pub(crate) struct Parts {
     notes: Vec<String>,
     scripts_refused: bool,
     housekeeping: Housekeeping,
+    mounts: MountPlan,
 }
 
 /// What is left to do once a command has done its work.
@@ -74,6 +80,8 @@ pub(crate) struct Wired {
     pub(crate) runtime: Runtime,
     /// The rules in force.
     pub(crate) policy: Arc<CedarPolicy>,
+    /// MCP servers that are not mounted yet.
+    pub(crate) mounts: MountPlan,
 }
 
 /// Where the record is, in the data directory.
@@ -138,6 +146,7 @@ pub(crate) fn assemble_on(settings: Settings, operations: Operations) -> Result<
             settings.places.workspace.display()
         ));
     }
+    let mounts = MountPlan::new(&settings);
     let builtins = built_in(&settings)?;
     let (scripts, scripts_refused) = script_tools(&settings, &mut notes)?;
     let policy = Arc::new(settings.policy);
@@ -175,6 +184,7 @@ pub(crate) fn assemble_on(settings: Settings, operations: Operations) -> Result<
         notes,
         scripts_refused,
         housekeeping,
+        mounts,
     })
 }
 
@@ -233,11 +243,17 @@ impl Parts {
         Ok(Wired {
             runtime,
             policy: self.policy,
+            mounts: self.mounts,
         })
     }
 }
 
 impl Wired {
+    /// Mounts the MCP servers that are configured. They end with what is returned.
+    pub(crate) fn mount(&self, clients: &Arc<Clients>, unseen: Unseen) -> Result<Fleet, Stop> {
+        self.mounts.start(self.runtime.registry(), clients, unseen)
+    }
+
     /// Rules that do nothing, given the tools there are.
     pub(crate) fn findings(&self) -> Vec<Finding> {
         let tools = self.runtime.registry().snapshot();
@@ -253,7 +269,9 @@ impl Wired {
         let for_people = for_people.page(0, for_people.len());
         let entries = tools.page(0, tools.len()).iter().chain(for_people);
         let facts: Vec<_> = entries.map(|entry| entry.facts()).collect();
-        self.policy.lint(&facts)
+        let mut findings = self.policy.lint(&facts);
+        findings.retain(|finding| !self.mounts.may_know(finding));
+        findings
     }
 }
 

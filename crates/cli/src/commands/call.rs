@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use clap::{Args, ValueEnum};
 use haft_contract::{Arguments, CallRequest, Outcome, Principal, host::Ledger};
 use haft_ledger::SqliteLedger;
+use haft_mcp::upstream::supervise::{Fleet, Unseen};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -107,6 +108,7 @@ pub(crate) async fn run(args: CallArgs, app: &App) -> Result<Exit, Stop> {
 pub(crate) struct Ready {
     pub(crate) wired: Wired,
     pub(crate) principal: Arc<Principal>,
+    mounted: Fleet,
     ledger: SqliteLedger,
     housekeeping: Housekeeping,
     watcher: Arc<Watcher>,
@@ -161,10 +163,12 @@ impl Ready {
             .events(Arc::clone(&advice) as _)
             .approver(approver)
             .build(Arc::new(ledger.clone()) as Arc<dyn Ledger>)?;
+        let mounted = wired.mount(&Arc::default(), Unseen::Leave)?;
         interrupt::cancels(&cancel, app.output);
         Ok(Self {
             wired,
             principal,
+            mounted,
             ledger,
             housekeeping,
             watcher,
@@ -201,6 +205,7 @@ impl Ready {
     /// Ends what calls left running, makes everything durable and stops the record.
     pub(crate) async fn close(&self) {
         self.wired.runtime.end_processes().await;
+        self.mounted.stop().await;
         self.housekeeping.close(&self.ledger).await;
     }
 

@@ -2,12 +2,16 @@
 //! is trusted by somebody who reads this, so what is not listed here must not loosen anything.
 
 use haft_backends::sandbox::cgroup::CgroupSetting;
-use haft_contract::{host::Verdict, ops::SandboxMode};
+use haft_contract::{access::Command, host::Verdict, ops::SandboxMode};
 use haft_ledger::Retention;
 use haft_policy::PolicySource;
 
 use crate::{
-    config::{Settings, sandbox::Home},
+    config::{
+        Settings,
+        mcp::{ServerSettings, Target},
+        sandbox::Home,
+    },
     terminal::Page,
     wire,
 };
@@ -82,6 +86,45 @@ pub(crate) fn consequences(settings: &Settings) -> Page {
         let manifest = script.manifest_path().display();
         let name = name.map_or_else(String::new, |name| format!(" as `{name}`"));
         page = page.field("script", format!("{manifest}{name}"));
+    }
+    for server in settings.mcp.mounted() {
+        page = page.page(mounted(server));
+    }
+    page
+}
+
+/// What is started or reached for a mounted server, and what it gets.
+fn mounted(server: &ServerSettings) -> Page {
+    let id = &server.id;
+    let mut page = match &server.target {
+        Target::Url { url, .. } => Page::new().field("mounts", format!("`{id}` at {url}")),
+        Target::Command(command) => {
+            let argv = Command::Argv(command.argv.clone()).text();
+            let mut page = Page::new().field("mounts", format!("`{id}`, which runs: {argv}"));
+            if command.mode != SandboxMode::Full {
+                let mode = command.mode.as_str();
+                page = page.field("unconfined", format!("`{id}` has the sandbox `{mode}`"));
+            }
+            for place in command.cwd.iter().chain(&command.writable) {
+                page = page.field("writable", format!("`{}` for `{id}`", place.display()));
+            }
+            for place in &command.read_only {
+                page = page.field("readable", format!("`{}` for `{id}`", place.display()));
+            }
+            for host in command.network.iter().flat_map(|rules| &rules.allow) {
+                page = page.field("reachable", format!("{host} for `{id}`"));
+            }
+            page
+        }
+    };
+    for (name, reference) in &server.secrets {
+        page = page.field("secret", format!("`{id}` gets {reference} as {name}"));
+    }
+    if server.trust_annotations {
+        page = page.field(
+            "trusts",
+            format!("what `{id}` says about its tools' effects"),
+        );
     }
     page
 }

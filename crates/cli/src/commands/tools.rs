@@ -8,6 +8,7 @@ use haft_contract::{
     Principal,
     host::{Policy as _, Visibility},
 };
+use haft_mcp::upstream::supervise::Unseen;
 use haft_runtime::registry::{Entry, Filter, Format as Rendering, Snapshot};
 use serde::Serialize;
 use serde_json::Value;
@@ -97,6 +98,8 @@ pub(crate) fn run(args: &ToolsArgs, app: &App) -> Result<Exit, Stop> {
     app.notes(parts.notes());
     let principal = wire::principal(&args.identity, &app.env)?;
     let wired = parts.build(Arc::new(NoRecord))?;
+    // What servers offered last; none is started for a list.
+    let _mounted = wired.mount(&Arc::default(), Unseen::Leave)?;
     if let Some(name) = &args.why {
         return why(name, &principal, &wired, app);
     }

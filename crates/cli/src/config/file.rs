@@ -1,6 +1,6 @@
 //! The part of `haft.toml` that is not policy: `[workspace]`, `[record]`, `[scripts]`, the tools
-//! built from configuration, and, in files of their own, `[limits]`, `[loop_guard]`, `[sandbox]` and
-//! `[ssh]`.
+//! built from configuration, and, in files of their own, `[limits]`, `[loop_guard]`, `[sandbox]`,
+//! `[ssh]` and `[mcp]`.
 //! `haft-policy` reads the rest of the same text.
 //!
 //! Nothing is ignored: a key nobody knows is an error with its line, because a misspelt limit is
@@ -17,6 +17,7 @@ use super::{
     asking::{self, AskingSettings},
     limits::LimitSettings,
     loop_guard::LoopGuardSettings,
+    mcp::{self, McpSettings},
     sandbox::SandboxSettings,
     ssh::SshSettings,
     undo::UndoSettings,
@@ -47,6 +48,8 @@ pub(crate) struct ConfigFile {
     pub(crate) ssh: Option<SshSettings>,
     /// What is kept of what commands change.
     pub(crate) undo: UndoSettings,
+    /// MCP servers that are mounted.
+    pub(crate) mcp: McpSettings,
 }
 
 /// A tool built from configuration.
@@ -128,8 +131,10 @@ impl Reader<'_> {
             self.file.loop_guard = self.loop_guard(table);
         }
         if let Some(table) = self.table(document, "mcp") {
-            self.known_keys(table, "[mcp]", &asking::KEYS);
+            let keys = [&asking::KEYS[..], &mcp::KEYS].concat();
+            self.known_keys(table, "[mcp]", &keys);
             self.file.asking = self.asking(table);
+            self.file.mcp = self.mcp(table);
         }
         if let Some(workspace) = self.table(document, "workspace") {
             self.known_keys(workspace, "[workspace]", &["cross_mounts"]);
@@ -236,8 +241,7 @@ impl Reader<'_> {
     /// `[tools.NAME]` with settings, or `[[tools]]` with a name or a type of its own.
     fn tool(&mut self, table: &Table<'_>, named: Option<&str>, at: usize) {
         self.known_keys(table, "a tool", &TOOL_KEYS);
-        let (line, _) = self.line_and_column(at);
-        let place = format!("{}:{line}", self.source.name);
+        let place = self.place(at);
         let text = |key: &str| table.get(key).and_then(|value| value.get_ref().as_str());
         for key in ["name", "type"] {
             if let Some(value) = table.get(key)
@@ -324,6 +328,12 @@ impl Reader<'_> {
             message: message.into(),
             hint: Some(hint.to_owned()),
         });
+    }
+
+    /// The file and the line, for messages.
+    pub(super) fn place(&self, at: usize) -> String {
+        let (line, _) = self.line_and_column(at);
+        format!("{}:{line}", self.source.name)
     }
 
     fn line_and_column(&self, at: usize) -> (usize, usize) {

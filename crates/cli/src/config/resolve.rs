@@ -26,6 +26,7 @@ use super::{
     file::{self, ConfiguredTool},
     limits::LimitSettings,
     loop_guard::LoopGuardSettings,
+    mcp::{McpSettings, Target},
     private,
     sandbox::SandboxSettings,
     ssh::SshSettings,
@@ -101,6 +102,8 @@ pub(crate) struct Settings {
     pub(crate) tools: Vec<(PathBuf, ConfiguredTool)>,
     /// Which of the scripts become tools.
     pub(crate) scripts: Scripts,
+    /// MCP servers that are mounted.
+    pub(crate) mcp: McpSettings,
     /// What a person should know, such as a file that was not read.
     pub(crate) notes: Vec<String>,
 }
@@ -189,20 +192,36 @@ impl Places {
 
     /// A command that saw the record or the trust store would see every other agent's secrets, and
     /// one that could write them could allow itself anything.
-    fn keep_hidden(&self, sandbox: &SandboxSettings) -> Result<(), Stop> {
+    fn keep_hidden(&self, sandbox: &SandboxSettings, mcp: &McpSettings) -> Result<(), Stop> {
+        let shown = sandbox.read_only.iter().chain(&sandbox.writable);
+        self.keep_hidden_from("[sandbox] shows commands", shown)?;
+        for server in &mcp.servers {
+            let Target::Command(command) = &server.target else {
+                continue;
+            };
+            let shown = command.read_only.iter().chain(&command.writable);
+            let whom = format!("the mounted server `{}` would see", server.id);
+            self.keep_hidden_from(&whom, shown.chain(&command.cwd))?;
+        }
+        Ok(())
+    }
+
+    fn keep_hidden_from<'p>(
+        &self,
+        whom: &str,
+        shown: impl Iterator<Item = &'p PathBuf> + Clone,
+    ) -> Result<(), Stop> {
         let own = [Some(&self.data_dir), self.user_config.as_ref()];
         for own in own.into_iter().flatten() {
-            let mut shown = sandbox.read_only.iter().chain(&sandbox.writable);
             let touches = |place: &&PathBuf| {
                 leads_through(own, place)
                     || leads_through(own, &real(place))
                     || leads_through(place, own)
             };
-            if let Some(place) = shown.find(touches) {
+            if let Some(place) = shown.clone().find(touches) {
                 return Err(Stop::config(
                     format!(
-                        "[sandbox] shows commands `{}`, which holds Haft's own files or lies among \
-                         them (`{}`)",
+                        "{whom} `{}`, which holds Haft's own files or lies among them (`{}`)",
                         place.display(),
                         own.display()
                     ),
@@ -344,6 +363,7 @@ impl Settings {
         let mut undo = UndoSettings::default();
         let mut script_folders = Vec::new();
         let mut tools = Vec::new();
+        let mut mcp = McpSettings::default();
         for (source, (path, _)) in sources.iter().zip(&read) {
             match file::parse(source) {
                 Ok(file) => {
@@ -359,6 +379,9 @@ impl Settings {
                     let beside = path.parent().unwrap_or(Path::new("/"));
                     script_folders.extend(file.script_folders.iter().map(|name| beside.join(name)));
                     tools.extend(file.tools.into_iter().map(|tool| (beside.to_owned(), tool)));
+                    mcp.join(file.mcp, beside).map_err(|why| {
+                        Stop::config(why, "give every server its own id in one of the files")
+                    })?;
                 }
                 Err(found) => problems.extend(found),
             }
@@ -368,7 +391,7 @@ impl Settings {
             Ok(_) => return Err(mistakes(&problems, &read)),
             Err(error) => return Err(mistakes(&merged(problems, &error), &read)),
         };
-        places.keep_hidden(&sandbox)?;
+        places.keep_hidden(&sandbox, &mcp)?;
         let mut limits = Limits::default();
         limits_set.apply(&mut limits);
         let mut retention = Retention::default();
@@ -393,6 +416,7 @@ impl Settings {
             script_folders,
             tools,
             scripts: Scripts::Trusted,
+            mcp,
             notes,
         })
     }

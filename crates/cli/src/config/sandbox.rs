@@ -215,7 +215,7 @@ impl Reader<'_> {
         set
     }
 
-    fn places(&mut self, table: &Table<'_>, key: &str) -> Vec<PathBuf> {
+    pub(super) fn places(&mut self, table: &Table<'_>, key: &str) -> Vec<PathBuf> {
         self.texts(table, key, "[\"/opt/data\"]")
             .into_iter()
             .filter_map(|(at, text)| {
@@ -280,17 +280,21 @@ impl Reader<'_> {
     fn network(&mut self, sandbox: &Table<'_>) -> Option<EgressRules> {
         let table = self.table(sandbox, "network")?;
         self.known_keys(table, "[sandbox.network]", &["allow", "deny"]);
-        let allow = self.hosts(table, "allow");
+        Some(EgressRules {
+            allow: self.granted_hosts(table, "allow"),
+            deny: rules(self.hosts(table, "deny")),
+        })
+    }
+
+    /// Hosts that may be reached. None of them hands out credentials.
+    pub(super) fn granted_hosts(&mut self, table: &Table<'_>, key: &str) -> Vec<HostRule> {
+        let allow = self.hosts(table, key);
         for (at, rule) in allow.iter().filter(|(_, rule)| never_granted(rule)) {
             let message =
                 format!("`{rule}` hands out the machine's credentials; no rule allows it");
             self.problem(*at, message, "remove it");
         }
-        let rules = |hosts: Vec<(usize, HostRule)>| hosts.into_iter().map(|(_, rule)| rule);
-        Some(EgressRules {
-            allow: rules(allow).collect(),
-            deny: rules(self.hosts(table, "deny")).collect(),
-        })
+        rules(allow)
     }
 
     /// Host rules, with where they are.
@@ -310,7 +314,12 @@ impl Reader<'_> {
     }
 
     /// The texts of a list, with where they are.
-    fn texts(&mut self, table: &Table<'_>, key: &str, example: &str) -> Vec<(usize, String)> {
+    pub(super) fn texts(
+        &mut self,
+        table: &Table<'_>,
+        key: &str,
+        example: &str,
+    ) -> Vec<(usize, String)> {
         let Some(value) = table.get(key) else {
             return Vec::new();
         };
@@ -341,6 +350,10 @@ impl Reader<'_> {
         }
         Some((at, text?))
     }
+}
+
+fn rules(hosts: Vec<(usize, HostRule)>) -> Vec<HostRule> {
+    hosts.into_iter().map(|(_, rule)| rule).collect()
 }
 
 /// A path that means the same wherever it is read from.

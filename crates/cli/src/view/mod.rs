@@ -5,5 +5,6 @@ pub(crate) mod approval;
 pub(crate) mod call;
 pub(crate) mod decision;
 pub(crate) mod grant;
+pub(crate) mod mounted;
 pub(crate) mod outcome;
 pub(crate) mod time;

@@ -21,6 +21,7 @@ mod interrupt;
 mod mcp;
 mod mcp_approvals;
 mod mcp_peers;
+mod mounted;
 mod newcomer;
 mod policy;
 mod privacy;

@@ -11,4 +11,5 @@
 
 mod catalog;
 mod server;
+mod supervise;
 mod upstream;

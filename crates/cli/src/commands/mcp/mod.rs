@@ -1,8 +1,12 @@
 //! `haft mcp`: Haft as one MCP server in front of an agent, and what is needed to set it up. Without
 //! a subcommand it serves.
 
+mod accept;
+mod known;
 mod pipes;
+mod review;
 mod serve;
+mod status;
 mod token;
 
 use clap::{Args, Subcommand};
@@ -28,6 +32,10 @@ pub(crate) struct McpArgs {
 
 #[derive(Debug, Subcommand)]
 enum McpCommand {
+    Status(status::StatusArgs),
+    Review(review::ReviewArgs),
+    Accept(accept::AcceptArgs),
+    Revoke(accept::RevokeArgs),
     Token(token::TokenArgs),
 }
 
@@ -35,6 +43,10 @@ enum McpCommand {
 pub(crate) async fn run(args: McpArgs, app: &App) -> Result<Exit, Stop> {
     match args.command {
         None => serve::run(args.serve, app).await,
+        Some(McpCommand::Status(args)) => status::run(&args, app),
+        Some(McpCommand::Review(args)) => review::run(&args, app).await,
+        Some(McpCommand::Accept(args)) => accept::accept(&args, app),
+        Some(McpCommand::Revoke(args)) => accept::revoke(&args, app),
         Some(McpCommand::Token(args)) => token::run(&args, app),
     }
 }

@@ -12,6 +12,10 @@ use haft_ledger::SqliteLedger;
 use haft_mcp::{
     client::Clients,
     server::{Endpoint, LiveCalls, Sessions, approve::ProtocolApprover, http, stdio},
+    upstream::{
+        mounted::{Beside, Offers},
+        supervise::{Fleet, Unseen},
+    },
 };
 use tokio_util::sync::CancellationToken;
 
@@ -21,6 +25,7 @@ use crate::{
     config::asking::AskingSettings,
     exit::Exit,
     interrupt,
+    mounted::report,
     stop::{Stop, chain},
     terminal::{Colours, Page, Style},
     view::approval,
@@ -76,6 +81,7 @@ struct Serving {
     principal: Arc<Principal>,
     calls: Arc<LiveCalls>,
     asking: AskingSettings,
+    mounted: Arc<Fleet>,
     ledger: SqliteLedger,
     housekeeping: Housekeeping,
 }
@@ -91,10 +97,12 @@ impl Serving {
         let record = wire::open_record(&settings.places).await?;
         app.recovered(&record.recovery);
         let operations = wire::operations(&settings).await?;
+        let data_dir = settings.places.data_dir.clone();
         let parts = wire::assemble_on(settings, operations)?;
         app.notes(parts.notes());
         let housekeeping = parts.housekeeping();
-        let calls = LiveCalls::new(Arc::<Clients>::default());
+        let clients = Arc::<Clients>::default();
+        let calls = LiveCalls::new(Arc::clone(&clients));
         let approver =
             ProtocolApprover::new(Arc::clone(&calls), asking.elicitation(), Arc::new(drawn));
         let ledger = record.ledger;
@@ -103,11 +111,14 @@ impl Serving {
             .approver(approver)
             .build(Arc::new(ledger.clone()) as Arc<dyn Ledger>)?;
         interrupt::cancels(cancel, app.output);
+        let mounted = Arc::new(wired.mount(&clients, Unseen::Start)?);
+        tokio::spawn(report(Arc::clone(&mounted), data_dir, cancel.child_token()));
         Ok(Self {
             wired,
             principal,
             calls,
             asking,
+            mounted,
             ledger,
             housekeeping,
         })
@@ -120,7 +131,13 @@ impl Serving {
             Arc::clone(&self.calls),
             sessions,
         );
-        Arc::new(endpoint.approval_wait(self.asking.approval_wait()))
+        let endpoint = endpoint.approval_wait(self.asking.approval_wait());
+        if self.wired.mounts.is_empty() {
+            return Arc::new(endpoint);
+        }
+        let offers = Arc::clone(&self.mounted) as Arc<dyn Offers>;
+        let beside = Beside::new(offers, self.wired.mounts.plain());
+        Arc::new(endpoint.mounts(Arc::new(beside)))
     }
 
     async fn over_pipes(&self, cancel: &CancellationToken) -> Result<(), Stop> {
@@ -194,6 +211,7 @@ impl Serving {
     async fn close(&self) {
         self.wired.runtime.end_session(&self.principal).await;
         self.wired.runtime.end_processes().await;
+        self.mounted.stop().await;
         self.housekeeping.close(&self.ledger).await;
     }
 }

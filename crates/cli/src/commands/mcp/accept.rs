@@ -1,0 +1,153 @@
+//! `haft mcp accept` and `haft mcp revoke`: whether a model may use what a mounted server offers.
+//! Only what `haft mcp review` showed last, and as it showed it, can be accepted.
+
+use clap::Args;
+use haft_mcp::pin::{Item, ItemKey, Standing, Store as _};
+use serde_json::json;
+
+use super::{
+    super::{App, approvals::may_answer},
+    known::{configured, known, store_failed},
+};
+use crate::{
+    config::pins::FilePins,
+    exit::Exit,
+    stop::Stop,
+    terminal::{Format, Page, Style},
+};
+
+/// Accept what `haft mcp review` showed of a mounted MCP server
+#[derive(Debug, Args)]
+pub(super) struct AcceptArgs {
+    /// The server
+    server: String,
+    /// The tools, prompts or templates to accept, by the server's names for them
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    names: Vec<String>,
+    /// Everything that was shown
+    #[arg(long)]
+    all: bool,
+}
+
+/// Accept something of a mounted MCP server no longer
+#[derive(Debug, Args)]
+pub(super) struct RevokeArgs {
+    /// The server
+    server: String,
+    /// The tools, prompts or templates, by the server's names for them
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    names: Vec<String>,
+    /// Everything that was accepted
+    #[arg(long)]
+    all: bool,
+}
+
+/// Runs `haft mcp accept`.
+pub(super) fn accept(args: &AcceptArgs, app: &App) -> Result<Exit, Stop> {
+    may_answer()?;
+    let settings = app.settings()?;
+    let server = configured(&settings, &args.server)?;
+    let store = FilePins::new(&settings.places.data_dir);
+    let review = || format!("`haft mcp review {}` shows it", server.id);
+    let Some(known) = known(server, &store).map_err(store_failed)? else {
+        return Err(Stop::new(
+            Exit::NotFound,
+            format!("nothing is known of what `{}` offers", server.id),
+            review(),
+        ));
+    };
+    let wanted: Vec<Item> = known
+        .standings()
+        .filter(|(item, standing)| {
+            (args.all && *standing != Standing::Accepted) || args.names.contains(&item.key.name)
+        })
+        .map(|(item, _)| item.clone())
+        .collect();
+    for name in &args.names {
+        if !wanted.iter().any(|item| item.key.name == *name) {
+            return Err(Stop::new(
+                Exit::NotFound,
+                format!("`{}` offers nothing called `{name}`", server.id),
+                review(),
+            ));
+        }
+    }
+    let mut refused = None;
+    store
+        .change(&server.id, &wanted, &mut |pins| {
+            // All or none: what was seen together is accepted together.
+            let mut next = pins.clone();
+            match wanted.iter().try_for_each(|item| next.accept(item)) {
+                Ok(()) => *pins = next,
+                Err(not_shown) => refused = Some(not_shown),
+            }
+        })
+        .map_err(|error| store_failed(error.to_string()))?;
+    if let Some(not_shown) = refused {
+        return Err(Stop::new(
+            Exit::Denied,
+            format!("{not_shown}, so nothing was accepted"),
+            review(),
+        ));
+    }
+    let keys: Vec<&ItemKey> = wanted.iter().map(|item| &item.key).collect();
+    done(app, server.id.as_str(), "accepted", &keys)
+}
+
+/// Runs `haft mcp revoke`.
+pub(super) fn revoke(args: &RevokeArgs, app: &App) -> Result<Exit, Stop> {
+    may_answer()?;
+    let settings = app.settings()?;
+    let server = configured(&settings, &args.server)?;
+    let store = FilePins::new(&settings.places.data_dir);
+    let pins = store.pins(&server.id);
+    let pins = pins.map_err(|error| store_failed(error.to_string()))?;
+    let wanted: Vec<ItemKey> = pins
+        .accepted
+        .keys()
+        .filter(|key| args.all || args.names.contains(&key.name))
+        .cloned()
+        .collect();
+    for name in &args.names {
+        if !wanted.iter().any(|key| key.name == *name) {
+            return Err(Stop::new(
+                Exit::NotFound,
+                format!("nothing called `{name}` of `{}` is accepted", server.id),
+                format!("`haft mcp review {} --all` shows what is", server.id),
+            ));
+        }
+    }
+    store
+        .change(&server.id, &[], &mut |pins| {
+            for key in &wanted {
+                pins.revoke(key);
+            }
+        })
+        .map_err(|error| store_failed(error.to_string()))?;
+    let keys: Vec<&ItemKey> = wanted.iter().collect();
+    done(app, server.id.as_str(), "revoked", &keys)
+}
+
+fn done(app: &App, server: &str, word: &str, keys: &[&ItemKey]) -> Result<Exit, Stop> {
+    if app.output.format() == Format::Json {
+        let names: Vec<_> = keys
+            .iter()
+            .map(|key| json!({"kind": key.kind.as_str(), "name": key.name}))
+            .collect();
+        app.output
+            .json(&json!({"server": server, "state": word, "definitions": names}))?;
+        return Ok(Exit::Ok);
+    }
+    let mut page = Page::new();
+    for key in keys {
+        page = page
+            .styled(Style::Good, word)
+            .text(format!("  {key} of {server}"))
+            .end();
+    }
+    if keys.is_empty() {
+        page = page.text(format!("nothing to be {word}")).end();
+    }
+    app.output.page(&page)?;
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,215 @@
+//! `haft mcp review`: what a mounted server offers, as it is, for somebody who decides whether tools
+//! may be used by a model. What is shown here is what can be accepted.
+
+use clap::Args;
+use haft_mcp::{
+    client::Clients,
+    pin::{Difference, Item, Standing, Store as _, difference},
+    upstream::{connection::RequestError, supervise::Unseen},
+};
+use haft_runtime::registry::Registry;
+use serde_json::{Value, json};
+
+use super::{
+    super::{App, approvals::may_answer},
+    known::{Known, configured, known, store_failed},
+};
+use crate::{
+    config::{Settings, mcp::ServerSettings, pins::FilePins},
+    exit::Exit,
+    mounted::MountPlan,
+    stop::Stop,
+    terminal::{Format, Page, Style, visible},
+};
+
+/// Show what a mounted MCP server offers, to accept it or not
+#[derive(Debug, Args)]
+pub(super) struct ReviewArgs {
+    /// The server
+    server: String,
+    /// Ask the server what it offers now, even if it is known
+    #[arg(long)]
+    fetch: bool,
+    /// Show what was accepted, too
+    #[arg(long)]
+    all: bool,
+}
+
+/// Runs the command.
+pub(super) async fn run(args: &ReviewArgs, app: &App) -> Result<Exit, Stop> {
+    // Who looks is who accepts.
+    may_answer()?;
+    let settings = app.settings()?;
+    let server = configured(&settings, &args.server)?.clone();
+    let store = FilePins::new(&settings.places.data_dir);
+    let mut found = known(&server, &store).map_err(store_failed)?;
+    if args.fetch || found.is_none() {
+        fetch(&settings, &server).await?;
+        found = known(&server, &store).map_err(store_failed)?;
+    }
+    let Some(known) = found else {
+        return Err(Stop::new(
+            Exit::Failed,
+            format!("nothing is known of what `{}` offers", server.id),
+            "try again with `--fetch`",
+        ));
+    };
+    let shown: Vec<(&Item, Standing)> = known
+        .standings()
+        .filter(|(_, standing)| args.all || *standing != Standing::Accepted)
+        .collect();
+    if app.output.format() == Format::Json {
+        let items: Vec<Value> = shown
+            .iter()
+            .map(|(item, standing)| view(item, *standing, &store))
+            .collect();
+        app.output
+            .json(&json!({"server": server.id.as_str(), "definitions": items}))?;
+    } else {
+        app.output.page(&page(&server, &known, &shown, &store))?;
+    }
+    let reviewed: Vec<Item> = known.items.clone();
+    store
+        .change(&server.id, &[], &mut |pins| {
+            pins.review(
+                reviewed
+                    .iter()
+                    .filter(|item| args.all || known.pins.standing(item) != Standing::Accepted),
+            );
+        })
+        .map_err(|error| store_failed(error.to_string()))?;
+    Ok(Exit::Ok)
+}
+
+/// Starts the server, which says what it offers, and ends it again.
+async fn fetch(settings: &Settings, server: &ServerSettings) -> Result<(), Stop> {
+    let plan = MountPlan::new(settings).only(&server.id);
+    if plan.is_empty() {
+        return Err(Stop::config(
+            format!("the server `{}` is switched off", server.id),
+            "remove `enabled = false` from its entry",
+        ));
+    }
+    let registry = std::sync::Arc::new(Registry::new());
+    let clients = std::sync::Arc::<Clients>::default();
+    let fleet = plan.start(&registry, &clients, Unseen::Leave)?;
+    let reached = fleet.reach(&server.id).await;
+    fleet.stop().await;
+    reached.map_err(|error| {
+        // Nobody tries again here.
+        let error = match error {
+            RequestError::Down { reason, .. } => reason,
+            other => other.to_string(),
+        };
+        Stop::new(
+            Exit::Failed,
+            format!("the server `{}` cannot be asked: {error}", server.id),
+            "correct its entry in haft.toml, or start it by hand to see why",
+        )
+    })
+}
+
+fn page(
+    server: &ServerSettings,
+    known: &Known,
+    shown: &[(&Item, Standing)],
+    store: &FilePins,
+) -> Page {
+    let mut page = Page::new()
+        .styled(Style::Strong, server.id.as_str())
+        .text(format!(
+            "  {} new, {} changed, {} definitions in all",
+            known.unaccepted(),
+            known.changed(),
+            known.items.len()
+        ))
+        .end();
+    for (item, standing) in shown {
+        let style = match standing {
+            Standing::Accepted => Style::Good,
+            Standing::New => Style::Warn,
+            Standing::Changed { .. } => Style::Bad,
+        };
+        page = page
+            .end()
+            .styled(style, format!("{:<9}", standing.as_str()))
+            .styled(Style::Strong, item.key.to_string())
+            .styled(Style::Dim, format!("  {}", item.digest.short()))
+            .end();
+        page = match changes(item, *standing, store) {
+            Some(changes) => changes.iter().fold(page, changed),
+            None => spelt(page, &item.definition),
+        };
+    }
+    for refused in &known.refused {
+        let text = format!(
+            "refused  {} `{}`: {}",
+            refused.kind.as_str(),
+            refused.name,
+            refused.why
+        );
+        page = page.end().styled(Style::Warn, text).end();
+    }
+    let next = if shown
+        .iter()
+        .any(|(_, standing)| *standing != Standing::Accepted)
+    {
+        format!(
+            "the server wrote all of this; if you want models to use it: `haft mcp accept {} --all`, or name what you accept",
+            server.id
+        )
+    } else {
+        "nothing waits for you".to_owned()
+    };
+    page.end().styled(Style::Dim, next).end()
+}
+
+/// What changed since it was accepted, if what was accepted is still there.
+fn changes(item: &Item, standing: Standing, store: &FilePins) -> Option<Vec<Difference>> {
+    let Standing::Changed { accepted } = standing else {
+        return None;
+    };
+    let before = store.definition(accepted).ok().flatten()?;
+    Some(difference(&before, &item.definition))
+}
+
+fn changed(page: Page, change: &Difference) -> Page {
+    let mut page = page.text(format!("  {}", visible::line(&change.at))).end();
+    for (mark, style, value) in [
+        ("  - ", Style::Bad, &change.before),
+        ("  + ", Style::Good, &change.after),
+    ] {
+        if let Some(value) = value {
+            page = page
+                .styled(style, mark)
+                .text(visible::line(&value.to_string()))
+                .end();
+        }
+    }
+    page
+}
+
+/// A definition, member by member, in a spelling that hides nothing.
+fn spelt(mut page: Page, definition: &Value) -> Page {
+    let text = serde_json::to_string_pretty(definition).unwrap_or_default();
+    for line in visible::lines(&text) {
+        page = page.text(format!("  {line}")).end();
+    }
+    page
+}
+
+fn view(item: &Item, standing: Standing, store: &FilePins) -> Value {
+    let changes = changes(item, standing, store).map(|changes| {
+        let change =
+            |one: &Difference| json!({"at": one.at, "before": one.before, "after": one.after});
+        changes.iter().map(change).collect::<Vec<_>>()
+    });
+    json!({
+        "kind": item.key.kind.as_str(),
+        "name": item.key.name,
+        "standing": standing.as_str(),
+        "sha256": item.digest.to_string(),
+        "definition": item.definition,
+        "changes": changes,
+    })
+}

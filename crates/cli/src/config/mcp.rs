@@ -1,0 +1,729 @@
+//! `[mcp]` of `haft.toml`: the MCP servers that are mounted behind Haft.
+//!
+//! A server is a command or an address. What it gets of this machine is what its own entry says, and
+//! nothing of that is inherited: not the environment, not the workspace, not another server's
+//! secrets. Secrets are references, read when the server is started and never repeated in messages.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use haft_contract::{egress::EgressRules, ops::SandboxMode};
+use haft_mcp::{
+    name::{Naming, ServerId},
+    pin::Filter,
+};
+
+use super::{
+    file::{Reader, Table, Value, whole_number},
+    launcher, private,
+};
+
+/// The keys of `[mcp]` that are read here.
+pub(super) const KEYS: [&str; 1] = ["servers"];
+
+/// The keys of a server.
+const SERVER_KEYS: [&str; 17] = [
+    "id",
+    "command",
+    "url",
+    "env",
+    "secrets",
+    "headers",
+    "cwd",
+    "sandbox",
+    "sha256",
+    "prefix",
+    "trust_annotations",
+    "start_timeout",
+    "call_timeout",
+    "concurrency",
+    "idle",
+    "enabled",
+    "tools",
+];
+
+const SANDBOX_KEYS: [&str; 4] = ["mode", "network", "writable", "read_only"];
+
+/// The longest time a number of seconds may mean.
+const MOST_SECONDS: u64 = 24 * 60 * 60;
+
+/// The most requests a server may be given at a time.
+const MOST_CONCURRENT: u64 = 1024;
+
+/// The largest file a secret is read from.
+const MAX_SECRET_BYTES: u64 = 64 * 1024;
+
+/// What `[mcp]` says.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct McpSettings {
+    /// The servers, in the order they are written.
+    pub(crate) servers: Vec<ServerSettings>,
+}
+
+/// One `[[mcp.servers]]`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ServerSettings {
+    /// The id it was given.
+    pub(crate) id: ServerId,
+    /// What is started or reached.
+    pub(crate) target: Target,
+    /// Secrets, by the name they are used under.
+    pub(crate) secrets: BTreeMap<String, SecretReference>,
+    /// Whether its tools carry its id.
+    pub(crate) naming: Naming,
+    /// Whether what it says about its tools' effects counts.
+    pub(crate) trust_annotations: bool,
+    /// How long it may take to start.
+    pub(crate) start_timeout: Option<Duration>,
+    /// How long a request may take.
+    pub(crate) call_timeout: Option<Duration>,
+    /// How many requests it is given at a time.
+    pub(crate) concurrency: Option<usize>,
+    /// How long it is kept unused.
+    pub(crate) idle: Option<Idle>,
+    /// Whether it is mounted.
+    pub(crate) enabled: bool,
+    /// Which of its tools are wanted.
+    pub(crate) tools: Filter,
+    /// Where it was written, for messages.
+    pub(crate) place: String,
+}
+
+/// How long a server is kept that nobody uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Idle {
+    /// So long.
+    For(Duration),
+    /// For ever.
+    Never,
+}
+
+/// What is started or reached.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Target {
+    /// A program.
+    Command(CommandTarget),
+    /// An address.
+    Url {
+        /// Where.
+        url: String,
+        /// Sent with every request; `${NAME}` stands for a secret.
+        headers: BTreeMap<String, String>,
+    },
+}
+
+/// A program and what it gets of this machine.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct CommandTarget {
+    /// The program and its arguments.
+    pub(crate) argv: Vec<String>,
+    /// Its variables.
+    pub(crate) env: BTreeMap<String, String>,
+    /// Its directory, as written; without it, an empty one of its own.
+    pub(crate) cwd: Option<PathBuf>,
+    /// How strongly it is confined.
+    pub(crate) mode: SandboxMode,
+    /// The hosts it may reach.
+    pub(crate) network: Option<EgressRules>,
+    /// Places it sees and may change.
+    pub(crate) writable: Vec<PathBuf>,
+    /// Places it sees.
+    pub(crate) read_only: Vec<PathBuf>,
+    /// The hash its program file must have.
+    pub(crate) sha256: Option<[u8; 32]>,
+}
+
+/// Where a secret is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SecretReference {
+    /// In a variable of Haft's own environment.
+    Env(String),
+    /// In a file, without the line end.
+    File(PathBuf),
+}
+
+impl SecretReference {
+    fn parse(text: &str) -> Option<Self> {
+        let name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        match text.split_once(':')? {
+            ("env", variable) if !variable.is_empty() && variable.chars().all(name) => {
+                Some(Self::Env(variable.to_owned()))
+            }
+            ("file", path) if Path::new(path).is_absolute() => Some(Self::File(path.into())),
+            _ => None,
+        }
+    }
+
+    /// The secret, or why there is none. What it is never gets into a message.
+    pub(crate) fn read(&self) -> Result<String, String> {
+        match self {
+            Self::Env(variable) => match std::env::var(variable) {
+                Ok(secret) if !secret.is_empty() => Ok(secret),
+                Ok(_) | Err(_) => Err(format!("the variable `{variable}` is not set")),
+            },
+            Self::File(path) => {
+                let shown = path.display();
+                let bytes = private::read_own(path, MAX_SECRET_BYTES)
+                    .map_err(|error| format!("`{shown}` cannot be used: {error}"))?
+                    .ok_or_else(|| format!("there is no file `{shown}`"))?;
+                let text = String::from_utf8(bytes)
+                    .map_err(|_| format!("`{shown}` does not hold text"))?;
+                let secret = text.trim_end_matches(['\r', '\n']);
+                if secret.is_empty() {
+                    return Err(format!("`{shown}` is empty"));
+                }
+                Ok(secret.to_owned())
+            }
+        }
+    }
+}
+
+impl fmt::Display for SecretReference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Env(variable) => write!(f, "env:{variable}"),
+            Self::File(path) => write!(f, "file:{}", path.display()),
+        }
+    }
+}
+
+impl McpSettings {
+    /// Adds what another file says, whose relative paths begin at `beside`.
+    pub(crate) fn join(&mut self, other: Self, beside: &Path) -> Result<(), String> {
+        for mut server in other.servers {
+            if let Some(known) = self.servers.iter().find(|known| known.id == server.id) {
+                return Err(format!(
+                    "the server id `{}` is given twice: in {} and in {}",
+                    server.id, known.place, server.place
+                ));
+            }
+            if let Target::Command(command) = &mut server.target {
+                command.cwd = command.cwd.take().map(|cwd| beside.join(cwd));
+            }
+            self.servers.push(server);
+        }
+        let mut plain = self
+            .mounted()
+            .filter(|server| server.naming == Naming::Plain);
+        match (plain.next(), plain.next()) {
+            (Some(one), Some(other)) => Err(format!(
+                "`{}` and `{}` both have `prefix = false`, and only one server may: nobody could tell their tools apart",
+                one.id, other.id
+            )),
+            (Some(_), None) | (None, _) => Ok(()),
+        }
+    }
+
+    /// The servers that are not switched off.
+    pub(crate) fn mounted(&self) -> impl Iterator<Item = &ServerSettings> {
+        self.servers.iter().filter(|server| server.enabled)
+    }
+}
+
+impl Reader<'_> {
+    /// Reads the servers of `[mcp]`.
+    pub(super) fn mcp(&mut self, table: &Table<'_>) -> McpSettings {
+        let mut settings = McpSettings::default();
+        let Some(value) = table.get("servers") else {
+            return settings;
+        };
+        let Some(entries) = value.get_ref().as_array() else {
+            self.problem(
+                value.span().start,
+                "`servers` must be a list of tables",
+                "write [[mcp.servers]] and its settings below",
+            );
+            return settings;
+        };
+        for entry in entries {
+            let Some(table) = entry.get_ref().as_table() else {
+                self.problem(
+                    entry.span().start,
+                    "a server must be a table",
+                    "write [[mcp.servers]] and its settings below",
+                );
+                continue;
+            };
+            let Some(server) = self.server(table, entry.span().start) else {
+                continue;
+            };
+            if settings.servers.iter().any(|known| known.id == server.id) {
+                let message = format!("the server id `{}` is given twice", server.id);
+                self.problem(entry.span().start, message, "give every server its own id");
+                continue;
+            }
+            settings.servers.push(server);
+        }
+        settings
+    }
+
+    fn server(&mut self, table: &Table<'_>, at: usize) -> Option<ServerSettings> {
+        self.known_keys(table, "[[mcp.servers]]", &SERVER_KEYS);
+        let id = self.server_id(table, at);
+        let secrets = self.secrets(table);
+        let target = self.target(table, at, &secrets);
+        let naming = match self.flag(table, "prefix") {
+            Some(false) => Naming::Plain,
+            Some(true) | None => Naming::Prefixed,
+        };
+        Some(ServerSettings {
+            naming,
+            trust_annotations: self.flag(table, "trust_annotations").unwrap_or(false),
+            start_timeout: self.seconds(table, "start_timeout"),
+            call_timeout: self.seconds(table, "call_timeout"),
+            concurrency: self.concurrency(table),
+            idle: self.idle(table),
+            enabled: self.flag(table, "enabled").unwrap_or(true),
+            tools: self.tool_filter(table),
+            place: self.place(at),
+            secrets,
+            id: id?,
+            target: target?,
+        })
+    }
+
+    fn server_id(&mut self, table: &Table<'_>, at: usize) -> Option<ServerId> {
+        let Some((at, text)) = self.text(table, "id") else {
+            if table.get("id").is_none() {
+                self.problem(at, "a server without `id`", "write `id = \"github\"`");
+            }
+            return None;
+        };
+        match ServerId::parse(&text) {
+            Ok(id) => Some(id),
+            Err(error) => {
+                self.problem(
+                    at,
+                    error.to_string(),
+                    "write a short name of letters, digits, `-` and single `_`",
+                );
+                None
+            }
+        }
+    }
+
+    fn target(
+        &mut self,
+        table: &Table<'_>,
+        at: usize,
+        secrets: &BTreeMap<String, SecretReference>,
+    ) -> Option<Target> {
+        match (table.get("command"), table.get("url")) {
+            (Some(command), None) => {
+                self.not_with(
+                    table,
+                    "headers",
+                    "`command`: a program gets `env` and `secrets`",
+                );
+                self.command(table, command)
+            }
+            (None, Some(_)) => {
+                for key in ["env", "cwd", "sandbox", "sha256"] {
+                    self.not_with(table, key, "`url`: nothing is started here");
+                }
+                let (at, url) = self.text(table, "url")?;
+                if !(url.starts_with("https://") || url.starts_with("http://")) {
+                    self.problem(
+                        at,
+                        "`url` is no http or https address",
+                        "write \"https://HOST/mcp\"",
+                    );
+                    return None;
+                }
+                let headers = self.headers(table, secrets);
+                Some(Target::Url { url, headers })
+            }
+            (Some(_), Some(url)) => {
+                self.problem(
+                    url.span().start,
+                    "a server has `command` or `url`, not both",
+                    "remove one",
+                );
+                None
+            }
+            (None, None) => {
+                self.problem(
+                    at,
+                    "a server without `command` or `url`",
+                    "write `command = [\"program\", \"argument\"]` or `url = \"https://…\"`",
+                );
+                None
+            }
+        }
+    }
+
+    fn command(&mut self, table: &Table<'_>, value: &Value<'_>) -> Option<Target> {
+        let example = "[\"node\", \"server.js\"]";
+        let argv: Vec<String> = self
+            .texts(table, "command", example)
+            .into_iter()
+            .map(|(_, word)| word)
+            .collect();
+        if argv.first().is_none_or(String::is_empty) {
+            if value.get_ref().as_array().is_some() {
+                let message = "`command` names no program";
+                self.problem(value.span().start, message, &format!("write {example}"));
+            }
+            return None;
+        }
+        if let Err(unpinned) = launcher::check(&argv) {
+            self.problem(value.span().start, unpinned.message, &unpinned.hint);
+        }
+        let mut target = CommandTarget {
+            argv,
+            env: self.variables(table, "env"),
+            cwd: self.text(table, "cwd").map(|(_, cwd)| PathBuf::from(cwd)),
+            mode: SandboxMode::Full,
+            network: None,
+            writable: Vec::new(),
+            read_only: Vec::new(),
+            sha256: self.sha256(table),
+        };
+        if let Some(sandbox) = self.table(table, "sandbox") {
+            self.known_keys(sandbox, "a server's `sandbox`", &SANDBOX_KEYS);
+            target.writable = self.places(sandbox, "writable");
+            target.read_only = self.places(sandbox, "read_only");
+            target.network = self.server_network(sandbox);
+            target.mode = self.mode(sandbox);
+        }
+        Some(Target::Command(target))
+    }
+
+    fn server_network(&mut self, sandbox: &Table<'_>) -> Option<EgressRules> {
+        sandbox.get("network")?;
+        let allow = self.granted_hosts(sandbox, "network");
+        Some(EgressRules {
+            allow,
+            deny: Vec::new(),
+        })
+    }
+
+    fn mode(&mut self, sandbox: &Table<'_>) -> SandboxMode {
+        let Some((at, word)) = self.text(sandbox, "mode") else {
+            return SandboxMode::Full;
+        };
+        let modes = [SandboxMode::Off, SandboxMode::Basic, SandboxMode::Full];
+        let found = modes.into_iter().find(|mode| mode.as_str() == word);
+        found.unwrap_or_else(|| {
+            self.problem(
+                at,
+                "`mode` is \"full\", \"basic\" or \"off\"",
+                "leave it out to have \"full\"",
+            );
+            SandboxMode::Full
+        })
+    }
+
+    fn sha256(&mut self, table: &Table<'_>) -> Option<[u8; 32]> {
+        let (at, text) = self.text(table, "sha256")?;
+        let digest = haft_mcp::pin::Digest::parse(&text);
+        if digest.is_none() {
+            self.problem(
+                at,
+                "`sha256` has 64 hexadecimal digits",
+                "`sha256sum` of the program file prints it",
+            );
+        }
+        digest.map(haft_mcp::pin::Digest::bytes)
+    }
+
+    /// A table of texts.
+    fn variables(&mut self, table: &Table<'_>, key: &str) -> BTreeMap<String, String> {
+        let mut found = BTreeMap::new();
+        for (name, value) in self.table(table, key).into_iter().flatten() {
+            match value.get_ref().as_str() {
+                Some(text) => {
+                    found.insert(name.get_ref().to_string(), text.to_owned());
+                }
+                None => self.problem(
+                    value.span().start,
+                    format!("`{key}.{}` must be a text", name.get_ref()),
+                    "write it in quotes",
+                ),
+            }
+        }
+        found
+    }
+
+    fn secrets(&mut self, table: &Table<'_>) -> BTreeMap<String, SecretReference> {
+        let mut found = BTreeMap::new();
+        for (name, value) in self.table(table, "secrets").into_iter().flatten() {
+            let reference = value.get_ref().as_str().and_then(SecretReference::parse);
+            match reference {
+                Some(reference) => {
+                    found.insert(name.get_ref().to_string(), reference);
+                }
+                // What was written may be the secret itself, so it is not repeated.
+                None => self.problem(
+                    value.span().start,
+                    format!("`secrets.{}` is no reference", name.get_ref()),
+                    "write \"env:NAME\" or \"file:/absolute/path\"; a secret itself does not belong here",
+                ),
+            }
+        }
+        found
+    }
+
+    fn headers(
+        &mut self,
+        table: &Table<'_>,
+        secrets: &BTreeMap<String, SecretReference>,
+    ) -> BTreeMap<String, String> {
+        let headers = self.variables(table, "headers");
+        let at = table.get("headers").map_or(0, |value| value.span().start);
+        for (name, value) in &headers {
+            for used in placeholders(value) {
+                if !secrets.contains_key(used) {
+                    self.problem(
+                        at,
+                        format!(
+                            "the header `{name}` uses `${{{used}}}`, which no secret is called"
+                        ),
+                        "add it to `secrets`, such as secrets = { TOKEN = \"env:TOKEN\" }",
+                    );
+                }
+            }
+        }
+        headers
+    }
+
+    fn flag(&mut self, table: &Table<'_>, key: &str) -> Option<bool> {
+        let value = table.get(key)?;
+        let flag = value.get_ref().as_bool();
+        if flag.is_none() {
+            self.problem(
+                value.span().start,
+                format!("`{key}` is true or false"),
+                &format!("write `{key} = true`"),
+            );
+        }
+        flag
+    }
+
+    fn seconds(&mut self, table: &Table<'_>, key: &str) -> Option<Duration> {
+        let number = self.number(table, key)?;
+        if number > MOST_SECONDS {
+            let at = table.get(key).map_or(0, |value| value.span().start);
+            let message = format!("`{key}` is a number of seconds up to {MOST_SECONDS}");
+            self.problem(at, message, "leave it out to have the default");
+            return None;
+        }
+        Some(Duration::from_secs(number))
+    }
+
+    fn idle(&mut self, table: &Table<'_>) -> Option<Idle> {
+        if table.get("idle").and_then(whole_number) == Some(0) {
+            return Some(Idle::Never);
+        }
+        self.seconds(table, "idle").map(Idle::For)
+    }
+
+    fn concurrency(&mut self, table: &Table<'_>) -> Option<usize> {
+        let number = self.number(table, "concurrency")?;
+        if number > MOST_CONCURRENT {
+            let at = table
+                .get("concurrency")
+                .map_or(0, |value| value.span().start);
+            let message = format!("`concurrency` is at most {MOST_CONCURRENT}");
+            self.problem(at, message, "leave it out to have the default");
+            return None;
+        }
+        usize::try_from(number).ok()
+    }
+
+    fn tool_filter(&mut self, table: &Table<'_>) -> Filter {
+        let Some(tools) = self.table(table, "tools") else {
+            return Filter::default();
+        };
+        self.known_keys(tools, "a server's `tools`", &["allow", "deny"]);
+        let names = |reader: &mut Self, key: &str| {
+            let names = reader.texts(tools, key, "[\"search\"]").into_iter();
+            names.map(|(_, name)| name).collect()
+        };
+        Filter {
+            allow: names(self, "allow"),
+            deny: names(self, "deny"),
+        }
+    }
+
+    fn not_with(&mut self, table: &Table<'_>, key: &str, with: &str) {
+        if let Some((written, _)) = table.get_key_value(key) {
+            self.problem(
+                written.span().start,
+                format!("`{key}` has no meaning with {with}"),
+                "remove it",
+            );
+        }
+    }
+}
+
+/// The names in `${…}` of a text.
+fn placeholders(text: &str) -> impl Iterator<Item = &str> {
+    text.split("${")
+        .skip(1)
+        .filter_map(|rest| rest.split_once('}').map(|(name, _)| name))
+}
+
+/// A text with its placeholders filled in.
+pub(crate) fn filled(text: &str, secrets: &BTreeMap<String, String>) -> String {
+    let mut filled = text.to_owned();
+    for (name, secret) in secrets {
+        filled = filled.replace(&format!("${{{name}}}"), secret);
+    }
+    filled
+}
+
+#[cfg(test)]
+mod tests {
+    use haft_policy::PolicySource;
+
+    use super::*;
+    use crate::config::file;
+
+    fn read(text: &str) -> Result<McpSettings, String> {
+        let parsed = file::parse(&PolicySource::new("haft.toml", text));
+        parsed.map(|file| file.mcp).map_err(|problems| {
+            let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            lines.join("\n")
+        })
+    }
+
+    fn refused(text: &str, expect: &str) {
+        let problems = read(text).unwrap_err();
+        assert!(problems.contains(expect), "{text}: {problems}");
+    }
+
+    #[test]
+    fn a_server_is_a_command_with_what_it_gets() {
+        let text = r#"
+            [[mcp.servers]]
+            id = "files"
+            command = ["npx", "-y", "@scope/files@1.2.3", "/srv"]
+            env = { LEVEL = "info" }
+            secrets = { TOKEN = "env:FILES_TOKEN" }
+            cwd = "sub"
+            sandbox = { network = ["api.example.org:443"], writable = ["/srv"] }
+            prefix = false
+            start_timeout = 5
+            idle = 0
+            tools = { deny = ["delete"] }
+        "#;
+        let settings = read(text).unwrap();
+        let server = &settings.servers[0];
+        assert_eq!(server.id.as_str(), "files");
+        assert_eq!(server.naming, Naming::Plain);
+        assert_eq!(server.start_timeout, Some(Duration::from_secs(5)));
+        assert_eq!(server.idle, Some(Idle::Never));
+        assert!(!server.trust_annotations && server.enabled);
+        assert!(!server.tools.wants("delete") && server.tools.wants("read"));
+        let Target::Command(command) = &server.target else {
+            panic!("{:?}", server.target);
+        };
+        assert_eq!(command.mode, SandboxMode::Full);
+        assert_eq!(command.writable, [PathBuf::from("/srv")]);
+        assert_eq!(command.network.as_ref().unwrap().allow.len(), 1);
+        let mut joined = McpSettings::default();
+        joined
+            .join(settings.clone(), Path::new("/home/me"))
+            .unwrap();
+        let Target::Command(command) = &joined.servers[0].target else {
+            panic!();
+        };
+        assert_eq!(command.cwd, Some("/home/me/sub".into()));
+        let twice = joined.join(settings, Path::new("/"));
+        assert!(twice.unwrap_err().contains("given twice"));
+    }
+
+    #[test]
+    fn a_server_is_an_address_with_what_it_is_sent() {
+        let text = r#"
+            [[mcp.servers]]
+            id = "issues"
+            url = "https://mcp.example.org/mcp"
+            secrets = { TOKEN = "file:/run/secrets/token" }
+            headers = { Authorization = "Bearer ${TOKEN}" }
+        "#;
+        let settings = read(text).unwrap();
+        let Target::Url { headers, .. } = &settings.servers[0].target else {
+            panic!();
+        };
+        let secrets = [("TOKEN".to_owned(), "s3cret".to_owned())].into();
+        assert_eq!(filled(&headers["Authorization"], &secrets), "Bearer s3cret");
+    }
+
+    #[test]
+    fn what_cannot_be_is_told_with_its_line_and_no_secret() {
+        let server = |more: &str| format!("[[mcp.servers]]\nid = \"a\"\n{more}\n");
+        refused(
+            &server(""),
+            "haft.toml:1:1: a server without `command` or `url`",
+        );
+        refused(
+            "[[mcp.servers]]\ncommand = [\"x\"]\n",
+            "a server without `id`",
+        );
+        refused(
+            &server("command = [\"x\"]\nurl = \"https://y\""),
+            "not both",
+        );
+        refused(&server("command = []"), "names no program");
+        refused(&server("command = \"x y\""), "`command` must be a list");
+        refused(&server("url = \"ftp://y\""), "no http or https address");
+        refused(
+            &server("url = \"https://y\"\ncwd = \"/\""),
+            "`cwd` has no meaning with `url`",
+        );
+        refused(&server("comand = [\"x\"]"), "did you mean `command`?");
+        refused(
+            &server("command = [\"npx\", \"server\"]"),
+            "\"server@1.2.3\"",
+        );
+        refused(
+            "[[mcp.servers]]\nid = \"a__b\"\ncommand = [\"x\"]\n",
+            "ambiguous",
+        );
+        refused("[mcp]\nservers = 3\n", "must be a list of tables");
+        refused(
+            &server("url = \"https://y\"\nheaders = { A = \"${T}\" }"),
+            "which no secret is called",
+        );
+        refused(
+            &server("command = [\"x\"]\nsandbox = { network = [\"169.254.169.254\"] }"),
+            "credentials",
+        );
+        let leak = server("command = [\"x\"]\nsecrets = { T = \"ghp_verysecret\" }");
+        refused(&leak, "`secrets.T` is no reference");
+        assert!(!read(&leak).unwrap_err().contains("verysecret"));
+        let two = format!(
+            "{}[[mcp.servers]]\nid = \"a\"\ncommand = [\"x\"]\n",
+            server("command = [\"x\"]")
+        );
+        refused(&two, "the server id `a` is given twice");
+    }
+
+    #[test]
+    fn two_servers_without_a_prefix_are_one_too_many() {
+        let text = |id: &str| {
+            format!("[[mcp.servers]]\nid = \"{id}\"\ncommand = [\"x\"]\nprefix = false\n")
+        };
+        let settings = read(&format!("{}{}", text("a"), text("b"))).unwrap();
+        let joined = McpSettings::default().join(settings, Path::new("/"));
+        assert!(joined.unwrap_err().contains("prefix = false"));
+    }
+
+    #[test]
+    fn a_secret_that_is_not_there_is_named_and_nothing_else() {
+        let missing = SecretReference::parse("env:HAFT_TEST_NO_SUCH_VARIABLE").unwrap();
+        assert_eq!(
+            missing.read(),
+            Err("the variable `HAFT_TEST_NO_SUCH_VARIABLE` is not set".to_owned())
+        );
+        for bad in ["env:", "env:A B", "file:relative", "literal", "ENV:A"] {
+            assert_eq!(SecretReference::parse(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! From settings to mounted MCP servers: each a back end of its own with its own profile, or an
+//! address, and a supervisor in front.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use haft_backends::{
+    LocalBackend, LocalOptions, Mounts,
+    sandbox::{Profile, SandboxOptions},
+};
+use haft_contract::{
+    Deadline, WorkPath,
+    future::BoxFuture,
+    ops::{SandboxMode, Tier},
+};
+use haft_mcp::{
+    client::Clients,
+    mounts::CHANGES_KEPT,
+    name::{Naming, PREFIX, SEPARATOR, ServerId},
+    pin::Digest,
+    upstream::{
+        Introduction,
+        connection::{Connect, ConnectError, Connection},
+        http::{HttpConnector, ServerAddress},
+        mounted::Maker,
+        stdio::{ServerCommand, StdioConnector},
+        supervise::{Fleet, Mount, Options, Shared, Unseen},
+        tool::{GROUP, Hints, Mounting},
+    },
+};
+use haft_policy::{Finding, FindingKind};
+use haft_runtime::{SystemClock, registry::Registry};
+use serde_json::{Value, json};
+use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    config::{
+        Settings,
+        mcp::{CommandTarget, Idle, ServerSettings, Target, filled},
+        pins::FilePins,
+        private,
+        running::Running,
+    },
+    stop::Stop,
+    view::mounted::ServerView,
+    wire,
+};
+
+/// A server runs for days, and a limit meant for commands would end it.
+const CPU_TIME: Duration = Duration::from_hours(24 * 30);
+
+/// How often it is looked whether something changed in how servers are.
+const REPORT_EVERY: Duration = Duration::from_millis(500);
+
+/// The directories of servers that were given none, in the data directory.
+const OWN_DIRECTORIES: &str = "mcp/servers";
+
+/// What is mounted, ready to be started.
+pub(crate) struct MountPlan {
+    servers: Vec<ServerSettings>,
+    ground: Arc<Ground>,
+}
+
+/// What every server's process stands on.
+struct Ground {
+    sandbox: SandboxOptions,
+    data_dir: PathBuf,
+}
+
+impl MountPlan {
+    /// What settings mount. Nothing is looked at, and nothing started.
+    pub(crate) fn new(settings: &Settings) -> Self {
+        Self {
+            servers: settings.mcp.mounted().cloned().collect(),
+            ground: Arc::new(Ground {
+                sandbox: wire::sandbox(settings),
+                data_dir: settings.places.data_dir.clone(),
+            }),
+        }
+    }
+
+    /// Whether a rule may speak of a tool that is not there, because it may be a mounted server's.
+    pub(crate) fn may_know(&self, finding: &Finding) -> bool {
+        let text = finding.rule.text.as_str();
+        match &finding.kind {
+            FindingKind::UnknownTool { .. } => self.servers.iter().any(|server| {
+                let begins = format!("{PREFIX}{SEPARATOR}{}{SEPARATOR}", server.id);
+                server.naming == Naming::Plain
+                    || text.starts_with(&begins)
+                    || text.starts_with(&format!("{PREFIX}{SEPARATOR}*"))
+            }),
+            FindingKind::UnknownGroup { .. } => {
+                !self.servers.is_empty() && text.trim_start_matches('@').starts_with(GROUP)
+            }
+            _ => false,
+        }
+    }
+
+    /// The same with one server alone.
+    pub(crate) fn only(mut self, server: &ServerId) -> Self {
+        self.servers.retain(|one| one.id == *server);
+        self
+    }
+
+    /// Those whose names carry no id.
+    pub(crate) fn plain(&self) -> Vec<ServerId> {
+        let plain = self.servers.iter();
+        let plain = plain.filter(|server| server.naming == Naming::Plain);
+        plain.map(|server| server.id.clone()).collect()
+    }
+
+    /// Whether nothing is mounted.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.servers.is_empty()
+    }
+
+    /// Starts supervising.
+    pub(crate) fn start(
+        &self,
+        registry: &Arc<Registry>,
+        clients: &Arc<Clients>,
+        unseen: Unseen,
+    ) -> Result<Fleet, Stop> {
+        let shared = Shared {
+            store: Arc::new(FilePins::new(&self.ground.data_dir)),
+            registry: Arc::clone(registry),
+            clock: Arc::new(SystemClock),
+            changes: broadcast::channel(CHANGES_KEPT).0,
+        };
+        let mounts = self
+            .servers
+            .iter()
+            .map(|server| mount(server.clone(), &self.ground, clients))
+            .collect();
+        Fleet::start(mounts, &shared, unseen)
+            .map_err(|error| Stop::config(error.to_string(), "give every server an id of its own"))
+    }
+}
+
+fn mount(settings: ServerSettings, ground: &Arc<Ground>, clients: &Arc<Clients>) -> Mount {
+    let defaults = Options::default();
+    let options = Options {
+        start_timeout: settings.start_timeout.unwrap_or(defaults.start_timeout),
+        call_timeout: settings.call_timeout.unwrap_or(defaults.call_timeout),
+        concurrency: settings.concurrency.unwrap_or(defaults.concurrency),
+        idle: match settings.idle {
+            None => defaults.idle,
+            Some(Idle::Never) => None,
+            Some(Idle::For(idle)) => Some(idle),
+        },
+        ..defaults
+    };
+    Mount {
+        origin: origin(&settings),
+        make: Arc::new(Maker(mounting(&settings, &options, clients))),
+        server: settings.id.clone(),
+        naming: settings.naming,
+        filter: settings.tools.clone(),
+        connect: Arc::new(WhenNeeded {
+            settings,
+            ground: Arc::clone(ground),
+            made: OnceLock::new(),
+        }),
+        options,
+    }
+}
+
+fn mounting(settings: &ServerSettings, options: &Options, clients: &Arc<Clients>) -> Mounting {
+    let longest = options.call_timeout;
+    let usual = Mounting::new(Arc::clone(clients));
+    Mounting {
+        naming: settings.naming,
+        hints: if settings.trust_annotations {
+            Hints::Believed
+        } else {
+            Hints::Ignored
+        },
+        deadline: Deadline::new(usual.deadline.default.min(longest), longest),
+        ..usual
+    }
+}
+
+/// A hash of what is started or reached, without secrets.
+pub(crate) fn origin(settings: &ServerSettings) -> Digest {
+    let what = match &settings.target {
+        Target::Command(command) => json!({"command": command.argv, "cwd": command.cwd}),
+        Target::Url { url, .. } => json!({"url": url}),
+    };
+    Digest::of_bytes(what.to_string().as_bytes())
+}
+
+/// How a server is reached, put together when it is first needed. What stands in the way (a secret
+/// that is not there, a sandbox that this machine does not have) is told to whoever asks, and tried
+/// anew the next time.
+struct WhenNeeded {
+    settings: ServerSettings,
+    ground: Arc<Ground>,
+    made: OnceLock<Arc<dyn Connect>>,
+}
+
+impl WhenNeeded {
+    fn get(&self) -> Result<&Arc<dyn Connect>, String> {
+        if let Some(made) = self.made.get() {
+            return Ok(made);
+        }
+        let made = match &self.settings.target {
+            Target::Command(command) => process(&self.settings, command, &self.ground)?,
+            Target::Url { url, headers } => address(&self.settings, url, headers)?,
+        };
+        Ok(self.made.get_or_init(|| made))
+    }
+}
+
+impl Connect for WhenNeeded {
+    fn connect<'a>(
+        &'a self,
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
+        match self.get() {
+            Ok(connect) => connect.connect(cancel),
+            Err(why) => Box::pin(std::future::ready(Err(ConnectError::Unreachable(why)))),
+        }
+    }
+
+    fn last_words(&self) -> String {
+        self.made
+            .get()
+            .map(|connect| connect.last_words())
+            .unwrap_or_default()
+    }
+}
+
+fn secrets(server: &ServerSettings) -> Result<BTreeMap<String, String>, String> {
+    let read = server.secrets.iter().map(|(name, reference)| {
+        let secret = reference.read();
+        let secret = secret.map_err(|why| format!("its secret `{name}` is missing: {why}"))?;
+        Ok((name.clone(), secret))
+    });
+    read.collect()
+}
+
+fn process(
+    server: &ServerSettings,
+    command: &CommandTarget,
+    ground: &Ground,
+) -> Result<Arc<dyn Connect>, String> {
+    let mut environment = command.env.clone();
+    environment.extend(secrets(server)?);
+    let root = root(server, command, ground)?;
+    let base = ground.sandbox.clone();
+    let mut limits = base.limits;
+    limits.cpu_time = limits.cpu_time.max(CPU_TIME);
+    let options = LocalOptions {
+        cross_mounts: Mounts::Refuse,
+        sandbox: SandboxOptions {
+            profile: Profile {
+                read_only: command.read_only.clone(),
+                writable: command.writable.clone(),
+                ..base.profile
+            },
+            limits,
+            ..base
+        },
+        changes: None,
+        ..LocalOptions::default()
+    };
+    let backend = LocalBackend::open(&root, options)
+        .map_err(|error| format!("its directory cannot be used: {error}"))?;
+    let operations = backend.operations();
+    let tier = tier(command.mode, &operations.tiers)?;
+    let command = ServerCommand {
+        argv: command.argv.clone(),
+        cwd: WorkPath::root(),
+        environment,
+        tier,
+        egress: command.network.clone().map(Arc::new),
+        pinned: command.sha256,
+    };
+    let introduction = Introduction::default();
+    Ok(Arc::new(StdioConnector::new(
+        operations.processes,
+        command,
+        introduction,
+    )))
+}
+
+/// The weakest tier that is strong enough; never a weaker one than was asked for.
+fn tier(mode: SandboxMode, tiers: &[Tier]) -> Result<Tier, String> {
+    if mode == SandboxMode::Off {
+        return Ok(Tier::Host);
+    }
+    let children = tiers
+        .iter()
+        .copied()
+        .filter(|tier| *tier != Tier::InProcess);
+    children
+        .filter(|tier| mode.accepts(*tier))
+        .min()
+        .ok_or_else(|| {
+            format!(
+                "it needs the sandbox `{}`, which this machine does not have; `haft doctor` says why",
+                mode.as_str()
+            )
+        })
+}
+
+/// The directory a server starts in: the one it was given, or an empty one of its own.
+fn root(
+    server: &ServerSettings,
+    command: &CommandTarget,
+    ground: &Ground,
+) -> Result<PathBuf, String> {
+    if let Some(cwd) = &command.cwd {
+        return Ok(cwd.clone());
+    }
+    let own = ground.data_dir.join(OWN_DIRECTORIES);
+    let own = own.join(server.id.as_str());
+    private::make_directory(&own)
+        .map_err(|error| format!("its directory `{}` cannot be made: {error}", own.display()))?;
+    Ok(own)
+}
+
+fn address(
+    server: &ServerSettings,
+    url: &str,
+    headers: &BTreeMap<String, String>,
+) -> Result<Arc<dyn Connect>, String> {
+    let secrets = secrets(server)?;
+    let mut address = ServerAddress::parse(url).map_err(|error| error.to_string())?;
+    for (name, value) in headers {
+        address = address
+            .header(name, &filled(value, &secrets))
+            .map_err(|error| error.to_string())?;
+    }
+    let connector = HttpConnector::new(address, Introduction::default());
+    connector
+        .map(|connector| Arc::new(connector) as Arc<dyn Connect>)
+        .map_err(|error| error.to_string())
+}
+
+/// Writes down how the servers of this process are, for `haft mcp status`, until cancelled.
+pub(crate) async fn report(fleet: Arc<Fleet>, data_dir: PathBuf, cancel: CancellationToken) {
+    let running = match Running::begin(&data_dir) {
+        Ok(running) => running,
+        Err(error) => {
+            tracing::warn!(%error, "`haft mcp status` will not know of this process");
+            return;
+        }
+    };
+    let mut written = Value::Null;
+    loop {
+        let servers: Vec<ServerView> = fleet.status().iter().map(ServerView::of).collect();
+        let now = json!({"pid": std::process::id(), "servers": servers});
+        if now != written {
+            if let Err(error) = running.write(&now) {
+                tracing::warn!(%error, "how mounted servers are could not be written down");
+            }
+            written = now;
+        }
+        tokio::select! {
+            () = cancel.cancelled() => return,
+            () = tokio::time::sleep(REPORT_EVERY) => {}
+        }
+    }
+}
