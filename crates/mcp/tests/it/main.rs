@@ -9,6 +9,7 @@
     reason = "tests start programs, look at files and fail by panicking"
 )]
 
+mod auth;
 mod catalog;
 mod server;
 mod supervise;
