@@ -3,6 +3,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::print_stdout,
     clippy::indexing_slicing,
     clippy::disallowed_methods,
     missing_docs,
@@ -11,6 +12,7 @@
 
 mod auth;
 mod catalog;
+mod conformance;
 mod server;
 mod supervise;
 mod upstream;
