@@ -3,6 +3,7 @@
 //! Read next: `args.rs` for the commands, `wire.rs` for how configuration becomes a runtime,
 //! `exit.rs` for the exit codes.
 
+mod agents;
 mod ago;
 mod args;
 mod commands;

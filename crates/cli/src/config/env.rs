@@ -4,6 +4,8 @@ use std::{collections::BTreeMap, env, ffi::OsString, path::PathBuf};
 
 use haft_backends::sandbox::Profile;
 
+use crate::agents;
+
 /// What the environment says.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Env {
@@ -27,6 +29,8 @@ pub(crate) struct Env {
     pub(crate) home: Option<PathBuf>,
     /// Where toolchains are, by the variables that say so.
     pub(crate) toolchains: BTreeMap<String, PathBuf>,
+    /// Where agents keep their configuration, by the variables that say so.
+    pub(crate) agents: BTreeMap<String, PathBuf>,
     /// `USER` or `LOGNAME`.
     pub(crate) user: Option<String>,
     /// Whether colours are unwelcome: `NO_COLOR` is set, or `TERM` is `dumb`.
@@ -79,6 +83,11 @@ impl Env {
                 .filter(|path| path.is_absolute())
                 .or_else(|| beneath_home(".local/share")),
             toolchains: Profile::variables()
+                .filter_map(|name| Some((name.to_owned(), path(name)?)))
+                .filter(|(_, path)| path.is_absolute())
+                .collect(),
+            agents: agents::VARIABLES
+                .into_iter()
                 .filter_map(|name| Some((name.to_owned(), path(name)?)))
                 .filter(|(_, path)| path.is_absolute())
                 .collect(),

@@ -370,7 +370,11 @@ impl Reader<'_> {
             }
             return None;
         }
-        if let Err(unpinned) = launcher::check(&argv) {
+        let enabled = table.get("enabled").map(|value| value.get_ref().as_bool());
+        // What is switched off starts nothing, and may wait for its version.
+        if let Err(unpinned) = launcher::check(&argv)
+            && enabled != Some(Some(false))
+        {
             self.problem(value.span().start, unpinned.message, &unpinned.hint);
         }
         let mut target = CommandTarget {
@@ -682,6 +686,7 @@ mod tests {
             &server("command = [\"npx\", \"server\"]"),
             "\"server@1.2.3\"",
         );
+        read(&server("command = [\"npx\", \"server\"]\nenabled = false")).unwrap();
         refused(
             "[[mcp.servers]]\nid = \"a__b\"\ncommand = [\"x\"]\n",
             "ambiguous",

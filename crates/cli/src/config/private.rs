@@ -1,9 +1,11 @@
 //! Haft's own small files: made readable by their owner alone, replaced as a whole or not at all.
 
 use std::{
-    fs::{self, DirBuilder, Metadata, OpenOptions},
+    fs::{self, DirBuilder, Metadata, OpenOptions, Permissions},
     io::{self, Read as _, Write as _},
-    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
+    os::unix::fs::{
+        DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+    },
     path::Path,
 };
 
@@ -90,15 +92,23 @@ pub(crate) fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Replaces a file as a whole.
+/// Replaces a file as a whole; only its owner can read the new one.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace_with_mode(path, bytes, 0o600)
+}
+
+/// Replaces a file as a whole, with these permissions.
+pub(crate) fn replace_with_mode(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let aside = path.with_extension(format!("new.{}", std::process::id()));
     let mut file = OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o600)
         .open(&aside)?;
-    let written = file.write_all(bytes).and_then(|()| file.sync_all());
+    let written = file
+        .write_all(bytes)
+        .and_then(|()| file.set_permissions(Permissions::from_mode(mode)))
+        .and_then(|()| file.sync_all());
     let replaced = written.and_then(|()| fs::rename(&aside, path));
     if replaced.is_err() {
         // The fault that is reported is the first one.

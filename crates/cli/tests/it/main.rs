@@ -10,6 +10,7 @@
     reason = "tests start the program, look at files and fail by panicking"
 )]
 
+mod agents;
 mod answers;
 mod approval;
 mod call;
@@ -31,6 +32,7 @@ mod reference;
 mod replay;
 mod scripts;
 mod support;
+mod takeover;
 mod terminal;
 mod tmux;
 mod tools;

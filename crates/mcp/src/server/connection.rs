@@ -110,15 +110,7 @@ impl Connection {
             logs_from: Some(logs_from),
             gone: &self.gone,
         };
-        let told = waiting.call(&self.endpoint, request, asked).await?;
-        if let Told::Ended(outcome) = &told
-            && !outcome.succeeded()
-            && stands_for_itself(context)
-            && let Some(kind) = self.endpoint.calls.lacked(outcome.call)
-        {
-            return Err(result::lacking(kind, outcome));
-        }
-        Ok(told)
+        waiting.call(&self.endpoint, request, asked).await
     }
 
     /// Fetches something for a request whose result is an answer or nothing.

@@ -4,7 +4,6 @@
 //!  tool ──▶ Server (supervise) ──▶ Connection ◀── session ──▶ wire ◀── stdio, http
 //! ```
 
-pub mod auth;
 pub mod authorize;
 pub mod connection;
 pub mod fetch;

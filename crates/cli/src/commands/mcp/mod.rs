@@ -2,6 +2,8 @@
 //! a subcommand it serves.
 
 mod accept;
+mod import;
+mod install;
 mod known;
 mod pipes;
 mod review;
@@ -32,6 +34,8 @@ pub(crate) struct McpArgs {
 
 #[derive(Debug, Subcommand)]
 enum McpCommand {
+    Install(install::InstallArgs),
+    Import(import::ImportArgs),
     Status(status::StatusArgs),
     Review(review::ReviewArgs),
     Accept(accept::AcceptArgs),
@@ -43,6 +47,8 @@ enum McpCommand {
 pub(crate) async fn run(args: McpArgs, app: &App) -> Result<Exit, Stop> {
     match args.command {
         None => serve::run(args.serve, app).await,
+        Some(McpCommand::Install(args)) => install::run(&args, app),
+        Some(McpCommand::Import(args)) => import::run(&args, app).await,
         Some(McpCommand::Status(args)) => status::run(&args, app),
         Some(McpCommand::Review(args)) => review::run(&args, app).await,
         Some(McpCommand::Accept(args)) => accept::accept(&args, app),

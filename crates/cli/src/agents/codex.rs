@@ -1,0 +1,137 @@
+//! Codex. Servers are tables `[mcp_servers.NAME]` of `config.toml`, in `~/.codex`, which
+//! `CODEX_HOME` moves, or in `.codex` of a project that Codex trusts. Nothing is filled in within
+//! values; a token and headers come from variables by keys of their own.
+//!
+//! Documented at <https://developers.openai.com/codex/config-reference>; tried with Codex 0.166.0.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::{
+    Dialect, Format, Homes, Place, Scope, Server, Written,
+    server::{Entry, Given, Reach, Variables, program},
+};
+
+pub(super) struct Codex;
+
+/// What stands before a token in the header that carries it.
+const BEARER: &str = "Bearer ";
+
+/// The header that carries a token.
+const AUTHORIZATION: &str = "Authorization";
+
+impl Dialect for Codex {
+    fn place(&self, scope: Scope, homes: &Homes<'_>) -> Option<Place> {
+        let directory = match scope {
+            Scope::User => homes.below(".codex", "CODEX_HOME"),
+            Scope::Project => homes.project.join(".codex"),
+            Scope::Local => return None,
+        };
+        let path = directory.join("config.toml");
+        Some(Place::new(path, Format::Toml, ["mcp_servers"]))
+    }
+
+    fn write(&self, server: &Server) -> Written {
+        match &server.reach {
+            Reach::Command { argv, env, cwd } => {
+                let mut fields = program(argv, "command", "args");
+                let (inherited, set): (Vec<_>, Vec<_>) =
+                    env.iter().partition(|(_, given)| variable(given).is_some());
+                let set: BTreeMap<_, _> = set
+                    .into_iter()
+                    .map(|(name, given)| (name.clone(), given.clone()))
+                    .collect();
+                fields.extend(Variables::Never.write_all("env", &set));
+                let names: Vec<&str> = inherited.iter().map(|(name, _)| name.as_str()).collect();
+                if !names.is_empty() {
+                    fields.push(("env_vars", Value::from(names)));
+                }
+                fields.extend(cwd.as_ref().map(|cwd| ("cwd", Value::from(cwd.as_str()))));
+                fields
+            }
+            Reach::Address { url, headers, .. } => {
+                let mut fields = vec![("url", Value::from(url.as_str()))];
+                let (mut plain, mut from) = (BTreeMap::new(), Map::new());
+                for (header, given) in headers {
+                    match given {
+                        Given::Variable { before, name }
+                            if header == AUTHORIZATION && before == BEARER =>
+                        {
+                            fields.push(("bearer_token_env_var", Value::from(name.as_str())));
+                        }
+                        Given::Variable { before, name } if before.is_empty() => {
+                            from.insert(header.clone(), Value::from(name.as_str()));
+                        }
+                        Given::Variable { .. } | Given::Text(_) | Given::Foreign(_) => {
+                            plain.insert(header.clone(), given.clone());
+                        }
+                    }
+                }
+                fields.extend(Variables::Never.write_all("http_headers", &plain));
+                if !from.is_empty() {
+                    fields.push(("env_http_headers", Value::Object(from)));
+                }
+                fields
+            }
+        }
+    }
+
+    fn read(&self, name: &str, entry: &Value) -> Result<Option<Server>, String> {
+        let mut entry = Entry::of(entry)?;
+        let enabled = entry.flag("enabled", true)?;
+        let argv = entry.argv("command", "args")?;
+        let mut env = entry.values("env", Variables::Never)?;
+        for name in entry.names("env_vars")? {
+            let given = from_variable("", &name);
+            env.insert(name, given);
+        }
+        let cwd = entry.text("cwd")?;
+        let url = entry.text("url")?;
+        let mut headers = entry.values("http_headers", Variables::Never)?;
+        for (header, given) in entry.values("env_http_headers", Variables::Never)? {
+            if let Given::Text(variable) = given {
+                headers.insert(header, from_variable("", &variable));
+            }
+        }
+        if let Some(variable) = entry.text("bearer_token_env_var")? {
+            headers.insert(AUTHORIZATION.to_owned(), from_variable(BEARER, &variable));
+        }
+        let reach = match (argv, url) {
+            (Some(argv), None) => Reach::Command { argv, env, cwd },
+            (None, Some(url)) => Reach::Address {
+                url,
+                headers,
+                events_only: false,
+            },
+            (None, None) | (Some(_), Some(_)) => {
+                return Err("it has neither a command nor an address, or both".to_owned());
+            }
+        };
+        Ok(Some(Server {
+            name: name.to_owned(),
+            reach,
+            enabled,
+            left_out: entry.rest(),
+        }))
+    }
+
+    fn look(&self) -> &'static str {
+        "start Codex again; `codex mcp list` shows it"
+    }
+}
+
+fn from_variable(before: &str, name: &str) -> Given {
+    Given::Variable {
+        before: before.to_owned(),
+        name: name.to_owned(),
+    }
+}
+
+/// The variable a value comes from as it is.
+fn variable(given: &Given) -> Option<&str> {
+    match given {
+        Given::Variable { before, name } if before.is_empty() => Some(name),
+        Given::Variable { .. } | Given::Text(_) | Given::Foreign(_) => None,
+    }
+}

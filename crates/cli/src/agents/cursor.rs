@@ -1,0 +1,50 @@
+//! Cursor. Servers are in `mcpServers`, of `.cursor/mcp.json` in the project or in the home
+//! directory. Values may hold `${env:NAME}` and `${workspaceFolder}`.
+//!
+//! Documented at <https://cursor.com/docs/mcp> ("Using mcp.json", "Config interpolation").
+
+use serde_json::Value;
+
+use super::{
+    Dialect, Format, Homes, Place, Scope, Server, Written,
+    server::{Entry, Usual, Variables},
+};
+
+pub(super) struct Cursor;
+
+const USUAL: Usual = Usual {
+    variables: Variables::Env,
+    kind: "type",
+    program: Some("stdio"),
+    // An address needs no word for what it is.
+    address: None,
+    url: "url",
+};
+
+impl Dialect for Cursor {
+    fn place(&self, scope: Scope, homes: &Homes<'_>) -> Option<Place> {
+        let directory = match scope {
+            Scope::User => homes.home,
+            Scope::Project => homes.project,
+            Scope::Local => return None,
+        };
+        let path = directory.join(".cursor/mcp.json");
+        Some(Place::new(path, Format::Json, ["mcpServers"]))
+    }
+
+    fn write(&self, server: &Server) -> Written {
+        USUAL.write(server)
+    }
+
+    fn read(&self, name: &str, entry: &Value) -> Result<Option<Server>, String> {
+        USUAL.read(name, Entry::of(entry)?).map(Some)
+    }
+
+    fn project_directory(&self, scope: Scope) -> Option<&'static str> {
+        (scope == Scope::Project).then_some("${workspaceFolder}")
+    }
+
+    fn look(&self) -> &'static str {
+        "Cursor's settings show it under Tools & MCP; switch it on there if it is off"
+    }
+}

@@ -1,0 +1,515 @@
+//! Takes a server over from an agent: what becomes of it under `[[mcp.servers]]` of `haft.toml`. Texts
+//! and values only; `commands/mcp/import.rs` reads and writes the files.
+//!
+//! What may be a secret does not get into `haft.toml`: a value from the environment becomes a
+//! reference to it, any other one to a file of its own. What Haft would not start, or cannot write
+//! down, is taken over switched off, with the reason beside it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+};
+
+use haft_mcp::name::{MAX_SERVER_CHARS, ServerId};
+use serde_json::{Map, Value};
+use toml_edit::{ArrayOfTables, DocumentMut, Item, RawString, Table};
+
+use super::{
+    document::{Unchangeable, toml_value},
+    server::{Given, Reach, Server},
+};
+use crate::config::launcher;
+
+/// How values that may be secrets are written down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Secrets {
+    /// Each in a file of its own.
+    Apart,
+    /// As they are.
+    Inline,
+}
+
+/// What servers are taken over into.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Into<'i> {
+    /// The directory for secrets.
+    pub(crate) secrets_in: &'i Path,
+    /// How they are written down.
+    pub(crate) secrets: Secrets,
+    /// Where relative directories of the agent's begin.
+    pub(crate) project: &'i Path,
+}
+
+/// A server as it is taken over.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Taken {
+    /// What the agent called it.
+    pub(crate) name: String,
+    /// What Haft calls it.
+    pub(crate) id: ServerId,
+    /// Its settings, in the order they are written.
+    settings: Vec<(&'static str, Value)>,
+    /// Values that are kept in files of their own.
+    pub(crate) kept: Vec<(PathBuf, String)>,
+    /// Variables of the agent's environment that it needs.
+    pub(crate) needs: BTreeSet<String>,
+    /// Why it is switched off, if it is.
+    pub(crate) off: Option<String>,
+    /// What a person should know.
+    pub(crate) notes: Vec<String>,
+}
+
+impl Taken {
+    /// Takes a server over; refused where Haft has no words for it.
+    pub(crate) fn from(
+        server: &Server,
+        ids: &BTreeSet<String>,
+        into: Into<'_>,
+    ) -> Result<Self, String> {
+        let mut taken = Self {
+            name: server.name.clone(),
+            id: free_id(&server.name, ids)?,
+            settings: Vec::new(),
+            kept: Vec::new(),
+            needs: BTreeSet::new(),
+            off: None,
+            notes: Vec::new(),
+        };
+        if taken.id.as_str() != server.name {
+            taken
+                .notes
+                .push(format!("it is called `{}` here", taken.id));
+        }
+        if !server.left_out.is_empty() {
+            let settings = server.left_out.join("`, `");
+            taken.notes.push(format!("left out: `{settings}`"));
+        }
+        match &server.reach {
+            Reach::Command { argv, env, cwd } => taken.command(argv, env, cwd.as_deref(), into)?,
+            Reach::Address {
+                url,
+                headers,
+                events_only,
+            } => taken.address(url, headers, *events_only, into)?,
+        }
+        if !server.enabled {
+            taken.switch_off("the agent had it switched off".to_owned());
+        }
+        Ok(taken)
+    }
+
+    fn command(
+        &mut self,
+        argv: &[String],
+        env: &BTreeMap<String, Given>,
+        cwd: Option<&str>,
+        into: Into<'_>,
+    ) -> Result<(), String> {
+        if argv.first().is_none_or(String::is_empty) {
+            return Err("it names no program".to_owned());
+        }
+        self.settings.push(("command", Value::from(argv)));
+        if let Err(unpinned) = launcher::check(argv) {
+            let why = format!("{}; {}", unpinned.message, unpinned.hint);
+            self.switch_off(why);
+        }
+        for word in argv.iter().map(String::as_str).chain(cwd) {
+            if word.contains("${") {
+                self.switch_off(format!("only the agent can fill in `{word}`"));
+            }
+        }
+        let (mut plain, mut secrets) = (Map::new(), Map::new());
+        for (name, given) in env {
+            match given {
+                Given::Text(text) if into.secrets == Secrets::Inline || is_harmless(text) => {
+                    plain.insert(name.clone(), Value::from(text.as_str()));
+                }
+                Given::Text(text) => {
+                    secrets.insert(name.clone(), self.keep(name, text, into));
+                }
+                Given::Variable { before, name: from } if before.is_empty() => {
+                    secrets.insert(name.clone(), self.need(from));
+                }
+                Given::Variable { .. } | Given::Foreign(_) => {
+                    self.switch_off(format!("only the agent can fill in the variable `{name}`"));
+                }
+            }
+        }
+        self.put("env", plain);
+        self.put("secrets", secrets);
+        if let Some(cwd) = cwd {
+            let cwd = into.project.join(cwd).display().to_string();
+            self.settings.push(("cwd", Value::from(cwd)));
+        }
+        Ok(())
+    }
+
+    fn address(
+        &mut self,
+        url: &str,
+        headers: &BTreeMap<String, Given>,
+        events_only: bool,
+        into: Into<'_>,
+    ) -> Result<(), String> {
+        let known = url.starts_with("https://") || url.starts_with("http://");
+        if !known || url.contains('$') {
+            return Err("its address is no plain http or https address".to_owned());
+        }
+        self.settings.push(("url", Value::from(url)));
+        if events_only || url.trim_end_matches('/').ends_with("/sse") {
+            let why = "it speaks the transport of 2024 (SSE), which Haft does not; most servers \
+                       have another address for Streamable HTTP";
+            self.switch_off(why.to_owned());
+        }
+        let (mut written, mut secrets) = (Map::new(), Map::new());
+        for (header, given) in headers {
+            let value = match given {
+                Given::Text(text) if into.secrets == Secrets::Inline && !text.contains("${") => {
+                    text.clone()
+                }
+                Given::Text(text) => {
+                    let name = as_variable(header);
+                    let reference = self.keep(&name, text, into);
+                    secrets.insert(name.clone(), reference);
+                    format!("${{{name}}}")
+                }
+                Given::Variable { before, name } if !before.contains("${") => {
+                    secrets.insert(name.clone(), self.need(name));
+                    format!("{before}${{{name}}}")
+                }
+                Given::Variable { .. } | Given::Foreign(_) => {
+                    self.switch_off(format!("only the agent can fill in the header `{header}`"));
+                    continue;
+                }
+            };
+            written.insert(header.clone(), Value::from(value));
+        }
+        self.put("secrets", secrets);
+        self.put("headers", written);
+        Ok(())
+    }
+
+    fn put(&mut self, key: &'static str, values: Map<String, Value>) {
+        if !values.is_empty() {
+            self.settings.push((key, Value::Object(values)));
+        }
+    }
+
+    /// Keeps a value in a file, and returns the reference to it.
+    fn keep(&mut self, name: &str, text: &str, into: Into<'_>) -> Value {
+        let file = format!("{}.{}", self.id, as_variable(name));
+        let path = into.secrets_in.join(file);
+        let reference = format!("file:{}", path.display());
+        self.kept.push((path, text.to_owned()));
+        Value::from(reference)
+    }
+
+    /// The reference to a variable.
+    fn need(&mut self, variable: &str) -> Value {
+        self.needs.insert(variable.to_owned());
+        Value::from(format!("env:{variable}"))
+    }
+
+    /// The first reason is the one that is told.
+    fn switch_off(&mut self, why: String) {
+        self.off.get_or_insert(why);
+    }
+
+    /// Its settings as a table.
+    fn table(&self, from: &str) -> Table {
+        let mut table = Table::new();
+        table.insert("id", Item::Value(self.id.as_str().into()));
+        for (key, value) in &self.settings {
+            table.insert(key, Item::Value(toml_value(value)));
+        }
+        if let Some(why) = &self.off {
+            table.insert("enabled", Item::Value(false.into()));
+            if let Some(mut key) = table.key_mut("enabled") {
+                let comment = format!("# Off: {}\n", on_one_line(why));
+                key.leaf_decor_mut().set_prefix(comment);
+            }
+        }
+        let heading = format!("\n# Taken over from {from}.\n");
+        table.decor_mut().set_prefix(heading);
+        table
+    }
+}
+
+/// A configuration with servers added to it.
+pub(crate) fn added(text: &str, taken: &[Taken], from: &str) -> Result<String, Unchangeable> {
+    let mut document = text
+        .parse::<DocumentMut>()
+        .map_err(|error| Unchangeable::Broken(error.to_string().trim_end().to_owned()))?;
+    let ending = document.trailing().as_str().unwrap_or_default().to_owned();
+    let other_form = || {
+        let why = "`mcp.servers` is not written as [[mcp.servers]]";
+        Unchangeable::NotSimple(why.to_owned())
+    };
+    let mcp = document.entry("mcp").or_insert_with(|| {
+        let mut table = Table::new();
+        table.set_implicit(true);
+        Item::Table(table)
+    });
+    let servers = mcp
+        .as_table_mut()
+        .ok_or_else(other_form)?
+        .entry("servers")
+        .or_insert(Item::ArrayOfTables(ArrayOfTables::new()))
+        .as_array_of_tables_mut()
+        .ok_or_else(other_form)?;
+    let first = servers.is_empty();
+    for server in taken {
+        servers.push(server.table(from));
+    }
+    if let Some(table) = servers.get_mut(0).filter(|_| first) {
+        // What a file ends with, such as settings that are commented out, stays before them.
+        let heading = table.decor().prefix().and_then(RawString::as_str);
+        let heading = format!("{ending}{}", heading.unwrap_or_default());
+        table.decor_mut().set_prefix(heading);
+        document.set_trailing("");
+    }
+    Ok(document.to_string())
+}
+
+/// An id for a server, as like its name as ids can be.
+fn free_id(name: &str, ids: &BTreeSet<String>) -> Result<ServerId, String> {
+    let mut plain = String::new();
+    for c in name.chars() {
+        let c = if c.is_ascii_alphanumeric() || c == '_' {
+            c
+        } else {
+            '-'
+        };
+        // Two in a row would separate the parts of a tool's name.
+        if !(matches!(c, '_' | '-') && plain.ends_with(['_', '-'])) {
+            plain.push(c);
+        }
+    }
+    let plain = match plain.trim_matches(['_', '-']) {
+        "" => "server",
+        plain => plain,
+    };
+    let candidates = (1..=ids.len() + 1).map(|number| {
+        let end = if number == 1 {
+            String::new()
+        } else {
+            format!("-{number}")
+        };
+        let start: String = plain.chars().take(MAX_SERVER_CHARS - end.len()).collect();
+        format!("{}{end}", start.trim_end_matches(['_', '-']))
+    });
+    let free = candidates.into_iter().find(|id| !ids.contains(id));
+    let free = free.ok_or("there is no name left for it")?;
+    ServerId::parse(&free).map_err(|error| error.to_string())
+}
+
+/// A name that can be a variable's and part of a file's.
+fn as_variable(name: &str) -> String {
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() {
+            c.to_ascii_uppercase()
+        } else {
+            '_'
+        }
+    };
+    name.chars().map(plain).collect()
+}
+
+/// Whether a value is a setting that nobody would keep secret.
+fn is_harmless(text: &str) -> bool {
+    const WORDS: [&str; 14] = [
+        "",
+        "true",
+        "false",
+        "yes",
+        "no",
+        "on",
+        "off",
+        "debug",
+        "info",
+        "warn",
+        "error",
+        "production",
+        "development",
+        "stdio",
+    ];
+    let word = text.to_ascii_lowercase();
+    WORDS.contains(&word.as_str()) || (text.len() <= 5 && text.chars().all(|c| c.is_ascii_digit()))
+}
+
+/// A text that ends where its line does.
+fn on_one_line(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use haft_policy::PolicySource;
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        agents::Agent,
+        config::{
+            file,
+            mcp::{SecretReference, Target},
+        },
+    };
+
+    fn take(agent: Agent, name: &str, entry: Value, secrets: Secrets) -> Result<Taken, String> {
+        let server = agent.dialect().read(name, &entry)?.ok_or("not a server")?;
+        let into = Into {
+            secrets_in: Path::new("/data/secrets"),
+            secrets,
+            project: Path::new("/work"),
+        };
+        Taken::from(&server, &BTreeSet::new(), into)
+    }
+
+    /// What is written for servers, read by the reader that reads it later.
+    fn read_back(taken: &[Taken]) -> (String, Vec<crate::config::mcp::ServerSettings>) {
+        let text = added("[policy]\nallow = [] # mine\n", taken, "codex").unwrap();
+        assert!(text.starts_with("[policy]\nallow = [] # mine\n"), "{text}");
+        let parsed = file::parse(&PolicySource::new("haft.toml", text.clone()));
+        let parsed = parsed.unwrap_or_else(|problems| panic!("{problems:?}\n{text}"));
+        (text, parsed.mcp.servers)
+    }
+
+    #[test]
+    fn a_program_is_taken_over_without_its_secrets() {
+        let entry = json!({"command": "/srv/github", "args": ["stdio"], "cwd": "sub",
+            "env": {"TOKEN": "ghp_verysecret", "LEVEL": "info"}, "env_vars": ["PROXY"]});
+        let taken = take(Agent::Codex, "github", entry.clone(), Secrets::Apart).unwrap();
+        let path = PathBuf::from("/data/secrets/github.TOKEN");
+        assert_eq!(taken.kept, [(path.clone(), "ghp_verysecret".to_owned())]);
+        assert_eq!(taken.needs, BTreeSet::from(["PROXY".to_owned()]));
+        let (text, servers) = read_back(&[taken]);
+        assert!(!text.contains("verysecret"), "{text}");
+        assert!(text.contains("# Taken over from codex.\n[[mcp.servers]]\nid = \"github\"\n"));
+        let server = &servers[0];
+        assert!(server.enabled);
+        assert_eq!(server.secrets["TOKEN"], SecretReference::File(path));
+        assert_eq!(
+            server.secrets["PROXY"],
+            SecretReference::Env("PROXY".to_owned())
+        );
+        let Target::Command(command) = &server.target else {
+            panic!("a command");
+        };
+        assert_eq!(command.argv, ["/srv/github", "stdio"]);
+        assert_eq!(
+            command.env,
+            [("LEVEL".to_owned(), "info".to_owned())].into()
+        );
+        assert_eq!(command.cwd, Some("/work/sub".into()));
+        let inline = take(Agent::Codex, "github", entry, Secrets::Inline).unwrap();
+        assert_eq!(inline.kept, []);
+        assert!(read_back(&[inline]).0.contains("ghp_verysecret"));
+    }
+
+    #[test]
+    fn an_address_is_taken_over_with_its_headers() {
+        let entry = json!({"type": "http", "url": "https://x.test/mcp",
+            "headers": {"Authorization": "Bearer ${TOKEN}", "X-Key": "verysecret"}});
+        let taken = take(Agent::ClaudeCode, "x", entry, Secrets::Apart).unwrap();
+        let (text, servers) = read_back(&[taken]);
+        assert!(!text.contains("verysecret"), "{text}");
+        let Target::Url { url, headers } = &servers[0].target else {
+            panic!("an address");
+        };
+        assert_eq!(url, "https://x.test/mcp");
+        assert_eq!(headers["Authorization"], "Bearer ${TOKEN}");
+        assert_eq!(headers["X-Key"], "${X_KEY}");
+        assert_eq!(servers[0].secrets.len(), 2);
+    }
+
+    #[test]
+    fn what_cannot_be_started_yet_is_taken_over_switched_off_with_the_reason() {
+        for (agent, entry, why) in [
+            (
+                Agent::Cursor,
+                json!({"command": "npx", "args": ["-y", "some-server"]}),
+                "some-server",
+            ),
+            (
+                Agent::Cursor,
+                json!({"command": "uvx", "args": ["thing@latest"]}),
+                "thing",
+            ),
+            (
+                Agent::Gemini,
+                json!({"type": "sse", "url": "https://x.test/events"}),
+                "SSE",
+            ),
+            (Agent::Cursor, json!({"url": "https://x.test/sse"}), "SSE"),
+            (
+                Agent::Vscode,
+                json!({"command": "x", "env": {"K": "${input:k}"}}),
+                "`K`",
+            ),
+            (
+                Agent::Vscode,
+                json!({"command": "x", "args": ["${workspaceFolder}"]}),
+                "workspaceFolder",
+            ),
+            (
+                Agent::Openclaw,
+                json!({"command": "x", "enabled": false}),
+                "had it switched off",
+            ),
+        ] {
+            let taken = take(agent, "x", entry, Secrets::Apart).unwrap();
+            assert!(taken.off.as_ref().unwrap().contains(why), "{taken:?}");
+            let (text, servers) = read_back(&[taken]);
+            assert!(!servers[0].enabled);
+            assert!(text.contains("# Off: "), "{text}");
+        }
+        for entry in [
+            json!({"url": "ftp://x"}),
+            json!({"url": "${env:URL}"}),
+            json!({"command": ""}),
+        ] {
+            assert!(take(Agent::Cursor, "x", entry, Secrets::Apart).is_err());
+        }
+    }
+
+    #[test]
+    fn a_name_that_cannot_be_an_id_becomes_one_that_can() {
+        let ids = BTreeSet::from(["github".to_owned(), "github-2".to_owned()]);
+        for (name, id) in [
+            ("files", "files"),
+            ("a__b", "a_b"),
+            ("my server!", "my-server"),
+            ("grüße", "gr-e"),
+            ("日本", "server"),
+            ("_x_", "x"),
+            ("github", "github-3"),
+            (
+                "a-very-long-name-of-a-server-indeed",
+                "a-very-long-name-of-a-se",
+            ),
+        ] {
+            assert_eq!(free_id(name, &ids).unwrap().as_str(), id, "{name}");
+        }
+    }
+
+    #[test]
+    fn servers_are_added_after_those_that_are_there() {
+        let one = take(Agent::Codex, "b", json!({"command": "b"}), Secrets::Apart).unwrap();
+        let text = "[mcp] # mine\n\n[[mcp.servers]]\nid = \"a\"\ncommand = [\"a\"]\n\n[undo]\n";
+        let added_to = added(text, std::slice::from_ref(&one), "codex").unwrap();
+        let ids: Vec<&str> = added_to
+            .lines()
+            .filter(|line| line.starts_with("id ="))
+            .collect();
+        assert_eq!(ids, ["id = \"a\"", "id = \"b\""], "{added_to}");
+        for text in ["mcp = 1\n", "[mcp]\nservers = [{ id = \"a\" }]\n", "a = \n"] {
+            assert!(
+                added(text, std::slice::from_ref(&one), "codex").is_err(),
+                "{text}"
+            );
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Visual Studio Code. Servers are in `servers`, of `.vscode/mcp.json` in the project or of
+//! `mcp.json` in the user's profile, whose default is `Code/User` in the configuration directory.
+//! Every entry says its `type`. Values may hold `${env:NAME}`, `${workspaceFolder}` and
+//! `${input:ID}`, which the editor asks for.
+//!
+//! Documented at <https://code.visualstudio.com/docs/agents/reference/mcp-configuration>.
+
+use serde_json::Value;
+
+use super::{
+    Dialect, Format, Homes, Place, Scope, Server, Written,
+    server::{Entry, Usual, Variables},
+};
+
+pub(super) struct Vscode;
+
+const USUAL: Usual = Usual {
+    variables: Variables::Env,
+    kind: "type",
+    program: Some("stdio"),
+    address: Some("http"),
+    url: "url",
+};
+
+impl Dialect for Vscode {
+    fn place(&self, scope: Scope, homes: &Homes<'_>) -> Option<Place> {
+        let path = match scope {
+            Scope::User => homes.config.join("Code/User/mcp.json"),
+            Scope::Project => homes.project.join(".vscode/mcp.json"),
+            Scope::Local => return None,
+        };
+        Some(Place::new(path, Format::Json, ["servers"]))
+    }
+
+    fn write(&self, server: &Server) -> Written {
+        USUAL.write(server)
+    }
+
+    fn read(&self, name: &str, entry: &Value) -> Result<Option<Server>, String> {
+        USUAL.read(name, Entry::of(entry)?).map(Some)
+    }
+
+    fn project_directory(&self, scope: Scope) -> Option<&'static str> {
+        (scope == Scope::Project).then_some("${workspaceFolder}")
+    }
+
+    fn look(&self) -> &'static str {
+        "`MCP: List Servers` in the command palette shows it and starts it"
+    }
+}
