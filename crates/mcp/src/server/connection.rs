@@ -110,7 +110,15 @@ impl Connection {
             logs_from: Some(logs_from),
             gone: &self.gone,
         };
-        waiting.call(&self.endpoint, request, asked).await
+        let told = waiting.call(&self.endpoint, request, asked).await?;
+        if let Told::Ended(outcome) = &told
+            && !outcome.succeeded()
+            && stands_for_itself(context)
+            && let Some(kind) = self.endpoint.calls.lacked(outcome.call)
+        {
+            return Err(result::lacking(kind, outcome));
+        }
+        Ok(told)
     }
 
     /// Fetches something for a request whose result is an answer or nothing.

@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::severity::Severity;
-use crate::client::{Abilities, AskError, Client, Question};
+use crate::client::{Abilities, AskError, Client, Question, QuestionKind};
 
 /// How many questions of one call may wait to be put to its client.
 pub const QUESTIONS_KEPT: usize = 8;
@@ -71,6 +71,8 @@ pub struct Line {
     logs: mpsc::Sender<Value>,
     progress: watch::Sender<Option<RenderedProgress>>,
     hears: Mutex<Hears>,
+    /// What was to be asked that the client cannot be asked.
+    lacking: Mutex<Option<QuestionKind>>,
 }
 
 /// The other end.
@@ -91,6 +93,7 @@ impl Line {
             logs: logs_in,
             progress: progress_in,
             hears: Mutex::new(hears),
+            lacking: Mutex::new(None),
         };
         let listener = Listener {
             questions,
@@ -113,6 +116,11 @@ impl Line {
     /// What the client of the moment calls itself.
     pub fn client(&self) -> Option<Arc<str>> {
         self.heard().client
+    }
+
+    /// What was to be asked last that the client cannot be asked.
+    pub(super) fn lacking(&self) -> Option<QuestionKind> {
+        *self.lacking.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a report of progress; only the newest is kept.
@@ -157,6 +165,8 @@ impl Client for Line {
                 .iter()
                 .find(|asked| !abilities.has(asked.kind, &asked.parameters))
             {
+                let mut lacking = self.lacking.lock().unwrap_or_else(PoisonError::into_inner);
+                *lacking = Some(question.kind);
                 return Err(AskError::NotAble(question.kind.method()));
             }
             tokio::select! {

@@ -5,7 +5,7 @@
 //! Whoever holds the [`LiveCall`] wants it; dropped, the call is cancelled.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -23,16 +23,21 @@ use tokio::{sync::oneshot, time::Instant};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::line::{Asks, Hears, Line, Listener};
-use crate::client::{Attached, Client, Clients};
+use crate::client::{Attached, Client, Clients, QuestionKind};
 
 /// The least time between two reports of progress of one call.
 pub const BETWEEN_REPORTS: Duration = Duration::from_millis(20);
+
+/// How many calls that could not ask what they had to are remembered, until their requests look.
+const LACKING_KEPT: usize = 64;
 
 /// The calls of the server edge that run now, by id. Listens to the runtime's events and passes
 /// progress on to the line of its call.
 pub struct LiveCalls {
     lines: Mutex<HashMap<CallId, Arc<Line>>>,
     clients: Arc<Clients>,
+    /// Calls that have just ended and could not ask what they had to, for the requests that wait.
+    lacking: Mutex<VecDeque<(CallId, QuestionKind)>>,
 }
 
 /// A call that runs.
@@ -67,6 +72,7 @@ impl LiveCalls {
         Arc::new(Self {
             lines: Mutex::default(),
             clients,
+            lacking: Mutex::default(),
         })
     }
 
@@ -77,6 +83,22 @@ impl LiveCalls {
     /// The line of a call; none where the call came another way, or is over.
     pub fn line(&self, call: CallId) -> Option<Arc<Line>> {
         self.lines().get(&call).cloned()
+    }
+
+    /// What a call that has just ended could not ask its client; told once.
+    pub(super) fn lacked(&self, call: CallId) -> Option<QuestionKind> {
+        let mut lacking = self.lacking.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = lacking.iter().position(|(lacked, _)| *lacked == call)?;
+        lacking.remove(at).map(|(_, kind)| kind)
+    }
+
+    fn note_lacking(&self, call: CallId, kind: QuestionKind) {
+        let mut lacking = self.lacking.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whoever went away before they were told is not told any more.
+        if lacking.len() >= LACKING_KEPT {
+            lacking.pop_front();
+        }
+        lacking.push_back((call, kind));
     }
 
     /// How many run.
@@ -239,7 +261,10 @@ impl Listed {
 
 impl Drop for Listed {
     fn drop(&mut self) {
-        self.calls.lines().remove(&self.call);
+        let line = self.calls.lines().remove(&self.call);
+        if let Some(kind) = line.and_then(|line| line.lacking()) {
+            self.calls.note_lacking(self.call, kind);
+        }
     }
 }
 

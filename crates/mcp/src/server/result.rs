@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{approve::Waits, output};
+use crate::client::QuestionKind;
 
 /// The key under which results say which call of the record they are of.
 pub(super) const CALL_KEY: &str = "dev.haft/call";
@@ -72,7 +73,13 @@ pub(super) fn of_fetch<T: DeserializeOwned>(outcome: &Outcome) -> Result<T, Erro
     if !outcome.succeeded() {
         return Err(refused(outcome));
     }
-    let structured = outcome.structured.clone().unwrap_or(Value::Null);
+    let mut structured = outcome.structured.clone().unwrap_or(Value::Null);
+    if let Some(fields) = structured.as_object_mut() {
+        // An older server does not say so, and a newer client must be told.
+        fields
+            .entry("resultType")
+            .or_insert_with(|| Value::from("complete"));
+    }
     serde_json::from_value(structured).map_err(|error| {
         tracing::warn!(%error, call = %outcome.call, "a mounted server's result is not one");
         ErrorData::internal_error(
@@ -80,6 +87,28 @@ pub(super) fn of_fetch<T: DeserializeOwned>(outcome: &Outcome) -> Result<T, Erro
             Some(about(outcome)),
         )
     })
+}
+
+/// A call failed for want of something that its client did not say it can be asked.
+pub(super) fn lacking(kind: QuestionKind, outcome: &Outcome) -> ErrorData {
+    let capability = match kind {
+        QuestionKind::Elicit => "elicitation",
+        QuestionKind::Sample => "sampling",
+        QuestionKind::Roots => "roots",
+    };
+    let message = format!(
+        "the tool has to ask `{}`, and the client did not say that it can be asked that",
+        kind.method()
+    );
+    let mut data = about(outcome);
+    if let Some(fields) = data.as_object_mut() {
+        fields.insert("requiredCapabilities".to_owned(), json!({capability: {}}));
+    }
+    ErrorData::new(
+        ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY,
+        message,
+        Some(data),
+    )
 }
 
 /// Why a request other than `tools/call` has no result.

@@ -3,13 +3,16 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::print_stdout,
     clippy::indexing_slicing,
     clippy::disallowed_methods,
     missing_docs,
     reason = "tests start programs, look at files and fail by panicking"
 )]
 
+mod auth;
 mod catalog;
+mod conformance;
 mod server;
 mod supervise;
 mod upstream;

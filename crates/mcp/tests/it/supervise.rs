@@ -35,8 +35,9 @@ const CALLS: usize = 500;
 /// Between two rounds, so that what is measured spans several failures of the bad ones.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What a call may take longer than twice as long, where a machine is busy with something else.
-const NOISE: Duration = Duration::from_millis(5);
+/// What the tail of a few hundred calls may grow by on a machine that runs other tests beside. A
+/// server that waits for a hung one would wait for seconds.
+const NOISE: Duration = Duration::from_millis(200);
 
 struct Place {
     folder: tempfile::TempDir,
@@ -200,10 +201,7 @@ async fn mc_16_bad_servers_do_not_slow_the_others_down() {
     ready(&fleet, &crowd, &good).await;
     let began = Instant::now();
     assert_eq!(crowd.registry.snapshot().len(), good.len());
-    assert!(
-        began.elapsed() < Duration::from_millis(50),
-        "a list asks nobody"
-    );
+    assert!(began.elapsed() < NOISE, "a list asks nobody");
     let among = p99(&fleet, &good).await;
     let servers = fleet.status();
     let states: Vec<State> = servers.iter().map(|one| one.state).collect();

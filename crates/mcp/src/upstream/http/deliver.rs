@@ -8,6 +8,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
+use super::beside::Beside;
 use crate::upstream::{
     authorize::{Authorize, BearerToken, Next, Unauthorized},
     connection::{Era, RequestError},
@@ -31,6 +32,7 @@ pub(super) struct Address {
     pub(super) authorize: Option<std::sync::Arc<dyn Authorize>>,
     pub(super) notices: std::sync::Arc<Notices>,
     pub(super) dropped: std::sync::Arc<Dropped>,
+    pub(super) beside: std::sync::Arc<Beside>,
     pub(super) agreed: OnceLock<(Era, String)>,
     pub(super) session: Mutex<Option<HeaderValue>>,
     pub(super) gone: CancellationToken,

@@ -7,6 +7,7 @@ use http::{StatusCode, header};
 use reqwest::Response;
 
 use super::{
+    beside::{Asked, Place},
     deliver::{Address, lost, whole},
     sse::{self, Decoder, Unreadable},
 };
@@ -79,10 +80,22 @@ fn unreadable(what: Unreadable) -> RequestError {
 /// A request under way.
 pub(super) struct HttpExchange {
     id: u64,
+    answering: Answering,
+    /// Where a call hears of what the server asks beside its answer.
+    place: Option<Place>,
+}
+
+/// The answer, as it comes.
+struct Answering {
     address: Arc<Address>,
     body: Body,
     /// How often the stream was taken up again since anything came.
     resumed: usize,
+}
+
+enum Heard {
+    Text(String),
+    Asked(Asked),
 }
 
 enum Body {
@@ -97,6 +110,7 @@ impl HttpExchange {
     pub(super) async fn new(
         id: u64,
         address: Arc<Address>,
+        place: Option<Place>,
         response: Response,
     ) -> Result<Self, RequestError> {
         if !response.status().is_success() {
@@ -111,14 +125,34 @@ impl HttpExchange {
         } else {
             Body::Whole(Some(response))
         };
-        Ok(Self {
-            id,
+        let answering = Answering {
             address,
             body,
             resumed: 0,
+        };
+        Ok(Self {
+            id,
+            answering,
+            place,
         })
     }
 
+    /// What comes next: of the answer, or beside it.
+    async fn heard(&mut self) -> Result<Heard, RequestError> {
+        // A whole body is not taken up again once its reading was dropped.
+        let streamed = matches!(self.answering.body, Body::Stream(_));
+        let Some(place) = self.place.as_mut().filter(|_| streamed) else {
+            return self.answering.text().await.map(Heard::Text);
+        };
+        tokio::select! {
+            biased;
+            asked = place.next() => Ok(Heard::Asked(asked)),
+            text = self.answering.text() => text.map(Heard::Text),
+        }
+    }
+}
+
+impl Answering {
     async fn text(&mut self) -> Result<String, RequestError> {
         loop {
             let events = match &mut self.body {
@@ -181,25 +215,34 @@ impl Exchange for HttpExchange {
     fn next(&mut self) -> BoxFuture<'_, Result<Event, RequestError>> {
         Box::pin(async move {
             loop {
-                let text = self.text().await?;
+                let text = match self.heard().await? {
+                    Heard::Text(text) => text,
+                    Heard::Asked((id, method, parameters)) => {
+                        return Ok(Event::Asked {
+                            id,
+                            method,
+                            parameters,
+                        });
+                    }
+                };
                 let incoming = message::read(&text)
                     .map_err(|fault| RequestError::Protocol(format!("in its answer, {fault}")))?;
                 match incoming {
                     Incoming::Answer { id, answer } if id == self.id => {
                         return Ok(Event::Answer(answer.parse()));
                     }
-                    Incoming::Answer { .. } => self.address.dropped.unknown_answer(),
+                    Incoming::Answer { .. } => self.answering.address.dropped.unknown_answer(),
                     Incoming::Notice { method, parameters } => match method.as_str() {
                         "notifications/progress" => match wire::progress(&parameters, self.id) {
                             Some(progress) => return Ok(Event::Progress(progress)),
-                            None => self.address.dropped.broken(),
+                            None => self.answering.address.dropped.broken(),
                         },
                         "notifications/message" => return Ok(Event::Log(parameters)),
                         _ => return Ok(Event::Notice { method, parameters }),
                     },
                     // The stateless era has no requests of the server.
-                    Incoming::Asked { .. } if self.address.era() == Some(Era::Modern) => {
-                        self.address.dropped.broken();
+                    Incoming::Asked { .. } if self.answering.address.era() == Some(Era::Modern) => {
+                        self.answering.address.dropped.broken();
                     }
                     Incoming::Asked {
                         id,

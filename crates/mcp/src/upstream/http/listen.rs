@@ -1,5 +1,5 @@
-//! Changes in the older era: a stream the server may offer beside the requests. Nobody is asked on
-//! it, because nothing on it belongs to a call.
+//! Changes in the older era: a stream the server may offer beside the requests. What it asks there
+//! goes to the one call under way (`beside`).
 
 use std::sync::Arc;
 
@@ -76,9 +76,15 @@ async fn hear(address: &Address, again: bool) -> Heard {
             Ok(Incoming::Notice { method, parameters }) => {
                 address.notices.take(&method, &parameters);
             }
-            Ok(Incoming::Asked { id, method, .. }) => {
-                let answer = message::answer(&id, unsolicited(&method));
-                let _ = address.post(&answer, &[]).await;
+            Ok(Incoming::Asked {
+                id,
+                method,
+                parameters,
+            }) => {
+                if let Some((id, method, _)) = address.beside.ask((id, method, parameters)) {
+                    let answer = message::answer(&id, unsolicited(&method));
+                    let _ = address.post(&answer, &[]).await;
+                }
             }
             Ok(Incoming::Answer { .. }) => address.dropped.unknown_answer(),
             Err(_) => address.dropped.broken(),

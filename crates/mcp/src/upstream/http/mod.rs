@@ -1,6 +1,7 @@
 //! A mounted server behind an address: Streamable HTTP of both eras. Every body and event is
 //! bounded before it is parsed, and no request follows a redirect to somewhere else.
 
+mod beside;
 mod deliver;
 mod exchange;
 mod listen;
@@ -25,7 +26,7 @@ use super::{
     connection::{Connect, ConnectError, Connection, Era, RequestError},
     limits::{CLOSING, OWN_REQUEST, REDIRECTS},
     session::{self, Introduction, notices::Notices},
-    wire::{Dropped, Exchange, Outgoing, Wire},
+    wire::{Dropped, Exchange, Outgoing, Purpose, Wire},
 };
 
 /// How long reaching the address may take.
@@ -162,6 +163,7 @@ impl HttpConnector {
             authorize: self.address.authorize.clone(),
             notices: Arc::clone(&notices),
             dropped: Arc::clone(&self.dropped),
+            beside: Arc::default(),
             agreed: OnceLock::new(),
             session: Mutex::new(None),
             gone: CancellationToken::new(),
@@ -231,8 +233,11 @@ impl HttpWire {
 impl Wire for HttpWire {
     fn open(&self, outgoing: Outgoing) -> BoxFuture<'_, Result<Box<dyn Exchange>, RequestError>> {
         Box::pin(async move {
+            let id = outgoing.id;
+            let place = (outgoing.purpose == Purpose::Call).then(|| self.0.beside.begin(id));
             let response = self.0.post(&outgoing.message, &outgoing.headers).await?;
-            let exchange = HttpExchange::new(outgoing.id, Arc::clone(&self.0), response).await?;
+            let address = Arc::clone(&self.0);
+            let exchange = HttpExchange::new(id, address, place, response).await?;
             Ok(Box::new(exchange) as Box<dyn Exchange>)
         })
     }

@@ -21,10 +21,14 @@ use crate::upstream::{
     wire::{Event, Outgoing, Purpose, Wire, message},
 };
 
-/// The ids of the two opening requests.
+/// The ids of the opening requests.
 const DISCOVER: u64 = 1;
 const INITIALIZE: u64 = 2;
-const FIRST_FREE: u64 = 3;
+const DISCOVER_AGAIN: u64 = 3;
+const FIRST_FREE: u64 = 4;
+
+/// The server does not speak the revision it was asked in.
+const UNSUPPORTED_VERSION: i64 = -32022;
 
 /// What was agreed on with a server.
 #[derive(Debug, Clone, PartialEq)]
@@ -126,7 +130,12 @@ async fn finish<W: Wire>(
 async fn discover<W: Wire>(wire: &W, introduction: &Introduction) -> Result<Agreed, RequestError> {
     let meta = introduction.meta(dress::MODERN, introduction.abilities);
     let parameters = json!({ "_meta": meta });
-    let result = ask(wire, DISCOVER, "server/discover", &parameters).await?;
+    let result = match ask(wire, DISCOVER, "server/discover", &parameters).await {
+        Err(error) if names_our_revision(&error) => {
+            ask(wire, DISCOVER_AGAIN, "server/discover", &parameters).await?
+        }
+        result => result?,
+    };
     let versions = result.get("supportedVersions").and_then(Value::as_array);
     let speaks = |version: &Value| version.as_str() == Some(dress::MODERN);
     if !versions.is_some_and(|versions| versions.iter().any(speaks)) {
@@ -141,6 +150,20 @@ async fn discover<W: Wire>(wire: &W, introduction: &Introduction) -> Result<Agre
         capabilities: result.get("capabilities").cloned().unwrap_or_default(),
         instructions: words(&result, "instructions"),
     })
+}
+
+/// Whether a server refused a revision and names the same as one that it speaks. It may have been
+/// replaced that moment, so it is asked once more.
+fn names_our_revision(error: &RequestError) -> bool {
+    let RequestError::Answered { code, data, .. } = error else {
+        return false;
+    };
+    let named = data.as_ref().and_then(|data| data.get("supported"));
+    let ours = |version: &Value| version.as_str() == Some(dress::MODERN);
+    *code == UNSUPPORTED_VERSION
+        && named
+            .and_then(Value::as_array)
+            .is_some_and(|named| named.iter().any(ours))
 }
 
 /// Agrees with `initialize`.
@@ -183,7 +206,7 @@ async fn ask<W: Wire>(
     parameters: &Value,
 ) -> Result<Value, RequestError> {
     let mut headers = Vec::new();
-    if wire.has_headers() && id == DISCOVER {
+    if wire.has_headers() && id != INITIALIZE {
         headers = super::headers::ParameterHeaders::default().of(method, parameters);
         headers.extend(dress::version_header(dress::MODERN));
     }

@@ -1,0 +1,91 @@
+//! Haft's upstream edge as a program, for the client half of the official conformance suite: opens a
+//! connection to the address it is given, fetches what the server offers, and uses all of it.
+//!
+//! ```sh
+//! conformance client --command target/debug/examples/conformance_client --requirements 2026-07-28
+//! ```
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "a program for the suite, which speaks to it through variables"
+)]
+
+mod person;
+mod use_all;
+
+use std::{env, error::Error, sync::Arc, time::Duration};
+
+use haft_backends::egress::SystemResolver;
+use haft_contract::{TenantId, UserId, egress::HostRule};
+use haft_mcp::upstream::{
+    Introduction,
+    auth::{ClientIdentity, Credential, CredentialParts, OauthOptions, Secret, vault::MemoryVault},
+    connection::Connect as _,
+    http::{HttpConnector, ServerAddress},
+};
+use haft_runtime::SystemClock;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::person::Visitor;
+
+/// How long everything may take; the suite waits for 30 s.
+const WITHIN: Duration = Duration::from_secs(25);
+
+/// The document that describes the client, as the suite wants it named.
+const CLIENT_METADATA: &str = "https://conformance-test.local/client-metadata.json";
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let url = env::args().nth(1).ok_or("usage: conformance_client URL")?;
+    let context = env::var("MCP_CONFORMANCE_CONTEXT").unwrap_or_default();
+    let context: Value = serde_json::from_str(&context).unwrap_or_default();
+    let scenario = env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
+    let mut address = ServerAddress::parse(&url)?;
+    if scenario.starts_with("auth/") {
+        address = address.authorize(Arc::new(credential(&url, &context)?));
+    }
+    let connector = HttpConnector::new(address, Introduction::default())?;
+    tokio::time::timeout(WITHIN, converse(&connector, &context)).await?
+}
+
+async fn converse(connector: &HttpConnector, context: &Value) -> Result<(), Box<dyn Error>> {
+    let cancel = CancellationToken::new();
+    let connection = connector.connect(&cancel).await?;
+    let definitions = connection.definitions(&cancel).await?;
+    let used = use_all::of(&connection, &definitions, context, &cancel).await;
+    connection.close().await;
+    for refused in &used {
+        eprintln!("{refused}");
+    }
+    if used.is_empty() {
+        Ok(())
+    } else {
+        Err("not everything worked".into())
+    }
+}
+
+fn credential(url: &str, context: &Value) -> Result<Credential, Box<dyn Error>> {
+    let given = |name: &str| context.get(name).and_then(Value::as_str).map(str::to_owned);
+    let client = given("client_id").map(|id| ClientIdentity {
+        id,
+        secret: given("client_secret").map(Secret::new),
+    });
+    let options = OauthOptions {
+        client,
+        client_metadata_url: Some(CLIENT_METADATA.parse()?),
+        scopes: Vec::new(),
+        private_hosts: vec![HostRule::parse("localhost")?, HostRule::parse("127.0.0.1")?],
+    };
+    let parts = CredentialParts {
+        server: url.parse()?,
+        tenant: TenantId::parse("local")?,
+        user: UserId::parse("tester")?,
+        options,
+        vault: Arc::new(MemoryVault::default()),
+        resolver: Arc::new(SystemResolver::default()),
+        clock: Arc::new(SystemClock),
+        person: Some(Arc::new(Visitor::new()?)),
+    };
+    Ok(Credential::new(parts)?)
+}

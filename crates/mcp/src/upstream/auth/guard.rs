@@ -1,0 +1,336 @@
+//! Where a request about logging in may go. A stranger names these addresses (the server, its
+//! metadata, a redirect), so they are judged like any stranger's: https, public, never a metadata
+//! address. Two exceptions, both the operator's words: the host of the configured server and the
+//! hosts listed beside it may be private, and a server on this machine may use this machine.
+
+use std::{fmt, io, net::SocketAddr, sync::Arc};
+
+use haft_contract::egress::{
+    AddressClass, Host, HostRule, MAX_ADDRESSES, Resolve, classify, is_metadata_name,
+    is_private_name,
+};
+use url::Url;
+
+/// Why a request was not made, or its answer not taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// Not https, and not this machine talking to itself.
+    Scheme(String),
+    /// What stands where a host should is none, or comes with a user name.
+    Host(String),
+    /// The host is, or resolves to, an address that must not be reached.
+    Address {
+        /// The host.
+        host: String,
+        /// What its address is for.
+        class: AddressClass,
+    },
+    /// A name of a private network that the operator did not name.
+    PrivateName(String),
+    /// More addresses than are checked.
+    TooManyAddresses(String),
+    /// A redirect that leaves the origin it came from.
+    Redirect {
+        /// Whence.
+        from: String,
+        /// Whither.
+        to: String,
+    },
+    /// An answer larger than is taken.
+    TooLarge {
+        /// Whose.
+        host: String,
+        /// The most that is taken, in bytes.
+        limit: usize,
+    },
+    /// One login wanted more requests than are made for it.
+    TooManyRequests(u32),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Scheme(at) => write!(f, "`{at}` is not https"),
+            Self::Host(at) => write!(f, "`{at}` names no host that can be reached"),
+            Self::Address { host, class } => write!(f, "`{host}` is {}", class.as_str()),
+            Self::PrivateName(host) => {
+                write!(
+                    f,
+                    "`{host}` is a name of a private network; `oauth.private_hosts` can name it"
+                )
+            }
+            Self::TooManyAddresses(host) => {
+                write!(f, "`{host}` has more than {MAX_ADDRESSES} addresses")
+            }
+            Self::Redirect { from, to } => write!(f, "`{from}` redirects to another place, `{to}`"),
+            Self::TooLarge { host, limit } => {
+                write!(f, "`{host}` answered with more than {limit} bytes")
+            }
+            Self::TooManyRequests(limit) => write!(f, "it led to more than {limit} requests"),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// Judges addresses for the login to one server.
+pub(super) struct Guard {
+    resolver: Arc<dyn Resolve>,
+    server: Host,
+    private: Vec<HostRule>,
+}
+
+impl Guard {
+    /// For a server's address; none if it has no usable host.
+    pub(super) fn new(
+        server: &Url,
+        private: Vec<HostRule>,
+        resolver: Arc<dyn Resolve>,
+    ) -> Result<Self, Refusal> {
+        let guard = Self {
+            resolver,
+            server: host_of(server)?,
+            private,
+        };
+        guard.admit(server)?;
+        Ok(guard)
+    }
+
+    /// Whether the server itself is on this machine.
+    pub(super) fn at_home(&self) -> bool {
+        is_here(&self.server)
+    }
+
+    /// Judges an address by what can be seen without looking it up.
+    pub(super) fn admit(&self, url: &Url) -> Result<(), Refusal> {
+        let host = host_of(url)?;
+        let port = url.port_or_known_default().unwrap_or_default();
+        match url.scheme() {
+            "https" => {}
+            "http" if self.at_home() && is_here(&host) => {}
+            _ => return Err(Refusal::Scheme(shown(url))),
+        }
+        match &host {
+            Host::Address(address) => self.admit_class(&host, port, classify(*address)),
+            Host::Name(name) if is_metadata_name(name) => Err(Refusal::Address {
+                host: host.to_string(),
+                class: AddressClass::Metadata,
+            }),
+            Host::Name(_) if self.at_home() && is_here(&host) => Ok(()),
+            Host::Name(name) if is_private_name(name) && !self.is_named(&host, port) => {
+                Err(Refusal::PrivateName(host.to_string()))
+            }
+            Host::Name(_) => Ok(()),
+        }
+    }
+
+    /// Looks a name up and judges every address of it; what is returned is what is connected to.
+    pub(super) async fn resolve(&self, name: &str) -> io::Result<Vec<SocketAddr>> {
+        let host = Host::parse(name).map_err(|_| refused(Refusal::Host(printable(name))))?;
+        let Host::Name(name) = &host else {
+            return Err(refused(Refusal::Host(host.to_string())));
+        };
+        let found = self.resolver.resolve(name).await?;
+        if found.is_empty() {
+            return Err(io::Error::other("the name has no address"));
+        }
+        if found.len() > MAX_ADDRESSES {
+            return Err(refused(Refusal::TooManyAddresses(host.to_string())));
+        }
+        for address in &found {
+            let class = classify(*address);
+            // A name of this machine that leads elsewhere is no name of this machine.
+            if is_here(&host) && class != AddressClass::Loopback {
+                let host = host.to_string();
+                return Err(refused(Refusal::Address { host, class }));
+            }
+            // The port was judged with the address; here only the host counts.
+            self.admit_class(&host, 0, class).map_err(refused)?;
+        }
+        // The port of the address is kept where this one is 0.
+        let checked = found.into_iter().map(|address| SocketAddr::new(address, 0));
+        Ok(checked.collect())
+    }
+
+    fn admit_class(&self, host: &Host, port: u16, class: AddressClass) -> Result<(), Refusal> {
+        let fine = match class {
+            AddressClass::Public => true,
+            AddressClass::Loopback => self.at_home() && is_here(host),
+            AddressClass::Private | AddressClass::Carrier => self.is_named(host, port),
+            AddressClass::Metadata
+            | AddressClass::Unspecified
+            | AddressClass::LinkLocal
+            | AddressClass::Multicast
+            | AddressClass::Documentation
+            | AddressClass::Reserved
+            | AddressClass::Tunnel => false,
+        };
+        let refusal = || Refusal::Address {
+            host: host.to_string(),
+            class,
+        };
+        fine.then_some(()).ok_or_else(refusal)
+    }
+
+    /// Whether the operator named exactly this host. Port 0 stands for any.
+    fn is_named(&self, host: &Host, port: u16) -> bool {
+        let exactly = |rule: &&HostRule| rule.host() == Some(host);
+        *host == self.server
+            || self
+                .private
+                .iter()
+                .filter(exactly)
+                .any(|rule| port == 0 || rule.allows(host, port))
+    }
+}
+
+/// What an address is called in an error: without path and query, where secrets would be.
+pub(super) fn shown(url: &Url) -> String {
+    match url.host_str() {
+        Some(host) => match url.port() {
+            Some(port) => format!("{}://{host}:{port}", url.scheme()),
+            None => format!("{}://{host}", url.scheme()),
+        },
+        None => format!("{}:", url.scheme()),
+    }
+}
+
+/// Foreign text for an error: one line, bounded, nothing a terminal acts on.
+pub(super) fn printable(text: &str) -> String {
+    const MAX_SHOWN_CHARS: usize = 200;
+    text.chars()
+        .take(MAX_SHOWN_CHARS)
+        .flat_map(char::escape_debug)
+        .collect()
+}
+
+/// The refusal an error carries, however deep.
+pub(super) fn refusal_in(error: &(dyn std::error::Error + 'static)) -> Option<Refusal> {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(refusal) = error.downcast_ref::<Refusal>() {
+            return Some(refusal.clone());
+        }
+        // An `io::Error` hides what it wraps from `source`.
+        if let Some(inner) = error
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::get_ref)
+            && let Some(refusal) = inner.downcast_ref::<Refusal>()
+        {
+            return Some(refusal.clone());
+        }
+        cause = error.source();
+    }
+    None
+}
+
+fn refused(refusal: Refusal) -> io::Error {
+    io::Error::other(refusal)
+}
+
+fn host_of(url: &Url) -> Result<Host, Refusal> {
+    let unusable = || Refusal::Host(shown(url));
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(unusable());
+    }
+    Host::parse(url.host_str().unwrap_or_default()).map_err(|_| unusable())
+}
+
+/// Whether a host is this machine by its spelling.
+fn is_here(host: &Host) -> bool {
+    match host {
+        Host::Address(address) => classify(*address) == AddressClass::Loopback,
+        Host::Name(name) => name == "localhost" || name.ends_with(".localhost"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use haft_contract::future::BoxFuture;
+
+    use super::*;
+
+    /// Everything resolves to what its first label says: `x-10-0-0-1.example` is 10.0.0.1.
+    struct Spelt;
+
+    impl Resolve for Spelt {
+        fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
+            let label = name.split('.').next().unwrap_or_default();
+            let address = label.trim_start_matches("x-").replace('-', ".");
+            let parsed = address.parse().map_err(io::Error::other);
+            Box::pin(async move { Ok(vec![parsed?]) })
+        }
+    }
+
+    fn guard(server: &str, private: &[&str]) -> Guard {
+        let private = private.iter().map(|rule| HostRule::parse(rule).unwrap());
+        let server = Url::parse(server).unwrap();
+        Guard::new(&server, private.collect(), Arc::new(Spelt)).unwrap()
+    }
+
+    fn admits(guard: &Guard, url: &str) -> bool {
+        guard.admit(&Url::parse(url).unwrap()).is_ok()
+    }
+
+    #[test]
+    fn a_public_server_leads_to_public_hosts_over_https() {
+        let guard = guard("https://mcp.example.com/mcp", &["sso.corp.internal"]);
+        assert!(admits(&guard, "https://as.example.com/x"));
+        assert!(admits(&guard, "https://sso.corp.internal/x"));
+        for url in [
+            "http://as.example.com/",
+            "http://127.0.0.1/",
+            "https://127.0.0.1/",
+            "https://localhost/",
+            "https://10.0.0.1/",
+            "https://[::1]/",
+            "https://169.254.169.254/latest",
+            "https://[::ffff:169.254.169.254]/",
+            "https://metadata.google.internal/",
+            "https://db.corp.internal/",
+            "https://user@as.example.com/",
+            "https://user:pw@as.example.com/",
+            "ftp://as.example.com/",
+            "file:///etc/passwd",
+            "javascript:alert(1)",
+        ] {
+            assert!(!admits(&guard, url), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_server_on_this_machine_leads_to_this_machine_too() {
+        for server in ["http://127.0.0.1:8080/mcp", "http://localhost:8080/mcp"] {
+            let guard = guard(server, &[]);
+            assert!(admits(&guard, "http://127.0.0.1:9/"));
+            assert!(admits(&guard, "http://localhost:9/"));
+            assert!(admits(&guard, "https://as.example.com/"));
+            assert!(!admits(&guard, "http://as.example.com/"));
+            assert!(!admits(&guard, "http://169.254.169.254/"));
+            assert!(!admits(&guard, "https://10.0.0.1/"));
+        }
+        let plain = Url::parse("http://mcp.example.com/mcp").unwrap();
+        assert!(Guard::new(&plain, Vec::new(), Arc::new(Spelt)).is_err());
+    }
+
+    #[tokio::test]
+    async fn every_address_of_a_name_is_judged() {
+        let guard = guard("https://mcp.example.com/mcp", &["x-10-0-0-1.internal"]);
+        assert!(guard.resolve("x-8-8-8-8.example.com").await.is_ok());
+        assert!(guard.resolve("x-10-0-0-1.internal").await.is_ok());
+        for name in [
+            "x-10-0-0-1.example.com",
+            "x-127-0-0-1.example.com",
+            "x-169-254-169-254.example.com",
+            "x-169-254-169-254.internal",
+            "x-0-0-0-0.example.com",
+        ] {
+            let error = guard.resolve(name).await.unwrap_err();
+            let refusal = refusal_in(&error);
+            assert!(matches!(refusal, Some(Refusal::Address { .. })), "{name}");
+        }
+    }
+}

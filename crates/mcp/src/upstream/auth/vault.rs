@@ -1,0 +1,99 @@
+//! Where tokens are kept between runs. What stands behind it is the host's: this crate opens no files.
+
+use std::{
+    collections::HashMap,
+    fmt::Write as _,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use haft_contract::{TenantId, UserId, future::BoxFuture};
+use sha2::{Digest as _, Sha256};
+use url::Url;
+
+/// The largest record of one login, in bytes.
+pub const MAX_RECORD_BYTES: usize = 64 * 1024;
+
+/// Whose login to which server. What is kept under it holds for one issuer, which is part of it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Key {
+    name: String,
+}
+
+impl Key {
+    /// The login of a user of a tenant to a server.
+    pub fn new(server: &Url, tenant: &TenantId, user: &UserId) -> Self {
+        let mut hash = Sha256::new();
+        for part in [tenant.as_str(), user.as_str(), server.as_str()] {
+            hash.update(part.as_bytes());
+            hash.update([0]);
+        }
+        let mut name = String::with_capacity(64);
+        for byte in hash.finalize() {
+            // Writing to a `String` cannot fail.
+            let _ = write!(name, "{byte:02x}");
+        }
+        Self { name }
+    }
+
+    /// A name for it: hexadecimal digits, which is safe as the name of a file.
+    pub fn as_str(&self) -> &str {
+        &self.name
+    }
+}
+
+/// The place where tokens are kept cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the place where tokens are kept cannot be used: {0}")]
+pub struct VaultError(pub String);
+
+/// Held by whoever refreshes a token; dropping it lets the next one in.
+pub type Turn = Box<dyn Send>;
+
+/// Keeps records of logins, readable by their owner alone.
+pub trait Vault: Send + Sync {
+    /// What is kept.
+    fn load<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Option<Vec<u8>>, VaultError>>;
+
+    /// Keeps a record, in place of the one before, whole or not at all.
+    fn save<'a>(&'a self, key: &'a Key, record: Vec<u8>) -> BoxFuture<'a, Result<(), VaultError>>;
+
+    /// Forgets a record; whether there was one.
+    fn remove<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<bool, VaultError>>;
+
+    /// Waits, within a limit of its own, until nobody else refreshes this login: in this process or
+    /// in another that keeps its tokens in the same place.
+    fn turn<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Turn, VaultError>>;
+}
+
+/// Keeps records as long as the process lives.
+#[derive(Debug, Default)]
+pub struct MemoryVault {
+    records: Mutex<HashMap<Key, Vec<u8>>>,
+    turns: Mutex<HashMap<Key, Arc<tokio::sync::Mutex<()>>>>,
+}
+
+impl Vault for MemoryVault {
+    fn load<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Option<Vec<u8>>, VaultError>> {
+        let records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = records.get(key).cloned();
+        Box::pin(async move { Ok(found) })
+    }
+
+    fn save<'a>(&'a self, key: &'a Key, record: Vec<u8>) -> BoxFuture<'a, Result<(), VaultError>> {
+        let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        records.insert(key.clone(), record);
+        Box::pin(async { Ok(()) })
+    }
+
+    fn remove<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<bool, VaultError>> {
+        let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        let there = records.remove(key).is_some();
+        Box::pin(async move { Ok(there) })
+    }
+
+    fn turn<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Turn, VaultError>> {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = Arc::clone(turns.entry(key.clone()).or_default());
+        Box::pin(async move { Ok(Box::new(turn.lock_owned().await) as Turn) })
+    }
+}

@@ -1,0 +1,111 @@
+//! Questions that an older server asks on its own stream, beside the answers. Nothing on that stream
+//! says which call it belongs to, so it is taken for the one call under way, or refused: a person
+//! must never be asked in the name of somebody else's call.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use crate::upstream::limits::QUESTIONS;
+
+/// A request of the server: its id, its method and its parameters.
+pub(super) type Asked = (Value, String, Value);
+
+/// The calls under way, and where each hears of questions.
+#[derive(Debug, Default)]
+pub(super) struct Beside {
+    calls: Mutex<HashMap<u64, mpsc::Sender<Asked>>>,
+}
+
+/// Where one call hears of questions, for as long as it is under way.
+#[derive(Debug)]
+pub(super) struct Place {
+    id: u64,
+    beside: Arc<Beside>,
+    questions: mpsc::Receiver<Asked>,
+}
+
+impl Beside {
+    fn calls(&self) -> MutexGuard<'_, HashMap<u64, mpsc::Sender<Asked>>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens a place for a call.
+    pub(super) fn begin(self: &Arc<Self>, id: u64) -> Place {
+        let (sender, questions) = mpsc::channel(QUESTIONS);
+        self.calls().insert(id, sender);
+        Place {
+            id,
+            beside: Arc::clone(self),
+            questions,
+        }
+    }
+
+    /// Hands a question to the one call under way, or gives it back.
+    pub(super) fn ask(&self, asked: Asked) -> Option<Asked> {
+        let calls = self.calls();
+        let mut all = calls.values();
+        match (all.next(), all.next()) {
+            (Some(only), None) => only.try_send(asked).err().map(|error| match error {
+                mpsc::error::TrySendError::Full(asked)
+                | mpsc::error::TrySendError::Closed(asked) => asked,
+            }),
+            (_, _) => Some(asked),
+        }
+    }
+}
+
+impl Place {
+    /// The next question.
+    pub(super) async fn next(&mut self) -> Asked {
+        match self.questions.recv().await {
+            Some(asked) => asked,
+            // Our own sender is there for as long as we are.
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.beside.calls().remove(&self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn asked(id: u64) -> Asked {
+        (json!(id), "elicitation/create".to_owned(), json!({}))
+    }
+
+    #[tokio::test]
+    async fn a_question_is_taken_for_the_only_call_or_refused() {
+        let beside = Arc::new(Beside::default());
+        assert!(beside.ask(asked(1)).is_some());
+        let mut only = beside.begin(7);
+        assert!(beside.ask(asked(2)).is_none());
+        assert_eq!(only.next().await, asked(2));
+        let other = beside.begin(8);
+        assert!(beside.ask(asked(3)).is_some());
+        drop(other);
+        assert!(beside.ask(asked(4)).is_none());
+        drop(only);
+        assert!(beside.ask(asked(5)).is_some());
+    }
+
+    #[tokio::test]
+    async fn questions_that_nobody_reads_are_refused_at_some_point() {
+        let beside = Arc::new(Beside::default());
+        let _only = beside.begin(1);
+        let taken = (0..100).take_while(|id| beside.ask(asked(*id)).is_none());
+        assert_eq!(taken.count(), QUESTIONS);
+    }
+}
