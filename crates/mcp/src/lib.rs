@@ -19,4 +19,5 @@ pub mod mounts;
 pub mod name;
 pub mod pin;
 pub mod server;
+mod size;
 pub mod upstream;

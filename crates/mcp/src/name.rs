@@ -79,15 +79,19 @@ pub enum Naming {
     /// `mcp__<server>__<tool>`.
     #[default]
     Prefixed,
-    /// As the server names them; for a single server.
+    /// As the server names them; for a single server. A name that looks like one of another
+    /// server's tools is prefixed all the same.
     Plain,
 }
 
 /// The name of a server's tool. `tool` is what the server calls it, of whatever characters.
 pub fn tool_name(server: &ServerId, tool: &str, naming: Naming) -> Result<ToolName, NameError> {
+    let claims_a_server = tool
+        .to_ascii_lowercase()
+        .starts_with(&format!("{PREFIX}{SEPARATOR}"));
     let whole = match naming {
-        Naming::Prefixed => format!("{PREFIX}{SEPARATOR}{server}{SEPARATOR}{tool}"),
-        Naming::Plain => tool.to_owned(),
+        Naming::Plain if !claims_a_server => tool.to_owned(),
+        Naming::Plain | Naming::Prefixed => format!("{PREFIX}{SEPARATOR}{server}{SEPARATOR}{tool}"),
     };
     if let Ok(name) = ToolName::parse(&whole) {
         return Ok(name);
@@ -135,5 +139,14 @@ mod tests {
             assert!(ServerId::parse(id).is_err(), "{id:?}");
         }
         assert!(ServerId::parse("my-server_2").is_ok());
+    }
+
+    #[test]
+    fn a_plain_name_is_never_that_of_another_server() {
+        let server = ServerId::parse("s").unwrap();
+        let plain = |tool| tool_name(&server, tool, Naming::Plain).unwrap();
+        assert_eq!(plain("read").as_str(), "read");
+        assert_eq!(plain("mcp__github__x").as_str(), "mcp__s__mcp__github__x");
+        assert_eq!(plain("MCP__github__x").as_str(), "mcp__s__MCP__github__x");
     }
 }

@@ -18,6 +18,8 @@ struct Launcher {
     words: &'static [&'static str],
     /// The option that names the package, where it is not the first argument.
     package: &'static [&'static str],
+    /// Options that name more packages beside it.
+    more: &'static [&'static str],
     /// Other options that take a value.
     valued: &'static [&'static str],
     /// How its packages are pinned.
@@ -37,8 +39,6 @@ const NPM_VALUED: &[&str] = &["-c", "--call", "-w", "--workspace", "--registry",
 const UV_VALUED: &[&str] = &[
     "-p",
     "--python",
-    "-w",
-    "--with",
     "--index",
     "--index-url",
     "--default-index",
@@ -59,18 +59,21 @@ const LAUNCHERS: &[Launcher] = &[
     Launcher {
         words: &["uvx"],
         package: &["--from"],
+        more: &["-w", "--with"],
         valued: UV_VALUED,
         pinned: Pinned::Python,
     },
     Launcher {
         words: &["uv", "tool", "run"],
         package: &["--from"],
+        more: &["-w", "--with"],
         valued: UV_VALUED,
         pinned: Pinned::Python,
     },
     Launcher {
         words: &["pipx", "run"],
         package: &["--spec"],
+        more: &[],
         valued: &["--python", "--index-url", "--pip-args", "--path"],
         pinned: Pinned::Python,
     },
@@ -80,6 +83,7 @@ const fn npm(words: &'static [&'static str]) -> Launcher {
     Launcher {
         words,
         package: &["-p", "--package"],
+        more: &[],
         valued: NPM_VALUED,
         pinned: Pinned::Npm,
     }
@@ -87,6 +91,9 @@ const fn npm(words: &'static [&'static str]) -> Launcher {
 
 /// Shells, which would hide what is started.
 const SHELLS: [&str; 7] = ["sh", "bash", "dash", "zsh", "fish", "ksh", "busybox"];
+
+/// Options of `env` whose value is the next word.
+const ENV_VALUED: [&str; 4] = ["-u", "--unset", "-C", "--chdir"];
 
 /// Checks a command: whatever it fetches must have an exact version.
 pub(crate) fn check(argv: &[String]) -> Result<(), Unpinned> {
@@ -131,6 +138,7 @@ impl Launcher {
     /// The packages that are fetched.
     fn packages<'a>(&self, arguments: &[&'a str]) -> Vec<&'a str> {
         let mut found = Vec::new();
+        let mut more = Vec::new();
         let mut first = None;
         let mut rest = arguments.iter().copied();
         while let Some(word) = rest.next() {
@@ -147,6 +155,9 @@ impl Launcher {
             };
             if self.package.contains(&option) {
                 found.extend(value.or_else(|| rest.next()));
+            } else if self.more.contains(&option) {
+                let packages = value.or_else(|| rest.next()).unwrap_or_default();
+                more.extend(packages.split(','));
             } else if self.valued.contains(&option) {
                 if value.is_none() {
                     rest.next();
@@ -158,6 +169,7 @@ impl Launcher {
         if found.is_empty() {
             found.extend(first);
         }
+        found.extend(more);
         found
     }
 
@@ -211,11 +223,15 @@ fn unwrapped(argv: &[String]) -> Vec<&str> {
     let mut words: Vec<&str> = argv.iter().map(String::as_str).collect();
     while words.first().is_some_and(|word| name_of(word) == "env") {
         words.remove(0);
-        while words
+        while let Some(word) = words
             .first()
-            .is_some_and(|word| word.starts_with('-') || word.contains('='))
+            .copied()
+            .filter(|word| word.starts_with('-') || word.contains('='))
         {
             words.remove(0);
+            if ENV_VALUED.contains(&word) && !words.is_empty() {
+                words.remove(0);
+            }
         }
     }
     words
@@ -256,6 +272,8 @@ mod tests {
             "python3 -m server",
             "npm start",
             "env -i A=b node server.js",
+            "uvx --with a==1.0,b==2.0 server==1.0",
+            "env -u A npx server@1.0.0",
         ] {
             assert_eq!(of(fine), Ok(()), "{fine}");
         }
@@ -275,6 +293,9 @@ mod tests {
             "bunx server",
             "uvx server",
             "uvx server>=1.0",
+            "uvx --with other server==1.0",
+            "uvx --with=a==1.0,b server==1.0",
+            "env -u A npx server",
             "uvx --from git+https://example.org/x server==1.0",
             "pipx run server",
             "env A=b npx server",

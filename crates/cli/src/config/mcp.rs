@@ -335,6 +335,14 @@ impl Reader<'_> {
                     return None;
                 }
                 let headers = self.headers(table, secrets);
+                if !headers.is_empty() && !stays_private(&url) {
+                    self.problem(
+                        at,
+                        "`headers` would go over the network in the clear",
+                        "write an https address; plain http is for 127.0.0.1, [::1] and localhost",
+                    );
+                    return None;
+                }
                 Some(Target::Url { url, headers })
             }
             (Some(_), Some(url)) => {
@@ -565,6 +573,24 @@ impl Reader<'_> {
     }
 }
 
+/// Whether what is sent to an address is encrypted, or never leaves this machine.
+fn stays_private(url: &str) -> bool {
+    let Some(rest) = url.strip_prefix("http://") else {
+        return true;
+    };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    // What stands before an `@` is no host, however much it looks like one.
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    let without_port = |host: &str| host.split(':').next().map(str::to_owned);
+    let host = match host.strip_prefix('[') {
+        Some(address) => address.split(']').next().map(str::to_owned),
+        None => without_port(host),
+    };
+    let host = host.unwrap_or_default();
+    let address = host.parse::<std::net::IpAddr>();
+    host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
+}
+
 /// The names in `${…}` of a text.
 fn placeholders(text: &str) -> impl Iterator<Item = &str> {
     text.split("${")
@@ -574,10 +600,23 @@ fn placeholders(text: &str) -> impl Iterator<Item = &str> {
 
 /// A text with its placeholders filled in.
 pub(crate) fn filled(text: &str, secrets: &BTreeMap<String, String>) -> String {
-    let mut filled = text.to_owned();
-    for (name, secret) in secrets {
-        filled = filled.replace(&format!("${{{name}}}"), secret);
+    let mut filled = String::new();
+    let mut rest = text;
+    // In one pass: what a secret holds is never looked at for placeholders.
+    while let Some((before, after)) = rest.split_once("${") {
+        filled.push_str(before);
+        match after.split_once('}') {
+            Some((name, more)) if secrets.contains_key(name) => {
+                filled.extend(secrets.get(name).map(String::as_str));
+                rest = more;
+            }
+            Some(_) | None => {
+                filled.push_str("${");
+                rest = after;
+            }
+        }
     }
+    filled.push_str(rest);
     filled
 }
 
@@ -599,6 +638,14 @@ mod tests {
     fn refused(text: &str, expect: &str) {
         let problems = read(text).unwrap_err();
         assert!(problems.contains(expect), "{text}: {problems}");
+    }
+
+    #[test]
+    fn a_secret_is_not_looked_at_for_other_secrets() {
+        let secrets = [("A", "${B}"), ("B", "hidden")];
+        let secrets = secrets.map(|(name, secret)| (name.to_owned(), secret.to_owned()));
+        let filled = |text| filled(text, &secrets.clone().into());
+        assert_eq!(filled("x ${A} ${B} ${C} ${"), "x ${B} hidden ${C} ${");
     }
 
     #[test]
@@ -681,6 +728,25 @@ mod tests {
             &server("url = \"https://y\"\ncwd = \"/\""),
             "`cwd` has no meaning with `url`",
         );
+        for host in [
+            "192.0.2.1",
+            "localhost.evil.test",
+            "127.0.0.1@evil.test",
+            "[::2]:80",
+        ] {
+            refused(
+                &server(&format!(
+                    "url = \"http://{host}/mcp\"\nheaders = {{ A = \"b\" }}"
+                )),
+                "in the clear",
+            );
+        }
+        for host in ["127.0.0.1:80", "localhost", "[::1]:80"] {
+            let text = server(&format!(
+                "url = \"http://{host}/mcp\"\nheaders = {{ A = \"b\" }}"
+            ));
+            assert!(read(&text).is_ok(), "{host}");
+        }
         refused(&server("comand = [\"x\"]"), "did you mean `command`?");
         refused(
             &server("command = [\"npx\", \"server\"]"),

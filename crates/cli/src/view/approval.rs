@@ -234,6 +234,12 @@ fn effects(flags: Option<&Value>) -> String {
 }
 
 fn confinement(form: &Map<String, Value>) -> String {
+    // Haft only passes the call on, so its own confinement says nothing about what it does.
+    if items(form.get("accesses")).any(|access| text(access.get("kind")) == "remote_tool") {
+        return "at a mounted server: what it does there is not known; its program is confined as \
+                [[mcp.servers]] says"
+            .to_owned();
+    }
     let tier = match text(form.get("tier")) {
         "host" => return "host: no sandbox; it can do whatever you can".to_owned(),
         "in_process" => {

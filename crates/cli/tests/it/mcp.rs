@@ -5,7 +5,7 @@ use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpStream,
     os::unix::fs::PermissionsExt as _,
-    process::{Child, ChildStdin, ChildStdout, Stdio},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     time::{Duration, Instant},
 };
 
@@ -24,7 +24,11 @@ pub(crate) struct Agent {
 impl Agent {
     pub(crate) fn start(stage: &Stage, args: &[&str]) -> Self {
         let words: Vec<&str> = ["mcp"].iter().chain(args).copied().collect();
-        let mut child = stage.command(&words).stdin(Stdio::piped()).spawn().unwrap();
+        Self::of(stage.command(&words))
+    }
+
+    fn of(mut command: Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take().unwrap());
         Self {
             child,
@@ -287,6 +291,37 @@ fn an_agent_reads_a_file_over_http_with_the_token() {
     let new = stage.haft(&["mcp", "token", "--new"]).ok();
     assert_ne!(new, stage.home.display().to_string());
     assert_eq!(stage.haft(&["mcp", "token"]).ok(), new);
+}
+
+#[test]
+fn a_client_that_a_call_started_is_not_asked_in_a_persons_place() {
+    let stage = Stage::with_config("[mcp]\napproval_wait = 1\n");
+    let told = |path: &str, command: Command| {
+        let call = json!({"name": "write", "arguments": {"path": path, "content": "x"}});
+        let mut parameters = modern(call);
+        parameters["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
+            json!({"elicitation": {"form": {}}});
+        Agent::of(command).ask("tools/call", &parameters)["result"].clone()
+    };
+    let asked = told("a.txt", stage.command(&["mcp"]));
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    let mut within = stage.command(&["mcp"]);
+    within.env("HAFT_PROCESS_TREE", "1");
+    let refused = told("b.txt", within);
+    assert_eq!(refused["isError"], true, "{refused}");
+    assert!(refused["inputRequests"].is_null(), "{refused}");
+}
+
+#[test]
+fn a_call_gets_no_token_to_answer_questions_with() {
+    let stage = Stage::new();
+    stage.haft(&["mcp", "token"]).ok();
+    let mut command = stage.command(&["mcp", "token"]);
+    let ran = command.env("HAFT_PROCESS_TREE", "1").output().unwrap();
+    assert!(!ran.status.success());
+    assert!(ran.stdout.is_empty(), "{ran:?}");
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(said.contains("from within a call"), "{said}");
 }
 
 #[test]

@@ -9,6 +9,8 @@
 use haft_runtime::registry::{Entry, Format};
 use serde_json::Value;
 
+use crate::size::json_bytes_within;
+
 /// Two tokens cover this many bytes.
 const BYTES_OF_TWO_TOKENS: usize = 9;
 
@@ -20,24 +22,6 @@ pub fn tokens(entry: &Entry) -> usize {
 
 /// How many bytes a value takes as JSON without spaces.
 pub(super) fn json_bytes(value: &Value) -> usize {
-    let mut counted = Counted(0);
-    // Counting cannot fail, and a value of the registry has only text for keys.
-    if serde_json::to_writer(&mut counted, value).is_err() {
-        return usize::MAX / 2;
-    }
-    counted.0
-}
-
-/// Counts what is written to it.
-struct Counted(usize);
-
-impl std::io::Write for Counted {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0 += bytes.len();
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
+    // A value of the registry has only text for keys, so writing it cannot fail.
+    json_bytes_within(value, usize::MAX).unwrap_or(usize::MAX / 2)
 }

@@ -9,6 +9,7 @@ use super::{Digest, Item, ItemKey, Kind};
 use crate::{
     foreign::shown_within,
     name::{Naming, ServerId, tool_name},
+    size::json_bytes_within,
     upstream::connection::Definitions,
 };
 
@@ -228,22 +229,7 @@ fn refuse_twins(server: &ServerId, naming: Naming, vetted: &mut Vetted) {
 
 /// The size of a definition in bytes of JSON, if it is not too large.
 fn size(definition: &Value) -> Option<usize> {
-    struct Counted(usize);
-    impl std::io::Write for Counted {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0 = self.0.saturating_add(bytes.len());
-            if self.0 > MAX_DEFINITION_BYTES {
-                return Err(std::io::ErrorKind::FileTooLarge.into());
-            }
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut counted = Counted(0);
-    serde_json::to_writer(&mut counted, definition).ok()?;
-    Some(counted.0)
+    json_bytes_within(definition, MAX_DEFINITION_BYTES)
 }
 
 fn too_deep(definition: &Value) -> bool {

@@ -42,7 +42,7 @@ use super::{
     result,
     severity::Severity,
     shown::{names_headers, shown, typed},
-    subscriptions::{Subscribed, Then},
+    subscriptions::{self, Subscribed, Then},
 };
 use crate::mounts::{Fetch, Mounts};
 
@@ -191,7 +191,7 @@ impl Connection {
         };
         let fetch = match then {
             Then::Nothing => return Ok(()),
-            Then::Refuse => return Err(too_many()),
+            Then::Refuse => return Err(subscriptions::too_many()),
             Then::Ask => self
                 .mounts()
                 .and_then(|mounts| mounts.subscription(uri, wanted)),
@@ -200,14 +200,16 @@ impl Connection {
             self.endpoint.subscriptions.fewer(uri);
             return Err(no_resource(uri));
         };
-        let outcome = self.fetch(context, fetch).await?;
-        if !outcome.succeeded() {
-            if wanted {
-                self.endpoint.subscriptions.fewer(uri);
-            }
-            return Err(result::refused(&outcome));
+        let refused = match self.fetch(context, fetch).await {
+            Ok(outcome) if outcome.succeeded() => return Ok(()),
+            Ok(outcome) => result::refused(&outcome),
+            Err(error) => error,
+        };
+        // Not counted, or the next who wants it would be told yes although nobody asked the server.
+        if wanted {
+            self.endpoint.subscriptions.fewer(uri);
         }
-        Ok(())
+        Err(refused)
     }
 }
 
@@ -464,7 +466,7 @@ impl ServerHandler for Connection {
             return Ok(());
         }
         if self.subscribed().len() >= MAX_SUBSCRIBED {
-            return Err(too_many());
+            return Err(subscriptions::too_many());
         }
         self.subscription(&context, &request.uri, true).await?;
         self.subscribed().insert(request.uri);
@@ -591,11 +593,4 @@ fn asked_back<T: DeserializeOwned>(told: Told) -> Result<Fetched<T>, ErrorData> 
 
 fn no_resource(uri: &str) -> ErrorData {
     ErrorData::resource_not_found("there is no such resource", Some(json!({"uri": uri})))
-}
-
-fn too_many() -> ErrorData {
-    ErrorData::invalid_request(
-        "too many resources are subscribed to; unsubscribe from some first",
-        None,
-    )
 }

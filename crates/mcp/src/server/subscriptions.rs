@@ -6,8 +6,18 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use rmcp::ErrorData;
+
 /// How many resources all clients together may have subscribed to.
 pub(super) const MAX_SUBSCRIPTIONS: usize = 10_000;
+
+/// What a client is told then.
+pub(super) fn too_many() -> ErrorData {
+    ErrorData::invalid_request(
+        "too many resources are subscribed to; unsubscribe from some first",
+        None,
+    )
+}
 
 /// The resources one client wants to hear about.
 pub(super) type Subscribed = Arc<Mutex<BTreeSet<String>>>;

@@ -18,6 +18,12 @@ pub const WAITING_MESSAGES: usize = 64;
 /// How many log messages of one request may wait; what does not fit is dropped.
 pub const WAITING_LOGS: usize = 64;
 
+/// How large one log message may be, in bytes of JSON; a larger one is dropped.
+pub const LOG_BYTES: usize = 64 * 1024;
+
+/// How large one question may be, in bytes of JSON; a larger one is refused.
+pub const QUESTION_BYTES: usize = 256 * 1024;
+
 /// How many questions a server may ask during one request, or in one round of it.
 pub const QUESTIONS: usize = 16;
 

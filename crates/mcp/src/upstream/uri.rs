@@ -5,6 +5,9 @@ use crate::name::{Naming, ServerId};
 /// What stands before the server in a scheme.
 const PREFIX: &str = "mcp+";
 
+/// What stands before URIs of Haft itself.
+const OWN_SCHEME: &str = "haft:";
+
 /// How the URIs of one server are shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Uris {
@@ -34,7 +37,10 @@ impl Uris {
     /// The server's own URI; none if what is shown is another server's.
     pub fn own<'a>(&self, shown: &'a str) -> Option<&'a str> {
         let Some(scheme) = &self.scheme else {
-            return Some(shown);
+            // Another server's URIs, and Haft's own, are never those of a server without a prefix.
+            let lower = shown.to_ascii_lowercase();
+            let taken = lower.starts_with(PREFIX) || lower.starts_with(OWN_SCHEME);
+            return (!taken).then_some(shown);
         };
         // Schemes are the same in any case.
         let (before, own) = shown.split_at_checked(scheme.len())?;
@@ -58,5 +64,7 @@ mod tests {
         assert_eq!(of("s").own("é"), None);
         let plain = Uris::of(&ServerId::parse("s").unwrap(), Naming::Plain);
         assert_eq!(plain.own(&plain.shown("a:b")), Some("a:b"));
+        assert_eq!(plain.own("MCP+other:a:b"), None);
+        assert_eq!(plain.own("haft://output/x"), None);
     }
 }

@@ -11,7 +11,11 @@ use haft_contract::{
 use haft_ledger::SqliteLedger;
 use haft_mcp::{
     client::Clients,
-    server::{Endpoint, LiveCalls, Sessions, approve::ProtocolApprover, http, stdio},
+    server::{
+        Endpoint, LiveCalls, Sessions,
+        approve::{Elicitation, ProtocolApprover},
+        http, stdio,
+    },
     upstream::{
         mounted::{Beside, Offers},
         supervise::{Fleet, Unseen},
@@ -22,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use super::{super::App, pipes, token};
 use crate::{
     args::IdentityArgs,
-    config::asking::AskingSettings,
+    config::{ancestry, asking::AskingSettings},
     exit::Exit,
     interrupt,
     mounted::report,
@@ -103,8 +107,12 @@ impl Serving {
         let housekeeping = parts.housekeeping();
         let clients = Arc::<Clients>::default();
         let calls = LiveCalls::new(Arc::clone(&clients));
-        let approver =
-            ProtocolApprover::new(Arc::clone(&calls), asking.elicitation(), Arc::new(drawn));
+        // A client that a call started would answer for the person: an agent would approve itself.
+        let elicitation = match ancestry::started_by_a_call() {
+            None => asking.elicitation(),
+            Some(_) => Elicitation::Never,
+        };
+        let approver = ProtocolApprover::new(Arc::clone(&calls), elicitation, Arc::new(drawn));
         let ledger = record.ledger;
         let wired = parts
             .events(Arc::clone(&calls) as _)

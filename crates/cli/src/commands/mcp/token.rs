@@ -7,7 +7,7 @@ use clap::Args;
 use haft_mcp::server::http::Token;
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use super::super::App;
+use super::super::{App, approvals::may_answer};
 use crate::{
     config::{Places, private},
     exit::Exit,
@@ -40,6 +40,8 @@ pub(super) struct Kept {
 
 /// Runs the command.
 pub(super) fn run(args: &TokenArgs, app: &App) -> Result<Exit, Stop> {
+    // Whoever has it can answer questions through `haft mcp --http`.
+    may_answer()?;
     let places = app.places()?;
     let kept = if args.new {
         make(&places)?

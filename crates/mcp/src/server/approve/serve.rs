@@ -116,7 +116,10 @@ impl Approvals {
         again: impl FnOnce(&LiveCall),
     ) -> Result<Told, ErrorData> {
         let mut held = self.find(&request, make, again)?;
-        for (key, answer) in request.answers.unwrap_or_default() {
+        // An answer counts only with the state that was handed out with its question: whoever makes
+        // the same call has not been asked.
+        let answers = request.state.and(request.answers);
+        for (key, answer) in answers.unwrap_or_default() {
             held.ongoing.answer(&key, &Ok(answer));
         }
         let owner = Owner::of(request.principal);

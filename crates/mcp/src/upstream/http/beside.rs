@@ -10,7 +10,10 @@ use std::{
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use crate::upstream::limits::QUESTIONS;
+use crate::{
+    size::json_bytes_within,
+    upstream::limits::{QUESTION_BYTES, QUESTIONS},
+};
 
 /// A request of the server: its id, its method and its parameters.
 pub(super) type Asked = (Value, String, Value);
@@ -47,6 +50,9 @@ impl Beside {
 
     /// Hands a question to the one call under way, or gives it back.
     pub(super) fn ask(&self, asked: Asked) -> Option<Asked> {
+        if json_bytes_within(&asked.2, QUESTION_BYTES).is_none() {
+            return Some(asked);
+        }
         let calls = self.calls();
         let mut all = calls.values();
         match (all.next(), all.next()) {

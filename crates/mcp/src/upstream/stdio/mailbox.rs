@@ -10,10 +10,13 @@ use haft_contract::future::BoxFuture;
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use crate::upstream::{
-    connection::{Progress, RequestError},
-    limits::{QUESTIONS, WAITING_LOGS},
-    wire::{Dropped, Event, Exchange, Outgoing, Purpose},
+use crate::{
+    size::json_bytes_within,
+    upstream::{
+        connection::{Progress, RequestError},
+        limits::{LOG_BYTES, QUESTION_BYTES, QUESTIONS, WAITING_LOGS},
+        wire::{Dropped, Event, Exchange, Outgoing, Purpose},
+    },
 };
 
 /// What has come for one request and was not looked at yet.
@@ -117,6 +120,10 @@ impl Pending {
             dropped.flood();
             return;
         };
+        if json_bytes_within(message, LOG_BYTES).is_none() {
+            dropped.flood();
+            return;
+        }
         let mut letters = mailbox.letters();
         if letters.logs.len() < WAITING_LOGS {
             letters.logs.push_back(message.clone());
@@ -139,6 +146,9 @@ impl Pending {
             let why = "it does not belong to the one call under way";
             return Err((id, why));
         };
+        if json_bytes_within(&parameters, QUESTION_BYTES).is_none() {
+            return Err((id, "the question is too large"));
+        }
         let mut letters = mailbox.letters();
         if letters.asked.len() >= QUESTIONS {
             return Err((id, "too many questions at once"));

@@ -1,0 +1,47 @@
+//! How large a value is as JSON, without writing it anywhere.
+
+use std::io::{Error, ErrorKind, Result, Write};
+
+use serde_json::Value;
+
+/// How many bytes a value takes as JSON without spaces; none if it takes more than `most`.
+pub(crate) fn json_bytes_within(value: &Value, most: usize) -> Option<usize> {
+    let mut counted = Counted { bytes: 0, most };
+    serde_json::to_writer(&mut counted, value).ok()?;
+    Some(counted.bytes)
+}
+
+/// Counts what is written to it, up to a limit.
+struct Counted {
+    bytes: usize,
+    most: usize,
+}
+
+impl Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> Result<usize> {
+        self.bytes = self.bytes.saturating_add(bytes.len());
+        if self.bytes > self.most {
+            return Err(Error::from(ErrorKind::FileTooLarge));
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_value_is_as_large_as_its_text() {
+        let value = json!({"a": [1, "é"]});
+        let bytes = value.to_string().len();
+        assert_eq!(json_bytes_within(&value, bytes), Some(bytes));
+        assert_eq!(json_bytes_within(&value, bytes - 1), None);
+    }
+}
