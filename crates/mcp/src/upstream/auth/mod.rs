@@ -1,7 +1,7 @@
 //! Logging in to mounted servers: OAuth 2.1 as the protocol profiles it.
 //!
 //! The SDK knows the protocol: discovery, registration, the code and its exchange. What it does not
-//! decide is decided here: where its requests may go ([`guard`](self::guard)), what an authorization
+//! decide is decided here: where its requests may go (`guard`), what an authorization
 //! server must offer and what a redirect must carry (`flow`), where tokens live and who refreshes them
 //! ([`credential`]). The SDK logs codes and parts of tokens, so it is run without a log.
 //!
