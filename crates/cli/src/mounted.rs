@@ -3,17 +3,18 @@
 
 use std::{
     collections::BTreeMap,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, OnceLock},
     time::Duration,
 };
 
 use haft_backends::{
     LocalBackend, LocalOptions, Mounts,
+    egress::SystemResolver,
     sandbox::{Profile, SandboxOptions},
 };
 use haft_contract::{
-    Deadline, WorkPath,
+    Deadline, TenantId, UserId, WorkPath,
     future::BoxFuture,
     ops::{SandboxMode, Tier},
 };
@@ -24,6 +25,7 @@ use haft_mcp::{
     pin::Digest,
     upstream::{
         Introduction,
+        auth::{Credential, CredentialParts, LoginError, OauthOptions},
         connection::{Connect, ConnectError, Connection},
         http::{HttpConnector, ServerAddress},
         mounted::Maker,
@@ -37,14 +39,18 @@ use haft_runtime::{SystemClock, registry::Registry};
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
+use url::Url;
 
 use crate::{
     config::{
         Settings,
-        mcp::{CommandTarget, Idle, ServerSettings, Target, filled},
+        logins::Logins,
+        mcp::{CommandTarget, Idle, ServerSettings, Target},
+        oauth::OauthSettings,
         pins::FilePins,
         private,
         running::Running,
+        secrets::filled,
     },
     stop::Stop,
     view::mounted::ServerView,
@@ -70,6 +76,7 @@ pub(crate) struct MountPlan {
 struct Ground {
     sandbox: SandboxOptions,
     data_dir: PathBuf,
+    user: UserId,
 }
 
 impl MountPlan {
@@ -80,6 +87,7 @@ impl MountPlan {
             ground: Arc::new(Ground {
                 sandbox: wire::sandbox(settings),
                 data_dir: settings.places.data_dir.clone(),
+                user: settings.places.user.clone(),
             }),
         }
     }
@@ -210,7 +218,11 @@ impl WhenNeeded {
         }
         let made = match &self.settings.target {
             Target::Command(command) => process(&self.settings, command, &self.ground)?,
-            Target::Url { url, headers } => address(&self.settings, url, headers)?,
+            Target::Url {
+                url,
+                headers,
+                oauth,
+            } => address(&self.settings, url, headers, oauth, &self.ground)?,
         };
         Ok(self.made.get_or_init(|| made))
     }
@@ -329,6 +341,8 @@ fn address(
     server: &ServerSettings,
     url: &str,
     headers: &BTreeMap<String, String>,
+    oauth: &OauthSettings,
+    ground: &Ground,
 ) -> Result<Arc<dyn Connect>, String> {
     let secrets = secrets(server)?;
     let mut address = ServerAddress::parse(url).map_err(|error| error.to_string())?;
@@ -337,10 +351,65 @@ fn address(
             .header(name, &filled(value, &secrets))
             .map_err(|error| error.to_string())?;
     }
+    if takes_logins(&server.target) {
+        let options = oauth.options(&secrets);
+        // Where nobody may log in (plain HTTP over a network), a server that wants it stays closed,
+        // and `haft mcp login` says why.
+        let (data_dir, user) = (&ground.data_dir, &ground.user);
+        if let Ok(credential) = login_to(address.url().clone(), options, data_dir, user) {
+            address = address.authorize(Arc::new(credential));
+        }
+    }
     let connector = HttpConnector::new(address, Introduction::default());
     connector
         .map(|connector| Arc::new(connector) as Arc<dyn Connect>)
         .map_err(|error| error.to_string())
+}
+
+/// Whether a server is one that somebody can log in to: an address that is not given an
+/// authorization of its own already.
+pub(crate) fn takes_logins(target: &Target) -> bool {
+    let given = |name: &String| name.eq_ignore_ascii_case("authorization");
+    match target {
+        Target::Command(_) => false,
+        Target::Url { headers, .. } => !headers.keys().any(given),
+    }
+}
+
+/// The credential of this machine's user for a server.
+pub(crate) fn credential(
+    server: &ServerSettings,
+    data_dir: &Path,
+    user: &UserId,
+) -> Result<Option<Credential>, String> {
+    let Target::Url { url, oauth, .. } = &server.target else {
+        return Ok(None);
+    };
+    if !takes_logins(&server.target) {
+        return Ok(None);
+    }
+    let options = oauth.options(&secrets(server)?);
+    let address = ServerAddress::parse(url).map_err(|error| error.to_string())?;
+    let credential = login_to(address.url().clone(), options, data_dir, user);
+    credential.map(Some).map_err(|error| error.to_string())
+}
+
+fn login_to(
+    server: Url,
+    options: OauthOptions,
+    data_dir: &Path,
+    user: &UserId,
+) -> Result<Credential, LoginError> {
+    Credential::new(CredentialParts {
+        server,
+        tenant: TenantId::local(),
+        user: user.clone(),
+        options,
+        vault: Arc::new(Logins::of(data_dir)),
+        resolver: Arc::new(SystemResolver::default()),
+        clock: Arc::new(SystemClock),
+        person: None,
+    })
 }
 
 /// Writes down how the servers of this process are, for `haft mcp status`, until cancelled.

@@ -10,7 +10,7 @@ use haft_backends::{
     ssh::SshBackend,
 };
 use haft_contract::{
-    AgentId, Principal, ProviderId, SessionId, ToolKey, ToolName, UserId,
+    AgentId, Principal, ProviderId, SessionId, ToolKey, ToolName,
     erased::ErasedTool,
     event::EventSink,
     host::{Approver, Clock, Ledger},
@@ -288,16 +288,7 @@ pub(crate) fn principal(identity: &IdentityArgs, env: &Env) -> Result<Arc<Princi
     let refused = |error: haft_contract::identity::IdentityError| {
         Stop::usage(error.to_string(), "choose a shorter, plainer name")
     };
-    let user = env
-        .user
-        .as_deref()
-        .and_then(|user| UserId::parse(user).ok());
-    let user = if let Some(user) = user {
-        user
-    } else {
-        let uid = rustix::process::getuid().as_raw();
-        UserId::parse(&format!("uid-{uid}")).map_err(refused)?
-    };
+    let user = env.user_id().map_err(refused)?;
     let agent = identity
         .agent
         .as_deref()

@@ -91,6 +91,13 @@ id_type!(
     Scope
 );
 
+impl TenantId {
+    /// The one tenant of one person's machine.
+    pub fn local() -> Self {
+        Self(Arc::from("local"))
+    }
+}
+
 /// What kind of conversation a session is. A direct message is never `Main`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SessionKind {
@@ -160,7 +167,7 @@ impl Principal {
     /// The person at this machine: tenant `local`, the given agent and session, kind `main`.
     pub fn local(user: UserId, agent: AgentId, session: SessionId) -> Self {
         Self {
-            tenant: TenantId(Arc::from("local")),
+            tenant: TenantId::local(),
             user,
             agent,
             ancestors: Vec::new(),

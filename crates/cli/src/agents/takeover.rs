@@ -352,10 +352,7 @@ mod tests {
     use super::*;
     use crate::{
         agents::Agent,
-        config::{
-            file,
-            mcp::{SecretReference, Target},
-        },
+        config::{file, mcp::Target, secrets::SecretReference},
     };
 
     fn take(agent: Agent, name: &str, entry: Value, secrets: Secrets) -> Result<Taken, String> {
@@ -416,7 +413,7 @@ mod tests {
         let taken = take(Agent::ClaudeCode, "x", entry, Secrets::Apart).unwrap();
         let (text, servers) = read_back(&[taken]);
         assert!(!text.contains("verysecret"), "{text}");
-        let Target::Url { url, headers } = &servers[0].target else {
+        let Target::Url { url, headers, .. } = &servers[0].target else {
             panic!("an address");
         };
         assert_eq!(url, "https://x.test/mcp");

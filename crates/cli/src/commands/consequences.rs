@@ -97,7 +97,13 @@ pub(crate) fn consequences(settings: &Settings) -> Page {
 fn mounted(server: &ServerSettings) -> Page {
     let id = &server.id;
     let mut page = match &server.target {
-        Target::Url { url, .. } => Page::new().field("mounts", format!("`{id}` at {url}")),
+        Target::Url { url, oauth, .. } => {
+            let mut page = Page::new().field("mounts", format!("`{id}` at {url}"));
+            for host in &oauth.private_hosts {
+                page = page.field("reachable", format!("{host}, to log in to `{id}`"));
+            }
+            page
+        }
         Target::Command(command) => {
             let argv = Command::Argv(command.argv.clone()).text();
             let mut page = Page::new().field("mounts", format!("`{id}`, which runs: {argv}"));

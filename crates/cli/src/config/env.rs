@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, env, ffi::OsString, path::PathBuf};
 
 use haft_backends::sandbox::Profile;
+use haft_contract::{UserId, identity::IdentityError};
 
 use crate::agents;
 
@@ -62,6 +63,18 @@ pub(crate) const VARIABLES: &[(&str, &str)] = &[
 ];
 
 impl Env {
+    /// The user the program runs for: by name, or by number where the name is none.
+    pub(crate) fn user_id(&self) -> Result<UserId, IdentityError> {
+        let named = self
+            .user
+            .as_deref()
+            .and_then(|user| UserId::parse(user).ok());
+        match named {
+            Some(user) => Ok(user),
+            None => UserId::parse(&format!("uid-{}", rustix::process::getuid().as_raw())),
+        }
+    }
+
     /// Reads the environment.
     pub(crate) fn read() -> Self {
         let home = path("HOME");

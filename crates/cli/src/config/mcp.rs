@@ -6,7 +6,6 @@
 
 use std::{
     collections::BTreeMap,
-    fmt,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -19,20 +18,23 @@ use haft_mcp::{
 
 use super::{
     file::{Reader, Table, Value, whole_number},
-    launcher, private,
+    launcher,
+    oauth::OauthSettings,
+    secrets::{SecretReference, placeholders},
 };
 
 /// The keys of `[mcp]` that are read here.
 pub(super) const KEYS: [&str; 1] = ["servers"];
 
 /// The keys of a server.
-const SERVER_KEYS: [&str; 17] = [
+const SERVER_KEYS: [&str; 18] = [
     "id",
     "command",
     "url",
     "env",
     "secrets",
     "headers",
+    "oauth",
     "cwd",
     "sandbox",
     "sha256",
@@ -53,9 +55,6 @@ const MOST_SECONDS: u64 = 24 * 60 * 60;
 
 /// The most requests a server may be given at a time.
 const MOST_CONCURRENT: u64 = 1024;
-
-/// The largest file a secret is read from.
-const MAX_SECRET_BYTES: u64 = 64 * 1024;
 
 /// What `[mcp]` says.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -113,6 +112,8 @@ pub(crate) enum Target {
         url: String,
         /// Sent with every request; `${NAME}` stands for a secret.
         headers: BTreeMap<String, String>,
+        /// How to log in to it.
+        oauth: OauthSettings,
     },
 }
 
@@ -135,60 +136,6 @@ pub(crate) struct CommandTarget {
     pub(crate) read_only: Vec<PathBuf>,
     /// The hash its program file must have.
     pub(crate) sha256: Option<[u8; 32]>,
-}
-
-/// Where a secret is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum SecretReference {
-    /// In a variable of Haft's own environment.
-    Env(String),
-    /// In a file, without the line end.
-    File(PathBuf),
-}
-
-impl SecretReference {
-    fn parse(text: &str) -> Option<Self> {
-        let name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        match text.split_once(':')? {
-            ("env", variable) if !variable.is_empty() && variable.chars().all(name) => {
-                Some(Self::Env(variable.to_owned()))
-            }
-            ("file", path) if Path::new(path).is_absolute() => Some(Self::File(path.into())),
-            _ => None,
-        }
-    }
-
-    /// The secret, or why there is none. What it is never gets into a message.
-    pub(crate) fn read(&self) -> Result<String, String> {
-        match self {
-            Self::Env(variable) => match std::env::var(variable) {
-                Ok(secret) if !secret.is_empty() => Ok(secret),
-                Ok(_) | Err(_) => Err(format!("the variable `{variable}` is not set")),
-            },
-            Self::File(path) => {
-                let shown = path.display();
-                let bytes = private::read_own(path, MAX_SECRET_BYTES)
-                    .map_err(|error| format!("`{shown}` cannot be used: {error}"))?
-                    .ok_or_else(|| format!("there is no file `{shown}`"))?;
-                let text = String::from_utf8(bytes)
-                    .map_err(|_| format!("`{shown}` does not hold text"))?;
-                let secret = text.trim_end_matches(['\r', '\n']);
-                if secret.is_empty() {
-                    return Err(format!("`{shown}` is empty"));
-                }
-                Ok(secret.to_owned())
-            }
-        }
-    }
-}
-
-impl fmt::Display for SecretReference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Env(variable) => write!(f, "env:{variable}"),
-            Self::File(path) => write!(f, "file:{}", path.display()),
-        }
-    }
 }
 
 impl McpSettings {
@@ -314,6 +261,7 @@ impl Reader<'_> {
     ) -> Option<Target> {
         match (table.get("command"), table.get("url")) {
             (Some(command), None) => {
+                self.not_with(table, "oauth", "`command`: nobody logs in to a program");
                 self.not_with(
                     table,
                     "headers",
@@ -343,7 +291,12 @@ impl Reader<'_> {
                     );
                     return None;
                 }
-                Some(Target::Url { url, headers })
+                let oauth = self.oauth(table, secrets);
+                Some(Target::Url {
+                    url,
+                    headers,
+                    oauth,
+                })
             }
             (Some(_), Some(url)) => {
                 self.problem(
@@ -591,41 +544,12 @@ fn stays_private(url: &str) -> bool {
     host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// The names in `${…}` of a text.
-fn placeholders(text: &str) -> impl Iterator<Item = &str> {
-    text.split("${")
-        .skip(1)
-        .filter_map(|rest| rest.split_once('}').map(|(name, _)| name))
-}
-
-/// A text with its placeholders filled in.
-pub(crate) fn filled(text: &str, secrets: &BTreeMap<String, String>) -> String {
-    let mut filled = String::new();
-    let mut rest = text;
-    // In one pass: what a secret holds is never looked at for placeholders.
-    while let Some((before, after)) = rest.split_once("${") {
-        filled.push_str(before);
-        match after.split_once('}') {
-            Some((name, more)) if secrets.contains_key(name) => {
-                filled.extend(secrets.get(name).map(String::as_str));
-                rest = more;
-            }
-            Some(_) | None => {
-                filled.push_str("${");
-                rest = after;
-            }
-        }
-    }
-    filled.push_str(rest);
-    filled
-}
-
 #[cfg(test)]
 mod tests {
     use haft_policy::PolicySource;
 
     use super::*;
-    use crate::config::file;
+    use crate::config::{file, secrets::filled};
 
     fn read(text: &str) -> Result<McpSettings, String> {
         let parsed = file::parse(&PolicySource::new("haft.toml", text));
@@ -638,14 +562,6 @@ mod tests {
     fn refused(text: &str, expect: &str) {
         let problems = read(text).unwrap_err();
         assert!(problems.contains(expect), "{text}: {problems}");
-    }
-
-    #[test]
-    fn a_secret_is_not_looked_at_for_other_secrets() {
-        let secrets = [("A", "${B}"), ("B", "hidden")];
-        let secrets = secrets.map(|(name, secret)| (name.to_owned(), secret.to_owned()));
-        let filled = |text| filled(text, &secrets.clone().into());
-        assert_eq!(filled("x ${A} ${B} ${C} ${"), "x ${B} hidden ${C} ${");
     }
 
     #[test]
@@ -784,17 +700,5 @@ mod tests {
         let settings = read(&format!("{}{}", text("a"), text("b"))).unwrap();
         let joined = McpSettings::default().join(settings, Path::new("/"));
         assert!(joined.unwrap_err().contains("prefix = false"));
-    }
-
-    #[test]
-    fn a_secret_that_is_not_there_is_named_and_nothing_else() {
-        let missing = SecretReference::parse("env:HAFT_TEST_NO_SUCH_VARIABLE").unwrap();
-        assert_eq!(
-            missing.read(),
-            Err("the variable `HAFT_TEST_NO_SUCH_VARIABLE` is not set".to_owned())
-        );
-        for bad in ["env:", "env:A B", "file:relative", "literal", "ENV:A"] {
-            assert_eq!(SecretReference::parse(bad), None, "{bad}");
-        }
     }
 }

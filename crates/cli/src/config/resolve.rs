@@ -15,6 +15,7 @@ use std::{
     time::Duration,
 };
 
+use haft_contract::UserId;
 use haft_ledger::Retention;
 use haft_policy::{CedarPolicy, LoadError, PolicyFile, PolicySource, load::Problem};
 use haft_runtime::Limits;
@@ -59,6 +60,8 @@ pub(crate) struct Places {
     pub(crate) user_config: Option<PathBuf>,
     /// The workspace's configuration file, which need not exist.
     pub(crate) project_config: PathBuf,
+    /// The user the program runs for.
+    pub(crate) user: UserId,
     /// The user's home.
     pub(crate) home: Option<PathBuf>,
     /// Where toolchains are, by the variables that say so.
@@ -139,6 +142,9 @@ impl Places {
             Some(named) => canonical(&absolute(named))?,
             None => nearest_workspace(&canonical(&env.current_dir)?, &trust),
         };
+        let user = env
+            .user_id()
+            .map_err(|error| Stop::config(error.to_string(), "set USER to a plain name"))?;
         let places = Self {
             project_config: workspace.join(FILE_NAME),
             workspace,
@@ -152,6 +158,7 @@ impl Places {
                 .config_home
                 .as_ref()
                 .map(|home| home.join("haft").join(FILE_NAME)),
+            user,
             home: env.home.clone(),
             toolchains: env.toolchains.clone(),
             trust,

@@ -21,6 +21,7 @@ mod grants;
 mod interrupt;
 mod mcp;
 mod mcp_approvals;
+mod mcp_login;
 mod mcp_peers;
 mod mounted;
 mod newcomer;

@@ -5,6 +5,7 @@ mod accept;
 mod import;
 mod install;
 mod known;
+mod login;
 mod pipes;
 mod review;
 mod serve;
@@ -40,6 +41,8 @@ enum McpCommand {
     Review(review::ReviewArgs),
     Accept(accept::AcceptArgs),
     Revoke(accept::RevokeArgs),
+    Login(login::LoginArgs),
+    Logout(login::LogoutArgs),
     Token(token::TokenArgs),
 }
 
@@ -53,6 +56,8 @@ pub(crate) async fn run(args: McpArgs, app: &App) -> Result<Exit, Stop> {
         Some(McpCommand::Review(args)) => review::run(&args, app).await,
         Some(McpCommand::Accept(args)) => accept::accept(&args, app),
         Some(McpCommand::Revoke(args)) => accept::revoke(&args, app),
+        Some(McpCommand::Login(args)) => login::log_in(&args, app).await,
+        Some(McpCommand::Logout(args)) => login::log_out(&args, app).await,
         Some(McpCommand::Token(args)) => token::run(&args, app),
     }
 }

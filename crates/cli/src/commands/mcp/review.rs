@@ -96,6 +96,11 @@ async fn fetch(settings: &Settings, server: &ServerSettings) -> Result<(), Stop>
     let reached = fleet.reach(&server.id).await;
     fleet.stop().await;
     reached.map_err(|error| {
+        let login = format!("`haft mcp login {}` does that", server.id);
+        let hint = match error {
+            RequestError::LoginNeeded => login.as_str(),
+            _ => "correct its entry in haft.toml, or start it by hand to see why",
+        };
         // Nobody tries again here.
         let error = match error {
             RequestError::Down { reason, .. } => reason,
@@ -104,7 +109,7 @@ async fn fetch(settings: &Settings, server: &ServerSettings) -> Result<(), Stop>
         Stop::new(
             Exit::Failed,
             format!("the server `{}` cannot be asked: {error}", server.id),
-            "correct its entry in haft.toml, or start it by hand to see why",
+            hint,
         )
     })
 }

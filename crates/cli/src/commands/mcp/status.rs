@@ -129,6 +129,10 @@ fn table(views: &[ServerView]) -> Page {
             page = page.styled(Style::Warn, text).end();
         }
         let id = &view.server;
+        if view.state == "login needed" {
+            let text = format!("  `haft mcp login {id}` logs you in");
+            page = page.styled(Style::Dim, text).end();
+        }
         if view.new + view.changed > 0 {
             let text = format!("  `haft mcp review {id}` shows what waits for you");
             page = page.styled(Style::Dim, text).end();

@@ -95,12 +95,12 @@ impl LoginError {
             | Self::NoIssuer(_)
             | Self::TokenType => "tell whoever runs the server; nothing was sent to it",
             Self::NoRegistration => {
-                "register a client with the authorization server and log in with its id"
+                "register a client with the authorization server and set `oauth.client_id`"
             }
             Self::Callback(_) | Self::Denied(_) | Self::Slow(_) | Self::Cancelled => {
-                "start the login again"
+                "start again with `haft mcp login`"
             }
-            Self::LoginNeeded => "log in, or set a fixed token under `headers`",
+            Self::LoginNeeded => "`haft mcp login` does that",
             Self::Vault(_) => "check that the data directory is yours and has room",
         }
     }
