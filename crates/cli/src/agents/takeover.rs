@@ -360,7 +360,7 @@ mod tests {
         let into = Into {
             secrets_in: Path::new("/data/secrets"),
             secrets,
-            project: Path::new("/work"),
+            project: Path::new("/srv/project"),
         };
         Taken::from(&server, &BTreeSet::new(), into)
     }
@@ -400,7 +400,7 @@ mod tests {
             command.env,
             [("LEVEL".to_owned(), "info".to_owned())].into()
         );
-        assert_eq!(command.cwd, Some("/work/sub".into()));
+        assert_eq!(command.cwd, Some("/srv/project/sub".into()));
         let inline = take(Agent::Codex, "github", entry, Secrets::Inline).unwrap();
         assert_eq!(inline.kept, []);
         assert!(read_back(&[inline]).0.contains("ghp_verysecret"));

@@ -30,7 +30,7 @@ fn place(agent: Agent, scope: Scope, variables: &[(&str, &str)]) -> Option<Place
         &Homes {
             home: Path::new("/home/ada"),
             config: Path::new("/home/ada/.config"),
-            project: Path::new("/work"),
+            project: Path::new("/srv/project"),
             variables: &variables,
         },
     )
@@ -216,27 +216,27 @@ fn servers_are_where_each_agent_documents_them() {
         (
             Agent::ClaudeCode,
             "/home/ada/.claude.json",
-            Some("/work/.mcp.json"),
+            Some("/srv/project/.mcp.json"),
         ),
         (
             Agent::Codex,
             "/home/ada/.codex/config.toml",
-            Some("/work/.codex/config.toml"),
+            Some("/srv/project/.codex/config.toml"),
         ),
         (
             Agent::Cursor,
             "/home/ada/.cursor/mcp.json",
-            Some("/work/.cursor/mcp.json"),
+            Some("/srv/project/.cursor/mcp.json"),
         ),
         (
             Agent::Vscode,
             "/home/ada/.config/Code/User/mcp.json",
-            Some("/work/.vscode/mcp.json"),
+            Some("/srv/project/.vscode/mcp.json"),
         ),
         (
             Agent::Gemini,
             "/home/ada/.gemini/settings.json",
-            Some("/work/.gemini/settings.json"),
+            Some("/srv/project/.gemini/settings.json"),
         ),
         (Agent::Openclaw, "/home/ada/.openclaw/openclaw.json", None),
         (Agent::Goose, "/home/ada/.config/goose/config.yaml", None),
