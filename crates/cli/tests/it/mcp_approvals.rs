@@ -5,7 +5,10 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{Stage, eventually, same_as, wait};
+use crate::{
+    mcp::Server,
+    support::{Stage, eventually, same_as, wait},
+};
 
 const MODERN: &str = "2026-07-28";
 const WRITE: &str = r#"{"path": "made.txt", "content": "hello"}"#;
@@ -23,9 +26,13 @@ enum Peer {
 }
 
 impl Peer {
-    /// The client, ready to call `write`.
+    /// The client, ready to start Haft and call `write`.
     fn command(self, stage: &Stage, words: [&str; 3]) -> Command {
-        let haft = env!("CARGO_BIN_EXE_haft");
+        self.command_to(env!("CARGO_BIN_EXE_haft"), stage, words)
+    }
+
+    /// The client, ready to call `write` of a Haft that it starts or reaches.
+    fn command_to(self, haft: &str, stage: &Stage, words: [&str; 3]) -> Command {
         let here = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers");
         let program = match self {
             Self::Python => format!("{}/venv/bin/python", peers()),
@@ -45,7 +52,7 @@ impl Peer {
         let [era, way, answer] = words;
         let mut command = same_as(&stage.command(&[]), Command::new(program));
         command
-            .args([&script, haft, era, way, answer, WRITE])
+            .args([script.as_str(), haft, era, way, answer, WRITE])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         command
@@ -63,6 +70,8 @@ struct Told {
     text: String,
     asked: Vec<String>,
     polled: Vec<String>,
+    /// What a request that carried a state was answered with when it came once more.
+    replayed: Vec<Value>,
 }
 
 impl Told {
@@ -87,6 +96,7 @@ impl Told {
             text: told["text"].as_str().unwrap().to_owned(),
             asked: words("asked"),
             polled: words("polled"),
+            replayed: told["replayed"].as_array().unwrap().clone(),
         }
     }
 }
@@ -122,6 +132,34 @@ fn a_person_at_the_client_is_asked_and_says_yes() {
             assert!(told.asked[0].contains(word), "{}", told.asked[0]);
         }
         assert_eq!(stage.read("made.txt"), "hello", "{peer:?} {era}");
+    }
+}
+
+#[test]
+fn mc_14_a_person_at_a_client_over_http_is_asked_and_the_state_is_good_once() {
+    for (peer, era) in [
+        (Peer::TypeScript, MODERN),
+        (Peer::Python, MODERN),
+        (Peer::TypeScript, "legacy"),
+        (Peer::Python, "legacy"),
+    ] {
+        let stage = Stage::new();
+        let server = Server::start(&stage, &[]);
+        let url = format!("http://{}/mcp", server.address);
+        let mut client = peer.command_to(&url, &stage, [era, "elicit", "allow"]);
+        client.env("HAFT_TOKEN", &server.token);
+        let told = Told::by(client.spawn().unwrap());
+        assert!(!told.error, "{peer:?} {era}: {}", told.text);
+        assert_eq!(told.asked.len(), 1, "{peer:?} {era}");
+        assert!(told.asked[0].contains("│ +hello"), "{}", told.asked[0]);
+        assert_eq!(stage.read("made.txt"), "hello", "{peer:?} {era}");
+        // The answer came with the state of its question, and that very request does nothing again.
+        if (peer, era) == (Peer::TypeScript, MODERN) {
+            assert_eq!(told.replayed, [-32602], "{peer:?} {era}");
+        }
+        let calls = stage.haft(&["log", "--json"]).ok();
+        assert_eq!(calls.lines().count(), 1, "{calls}");
+        server.stop();
     }
 }
 

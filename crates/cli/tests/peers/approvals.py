@@ -1,17 +1,21 @@
 """Calls one tool through the PyPI `mcp` client and prints what became of it, as JSON.
 
 usage: approvals.py HAFT ERA WAY ANSWER ARGUMENTS
+  HAFT: the program, or an address whose token is in HAFT_TOKEN.
   ERA: legacy or 2026-07-28. WAY: elicit, tasks, both or none. ANSWER: allow, deny or dismiss.
 """
 
 import asyncio
 import json
+import os
 import sys
 from typing import Any, Literal
 
+import httpx2
 import mcp_types as types
 from mcp import Client, StdioServerParameters
 from mcp.client.extension import ClientExtension, ResultClaim
+from mcp.client.streamable_http import streamable_http_client
 
 HAFT, ERA, WAY, ANSWER, ARGUMENTS = sys.argv[1:]
 asked: list[str] = []
@@ -74,13 +78,19 @@ class Tasks(ClientExtension):
         return [ResultClaim(result_type="task", model=CreatedTask, resolve=follow)]
 
 
+def server() -> Any:
+    if not HAFT.startswith("http:"):
+        return StdioServerParameters(command=HAFT, args=["mcp"])
+    headers = {"Authorization": f"Bearer {os.environ['HAFT_TOKEN']}"}
+    return streamable_http_client(HAFT, http_client=httpx2.AsyncClient(headers=headers, timeout=50))
+
+
 async def main() -> None:
     extensions = [Tasks()] if WAY in ("tasks", "both") else None
     callback = elicit if WAY in ("elicit", "both") else None
-    server = StdioServerParameters(command=HAFT, args=["mcp"])
     info = types.Implementation(name="py-peer", version="1")
     client = Client(
-        server,
+        server(),
         mode=ERA,
         client_info=info,
         elicitation_callback=callback,
@@ -89,7 +99,7 @@ async def main() -> None:
     async with client:
         result = await client.call_tool("write", json.loads(ARGUMENTS))
         text = "\n".join(getattr(block, "text", "") for block in result.content)
-        told = {"error": result.is_error, "text": text, "asked": asked, "polled": polled}
+        told = {"error": result.is_error, "text": text, "asked": asked, "polled": polled, "replayed": []}
         print(json.dumps(told), flush=True)
 
 
