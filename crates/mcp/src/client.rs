@@ -29,6 +29,15 @@ pub struct Abilities {
 }
 
 impl Abilities {
+    /// Whether a question of this kind can be asked in any way.
+    pub fn has_any(self, kind: QuestionKind) -> bool {
+        match kind {
+            QuestionKind::Elicit => self.elicit_form || self.elicit_url,
+            QuestionKind::Sample => self.sample,
+            QuestionKind::Roots => self.roots,
+        }
+    }
+
     /// Whether a question of this kind, with these parameters, can be asked.
     pub fn has(self, kind: QuestionKind, parameters: &Value) -> bool {
         match kind {
@@ -74,11 +83,26 @@ impl QuestionKind {
         }
     }
 
+    const ALL: [Self; 3] = [Self::Elicit, Self::Sample, Self::Roots];
+
     /// The question a method asks.
     pub fn of_method(method: &str) -> Option<Self> {
-        [Self::Elicit, Self::Sample, Self::Roots]
-            .into_iter()
-            .find(|kind| kind.method() == method)
+        Self::ALL.into_iter().find(|kind| kind.method() == method)
+    }
+
+    /// The capability by which a client declares that it can be asked this.
+    pub fn capability(self) -> &'static str {
+        match self {
+            Self::Elicit => "elicitation",
+            Self::Sample => "sampling",
+            Self::Roots => "roots",
+        }
+    }
+
+    /// The question a client with this capability can be asked.
+    pub fn of_capability(capability: &str) -> Option<Self> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|kind| kind.capability() == capability)
     }
 }
 
@@ -114,6 +138,12 @@ pub trait Client: Send + Sync {
         questions: Vec<Question>,
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<Vec<Value>, AskError>>;
+
+    /// Hears that the server has to ask this and cannot, because the client did not say that it can
+    /// be asked: the client may want to know why its call failed.
+    fn lacks(&self, kind: QuestionKind) {
+        let _ = kind;
+    }
 
     /// Passes on a log message (the parameters of `notifications/message`), if the client wants
     /// messages of its level.

@@ -1,7 +1,7 @@
 //! The fixture of another server, mounted: the reference server of the tests over pipes, under its
 //! own names, with everything it offers accepted as a person would.
 
-use std::{env, error::Error, path::Path, sync::Arc};
+use std::{env, error::Error, path::Path, sync::Arc, time::Duration};
 
 use haft_backends::{LocalBackend, LocalOptions};
 use haft_contract::{WorkPath, ops::Tier};
@@ -26,6 +26,9 @@ const REFERENCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/ref
 /// Where it runs. Not where its program lies, because on the host nothing of a workspace runs.
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests");
 
+/// Short, because the suite listens for a second and a half.
+const DEBOUNCE: Duration = Duration::from_millis(20);
+
 /// Mounts it, and waits until it is there. `era` is the one it speaks; both if it is none.
 pub(crate) async fn mount(
     runtime: &Runtime,
@@ -45,7 +48,10 @@ pub(crate) async fn mount(
         origin,
         connect: Arc::new(connector(era)?),
         make: Arc::new(Maker(mounting)),
-        options: Options::default(),
+        options: Options {
+            debounce: DEBOUNCE,
+            ..Options::default()
+        },
     };
     let shared = Shared {
         store: Arc::new(MemoryStore::default()),
@@ -56,8 +62,9 @@ pub(crate) async fn mount(
     let fleet = Arc::new(Fleet::start(vec![mount], &shared, Unseen::Start)?);
     fleet.reach(&server).await?;
     accept(&*shared.store, &server, origin)?;
-    while !runtime.registry().snapshot().exists("test_simple_text") {
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    // What nobody has accepted yet is there as well, and refuses.
+    while fleet.status().iter().any(|one| one.counts.new > 0) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let beside = Beside::new(Arc::clone(&fleet) as _, vec![server]);
     Ok((fleet, beside))

@@ -370,7 +370,8 @@ impl ServerHandler for Connection {
         let fetch = fetch.ok_or_else(|| no_resource(&uri))?;
         let (state, answers) = (request.request_state, request.input_responses);
         let told = self.fetch_asking(&context, fetch, Takes::Questions, state, answers);
-        match asked_back(told.await?)? {
+        let told = asked_back(told.await?);
+        match told.map_err(|error| result::about_resource(error, &uri))? {
             Fetched::Result(read) => Ok(ReadResourceResponse::Complete(read)),
             Fetched::Asks(asks) => Ok(ReadResourceResponse::InputRequired(asks)),
         }

@@ -165,8 +165,7 @@ impl Client for Line {
                 .iter()
                 .find(|asked| !abilities.has(asked.kind, &asked.parameters))
             {
-                let mut lacking = self.lacking.lock().unwrap_or_else(PoisonError::into_inner);
-                *lacking = Some(question.kind);
+                self.lacks(question.kind);
                 return Err(AskError::NotAble(question.kind.method()));
             }
             tokio::select! {
@@ -174,6 +173,15 @@ impl Client for Line {
                 () = cancel.cancelled() => Err(AskError::Gone),
             }
         })
+    }
+
+    fn lacks(&self, kind: QuestionKind) {
+        *self.lacking.lock().unwrap_or_else(PoisonError::into_inner) = Some(kind);
+    }
+
+    fn log_level(&self) -> Option<String> {
+        let wanted = self.heard().logs_from;
+        wanted.map(|level| level.as_str().to_owned())
     }
 
     fn log(&self, message: Value) {
@@ -230,8 +238,10 @@ mod tests {
         let error = json!({"level": "error", "data": 1});
         line.log(error.clone());
         assert!(listener.logs.try_recv().is_err());
+        assert_eq!(line.log_level(), None);
         hears.logs_from = Some(Severity::Warning);
         line.hears(hears);
+        assert_eq!(line.log_level().as_deref(), Some("warning"));
         line.log(json!({"level": "info", "data": 2}));
         line.log(json!({"level": "no such level"}));
         line.log(error.clone());

@@ -91,18 +91,16 @@ pub(super) fn of_fetch<T: DeserializeOwned>(outcome: &Outcome) -> Result<T, Erro
 
 /// A call failed for want of something that its client did not say it can be asked.
 pub(super) fn lacking(kind: QuestionKind, outcome: &Outcome) -> ErrorData {
-    let capability = match kind {
-        QuestionKind::Elicit => "elicitation",
-        QuestionKind::Sample => "sampling",
-        QuestionKind::Roots => "roots",
-    };
     let message = format!(
         "the tool has to ask `{}`, and the client did not say that it can be asked that",
         kind.method()
     );
     let mut data = about(outcome);
     if let Some(fields) = data.as_object_mut() {
-        fields.insert("requiredCapabilities".to_owned(), json!({capability: {}}));
+        fields.insert(
+            "requiredCapabilities".to_owned(),
+            json!({kind.capability(): {}}),
+        );
     }
     ErrorData::new(
         ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY,
@@ -123,6 +121,18 @@ pub(super) fn refused(outcome: &Outcome) -> ErrorData {
         _ => ErrorCode::INTERNAL_ERROR,
     };
     ErrorData::new(code, failure.to_string(), Some(about(outcome)))
+}
+
+/// The same about a resource, which the protocol wants named where there is none.
+pub(super) fn about_resource(mut error: ErrorData, uri: &str) -> ErrorData {
+    let missing = [ErrorCode::RESOURCE_NOT_FOUND, ErrorCode::INVALID_PARAMS];
+    if missing.contains(&error.code) {
+        let data = error.data.get_or_insert_with(|| json!({}));
+        if let Some(fields) = data.as_object_mut() {
+            fields.insert("uri".to_owned(), json!(uri));
+        }
+    }
+    error
 }
 
 /// The answer to `tools/call` for a call that waits for a person while its client should not.

@@ -38,6 +38,12 @@ impl Severity {
         let found = Self::ALL.iter().find(|(known, _)| *known == word);
         found.map(|(_, level)| *level)
     }
+
+    /// The protocol's word for it.
+    pub fn as_str(self) -> &'static str {
+        let found = Self::ALL.iter().find(|(_, level)| *level == self);
+        found.map_or("", |(word, _)| word)
+    }
 }
 
 #[cfg(test)]
@@ -49,5 +55,8 @@ mod tests {
         assert!(Severity::parse("debug") < Severity::parse("info"));
         assert!(Severity::parse("alert") < Severity::parse("emergency"));
         assert_eq!(Severity::parse("loud"), None);
+        for (word, level) in Severity::ALL {
+            assert_eq!(level.as_str(), word);
+        }
     }
 }

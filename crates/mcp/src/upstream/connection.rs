@@ -191,6 +191,9 @@ pub trait Connection: Send + Sync {
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<Value, RequestError>>;
 
+    /// How many requests of calls are under way: sent, and neither answered nor given up.
+    fn under_way(&self) -> usize;
+
     /// Changes from now on, coalesced.
     fn changes(&self) -> broadcast::Receiver<Noticed>;
 

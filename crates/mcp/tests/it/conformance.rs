@@ -1,5 +1,5 @@
-//! The official conformance suite, two ways and at both revisions: against Haft's server edge, and
-//! against the upstream edge as a client.
+//! The official conformance suite, three ways and at both revisions: against Haft's server edge,
+//! through Haft in front of another server, and against the upstream edge as a client.
 //!
 //! What may fail is in `tests/conformance/*.yml`, each with its reason; what fails beside that, or
 //! passes although it is written there, fails the test. The figures are in `docs/mcp-conformance.md`,
@@ -28,6 +28,7 @@ const UPDATE: &str = "HAFT_UPDATE";
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     Server,
+    Through,
     Client,
 }
 
@@ -36,6 +37,7 @@ impl Way {
     fn title(self) -> &'static str {
         match self {
             Self::Server => "against Haft's server",
+            Self::Through => "through Haft",
             Self::Client => "against Haft as a client",
         }
     }
@@ -43,6 +45,7 @@ impl Way {
     fn word(self) -> &'static str {
         match self {
             Self::Server => "server",
+            Self::Through => "through",
             Self::Client => "client",
         }
     }
@@ -50,7 +53,7 @@ impl Way {
     /// The role the suite tests.
     fn role(self) -> &'static str {
         match self {
-            Self::Server => "server",
+            Self::Server | Self::Through => "server",
             Self::Client => "client",
         }
     }
@@ -188,7 +191,7 @@ fn count(results: &Path, way: Way, revision: &str) -> Tally {
 fn checks_of(results: &Path, way: Way, scenario: &str) -> Vec<Value> {
     let (folder, name) = scenario.rsplit_once('/').unwrap_or(("", scenario));
     let begin = match way {
-        Way::Server => format!("server-{name}-20"),
+        Way::Server | Way::Through => format!("server-{name}-20"),
         Way::Client => format!("{name}-20"),
     };
     let entries = fs::read_dir(results.join(folder)).unwrap();
@@ -247,8 +250,12 @@ fn check_page(way: Way, revision: &str, tally: &Tally) {
 fn check(way: Way, revision: &str) {
     let results = tempfile::tempdir().unwrap();
     match way {
-        Way::Server => {
-            let serving = Serving::start(&[]);
+        Way::Server | Way::Through => {
+            let arguments: &[&str] = match way {
+                Way::Through => &["through"],
+                Way::Server | Way::Client => &[],
+            };
+            let serving = Serving::start(arguments);
             suite(
                 way,
                 revision,
@@ -281,6 +288,16 @@ fn the_official_suite_against_the_server_edge_at_2025_11_25() {
 #[test]
 fn the_official_suite_against_the_server_edge_at_2026_07_28() {
     check(Way::Server, "2026-07-28");
+}
+
+#[test]
+fn the_official_suite_through_haft_at_2025_11_25() {
+    check(Way::Through, "2025-11-25");
+}
+
+#[test]
+fn the_official_suite_through_haft_at_2026_07_28() {
+    check(Way::Through, "2026-07-28");
 }
 
 #[test]

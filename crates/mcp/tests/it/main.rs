@@ -10,9 +10,13 @@
     reason = "tests start programs, look at files and fail by panicking"
 )]
 
+mod aborts;
 mod auth;
+mod caller;
 mod catalog;
 mod conformance;
+mod eras;
+mod house;
 mod server;
 mod supervise;
 mod upstream;

@@ -12,10 +12,10 @@ use haft_mcp::{
     client::Clients,
     mounts::CHANGES_KEPT,
     name::{Naming, ServerId},
-    pin::{Digest, Filter, MemoryStore, vet},
+    pin::{Digest, Filter, MemoryStore},
     upstream::{
         Introduction,
-        connection::{Era, Request},
+        connection::{Era, Request, Server},
         mounted::Maker,
         stdio::{ServerCommand, StdioConnector},
         supervise::{Fleet, Mount, Options, Shared, State, Unseen},
@@ -27,17 +27,34 @@ use serde_json::json;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
+use crate::house::{accept, until_accepted};
+
 const SERVER: &str = include_str!("../fixtures/plain.py");
 
-/// How often every good server is called.
-const CALLS: usize = 500;
+/// How often every good server is called in a round.
+const CALLS: usize = 250;
 
-/// Between two rounds, so that what is measured spans several failures of the bad ones.
+/// Between two of these, so that a round spans several failures of the bad ones.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What the tail of a few hundred calls may grow by on a machine that runs other tests beside. A
-/// server that waits for a hung one would wait for seconds.
-const NOISE: Duration = Duration::from_millis(200);
+/// Rounds of each kind that are measured together.
+const ROUNDS: usize = 3;
+
+/// How often the whole is measured before it counts as slow: on a machine that does other things, the
+/// slowest hundredth is sometimes somebody else's doing.
+const ATTEMPTS: usize = 4;
+
+/// How much slower the slowest hundredth may be among bad servers.
+const SLOWER: u32 = 2;
+
+/// Of ten servers three hang (two at the start, one in every call), three exit (two at the start, one
+/// with every call) and one speaks garbage.
+const BAD: [&str; 7] = [
+    "hangs", "hangs", "deaf", "exits", "exits", "dies", "garbage",
+];
+
+/// Those of the bad ones that seem good until they are called.
+const SEEM_GOOD: [&str; 2] = ["deaf", "dies"];
 
 struct Place {
     folder: tempfile::TempDir,
@@ -101,58 +118,93 @@ async fn ready(fleet: &Fleet, shared: &Shared, servers: &[String]) {
     for server in servers {
         let server = id(server);
         fleet.reach(&server).await.unwrap();
-        let seen = shared.store.seen(&server, origin()).unwrap().unwrap();
-        let vetted = vet(
-            &server,
-            Naming::Prefixed,
-            &Filter::default(),
-            &seen.definitions,
-        )
-        .unwrap();
-        let mut accept = |pins: &mut haft_mcp::pin::Pins| {
-            pins.review(&vetted.items);
-            for item in &vetted.items {
-                pins.accept(item).unwrap();
-            }
-        };
-        shared
-            .store
-            .change(&server, &vetted.items, &mut accept)
-            .unwrap();
+        accept(&*shared.store, &server, origin());
     }
-    while fleet
-        .status()
-        .iter()
-        .map(|one| one.counts.tools)
-        .sum::<usize>()
-        < servers.len()
-    {
-        tokio::time::sleep(Duration::from_millis(20)).await;
+    until_accepted(fleet).await;
+}
+
+fn say() -> Request {
+    Request {
+        method: "tools/call",
+        parameters: json!({"name": "say", "arguments": {"text": "x"}}),
+        deadline: Duration::from_secs(30),
+        progress: None,
+        client: None,
     }
 }
 
-/// The slowest hundredth of the calls of good servers, one call at a time each.
-async fn p99(fleet: &Fleet, servers: &[String]) -> Duration {
+/// How long calls of good servers took, one call at a time each.
+async fn measured(fleet: &Fleet, servers: &[String]) -> Vec<Duration> {
     let mut took = Vec::new();
     for _ in 0..CALLS {
         for server in servers {
             let server = fleet.server(&id(server)).unwrap();
-            let request = Request {
-                method: "tools/call",
-                parameters: json!({"name": "say", "arguments": {"text": "x"}}),
-                deadline: Duration::from_secs(30),
-                progress: None,
-                client: None,
-            };
             let began = Instant::now();
             server
-                .request(request, &CancellationToken::new())
+                .request(say(), &CancellationToken::new())
                 .await
                 .unwrap();
             took.push(began.elapsed());
         }
         tokio::time::sleep(PAUSE).await;
     }
+    took
+}
+
+/// Keeps calling a server that is no good, until cancelled.
+async fn call_in_vain(server: Arc<dyn Server>, cancel: CancellationToken) {
+    while !cancel.is_cancelled() {
+        let failed = server.request(say(), &cancel).await;
+        assert!(failed.is_err(), "{failed:?}");
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// One round: three good servers, with these bad ones beside them.
+async fn round(place: &Place, bad: &[&str]) -> Vec<Duration> {
+    let good: Vec<String> = (0..3).map(|n| format!("good{n}")).collect();
+    let shared = shared();
+    let name = |(n, how): (usize, &&str)| format!("{how}{n}");
+    let bad_names: Vec<String> = bad.iter().enumerate().map(name).collect();
+    let bad_ones = bad_names.iter().zip(bad);
+    let bad_ones = bad_ones.map(|(server, how)| mount(place, server, how));
+    let mounts = good.iter().map(|server| mount(place, server, "good"));
+    let fleet = Fleet::start(bad_ones.chain(mounts).collect(), &shared, Unseen::Start).unwrap();
+    let seem_good = |server: &&String| SEEM_GOOD.iter().any(|how| server.starts_with(how));
+    let seem_good: Vec<String> = bad_names.iter().filter(seem_good).cloned().collect();
+    let known: Vec<String> = good.iter().chain(&seem_good).cloned().collect();
+    ready(&fleet, &shared, &known).await;
+    // A list has those that said what they offer, and waits for nobody.
+    assert_eq!(shared.registry.snapshot().len(), known.len());
+
+    let cancel = CancellationToken::new();
+    let in_vain = seem_good.iter().map(|server| {
+        let server = fleet.server(&id(server)).unwrap();
+        tokio::spawn(call_in_vain(server, cancel.clone()))
+    });
+    let in_vain: Vec<_> = in_vain.collect();
+    let took = measured(&fleet, &good).await;
+    cancel.cancel();
+    for calls in in_vain {
+        calls.await.unwrap();
+    }
+    for one in fleet.status() {
+        let name = one.server.to_string();
+        let why = one.last_error.clone().unwrap_or_default();
+        match name.trim_end_matches(|c: char| c.is_ascii_digit()) {
+            "good" => assert_eq!(one.state, State::Ready, "{why}"),
+            "exits" => assert!(why.contains("cannot find"), "{why}"),
+            "dies" => assert!(why.contains("it was too much"), "{why}"),
+            _ => {}
+        }
+    }
+    fleet.stop().await;
+    gone(place.folder.path()).await;
+    took
+}
+
+/// The slowest hundredth.
+fn p99(mut took: Vec<Duration>) -> Duration {
     took.sort_unstable();
     took[took.len() * 99 / 100]
 }
@@ -177,39 +229,21 @@ async fn gone(folder: &Path) {
     }
 }
 
-/// Of ten servers three hang, three exit and one speaks garbage: the other three answer as before.
+/// The other three answer as they do without the bad ones, measured in turns.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn mc_16_bad_servers_do_not_slow_the_others_down() {
     let place = place();
-    let good: Vec<String> = (0..3).map(|n| format!("good{n}")).collect();
-    let alone = shared();
-    let mounts = good.iter().map(|server| mount(&place, server, "good"));
-    let fleet = Fleet::start(mounts.collect(), &alone, Unseen::Start).unwrap();
-    ready(&fleet, &alone, &good).await;
-    let before = p99(&fleet, &good).await;
-    fleet.stop().await;
-    gone(place.folder.path()).await;
-
-    let crowd = shared();
-    let bad = [
-        "hangs", "hangs", "hangs", "exits", "exits", "exits", "garbage",
-    ];
-    let bad = bad.iter().enumerate();
-    let bad = bad.map(|(n, how)| mount(&place, &format!("bad{n}"), how));
-    let mounts = good.iter().map(|server| mount(&place, server, "good"));
-    let fleet = Fleet::start(bad.chain(mounts).collect(), &crowd, Unseen::Start).unwrap();
-    ready(&fleet, &crowd, &good).await;
-    let began = Instant::now();
-    assert_eq!(crowd.registry.snapshot().len(), good.len());
-    assert!(began.elapsed() < NOISE, "a list asks nobody");
-    let among = p99(&fleet, &good).await;
-    let servers = fleet.status();
-    let states: Vec<State> = servers.iter().map(|one| one.state).collect();
-    println!("p99 alone {before:?}, among bad ones {among:?}; {states:?}");
-    assert!(among <= before * 2 + NOISE, "{before:?} {among:?}");
-    let exits = servers.iter().find(|one| one.server == id("bad3")).unwrap();
-    let why = exits.last_error.clone().unwrap_or_default();
-    assert!(why.contains("cannot find"), "{why}");
-    fleet.stop().await;
-    gone(place.folder.path()).await;
+    for attempt in 1..=ATTEMPTS {
+        let (mut alone, mut among) = (Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
+            alone.extend(round(&place, &[]).await);
+            among.extend(round(&place, &BAD).await);
+        }
+        let (alone, among) = (p99(alone), p99(among));
+        println!("attempt {attempt}: p99 alone {alone:?}, among bad ones {among:?}");
+        if among <= alone * SLOWER {
+            return;
+        }
+    }
+    panic!("good servers are more than {SLOWER} times as slow among bad ones");
 }

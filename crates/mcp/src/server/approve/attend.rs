@@ -5,6 +5,7 @@
 //! [`Reach`]. Nothing here knows the SDK: a client is what [`Caller`] says.
 
 use std::{
+    collections::BTreeSet,
     future::{Future, poll_fn},
     sync::Arc,
     task::Poll,
@@ -88,6 +89,8 @@ pub(crate) struct Ongoing {
     live: LiveCall,
     open: Vec<Open>,
     rounds: usize,
+    /// The keys of a mounted server's own that were used.
+    keys: BTreeSet<String>,
 }
 
 impl Ongoing {
@@ -96,6 +99,7 @@ impl Ongoing {
             live,
             open: Vec::new(),
             rounds: 0,
+            keys: BTreeSet::new(),
         }
     }
 
@@ -150,7 +154,7 @@ impl Ongoing {
     fn take_up(&mut self, asks: Asks) {
         let round = self.rounds;
         self.rounds += usize::from(asks.approval.is_none());
-        self.open.extend(Open::new(asks, round));
+        self.open.extend(Open::new(asks, round, &mut self.keys));
     }
 
     /// Serves one request.

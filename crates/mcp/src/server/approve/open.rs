@@ -1,7 +1,11 @@
-//! What a call asks and is not answered yet, under keys of ours: so that an answer finds its
-//! question whoever carries it, and so that a mounted server's key never meets one of Haft's.
+//! What a call asks and is not answered yet, under keys that are each used once in a call: so that
+//! an answer finds its question whoever carries it, and so that a mounted server's key never meets
+//! one of Haft's.
 
-use std::task::{Context, Poll};
+use std::{
+    collections::BTreeSet,
+    task::{Context, Poll},
+};
 
 use haft_contract::host::{ApprovalId, Timestamp};
 use serde_json::Value;
@@ -18,6 +22,12 @@ const MAX_QUESTIONS: usize = 16;
 /// How often a mounted server may ask within one call. Clients drive ten rounds and give up; one is
 /// left for an approval.
 pub(super) const MAX_ROUNDS: usize = 8;
+
+/// What keys of Haft's own questions begin with.
+const OURS: &str = "haft:";
+
+/// What a mounted server's key is put under where it cannot stay as it is.
+const THEIRS: &str = "mounted:";
 
 /// The code of the protocol for what cannot be asked so.
 const INVALID_PARAMS: i64 = -32602;
@@ -46,13 +56,13 @@ pub(crate) struct Unanswered {
 impl Open {
     /// Takes up what a call asks in its nth round. What must not be asked is answered with that, and
     /// nothing is left open.
-    pub(super) fn new(asks: Asks, round: usize) -> Option<Self> {
+    pub(super) fn new(asks: Asks, round: usize, used: &mut BTreeSet<String>) -> Option<Self> {
         if asks.is_unwanted() {
             return None;
         }
         if let Some(approval) = &asks.approval {
             let keys =
-                (0..asks.questions.len()).map(|n| format!("haft:approval:{}:{n}", approval.id));
+                (0..asks.questions.len()).map(|n| format!("{OURS}approval:{}:{n}", approval.id));
             return Some(Self {
                 approval: Some((approval.id, approval.expires)),
                 asked: keys.map(Asked::new).collect(),
@@ -63,10 +73,8 @@ impl Open {
             asks.answer(Err(error));
             return None;
         }
-        let keys = asks
-            .questions
-            .iter()
-            .map(|question| format!("mounted:{round}:{}", question.key));
+        let questions = asks.questions.iter();
+        let keys = questions.map(|question| unused(&question.key, round, used));
         Some(Self {
             approval: None,
             asked: keys.map(Asked::new).collect(),
@@ -130,6 +138,16 @@ impl Asked {
     fn new(key: String) -> Self {
         Self { key, answer: None }
     }
+}
+
+/// The key of a mounted server's question: its own, unless that was used in this call before or could
+/// be taken for one that Haft makes.
+fn unused(own: &str, round: usize, used: &mut BTreeSet<String>) -> String {
+    let ambiguous = own.starts_with(OURS) || own.starts_with(THEIRS);
+    if !ambiguous && used.insert(own.to_owned()) {
+        return own.to_owned();
+    }
+    format!("{THEIRS}{round}:{own}")
 }
 
 /// Whether a mounted server may ask this.
@@ -214,6 +232,20 @@ mod tests {
         let hidden = elicit(json!({"mode": "form", "url": "javascript:alert(1)"}));
         assert!(check(&[hidden], 0).is_err());
         assert!(check(&[elicit(json!({"mode": "url", "url": 7}))], 0).is_err());
+    }
+
+    #[test]
+    fn mc_14_a_servers_key_is_its_own_unless_it_could_be_mistaken() {
+        let mut used = BTreeSet::new();
+        for (round, own, key) in [
+            (0, "name", "name"),
+            (1, "name", "mounted:1:name"),
+            (1, "haft:approval:1:0", "mounted:1:haft:approval:1:0"),
+            (2, "mounted:1:name", "mounted:2:mounted:1:name"),
+            (3, "", ""),
+        ] {
+            assert_eq!(unused(own, round, &mut used), key);
+        }
     }
 
     #[test]

@@ -48,6 +48,11 @@ impl Beside {
         }
     }
 
+    /// How many calls are under way.
+    pub(super) fn len(&self) -> usize {
+        self.calls().len()
+    }
+
     /// Hands a question to the one call under way, or gives it back.
     pub(super) fn ask(&self, asked: Asked) -> Option<Asked> {
         if json_bytes_within(&asked.2, QUESTION_BYTES).is_none() {

@@ -259,6 +259,10 @@ impl Wire for HttpWire {
         });
     }
 
+    fn under_way(&self) -> usize {
+        self.0.beside.len()
+    }
+
     fn closing_cancels(&self) -> bool {
         true
     }

@@ -114,6 +114,21 @@ impl<'a> Asking<'a> {
         Ok(Value::Object(answers))
     }
 
+    /// Tells the client what the server says it would have to be able to, if it is not.
+    pub(super) fn note_lacking(&self, data: Option<&Value>) {
+        let needed = data.and_then(|data| data.get("requiredCapabilities")?.as_object());
+        let (Some(client), Some(needed)) = (self.client, needed) else {
+            return;
+        };
+        let abilities = client.abilities();
+        let kinds = needed
+            .keys()
+            .filter_map(|it| QuestionKind::of_capability(it));
+        if let Some(kind) = kinds.into_iter().find(|kind| !abilities.has_any(*kind)) {
+            client.lacks(kind);
+        }
+    }
+
     /// A question, if it may be asked.
     fn question(
         &mut self,
@@ -124,15 +139,10 @@ impl<'a> Asking<'a> {
         let Some(kind) = QuestionKind::of_method(method) else {
             return Err(Refusal::unknown("Haft does not have this method"));
         };
-        let abilities = self.client.ok_or_else(nobody)?.abilities();
+        let client = self.client.ok_or_else(nobody)?;
         let by_url = parameters.get("mode").and_then(Value::as_str) == Some("url");
-        let able = match kind {
-            QuestionKind::Elicit if by_url => abilities.elicit_url,
-            QuestionKind::Elicit => abilities.elicit_form,
-            QuestionKind::Sample => abilities.sample,
-            QuestionKind::Roots => abilities.roots,
-        };
-        if !able {
+        if !client.abilities().has(kind, &parameters) {
+            client.lacks(kind);
             return Err(nobody());
         }
         if by_url && !leads_to_a_page(&parameters) {

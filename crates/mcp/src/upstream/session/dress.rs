@@ -23,6 +23,9 @@ pub(super) const MODERN: &str = "2026-07-28";
 /// The server's view of the headers differs from ours.
 pub(super) const HEADER_MISMATCH: i64 = -32020;
 
+/// The server needs a capability that the client of the call did not declare.
+pub(super) const MISSING_CAPABILITY: i64 = -32021;
+
 /// The header that names the revision.
 pub(crate) const VERSION_HEADER: &str = "mcp-protocol-version";
 

@@ -235,6 +235,18 @@ impl<W: Wire> Inner<W> {
                     self.fetch_tools(until, cancel).await?;
                     continue;
                 }
+                Err(RequestError::Answered {
+                    code,
+                    data,
+                    message,
+                }) if code == dress::MISSING_CAPABILITY => {
+                    asking.note_lacking(data.as_ref());
+                    return Err(RequestError::Answered {
+                        code,
+                        message,
+                        data,
+                    });
+                }
                 result => result?,
             };
             if self.agreed.era == Era::Legacy {
@@ -303,6 +315,10 @@ impl<W: Wire> Connection for Session<W> {
             self.0.subscribed.set(uri.unwrap_or_default(), wanted)?;
             Ok(json!({}))
         })
+    }
+
+    fn under_way(&self) -> usize {
+        self.0.wire.under_way()
     }
 
     fn changes(&self) -> broadcast::Receiver<Noticed> {

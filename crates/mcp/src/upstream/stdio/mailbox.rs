@@ -92,6 +92,15 @@ impl Pending {
         self.open().boxes.contains_key(&id)
     }
 
+    /// How many requests of calls are under way.
+    pub(super) fn calls(&self) -> usize {
+        let open = self.open();
+        let of_calls = open.boxes.values();
+        of_calls
+            .filter(|mailbox| mailbox.purpose == Purpose::Call)
+            .count()
+    }
+
     /// Delivers an answer; the first is the only one. Whoever waits no longer is not told.
     pub(super) fn answer(&self, id: u64, answer: Result<Value, RequestError>) {
         let mailbox = self.open().boxes.remove(&id);

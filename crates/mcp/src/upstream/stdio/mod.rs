@@ -231,6 +231,10 @@ impl Wire for StdioWire {
         self.shared.tell(&message);
     }
 
+    fn under_way(&self) -> usize {
+        self.shared.pending.calls()
+    }
+
     fn closing_cancels(&self) -> bool {
         false
     }

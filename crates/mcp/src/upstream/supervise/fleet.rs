@@ -176,6 +176,8 @@ impl Supervised {
             again: posted.again,
             era: stock.seen.as_ref().map(|seen| seen.era),
             counts: stock.counts(),
+            // Who has a turn has not always sent something yet; what was sent had a turn.
+            under_way: self.desk.turns.under_way().max(posted.phase.under_way()),
             refused: stock.vetted.refused.clone(),
             last_error: posted.last_error,
         }

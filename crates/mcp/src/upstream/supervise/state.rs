@@ -58,6 +58,8 @@ pub struct Status {
     pub era: Option<Era>,
     /// How its definitions stand.
     pub counts: Counts,
+    /// How many requests of calls it has under way.
+    pub under_way: usize,
     /// Definitions that were not taken.
     pub refused: Vec<Refused>,
     /// What went wrong last, escaped.
@@ -76,6 +78,18 @@ pub(super) enum Phase {
 }
 
 impl Phase {
+    /// How many requests of calls the connection has under way; none without a connection.
+    pub(super) fn under_way(&self) -> usize {
+        match self {
+            Self::Ready(connection) => connection.under_way(),
+            Self::Known
+            | Self::Starting
+            | Self::Down { .. }
+            | Self::LoginNeeded { .. }
+            | Self::Stopped => 0,
+        }
+    }
+
     pub(super) fn state(&self) -> State {
         match self {
             Self::Known => State::Known,

@@ -76,6 +76,9 @@ pub(crate) trait Wire: Send + Sync + 'static {
     /// Sends a message soon, or never if that is not possible.
     fn tell(&self, message: Value);
 
+    /// How many exchanges of calls are open.
+    fn under_way(&self) -> usize;
+
     /// Whether giving up on an exchange tells the server already.
     fn closing_cancels(&self) -> bool;
 

@@ -432,7 +432,7 @@ async fn questions_of_mounted_servers_take_the_same_doors() {
     assert_eq!(asks["result"]["resultType"], "input_required", "{asks}");
     let questions = asks["result"]["inputRequests"].as_object().unwrap();
     let (key, question) = questions.iter().next().unwrap();
-    assert_eq!(key, "mounted:0:q");
+    assert_eq!(key, "q");
     assert_eq!(question["params"]["message"], "who?");
     let mut again = speak;
     let answer = json!({"action": "accept", "content": {"name": "Ada"}});

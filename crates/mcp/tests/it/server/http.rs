@@ -1,115 +1,28 @@
 //! The endpoint over HTTP: both eras on one path, and everybody who must stay out.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use haft_mcp::server::{
-    MAX_MESSAGE_BYTES, Sessions,
-    http::{self, Guard, Token},
-};
-use reqwest::{Client, RequestBuilder, Response, header};
+use haft_mcp::server::{MAX_MESSAGE_BYTES, Sessions};
+use reqwest::header;
 use serde_json::{Value, json};
 
 use super::{
     Stage,
-    wire::{PATIENCE, meta},
+    web::{COME_BACK, TOKEN, Web, events},
 };
-
-/// How long a client has to come back in these tests.
-const COME_BACK: Duration = Duration::from_millis(500);
-
-const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
 /// A served endpoint and a client of it.
 struct Served {
     stage: Stage,
-    address: SocketAddr,
-    client: Client,
+    web: Web,
 }
 
 impl Served {
     async fn new() -> Self {
         let stage = Stage::with(|endpoint| endpoint, Sessions::OfConnection);
-        let listener = http::listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let guard = Guard::new(Token::parse(TOKEN).unwrap());
-        let (endpoint, cancel) = (Arc::clone(&stage.endpoint), stage.cancel.clone());
-        tokio::spawn(async move {
-            http::serve_patiently(endpoint, listener, guard, COME_BACK, &cancel).await;
-        });
-        let client = Client::builder().no_proxy().timeout(PATIENCE);
-        Self {
-            stage,
-            address,
-            client: client.build().unwrap(),
-        }
+        let web = Web::serve(Arc::clone(&stage.endpoint), stage.cancel.clone()).await;
+        Self { stage, web }
     }
-
-    /// A POST with what every request needs.
-    fn post(&self, body: &Value) -> RequestBuilder {
-        self.client
-            .post(format!("http://{}{}", self.address, http::PATH))
-            .bearer_auth(TOKEN)
-            .header(header::ACCEPT, "application/json, text/event-stream")
-            .json(body)
-    }
-
-    /// A request that stands for itself.
-    fn modern(&self, method: &str, mut parameters: Value) -> RequestBuilder {
-        let given = parameters["_meta"].take();
-        let mut with = meta(&json!({}));
-        for (key, value) in given.as_object().into_iter().flatten() {
-            with[key] = value.clone();
-        }
-        parameters["_meta"] = with;
-        let name = parameters["name"].as_str().or(parameters["uri"].as_str());
-        let name = name.unwrap_or_default().to_owned();
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters});
-        let request = self
-            .post(&body)
-            .header("mcp-protocol-version", "2026-07-28")
-            .header("mcp-method", method);
-        match name.as_str() {
-            "" => request,
-            name => request.header("mcp-name", name),
-        }
-    }
-
-    /// Begins a session and returns its id.
-    async fn begin(&self) -> String {
-        let parameters = json!({
-            "protocolVersion": "2025-11-25",
-            "capabilities": {},
-            "clientInfo": {"name": "test", "version": "1"},
-        });
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": parameters});
-        let began = self.post(&body).send().await.unwrap();
-        assert_eq!(began.status(), 200);
-        let session = began.headers()["mcp-session-id"]
-            .to_str()
-            .unwrap()
-            .to_owned();
-        let began = events(began).await;
-        assert_eq!(began[0]["result"]["protocolVersion"], "2025-11-25");
-        let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-        let ready = self.in_session(&session, &ready).send().await.unwrap();
-        assert_eq!(ready.status(), 202);
-        session
-    }
-
-    fn in_session(&self, session: &str, body: &Value) -> RequestBuilder {
-        self.post(body)
-            .header("mcp-session-id", session)
-            .header("mcp-protocol-version", "2025-11-25")
-    }
-}
-
-/// The messages of an answer that is a stream.
-async fn events(response: Response) -> Vec<Value> {
-    let text = response.text().await.unwrap();
-    text.lines()
-        .filter_map(|line| line.strip_prefix("data:"))
-        .filter_map(|data| serde_json::from_str(data.trim()).ok())
-        .collect()
 }
 
 fn calls(tool: &str, arguments: &Value) -> Value {
@@ -119,14 +32,16 @@ fn calls(tool: &str, arguments: &Value) -> Value {
 #[tokio::test]
 async fn a_request_that_stands_for_itself_is_answered_in_json() {
     let served = Served::new().await;
-    let answer = served.modern("tools/call", calls("count", &json!({"to": 2})));
+    let answer = served
+        .web
+        .modern("tools/call", calls("count", &json!({"to": 2})));
     let answer = answer.send().await.unwrap();
     assert_eq!(answer.status(), 200);
     assert_eq!(answer.headers()[header::CONTENT_TYPE], "application/json");
     let answer: Value = answer.json().await.unwrap();
     assert_eq!(answer["result"]["structuredContent"], json!({"counted": 2}));
     assert_eq!(answer["result"]["resultType"], "complete");
-    let found = served.modern("server/discover", json!({}));
+    let found = served.web.modern("server/discover", json!({}));
     let found: Value = found.send().await.unwrap().json().await.unwrap();
     assert_eq!(found["result"]["cacheScope"], "private", "{found}");
 }
@@ -137,6 +52,7 @@ async fn progress_turns_the_answer_into_a_stream() {
     let mut parameters = calls("count", &json!({"to": 4, "pause_ms": 60}));
     parameters["_meta"] = json!({"progressToken": 7});
     let answer = served
+        .web
         .modern("tools/call", parameters)
         .send()
         .await
@@ -155,14 +71,15 @@ async fn progress_turns_the_answer_into_a_stream() {
 #[tokio::test]
 async fn a_session_is_served_beside_requests_that_stand_for_themselves() {
     let served = Served::new().await;
-    let session = served.begin().await;
+    let session = served.web.begin().await;
     let body = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call",
         "params": calls("count", &json!({"to": 2}))});
-    let answer = served.in_session(&session, &body).send().await.unwrap();
+    let answer = served.web.in_session(&session, &body).send().await.unwrap();
     let messages = events(answer).await;
     let counted = &messages.last().unwrap()["result"]["structuredContent"];
     assert_eq!(counted, &json!({"counted": 2}));
     let unknown = served
+        .web
         .in_session("no-such-session", &body)
         .send()
         .await
@@ -175,6 +92,7 @@ async fn a_closed_stream_cancels_the_call_of_a_request_that_stands_for_itself() 
     let served = Served::new().await;
     let sleep = calls("sleep", &json!({"ms": 60_000}));
     let request = served
+        .web
         .modern("tools/call", sleep)
         .timeout(Duration::from_millis(300));
     let gave_up = request.send().await;
@@ -186,15 +104,16 @@ async fn a_closed_stream_cancels_the_call_of_a_request_that_stands_for_itself() 
 #[tokio::test]
 async fn the_end_of_a_session_cancels_its_calls() {
     let served = Served::new().await;
-    let session = served.begin().await;
+    let session = served.web.begin().await;
     let body = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call",
         "params": calls("sleep", &json!({"ms": 60_000}))});
-    let waiting = served.in_session(&session, &body).send();
+    let waiting = served.web.in_session(&session, &body).send();
     let waiting = tokio::spawn(waiting);
     served.stage.until_busy().await;
     let ended = served
+        .web
         .client
-        .delete(format!("http://{}{}", served.address, http::PATH))
+        .delete(served.web.url())
         .bearer_auth(TOKEN)
         .header("mcp-session-id", &session)
         .send()
@@ -209,10 +128,10 @@ async fn the_end_of_a_session_cancels_its_calls() {
 #[tokio::test]
 async fn a_client_with_a_session_that_does_not_come_back_is_gone() {
     let served = Served::new().await;
-    let session = served.begin().await;
+    let session = served.web.begin().await;
     let body = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call",
         "params": calls("sleep", &json!({"ms": 60_000}))});
-    let lost = served.in_session(&session, &body).send().await.unwrap();
+    let lost = served.web.in_session(&session, &body).send().await.unwrap();
     served.stage.until_busy().await;
     drop(lost);
     let began = std::time::Instant::now();
@@ -221,7 +140,7 @@ async fn a_client_with_a_session_that_does_not_come_back_is_gone() {
     assert_eq!(served.stage.terminals(), ["cancelled"]);
     // The session itself goes on.
     let body = json!({"jsonrpc": "2.0", "id": 3, "method": "tools/list", "params": {}});
-    let listed = served.in_session(&session, &body).send().await.unwrap();
+    let listed = served.web.in_session(&session, &body).send().await.unwrap();
     assert!(events(listed).await.last().unwrap()["result"]["tools"].is_array());
 }
 
@@ -235,6 +154,7 @@ async fn wb_03_mc_23_a_foreign_page_is_refused() {
         "file://",
     ] {
         let request = served
+            .web
             .modern("tools/list", json!({}))
             .header(header::ORIGIN, origin);
         let refused = request.send().await.unwrap();
@@ -254,6 +174,7 @@ async fn wb_04_mc_23_a_rebound_name_is_refused() {
         "localhost.evil.test",
     ] {
         let request = served
+            .web
             .modern("tools/list", json!({}))
             .header(header::HOST, host);
         let refused = request.send().await.unwrap();
@@ -266,11 +187,11 @@ async fn wb_04_mc_23_a_rebound_name_is_refused() {
 #[tokio::test]
 async fn without_the_token_nobody_gets_in_on_any_method() {
     let served = Served::new().await;
-    let url = format!("http://{}{}", served.address, http::PATH);
+    let url = served.web.url();
     for method in ["GET", "POST", "DELETE", "OPTIONS"] {
         for token in [None, Some("Bearer wrong"), Some("Basic x")] {
             let method = method.parse().unwrap();
-            let mut request = served.client.request(method, &url);
+            let mut request = served.web.client.request(method, &url);
             if let Some(token) = token {
                 request = request.header(header::AUTHORIZATION, token);
             }
@@ -293,17 +214,17 @@ async fn mc_22_headers_that_differ_from_the_body_are_refused() {
         ("mcp-name", "append"),
         ("mcp-protocol-version", "2025-11-25"),
     ] {
-        let mut request = served.modern("tools/call", count()).build().unwrap();
+        let mut request = served.web.modern("tools/call", count()).build().unwrap();
         request.headers_mut().insert(name, value.parse().unwrap());
-        let refused = served.client.execute(request).await.unwrap();
+        let refused = served.web.client.execute(request).await.unwrap();
         assert_eq!(refused.status(), 400, "{name}");
         let body: Value = refused.json().await.unwrap();
         assert_eq!(body["error"]["code"], json!(-32020), "{name}: {body}");
     }
     for name in ["mcp-method", "mcp-name"] {
-        let mut request = served.modern("tools/call", count()).build().unwrap();
+        let mut request = served.web.modern("tools/call", count()).build().unwrap();
         request.headers_mut().remove(name);
-        let refused = served.client.execute(request).await.unwrap();
+        let refused = served.web.client.execute(request).await.unwrap();
         assert_eq!(refused.status(), 400, "without {name}");
     }
     // Nothing of it reached the runtime.
@@ -315,16 +236,22 @@ async fn what_breaks_the_protocol_is_refused_with_its_code() {
     let served = Served::new().await;
     let version = "io.modelcontextprotocol/protocolVersion";
     let unknown = json!({"_meta": {version: "2099-01-01"}});
-    let unknown = served.modern("tools/list", unknown);
+    let unknown = served.web.modern("tools/list", unknown);
     let unknown = {
         let mut request = unknown.build().unwrap();
         let value = "2099-01-01".parse().unwrap();
         request.headers_mut().insert("mcp-protocol-version", value);
-        served.client.execute(request).await.unwrap()
+        served.web.client.execute(request).await.unwrap()
     };
-    let no_method = served.modern("no/such", json!({})).send().await.unwrap();
+    let no_method = served
+        .web
+        .modern("no/such", json!({}))
+        .send()
+        .await
+        .unwrap();
     let bare = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}});
     let no_meta = served
+        .web
         .post(&bare)
         .header("mcp-protocol-version", "2026-07-28")
         .header("mcp-method", "tools/list");
@@ -338,9 +265,7 @@ async fn what_breaks_the_protocol_is_refused_with_its_code() {
         let body: Value = answer.json().await.unwrap();
         assert_eq!(body["error"]["code"], json!(code), "{body}");
     }
-    let get = served
-        .client
-        .get(format!("http://{}{}", served.address, http::PATH));
+    let get = served.web.client.get(served.web.url());
     let get = get
         .bearer_auth(TOKEN)
         .header(header::ACCEPT, "text/event-stream")
@@ -352,12 +277,17 @@ async fn what_breaks_the_protocol_is_refused_with_its_code() {
 async fn a_body_that_is_too_large_is_refused() {
     let served = Served::new().await;
     let large = json!({"x": "x".repeat(MAX_MESSAGE_BYTES + 1)});
-    let refused = served.modern("tools/list", large).send().await;
+    let refused = served.web.modern("tools/list", large).send().await;
     // The server may close before everything was sent.
     if let Ok(refused) = refused {
         assert_eq!(refused.status(), 413);
     }
-    let listed = served.modern("tools/list", json!({})).send().await.unwrap();
+    let listed = served
+        .web
+        .modern("tools/list", json!({}))
+        .send()
+        .await
+        .unwrap();
     assert_eq!(listed.status(), 200);
 }
 
@@ -366,9 +296,9 @@ async fn there_is_one_path() {
     let served = Served::new().await;
     let url = format!(
         "http://{}/.well-known/oauth-protected-resource",
-        served.address
+        served.web.address
     );
-    let missing = served.client.get(url).send().await.unwrap();
+    let missing = served.web.client.get(url).send().await.unwrap();
     assert_eq!(missing.status(), 404);
     assert!(missing.text().await.unwrap().contains("/mcp"));
 }
@@ -376,10 +306,11 @@ async fn there_is_one_path() {
 #[tokio::test]
 async fn serving_ends_when_told_with_streams_open() {
     let served = Served::new().await;
-    let session = served.begin().await;
+    let session = served.web.begin().await;
     let stream = served
+        .web
         .client
-        .get(format!("http://{}{}", served.address, http::PATH))
+        .get(served.web.url())
         .bearer_auth(TOKEN)
         .header(header::ACCEPT, "text/event-stream")
         .header("mcp-session-id", &session)
@@ -390,6 +321,6 @@ async fn serving_ends_when_told_with_streams_open() {
     served.stage.cancel.cancel();
     let rest = tokio::time::timeout(Duration::from_secs(5), stream.text()).await;
     assert!(rest.is_ok(), "the stream ends");
-    let after = served.modern("tools/list", json!({})).send().await;
+    let after = served.web.modern("tools/list", json!({})).send().await;
     assert!(after.is_err(), "nobody listens any more");
 }

@@ -7,7 +7,8 @@ mod lists;
 mod notices;
 mod questions;
 mod stage;
-mod wire;
+pub(crate) mod web;
+pub(crate) mod wire;
 
 use stage::Stage;
 use wire::{Era, Wire};

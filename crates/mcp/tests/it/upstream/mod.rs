@@ -2,7 +2,7 @@
 
 mod hostile;
 mod http;
-mod peers;
+pub(crate) mod peers;
 mod tool;
 
 use std::{
@@ -304,8 +304,8 @@ async fn the_reference_server_works(mounted: &Mounted) {
 #[tokio::test]
 async fn the_file_server_works_over_pipes() {
     let mounted = Peer::Filesystem.over_pipes().await;
-    std::fs::write(mounted.folder.path().join("note.txt"), "a note").unwrap();
-    let path = mounted.folder.path().join("note.txt");
+    std::fs::write(mounted.folder().path().join("note.txt"), "a note").unwrap();
+    let path = mounted.folder().path().join("note.txt");
     let read = call("read_text_file", json!({ "path": path }));
     let read = run(&*mounted.connection, read).await;
     assert_eq!(text(&read), "a note");

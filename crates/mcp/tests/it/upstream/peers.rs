@@ -18,6 +18,8 @@ use haft_testkit::helper_program;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
+use crate::caller::Over;
+
 /// A server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Peer {
@@ -31,11 +33,12 @@ pub(crate) enum Peer {
     Filesystem,
     /// One that breaks the protocol as it is told, older era.
     Hostile,
+    /// One that is fast and keeps count, both eras.
+    Steady,
 }
 
-/// An open connection to one, and what it runs in.
-pub(crate) struct Mounted {
-    pub(crate) connection: Arc<dyn Connection>,
+/// One that can be connected to, and what it runs in.
+pub(crate) struct Reachable {
     pub(crate) folder: TempDir,
     connector: Connector,
     /// A server that is not our child by the transport.
@@ -43,20 +46,51 @@ pub(crate) struct Mounted {
 }
 
 enum Connector {
-    Pipes(Box<StdioConnector>),
-    Http(Box<HttpConnector>),
+    Pipes(Arc<StdioConnector>),
+    Http(Arc<HttpConnector>),
+}
+
+impl Reachable {
+    /// What opens connections to it.
+    pub(crate) fn connector(&self) -> Arc<dyn Connect> {
+        match &self.connector {
+            Connector::Pipes(connector) => Arc::clone(connector) as _,
+            Connector::Http(connector) => Arc::clone(connector) as _,
+        }
+    }
+
+    async fn open(self) -> Mounted {
+        let connector = self.connector();
+        let connected = connector.connect(&CancellationToken::new()).await;
+        let connection =
+            connected.unwrap_or_else(|error| panic!("{error}: {}", connector.last_words()));
+        Mounted {
+            connection,
+            reachable: self,
+        }
+    }
+}
+
+/// An open connection to one.
+pub(crate) struct Mounted {
+    pub(crate) connection: Arc<dyn Connection>,
+    reachable: Reachable,
 }
 
 impl Mounted {
+    pub(crate) fn folder(&self) -> &TempDir {
+        &self.reachable.folder
+    }
+
     pub(crate) fn last_words(&self) -> String {
-        match &self.connector {
+        match &self.reachable.connector {
             Connector::Pipes(connector) => connector.last_words(),
             Connector::Http(connector) => connector.last_words(),
         }
     }
 
     pub(crate) fn dropped(&self) -> [u64; 4] {
-        match &self.connector {
+        match &self.reachable.connector {
             Connector::Pipes(connector) => connector.dropped().counts(),
             Connector::Http(connector) => connector.dropped().counts(),
         }
@@ -69,11 +103,11 @@ pub(crate) fn operations(folder: &TempDir) -> Operations {
     backend.operations()
 }
 
-fn installed() -> String {
+pub(crate) fn installed() -> String {
     std::env::var("HAFT_MCP_PEERS").expect("HAFT_MCP_PEERS says where the MCP programs are")
 }
 
-fn fixture(name: &str) -> String {
+pub(crate) fn fixture(name: &str) -> String {
     let fixtures = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     fixtures.join(name).to_str().unwrap().to_owned()
 }
@@ -86,6 +120,7 @@ impl Peer {
         let mut argv = match self {
             Self::Python => vec![format!("{peers}/venv/bin/python"), fixture("peer.py")],
             Self::Hostile => vec!["/usr/bin/python3".to_owned(), fixture("hostile.py")],
+            Self::Steady => vec![node, fixture("steady.mjs")],
             Self::TypeScript => vec![node, fixture("peer.mjs"), peers],
             Self::Everything => vec![node, package("server-everything/dist/index.js")],
             Self::Filesystem => vec![
@@ -109,16 +144,24 @@ impl Peer {
     }
 
     pub(crate) async fn over_pipes(self) -> Mounted {
-        self.piped(Self::introduction()).await
+        self.piped(Self::introduction()).open().await
     }
 
     /// In this era, by being asked for no other.
     pub(crate) async fn over_pipes_as(self, era: Era) -> Mounted {
-        self.piped(Introduction {
+        self.reachable(Over::Pipes, era).await.open().await
+    }
+
+    /// To be connected to in this era alone.
+    pub(crate) async fn reachable(self, over: Over, era: Era) -> Reachable {
+        let introduction = Introduction {
             only: Some(era),
             ..Self::introduction()
-        })
-        .await
+        };
+        match over {
+            Over::Pipes => self.piped(introduction),
+            Over::Http => self.served(introduction).await,
+        }
     }
 
     /// The hostile one in the sandbox servers get unless the operator says otherwise, with a secret
@@ -136,30 +179,28 @@ impl Peer {
             ..command(argv.map(str::to_owned).into())
         };
         let processes = backend.operations().processes;
-        opened(folder, processes, command, Self::introduction()).await
+        piped(folder, processes, command, Self::introduction())
+            .open()
+            .await
     }
 
-    async fn piped(self, introduction: Introduction) -> Mounted {
+    fn piped(self, introduction: Introduction) -> Reachable {
         let folder = tempfile::tempdir().unwrap();
         let command = command(self.argv(&folder, &["stdio"]));
         let processes = operations(&folder).processes;
-        opened(folder, processes, command, introduction).await
+        piped(folder, processes, command, introduction)
     }
 
     pub(crate) async fn over_http(self) -> Mounted {
-        self.served(Self::introduction()).await
+        self.served(Self::introduction()).await.open().await
     }
 
     /// In this era, by being asked for no other.
     pub(crate) async fn over_http_as(self, era: Era) -> Mounted {
-        self.served(Introduction {
-            only: Some(era),
-            ..Self::introduction()
-        })
-        .await
+        self.reachable(Over::Http, era).await.open().await
     }
 
-    async fn served(self, introduction: Introduction) -> Mounted {
+    async fn served(self, introduction: Introduction) -> Reachable {
         let folder = tempfile::tempdir().unwrap();
         let port = free_port();
         let word = port.to_string();
@@ -177,11 +218,9 @@ impl Peer {
         until_listening(port).await;
         let address = ServerAddress::parse(&format!("http://127.0.0.1:{port}/mcp")).unwrap();
         let connector = HttpConnector::new(address, introduction).unwrap();
-        let connection = connector.connect(&CancellationToken::new()).await.unwrap();
-        Mounted {
-            connection,
+        Reachable {
             folder,
-            connector: Connector::Http(Box::new(connector)),
+            connector: Connector::Http(Arc::new(connector)),
             _process: Some(process),
         }
     }
@@ -198,20 +237,16 @@ fn command(argv: Vec<String>) -> ServerCommand {
     }
 }
 
-async fn opened(
+fn piped(
     folder: TempDir,
     processes: Arc<dyn ProcessOps>,
     command: ServerCommand,
     introduction: Introduction,
-) -> Mounted {
+) -> Reachable {
     let connector = StdioConnector::new(processes, command, introduction);
-    let connected = connector.connect(&CancellationToken::new()).await;
-    let connection =
-        connected.unwrap_or_else(|error| panic!("{error}: {}", connector.last_words()));
-    Mounted {
-        connection,
+    Reachable {
         folder,
-        connector: Connector::Pipes(Box::new(connector)),
+        connector: Connector::Pipes(Arc::new(connector)),
         _process: None,
     }
 }

@@ -161,6 +161,10 @@ impl Connection for Live {
         Era::Legacy
     }
 
+    fn under_way(&self) -> usize {
+        0
+    }
+
     fn definitions<'a>(
         &'a self,
         _cancel: &'a CancellationToken,

@@ -1,0 +1,193 @@
+//! A mounted server behind a served endpoint: the whole way from a client to somebody else's server
+//! and back, with everything it offers accepted as a person would.
+
+use std::{sync::Arc, time::Duration};
+
+use haft_ledger::{LedgerOptions, SqliteLedger};
+use haft_mcp::{
+    client::Clients,
+    mounts::CHANGES_KEPT,
+    name::{Naming, ServerId},
+    pin::{Digest, Filter, MemoryStore, Pins, Store, vet},
+    server::{Endpoint, LiveCalls, Sessions, stdio},
+    upstream::{
+        connection::Connect,
+        mounted::{Beside, Maker},
+        supervise::{Fleet, Mount, Options, Shared, Unseen},
+        tool::Mounting,
+    },
+};
+use haft_runtime::{LoopGuard, Runtime, SystemClock};
+use haft_testkit::{FixedPolicy, memory, principal};
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    caller::{Caller, Over},
+    server::{
+        web::Web,
+        wire::{Era, PATIENCE, Wire},
+    },
+};
+
+/// The id of the mounted server.
+pub(crate) const SERVER: &str = "peer";
+
+/// A mounted server behind a served endpoint.
+pub(crate) struct House {
+    pub(crate) runtime: Runtime,
+    pub(crate) calls: Arc<LiveCalls>,
+    pub(crate) clients: Arc<Clients>,
+    pub(crate) fleet: Arc<Fleet>,
+    pub(crate) endpoint: Arc<Endpoint>,
+    web: Web,
+    cancel: CancellationToken,
+    _record: TempDir,
+}
+
+/// What a tool of the mounted server is called.
+pub(crate) fn named(tool: &str) -> String {
+    format!("mcp__{SERVER}__{tool}")
+}
+
+impl House {
+    /// Mounts a server, and waits until all it offers can be used.
+    pub(crate) async fn of(connect: Arc<dyn Connect>, options: Options) -> Self {
+        let clients = Arc::<Clients>::default();
+        let calls = LiveCalls::new(Arc::clone(&clients));
+        let record = tempfile::tempdir().unwrap();
+        let runtime = runtime(&calls, &record).await;
+        let server = ServerId::parse(SERVER).unwrap();
+        let origin = Digest::of_bytes(SERVER.as_bytes());
+        let mount = Mount {
+            server: server.clone(),
+            naming: Naming::Prefixed,
+            filter: Filter::default(),
+            origin,
+            connect,
+            make: Arc::new(Maker(Mounting::new(Arc::clone(&clients)))),
+            options,
+        };
+        let shared = Shared {
+            store: Arc::new(MemoryStore::default()),
+            registry: Arc::clone(runtime.registry()),
+            clock: Arc::new(SystemClock),
+            changes: broadcast::Sender::new(CHANGES_KEPT),
+        };
+        let fleet = Arc::new(Fleet::start(vec![mount], &shared, Unseen::Start).unwrap());
+        fleet.reach(&server).await.unwrap();
+        accept(&*shared.store, &server, origin);
+        until_accepted(&fleet).await;
+        let endpoint = Endpoint::new(
+            runtime.clone(),
+            principal(),
+            Arc::clone(&calls),
+            Sessions::OfConnection,
+        );
+        let beside = Beside::new(Arc::clone(&fleet) as _, Vec::new());
+        let endpoint = Arc::new(endpoint.mounts(Arc::new(beside)));
+        let cancel = CancellationToken::new();
+        let web = Web::serve(Arc::clone(&endpoint), cancel.clone()).await;
+        Self {
+            runtime,
+            calls,
+            clients,
+            fleet,
+            endpoint,
+            web,
+            cancel,
+            _record: record,
+        }
+    }
+
+    /// A client of it.
+    pub(crate) async fn client(&self, over: Over, era: Era) -> Caller {
+        match over {
+            Over::Pipes => {
+                let (ours, theirs) = tokio::io::duplex(64 * 1024);
+                let (read, write) = tokio::io::split(theirs);
+                let (endpoint, cancel) = (Arc::clone(&self.endpoint), self.cancel.clone());
+                tokio::spawn(async move {
+                    stdio::serve(endpoint, read, write, &cancel).await.unwrap();
+                });
+                Caller::over_pipes(Wire::begin(ours, era, json!({})).await)
+            }
+            Over::Http => Caller::over_http(&self.web, era).await,
+        }
+    }
+
+    /// Where it is served over HTTP.
+    pub(crate) fn url(&self) -> String {
+        self.web.url()
+    }
+
+    /// Waits until no call runs.
+    pub(crate) async fn until_quiet(&self) {
+        let quiet = async {
+            while self.runtime.in_flight() > 0 || !self.calls.is_empty() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, quiet).await.expect("quiet");
+    }
+
+    /// Ends it, clients, server and all.
+    pub(crate) async fn end(&self) {
+        self.cancel.cancel();
+        self.fleet.stop().await;
+    }
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+    }
+}
+
+/// A runtime that allows everything and records in a file, as `haft mcp` does.
+async fn runtime(calls: &Arc<LiveCalls>, record: &TempDir) -> Runtime {
+    let options = LedgerOptions::new(record.path().join("record"), Arc::new(SystemClock));
+    let (ledger, _) = SqliteLedger::open(options).await.unwrap();
+    let (operations, _) = memory::operations();
+    Runtime::builder()
+        .operations(operations)
+        .policy(Arc::new(FixedPolicy::allow_all()))
+        .ledger(Arc::new(ledger))
+        .events(Arc::clone(calls) as _)
+        .loop_guard(LoopGuard::OFF)
+        .build()
+        .unwrap()
+}
+
+/// Accepts all that a server offered, as a person would.
+pub(crate) fn accept(store: &dyn Store, server: &ServerId, origin: Digest) {
+    let seen = store.seen(server, origin).unwrap().unwrap();
+    let vetted = vet(
+        server,
+        Naming::Prefixed,
+        &Filter::default(),
+        &seen.definitions,
+    )
+    .unwrap();
+    let mut all = |pins: &mut Pins| {
+        pins.review(&vetted.items);
+        for item in &vetted.items {
+            pins.accept(item).unwrap();
+        }
+    };
+    store.change(server, &vetted.items, &mut all).unwrap();
+}
+
+/// Waits until nothing that the servers which run offer waits to be accepted.
+pub(crate) async fn until_accepted(fleet: &Fleet) {
+    let accepted = async {
+        while fleet.status().iter().any(|one| one.counts.new > 0) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, accepted)
+        .await
+        .expect("accepted");
+}
