@@ -18,6 +18,7 @@ use haft_contract::{
 };
 use haft_ledger::{LedgerOptions, Recovery, Retention, SqliteLedger};
 use haft_mcp::{
+    catalog,
     client::Clients,
     upstream::supervise::{Fleet, Unseen},
 };
@@ -249,6 +250,25 @@ impl Parts {
 }
 
 impl Wired {
+    /// Registers the tools with which a model finds and calls tools that are not listed.
+    pub(crate) fn make_searchable(&self) -> Result<(), Stop> {
+        self.add_catalog_tools(self.runtime.registry())
+    }
+
+    fn add_catalog_tools(&self, registry: &Arc<Registry>) -> Result<(), Stop> {
+        let taken = |why: String| {
+            Stop::config(
+                why,
+                "give your own tool another name, or list every tool: catalog = \"full\" under [mcp]",
+            )
+        };
+        let tools = catalog::tools(registry, Arc::clone(&self.policy) as _);
+        let tools = tools.map_err(|error| taken(chain(&error)))?;
+        registry
+            .register(&ProviderId::builtin(), tools)
+            .map_err(|error| taken(chain(&error)))
+    }
+
     /// Mounts the MCP servers that are configured. They end with what is returned.
     pub(crate) fn mount(&self, clients: &Arc<Clients>, unseen: Unseen) -> Result<Fleet, Stop> {
         self.mounts.start(self.runtime.registry(), clients, unseen)
@@ -257,17 +277,19 @@ impl Wired {
     /// Rules that do nothing, given the tools there are.
     pub(crate) fn findings(&self) -> Vec<Finding> {
         let tools = self.runtime.registry().snapshot();
-        // `undo` is registered by its command alone; rules may speak of it all the same.
-        let for_people = Registry::new();
-        if for_people
-            .register(&ProviderId::builtin(), undo_tool().into_iter().collect())
-            .is_err()
+        // `undo` is registered by its command alone, the tools of large catalogs by `haft mcp`; rules
+        // may speak of them all the same.
+        let elsewhere = Arc::new(Registry::new());
+        let undo = undo_tool().into_iter().collect();
+        if elsewhere.register(&ProviderId::builtin(), undo).is_err()
+            || self.add_catalog_tools(&elsewhere).is_err()
         {
-            tracing::error!("`undo` cannot be registered");
+            tracing::error!("the tools that only some commands have cannot be registered");
         }
-        let for_people = for_people.snapshot();
-        let for_people = for_people.page(0, for_people.len());
-        let entries = tools.page(0, tools.len()).iter().chain(for_people);
+        let elsewhere = elsewhere.snapshot();
+        let elsewhere = elsewhere.page(0, elsewhere.len()).iter();
+        let unknown = elsewhere.filter(|entry| !tools.exists(entry.key().tool.as_str()));
+        let entries = tools.page(0, tools.len()).iter().chain(unknown);
         let facts: Vec<_> = entries.map(|entry| entry.facts()).collect();
         let mut findings = self.policy.lint(&facts);
         findings.retain(|finding| !self.mounts.may_know(finding));

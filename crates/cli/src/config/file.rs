@@ -15,6 +15,7 @@ use toml::{
 
 use super::{
     asking::{self, AskingSettings},
+    catalog::{self, CatalogSettings},
     limits::LimitSettings,
     loop_guard::LoopGuardSettings,
     mcp::{self, McpSettings},
@@ -32,6 +33,8 @@ pub(crate) struct ConfigFile {
     pub(crate) loop_guard: LoopGuardSettings,
     /// How clients over MCP are asked.
     pub(crate) asking: AskingSettings,
+    /// How many tools are listed over MCP.
+    pub(crate) catalog: CatalogSettings,
     /// Whether paths may lead onto file systems mounted inside the workspace.
     pub(crate) cross_mounts: Option<bool>,
     /// How many days artifacts are kept.
@@ -131,9 +134,10 @@ impl Reader<'_> {
             self.file.loop_guard = self.loop_guard(table);
         }
         if let Some(table) = self.table(document, "mcp") {
-            let keys = [&asking::KEYS[..], &mcp::KEYS].concat();
+            let keys = [&asking::KEYS[..], &catalog::KEYS, &mcp::KEYS].concat();
             self.known_keys(table, "[mcp]", &keys);
             self.file.asking = self.asking(table);
+            self.file.catalog = self.catalog(table);
             self.file.mcp = self.mcp(table);
         }
         if let Some(workspace) = self.table(document, "workspace") {

@@ -10,6 +10,7 @@
 
 pub(crate) mod ancestry;
 pub(crate) mod asking;
+pub(crate) mod catalog;
 pub(crate) mod env;
 pub(crate) mod file;
 pub(crate) mod foreign;

@@ -23,6 +23,7 @@ use haft_runtime::Limits;
 use super::{
     FILE_NAME,
     asking::AskingSettings,
+    catalog::CatalogSettings,
     env::Env,
     file::{self, ConfiguredTool},
     limits::LimitSettings,
@@ -89,6 +90,8 @@ pub(crate) struct Settings {
     pub(crate) loop_guard: LoopGuardSettings,
     /// How clients over MCP are asked.
     pub(crate) asking: AskingSettings,
+    /// How many tools are listed over MCP.
+    pub(crate) catalog: CatalogSettings,
     /// How long artifacts are kept.
     pub(crate) retention: Retention,
     /// Whether paths may lead onto mounted file systems.
@@ -363,6 +366,7 @@ impl Settings {
         let mut limits_set = LimitSettings::default();
         let mut loop_guard = LoopGuardSettings::default();
         let mut asking = AskingSettings::default();
+        let mut catalog = CatalogSettings::default();
         let (mut days, mut bytes) = (None, None);
         let mut cross_mounts = !read.is_empty();
         let mut sandbox = SandboxSettings::default();
@@ -377,6 +381,7 @@ impl Settings {
                     limits_set.join(&file.limits);
                     loop_guard.join(file.loop_guard);
                     asking.join(file.asking);
+                    catalog.join(file.catalog);
                     days = days.max(file.artifact_days);
                     bytes = bytes.max(file.artifact_bytes);
                     cross_mounts &= file.cross_mounts == Some(true);
@@ -415,6 +420,7 @@ impl Settings {
             limits_set,
             loop_guard,
             asking,
+            catalog,
             retention,
             cross_mounts,
             sandbox,

@@ -14,6 +14,7 @@ mod agents;
 mod answers;
 mod approval;
 mod call;
+mod catalog;
 mod configuration;
 mod doctor;
 mod five_minutes;

@@ -48,19 +48,24 @@ impl Agent {
         self.answer(id)
     }
 
-    fn start_request(&mut self, method: &str, parameters: &Value) -> i64 {
+    pub(crate) fn start_request(&mut self, method: &str, parameters: &Value) -> i64 {
         let id = self.next_id;
         self.next_id += 1;
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": parameters}));
         id
     }
 
-    fn answer(&mut self, id: i64) -> Value {
+    pub(crate) fn answer(&mut self, id: i64) -> Value {
+        self.until(|message| message["id"] == json!(id))
+    }
+
+    /// Waits for a message; what comes before it is dropped.
+    pub(crate) fn until(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
         loop {
             let mut line = String::new();
-            assert!(self.stdout.read_line(&mut line).unwrap() > 0, "an answer");
+            assert!(self.stdout.read_line(&mut line).unwrap() > 0, "a message");
             let message: Value = serde_json::from_str(&line).expect("only the protocol");
-            if message["id"] == json!(id) {
+            if wanted(&message) {
                 return message;
             }
         }
@@ -89,13 +94,13 @@ impl Agent {
 }
 
 /// What a command prints, a line each.
-fn lines(stage: &Stage, args: &[&str]) -> Vec<Value> {
+pub(crate) fn lines(stage: &Stage, args: &[&str]) -> Vec<Value> {
     let printed = stage.haft(args).ok();
     let line = |line: &str| serde_json::from_str(line).unwrap();
     printed.lines().map(line).collect()
 }
 
-fn modern(parameters: Value) -> Value {
+pub(crate) fn modern(parameters: Value) -> Value {
     let mut parameters = parameters;
     parameters["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -227,7 +232,7 @@ impl Server {
         answer
     }
 
-    fn post(&self, headers: &str, body: &Value) -> String {
+    pub(crate) fn post(&self, headers: &str, body: &Value) -> String {
         let body = body.to_string();
         self.raw(&format!(
             "POST /mcp HTTP/1.1\r\nContent-Type: application/json\r\nConnection: close\r\n\

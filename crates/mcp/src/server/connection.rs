@@ -46,11 +46,6 @@ use super::{
 };
 use crate::mounts::{Fetch, Mounts};
 
-/// What agents are told of the whole.
-const INSTRUCTIONS: &str = "Every call is checked against the rules of the person who runs Haft. A call that is \
-denied says why: do not repeat it unchanged. A call may wait until a person approved it. Output \
-that was too long is kept: `read_output` pages and searches it.";
-
 /// The log messages a connection gets that never said which it wants.
 const USUAL_LOGS: Severity = Severity::Info;
 
@@ -240,7 +235,7 @@ impl ServerHandler for Connection {
         haft.title = Some("Haft".to_owned());
         ServerConfig::new(capabilities)
             .with_server_info(haft)
-            .with_instructions(INSTRUCTIONS)
+            .with_instructions(self.endpoint.instructions(self.principal()))
     }
 
     async fn initialize(

@@ -13,6 +13,15 @@ use crate::{
     mounts::Mounts,
 };
 
+/// What agents are told of the whole.
+const INSTRUCTIONS: &str = "Every call is checked against the rules of the person who runs Haft. A call that is \
+denied says why: do not repeat it unchanged. A call may wait until a person approved it. Output \
+that was too long is kept: `read_output` pages and searches it.";
+
+/// What they are told beside that where most tools are not listed.
+const SEARCHABLE: &str = "Most tools are not listed. Before you say that something cannot be done, look for a tool with \
+`find_tools`; what it finds is called with the tool it names.";
+
 /// The most entries of a list on one page. Many clients never ask for a second page.
 pub const PAGE_ENTRIES: usize = 1_000;
 
@@ -84,6 +93,15 @@ impl Endpoint {
     /// The tools that are listed to a principal.
     pub(super) fn listed(&self, principal: &Principal) -> Vec<Arc<Entry>> {
         self.catalog.listed(self.runtime.tools_for(principal))
+    }
+
+    /// What a principal is told of the whole.
+    pub(super) fn instructions(&self, principal: &Principal) -> String {
+        if self.catalog.searches(&self.runtime.tools_for(principal)) {
+            format!("{INSTRUCTIONS}\n{SEARCHABLE}")
+        } else {
+            INSTRUCTIONS.to_owned()
+        }
     }
 
     /// The call of a tool, by its own name or by one that calls tools which are not listed.

@@ -2,6 +2,7 @@
 //! a subcommand it serves.
 
 mod accept;
+mod cost;
 mod import;
 mod install;
 mod known;
@@ -38,6 +39,7 @@ enum McpCommand {
     Install(install::InstallArgs),
     Import(import::ImportArgs),
     Status(status::StatusArgs),
+    Cost(cost::CostArgs),
     Review(review::ReviewArgs),
     Accept(accept::AcceptArgs),
     Revoke(accept::RevokeArgs),
@@ -53,6 +55,7 @@ pub(crate) async fn run(args: McpArgs, app: &App) -> Result<Exit, Stop> {
         Some(McpCommand::Install(args)) => install::run(&args, app),
         Some(McpCommand::Import(args)) => import::run(&args, app).await,
         Some(McpCommand::Status(args)) => status::run(&args, app),
+        Some(McpCommand::Cost(args)) => cost::run(&args, app),
         Some(McpCommand::Review(args)) => review::run(&args, app).await,
         Some(McpCommand::Accept(args)) => accept::accept(&args, app),
         Some(McpCommand::Revoke(args)) => accept::revoke(&args, app),

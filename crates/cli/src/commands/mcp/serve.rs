@@ -3,13 +3,17 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use clap::Args;
+use clap::{
+    Args,
+    builder::{PossibleValuesParser, TypedValueParser as _},
+};
 use haft_contract::{
     CallId, Principal,
     host::{ApprovalRequest, Ledger},
 };
 use haft_ledger::SqliteLedger;
 use haft_mcp::{
+    catalog::{Catalog, Mode},
     client::Clients,
     server::{
         Endpoint, LiveCalls, Sessions,
@@ -37,7 +41,7 @@ use crate::{
 };
 
 /// The agent, where nobody named it.
-const AGENT: &str = "mcp";
+pub(super) const AGENT: &str = "mcp";
 
 /// How to serve.
 #[derive(Debug, Args)]
@@ -51,12 +55,21 @@ pub(super) struct ServeArgs {
     /// The origin of a web page that may use this server over HTTP; may be repeated
     #[arg(long = "allow-origin", value_name = "ORIGIN", requires = "http")]
     origins: Vec<String>,
+    /// Whether every tool is listed, or those that find and call the others, or which of the two fits `catalog_budget` [default: as haft.toml says, else auto]
+    #[arg(long, value_name = "MODE", value_parser = modes())]
+    catalog: Option<Mode>,
     /// The agent that asks [default: mcp]
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
     /// The conversation it asks in [default: a new one]
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
+}
+
+fn modes() -> impl clap::builder::TypedValueParser<Value = Mode> {
+    let words = PossibleValuesParser::new(Mode::ALL.map(Mode::as_str));
+    // What is none of the words does not get here.
+    words.map(|word| Mode::parse(&word).unwrap_or_default())
 }
 
 /// Runs the command.
@@ -70,7 +83,7 @@ pub(super) async fn run(args: ServeArgs, app: &App) -> Result<Exit, Stop> {
     };
     let principal = wire::principal(&identity, &app.env)?;
     let cancel = CancellationToken::new();
-    let serving = Serving::new(app, principal, &cancel).await?;
+    let serving = Serving::new(app, principal, args.catalog, &cancel).await?;
     let served = match args.http {
         None => serving.over_pipes(&cancel).await,
         Some(address) => serving.over_http(app, address, &args, &cancel).await,
@@ -85,6 +98,7 @@ struct Serving {
     principal: Arc<Principal>,
     calls: Arc<LiveCalls>,
     asking: AskingSettings,
+    catalog: Catalog,
     mounted: Arc<Fleet>,
     ledger: SqliteLedger,
     housekeeping: Housekeeping,
@@ -94,10 +108,12 @@ impl Serving {
     async fn new(
         app: &App,
         principal: Arc<Principal>,
+        catalog: Option<Mode>,
         cancel: &CancellationToken,
     ) -> Result<Self, Stop> {
         let settings = app.settings()?;
         let asking = settings.asking;
+        let catalog = settings.catalog.catalog(catalog);
         let record = wire::open_record(&settings.places).await?;
         app.recovered(&record.recovery);
         let operations = wire::operations(&settings).await?;
@@ -118,6 +134,10 @@ impl Serving {
             .events(Arc::clone(&calls) as _)
             .approver(approver)
             .build(Arc::new(ledger.clone()) as Arc<dyn Ledger>)?;
+        // Before servers are mounted, so that none takes one of these names.
+        if catalog.may_search() {
+            wired.make_searchable()?;
+        }
         interrupt::cancels(cancel, app.output);
         let mounted = Arc::new(wired.mount(&clients, Unseen::Start)?);
         tokio::spawn(report(Arc::clone(&mounted), data_dir, cancel.child_token()));
@@ -126,6 +146,7 @@ impl Serving {
             principal,
             calls,
             asking,
+            catalog,
             mounted,
             ledger,
             housekeeping,
@@ -139,7 +160,9 @@ impl Serving {
             Arc::clone(&self.calls),
             sessions,
         );
-        let endpoint = endpoint.approval_wait(self.asking.approval_wait());
+        let endpoint = endpoint
+            .approval_wait(self.asking.approval_wait())
+            .catalog(self.catalog.clone());
         if self.wired.mounts.is_empty() {
             return Arc::new(endpoint);
         }
