@@ -1,6 +1,8 @@
 //! From settings to mounted MCP servers: each a back end of its own with its own profile, or an
 //! address, and a supervisor in front.
 
+mod remedy;
+
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -22,15 +24,15 @@ use haft_mcp::{
     client::Clients,
     mounts::CHANGES_KEPT,
     name::{Naming, PREFIX, SEPARATOR, ServerId},
-    pin::Digest,
+    pin::{Digest, Store as _},
     upstream::{
         Introduction,
         auth::{Credential, CredentialParts, LoginError, OauthOptions},
-        connection::{Connect, ConnectError, Connection},
+        connection::{Connect, ConnectError, Connection, LastWords},
         http::{HttpConnector, ServerAddress},
         mounted::Maker,
         stdio::{ServerCommand, StdioConnector},
-        supervise::{Fleet, Mount, Options, Shared, Unseen},
+        supervise::{Fleet, Mount, Options, Shared, State, Unseen},
         tool::{GROUP, Hints, Mounting},
     },
 };
@@ -44,6 +46,7 @@ use url::Url;
 use crate::{
     config::{
         Settings,
+        failures::Failures,
         logins::Logins,
         mcp::{CommandTarget, Idle, ServerSettings, Target},
         oauth::OauthSettings,
@@ -79,6 +82,15 @@ struct Ground {
     user: UserId,
 }
 
+/// Why a tool that looks like a mounted server's is not there, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Unknown {
+    /// Nobody knows yet what its server offers.
+    Unseen(String),
+    /// Its server has no such tool, or there is no such server.
+    Other(String),
+}
+
 impl MountPlan {
     /// What settings mount. Nothing is looked at, and nothing started.
     pub(crate) fn new(settings: &Settings) -> Self {
@@ -106,6 +118,57 @@ impl MountPlan {
                 !self.servers.is_empty() && text.trim_start_matches('@').starts_with(GROUP)
             }
             _ => false,
+        }
+    }
+
+    /// What to say of a tool that is not there, if its name is that of a mounted server's.
+    pub(crate) fn about_unknown(&self, tool: &str) -> Option<Unknown> {
+        let rest = tool.strip_prefix(PREFIX)?.strip_prefix(SEPARATOR)?;
+        let (id, _) = rest.split_once(SEPARATOR)?;
+        let Some(server) = self.servers.iter().find(|one| one.id.as_str() == id) else {
+            return Some(Unknown::Other(format!(
+                "no server `{id}` is mounted; `haft mcp status` lists those that are"
+            )));
+        };
+        let store = FilePins::new(&self.ground.data_dir);
+        let seen = store.seen(&server.id, origin(server));
+        Some(match seen {
+            Ok(None) => Unknown::Unseen(format!(
+                "nobody has looked yet at what the server `{id}` offers: run `haft mcp review {id}`"
+            )),
+            Ok(Some(_)) | Err(_) => Unknown::Other(format!(
+                "`haft mcp review {id} --all` shows what the server `{id}` offers"
+            )),
+        })
+    }
+
+    /// What in the entry of a server is known to keep it from starting, and what to write instead.
+    pub(crate) fn remedy(&self, server: &str) -> Option<String> {
+        let server = self.servers.iter().find(|one| one.id.as_str() == server)?;
+        let own = own_directory(server, &self.ground);
+        remedy::remedy(server, &self.ground.sandbox.profile, &own)
+    }
+
+    /// Keeps how servers failed for `haft mcp status`, and forgets it of those that run.
+    pub(crate) fn keep_failures(&self, fleet: &Fleet) {
+        let failures = Failures::new(&self.ground.data_dir);
+        for status in fleet.status() {
+            let server = self.servers.iter().find(|one| one.id == status.server);
+            match (status.state, status.last_error, server) {
+                (State::Ready, _, _) => failures.forget(&status.server),
+                (State::Down, Some(why), Some(server)) => {
+                    failures.keep(&server.id, origin(server), status.since, &why);
+                }
+                (
+                    State::Known
+                    | State::Starting
+                    | State::Down
+                    | State::LoginNeeded
+                    | State::Stopped,
+                    _,
+                    _,
+                ) => {}
+            }
         }
     }
 
@@ -239,7 +302,7 @@ impl Connect for WhenNeeded {
         }
     }
 
-    fn last_words(&self) -> String {
+    fn last_words(&self) -> LastWords {
         self.made
             .get()
             .map(|connect| connect.last_words())
@@ -276,6 +339,7 @@ fn process(
                 ..base.profile
             },
             limits,
+            network_setting: Some(format!("`sandbox.network` of the server `{}`", server.id)),
             ..base
         },
         changes: None,
@@ -293,12 +357,21 @@ fn process(
         egress: command.network.clone().map(Arc::new),
         pinned: command.sha256,
     };
-    let introduction = Introduction::default();
+    let introduction = introduction(server);
     Ok(Arc::new(StdioConnector::new(
         operations.processes,
         command,
         introduction,
     )))
+}
+
+/// How Haft introduces itself: as patiently as the server's entry says.
+fn introduction(server: &ServerSettings) -> Introduction {
+    let usual = Introduction::default();
+    Introduction {
+        patience: server.start_timeout.unwrap_or(usual.patience),
+        ..usual
+    }
 }
 
 /// The weakest tier that is strong enough; never a weaker one than was asked for.
@@ -321,6 +394,12 @@ fn tier(mode: SandboxMode, tiers: &[Tier]) -> Result<Tier, String> {
         })
 }
 
+/// The directory of a server that was given none.
+fn own_directory(server: &ServerSettings, ground: &Ground) -> PathBuf {
+    let own = ground.data_dir.join(OWN_DIRECTORIES);
+    own.join(server.id.as_str())
+}
+
 /// The directory a server starts in: the one it was given, or an empty one of its own.
 fn root(
     server: &ServerSettings,
@@ -330,8 +409,7 @@ fn root(
     if let Some(cwd) = &command.cwd {
         return Ok(cwd.clone());
     }
-    let own = ground.data_dir.join(OWN_DIRECTORIES);
-    let own = own.join(server.id.as_str());
+    let own = own_directory(server, ground);
     private::make_directory(&own)
         .map_err(|error| format!("its directory `{}` cannot be made: {error}", own.display()))?;
     Ok(own)
@@ -360,7 +438,7 @@ fn address(
             address = address.authorize(Arc::new(credential));
         }
     }
-    let connector = HttpConnector::new(address, Introduction::default());
+    let connector = HttpConnector::new(address, introduction(server));
     connector
         .map(|connector| Arc::new(connector) as Arc<dyn Connect>)
         .map_err(|error| error.to_string())
@@ -413,8 +491,8 @@ fn login_to(
 }
 
 /// Writes down how the servers of this process are, for `haft mcp status`, until cancelled.
-pub(crate) async fn report(fleet: Arc<Fleet>, data_dir: PathBuf, cancel: CancellationToken) {
-    let running = match Running::begin(&data_dir) {
+pub(crate) async fn report(plan: Arc<MountPlan>, fleet: Arc<Fleet>, cancel: CancellationToken) {
+    let running = match Running::begin(&plan.ground.data_dir) {
         Ok(running) => running,
         Err(error) => {
             tracing::warn!(%error, "`haft mcp status` will not know of this process");
@@ -429,6 +507,7 @@ pub(crate) async fn report(fleet: Arc<Fleet>, data_dir: PathBuf, cancel: Cancell
             if let Err(error) = running.write(&now) {
                 tracing::warn!(%error, "how mounted servers are could not be written down");
             }
+            plan.keep_failures(&fleet);
             written = now;
         }
         tokio::select! {

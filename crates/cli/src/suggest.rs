@@ -2,27 +2,23 @@
 //! standing approval, which policy itself proposes, and the line for a configuration file, which is
 //! named only after the policy with that line added has said allow.
 
-use std::{fmt::Write as _, sync::Arc};
+use std::{
+    fmt::Write as _,
+    sync::{Arc, OnceLock},
+};
 
 use haft_contract::{
-    Effects, Principal, SealedPlan, ToolKey,
+    Principal, ProviderId, SealedPlan,
     erased::ErasedTool,
-    host::{GrantBreadth, GrantProposal, Policy as _, Question, ToolFacts, Verdict},
+    host::{GrantBreadth, GrantProposal, Policy as _, Question, Verdict},
 };
 use haft_policy::{CedarPolicy, PolicySource, grant::narrowest_rules};
+use haft_runtime::registry::{Entry, Registry};
 
 use crate::terminal::sanitise;
 
 /// The farthest a suggested agent's name may be from what was written, in edits.
 const MAX_NAME_DISTANCE: usize = 2;
-
-/// What rules can speak of about a tool, kept for later.
-#[derive(Debug, Clone)]
-struct KnownTool {
-    key: ToolKey,
-    groups: Vec<&'static str>,
-    effects: Effects,
-}
 
 /// Finds lines that would allow calls.
 #[derive(Debug, Clone)]
@@ -31,7 +27,10 @@ pub(crate) struct Suggest {
     policy: Arc<CedarPolicy>,
     rules_file: String,
     then: &'static str,
-    tools: Vec<KnownTool>,
+    /// The tools there are, mounted ones among them, once there is a runtime that has them.
+    registry: Arc<OnceLock<Arc<Registry>>>,
+    /// Tools that only some commands register.
+    apart: Vec<Arc<Entry>>,
 }
 
 /// What to do after a configuration file was edited.
@@ -59,18 +58,32 @@ impl Suggest {
                 AfterEdit::Trust => ", then run `haft trust`",
                 AfterEdit::Nothing => "",
             },
-            tools: Vec::new(),
+            registry: Arc::default(),
+            apart: Vec::new(),
         }
     }
 
-    /// Makes a tool known.
-    pub(crate) fn know(&mut self, key: ToolKey, tool: &dyn ErasedTool) {
-        let spec = tool.spec();
-        self.tools.push(KnownTool {
-            key,
-            groups: spec.groups,
-            effects: spec.effects,
-        });
+    /// Makes the tools of a runtime known, as they are at each question.
+    pub(crate) fn know(&self, registry: &Arc<Registry>) {
+        // One set of parts makes one runtime.
+        let _ = self.registry.set(Arc::clone(registry));
+    }
+
+    /// Makes a built-in tool known that is in no registry yet.
+    pub(crate) fn know_apart(&mut self, tool: Arc<dyn ErasedTool>) {
+        let entry = Entry::new(&ProviderId::builtin(), tool);
+        self.apart.push(Arc::new(entry));
+    }
+
+    fn tool(&self, plan: &SealedPlan) -> Option<Arc<Entry>> {
+        let registry = self.registry.get();
+        let found = registry
+            .and_then(|registry| registry.snapshot().get(plan.tool.tool.as_str()).cloned())
+            .filter(|entry| *entry.key() == plan.tool);
+        found.or_else(|| {
+            let apart = self.apart.iter().find(|entry| *entry.key() == plan.tool);
+            apart.cloned()
+        })
     }
 
     /// What would let this plan pass without asking, in a sentence.
@@ -87,14 +100,10 @@ impl Suggest {
 
     /// What would let this plan pass without asking, in a sentence, if anything would.
     pub(crate) fn to_allow(&self, principal: &Principal, plan: &SealedPlan) -> Option<String> {
-        let tool = self.tools.iter().find(|tool| tool.key == plan.tool)?;
+        let tool = self.tool(plan)?;
         let question = Question {
             principal,
-            tool: ToolFacts {
-                key: &tool.key,
-                groups: &tool.groups,
-                effects: tool.effects,
-            },
+            tool: tool.facts(),
             plan,
             grants: &[],
         };

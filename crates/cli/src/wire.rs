@@ -10,7 +10,7 @@ use haft_backends::{
     ssh::SshBackend,
 };
 use haft_contract::{
-    AgentId, Principal, ProviderId, SessionId, ToolKey, ToolName,
+    AgentId, Principal, ProviderId, SessionId, ToolName,
     erased::ErasedTool,
     event::EventSink,
     host::{Approver, Clock, Ledger},
@@ -53,7 +53,7 @@ pub(crate) struct Parts {
     notes: Vec<String>,
     scripts_refused: bool,
     housekeeping: Housekeeping,
-    mounts: MountPlan,
+    mounts: Arc<MountPlan>,
 }
 
 /// What is left to do once a command has done its work.
@@ -82,7 +82,7 @@ pub(crate) struct Wired {
     /// The rules in force.
     pub(crate) policy: Arc<CedarPolicy>,
     /// MCP servers that are not mounted yet.
-    pub(crate) mounts: MountPlan,
+    pub(crate) mounts: Arc<MountPlan>,
 }
 
 /// Where the record is, in the data directory.
@@ -147,7 +147,7 @@ pub(crate) fn assemble_on(settings: Settings, operations: Operations) -> Result<
             settings.places.workspace.display()
         ));
     }
-    let mounts = MountPlan::new(&settings);
+    let mounts = Arc::new(MountPlan::new(&settings));
     let builtins = built_in(&settings)?;
     let (scripts, scripts_refused) = script_tools(&settings, &mut notes)?;
     let policy = Arc::new(settings.policy);
@@ -166,14 +166,10 @@ pub(crate) fn assemble_on(settings: Settings, operations: Operations) -> Result<
         (ProviderId::builtin(), builtins),
         (ProviderId::script(), scripts),
     ] {
-        for tool in &tools {
-            suggest.know(ToolKey::new(provider.clone(), tool.name().clone()), &**tool);
-        }
         builder = builder.provider(provider, tools);
     }
     if let Some(tool) = undo_tool() {
-        let key = ToolKey::new(ProviderId::builtin(), tool.name().clone());
-        suggest.know(key, &*tool);
+        suggest.know_apart(tool);
     }
     let housekeeping = Housekeeping {
         retention: settings.retention,
@@ -198,6 +194,11 @@ impl Parts {
     /// Finds lines that would allow a call.
     pub(crate) fn suggest(&self) -> Suggest {
         self.suggest.clone()
+    }
+
+    /// The MCP servers that are configured.
+    pub(crate) fn mounts(&self) -> Arc<MountPlan> {
+        Arc::clone(&self.mounts)
     }
 
     /// What is left to do in the end.
@@ -241,6 +242,7 @@ impl Parts {
         let built = self.builder.ledger(ledger).build();
         let runtime = built
             .map_err(|error| Stop::config(chain(&error), "give every tool a name of its own"))?;
+        self.suggest.know(runtime.registry());
         Ok(Wired {
             runtime,
             policy: self.policy,
@@ -274,8 +276,19 @@ impl Wired {
         self.mounts.start(self.runtime.registry(), clients, unseen)
     }
 
+    /// Registers what the servers offered last, for a command that looks at tools and runs none.
+    pub(crate) fn mount_to_look(&self) -> Result<(), Stop> {
+        // Nothing is started, so there is nothing to keep alive.
+        self.mount(&Arc::default(), Unseen::Leave).map(drop)
+    }
+
     /// Rules that do nothing, given the tools there are.
     pub(crate) fn findings(&self) -> Vec<Finding> {
+        self.findings_in(&self.policy)
+    }
+
+    /// The same for other rules.
+    pub(crate) fn findings_in(&self, policy: &CedarPolicy) -> Vec<Finding> {
         let tools = self.runtime.registry().snapshot();
         // `undo` is registered by its command alone, the tools of large catalogs by `haft mcp`; rules
         // may speak of them all the same.
@@ -291,7 +304,7 @@ impl Wired {
         let unknown = elsewhere.filter(|entry| !tools.exists(entry.key().tool.as_str()));
         let entries = tools.page(0, tools.len()).iter().chain(unknown);
         let facts: Vec<_> = entries.map(|entry| entry.facts()).collect();
-        let mut findings = self.policy.lint(&facts);
+        let mut findings = policy.lint(&facts);
         findings.retain(|finding| !self.mounts.may_know(finding));
         findings
     }

@@ -10,7 +10,7 @@ use haft_contract::{
     ops::{Layer, Refusal},
 };
 
-/// The setting that lists the hosts a child may reach.
+/// The setting that lists the hosts a child may reach, unless the operator of that child has another.
 pub const SETTING: &str = "sandbox.network.allow";
 
 /// How much of what a program asked for is shown.
@@ -85,8 +85,8 @@ impl Denial {
         format!("connect to {}", self.target)
     }
 
-    /// Why, and which setting would allow it.
-    pub(super) fn why(&self) -> String {
+    /// Why, and which setting of haft.toml would allow it.
+    pub(super) fn why(&self, setting: &str) -> String {
         let target = &self.target;
         match &self.reason {
             Reason::Host(error) => format!("this is no host: {error}"),
@@ -105,24 +105,24 @@ impl Denial {
                  haft.toml denies"
             ),
             Reason::OtherPort(rule) => format!(
-                "the rule `{rule}` does not cover this port; add `{target}` to `{SETTING}` in \
+                "the rule `{rule}` does not cover this port; add `{target}` to {setting} in \
                  haft.toml to allow it"
             ),
             Reason::NoRule => {
-                format!("no rule allows it; add `{target}` to `{SETTING}` in haft.toml to allow it")
+                format!("no rule allows it; add `{target}` to {setting} in haft.toml to allow it")
             }
             Reason::PrivateName => format!(
-                "a name of a private network must be named exactly; add `{target}` to `{SETTING}` \
+                "a name of a private network must be named exactly; add `{target}` to {setting} \
                  in haft.toml to allow it"
             ),
             Reason::NotPublic(address, class) => format!(
                 "it leads to {address}, {}, which no rule names; add that address with its port to \
-                 `{SETTING}` in haft.toml to allow it",
+                 {setting} in haft.toml to allow it",
                 class.as_str()
             ),
             Reason::TooManyAddresses => "it resolves to too many addresses to check".to_owned(),
             Reason::OtherServerName(name) => format!(
-                "the TLS connection asks for `{name}` instead; only the host that `{SETTING}` in \
+                "the TLS connection asks for `{name}` instead; only the host that {setting} in \
                  haft.toml allows may be asked for"
             ),
             Reason::NoServerName => {
@@ -132,7 +132,7 @@ impl Denial {
                 "the TLS connection hides which server it asks for (ECH)".to_owned()
             }
             Reason::OtherHostHeader(name) => format!(
-                "the request inside asks for `{name}` instead; only the host that `{SETTING}` in \
+                "the request inside asks for `{name}` instead; only the host that {setting} in \
                  haft.toml allows may be asked for"
             ),
             Reason::Protocol(why) => (*why).to_owned(),
@@ -140,16 +140,16 @@ impl Denial {
     }
 
     /// One line for the program that tried.
-    pub(super) fn line(&self) -> String {
-        format!("haft refused to {}: {}", self.what(), self.why())
+    pub(super) fn line(&self, setting: &str) -> String {
+        format!("haft refused to {}: {}", self.what(), self.why(setting))
     }
 
     /// For the end of the child.
-    pub(super) fn refusal(&self) -> Refusal {
+    pub(super) fn refusal(&self, setting: &str) -> Refusal {
         Refusal {
             layer: Layer::Egress,
             what: self.what(),
-            why: self.why(),
+            why: self.why(setting),
         }
     }
 }

@@ -173,7 +173,7 @@ async fn turn_away(shared: &Shared, client: Client, turned: Turned) -> io::Resul
 /// nothing else of a proxy that refuses.
 pub(super) async fn deny(shared: &Shared, client: Client, denial: &Denial) -> io::Result<()> {
     shared.note(denial);
-    let line = denial.line();
+    let line = denial.line(&shared.setting);
     let phrase = line.chars().filter(|c| c.is_ascii_graphic() || *c == ' ');
     let status = format!("403 {}", phrase.take(MAX_PHRASE_BYTES).collect::<String>());
     answer(client, &status, "http_request_denied", &line).await

@@ -67,6 +67,8 @@ pub struct ProxyOptions {
     pub timing: Timing,
     /// The most connections of one child at a time; more wait.
     pub max_connections: usize,
+    /// What the setting that would allow what is denied is called in messages.
+    pub setting: String,
 }
 
 impl Default for ProxyOptions {
@@ -76,6 +78,7 @@ impl Default for ProxyOptions {
             beneath: env::temp_dir(),
             timing: Timing::default(),
             max_connections: 128,
+            setting: format!("`{SETTING}`"),
         }
     }
 }
@@ -105,7 +108,11 @@ impl EgressProxy {
         let listener = UnixListener::from_std(listener).map_err(cannot_start)?;
         let resolver = Arc::clone(&options.resolver);
         let admission = Admission::new(rules, resolver, options.timing.connect);
-        let shared = Arc::new(Shared::new(admission, options.timing));
+        let shared = Arc::new(Shared::new(
+            admission,
+            options.timing,
+            options.setting.clone(),
+        ));
         let accepting = accept(listener, Arc::clone(&shared), options.max_connections);
         Ok(Self {
             place,

@@ -63,6 +63,8 @@ pub(super) struct Shared {
     admission: Admission,
     pub(super) timing: Timing,
     pub(super) counters: Counters,
+    /// The setting that would allow what is denied.
+    pub(super) setting: String,
     refusals: Mutex<Vec<Refusal>>,
 }
 
@@ -75,10 +77,11 @@ pub(super) struct Counters {
 }
 
 impl Shared {
-    pub(super) fn new(admission: Admission, timing: Timing) -> Self {
+    pub(super) fn new(admission: Admission, timing: Timing, setting: String) -> Self {
         Self {
             admission,
             timing,
+            setting,
             counters: Counters::default(),
             refusals: Mutex::default(),
         }
@@ -93,7 +96,7 @@ impl Shared {
 
     /// Notes a denial, before the program is told, so that whoever sees the program end sees it.
     pub(super) fn note(&self, denial: &Denial) {
-        let refusal = denial.refusal();
+        let refusal = denial.refusal(&self.setting);
         tracing::info!(what = refusal.what, why = refusal.why, "egress refused");
         let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
         if refusals.len() < Refusal::MAX && !refusals.contains(&refusal) {

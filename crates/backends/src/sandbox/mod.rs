@@ -78,6 +78,9 @@ pub struct SandboxOptions {
     /// a protected name. Best on the same file system as the workspace: from another one they are
     /// renamed where they are instead, as they are without this.
     pub quarantine: Option<PathBuf>,
+    /// What the setting that lists the hosts a command may reach is called in messages, where it is
+    /// not that of the workspace.
+    pub network_setting: Option<String>,
     /// Layers left out, to show which of them stops what. For tests; no configuration sets it.
     pub without: BTreeSet<Layer>,
 }

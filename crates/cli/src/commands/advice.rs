@@ -14,13 +14,18 @@ use haft_contract::{
     outcome::DeniedBy,
 };
 
-use crate::{config::Settings, suggest::Suggest};
+use crate::{
+    config::Settings,
+    mounted::{MountPlan, Unknown},
+    suggest::Suggest,
+};
 
 /// Listens for the plan of a call and says what to do when it does not succeed.
 pub(crate) struct Advice {
     place: Place,
     suggest: Suggest,
     principal: Arc<Principal>,
+    mounts: Arc<MountPlan>,
     plan: Mutex<Option<Arc<SealedPlan>>>,
 }
 
@@ -64,17 +69,23 @@ impl Place {
 
 impl Advice {
     /// For the calls of one principal.
-    pub(crate) fn new(place: Place, suggest: Suggest, principal: Arc<Principal>) -> Self {
+    pub(crate) fn new(
+        place: Place,
+        suggest: Suggest,
+        principal: Arc<Principal>,
+        mounts: Arc<MountPlan>,
+    ) -> Self {
         Self {
             place,
             suggest,
             principal,
+            mounts,
             plan: Mutex::new(None),
         }
     }
 
     /// The hint for a call that did not succeed: the runtime's, and what only the command line knows.
-    pub(crate) fn hint(&self, outcome: &Outcome) -> Option<String> {
+    pub(crate) fn hint(&self, tool: &str, outcome: &Outcome) -> Option<String> {
         let error = outcome.error.as_ref()?;
         let plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
         let plan = plan.as_deref();
@@ -88,7 +99,12 @@ impl Advice {
         } else {
             match error.kind {
                 ErrorKind::NotFound => self.place.not_here(plan),
-                ErrorKind::UnknownTool => Some("`haft tools` lists the tools there are".to_owned()),
+                ErrorKind::UnknownTool => match self.mounts.about_unknown(tool) {
+                    // Nothing that is known is like it, because nothing is known.
+                    Some(Unknown::Unseen(hint)) => return Some(hint),
+                    Some(Unknown::Other(hint)) => Some(hint),
+                    None => Some("`haft tools` lists the tools there are".to_owned()),
+                },
                 ErrorKind::InvalidInput => outcome
                     .tool
                     .as_ref()

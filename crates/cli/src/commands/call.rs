@@ -93,11 +93,12 @@ const LEFT_RUNNING: &str = "the process in the background has ended with this co
 pub(crate) async fn run(args: CallArgs, app: &App) -> Result<Exit, Stop> {
     let ready = ready(app, &args.identity, &args.asking, 1).await?;
     let arguments = ready.arguments(&args.tool, &args.arguments)?;
-    let request = request(args.tool, arguments, &ready.principal, args.timeout);
+    let tool = args.tool.clone();
+    let request = request(tool, arguments, &ready.principal, args.timeout);
     let outcome = ready.call(request).await;
     let left = ready.wired.runtime.processes();
     ready.close().await;
-    print(&outcome, ready.hint(&outcome), app)?;
+    print(&outcome, ready.hint(&args.tool, &outcome), app)?;
     if left > 0 {
         app.notes(&[LEFT_RUNNING.to_owned()]);
     }
@@ -156,7 +157,8 @@ impl Ready {
             asking,
             cancel.clone(),
         );
-        let advice = Advice::new(place, parts.suggest(), Arc::clone(&principal));
+        let (suggest, mounts) = (parts.suggest(), parts.mounts());
+        let advice = Advice::new(place, suggest, Arc::clone(&principal), mounts);
         let advice = Arc::new(advice);
         let wired = parts
             .events(Arc::clone(&watcher) as _)
@@ -198,13 +200,14 @@ impl Ready {
     }
 
     /// What a person can do about a call that did not succeed.
-    pub(crate) fn hint(&self, outcome: &Outcome) -> Option<String> {
-        self.advice.hint(outcome)
+    pub(crate) fn hint(&self, tool: &str, outcome: &Outcome) -> Option<String> {
+        self.advice.hint(tool, outcome)
     }
 
     /// Ends what calls left running, makes everything durable and stops the record.
     pub(crate) async fn close(&self) {
         self.wired.runtime.end_processes().await;
+        self.wired.mounts.keep_failures(&self.mounted);
         self.mounted.stop().await;
         self.housekeeping.close(&self.ledger).await;
     }

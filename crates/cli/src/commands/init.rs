@@ -96,6 +96,13 @@ pub(crate) fn run(args: &InitArgs, app: &App) -> Result<Exit, Stop> {
         .text("  haft log                         both are on record")
         .end()
         .text("  haft explain last                why the last one was allowed or denied")
+        .end()
+        .end()
+        .text("Give it to your agent:")
+        .end()
+        .text("  haft mcp install AGENT           puts Haft into the agent's configuration")
+        .end()
+        .text("  haft mcp import AGENT            mounts the MCP servers the agent has behind Haft")
         .end();
     app.output.page(&page)?;
     Ok(Exit::Ok)

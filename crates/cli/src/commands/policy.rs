@@ -205,7 +205,7 @@ async fn check(args: CheckArgs, app: &App) -> Result<Exit, Stop> {
     let operations = wire::operations(&settings).await?;
     let parts = wire::assemble_on(settings, operations)?;
     app.notes(parts.notes());
-    let suggest = parts.suggest();
+    let (suggest, mounts) = (parts.suggest(), parts.mounts());
     let principal = wire::principal(&args.identity, &app.env)?;
     let asker = Arc::clone(&principal);
     let Rehearsed { wired, planned } = rehearsal::rehearse(parts, |wired| {
@@ -218,8 +218,8 @@ async fn check(args: CheckArgs, app: &App) -> Result<Exit, Stop> {
         Ok(plan) => plan,
         Err(outcome) => {
             // It would not even get as far as policy; that is the answer.
-            let advice = Advice::new(place, suggest, principal);
-            let view = OutcomeView::of(&outcome).hinting(advice.hint(&outcome));
+            let advice = Advice::new(place, suggest, principal, mounts);
+            let view = OutcomeView::of(&outcome).hinting(advice.hint(&args.tool, &outcome));
             match app.output.format() {
                 Format::Json => app.output.json(&view)?,
                 Format::Text => app.output.note(&view.refusal()),

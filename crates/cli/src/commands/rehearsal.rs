@@ -39,6 +39,7 @@ pub(crate) async fn rehearse(
     let wired = parts
         .with(|builder| builder.hook(hook))
         .build(Arc::new(NoRecord))?;
+    wired.mount_to_look()?;
     let request = request(&wired)?;
     let outcome = wired.runtime.call(request).await;
     let planned = stopper

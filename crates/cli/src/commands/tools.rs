@@ -8,7 +8,6 @@ use haft_contract::{
     Principal,
     host::{Policy as _, Visibility},
 };
-use haft_mcp::upstream::supervise::Unseen;
 use haft_runtime::registry::{Entry, Filter, Format as Rendering, Snapshot};
 use serde::Serialize;
 use serde_json::Value;
@@ -17,6 +16,7 @@ use super::{App, arguments, rehearsal::NoRecord};
 use crate::{
     args::IdentityArgs,
     exit::Exit,
+    mounted::Unknown,
     stop::Stop,
     terminal::{Format, Page, Style},
     view::{decision::RuleView, time},
@@ -99,7 +99,7 @@ pub(crate) fn run(args: &ToolsArgs, app: &App) -> Result<Exit, Stop> {
     let principal = wire::principal(&args.identity, &app.env)?;
     let wired = parts.build(Arc::new(NoRecord))?;
     // What servers offered last; none is started for a list.
-    let _mounted = wired.mount(&Arc::default(), Unseen::Leave)?;
+    wired.mount_to_look()?;
     if let Some(name) = &args.why {
         return why(name, &principal, &wired, app);
     }
@@ -175,12 +175,13 @@ pub(crate) fn run(args: &ToolsArgs, app: &App) -> Result<Exit, Stop> {
     Ok(Exit::Ok)
 }
 
-fn find<'t>(tools: &'t Snapshot, name: &str) -> Result<&'t Arc<Entry>, Stop> {
+fn find<'t>(tools: &'t Snapshot, wired: &Wired, name: &str) -> Result<&'t Arc<Entry>, Stop> {
     tools.get(name).ok_or_else(|| {
         let near = tools.nearest(name);
-        let hint = match near.first() {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => "`haft tools` lists the tools there are".to_owned(),
+        let hint = match (wired.mounts.about_unknown(name), near.first()) {
+            (Some(Unknown::Unseen(hint) | Unknown::Other(hint)), _) => hint,
+            (None, Some(near)) => format!("did you mean `{near}`?"),
+            (None, None) => "`haft tools` lists the tools there are".to_owned(),
         };
         Stop::new(Exit::NotFound, format!("there is no tool `{name}`"), hint)
     })
@@ -189,7 +190,7 @@ fn find<'t>(tools: &'t Snapshot, name: &str) -> Result<&'t Arc<Entry>, Stop> {
 /// Everything a person needs to call one tool.
 fn one(name: &str, wired: &Wired, app: &App) -> Result<Exit, Stop> {
     let tools = wired.runtime.registry().snapshot();
-    let view = view(find(&tools, name)?);
+    let view = view(find(&tools, wired, name)?);
     if app.output.format() == Format::Json {
         app.output.json(&view)?;
         return Ok(Exit::Ok);
@@ -238,7 +239,7 @@ fn one(name: &str, wired: &Wired, app: &App) -> Result<Exit, Stop> {
 
 fn why(name: &str, principal: &Principal, wired: &Wired, app: &App) -> Result<Exit, Stop> {
     let tools = wired.runtime.registry().snapshot();
-    let entry = find(&tools, name)?;
+    let entry = find(&tools, wired, name)?;
     let tool = entry.key().tool.as_str();
     let alias = if tool == name {
         String::new()

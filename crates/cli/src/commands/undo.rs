@@ -173,7 +173,7 @@ fn print(
                 app.output.note(&Page::new().styled(Style::Dim, back).end());
             }
         } else {
-            let view = OutcomeView::of(outcome).hinting(ready.hint(outcome));
+            let view = OutcomeView::of(outcome).hinting(ready.hint("undo", outcome));
             app.output
                 .note(&view.epilogue(app.output.stderr_is_terminal()));
         }

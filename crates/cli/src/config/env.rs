@@ -112,6 +112,13 @@ impl Env {
     }
 }
 
+/// Where a person's own shell looks for programs; only to tell them where one is.
+pub(crate) fn search_path() -> Vec<PathBuf> {
+    let path = value("PATH").unwrap_or_default();
+    let places = env::split_paths(&path);
+    places.filter(|place| place.is_absolute()).collect()
+}
+
 fn value(name: &str) -> Option<OsString> {
     env::var_os(name)
 }

@@ -105,13 +105,14 @@ pub(crate) fn check(argv: &[String]) -> Result<(), Unpinned> {
     if SHELLS.contains(&program) && rest.iter().any(|word| runs_text(word)) {
         return Err(Unpinned {
             message: format!("`{program}` would run a text, and nobody could say what it starts"),
-            hint: "write the program and its arguments as a list".to_owned(),
+            hint:
+                "write the program and its arguments as a list, such as [\"node\", \"server.js\"]; \
+                   variables go to `env`, the directory to `cwd`; for more than that, write a \
+                   script and name it: [\"/bin/sh\", \"/path/to/start.sh\"]"
+                    .to_owned(),
         });
     }
-    let Some(launcher) = LAUNCHERS.iter().find(|launcher| {
-        let (first, more) = launcher.words.split_first().unwrap_or((&"", &[]));
-        *first == program && rest.starts_with(more)
-    }) else {
+    let Some(launcher) = launcher(program, rest) else {
         return Ok(());
     };
     let arguments = rest.get(launcher.words.len() - 1..).unwrap_or_default();
@@ -132,6 +133,25 @@ pub(crate) fn check(argv: &[String]) -> Result<(), Unpinned> {
             hint: launcher.example(bare(package)),
         }),
     }
+}
+
+/// The program of a command that fetches what it runs, and the hosts it fetches from.
+pub(crate) fn fetches_from(argv: &[String]) -> Option<(String, &'static [&'static str])> {
+    let words: Vec<&str> = unwrapped(argv);
+    let (program, rest) = words.split_first()?;
+    let launcher = launcher(name_of(program), rest)?;
+    let hosts: &[&str] = match launcher.pinned {
+        Pinned::Npm => &["registry.npmjs.org"],
+        Pinned::Python => &["pypi.org", "files.pythonhosted.org"],
+    };
+    Some((launcher.words.join(" "), hosts))
+}
+
+fn launcher(program: &str, rest: &[&str]) -> Option<&'static Launcher> {
+    LAUNCHERS.iter().find(|launcher| {
+        let (first, more) = launcher.words.split_first().unwrap_or((&"", &[]));
+        *first == program && rest.starts_with(more)
+    })
 }
 
 impl Launcher {

@@ -12,6 +12,7 @@ pub(crate) mod ancestry;
 pub(crate) mod asking;
 pub(crate) mod catalog;
 pub(crate) mod env;
+pub(crate) mod failures;
 pub(crate) mod file;
 pub(crate) mod foreign;
 pub(crate) mod launcher;

@@ -52,6 +52,22 @@ pub(crate) fn line(text: &str) -> String {
     seen
 }
 
+/// A JSON value over several lines. How they are indented is ours; all else is spelt.
+pub(crate) fn json(value: &serde_json::Value) -> Vec<String> {
+    // JSON escapes what a terminal could act on; what is left to see is spelt once more.
+    let pretty = serde_json::to_string_pretty(value).unwrap_or_default();
+    let pretty = sanitise::json(&pretty);
+    pretty
+        .lines()
+        .map(|one| {
+            // No text of the value's own begins a line: its line ends are escaped.
+            let text = one.trim_start_matches(' ');
+            let indent = one.get(..one.len() - text.len()).unwrap_or_default();
+            format!("{indent}{}", line(text))
+        })
+        .collect()
+}
+
 /// A text of several lines, line by line; many empty ones in a row are counted.
 pub(crate) fn lines(text: &str) -> Vec<String> {
     let mut seen = Vec::new();
@@ -118,6 +134,16 @@ fn spell(c: char, seen: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ap_08_indentation_of_json_is_ours_and_everything_in_it_is_spelt() {
+        let blanks = " ".repeat(10);
+        let value = serde_json::json!({"a": {"b": {"c": {"d": {"e": {"f": blanks}}}}}});
+        let seen = json(&value);
+        assert_eq!(seen[6], format!("{}\"f\": \"⟨10 spaces⟩\"", " ".repeat(12)));
+        let hostile = json(&serde_json::json!({"\u{1b}[2J": "\n\u{202e}"}));
+        assert!(hostile.concat().is_ascii(), "{hostile:?}");
+    }
 
     #[test]
     fn ap_08_what_hides_is_spelt() {

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use haft_contract::{Effects, PlanDigest};
 use serde_json::{Map, Value};
 
-use crate::terminal::{Page, Style, sanitise, visible};
+use crate::terminal::{Page, Style, visible};
 
 /// What every line below a heading starts with.
 const MARGIN: &str = "          ";
@@ -127,10 +127,7 @@ fn facts(form: &Map<String, Value>, digest: PlanDigest) -> Page {
 
 /// The input as it will be used, a parameter a line.
 fn drawn_input(input: &Value) -> Page {
-    let pretty = serde_json::to_string_pretty(input).unwrap_or_default();
-    // JSON escapes what a terminal could act on; what is left to see is spelt once more.
-    let lines: Vec<String> = sanitise::json(&pretty).lines().map(visible::line).collect();
-    Page::new().field_block("input", &lines.join("\n"))
+    Page::new().field_block("input", &visible::json(input).join("\n"))
 }
 
 fn heart(form: &Map<String, Value>) -> Page {

@@ -16,7 +16,8 @@ use super::time;
 pub(crate) struct ServerView {
     /// Its id.
     pub(crate) server: String,
-    /// `known`, `starting`, `ready`, `down`, `login needed`, `stopped`, `quarantined`, `off`.
+    /// `known`, `starting`, `ready`, `down`, `login needed`, `stopped`, `quarantined`, `failed`, `never
+    /// started`, `off`.
     pub(crate) state: String,
     /// The process of the Haft that runs it; none where it is not running.
     pub(crate) pid: Option<u32>,

@@ -193,12 +193,12 @@ fn the_same_over_http() {
             &modern(forecast.clone()),
         ),
     ];
-    let begin = json!({
+    let hello = json!({
         "protocolVersion": "2025-11-25",
         "capabilities": {},
         "clientInfo": {"name": "test", "version": "1"},
     });
-    let began = send("", "initialize", &begin);
+    let began = send("", "initialize", &hello);
     let session = began.lines().find_map(|line| {
         let (name, value) = line.split_once(": ")?;
         name.eq_ignore_ascii_case("mcp-session-id").then_some(value)
@@ -298,8 +298,8 @@ fn a_person_is_asked_about_the_tool_that_runs() {
 #[test]
 fn cost_says_what_each_tool_and_server_takes_and_what_each_mode_lists() {
     let stage = unaccepted(MANY, "");
-    let more = "[[mcp.servers]]\nid = \"silent\"\ncommand = [\"python3\", \"x.py\"]\n";
-    stage.write("haft.toml", stage.read("haft.toml") + more);
+    let silent = "[[mcp.servers]]\nid = \"silent\"\ncommand = [\"python3\", \"x.py\"]\n";
+    stage.write("haft.toml", stage.read("haft.toml") + silent);
     stage.haft(&["trust"]).ok();
     let said = stage.haft(&["mcp", "cost"]).ok();
     assert!(said.contains("254 more tools"), "{said}");

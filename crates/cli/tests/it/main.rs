@@ -25,6 +25,7 @@ mod mcp_approvals;
 mod mcp_login;
 mod mcp_peers;
 mod mounted;
+mod mounted_newcomer;
 mod newcomer;
 mod policy;
 mod privacy;

@@ -16,19 +16,28 @@ use crate::support::{PATIENCE, Ran, Stage, eventually};
 const SERVER: &str = include_str!("../../../mcp/tests/fixtures/plain.py");
 
 /// A workspace that mounts servers.
-struct Mounting {
+pub(crate) struct Mounting {
     stage: Stage,
-    servers: PathBuf,
+    pub(crate) servers: PathBuf,
 }
 
 impl Mounting {
     /// Each an id, how it behaves and more of its entry.
-    fn new(servers: &[(&str, &str, &str)]) -> Self {
+    pub(crate) fn new(servers: &[(&str, &str, &str)]) -> Self {
+        Self::under("[policy]\nallow = [\"mcp__*\"]\n", servers)
+    }
+
+    /// The same where no rule allows their tools.
+    pub(crate) fn asking(servers: &[(&str, &str, &str)]) -> Self {
+        Self::under("", servers)
+    }
+
+    fn under(rules: &str, servers: &[(&str, &str, &str)]) -> Self {
         let stage = Stage::bare();
         let folder = stage.home.join("servers");
         fs::create_dir(&folder).unwrap();
         fs::write(folder.join("plain.py"), SERVER).unwrap();
-        let mut text = "[policy]\nallow = [\"mcp__*\"]\n".to_owned();
+        let mut text = rules.to_owned();
         for (id, how, more) in servers {
             let script = folder.join("plain.py");
             text = format!(
@@ -46,20 +55,20 @@ impl Mounting {
         }
     }
 
-    fn haft(&self, args: &[&str]) -> Ran {
+    pub(crate) fn haft(&self, args: &[&str]) -> Ran {
         self.stage.haft(args)
     }
 
-    fn describes(&self, text: &str) {
+    pub(crate) fn describes(&self, text: &str) {
         fs::write(self.servers.join("description"), text).unwrap();
     }
 
-    fn accept(&self, server: &str) {
+    pub(crate) fn accept(&self, server: &str) {
         self.haft(&["mcp", "review", server]).ok();
         self.haft(&["mcp", "accept", server, "--all"]).ok();
     }
 
-    fn status(&self, server: &str) -> Value {
+    pub(crate) fn status(&self, server: &str) -> Value {
         let all = self.stage.json(&["--json", "mcp", "status"]);
         let found = all.as_array().unwrap().iter();
         let mut found = found.filter(|one| one["server"] == server);

@@ -166,10 +166,19 @@ pub trait Connect: Send + Sync {
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>>;
 
-    /// The last of what the server printed to stderr, if it is a process; for people, unescaped.
-    fn last_words(&self) -> String {
-        String::new()
+    /// The last of what the server printed, if it is a process.
+    fn last_words(&self) -> LastWords {
+        LastWords::default()
     }
+}
+
+/// The last of what a server's process printed; for people, unescaped.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LastWords {
+    /// To standard error.
+    pub stderr: String,
+    /// To standard output, and no message: whoever prints there does not speak the protocol.
+    pub stray: String,
 }
 
 /// An open connection.

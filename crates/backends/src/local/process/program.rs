@@ -165,11 +165,16 @@ fn checked(
         MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING,
     )
     .map_err(fail)?;
-    if copy_and_hash(&file, &copy).map_err(fail)? != hash {
-        return Err(OpsError::new(
-            ErrorKind::AccessDenied,
-            "the program changed since it was trusted; look at it and trust it again",
-        ));
+    let found = copy_and_hash(&file, &copy).map_err(fail)?;
+    if found != hash {
+        let message = format!(
+            "the program `{}` changed since it was trusted: its SHA-256 is {}, and {} was trusted; \
+             look at it and trust it again",
+            name.escape_debug(),
+            hexadecimal(found),
+            hexadecimal(hash),
+        );
+        return Err(OpsError::new(ErrorKind::AccessDenied, message));
     }
     fcntl_add_seals(
         &copy,
@@ -189,6 +194,11 @@ fn checked(
         arguments,
         pinned: Some(readable),
     })
+}
+
+fn hexadecimal(hash: [u8; 32]) -> String {
+    hash.iter()
+        .fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 }
 
 fn copy_and_hash(from: &OwnedFd, to: &OwnedFd) -> Result<[u8; 32], Errno> {

@@ -52,7 +52,11 @@ pub(super) fn start(
     let mut belongings = Belongings {
         private: private_directory(options, sandbox, spawn.tier)?,
         group: sandbox.group()?,
-        proxy: proxy(sockets.as_ref(), spawn)?,
+        proxy: proxy(
+            sockets.as_ref(),
+            spawn,
+            options.sandbox.network_setting.as_ref(),
+        )?,
         sockets,
         watch: None,
     };
@@ -214,6 +218,7 @@ fn named(argv: &[String]) -> Result<Executable, OpsError> {
 fn proxy(
     directory: Option<&PrivateDirectory>,
     spawn: &Spawn,
+    setting: Option<&String>,
 ) -> Result<Option<EgressProxy>, OpsError> {
     let Some(rules) = &spawn.egress else {
         return Ok(None);
@@ -230,11 +235,13 @@ fn proxy(
             ));
         }
     }
+    let usual = ProxyOptions::default();
     let proxy = ProxyOptions {
+        setting: setting.cloned().unwrap_or_else(|| usual.setting.clone()),
         beneath: directory
             .map_or(Path::new("/nonexistent"), PrivateDirectory::path)
             .to_owned(),
-        ..ProxyOptions::default()
+        ..usual
     };
     EgressProxy::start(Arc::clone(rules), &proxy).map(Some)
 }

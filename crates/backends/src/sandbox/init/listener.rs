@@ -200,7 +200,7 @@ impl Listener {
     fn judge_connection(&self, call: &Call) -> Verdict {
         let why = match self.network {
             Network::Absent | Network::Own => {
-                "the command has no network; the setting `sandbox.network.allow` grants hosts"
+                "the command has no network; the setting `sandbox.network` grants hosts"
             }
             Network::Proxied => "connections go through the proxy, which this program passes by",
         };

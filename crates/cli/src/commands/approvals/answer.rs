@@ -58,7 +58,7 @@ pub(crate) async fn approve(args: &ApproveArgs, app: &App) -> Result<Exit, Stop>
     if let Some(digest) = &args.digest {
         same_plan(&question, digest)?;
     }
-    let page = shown(&question)?;
+    let page = shown(&question, desk.why(&question).await)?;
     if !args.yes && !somebody_is_there() {
         app.output.note(&page);
         return Err(Stop::usage(
@@ -136,7 +136,7 @@ async fn open_question(desk: &Desk, id: &str) -> Result<Approval, Stop> {
 }
 
 /// The whole question, if the record holds all of it and holds it as it was asked.
-fn shown(question: &Approval) -> Result<Page, Stop> {
+fn shown(question: &Approval, why: Option<String>) -> Result<Page, Stop> {
     let form = question.form.as_ref();
     let form = form.ok_or_else(|| refused(&AnswerError::NotShown))?;
     let drawn = approval::draw(form, question.digest).map_err(|approval::Altered| {
@@ -146,10 +146,15 @@ fn shown(question: &Approval) -> Result<Page, Stop> {
             "refuse it with `haft deny`, and run `haft log verify`",
         )
     })?;
-    Ok(Page::new()
+    let mut page = Page::new()
         .styled(Style::Warn, "Haft asks you about a call")
         .end()
-        .field("question", question.id.to_string())
+        .field("call", question.call.to_string())
+        .field("question", question.id.to_string());
+    if let Some(why) = why {
+        page = page.field("why", visible::line(&why));
+    }
+    Ok(page
         .field("lapses", time::local(question.expires))
         .page(drawn.whole()))
 }

@@ -8,7 +8,9 @@ mod find;
 use std::{io::IsTerminal as _, sync::Arc};
 
 use clap::Args;
-use haft_contract::host::{Approval, ApprovalStore, Clock as _, Ledger as _, Timestamp};
+use haft_contract::host::{
+    Approval, ApprovalStore, Clock as _, History as _, Ledger as _, Timestamp,
+};
 use haft_ledger::SqliteLedger;
 use haft_runtime::SystemClock;
 use serde::Serialize;
@@ -96,6 +98,15 @@ impl Desk {
         let tenant = tenant()?;
         let pending = self.store.pending(&tenant, SystemClock.now(), limit);
         pending.await.map_err(|error| Stop::ledger(&error))
+    }
+
+    /// Why a person is asked: what the rules said, as the record has it.
+    async fn why(&self, question: &Approval) -> Option<String> {
+        let events = self.ledger.events(&tenant().ok()?, question.call).await;
+        let events = events.ok()?;
+        let decided = events.iter().rev().find(|event| event.kind == "decided")?;
+        let reason = decided.body.get("reason")?.as_str()?;
+        Some(reason.to_owned())
     }
 
     async fn close(self) {

@@ -2,6 +2,7 @@
 //! not believed but tried (`tiers.rs`).
 
 mod check;
+mod servers;
 mod show;
 mod tiers;
 
@@ -163,6 +164,7 @@ fn configuration(places: Places, checks: &mut Vec<Check>) -> SandboxOptions {
         Check::ok("config", names.join(", "))
     });
     checks.extend(unconfined(settings.policy.tool_settings()));
+    checks.extend(servers::checks(&settings));
     match wire::assemble(settings) {
         Ok(parts) => {
             let notes = parts.notes().to_vec();

@@ -9,7 +9,6 @@ use haft_contract::{
     host::{Grant, GrantId, GrantScope, Ledger as _, Timestamp},
 };
 use haft_policy::{CedarPolicy, GrantRule, PolicySource};
-use haft_runtime::registry::Snapshot;
 
 use super::{App, Exit, Stop, now, open};
 use crate::commands::approvals::may_answer;
@@ -20,7 +19,7 @@ use crate::{
     stop::chain,
     terminal::{Format, Page, Style, confirm},
     view::grant::{GrantView, lasting, place},
-    wire::{self, problem},
+    wire::{self, Wired, problem},
 };
 
 /// The most rules one command makes.
@@ -79,8 +78,9 @@ pub(super) async fn run(args: AddArgs, app: &App) -> Result<Exit, Stop> {
     app.notes(&settings.notes);
     let sources = settings.sources.clone();
     let scope = scope(&args, &settings).await?;
-    let tools = tools(settings)?;
-    lint(&args.rules, sources, &tools)?;
+    let wired = wire::assemble(settings)?.build_for_lint(Arc::new(NoRecord))?;
+    wired.mount_to_look()?;
+    lint(&args.rules, sources, &wired)?;
     let grants = grants(&args, &scope, app)?;
     if !args.yes {
         ask(&rules, &grants, app).await?;
@@ -131,14 +131,8 @@ async fn scope(args: &AddArgs, settings: &Settings) -> Result<GrantScope, Stop> 
     })
 }
 
-fn tools(settings: Settings) -> Result<Arc<Snapshot>, Stop> {
-    let parts = wire::assemble(settings)?;
-    let wired = parts.build_for_lint(Arc::new(NoRecord))?;
-    Ok(wired.runtime.registry().snapshot())
-}
-
 /// Holds the rules against the tools there are, as if they stood in an `allow` list.
-fn lint(rules: &[String], mut sources: Vec<PolicySource>, tools: &Snapshot) -> Result<(), Stop> {
+fn lint(rules: &[String], mut sources: Vec<PolicySource>, wired: &Wired) -> Result<(), Stop> {
     const NAME: &str = "grant";
     let list = rules.iter().cloned().map(toml::Value::String).collect();
     let list = toml::Value::Array(list);
@@ -148,9 +142,7 @@ fn lint(rules: &[String], mut sources: Vec<PolicySource>, tools: &Snapshot) -> R
     ));
     let policy = CedarPolicy::load(&sources)
         .map_err(|error| Stop::usage(chain(&error), "correct the rule"))?;
-    let entries = tools.page(0, tools.len());
-    let facts: Vec<_> = entries.iter().map(|entry| entry.facts()).collect();
-    let findings = policy.lint(&facts);
+    let findings = wired.findings_in(&policy);
     match findings.iter().find(|finding| finding.rule.source == NAME) {
         Some(finding) => Err(Stop::usage(problem(finding), finding.hint())),
         None => Ok(()),

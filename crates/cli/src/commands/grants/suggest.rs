@@ -71,6 +71,7 @@ pub(super) async fn run(args: &SuggestArgs, app: &App) -> Result<Exit, Stop> {
     let settings = app.settings()?;
     let workspace = wire::operations(&settings).await?.root.to_string();
     let wired = wire::assemble(settings)?.build_for_lint(Arc::new(NoRecord))?;
+    wired.mount_to_look()?;
     let ledger = open(app).await?;
     let principal = wire::principal(&IdentityArgs::default(), &app.env)?;
     let grants = super::living(&ledger).await?;

@@ -16,7 +16,7 @@ use crate::{
     terminal::{Format, Page, Style},
 };
 
-/// Accept what `haft mcp review` showed of a mounted MCP server
+/// Accept what `haft mcp review` showed of a mounted server
 #[derive(Debug, Args)]
 pub(super) struct AcceptArgs {
     /// The server
@@ -29,7 +29,7 @@ pub(super) struct AcceptArgs {
     all: bool,
 }
 
-/// Accept something of a mounted MCP server no longer
+/// Accept something of a mounted server no longer
 #[derive(Debug, Args)]
 pub(super) struct RevokeArgs {
     /// The server

@@ -10,7 +10,7 @@ mod login;
 mod pipes;
 mod review;
 mod serve;
-mod status;
+pub(crate) mod status;
 mod token;
 
 use clap::{Args, Subcommand};

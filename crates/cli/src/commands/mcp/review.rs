@@ -22,7 +22,7 @@ use crate::{
     terminal::{Format, Page, Style, visible},
 };
 
-/// Show what a mounted MCP server offers, to accept it or not
+/// Show what a mounted server offers, to accept it or not
 #[derive(Debug, Args)]
 pub(super) struct ReviewArgs {
     /// The server
@@ -94,12 +94,14 @@ async fn fetch(settings: &Settings, server: &ServerSettings) -> Result<(), Stop>
     let clients = std::sync::Arc::<Clients>::default();
     let fleet = plan.start(&registry, &clients, Unseen::Leave)?;
     let reached = fleet.reach(&server.id).await;
+    plan.keep_failures(&fleet);
     fleet.stop().await;
     reached.map_err(|error| {
-        let login = format!("`haft mcp login {}` does that", server.id);
         let hint = match error {
-            RequestError::LoginNeeded => login.as_str(),
-            _ => "correct its entry in haft.toml, or start it by hand to see why",
+            RequestError::LoginNeeded => format!("`haft mcp login {}` does that", server.id),
+            _ => plan.remedy(server.id.as_str()).unwrap_or_else(|| {
+                "correct its entry in haft.toml, or start it by hand to see why".to_owned()
+            }),
         };
         // Nobody tries again here.
         let error = match error {
@@ -196,8 +198,7 @@ fn changed(page: Page, change: &Difference) -> Page {
 
 /// A definition, member by member, in a spelling that hides nothing.
 fn spelt(mut page: Page, definition: &Value) -> Page {
-    let text = serde_json::to_string_pretty(definition).unwrap_or_default();
-    for line in visible::lines(&text) {
+    for line in visible::json(definition) {
         page = page.text(format!("  {line}")).end();
     }
     page

@@ -47,7 +47,7 @@ pub(super) const AGENT: &str = "mcp";
 #[derive(Debug, Args)]
 pub(super) struct ServeArgs {
     /// Serve over HTTP on this address instead of pipes
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
     http: Option<SocketAddr>,
     /// Another name by which clients may call this server over HTTP; may be repeated
     #[arg(long = "allow-host", value_name = "NAME", requires = "http")]
@@ -64,6 +64,15 @@ pub(super) struct ServeArgs {
     /// The conversation it asks in [default: a new one]
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
+}
+
+/// An address to listen on; a name or a port alone says too little.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        let port = text.rsplit(':').next().unwrap_or_default();
+        let port = port.parse::<u16>().unwrap_or(8931);
+        format!("write an address and a port, such as 127.0.0.1:{port}")
+    })
 }
 
 fn modes() -> impl clap::builder::TypedValueParser<Value = Mode> {
@@ -117,7 +126,6 @@ impl Serving {
         let record = wire::open_record(&settings.places).await?;
         app.recovered(&record.recovery);
         let operations = wire::operations(&settings).await?;
-        let data_dir = settings.places.data_dir.clone();
         let parts = wire::assemble_on(settings, operations)?;
         app.notes(parts.notes());
         let housekeeping = parts.housekeeping();
@@ -140,7 +148,8 @@ impl Serving {
         }
         interrupt::cancels(cancel, app.output);
         let mounted = Arc::new(wired.mount(&clients, Unseen::Start)?);
-        tokio::spawn(report(Arc::clone(&mounted), data_dir, cancel.child_token()));
+        let (plan, fleet) = (Arc::clone(&wired.mounts), Arc::clone(&mounted));
+        tokio::spawn(report(plan, fleet, cancel.child_token()));
         Ok(Self {
             wired,
             principal,

@@ -5,7 +5,7 @@ use haft_mcp::pin::Store as _;
 
 use super::{super::App, known::known};
 use crate::{
-    config::{mcp::ServerSettings, pins::FilePins, running},
+    config::{Settings, failures::Failures, mcp::ServerSettings, pins::FilePins, running},
     exit::Exit,
     mounted::origin,
     stop::Stop,
@@ -13,29 +13,13 @@ use crate::{
     view::mounted::{RefusedView, ServerView, era},
 };
 
-/// Show the mounted MCP servers and how they are
+/// Show the mounted servers and how they are
 #[derive(Debug, Args)]
 pub(super) struct StatusArgs {}
 
 /// Runs the command.
 pub(super) fn run(_args: &StatusArgs, app: &App) -> Result<Exit, Stop> {
-    let settings = app.settings()?;
-    let data_dir = &settings.places.data_dir;
-    let running: Vec<ServerView> = running::read(data_dir)
-        .into_iter()
-        .filter_map(|file| serde_json::from_value(file.get("servers")?.clone()).ok())
-        .flat_map(|servers: Vec<ServerView>| servers)
-        .collect();
-    let store = FilePins::new(data_dir);
-    let mut views = Vec::new();
-    for server in &settings.mcp.servers {
-        let id = server.id.as_str();
-        let before = views.len();
-        views.extend(running.iter().filter(|one| one.server == id).cloned());
-        if views.len() == before {
-            views.push(at_rest(server, &store));
-        }
-    }
+    let views = servers(&app.settings()?);
     if app.output.format() == Format::Json {
         app.output.json(&views)?;
         return Ok(Exit::Ok);
@@ -50,25 +34,52 @@ pub(super) fn run(_args: &StatusArgs, app: &App) -> Result<Exit, Stop> {
     Ok(Exit::Ok)
 }
 
+/// Every server that is configured, in every Haft that runs it, or as it is at rest.
+pub(crate) fn servers(settings: &Settings) -> Vec<ServerView> {
+    let data_dir = &settings.places.data_dir;
+    let running: Vec<ServerView> = running::read(data_dir)
+        .into_iter()
+        .filter_map(|file| serde_json::from_value(file.get("servers")?.clone()).ok())
+        .flat_map(|servers: Vec<ServerView>| servers)
+        .collect();
+    let store = FilePins::new(data_dir);
+    let failures = Failures::new(data_dir);
+    let mut views = Vec::new();
+    for server in &settings.mcp.servers {
+        let id = server.id.as_str();
+        let before = views.len();
+        views.extend(running.iter().filter(|one| one.server == id).cloned());
+        if views.len() == before {
+            views.push(at_rest(server, &store, &failures));
+        }
+    }
+    views
+}
+
 /// A server that no Haft runs.
-fn at_rest(server: &ServerSettings, store: &FilePins) -> ServerView {
+fn at_rest(server: &ServerSettings, store: &FilePins, failures: &Failures) -> ServerView {
+    let failed = failures.last(&server.id, origin(server));
+    let failed = failed.filter(|_| server.enabled);
     let mut view = ServerView {
         server: server.id.to_string(),
         state: if server.enabled { "known" } else { "off" }.to_owned(),
         pid: None,
-        since_us: None,
+        since_us: failed.as_ref().map(|failed| failed.at_us),
         again_us: None,
         era: None,
         tools: 0,
         new: 0,
         changed: 0,
         refused: Vec::new(),
-        last_error: None,
+        last_error: failed.as_ref().map(|failed| failed.why.clone()),
     };
+    if failed.is_some() {
+        "failed".clone_into(&mut view.state);
+    }
     let known = match known(server, store) {
         Ok(Some(known)) => known,
         Ok(None) => {
-            if server.enabled {
+            if server.enabled && failed.is_none() {
                 "never started".clone_into(&mut view.state);
             }
             return view;
@@ -84,7 +95,7 @@ fn at_rest(server: &ServerSettings, store: &FilePins) -> ServerView {
     view.new = known.unaccepted();
     view.changed = known.changed();
     view.refused = known.refused.iter().map(RefusedView::of).collect();
-    if server.enabled && known.pins.is_new_server() && view.new > 0 {
+    if server.enabled && failed.is_none() && known.pins.is_new_server() && view.new > 0 {
         "quarantined".clone_into(&mut view.state);
     }
     view

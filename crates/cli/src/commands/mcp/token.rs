@@ -23,6 +23,10 @@ const MAX_BYTES: u64 = 4 * 1024;
 /// How many random bytes a token is made of.
 const RANDOM_BYTES: usize = 32;
 
+/// Said with a new token.
+const STAYS: &str = "a `haft mcp --http` that runs keeps the token it started with: start it again, and give its \
+     clients this one";
+
 /// Print the token that clients of `haft mcp --http` must send
 #[derive(Debug, Args)]
 pub(crate) struct TokenArgs {
@@ -49,6 +53,9 @@ pub(super) fn run(args: &TokenArgs, app: &App) -> Result<Exit, Stop> {
         kept(&places)?
     };
     app.output.content(&kept.text)?;
+    if args.new {
+        app.notes([&STAYS.to_owned()]);
+    }
     Ok(Exit::Ok)
 }
 

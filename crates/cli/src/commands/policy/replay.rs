@@ -140,7 +140,9 @@ pub(super) async fn run(args: ReplayArgs, app: &App) -> Result<Exit, Stop> {
 }
 
 fn wired(settings: Settings) -> Result<Wired, Stop> {
-    wire::assemble(settings)?.build_for_lint(Arc::new(NoRecord))
+    let wired = wire::assemble(settings)?.build_for_lint(Arc::new(NoRecord))?;
+    wired.mount_to_look()?;
+    Ok(wired)
 }
 
 fn spinner(app: &App) -> ProgressBar {

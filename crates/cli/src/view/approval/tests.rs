@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::terminal::Colours;
+use crate::terminal::sanitise;
 
 fn form() -> Value {
     json!({

@@ -1,10 +1,7 @@
 //! Finding out which era a server speaks: the stateless one is tried first, and whatever is not a
 //! proper answer to it means the older one.
 
-use std::{
-    sync::{Arc, atomic::AtomicU64},
-    time::Duration,
-};
+use std::sync::{Arc, atomic::AtomicU64};
 
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -17,7 +14,6 @@ use super::{
 };
 use crate::upstream::{
     connection::{ConnectError, Era, RequestError},
-    limits::OWN_REQUEST,
     wire::{Event, Outgoing, Purpose, Wire, message},
 };
 
@@ -130,9 +126,16 @@ async fn finish<W: Wire>(
 async fn discover<W: Wire>(wire: &W, introduction: &Introduction) -> Result<Agreed, RequestError> {
     let meta = introduction.meta(dress::MODERN, introduction.abilities);
     let parameters = json!({ "_meta": meta });
-    let result = match ask(wire, DISCOVER, "server/discover", &parameters).await {
+    let result = match ask(wire, introduction, DISCOVER, "server/discover", &parameters).await {
         Err(error) if names_our_revision(&error) => {
-            ask(wire, DISCOVER_AGAIN, "server/discover", &parameters).await?
+            ask(
+                wire,
+                introduction,
+                DISCOVER_AGAIN,
+                "server/discover",
+                &parameters,
+            )
+            .await?
         }
         result => result?,
     };
@@ -172,7 +175,7 @@ async fn initialize<W: Wire>(
     introduction: &Introduction,
 ) -> Result<Agreed, ConnectError> {
     let parameters = introduction.initialize();
-    let result = ask(wire, INITIALIZE, "initialize", &parameters).await;
+    let result = ask(wire, introduction, INITIALIZE, "initialize", &parameters).await;
     let result = result.map_err(connect_error)?;
     let version = words(&result, "protocolVersion").unwrap_or_default();
     if !dress::LEGACY.contains(&version.as_str()) {
@@ -201,6 +204,7 @@ fn words(result: &Value, key: &str) -> Option<String> {
 /// Sends one of the opening requests and waits for its result.
 async fn ask<W: Wire>(
     wire: &W,
+    introduction: &Introduction,
     id: u64,
     method: &str,
     parameters: &Value,
@@ -229,7 +233,7 @@ async fn ask<W: Wire>(
             }
         }
     };
-    let allowed: Duration = OWN_REQUEST;
+    let allowed = introduction.patience;
     let answered = timeout(allowed, answered).await;
     answered.unwrap_or(Err(RequestError::Slow(allowed)))
 }

@@ -8,7 +8,10 @@ use serde_json::{Map, Value, json};
 use super::agree::Agreed;
 use crate::{
     client::{Abilities, Client},
-    upstream::{connection::Era, limits::PROBE},
+    upstream::{
+        connection::Era,
+        limits::{OWN_REQUEST, PROBE},
+    },
 };
 
 /// The newest revision with `initialize`.
@@ -42,6 +45,9 @@ pub struct Introduction {
     /// How long a process has to say whether it speaks the stateless era, before the older one is
     /// tried beside it.
     pub probe: Duration,
+    /// How long a server may take to answer the first question at all: it may have to fetch itself
+    /// first.
+    pub patience: Duration,
     /// The only era to speak, where the operator knows it; otherwise it is found out.
     pub only: Option<Era>,
 }
@@ -58,6 +64,7 @@ impl Default for Introduction {
                 roots: false,
             },
             probe: PROBE,
+            patience: OWN_REQUEST,
             only: None,
         }
     }

@@ -12,14 +12,14 @@ use std::{
 };
 
 use haft_contract::{
-    WorkPath,
+    ErrorKind, WorkPath,
     access::Command,
     egress::EgressRules,
     future::BoxFuture,
     ops::{Input, ProcessControls, ProcessOps, Spawn, Tier},
 };
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use self::{
@@ -28,8 +28,8 @@ use self::{
     ring::Ring,
 };
 use super::{
-    connection::{Connect, ConnectError, Connection, Era, RequestError},
-    limits::WAITING_MESSAGES,
+    connection::{Connect, ConnectError, Connection, Era, LastWords, RequestError},
+    limits::{CLOSING, WAITING_MESSAGES},
     session::{self, Introduction, notices::Notices},
     wire::{Dropped, Exchange, Outgoing, Wire},
 };
@@ -68,6 +68,7 @@ pub struct StdioConnector {
     command: ServerCommand,
     introduction: Introduction,
     last_words: Arc<Ring>,
+    stray: Arc<Ring>,
     dropped: Arc<Dropped>,
     /// The era the last connection agreed on, so that an old server is not asked twice.
     era: Mutex<Option<Era>>,
@@ -85,6 +86,7 @@ impl StdioConnector {
             command,
             introduction,
             last_words: Arc::default(),
+            stray: Arc::default(),
             dropped: Arc::default(),
             era: Mutex::new(None),
         }
@@ -108,15 +110,24 @@ impl StdioConnector {
             )
         };
         self.last_words.clear();
+        self.stray.clear();
         let process = self.processes.spawn(spawn).await;
-        let process =
-            process.map_err(|error| ConnectError::Unreachable(error.message().to_owned()))?;
+        let process = process.map_err(|error| {
+            let why = error.message();
+            ConnectError::Unreachable(match (self.command.pinned, error.kind()) {
+                (Some(_), ErrorKind::AccessDenied) => {
+                    format!("{why}: `sha256` of its entry says which")
+                }
+                (_, _) => why.to_owned(),
+            })
+        })?;
         let (outbox, letters) = mpsc::channel(WAITING_MESSAGES);
         let notices = Arc::new(Notices::new());
         let shared = Arc::new(Shared {
             pending: Arc::new(Pending::default()),
             notices: Arc::clone(&notices),
             last_words: Arc::clone(&self.last_words),
+            stray: Arc::clone(&self.stray),
             dropped: Arc::clone(&self.dropped),
             outbox,
             stop: CancellationToken::new(),
@@ -160,8 +171,11 @@ impl Connect for StdioConnector {
         })
     }
 
-    fn last_words(&self) -> String {
-        self.last_words.text()
+    fn last_words(&self) -> LastWords {
+        LastWords {
+            stderr: self.last_words.text(),
+            stray: self.stray.text(),
+        }
     }
 }
 
@@ -189,7 +203,10 @@ async fn write(
             return;
         };
         if let Err(error) = controls.write(&letter).await {
-            shared.fail(&RequestError::Lost(error.message().to_owned()));
+            // How a process ended, and what it printed, says more than that it does not read.
+            if timeout(CLOSING, shared.gone.cancelled()).await.is_err() {
+                shared.fail(&RequestError::Lost(error.message().to_owned()));
+            }
             return;
         }
     }

@@ -22,11 +22,16 @@ use crate::upstream::{
     },
 };
 
+/// The most refusals of its sandbox that are told of a server's end.
+const REFUSALS_TOLD: usize = 3;
+
 /// What the pump shares with the session.
 pub(super) struct Shared {
     pub(super) pending: Arc<Pending>,
     pub(super) notices: Arc<Notices>,
     pub(super) last_words: Arc<Ring>,
+    /// What it printed to stdout that is no message.
+    pub(super) stray: Arc<Ring>,
     pub(super) dropped: Arc<Dropped>,
     /// Messages to be written.
     pub(super) outbox: mpsc::Sender<Vec<u8>>,
@@ -111,10 +116,15 @@ async fn see_off(process: &mut dyn ProcessHandle, shared: &Arc<Shared>) {
         process.wait().await
     });
     let how = match ended.await {
-        Ok(Ok(exit)) => match exit.status {
-            ExitStatus::Code(code) => format!("it exited with code {code}"),
-            ExitStatus::Signal(signal) => format!("signal {signal} ended it"),
-        },
+        Ok(Ok(exit)) => {
+            let how = match exit.status {
+                ExitStatus::Code(code) => format!("it exited with code {code}"),
+                ExitStatus::Signal(signal) => format!("signal {signal} ended it"),
+            };
+            // Often the reason, and nothing that the server itself could know.
+            let refused = exit.refusals.iter().take(REFUSALS_TOLD);
+            refused.fold(how, |how, refusal| format!("{how}; {refusal}"))
+        }
         Ok(Err(error)) => format!("it ended: {}", error.message()),
         Err(_) => "it was ended".to_owned(),
     };
@@ -143,7 +153,11 @@ fn route(line: &[u8], shared: &Arc<Shared>) {
             parameters,
         }) => asked(id, method, parameters, shared),
         Ok(Incoming::Notice { method, parameters }) => noticed(&method, &parameters, shared),
-        Err(Fault::NotAMessage) => shared.dropped.not_a_message(),
+        Err(Fault::NotAMessage) => {
+            shared.stray.push(line);
+            shared.stray.push(b"\n");
+            shared.dropped.not_a_message();
+        }
         Err(Fault::Broken(_)) => shared.dropped.broken(),
         Err(fault @ Fault::Batch) => shared.fail(&RequestError::Protocol(fault.to_string())),
     }

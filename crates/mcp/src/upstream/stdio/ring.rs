@@ -1,4 +1,4 @@
-//! The last of what a server printed to stderr.
+//! The last of what a server printed.
 
 use std::{
     collections::VecDeque,

@@ -307,11 +307,20 @@ impl Life {
 
     /// A reason with the last the server printed, for people and models alike.
     fn with_last_words(&self, why: &str) -> String {
-        let words = last_of(&self.connect.last_words());
-        if words.is_empty() {
-            return why.to_owned();
+        let words = self.connect.last_words();
+        let mut whole = why.to_owned();
+        for (lead, text) in [
+            ("it printed last", &words.stderr),
+            (
+                "it printed to standard output, which is for MCP messages alone",
+                &words.stray,
+            ),
+        ] {
+            if !text.trim().is_empty() {
+                whole = format!("{whole}; {lead}: {}", last_of(text));
+            }
         }
-        format!("{why}; it printed last: {words}")
+        whole
     }
 
     fn post(&self, phase: Phase, again: Option<Duration>) {

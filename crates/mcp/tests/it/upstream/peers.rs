@@ -63,7 +63,7 @@ impl Reachable {
         let connector = self.connector();
         let connected = connector.connect(&CancellationToken::new()).await;
         let connection =
-            connected.unwrap_or_else(|error| panic!("{error}: {}", connector.last_words()));
+            connected.unwrap_or_else(|error| panic!("{error}: {:?}", connector.last_words()));
         Mounted {
             connection,
             reachable: self,
@@ -84,8 +84,8 @@ impl Mounted {
 
     pub(crate) fn last_words(&self) -> String {
         match &self.reachable.connector {
-            Connector::Pipes(connector) => connector.last_words(),
-            Connector::Http(connector) => connector.last_words(),
+            Connector::Pipes(connector) => connector.last_words().stderr,
+            Connector::Http(connector) => connector.last_words().stderr,
         }
     }
 

@@ -30,7 +30,8 @@ use crate::{
     name::{Naming, ServerId, tool_name},
     pin::{Digest, Filter, Item, MemoryStore, Store, vet},
     upstream::connection::{
-        Connect, ConnectError, Connection, Definitions, Era, Noticed, Request, RequestError, Server,
+        Connect, ConnectError, Connection, Definitions, Era, LastWords, Noticed, Request,
+        RequestError, Server,
     },
 };
 
@@ -151,8 +152,11 @@ impl Connect for Scripted {
         })
     }
 
-    fn last_words(&self) -> String {
-        "Traceback\u{1b}[31m: no module".to_owned()
+    fn last_words(&self) -> LastWords {
+        LastWords {
+            stderr: "Traceback\u{1b}[31m: no module".to_owned(),
+            stray: String::new(),
+        }
     }
 }
 
