@@ -36,6 +36,7 @@ doc $RUSTDOCFLAGS="-D warnings":
 deny:
     cargo deny --locked check bans licenses sources
 
-# Measures Haft beside the bare thing and writes docs/benchmarks.md; `-- --smoke` is the short run.
-bench *args:
-    cargo bench -p haft --bench scoreboard --locked {{ args }}
+# Measures Haft beside the bare thing and writes docs/benchmarks.md; `just bench dev --smoke` is the short run.
+bench profile="bench" *args:
+    cargo build --workspace --bins --examples --locked --profile {{ profile }}
+    cargo bench --workspace --bench scoreboard --locked --profile {{ profile }} -- {{ args }}

@@ -1,7 +1,7 @@
 //! Measures Haft beside the bare thing it is made of, in the same run and round by round, and
 //! writes the figures to `docs/benchmarks.md`.
 //!
-//! `cargo bench -p haft --bench scoreboard` measures everything. `--smoke` is short, writes
+//! `just bench` measures everything. `--smoke` is short, writes
 //! nothing and fails if a row gives no figure or an absurd one. `--row 3` measures one row and
 //! prints it. `--ledger-rows 10000000` sets the longest record of row 15.
 //!
@@ -28,6 +28,7 @@ mod flood;
 mod large_files;
 mod ledger;
 mod machine;
+mod mcp;
 mod measure;
 mod memory;
 mod pipeline;
@@ -113,9 +114,12 @@ const FAMILIES: &[Family] = &[
     (1, count::rows),
     (2, decision::rows),
     (3, pipeline::rows),
+    (4, mcp::read),
+    (6, mcp::hop),
     (7, registry::rows),
     (8, flood::rows),
     (9, memory::rows),
+    (10, mcp::start),
     (12, shell::rows),
     (13, search::rows),
     (14, large_files::rows),

@@ -165,8 +165,8 @@ fn document(rows: &[Row], scale: Scale) -> String {
         }
     }
     text.push_str(
-        "\nThe numbers are those of the project's scoreboard. Rows 4 to 6, 10, 11 and 16 speak of \
-         MCP, the gateway, the cluster and the release binary, and are not measured here.\n",
+        "\nThe numbers are those of the project's scoreboard. Rows 5, 11 and 16 speak of \
+         calls over HTTP, the release binary and the cluster, and are not measured here.\n",
     );
     text
 }

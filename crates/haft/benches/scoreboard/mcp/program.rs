@@ -1,0 +1,130 @@
+//! The programs that are measured, as they lie beside this one, and a home for Haft to run in.
+
+use std::{
+    io::{BufRead as _, BufReader, Write as _},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use tempfile::TempDir;
+
+/// A program that cargo built with this one, such as `haft` or `examples/bare_server`.
+pub(super) fn built(name: &str) -> PathBuf {
+    let here = std::env::current_exe().unwrap();
+    let profile = here.parent().and_then(Path::parent).unwrap();
+    let program = profile.join(name);
+    assert!(
+        program.is_file(),
+        "`{name}` is not built with this profile; `just bench` builds it"
+    );
+    program
+}
+
+/// A file of the installed peers (`.ci/peers`).
+pub(super) fn peer(name: &str) -> PathBuf {
+    let peers = std::env::var_os("HAFT_MCP_PEERS");
+    let peers = peers.expect("HAFT_MCP_PEERS names the directory `.ci/run` installs peers in");
+    let peer = Path::new(&peers).join(name);
+    assert!(peer.exists(), "{} is not installed", peer.display());
+    peer
+}
+
+/// A process that is ended with its measurement.
+pub(super) struct Running(pub(super) Child);
+
+impl Running {
+    /// Starts a program whose output is read and whose input stays open.
+    pub(super) fn start(command: &mut Command) -> Self {
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        Self(command.stderr(Stdio::null()).spawn().unwrap())
+    }
+
+    /// The first line it prints that has these words.
+    pub(super) fn says(&mut self, words: &str) -> String {
+        let output = BufReader::new(self.0.stdout.take().unwrap());
+        let mut lines = output.lines().map(Result::unwrap);
+        lines.find(|line| line.contains(words)).unwrap()
+    }
+
+    /// Bytes of it in memory.
+    pub(super) fn resident_bytes(&self) -> f64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kilobytes = line.unwrap().split_whitespace().next().unwrap();
+        kilobytes.parse::<f64>().unwrap() * 1024.0
+    }
+
+    /// CPU seconds it has used.
+    pub(super) fn cpu(&self) -> f64 {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.0.id())).unwrap();
+        let nanoseconds = tasks.map(|task| {
+            // A thread that has just ended has no file any more.
+            let times = std::fs::read_to_string(task.unwrap().path().join("schedstat"));
+            let times = times.unwrap_or_default();
+            let first = times.split_whitespace().next();
+            first.map_or(0.0, |time| time.parse::<f64>().unwrap())
+        });
+        nanoseconds.sum::<f64>() / 1e9
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A home and a workspace with a file of 4 KB, in which the built `haft` runs.
+pub(super) struct Home {
+    folder: TempDir,
+}
+
+impl Home {
+    /// A workspace whose trusted configuration is this text.
+    pub(super) fn with(configuration: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Self { folder };
+        std::fs::create_dir(home.workspace()).unwrap();
+        std::fs::write(home.workspace().join("haft.toml"), configuration).unwrap();
+        let line = "sixty-three characters and an end of line make a round figure..\n";
+        std::fs::write(home.workspace().join("file"), line.repeat(64)).unwrap();
+        home.run(&["trust"]);
+        home
+    }
+
+    pub(super) fn workspace(&self) -> PathBuf {
+        self.folder.path().join("work")
+    }
+
+    /// The program, ready to be started.
+    pub(super) fn haft(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(built("haft"));
+        command
+            .args(words)
+            .current_dir(self.workspace())
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("HOME", self.folder.path())
+            .env("USER", "ada");
+        command
+    }
+
+    /// Runs it to its end and gives what it printed.
+    pub(super) fn run(&self, words: &[&str]) -> String {
+        let mut child = Running::start(&mut self.haft(words));
+        let mut input = child.0.stdin.take().unwrap();
+        // Nothing is asked here; a program that asks ends.
+        let _ = input.write_all(b"\n");
+        drop(input);
+        let mut output = String::new();
+        let stdout = child.0.stdout.take().unwrap();
+        std::io::Read::read_to_string(&mut BufReader::new(stdout), &mut output).unwrap();
+        assert!(
+            child.0.wait().unwrap().success(),
+            "haft {words:?}: {output}"
+        );
+        output.trim().to_owned()
+    }
+}
