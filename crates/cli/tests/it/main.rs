@@ -19,6 +19,7 @@ mod configuration;
 mod doctor;
 mod five_minutes;
 mod grants;
+mod hostile_servers;
 mod interrupt;
 mod mcp;
 mod mcp_approvals;

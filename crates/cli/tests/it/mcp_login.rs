@@ -9,7 +9,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use crate::support::{Stage, wait};
+use crate::support::{Stage, eventually, wait};
 
 const SERVER: &str = include_str!("../../../mcp/tests/fixtures/oauth.py");
 
@@ -54,9 +54,11 @@ impl Guarded {
     /// Starts logging in; gives the page to visit.
     fn begin(&self, more: &[&str]) -> (Child, String) {
         let args = [&["mcp", "login", "issues"], more].concat();
+        let programs = self.stage.home.join("bin").display().to_string();
         let mut child = self
             .stage
             .command(&args)
+            .env("PATH", programs + ":/usr/local/bin:/usr/bin:/bin")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -177,4 +179,31 @@ fn a_login_that_comes_to_nothing_says_why() {
     assert_eq!(guarded.logins(), Vec::<PathBuf>::new());
     let unknown = guarded.stage.haft(&["mcp", "login", "isues"]).fails(10);
     assert!(unknown.contains("did you mean `issues`?"), "{unknown}");
+}
+
+/// CVE-2025-6514: the page is the server's words, and goes to the browser as one argument.
+#[test]
+fn mc_21_a_page_in_the_words_of_a_shell_is_one_argument_of_one_program() {
+    let guarded = Guarded::new();
+    let words = "?a=$(touch${IFS}made);touch made|`touch made`&b='x'\"y\"&&touch&made";
+    fs::write(guarded.folder.join("page"), words).unwrap();
+    let opened = guarded.stage.home.join("opened");
+    let program = guarded.stage.home.join("bin/xdg-open");
+    fs::create_dir(program.parent().unwrap()).unwrap();
+    let script =
+        "#!/bin/sh\nprintf '%s\\n' $# \"$@\" >\"$HOME/part\"\nmv \"$HOME/part\" \"$HOME/opened\"\n";
+    fs::write(&program, script).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
+    let (mut login, page) = guarded.begin(&["--open"]);
+    assert!(
+        page.contains("$(touch${IFS}made)"),
+        "it is there as it is: {page}"
+    );
+    let started = eventually("a browser is started", || fs::read_to_string(&opened).ok());
+    assert_eq!(started, format!("1\n{page}\n"));
+    get(&redirect_of(&page));
+    assert!(wait(&mut login).success());
+    for folder in [&guarded.stage.work, &guarded.stage.home, &guarded.folder] {
+        assert!(!folder.join("made").exists(), "{}", folder.display());
+    }
 }

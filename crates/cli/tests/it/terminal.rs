@@ -12,7 +12,7 @@ fn hostile() -> String {
     text
 }
 
-fn assert_harmless(bytes: &[u8]) {
+pub(crate) fn assert_harmless(bytes: &[u8]) {
     let text = String::from_utf8(bytes.to_vec()).expect("UTF-8");
     // What the program itself sends: colours, and what the spinner needs to redraw its line.
     let ours = regex::Regex::new("\u{1b}\\[[0-9;]*[mKGJ]|\u{1b}\\[\\?25[hl]|\u{1b}\\[[0-9]*[A-D]")
@@ -22,7 +22,8 @@ fn assert_harmless(bytes: &[u8]) {
         let kept = matches!(c, '\n' | '\r' | '\t');
         assert!(kept || !c.is_control(), "{c:?} reached the terminal");
         assert!(
-            !matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200b}' | '\u{feff}'),
+            !matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200b}' | '\u{feff}'
+                | '\u{e0000}'..='\u{e007f}'),
             "{c:?} reached the terminal"
         );
     }

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::{
     connection::Server,
+    limits::URI_BYTES,
     result,
     tool::{self, GROUP, Mounting},
     uri::Uris,
@@ -81,10 +82,12 @@ impl Kind {
 
     fn input_schema(self) -> Value {
         let text = json!({ "type": "string", "minLength": 1 });
+        // A client fills templates in, with as much as it likes.
+        let uri = json!({ "type": "string", "minLength": 1, "maxLength": URI_BYTES });
         match self {
             Self::Resource | Self::Subscription | Self::EndOfSubscription => json!({
                 "type": "object",
-                "properties": { "uri": text },
+                "properties": { "uri": uri },
                 "required": ["uri"],
             }),
             Self::Prompt => json!({

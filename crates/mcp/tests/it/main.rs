@@ -11,6 +11,7 @@
 )]
 
 mod aborts;
+mod attacks;
 mod auth;
 mod caller;
 mod catalog;

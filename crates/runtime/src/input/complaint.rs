@@ -7,8 +7,11 @@ use serde_json::Value;
 /// How alike two parameter names must be to suggest one for the other, from 0 to 1.
 const SUGGESTION_LIKENESS: f64 = 0.7;
 
-/// The longest piece of the model's own input repeated in an error.
+/// The longest piece of the model's own input, or of a schema, repeated in an error.
 const MAX_SHOWN_CHARS: usize = 120;
+
+/// The most parameters that are named where none is like the wrong one.
+const MAX_NAMED: usize = 40;
 
 /// The error for one violation.
 pub(crate) fn complaint(schema: &Value, violation: &ValidationError<'_>) -> ToolError {
@@ -18,21 +21,26 @@ pub(crate) fn complaint(schema: &Value, violation: &ValidationError<'_>) -> Tool
         | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
             let name = unexpected.first().map_or("", String::as_str);
             let known = properties_at(schema, &at);
-            let error = ToolError::invalid_input(format!("there is no parameter `{}`", cut(name)))
-                .at(format!("{at}/{}", cut(name)));
+            let error =
+                ToolError::invalid_input(format!("there is no parameter `{}`", spelt(name)))
+                    .at(format!("{}/{}", spelt(&at), spelt(name)));
             match nearest(name, &known) {
-                Some(meant) => error.hint(format!("did you mean `{meant}`?")),
-                None => error.hint(format!("the parameters are: {}", known.join(", "))),
+                Some(meant) => error.hint(format!("did you mean `{}`?", spelt(meant))),
+                None => error.hint(format!("the parameters are: {}", names(&known))),
             }
         }
         ValidationErrorKind::Required { property } => {
-            let name = property.as_str().unwrap_or_default();
+            let name = spelt(property.as_str().unwrap_or_default());
             ToolError::invalid_input(format!("the parameter `{name}` is missing"))
-                .at(format!("{at}/{name}"))
+                .at(format!("{}/{name}", spelt(&at)))
                 .hint(format!("add `{name}`"))
         }
-        _ => ToolError::invalid_input(cut(&violation.to_string()))
-            .at(if at.is_empty() { "/".to_owned() } else { at })
+        _ => ToolError::invalid_input(spelt(&violation.to_string()))
+            .at(if at.is_empty() {
+                "/".to_owned()
+            } else {
+                spelt(&at)
+            })
             .hint("see the tool's input schema"),
     }
 }
@@ -67,9 +75,73 @@ fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
         .map(|(_, candidate)| candidate)
 }
 
-fn cut(text: &str) -> String {
-    if text.chars().count() <= MAX_SHOWN_CHARS {
-        return text.to_owned();
+fn names(known: &[&str]) -> String {
+    let mut names: Vec<String> = known
+        .iter()
+        .take(MAX_NAMED)
+        .map(|name| spelt(name))
+        .collect();
+    if known.len() > MAX_NAMED {
+        names.push("…".to_owned());
     }
-    text.chars().take(MAX_SHOWN_CHARS).chain(['…']).collect()
+    names.join(", ")
+}
+
+/// Text of a schema or an input inside a sentence of ours: bounded, and with nothing in it that acts
+/// on a terminal or hides. A mounted server writes its schemas itself.
+pub(crate) fn spelt(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len().min(MAX_SHOWN_CHARS));
+    let mut letters = text.chars();
+    for c in letters.by_ref().take(MAX_SHOWN_CHARS) {
+        match c {
+            // Escaped for strings of Rust alone; they hide nothing.
+            '"' | '\'' | '\\' => shown.push(c),
+            c => shown.extend(c.escape_debug()),
+        }
+    }
+    if letters.next().is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn mc_08_what_a_schema_says_does_not_act_in_what_is_said_of_an_input() {
+        let dressed = "a\u{1b}]52;c;eA==\u{7}\u{202e}\u{200b}\u{e0041}";
+        let many: serde_json::Map<_, _> = (0..1000)
+            .map(|n| (format!("{dressed}{n}"), json!({})))
+            .collect();
+        for (schema, input) in [
+            (json!({ "required": [dressed] }), json!({})),
+            (
+                json!({ "properties": { "a": { "enum": [dressed] } } }),
+                json!({ "a": 1 }),
+            ),
+            (
+                json!({ "properties": { dressed: { "type": "string" } } }),
+                json!({ dressed: 1 }),
+            ),
+            (
+                json!({ "properties": many, "additionalProperties": false }),
+                json!({ "z": 1 }),
+            ),
+        ] {
+            let validator = jsonschema::validator_for(&schema).unwrap();
+            let violation = validator.iter_errors(&input).next().unwrap();
+            let error = complaint(&schema, &violation);
+            let parts = [Some(error.message()), error.pointer(), error.hint_text()];
+            let said = parts.map(Option::unwrap_or_default).join("\n");
+            assert!(said.chars().count() < 8_000, "{} letters", said.len());
+            let plain = said.replace('…', "");
+            assert!(plain.is_ascii(), "{said:?}");
+            let acts = |c: char| c.is_control() && c != '\n';
+            assert!(!plain.contains(acts), "{said:?}");
+        }
+    }
 }

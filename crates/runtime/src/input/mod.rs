@@ -9,6 +9,6 @@ mod parse;
 
 pub(crate) use self::{
     coerce::coerce,
-    complaint::complaint,
+    complaint::{complaint, spelt},
     parse::{fits_in, parse},
 };

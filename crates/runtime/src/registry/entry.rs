@@ -140,7 +140,10 @@ impl Entry {
                     // A linear-time engine, so that a hostile `pattern` cannot stall a call.
                     .with_pattern_options(jsonschema::PatternOptions::regex())
                     .build(&self.input_schema)
-                    .map_err(|error| format!("its input schema cannot be compiled: {error}"))
+                    .map_err(|error| {
+                        let why = crate::input::spelt(&error.to_string());
+                        format!("its input schema cannot be compiled: {why}")
+                    })
             })
             .as_ref()
             .map_err(String::as_str)
@@ -180,8 +183,10 @@ fn unusable(schema: &Value) -> Option<String> {
     if let Some(reason) = work::excessive(schema) {
         return Some(reason.to_owned());
     }
-    remote_reference(schema)
-        .map(|uri| format!("its input schema refers to `{uri}`, outside itself"))
+    remote_reference(schema).map(|uri| {
+        let uri = crate::input::spelt(uri);
+        format!("its input schema refers to `{uri}`, outside itself")
+    })
 }
 
 /// The first `$ref` that leads out of the schema. Nothing is ever fetched.

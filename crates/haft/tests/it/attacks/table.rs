@@ -137,12 +137,24 @@ fn page() -> String {
         }
     }
     page.push_str("\n## Elsewhere\n\n");
-    for case in groups.iter().flat_map(|group| &group.cases) {
-        for test in &case.see {
-            writeln!(page, "- {}: {test}", case.id).unwrap();
-        }
+    for (id, test) in shown_elsewhere() {
+        writeln!(page, "- {id}: {test}").unwrap();
     }
     page
+}
+
+/// Every case that names other tests, with each of them.
+fn shown_elsewhere() -> Vec<(String, String)> {
+    let groups = groups();
+    let here = groups.iter().flat_map(|group| &group.cases);
+    let here = here.map(|case| (case.id.clone(), case.see.clone()));
+    let others = ELSEWHERE.iter().flat_map(|(text, _)| {
+        let others: Elsewhere = toml::from_str(text).unwrap();
+        others.case.into_iter().map(|case| (case.id, case.see))
+    });
+    here.chain(others)
+        .flat_map(|(id, tests)| tests.into_iter().map(move |test| (id.clone(), test)))
+        .collect()
 }
 
 /// A group whose runner is another crate's, as far as the page tells of it.
@@ -159,6 +171,9 @@ struct Told {
     title: String,
     requires: String,
     stopped_by: String,
+    /// Other tests that show it.
+    #[serde(default)]
+    see: Vec<String>,
     /// What of it is not shown yet.
     due: Option<toml::Value>,
 }
@@ -180,12 +195,17 @@ impl Told {
 }
 
 /// Groups with words of their own, and how they are run.
-const ELSEWHERE: [(&str, &str); 3] = [
+const ELSEWHERE: [(&str, &str); 4] = [
     (include_str!("../../../../../attacks/sh.toml"), DECIDED),
     (include_str!("../../../../../attacks/ai.toml"), DECIDED),
     (
         include_str!("../../../../../attacks/ss.toml"),
         "Run by `haft-backends`, against the proxy in a network namespace of its own.",
+    ),
+    (
+        include_str!("../../../../../attacks/mc.toml"),
+        "Run by `haft-mcp` (tests `attacks`): a server does what a script says, over pipes and over HTTP, behind the whole path of a call. A client without guards must get every attack, honest servers must work as \
+         they are, and one beside each case must not notice. What a script cannot say is shown by the tests named under *Elsewhere*.",
     ),
 ];
 
@@ -225,24 +245,19 @@ fn places(case: &Case) -> String {
 /// What a case says is shown elsewhere is there, with the rounds it says.
 #[test]
 fn what_is_shown_elsewhere_exists() {
-    for case in groups().iter().flat_map(|group| &group.cases) {
-        for see in case.see.iter().filter(|see| see.starts_with("haft-")) {
-            let mut words = see.split_whitespace();
-            let package = words.next().unwrap().trim_start_matches("haft-");
-            let path = words.next().unwrap();
-            let function = format!("fn {}(", path.rsplit("::").next().unwrap());
-            let source = sources(package)
-                .into_iter()
-                .find(|source| source.contains(&function));
-            let source = source.unwrap_or_else(|| panic!("{}: no test {see}", case.id));
-            if see.contains("20,000") {
-                let rounds = "const ROUNDS: u64 = 20_000;";
-                assert!(
-                    source.contains(rounds),
-                    "{}: {see} has other rounds",
-                    case.id
-                );
-            }
+    let named = shown_elsewhere().into_iter();
+    for (id, see) in named.filter(|(_, see)| see.starts_with("haft-")) {
+        let mut words = see.split_whitespace();
+        let package = words.next().unwrap().trim_start_matches("haft-");
+        let path = words.next().unwrap();
+        let function = format!("fn {}(", path.rsplit("::").next().unwrap());
+        let source = sources(package)
+            .into_iter()
+            .find(|source| source.contains(&function));
+        let source = source.unwrap_or_else(|| panic!("{id}: no test {see}"));
+        if see.contains("20,000") {
+            let rounds = "const ROUNDS: u64 = 20_000;";
+            assert!(source.contains(rounds), "{id}: {see} has other rounds");
         }
     }
 }

@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_public_server_leads_to_public_hosts_over_https() {
+    fn ss_23_a_public_server_leads_to_public_hosts_over_https() {
         let guard = guard("https://mcp.example.com/mcp", &["sso.corp.internal"]);
         assert!(admits(&guard, "https://as.example.com/x"));
         assert!(admits(&guard, "https://sso.corp.internal/x"));
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_address_of_a_name_is_judged() {
+    async fn ss_23_every_address_of_a_name_is_judged() {
         let guard = guard("https://mcp.example.com/mcp", &["x-10-0-0-1.internal"]);
         assert!(guard.resolve("x-8-8-8-8.example.com").await.is_ok());
         assert!(guard.resolve("x-10-0-0-1.internal").await.is_ok());

@@ -360,7 +360,7 @@ async fn an_authorization_server_without_s256_is_refused() {
 }
 
 #[tokio::test]
-async fn metadata_never_leads_to_a_metadata_address() {
+async fn ss_23_metadata_never_leads_to_a_metadata_address() {
     for to in [
         "http://169.254.169.254/latest/meta-data/",
         "http://[::ffff:169.254.169.254]/",
@@ -397,7 +397,7 @@ async fn metadata_never_leads_to_a_metadata_address() {
 }
 
 #[tokio::test]
-async fn a_redirect_to_another_origin_is_not_followed() {
+async fn ss_23_a_redirect_to_another_origin_is_not_followed() {
     let other = Fixture::start(Flaws::default()).await;
     let error = fails(Flaws {
         redirect: Some(format!(
@@ -415,7 +415,7 @@ async fn a_redirect_to_another_origin_is_not_followed() {
 }
 
 #[tokio::test]
-async fn ten_megabytes_of_metadata_are_not_taken() {
+async fn ss_23_ten_megabytes_of_metadata_are_not_taken() {
     let error = fails(Flaws {
         padding: 10 * 1024 * 1024,
         ..Flaws::default()

@@ -12,13 +12,13 @@ use super::{
 };
 
 /// A served endpoint and a client of it.
-struct Served {
-    stage: Stage,
-    web: Web,
+pub(crate) struct Served {
+    pub(crate) stage: Stage,
+    pub(crate) web: Web,
 }
 
 impl Served {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let stage = Stage::with(|endpoint| endpoint, Sessions::OfConnection);
         let web = Web::serve(Arc::clone(&stage.endpoint), stage.cancel.clone()).await;
         Self { stage, web }
@@ -162,6 +162,25 @@ async fn wb_03_mc_23_a_foreign_page_is_refused() {
         let body = refused.text().await.unwrap();
         assert!(body.contains("--allow-origin"), "{body}");
     }
+    // Whatever the method, also where a WebSocket is asked for.
+    let url = served.web.url();
+    for method in ["GET", "POST", "DELETE", "OPTIONS"] {
+        let request = served.web.client.request(method.parse().unwrap(), &url);
+        let request = request
+            .bearer_auth(TOKEN)
+            .header(header::ORIGIN, "https://evil.test")
+            .header(header::CONNECTION, "upgrade")
+            .header(header::UPGRADE, "websocket");
+        assert_eq!(request.send().await.unwrap().status(), 403, "{method}");
+    }
+    // A cookie proves nothing: without the token nobody gets in, page or no page.
+    let cookie = served
+        .web
+        .client
+        .post(&url)
+        .header(header::COOKIE, format!("token={TOKEN}"));
+    assert_eq!(cookie.send().await.unwrap().status(), 401);
+    assert!(served.stage.terminals().is_empty());
 }
 
 #[tokio::test]

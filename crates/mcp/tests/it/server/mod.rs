@@ -2,7 +2,7 @@
 
 mod approvals;
 mod calls;
-mod http;
+pub(crate) mod http;
 mod lists;
 mod notices;
 mod questions;
@@ -10,5 +10,5 @@ mod stage;
 pub(crate) mod web;
 pub(crate) mod wire;
 
-use stage::Stage;
+pub(crate) use stage::Stage;
 use wire::{Era, Wire};

@@ -86,13 +86,24 @@ impl Stage {
         era: Era,
         capabilities: Value,
     ) -> (Wire, JoinHandle<()>) {
+        let (ours, served) = self.serve();
+        (Wire::begin(ours, era, capabilities).await, served)
+    }
+
+    /// A client that speaks this version of the protocol.
+    pub(crate) async fn connect_at(&self, version: &str) -> (Wire, JoinHandle<()>) {
+        let (ours, served) = self.serve();
+        (Wire::begin_at(ours, version, json!({})).await, served)
+    }
+
+    fn serve(&self) -> (tokio::io::DuplexStream, JoinHandle<()>) {
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         let (read, write) = tokio::io::split(theirs);
         let (endpoint, cancel) = (Arc::clone(&self.endpoint), self.cancel.clone());
         let served = tokio::spawn(async move {
             stdio::serve(endpoint, read, write, &cancel).await.unwrap();
         });
-        (Wire::begin(ours, era, capabilities).await, served)
+        (ours, served)
     }
 
     /// Waits until no call runs.

@@ -49,6 +49,19 @@ pub(crate) fn meta(capabilities: &Value) -> Value {
 impl Wire {
     /// Begins as its era begins.
     pub(crate) async fn begin(stream: DuplexStream, era: Era, capabilities: Value) -> Self {
+        let version = match era {
+            Era::Legacy => "2025-11-25",
+            Era::Modern => "2026-07-28",
+        };
+        Self::begin_at(stream, version, capabilities).await
+    }
+
+    /// Begins as this version of the protocol begins.
+    pub(crate) async fn begin_at(stream: DuplexStream, version: &str, capabilities: Value) -> Self {
+        let era = match version {
+            "2026-07-28" => Era::Modern,
+            _ => Era::Legacy,
+        };
         let (read, write) = tokio::io::split(stream);
         let mut wire = Self {
             era,
@@ -61,12 +74,12 @@ impl Wire {
         match era {
             Era::Legacy => {
                 let parameters = json!({
-                    "protocolVersion": "2025-11-25",
+                    "protocolVersion": version,
                     "capabilities": wire.capabilities,
                     "clientInfo": {"name": "test", "version": "1"},
                 });
                 let began = wire.ask("initialize", parameters).await;
-                assert_eq!(began["result"]["protocolVersion"], "2025-11-25", "{began}");
+                assert_eq!(began["result"]["protocolVersion"], version, "{began}");
                 wire.send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))
                     .await;
             }

@@ -1,5 +1,6 @@
 //! A server that breaks the protocol, over both transports: what it does costs its own request, or
-//! its own connection, and never more.
+//! its own connection, and never more. Most of group MC is data (`attacks/mc.toml`); here is what
+//! needs a client, a process or a clock to be seen.
 
 use std::{
     sync::{Arc, Mutex},
@@ -41,65 +42,10 @@ async fn how(mounted: &Mounted, how: &str, deadline: Duration) -> Result<Value, 
     mounted.connection.request(request, &never).await
 }
 
-async fn still_works(mounted: &Mounted) {
-    let fine = how(mounted, "fine", ANSWERED).await.unwrap();
-    assert_eq!(text(&fine), "ok");
-}
-
-#[tokio::test]
-async fn mc_09_mc_12_a_broken_answer_is_a_typed_error_and_the_connection_is_kept() {
-    for mounted in both().await {
-        for broken in ["both", "null", "list", "surrogate", "deep", "not_utf8"] {
-            let got = how(&mounted, broken, ANSWERED).await;
-            assert!(
-                matches!(got, Err(RequestError::Protocol(_))),
-                "{broken}: {got:?}"
-            );
-            still_works(&mounted).await;
-        }
-    }
-}
-
-#[tokio::test]
-async fn mc_10_a_message_too_long_or_never_finished_ends_in_time() {
-    for mounted in both().await {
-        let half = how(&mounted, "half", UNANSWERED).await;
-        assert_eq!(half, Err(RequestError::Slow(UNANSWERED)));
-    }
-    for mounted in both().await {
-        let huge = how(&mounted, "huge", ANSWERED).await;
-        assert!(matches!(huge, Err(RequestError::Protocol(_))), "{huge:?}");
-    }
-}
-
-#[tokio::test]
-async fn mc_11_an_answer_finds_only_the_request_it_is_for() {
-    for mounted in both().await {
-        let other = how(&mounted, "other_id", ANSWERED).await.unwrap();
-        assert_eq!(text(&other), "ok");
-        let twice = how(&mounted, "twice", ANSWERED).await.unwrap();
-        assert_eq!(text(&twice), "ok");
-        still_works(&mounted).await;
-        let string = how(&mounted, "string_id", UNANSWERED).await;
-        assert!(string.is_err(), "{string:?}");
-        still_works(&mounted).await;
-    }
-}
-
-#[tokio::test]
-async fn mc_12_a_batch_is_an_error_of_the_protocol() {
-    for mounted in both().await {
-        let batch = how(&mounted, "batch", ANSWERED).await;
-        assert!(matches!(batch, Err(RequestError::Protocol(_))), "{batch:?}");
-    }
-}
-
 #[tokio::test]
 async fn mc_13_what_nobody_can_be_asked_is_refused() {
     for mounted in both().await {
-        // Without a client, with a method that does not exist, to an address no person is sent to.
-        let sampled = how(&mounted, "samples", ANSWERED).await.unwrap();
-        assert_eq!(text(&sampled), "-32601");
+        // With a method that does not exist, to an address no person is sent to.
         let person = Arc::new(Person::default());
         for (way, code) in [("strange_method", "-32601"), ("sends_away", "-32602")] {
             let request = Request {
@@ -162,7 +108,7 @@ async fn progress_of_another_request_is_not_ours() {
 }
 
 #[tokio::test]
-async fn mc_16_a_server_that_never_answers_is_told_to_stop_and_one_that_exits_is_lost() {
+async fn mc_16_a_server_that_never_answers_is_told_to_stop() {
     for mounted in both().await {
         let silent = how(&mounted, "silent", UNANSWERED).await;
         assert_eq!(silent, Err(RequestError::Slow(UNANSWERED)));
@@ -176,8 +122,6 @@ async fn mc_16_a_server_that_never_answers_is_told_to_stop_and_one_that_exits_is
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         assert_eq!(told, "1");
-        let exited = how(&mounted, "exits", ANSWERED).await;
-        assert!(matches!(exited, Err(RequestError::Lost(_))), "{exited:?}");
     }
 }
 

@@ -23,18 +23,18 @@ use super::{Person, call, definitions, text};
 
 /// A request as a server sees it.
 #[derive(Debug, Clone)]
-struct Seen {
+pub(crate) struct Seen {
     verb: String,
     headers: BTreeMap<String, String>,
     body: Value,
 }
 
 impl Seen {
-    fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(String::as_str)
     }
 
-    fn method(&self) -> &str {
+    pub(crate) fn method(&self) -> &str {
         self.body["method"].as_str().unwrap_or_default()
     }
 
@@ -59,7 +59,7 @@ impl Seen {
     }
 
     /// What every stateless server answers.
-    fn modern(&self) -> String {
+    pub(crate) fn modern(&self) -> String {
         match self.method() {
             "server/discover" => self.result(json!({
                 "supportedVersions": ["2026-07-28"],
@@ -80,13 +80,13 @@ fn reply(status: u16, headers: &str, body: &str) -> String {
 }
 
 /// A server, and what it has seen.
-struct Scripted {
+pub(crate) struct Scripted {
     url: String,
     seen: Arc<Mutex<Vec<Seen>>>,
 }
 
 impl Scripted {
-    async fn new(answer: impl Fn(&Seen) -> String + Send + Sync + 'static) -> Self {
+    pub(crate) async fn new(answer: impl Fn(&Seen) -> String + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
         let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
@@ -112,11 +112,11 @@ impl Scripted {
         ServerAddress::parse(&self.url).unwrap()
     }
 
-    async fn connect(&self) -> Arc<dyn Connection> {
+    pub(crate) async fn connect(&self) -> Arc<dyn Connection> {
         connect(self.address()).await.unwrap()
     }
 
-    fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn seen(&self) -> Vec<Seen> {
         self.seen.lock().unwrap().clone()
     }
 }

@@ -1,9 +1,9 @@
 //! Haft as a client of real servers: over pipes and HTTP, in both eras.
 
 mod hostile;
-mod http;
+pub(crate) mod http;
 pub(crate) mod peers;
-mod tool;
+pub(crate) mod tool;
 
 use std::{
     sync::{Arc, Mutex},

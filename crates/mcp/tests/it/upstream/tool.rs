@@ -25,9 +25,15 @@ use super::{
 };
 
 /// A server that always runs.
-struct Running {
+pub(crate) struct Running {
     id: ServerId,
     connection: Arc<dyn Connection>,
+}
+
+impl Running {
+    pub(crate) fn new(id: ServerId, connection: Arc<dyn Connection>) -> Self {
+        Self { id, connection }
+    }
 }
 
 impl Server for Running {
@@ -47,10 +53,7 @@ impl Server for Running {
 async fn mounted_in(mounted: &Mounted) -> Harness {
     let id = ServerId::parse("peer").unwrap();
     let provider = id.provider().unwrap();
-    let server: Arc<dyn Server> = Arc::new(Running {
-        id,
-        connection: Arc::clone(&mounted.connection),
-    });
+    let server: Arc<dyn Server> = Arc::new(Running::new(id, Arc::clone(&mounted.connection)));
     let offered = definitions(&*mounted.connection).await;
     let mounting = Mounting::new(Arc::new(Clients::default()));
     let mut tools = fetchers(&server, &offered.capabilities, &mounting);
@@ -142,16 +145,4 @@ async fn a_mounted_tool_whose_server_dies_ends_as_unknown() {
     assert_eq!(died.terminal, Terminal::Unknown, "{died:?}");
     let after = harness.call("mcp__peer__t", json!({})).await;
     assert_eq!(after.error.as_ref().unwrap().kind, ErrorKind::Unavailable);
-}
-
-#[tokio::test]
-async fn mc_09_a_result_of_too_many_pieces_is_a_typed_error() {
-    let mounted = Peer::Hostile.over_http().await;
-    let harness = mounted_in(&mounted).await;
-    let many = harness
-        .call("mcp__peer__t", json!({ "how": "many_pieces" }))
-        .await;
-    assert_eq!(many.error.as_ref().unwrap().kind, ErrorKind::Lost);
-    let fine = harness.call("mcp__peer__t", json!({})).await;
-    assert_eq!(fine.terminal, Terminal::Succeeded, "{fine:?}");
 }

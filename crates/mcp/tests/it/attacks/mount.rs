@@ -1,0 +1,293 @@
+//! Servers with scripts behind Haft: mounted by one fleet, their tools called through the one path
+//! of a call, with a record on disk.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use haft_backends::{LocalBackend, LocalOptions};
+use haft_contract::{Outcome, WorkPath, host::Ledger as _, ops::Tier};
+use haft_ledger::{LedgerOptions, SqliteLedger};
+use haft_mcp::{
+    client::Clients,
+    mounts::CHANGES_KEPT,
+    name::{Naming, ServerId},
+    pin::{Digest, Filter, MemoryStore},
+    upstream::{
+        Introduction,
+        connection::{Connect, Era},
+        http::{HttpConnector, ServerAddress},
+        mounted::{Beside, Maker},
+        stdio::{ServerCommand, StdioConnector},
+        supervise::{Fleet, Mount, Options, Shared, Status, Unseen},
+        tool::Mounting,
+    },
+};
+use haft_runtime::SystemClock;
+use haft_testkit::{FixedPolicy, Harness};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::sync::broadcast;
+
+use super::{corpus::Transport, peer};
+use crate::house::accept;
+
+/// How long something may take to come to be on a busy machine.
+const COMES_TO_BE: Duration = Duration::from_mins(2);
+
+/// Servers behind a runtime.
+pub(crate) struct Place {
+    pub(crate) harness: Harness,
+    pub(crate) fleet: Arc<Fleet>,
+    shared: Shared,
+    ledger: SqliteLedger,
+    dropped: BTreeMap<ServerId, Dropped>,
+    /// Those a person has accepted nothing of, and will not.
+    unaccepted: BTreeSet<ServerId>,
+    /// Those that can never be started.
+    failing: BTreeSet<ServerId>,
+    _running: Vec<peer::Running>,
+    _folder: TempDir,
+}
+
+/// What was counted and thrown away of what one server sent.
+type Dropped = Box<dyn Fn() -> [u64; 4] + Send + Sync>;
+
+/// A server to mount.
+pub(crate) struct Peer {
+    pub(crate) id: String,
+    pub(crate) script: Value,
+    pub(crate) transport: Transport,
+    pub(crate) gives_up: Duration,
+    /// Whether a person accepts what it offers.
+    pub(crate) accepted: bool,
+    /// Whether it can never be started.
+    pub(crate) fails: bool,
+}
+
+impl Peer {
+    /// A server of which everything is accepted.
+    pub(crate) fn new(id: &str, script: Value, transport: Transport) -> Self {
+        Self {
+            id: id.to_owned(),
+            script,
+            transport,
+            gives_up: Duration::from_mins(1),
+            accepted: true,
+            fails: false,
+        }
+    }
+}
+
+pub(crate) fn id(text: &str) -> ServerId {
+    ServerId::parse(text).unwrap()
+}
+
+fn origin() -> Digest {
+    Digest::of_bytes(b"scripted")
+}
+
+impl Place {
+    /// Mounts the servers, and starts none of them. Everything is allowed.
+    pub(crate) async fn with(peers: Vec<Peer>) -> Self {
+        Self::decided(peers, FixedPolicy::allow_all()).await
+    }
+
+    /// The same, with another policy.
+    pub(crate) async fn decided(peers: Vec<Peer>, policy: FixedPolicy) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let record = folder.path().join("record");
+        let options = LedgerOptions::new(&record, Arc::new(SystemClock));
+        let (ledger, _) = SqliteLedger::open(options).await.unwrap();
+        let harness = Harness::memory().policy(policy);
+        let harness = harness.ledger(Arc::new(ledger.clone())).build();
+        let shared = Shared {
+            store: Arc::new(MemoryStore::default()),
+            registry: Arc::clone(harness.runtime.registry()),
+            clock: Arc::new(SystemClock),
+            changes: broadcast::channel(CHANGES_KEPT).0,
+        };
+        let backend = LocalBackend::open(folder.path(), LocalOptions::default()).unwrap();
+        let unaccepted = peers.iter().filter(|one| !one.accepted);
+        let unaccepted = unaccepted.map(|one| id(&one.id)).collect();
+        let failing = peers.iter().filter(|one| one.fails);
+        let failing = failing.map(|one| id(&one.id)).collect();
+        let mut running = Vec::new();
+        let mut dropped: BTreeMap<ServerId, Dropped> = BTreeMap::new();
+        let mut mounts = Vec::new();
+        for one in peers {
+            let script = folder.path().join(format!("{}.json", one.id));
+            fs::write(&script, one.script.to_string()).unwrap();
+            let introduction = introduction(&one.script);
+            let connect: Arc<dyn Connect> = match one.transport {
+                Transport::Pipes => {
+                    let command = ServerCommand {
+                        argv: peer::over_pipes(&script),
+                        cwd: WorkPath::root(),
+                        environment: [].into(),
+                        tier: Tier::Host,
+                        egress: None,
+                        pinned: None,
+                    };
+                    let processes = backend.operations().processes;
+                    let connector = StdioConnector::new(processes, command, introduction);
+                    let connector = Arc::new(connector);
+                    let counts = Arc::clone(&connector);
+                    dropped.insert(id(&one.id), Box::new(move || counts.dropped().counts()));
+                    connector
+                }
+                Transport::Http => {
+                    let (process, port) = peer::Running::over_http(&script);
+                    running.push(process);
+                    let url = format!("http://127.0.0.1:{port}/mcp");
+                    let address = ServerAddress::parse(&url).unwrap();
+                    let connector = Arc::new(HttpConnector::new(address, introduction).unwrap());
+                    let counts = Arc::clone(&connector);
+                    dropped.insert(id(&one.id), Box::new(move || counts.dropped().counts()));
+                    connector
+                }
+            };
+            mounts.push(Mount {
+                server: id(&one.id),
+                naming: Naming::Prefixed,
+                filter: Filter::default(),
+                origin: origin(),
+                connect,
+                make: Arc::new(Maker(Mounting::new(Arc::<Clients>::default()))),
+                options: Options {
+                    start_timeout: COMES_TO_BE,
+                    call_timeout: one.gives_up,
+                    ..Options::default()
+                },
+            });
+        }
+        let fleet = Fleet::start(mounts, &shared, Unseen::Leave).unwrap();
+        Self {
+            harness,
+            fleet: Arc::new(fleet),
+            shared,
+            ledger,
+            dropped,
+            unaccepted,
+            failing,
+            _running: running,
+            _folder: folder,
+        }
+    }
+
+    /// Starts every server, has a person accept what it offers, and waits until that counts.
+    pub(crate) async fn accept_all(&self) {
+        let accepted = |one: &Status| !self.unaccepted.contains(&one.server);
+        for one in self.fleet.status() {
+            if self.reached(&one.server).await && accepted(&one) {
+                accept(&*self.shared.store, &one.server, origin());
+            }
+        }
+        let counts = |one: &Status| !accepted(one) || one.counts.new == 0;
+        self.until(|all| all.iter().all(counts)).await;
+    }
+
+    /// Has a server started, again where the machine was too busy for the first time.
+    async fn reached(&self, server: &ServerId) -> bool {
+        let began = Instant::now();
+        loop {
+            match self.fleet.reach(server).await {
+                Ok(()) => return true,
+                Err(_) if self.failing.contains(server) => return false,
+                Err(error) => assert!(began.elapsed() < COMES_TO_BE, "{server}: {error}"),
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Waits until the servers are as they must be.
+    async fn until(&self, are: impl Fn(&[Status]) -> bool) {
+        let began = Instant::now();
+        while !are(&self.fleet.status()) {
+            let status = self.fleet.status();
+            assert!(
+                began.elapsed() < COMES_TO_BE,
+                "it never came to be: {status:?}"
+            );
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    pub(crate) fn status(&self, server: &str) -> Status {
+        let mut all = self.fleet.status().into_iter();
+        all.find(|one| one.server == id(server)).unwrap()
+    }
+
+    /// How a server is, once it is as it must be, or as it is after long waiting.
+    pub(crate) async fn once(&self, server: &str, is: impl Fn(&Status) -> bool) -> Status {
+        let began = Instant::now();
+        loop {
+            let status = self.status(server);
+            if is(&status) || began.elapsed() > COMES_TO_BE {
+                return status;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// The tools models are shown of a server, by its own names.
+    pub(crate) fn listed(&self, server: &str) -> Vec<String> {
+        let prefix = format!("mcp__{server}__");
+        let listed = self.harness.runtime.tools_for(&self.harness.principal);
+        let names = listed.iter().map(|tool| tool.key().tool.as_str());
+        names
+            .filter_map(|name| name.strip_prefix(&prefix).map(str::to_owned))
+            .collect()
+    }
+
+    pub(crate) async fn call(&self, server: &str, tool: &str, arguments: Value) -> Arc<Outcome> {
+        let name = format!("mcp__{server}__{tool}");
+        self.harness.call(&name, arguments).await
+    }
+
+    /// Whether a tool is taken for one that destroys.
+    pub(crate) fn is_destructive(&self, server: &str, tool: &str) -> bool {
+        let all = self.harness.runtime.registry().snapshot();
+        let entry = all.get(&format!("mcp__{server}__{tool}")).unwrap();
+        entry.spec().effects.destructive
+    }
+
+    /// How the record says a call ended.
+    pub(crate) async fn recorded(&self, outcome: &Outcome) -> Option<haft_contract::Terminal> {
+        let history = self.ledger.history().unwrap();
+        let tenant = &self.harness.principal.tenant;
+        let stored = history.call(tenant, outcome.call).await.unwrap();
+        stored.and_then(|call| call.terminal)
+    }
+
+    /// Messages that were counted and thrown away: lines that were none, broken ones, answers to
+    /// nothing, notifications in excess.
+    pub(crate) fn dropped(&self, server: &str) -> [u64; 4] {
+        (self.dropped.get(&id(server)).unwrap())()
+    }
+
+    /// What is offered beside tools.
+    pub(crate) fn beside(&self) -> Beside {
+        Beside::new(Arc::clone(&self.fleet) as _, Vec::new())
+    }
+
+    pub(crate) async fn end(self) {
+        self.fleet.stop().await;
+        self.ledger.close().await.unwrap();
+    }
+}
+
+/// The era is known, so that a busy machine is not taken for an older server.
+fn introduction(script: &Value) -> Introduction {
+    let only = match script["era"].as_str() {
+        Some("modern") => Era::Modern,
+        _ => Era::Legacy,
+    };
+    Introduction {
+        only: Some(only),
+        ..Introduction::default()
+    }
+}
