@@ -24,7 +24,7 @@ use haft_mcp::{
     client::Clients,
     mounts::CHANGES_KEPT,
     name::{Naming, PREFIX, SEPARATOR, ServerId},
-    pin::{Digest, Store as _},
+    pin::{Digest, Origin, Store as _},
     upstream::{
         Introduction,
         auth::{Credential, CredentialParts, LoginError, OauthOptions},
@@ -256,13 +256,27 @@ fn mounting(settings: &ServerSettings, options: &Options, clients: &Arc<Clients>
     }
 }
 
-/// A hash of what is started or reached, without secrets.
-pub(crate) fn origin(settings: &ServerSettings) -> Digest {
-    let what = match &settings.target {
-        Target::Command(command) => json!({"command": command.argv, "cwd": command.cwd}),
-        Target::Url { url, .. } => json!({"url": url}),
-    };
-    Digest::of_bytes(what.to_string().as_bytes())
+/// Who answers under a server's id: everything of its entry that decides which program runs and how
+/// freely, or where requests go. Secrets by their names, variables by a hash: some of them decide
+/// what a program loads, and none needs to be read here.
+pub(crate) fn origin(settings: &ServerSettings) -> Origin {
+    let secrets: Vec<&String> = settings.secrets.keys().collect();
+    Origin::new(match &settings.target {
+        Target::Command(command) => json!({
+            "command": command.argv,
+            "cwd": command.cwd,
+            "env": command.env.keys().collect::<Vec<_>>(),
+            "env_sha256": Digest::of_bytes(json!(command.env).to_string().as_bytes()).to_string(),
+            "sandbox": command.mode.as_str(),
+            "secrets": secrets,
+            "sha256": command.sha256.map(|bytes| Digest::from_bytes(bytes).to_string()),
+        }),
+        Target::Url { url, headers, .. } => json!({
+            "headers": headers.keys().collect::<Vec<_>>(),
+            "secrets": secrets,
+            "url": url,
+        }),
+    })
 }
 
 /// How a server is reached, put together when it is first needed. What stands in the way (a secret

@@ -35,6 +35,9 @@ pub(crate) struct ServerView {
     pub(crate) changed: usize,
     /// Definitions that were not taken.
     pub(crate) refused: Vec<RefusedView>,
+    /// Why what was accepted under this id before does not count, if something was.
+    #[serde(default)]
+    pub(crate) lapsed: Option<String>,
     /// What went wrong last.
     pub(crate) last_error: Option<String>,
 }
@@ -65,6 +68,7 @@ impl ServerView {
             new: counts.new,
             changed: counts.changed,
             refused: status.refused.iter().map(RefusedView::of).collect(),
+            lapsed: status.lapsed.as_ref().map(ToString::to_string),
             last_error: status.last_error.clone(),
         }
         .quarantined(counts)

@@ -149,6 +149,44 @@ fn mc_01_mc_02_a_server_is_withheld_until_accepted_and_again_when_it_changes() {
 }
 
 #[test]
+fn mc_02_another_command_under_an_accepted_id_is_reviewed_again() {
+    let mounted = Mounting::new(&[("a", "\"good\"", "")]);
+    mounted.accept("a");
+    mounted.haft(&["call", "mcp__a__say", "text=hi"]).ok();
+
+    // Another program that says word for word the same.
+    let copy = mounted.servers.join("copy.py");
+    fs::copy(mounted.servers.join("plain.py"), &copy).unwrap();
+    let settings = fs::read_to_string(mounted.stage.work.join("haft.toml")).unwrap();
+    mounted
+        .stage
+        .write("haft.toml", settings.replace("plain.py", "copy.py"));
+    mounted.haft(&["trust"]).ok();
+    mounted.haft(&["mcp", "review", "a"]).ok();
+    let status = mounted.status("a");
+    assert_eq!(
+        (&status["state"], &status["tools"]),
+        (&"quarantined".into(), &0.into())
+    );
+    let denied = mounted.haft(&["call", "mcp__a__say", "text=hi"]).fails(3);
+    assert!(denied.contains("another program or address"), "{denied}");
+    assert!(!denied.contains("plain.py"), "models read this: {denied}");
+    let shown = mounted.haft(&["mcp", "review", "a"]).ok();
+    assert!(shown.contains("another program or address"), "{shown}");
+    for part in ["/command/1", "- \"", "plain.py", "copy.py", "tool `say`"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    mounted.haft(&["mcp", "accept", "a", "--all"]).ok();
+    mounted.haft(&["call", "mcp__a__say", "text=hi"]).ok();
+    assert_eq!(mounted.status("a")["lapsed"], Value::Null);
+
+    // What was accepted of the first is still accepted of the first.
+    mounted.stage.write("haft.toml", settings);
+    mounted.haft(&["trust"]).ok();
+    mounted.haft(&["call", "mcp__a__say", "text=hi"]).ok();
+}
+
+#[test]
 fn mc_16_a_server_that_fails_says_why_with_its_last_words() {
     let mounted = Mounting::new(&[("a", "\"exits\"", "")]);
     let failed = mounted.haft(&["mcp", "review", "a"]).fails(1);

@@ -9,7 +9,7 @@ use haft_mcp::{
     client::Clients,
     mounts::CHANGES_KEPT,
     name::{Naming, ServerId},
-    pin::{Digest, Filter, MemoryStore, Pins, Store, vet},
+    pin::{Filter, MemoryStore, Origin, Pins, Store, vet},
     upstream::{
         Introduction,
         mounted::{Beside, Maker},
@@ -19,6 +19,7 @@ use haft_mcp::{
     },
 };
 use haft_runtime::{Runtime, SystemClock};
+use serde_json::json;
 use tokio::sync::broadcast;
 
 const REFERENCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/reference.mjs");
@@ -36,7 +37,7 @@ pub(crate) async fn mount(
     era: Option<String>,
 ) -> Result<(Arc<Fleet>, Beside), Box<dyn Error>> {
     let server = ServerId::parse("reference")?;
-    let origin = Digest::of_bytes(REFERENCE.as_bytes());
+    let origin = Origin::new(json!({"command": [REFERENCE]}));
     let mounting = Mounting {
         naming: Naming::Plain,
         ..Mounting::new(Arc::clone(clients))
@@ -45,7 +46,7 @@ pub(crate) async fn mount(
         server: server.clone(),
         naming: Naming::Plain,
         filter: Filter::default(),
-        origin,
+        origin: origin.clone(),
         connect: Arc::new(connector(era)?),
         make: Arc::new(Maker(mounting)),
         options: Options {
@@ -61,7 +62,7 @@ pub(crate) async fn mount(
     };
     let fleet = Arc::new(Fleet::start(vec![mount], &shared, Unseen::Start)?);
     fleet.reach(&server).await?;
-    accept(&*shared.store, &server, origin)?;
+    accept(&*shared.store, &server, &origin)?;
     // What nobody has accepted yet is there as well, and refuses.
     while fleet.status().iter().any(|one| one.counts.new > 0) {
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -94,7 +95,7 @@ fn connector(era: Option<String>) -> Result<StdioConnector, Box<dyn Error>> {
 }
 
 /// Accepts all that was offered.
-fn accept(store: &dyn Store, server: &ServerId, origin: Digest) -> Result<(), Box<dyn Error>> {
+fn accept(store: &dyn Store, server: &ServerId, origin: &Origin) -> Result<(), Box<dyn Error>> {
     let seen = store.seen(server, origin)?.ok_or("it offered nothing")?;
     let vetted = vet(server, Naming::Plain, &Filter::default(), &seen.definitions)?;
     let mut refused = None;
@@ -104,6 +105,6 @@ fn accept(store: &dyn Store, server: &ServerId, origin: Digest) -> Result<(), Bo
             refused = refused.take().or(pins.accept(item).err());
         }
     };
-    store.change(server, &vetted.items, &mut change)?;
+    store.change(server, origin, &vetted.items, &mut change)?;
     refused.map_or(Ok(()), |refused| Err(refused.into()))
 }

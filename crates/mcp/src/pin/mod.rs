@@ -2,15 +2,17 @@
 //!
 //! A definition (a tool, a prompt, a template, the instructions) is hashed whole, as it came. One
 //! that nobody accepted is withheld; one that is no longer what was accepted is withheld too, it
-//! alone, until somebody has seen the difference. A new name is a new definition. Descriptions are
-//! data: they are kept, shown escaped and compared, never followed.
+//! alone, until somebody has seen the difference. A new name is a new definition. What is accepted is
+//! accepted of one server, not of an id: another program or address under the same id begins anew.
+//! Descriptions are data: they are kept, shown escaped and compared, never followed.
 //!
-//! `item` says what has a hash, `vet` what cannot be taken at all, `standing` compares, `diff` shows
+//! `item` says what has a hash, `origin` whose it is, `vet` what cannot be taken at all, `standing` compares, `diff` shows
 //! what changed, `store` says what a host keeps.
 
 mod diff;
 mod digest;
 mod item;
+mod origin;
 mod standing;
 mod store;
 mod vet;
@@ -19,7 +21,8 @@ pub use self::{
     diff::{Difference, difference},
     digest::Digest,
     item::{Item, ItemKey, Kind},
-    standing::{Pins, Standing},
+    origin::Origin,
+    standing::{Lapsed, Pins, Standing},
     store::{MemoryStore, Seen, Store, StoreError},
     vet::{Filter, MAX_DEFINITION_BYTES, MAX_ITEMS, MAX_LIST_BYTES, Refused, Unfit, Vetted, vet},
 };

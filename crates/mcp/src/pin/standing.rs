@@ -1,16 +1,42 @@
 //! Whether a definition is what a person accepted.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
-use super::{Digest, Item, ItemKey, Kind};
+use super::{Digest, Item, ItemKey, Kind, Origin};
 
-/// What a person said about a server's definitions.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// What a person said about the definitions of one server: of one id and one origin.
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Pins {
     /// Accepted, and as what.
     pub accepted: BTreeMap<ItemKey, Digest>,
     /// Shown to a person last, and as what: only what was shown can be accepted.
     pub reviewed: BTreeMap<ItemKey, Digest>,
+    /// Why something that was accepted under this id does not count here. Only read: a store finds
+    /// out, nobody sets it.
+    pub lapsed: Option<Lapsed>,
+}
+
+/// Why something that was accepted under an id does not count.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Lapsed {
+    /// It was accepted of another program or address.
+    Origin(Origin),
+    /// It was accepted with a version of Haft that did not keep of whom.
+    Version,
+}
+
+impl fmt::Display for Lapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            // Models read this, too: a command line is for people (`Origin::in_words`).
+            Self::Origin(_) => f.write_str(
+                "what was accepted under this id was accepted of another program or address",
+            ),
+            Self::Version => f.write_str(
+                "what an older version of Haft accepted under this id does not say of which program or address, and does not count any longer",
+            ),
+        }
+    }
 }
 
 /// How a definition stands.

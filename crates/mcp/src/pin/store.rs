@@ -11,7 +11,7 @@ use std::{
 use haft_contract::host::Timestamp;
 use serde_json::Value;
 
-use super::{Digest, Item, Pins};
+use super::{Digest, Item, Lapsed, Origin, Pins};
 use crate::{
     name::ServerId,
     upstream::connection::{Definitions, Era},
@@ -36,24 +36,25 @@ pub struct StoreError(pub String);
 /// Keeps what mounted servers offered and what a person accepted. Calls may block for as long as a
 /// small file takes.
 pub trait Store: Send + Sync {
-    /// What was accepted of a server.
-    fn pins(&self, server: &ServerId) -> Result<Pins, StoreError>;
+    /// What was accepted of a server. What was accepted of another origin under the same id does
+    /// not count, and the pins say that there is something of the sort.
+    fn pins(&self, server: &ServerId, origin: &Origin) -> Result<Pins, StoreError>;
 
     /// Changes what was accepted of a server; nobody else does meanwhile. The definitions that the
     /// pins speak of are kept too, so that a difference can be shown later.
     fn change(
         &self,
         server: &ServerId,
+        origin: &Origin,
         kept: &[Item],
         change: &mut dyn FnMut(&mut Pins),
     ) -> Result<(), StoreError>;
 
-    /// What a server offered last. `origin` tells servers apart that were given one id in two
-    /// places: a hash of what is started or reached.
-    fn seen(&self, server: &ServerId, origin: Digest) -> Result<Option<Seen>, StoreError>;
+    /// What a server offered last.
+    fn seen(&self, server: &ServerId, origin: &Origin) -> Result<Option<Seen>, StoreError>;
 
     /// Keeps what a server offers now.
-    fn remember(&self, server: &ServerId, origin: Digest, seen: &Seen) -> Result<(), StoreError>;
+    fn remember(&self, server: &ServerId, origin: &Origin, seen: &Seen) -> Result<(), StoreError>;
 
     /// A definition that was accepted once.
     fn definition(&self, digest: Digest) -> Result<Option<Value>, StoreError>;
@@ -71,7 +72,7 @@ pub struct MemoryStore {
 
 #[derive(Debug, Default)]
 struct Kept {
-    pins: HashMap<ServerId, Pins>,
+    pins: HashMap<ServerId, Vec<(Origin, Pins)>>,
     seen: HashMap<(ServerId, Digest), Seen>,
     definitions: HashMap<Digest, Value>,
 }
@@ -83,18 +84,35 @@ impl MemoryStore {
 }
 
 impl Store for MemoryStore {
-    fn pins(&self, server: &ServerId) -> Result<Pins, StoreError> {
-        Ok(self.kept().pins.get(server).cloned().unwrap_or_default())
+    fn pins(&self, server: &ServerId, origin: &Origin) -> Result<Pins, StoreError> {
+        let kept = self.kept();
+        let all = kept.pins.get(server).map(Vec::as_slice).unwrap_or_default();
+        let mine = all.iter().find(|(of, _)| of == origin);
+        let mut pins = mine.map(|(_, pins)| pins.clone()).unwrap_or_default();
+        if pins.is_new_server() {
+            let others = all.iter().rfind(|(_, pins)| !pins.is_new_server());
+            pins.lapsed = others.map(|(of, _)| Lapsed::Origin(of.clone()));
+        }
+        Ok(pins)
     }
 
     fn change(
         &self,
         server: &ServerId,
+        origin: &Origin,
         kept: &[Item],
         change: &mut dyn FnMut(&mut Pins),
     ) -> Result<(), StoreError> {
         let mut all = self.kept();
-        change(all.pins.entry(server.clone()).or_default());
+        let pins = all.pins.entry(server.clone()).or_default();
+        match pins.iter_mut().find(|(of, _)| of == origin) {
+            Some((_, pins)) => change(pins),
+            None => {
+                let mut new = Pins::default();
+                change(&mut new);
+                pins.push((origin.clone(), new));
+            }
+        }
         let definitions = kept
             .iter()
             .map(|item| (item.digest, item.definition.clone()));
@@ -103,12 +121,13 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    fn seen(&self, server: &ServerId, origin: Digest) -> Result<Option<Seen>, StoreError> {
-        Ok(self.kept().seen.get(&(server.clone(), origin)).cloned())
+    fn seen(&self, server: &ServerId, origin: &Origin) -> Result<Option<Seen>, StoreError> {
+        let key = (server.clone(), origin.digest());
+        Ok(self.kept().seen.get(&key).cloned())
     }
 
-    fn remember(&self, server: &ServerId, origin: Digest, seen: &Seen) -> Result<(), StoreError> {
-        let key = (server.clone(), origin);
+    fn remember(&self, server: &ServerId, origin: &Origin, seen: &Seen) -> Result<(), StoreError> {
+        let key = (server.clone(), origin.digest());
         self.kept().seen.insert(key, seen.clone());
         Ok(())
     }

@@ -8,7 +8,7 @@ use haft_mcp::{
     client::Clients,
     mounts::CHANGES_KEPT,
     name::{Naming, ServerId},
-    pin::{Digest, Filter, MemoryStore, Pins, Store, vet},
+    pin::{Filter, MemoryStore, Origin, Pins, Store, vet},
     server::{Endpoint, LiveCalls, Sessions, stdio},
     upstream::{
         connection::Connect,
@@ -60,12 +60,12 @@ impl House {
         let record = tempfile::tempdir().unwrap();
         let runtime = runtime(&calls, &record).await;
         let server = ServerId::parse(SERVER).unwrap();
-        let origin = Digest::of_bytes(SERVER.as_bytes());
+        let origin = Origin::new(json!({"command": [SERVER]}));
         let mount = Mount {
             server: server.clone(),
             naming: Naming::Prefixed,
             filter: Filter::default(),
-            origin,
+            origin: origin.clone(),
             connect,
             make: Arc::new(Maker(Mounting::new(Arc::clone(&clients)))),
             options,
@@ -78,7 +78,7 @@ impl House {
         };
         let fleet = Arc::new(Fleet::start(vec![mount], &shared, Unseen::Start).unwrap());
         fleet.reach(&server).await.unwrap();
-        accept(&*shared.store, &server, origin);
+        accept(&*shared.store, &server, &origin);
         until_accepted(&fleet).await;
         let endpoint = Endpoint::new(
             runtime.clone(),
@@ -162,7 +162,7 @@ async fn runtime(calls: &Arc<LiveCalls>, record: &TempDir) -> Runtime {
 }
 
 /// Accepts all that a server offered, as a person would.
-pub(crate) fn accept(store: &dyn Store, server: &ServerId, origin: Digest) {
+pub(crate) fn accept(store: &dyn Store, server: &ServerId, origin: &Origin) {
     let seen = store.seen(server, origin).unwrap().unwrap();
     let vetted = vet(
         server,
@@ -177,7 +177,9 @@ pub(crate) fn accept(store: &dyn Store, server: &ServerId, origin: Digest) {
             pins.accept(item).unwrap();
         }
     };
-    store.change(server, &vetted.items, &mut all).unwrap();
+    store
+        .change(server, origin, &vetted.items, &mut all)
+        .unwrap();
 }
 
 /// Waits until nothing that the servers which run offer waits to be accepted.

@@ -12,7 +12,7 @@ use haft_mcp::{
     client::Clients,
     mounts::CHANGES_KEPT,
     name::{Naming, ServerId},
-    pin::{Digest, Filter, MemoryStore},
+    pin::{Filter, MemoryStore, Origin},
     upstream::{
         Introduction,
         connection::{Era, Request, Server},
@@ -72,8 +72,8 @@ fn id(text: &str) -> ServerId {
     ServerId::parse(text).unwrap()
 }
 
-fn origin() -> Digest {
-    Digest::of_bytes(b"fixture")
+fn origin() -> Origin {
+    Origin::new(json!({"command": ["fixture"]}))
 }
 
 fn mount(place: &Place, server: &str, how: &str) -> Mount {
@@ -118,7 +118,7 @@ async fn ready(fleet: &Fleet, shared: &Shared, servers: &[String]) {
     for server in servers {
         let server = id(server);
         fleet.reach(&server).await.unwrap();
-        accept(&*shared.store, &server, origin());
+        accept(&*shared.store, &server, &origin());
     }
     until_accepted(fleet).await;
 }

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     config::pins::FilePins,
     exit::Exit,
+    mounted::origin,
     stop::Stop,
     terminal::{Format, Page, Style},
 };
@@ -74,7 +75,7 @@ pub(super) fn accept(args: &AcceptArgs, app: &App) -> Result<Exit, Stop> {
     }
     let mut refused = None;
     store
-        .change(&server.id, &wanted, &mut |pins| {
+        .change(&server.id, &origin(server), &wanted, &mut |pins| {
             // All or none: what was seen together is accepted together.
             let mut next = pins.clone();
             match wanted.iter().try_for_each(|item| next.accept(item)) {
@@ -100,7 +101,7 @@ pub(super) fn revoke(args: &RevokeArgs, app: &App) -> Result<Exit, Stop> {
     let settings = app.settings()?;
     let server = configured(&settings, &args.server)?;
     let store = FilePins::new(&settings.places.data_dir);
-    let pins = store.pins(&server.id);
+    let pins = store.pins(&server.id, &origin(server));
     let pins = pins.map_err(|error| store_failed(error.to_string()))?;
     let wanted: Vec<ItemKey> = pins
         .accepted
@@ -118,7 +119,7 @@ pub(super) fn revoke(args: &RevokeArgs, app: &App) -> Result<Exit, Stop> {
         }
     }
     store
-        .change(&server.id, &[], &mut |pins| {
+        .change(&server.id, &origin(server), &[], &mut |pins| {
             for key in &wanted {
                 pins.revoke(key);
             }

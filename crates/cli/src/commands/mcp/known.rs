@@ -55,7 +55,7 @@ impl Known {
 /// What a server offered last, held against what was accepted; none if it never ran.
 pub(super) fn known(server: &ServerSettings, store: &FilePins) -> Result<Option<Known>, String> {
     let failed = |error: StoreError| error.to_string();
-    let Some(seen) = store.seen(&server.id, origin(server)).map_err(failed)? else {
+    let Some(seen) = store.seen(&server.id, &origin(server)).map_err(failed)? else {
         return Ok(None);
     };
     let vetted = vet(&server.id, server.naming, &server.tools, &seen.definitions);
@@ -63,7 +63,7 @@ pub(super) fn known(server: &ServerSettings, store: &FilePins) -> Result<Option<
     Ok(Some(Known {
         items: vetted.items,
         refused: vetted.refused,
-        pins: store.pins(&server.id).map_err(failed)?,
+        pins: store.pins(&server.id, &origin(server)).map_err(failed)?,
     }))
 }
 

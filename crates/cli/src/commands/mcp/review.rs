@@ -4,7 +4,7 @@
 use clap::Args;
 use haft_mcp::{
     client::Clients,
-    pin::{Difference, Item, Standing, Store as _, difference},
+    pin::{Difference, Item, Lapsed, Standing, Store as _, difference},
     upstream::{connection::RequestError, supervise::Unseen},
 };
 use haft_runtime::registry::Registry;
@@ -17,7 +17,7 @@ use super::{
 use crate::{
     config::{Settings, mcp::ServerSettings, pins::FilePins},
     exit::Exit,
-    mounted::MountPlan,
+    mounted::{MountPlan, origin},
     stop::Stop,
     terminal::{Format, Page, Style, visible},
 };
@@ -63,14 +63,22 @@ pub(super) async fn run(args: &ReviewArgs, app: &App) -> Result<Exit, Stop> {
             .iter()
             .map(|(item, standing)| view(item, *standing, &store))
             .collect();
-        app.output
-            .json(&json!({"server": server.id.as_str(), "definitions": items}))?;
+        let lapsed = known.pins.lapsed.as_ref().map(|lapsed| match lapsed {
+            Lapsed::Origin(before) => json!({"why": "origin", "before": before.what()}),
+            Lapsed::Version => json!({"why": "version"}),
+        });
+        app.output.json(&json!({
+            "server": server.id.as_str(),
+            "origin": origin(&server).what(),
+            "lapsed": lapsed,
+            "definitions": items,
+        }))?;
     } else {
         app.output.page(&page(&server, &known, &shown, &store))?;
     }
     let reviewed: Vec<Item> = known.items.clone();
     store
-        .change(&server.id, &[], &mut |pins| {
+        .change(&server.id, &origin(&server), &[], &mut |pins| {
             pins.review(
                 reviewed
                     .iter()
@@ -131,6 +139,9 @@ fn page(
             known.items.len()
         ))
         .end();
+    if let Some(lapsed) = &known.pins.lapsed {
+        page = lapse(page, server, lapsed);
+    }
     for (item, standing) in shown {
         let style = match standing {
             Standing::Accepted => Style::Good,
@@ -169,6 +180,20 @@ fn page(
         "nothing waits for you".to_owned()
     };
     page.end().styled(Style::Dim, next).end()
+}
+
+/// That something was accepted under this id which does not count, and why.
+fn lapse(page: Page, server: &ServerSettings, lapsed: &Lapsed) -> Page {
+    let page = page.styled(Style::Bad, lapsed.to_string()).end();
+    match lapsed {
+        Lapsed::Version => page,
+        Lapsed::Origin(before) => {
+            let now = origin(server);
+            difference(before.what(), now.what())
+                .iter()
+                .fold(page, changed)
+        }
+    }
 }
 
 /// What changed since it was accepted, if what was accepted is still there.

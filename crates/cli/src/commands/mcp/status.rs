@@ -71,6 +71,7 @@ fn at_rest(server: &ServerSettings, store: &FilePins, failures: &Failures) -> Se
         new: 0,
         changed: 0,
         refused: Vec::new(),
+        lapsed: None,
         last_error: failed.as_ref().map(|failed| failed.why.clone()),
     };
     if failed.is_some() {
@@ -89,11 +90,12 @@ fn at_rest(server: &ServerSettings, store: &FilePins, failures: &Failures) -> Se
             return view;
         }
     };
-    let seen = store.seen(&server.id, origin(server)).ok().flatten();
+    let seen = store.seen(&server.id, &origin(server)).ok().flatten();
     view.era = seen.map(|seen| era(seen.era));
     view.tools = known.accepted_tools();
     view.new = known.unaccepted();
     view.changed = known.changed();
+    view.lapsed = known.pins.lapsed.as_ref().map(ToString::to_string);
     view.refused = known.refused.iter().map(RefusedView::of).collect();
     if server.enabled && failed.is_none() && known.pins.is_new_server() && view.new > 0 {
         "quarantined".clone_into(&mut view.state);
@@ -131,6 +133,9 @@ fn table(views: &[ServerView]) -> Page {
         page = page.text(line(row)).end();
         if let Some(error) = &view.last_error {
             page = page.styled(Style::Bad, "  ").text(error).end();
+        }
+        if let Some(lapsed) = &view.lapsed {
+            page = page.styled(Style::Bad, format!("  {lapsed}")).end();
         }
         for refused in &view.refused {
             let text = format!(

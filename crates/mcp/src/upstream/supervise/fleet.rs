@@ -179,6 +179,7 @@ impl Supervised {
             // Who has a turn has not always sent something yet; what was sent had a turn.
             under_way: self.desk.turns.under_way().max(posted.phase.under_way()),
             refused: stock.vetted.refused.clone(),
+            lapsed: stock.lapsed.clone(),
             last_error: posted.last_error,
         }
     }

@@ -27,7 +27,7 @@ use super::connection::{Connect, Server};
 use crate::{
     mounts::Change,
     name::{Naming, ServerId},
-    pin::{Digest, Filter, Item, Store},
+    pin::{Filter, Item, Origin, Store},
 };
 
 pub use self::{
@@ -44,8 +44,8 @@ pub struct Mount {
     pub naming: Naming,
     /// Which of its tools are wanted.
     pub filter: Filter,
-    /// A hash of what is started or reached, to tell it from another server of that id.
-    pub origin: Digest,
+    /// What is started or reached, to tell it from another server of that id.
+    pub origin: Origin,
     /// Opens connections to it.
     pub connect: Arc<dyn Connect>,
     /// Makes tools of its definitions.

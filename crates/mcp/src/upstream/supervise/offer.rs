@@ -18,7 +18,10 @@ use crate::{
     foreign::shown_within,
     mounts::Change,
     name::{Naming, ServerId},
-    pin::{Digest, Filter, Item, ItemKey, Kind, Pins, Refused, Seen, Standing, Unfit, Vetted, vet},
+    pin::{
+        Digest, Filter, Item, ItemKey, Kind, Lapsed, Origin, Pins, Refused, Seen, Standing, Unfit,
+        Vetted, vet,
+    },
     upstream::connection::{Request, RequestError, Server},
 };
 
@@ -62,6 +65,8 @@ pub(super) struct Stock {
     /// Why nothing can be accepted right now, if it cannot.
     unusable: Option<String>,
     new_server: bool,
+    /// Why what was accepted under this id before does not count, if something was.
+    pub(super) lapsed: Option<Lapsed>,
 }
 
 /// Where the stock is.
@@ -84,7 +89,7 @@ pub(super) struct Offer {
     pub(super) provider: ProviderId,
     pub(super) naming: Naming,
     pub(super) filter: Filter,
-    pub(super) origin: Digest,
+    pub(super) origin: Origin,
     pub(super) make: Arc<dyn Make>,
     pub(super) shared: Shared,
     pub(super) desk: Arc<dyn Server>,
@@ -96,7 +101,7 @@ pub(super) struct Offer {
 impl Offer {
     /// Puts up what the server offered in its last run, if there was one; whether there was.
     pub(super) fn load(&self) -> bool {
-        let seen = match self.shared.store.seen(&self.server, self.origin) {
+        let seen = match self.shared.store.seen(&self.server, &self.origin) {
             Ok(seen) => seen,
             Err(error) => {
                 tracing::warn!(server = %self.server, %error, "definitions of the last run cannot be used");
@@ -116,7 +121,11 @@ impl Offer {
         let server = &self.server;
         let remembered = seen.clone();
         self.put_up(Some(seen))?;
-        if let Err(error) = self.shared.store.remember(server, self.origin, &remembered) {
+        if let Err(error) = self
+            .shared
+            .store
+            .remember(server, &self.origin, &remembered)
+        {
             tracing::warn!(%server, %error, "its definitions are not kept");
         }
         Ok(())
@@ -147,7 +156,8 @@ impl Offer {
             None => Vetted::default(),
         };
         let before = self.stock.get();
-        let mut stock = Stock::new(seen, vetted, self.shared.store.pins(&self.server));
+        let pins = self.shared.store.pins(&self.server, &self.origin);
+        let mut stock = Stock::new(seen, vetted, pins);
         let tools = self.tools(&mut stock);
         let changes = stock.changes_since(&before);
         let tools_changed = changes.contains(&Change::Tools);
@@ -225,6 +235,7 @@ impl Stock {
         Self {
             standings: vetted.items.iter().map(standing).collect(),
             new_server: pins.is_new_server(),
+            lapsed: pins.lapsed,
             seen,
             vetted,
             unusable,
@@ -297,7 +308,7 @@ impl Stock {
             Some(key) => self.why_withheld(&key),
             None => self
                 .new_server
-                .then(|| "nobody has accepted anything of this server yet".to_owned()),
+                .then(|| self.not_yet("nobody has accepted anything of this server yet")),
         };
         match withheld {
             None => Ok(()),
@@ -318,11 +329,19 @@ impl Stock {
         }
         match self.standings.get(key).map(|(_, standing)| standing) {
             Some(Standing::Accepted) => None,
-            Some(Standing::New) => Some("nobody has accepted it yet".to_owned()),
+            Some(Standing::New) => Some(self.not_yet("nobody has accepted it yet")),
             Some(Standing::Changed { .. }) => {
                 Some("its definition is not the one that was accepted".to_owned())
             }
             None => Some("the server does not offer it any longer".to_owned()),
+        }
+    }
+
+    /// That something was not accepted, and that it only looks as if it had been.
+    fn not_yet(&self, what: &str) -> String {
+        match &self.lapsed {
+            None => what.to_owned(),
+            Some(lapsed) => format!("{what}: {lapsed}"),
         }
     }
 

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::offer::Counts;
 use crate::{
     name::ServerId,
-    pin::Refused,
+    pin::{Lapsed, Refused},
     upstream::connection::{Connection, Era},
 };
 
@@ -62,6 +62,8 @@ pub struct Status {
     pub under_way: usize,
     /// Definitions that were not taken.
     pub refused: Vec<Refused>,
+    /// Why what was accepted under this id before does not count, if something was.
+    pub lapsed: Option<Lapsed>,
     /// What went wrong last, escaped.
     pub last_error: Option<String>,
 }

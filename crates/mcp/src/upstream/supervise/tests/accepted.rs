@@ -90,6 +90,40 @@ async fn mc_02_a_change_between_two_runs_is_noticed_before_the_first_call_reache
 }
 
 #[tokio::test(start_paused = true)]
+async fn mc_02_another_server_under_an_accepted_id_is_withheld_though_it_says_the_same() {
+    let shared = shared();
+    let server = Scripted::new(&[Attempt::Works], &[("say", "says")]);
+    let servers = [("a", &server)];
+    let (options, naming) = (Options::default(), Naming::Prefixed);
+    let bench = Bench::start_on(shared.clone(), &servers, options, naming);
+    bench
+        .until("a", |status| status.state == State::Ready)
+        .await;
+    bench.accept("a");
+    bench.until("a", |status| status.counts.tools == 1).await;
+    bench.fleet.stop().await;
+    drop(bench);
+    // The same id and the same definitions, from another address.
+    let other = Origin::new(json!({"url": "https://other.example"}));
+    let bench = Bench::start_from(shared.clone(), &servers, options, naming, &other);
+    let status = bench
+        .until("a", |status| status.state == State::Ready)
+        .await;
+    assert_eq!((status.counts.tools, status.counts.new), (0, 1));
+    assert_eq!(listed(&bench.shared.registry), [""; 0]);
+    let refused = bench.ask("a", "say").await.unwrap_err();
+    assert!(matches!(refused, RequestError::Withheld(_)), "{refused}");
+    let refused = refused.to_string();
+    assert!(refused.contains("another program or address"), "{refused}");
+    assert!(refused.contains("haft mcp review a"), "{refused}");
+    bench.fleet.stop().await;
+    drop(bench);
+    // What was accepted of the first still counts for the first.
+    let bench = Bench::start_on(shared, &servers, options, naming);
+    assert_eq!(bench.status("a").counts.tools, 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn mc_03_a_plain_name_does_not_take_the_place_of_another_tool() {
     let shared = shared();
     let theirs = Scripted::new(&[Attempt::Works], &[("read", "reads"), ("say", "says")]);

@@ -28,7 +28,7 @@ use super::{Fleet, Make, Mount, Options, Shared, State, Status, Unseen};
 use crate::{
     mounts::{CHANGES_KEPT, Change},
     name::{Naming, ServerId, tool_name},
-    pin::{Digest, Filter, Item, MemoryStore, Store, vet},
+    pin::{Filter, Item, MemoryStore, Origin, Store, vet},
     upstream::connection::{
         Connect, ConnectError, Connection, Definitions, Era, LastWords, Noticed, Request,
         RequestError, Server,
@@ -290,8 +290,8 @@ fn call(tool: &str) -> Request {
     }
 }
 
-fn origin() -> Digest {
-    Digest::of(&json!("origin")).unwrap()
+fn origin() -> Origin {
+    Origin::new(json!({"url": "https://one.example"}))
 }
 
 fn id(text: &str) -> ServerId {
@@ -315,11 +315,21 @@ impl Bench {
         options: Options,
         naming: Naming,
     ) -> Self {
+        Self::start_from(shared, servers, options, naming, &origin())
+    }
+
+    fn start_from(
+        shared: Shared,
+        servers: &[(&str, &Arc<Scripted>)],
+        options: Options,
+        naming: Naming,
+        origin: &Origin,
+    ) -> Self {
         let mounts = servers.iter().map(|(name, scripted)| Mount {
             server: id(name),
             naming,
             filter: Filter::default(),
-            origin: origin(),
+            origin: origin.clone(),
             connect: Arc::clone(scripted) as Arc<dyn Connect>,
             make: Arc::new(Making(naming)),
             options,
@@ -369,7 +379,7 @@ fn shared() -> Shared {
 
 fn accept(store: &dyn Store, server: &str) {
     let server = id(server);
-    let seen = store.seen(&server, origin()).unwrap().unwrap();
+    let seen = store.seen(&server, &origin()).unwrap().unwrap();
     let filter = Filter::default();
     let vetted = vet(&server, Naming::Prefixed, &filter, &seen.definitions).unwrap();
     let mut change = |pins: &mut crate::pin::Pins| {
@@ -378,7 +388,9 @@ fn accept(store: &dyn Store, server: &str) {
             pins.accept(item).unwrap();
         }
     };
-    store.change(&server, &vetted.items, &mut change).unwrap();
+    store
+        .change(&server, &origin(), &vetted.items, &mut change)
+        .unwrap();
 }
 
 fn listed(registry: &Registry) -> Vec<String> {

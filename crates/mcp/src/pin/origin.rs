@@ -1,0 +1,52 @@
+//! Who answers under a server's id: what is started, or the address that is reached. What a person
+//! accepts, they accept of one of these; another one that says the same is another server.
+
+use serde_json::Value;
+
+use super::Digest;
+use crate::foreign::shown;
+
+/// Who answers under a server's id. Holds no secret: names of secrets at most.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Origin {
+    what: Value,
+    digest: Digest,
+}
+
+impl Origin {
+    /// An origin, by everything that makes it another one. Text and lists of text: numbers are
+    /// compared as the text of their JSON.
+    pub fn new(what: Value) -> Self {
+        Self {
+            digest: Digest::of_bytes(what.to_string().as_bytes()),
+            what,
+        }
+    }
+
+    /// What it is made of.
+    pub fn what(&self) -> &Value {
+        &self.what
+    }
+
+    /// Its hash.
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// It in one line, escaped: the command or the address. For people: a command line may hold
+    /// what a model should not read.
+    pub fn in_words(&self) -> String {
+        let text = |key: &str| self.what.get(key).and_then(Value::as_str);
+        if let Some(url) = text("url") {
+            return shown(url);
+        }
+        let command = self.what.get("command").and_then(Value::as_array);
+        match command {
+            Some(words) => {
+                let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
+                shown(&words.join(" "))
+            }
+            None => shown(&self.what.to_string()),
+        }
+    }
+}
