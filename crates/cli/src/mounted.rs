@@ -5,8 +5,9 @@ mod remedy;
 
 use std::{
     collections::BTreeMap,
+    io,
     path::{Path, PathBuf},
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -28,10 +29,10 @@ use haft_mcp::{
     upstream::{
         Introduction,
         auth::{Credential, CredentialParts, LoginError, OauthOptions},
-        connection::{Connect, ConnectError, Connection, LastWords},
+        connection::{Connect, ConnectError, Connection, Era, LastWords},
         http::{HttpConnector, ServerAddress},
         mounted::Maker,
-        stdio::{ServerCommand, StdioConnector},
+        stdio::{Printed, ServerCommand, StdioConnector},
         supervise::{Fleet, Mount, Options, Shared, State, Unseen},
         tool::{GROUP, Hints, Mounting},
     },
@@ -65,6 +66,9 @@ const CPU_TIME: Duration = Duration::from_hours(24 * 30);
 
 /// How often it is looked whether something changed in how servers are.
 const REPORT_EVERY: Duration = Duration::from_millis(500);
+
+/// How often this process's file is tried for.
+const BEGIN_TRIES: u32 = 10;
 
 /// The directories of servers that were given none, in the data directory.
 const OWN_DIRECTORIES: &str = "mcp/servers";
@@ -131,7 +135,7 @@ impl MountPlan {
             )));
         };
         let store = FilePins::new(&self.ground.data_dir);
-        let seen = store.seen(&server.id, origin(server));
+        let seen = store.seen(&server.id, &origin(server));
         Some(match seen {
             Ok(None) => Unknown::Unseen(format!(
                 "nobody has looked yet at what the server `{id}` offers: run `haft mcp review {id}`"
@@ -157,7 +161,7 @@ impl MountPlan {
             match (status.state, status.last_error, server) {
                 (State::Ready, _, _) => failures.forget(&status.server),
                 (State::Down, Some(why), Some(server)) => {
-                    failures.keep(&server.id, origin(server), status.since, &why);
+                    failures.keep(&server.id, origin(server).digest(), status.since, &why);
                 }
                 (
                     State::Known
@@ -233,9 +237,10 @@ fn mount(settings: ServerSettings, ground: &Arc<Ground>, clients: &Arc<Clients>)
         naming: settings.naming,
         filter: settings.tools.clone(),
         connect: Arc::new(WhenNeeded {
-            settings,
+            settings: Arc::new(settings),
             ground: Arc::clone(ground),
-            made: OnceLock::new(),
+            era: Mutex::new(None),
+            printed: Printed::default(),
         }),
         options,
     }
@@ -279,29 +284,40 @@ pub(crate) fn origin(settings: &ServerSettings) -> Origin {
     })
 }
 
-/// How a server is reached, put together when it is first needed. What stands in the way (a secret
-/// that is not there, a sandbox that this machine does not have) is told to whoever asks, and tried
-/// anew the next time.
+/// How a server is reached, put together each time it is started: its secrets are read then, and kept
+/// no longer than it runs. What stands in the way (a secret that is not there, a sandbox that this
+/// machine does not have) is told to whoever asks, and tried anew the next time.
 struct WhenNeeded {
-    settings: ServerSettings,
+    settings: Arc<ServerSettings>,
     ground: Arc<Ground>,
-    made: OnceLock<Arc<dyn Connect>>,
+    /// The era it spoke last, so that an old server is not asked twice.
+    era: Mutex<Option<Era>>,
+    printed: Printed,
 }
 
 impl WhenNeeded {
-    fn get(&self) -> Result<&Arc<dyn Connect>, String> {
-        if let Some(made) = self.made.get() {
-            return Ok(made);
-        }
-        let made = match &self.settings.target {
-            Target::Command(command) => process(&self.settings, command, &self.ground)?,
+    /// Reads files, so not on a thread that others wait for.
+    async fn made(&self) -> Result<Arc<dyn Connect>, String> {
+        let (settings, ground) = (Arc::clone(&self.settings), Arc::clone(&self.ground));
+        let printed = self.printed.clone();
+        let era = *self.era.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = tokio::task::spawn_blocking(move || match &settings.target {
+            Target::Command(command) => {
+                let connector = process(&settings, command, &ground)?;
+                let connector = connector.knowing(era).printing(printed);
+                Ok(Arc::new(connector) as Arc<dyn Connect>)
+            }
             Target::Url {
                 url,
                 headers,
                 oauth,
-            } => address(&self.settings, url, headers, oauth, &self.ground)?,
-        };
-        Ok(self.made.get_or_init(|| made))
+            } => {
+                let connector = address(&settings, url, headers, oauth, &ground)?;
+                Ok(Arc::new(connector.knowing(era)) as Arc<dyn Connect>)
+            }
+        });
+        made.await
+            .unwrap_or_else(|_| Err("it could not be put together".to_owned()))
     }
 }
 
@@ -310,17 +326,16 @@ impl Connect for WhenNeeded {
         &'a self,
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
-        match self.get() {
-            Ok(connect) => connect.connect(cancel),
-            Err(why) => Box::pin(std::future::ready(Err(ConnectError::Unreachable(why)))),
-        }
+        Box::pin(async move {
+            let connect = self.made().await.map_err(ConnectError::Unreachable)?;
+            let opened = connect.connect(cancel).await;
+            *self.era.lock().unwrap_or_else(PoisonError::into_inner) = connect.known_era();
+            opened
+        })
     }
 
     fn last_words(&self) -> LastWords {
-        self.made
-            .get()
-            .map(|connect| connect.last_words())
-            .unwrap_or_default()
+        self.printed.last_words()
     }
 }
 
@@ -337,7 +352,7 @@ fn process(
     server: &ServerSettings,
     command: &CommandTarget,
     ground: &Ground,
-) -> Result<Arc<dyn Connect>, String> {
+) -> Result<StdioConnector, String> {
     let mut environment = command.env.clone();
     environment.extend(secrets(server)?);
     let root = root(server, command, ground)?;
@@ -372,11 +387,8 @@ fn process(
         pinned: command.sha256,
     };
     let introduction = introduction(server);
-    Ok(Arc::new(StdioConnector::new(
-        operations.processes,
-        command,
-        introduction,
-    )))
+    let connector = StdioConnector::new(operations.processes, command, introduction);
+    Ok(connector)
 }
 
 /// How Haft introduces itself: as patiently as the server's entry says.
@@ -435,7 +447,7 @@ fn address(
     headers: &BTreeMap<String, String>,
     oauth: &OauthSettings,
     ground: &Ground,
-) -> Result<Arc<dyn Connect>, String> {
+) -> Result<HttpConnector, String> {
     let secrets = secrets(server)?;
     let mut address = ServerAddress::parse(url).map_err(|error| error.to_string())?;
     for (name, value) in headers {
@@ -452,10 +464,7 @@ fn address(
             address = address.authorize(Arc::new(credential));
         }
     }
-    let connector = HttpConnector::new(address, introduction(server));
-    connector
-        .map(|connector| Arc::new(connector) as Arc<dyn Connect>)
-        .map_err(|error| error.to_string())
+    HttpConnector::new(address, introduction(server)).map_err(|error| error.to_string())
 }
 
 /// Whether a server is one that somebody can log in to: an address that is not given an
@@ -506,8 +515,9 @@ fn login_to(
 
 /// Writes down how the servers of this process are, for `haft mcp status`, until cancelled.
 pub(crate) async fn report(plan: Arc<MountPlan>, fleet: Arc<Fleet>, cancel: CancellationToken) {
-    let running = match Running::begin(&plan.ground.data_dir) {
-        Ok(running) => running,
+    let running = match begin(&plan.ground.data_dir, &cancel).await {
+        Ok(Some(running)) => Arc::new(running),
+        Ok(None) => return,
         Err(error) => {
             tracing::warn!(%error, "`haft mcp status` will not know of this process");
             return;
@@ -518,7 +528,9 @@ pub(crate) async fn report(plan: Arc<MountPlan>, fleet: Arc<Fleet>, cancel: Canc
         let servers: Vec<ServerView> = fleet.status().iter().map(ServerView::of).collect();
         let now = json!({"pid": std::process::id(), "servers": servers});
         if now != written {
-            if let Err(error) = running.write(&now) {
+            let (running, status) = (Arc::clone(&running), now.clone());
+            let wrote = tokio::task::spawn_blocking(move || running.write(&status)).await;
+            if let Ok(Err(error)) = wrote {
                 tracing::warn!(%error, "how mounted servers are could not be written down");
             }
             plan.keep_failures(&fleet);
@@ -526,6 +538,28 @@ pub(crate) async fn report(plan: Arc<MountPlan>, fleet: Arc<Fleet>, cancel: Canc
         }
         tokio::select! {
             () = cancel.cancelled() => return,
+            () = tokio::time::sleep(REPORT_EVERY) => {}
+        }
+    }
+}
+
+/// Takes this process's file. Somebody who looks whether this process lives holds its lock for a
+/// moment, so it is tried a few times; none if cancelled.
+async fn begin(data_dir: &Path, cancel: &CancellationToken) -> io::Result<Option<Running>> {
+    let mut tries = 0;
+    loop {
+        let data_dir = data_dir.to_owned();
+        let begun = tokio::task::spawn_blocking(move || Running::begin(&data_dir));
+        let error = match begun.await.map_err(io::Error::other)? {
+            Ok(running) => return Ok(Some(running)),
+            Err(error) => error,
+        };
+        tries += 1;
+        if error.kind() != io::ErrorKind::WouldBlock || tries > BEGIN_TRIES {
+            return Err(error);
+        }
+        tokio::select! {
+            () = cancel.cancelled() => return Ok(None),
             () = tokio::time::sleep(REPORT_EVERY) => {}
         }
     }

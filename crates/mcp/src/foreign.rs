@@ -35,6 +35,20 @@ pub fn shown_within(text: &str, most: usize) -> String {
     shown
 }
 
+/// A foreign text whole, line by line: what acts or hides is escaped, everything that is read as it
+/// stands is kept.
+pub fn spelt(text: &str) -> String {
+    let mut spelt = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\t' | ' '..='~' => spelt.push(c),
+            // After a letter, so that a mark that belongs to one is not taken for one that hides.
+            c => spelt.extend(String::from_iter(['a', c]).escape_debug().skip(1)),
+        }
+    }
+    spelt
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -46,6 +60,16 @@ mod tests {
         assert!(shown.is_ascii(), "{shown}");
         assert!(!shown.contains(char::is_control), "{shown}");
         assert!(shown.contains("\"d'"));
+    }
+
+    #[test]
+    fn mc_08_whole_text_keeps_its_lines_and_letters_and_hides_nothing() {
+        let fine = "a\n\t\"b\\' é e\u{301} हिन्दी 漢字";
+        assert_eq!(spelt(fine), fine);
+        let hostile = "a\u{1b}[2J\r\u{202e}b\u{200b}\u{feff}\u{e0041}\u{2066}\u{85}";
+        let shown = spelt(hostile);
+        assert!(shown.is_ascii(), "{shown}");
+        assert!(!shown.contains(char::is_control), "{shown}");
     }
 
     #[test]

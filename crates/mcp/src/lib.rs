@@ -21,3 +21,4 @@ pub mod pin;
 pub mod server;
 mod size;
 pub mod upstream;
+mod web_page;

@@ -82,8 +82,39 @@ pub(crate) fn plan_form(bound: &Bound<'_>) -> Value {
 pub fn digest_of(form: &Value) -> PlanDigest {
     // Canonicalising fails only for numbers JSON cannot hold, which the parser has refused; the
     // plain form is then still bound, just not canonical.
-    let bytes = serde_json_canonicalizer::to_vec(form).unwrap_or_else(|_| form.to_string().into());
+    let mut bytes =
+        serde_json_canonicalizer::to_vec(form).unwrap_or_else(|_| form.to_string().into());
+    // The canonical form knows numbers as doubles, and writes several large whole ones alike. They
+    // are bound by their digits, behind a byte that no JSON holds.
+    let mut large = Vec::new();
+    large_numbers(form, &mut large);
+    for number in large {
+        bytes.push(0);
+        bytes.extend(number.into_bytes());
+    }
     PlanDigest(Sha256::digest(&bytes).into())
+}
+
+/// The whole numbers beyond 2^53 of a form, in the order of its canonical form.
+fn large_numbers(form: &Value, found: &mut Vec<String>) {
+    const MAX_EXACT: u64 = (1 << 53) - 1;
+    match form {
+        Value::Number(number) => {
+            let whole = number.as_i64().map(i64::unsigned_abs).or(number.as_u64());
+            if whole.is_some_and(|whole| whole > MAX_EXACT) {
+                found.push(number.to_string());
+            }
+        }
+        Value::Array(values) => values.iter().for_each(|value| large_numbers(value, found)),
+        Value::Object(members) => {
+            let mut members: Vec<(&String, &Value)> = members.iter().collect();
+            members.sort_unstable_by_key(|(name, _)| *name);
+            for (_, value) in members {
+                large_numbers(value, found);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
 }
 
 /// SHA-256 of what a tool is. A built-in tool is what this version of Haft makes of it.
@@ -169,5 +200,34 @@ fn access(access: &Access) -> Value {
         Access::RemoteTool { provider, tool } => {
             json!({"kind": "remote_tool", "provider": provider, "tool": tool})
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mc_02_large_numbers_that_differ_are_told_apart() {
+        let of = |number: Value| digest_of(&json!({"input": {"amount": [number]}}));
+        let whole = [
+            json!(9_007_199_254_740_992_u64),
+            json!(9_007_199_254_740_993_u64),
+            json!(-9_007_199_254_740_993_i64),
+            json!(u64::MAX),
+            json!(u64::MAX - 1),
+        ];
+        for (at, one) in whole.iter().enumerate() {
+            for other in whole.iter().skip(at + 1) {
+                assert_ne!(of(one.clone()), of(other.clone()), "{one} {other}");
+            }
+        }
+        // What is bound is what is read back from a record.
+        let form = json!({"b": u64::MAX, "a": [1, (1_u64 << 53) + 1]});
+        let again: Value = serde_json::from_str(&form.to_string()).unwrap();
+        assert_eq!(digest_of(&form), digest_of(&again));
+        let ordinary = json!({"a": 1});
+        let plain = Sha256::digest(br#"{"a":1}"#);
+        assert_eq!(digest_of(&ordinary).0, <[u8; 32]>::from(plain));
     }
 }

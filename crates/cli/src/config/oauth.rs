@@ -12,9 +12,10 @@ use super::{
     secrets::SecretReference,
 };
 
-const KEYS: [&str; 5] = [
+const KEYS: [&str; 6] = [
     "client_id",
     "client_secret",
+    "issuer",
     "client_metadata_url",
     "scopes",
     "private_hosts",
@@ -27,6 +28,8 @@ pub(crate) struct OauthSettings {
     client_id: Option<String>,
     /// The name of its secret in `secrets`.
     client_secret: Option<String>,
+    /// The authorization server that may have the secret.
+    issuer: Option<String>,
     /// The document that describes the client.
     client_metadata_url: Option<Url>,
     /// The scopes to ask for.
@@ -47,6 +50,7 @@ impl OauthSettings {
                 id,
                 secret: secret.cloned().map(Secret::new),
             }),
+            issuer: self.issuer.clone(),
             client_metadata_url: self.client_metadata_url.clone(),
             scopes: self.scopes.clone(),
             private_hosts: self.private_hosts.clone(),
@@ -69,6 +73,7 @@ impl Reader<'_> {
         let settings = OauthSettings {
             client_id: self.text(table, "client_id").map(|(_, id)| id),
             client_secret: self.client_secret(table, secrets),
+            issuer: self.issuer(table),
             client_metadata_url: self.client_metadata_url(table),
             scopes: scopes.into_iter().map(|(_, scope)| scope).collect(),
             private_hosts: self.granted_hosts(table, "private_hosts"),
@@ -80,7 +85,30 @@ impl Reader<'_> {
                 "write the `client_id` it was given with",
             );
         }
+        if let (None, Some(secret)) = (table.get("issuer"), table.get("client_secret")) {
+            self.problem(
+                secret.span().start,
+                "`client_secret` without `issuer`, so that the server would say who gets the secret",
+                "write `issuer = \"https://...\"`, the authorization server that gave the secret",
+            );
+        }
         settings
+    }
+
+    fn issuer(&mut self, table: &Table<'_>) -> Option<String> {
+        let (at, text) = self.text(table, "issuer")?;
+        let named = Url::parse(&text).ok().filter(|url| {
+            let plain = url.query().is_none() && url.fragment().is_none();
+            plain && matches!(url.scheme(), "https" | "http") && url.has_host()
+        });
+        if named.is_none() {
+            self.problem(
+                at,
+                "`issuer` is no address of an authorization server",
+                "write it as the authorization server does in its own metadata: `https://sso.example.com`",
+            );
+        }
+        named.map(|_| text)
     }
 
     fn client_secret(
@@ -143,13 +171,14 @@ mod tests {
     #[test]
     fn a_client_registered_by_hand_has_its_secret_by_reference() {
         let settings = read(
-            "client_id = \"me\", client_secret = \"${S}\", scopes = [\"read\"], private_hosts = [\"sso.internal\"]",
+            "client_id = \"me\", client_secret = \"${S}\", issuer = \"https://sso.internal\", scopes = [\"read\"], private_hosts = [\"sso.internal\"]",
         );
         let secrets = BTreeMap::from([("S".to_owned(), "hush".to_owned())]);
         let options = settings.unwrap().options(&secrets);
         let client = options.client.unwrap();
         assert_eq!(client.id, "me");
         assert_eq!(client.secret, Some(Secret::new("hush".to_owned())));
+        assert_eq!(options.issuer.as_deref(), Some("https://sso.internal"));
         assert_eq!(options.scopes, ["read"]);
         assert_eq!(options.private_hosts[0].to_string(), "sso.internal");
         assert_eq!(read("").unwrap(), OauthSettings::default());
@@ -167,6 +196,12 @@ mod tests {
                 "no reference",
             ),
             ("client_secret = \"${S}\"", "without `client_id`"),
+            (
+                "client_id = \"me\", client_secret = \"${S}\"",
+                "without `issuer`",
+            ),
+            ("issuer = \"sso\"", "no address"),
+            ("issuer = \"https://sso/?a=b\"", "no address"),
             ("client_metadata_url = \"http://x/y\"", "no https address"),
             ("private_hosts = [\"169.254.169.254\"]", "credentials"),
             ("clientid = \"me\"", "client_id"),

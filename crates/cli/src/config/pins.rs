@@ -236,7 +236,7 @@ impl Store for FilePins {
         let all = stored.servers.entry(server.to_string()).or_default();
         // Somebody looked again, so nothing is left to say about an older version.
         let looked = !pins.accepted.is_empty();
-        all.retain(|one| !one.is_of(origin) && !(looked && one.origin.is_none()));
+        all.retain(|one| !(one.is_of(origin) || looked && one.origin.is_none()));
         all.push(written(&pins, origin));
         let forgotten = all.len().saturating_sub(MAX_ORIGINS);
         all.drain(..forgotten);

@@ -5,7 +5,7 @@
 
 use std::{
     fs::{self, File, OpenOptions},
-    os::unix::fs::OpenOptionsExt as _,
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
 };
 
@@ -31,14 +31,19 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Takes a file for this process.
+    /// Takes a file for this process. Never waits: `WouldBlock` if somebody holds its lock, who either
+    /// looks for a moment whether this process lives, or means to keep it waiting.
     pub(crate) fn begin(data_dir: &Path) -> std::io::Result<Self> {
         let directory = directory(data_dir);
         private::make_directory(&directory)?;
         let name = std::process::id().to_string();
         let lock = directory.join(format!("{name}.lock"));
         let held = open(&lock)?;
-        held.lock()?;
+        held.try_lock()?;
+        // Whoever looked before it was held took it for one that is left over, and removed it.
+        if fs::metadata(&lock).map(|there| there.ino()).ok() != Some(held.metadata()?.ino()) {
+            return Err(std::io::ErrorKind::WouldBlock.into());
+        }
         Ok(Self {
             path: directory.join(format!("{name}.json")),
             lock,
@@ -116,6 +121,20 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_lock_that_somebody_holds_is_not_waited_for() {
+        let data = tempfile::tempdir().unwrap();
+        let running = Running::begin(data.path()).unwrap();
+        let lock = running.lock.clone();
+        drop(running);
+        let somebody = open(&lock).unwrap();
+        somebody.lock().unwrap();
+        let refused = Running::begin(data.path()).unwrap_err();
+        assert_eq!(refused.kind(), std::io::ErrorKind::WouldBlock);
+        drop(somebody);
+        Running::begin(data.path()).unwrap();
+    }
 
     #[test]
     fn what_a_dead_process_wrote_is_not_believed() {

@@ -57,6 +57,7 @@ deny = ["read(**/.env)", "read(**/*.pem)", "read(**/id_rsa*)", "read(**/id_ed255
 # [mcp]
 # elicitation = "never"         # agents never ask you for an approval; `haft approvals --watch` does
 # approval_wait = 50            # seconds an agent waits for one that it cannot ask you for
+# requests_in_flight = 1024     # requests of one agent that are served at once
 
 # [record]
 # artifact_days = 30            # how long long output, and files before a change, are kept

@@ -43,7 +43,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let scenario = env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
     let mut address = ServerAddress::parse(&url)?;
     if scenario.starts_with("auth/") {
-        address = address.authorize(Arc::new(credential(&url, &context)?));
+        address = address.authorize(Arc::new(credential(&url, &context).await?));
     }
     let connector = HttpConnector::new(address, Introduction::default())?;
     tokio::time::timeout(WITHIN, converse(&connector, &context)).await?
@@ -65,14 +65,20 @@ async fn converse(connector: &HttpConnector, context: &Value) -> Result<(), Box<
     }
 }
 
-fn credential(url: &str, context: &Value) -> Result<Credential, Box<dyn Error>> {
+async fn credential(url: &str, context: &Value) -> Result<Credential, Box<dyn Error>> {
     let given = |name: &str| context.get(name).and_then(Value::as_str).map(str::to_owned);
     let client = given("client_id").map(|id| ClientIdentity {
         id,
         secret: given("client_secret").map(Secret::new),
     });
+    let has_secret = |client: &ClientIdentity| client.secret.is_some();
+    let issuer = match &client {
+        Some(client) if has_secret(client) => Some(issuer_of(url).await?),
+        Some(_) | None => None,
+    };
     let options = OauthOptions {
         client,
+        issuer,
         client_metadata_url: Some(CLIENT_METADATA.parse()?),
         scopes: Vec::new(),
         private_hosts: vec![HostRule::parse("localhost")?, HostRule::parse("127.0.0.1")?],
@@ -88,4 +94,21 @@ fn credential(url: &str, context: &Value) -> Result<Credential, Box<dyn Error>> 
         person: Some(Arc::new(Visitor::new()?)),
     };
     Ok(Credential::new(parts)?)
+}
+
+/// The authorization server a server names, which an operator writes down with the secret.
+async fn issuer_of(server: &str) -> Result<String, Box<dyn Error>> {
+    let server: url::Url = server.parse()?;
+    for path in [
+        "/.well-known/oauth-protected-resource/mcp",
+        "/.well-known/oauth-protected-resource",
+    ] {
+        let said = reqwest::get(server.join(path)?).await?.bytes().await?;
+        let said: Value = serde_json::from_slice(&said).unwrap_or_default();
+        let first = said.pointer("/authorization_servers/0");
+        if let Some(issuer) = first.and_then(Value::as_str) {
+            return Ok(issuer.to_owned());
+        }
+    }
+    Err("the server names no authorization server".into())
 }

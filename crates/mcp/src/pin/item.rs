@@ -17,10 +17,12 @@ pub enum Kind {
     Template,
     /// What the server says about its use; there is one.
     Instructions,
+    /// A resource, by its URI. Vetted, but not accepted one by one: resources come and go.
+    Resource,
 }
 
 impl Kind {
-    /// Every kind.
+    /// Every kind that is accepted.
     pub const ALL: [Self; 4] = [Self::Tool, Self::Prompt, Self::Template, Self::Instructions];
 
     /// The word for it.
@@ -30,6 +32,7 @@ impl Kind {
             Self::Prompt => "prompt",
             Self::Template => "template",
             Self::Instructions => "instructions",
+            Self::Resource => "resource",
         }
     }
 
@@ -43,6 +46,7 @@ impl Kind {
         match self {
             Self::Tool | Self::Prompt | Self::Instructions => "name",
             Self::Template => "uriTemplate",
+            Self::Resource => "uri",
         }
     }
 }

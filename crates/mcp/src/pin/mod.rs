@@ -24,5 +24,8 @@ pub use self::{
     origin::Origin,
     standing::{Lapsed, Pins, Standing},
     store::{MemoryStore, Seen, Store, StoreError},
-    vet::{Filter, MAX_DEFINITION_BYTES, MAX_ITEMS, MAX_LIST_BYTES, Refused, Unfit, Vetted, vet},
+    vet::{
+        Filter, MAX_DEFINITION_BYTES, MAX_ITEMS, MAX_LIST_BYTES, MAX_RESOURCE_BYTES, MAX_RESOURCES,
+        Refused, Unfit, Vetted, vet,
+    },
 };

@@ -105,13 +105,12 @@ impl Store for MemoryStore {
     ) -> Result<(), StoreError> {
         let mut all = self.kept();
         let pins = all.pins.entry(server.clone()).or_default();
-        match pins.iter_mut().find(|(of, _)| of == origin) {
-            Some((_, pins)) => change(pins),
-            None => {
-                let mut new = Pins::default();
-                change(&mut new);
-                pins.push((origin.clone(), new));
-            }
+        if let Some((_, pins)) = pins.iter_mut().find(|(of, _)| of == origin) {
+            change(pins);
+        } else {
+            let mut new = Pins::default();
+            change(&mut new);
+            pins.push((origin.clone(), new));
         }
         let definitions = kept
             .iter()

@@ -3,11 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::{Digest, Item, ItemKey, Kind};
+use super::{Digest, Item, ItemKey, Kind, digest::is_exact};
 use crate::{
-    foreign::shown_within,
+    foreign::{shown, shown_within},
     name::{Naming, ServerId, tool_name},
     size::json_bytes_within,
     upstream::connection::Definitions,
@@ -15,6 +15,12 @@ use crate::{
 
 /// The most definitions of one kind a server may have.
 pub const MAX_ITEMS: usize = 1024;
+
+/// The most resources a server may list.
+pub const MAX_RESOURCES: usize = 5_000;
+
+/// The largest resource in a list, in bytes of JSON; its content is another matter.
+pub const MAX_RESOURCE_BYTES: usize = 16 * 1024;
 
 /// The largest definition, in bytes of JSON.
 pub const MAX_DEFINITION_BYTES: usize = 128 * 1024;
@@ -25,8 +31,8 @@ pub const MAX_LIST_BYTES: usize = 8 * 1024 * 1024;
 /// The longest name of a tool or prompt, as the protocol has it.
 const MAX_NAME_CHARS: usize = 128;
 
-/// The longest template of a URI.
-const MAX_TEMPLATE_CHARS: usize = 2048;
+/// The longest URI, or template of one.
+const MAX_URI_CHARS: usize = 2048;
 
 /// How much of a bad name is shown.
 const SHOWN_NAME_CHARS: usize = 64;
@@ -66,6 +72,8 @@ pub struct Refused {
 pub struct Vetted {
     /// Taken; sorted by kind and name, each once.
     pub items: Vec<Item>,
+    /// Resources that were taken, spelt so that nothing in them hides.
+    pub resources: Vec<Value>,
     /// Not taken.
     pub refused: Vec<Refused>,
 }
@@ -75,14 +83,14 @@ pub struct Vetted {
 #[non_exhaustive]
 pub enum Unfit {
     /// Too many.
-    #[error(
-        "it has {count} definitions of one sort ({kind}), more than the {MAX_ITEMS} that are taken"
-    )]
+    #[error("it has {count} definitions of one sort ({kind}), more than the {most} that are taken")]
     TooMany {
         /// Of which sort.
         kind: &'static str,
         /// How many.
         count: usize,
+        /// How many are taken.
+        most: usize,
     },
     /// Too much.
     #[error("its definitions have more than {MAX_LIST_BYTES} bytes together")]
@@ -101,11 +109,13 @@ pub fn vet(
         (Kind::Prompt, &definitions.prompts),
         (Kind::Template, &definitions.templates),
     ];
-    for (kind, list) in lists {
-        if list.len() > MAX_ITEMS {
+    let resources = (Kind::Resource, &definitions.resources);
+    for (kind, list) in lists.into_iter().chain([resources]) {
+        if list.len() > most(kind) {
             return Err(Unfit::TooMany {
                 kind: kind.as_str(),
                 count: list.len(),
+                most: most(kind),
             });
         }
     }
@@ -133,9 +143,72 @@ pub fn vet(
             Err(refused) => vetted.refused.push(refused),
         }
     }
+    for definition in &definitions.resources {
+        match resource(definition) {
+            Ok(resource) => vetted.resources.push(resource),
+            Err(refused) if vetted.refused.len() < MAX_ITEMS => vetted.refused.push(refused),
+            // A person has seen enough of them.
+            Err(_) => {}
+        }
+    }
     refuse_twins(server, naming, &mut vetted);
     vetted.items.sort_by(|a, b| a.key.cmp(&b.key));
     Ok(vetted)
+}
+
+/// How many of a kind a server may have.
+fn most(kind: Kind) -> usize {
+    match kind {
+        Kind::Tool | Kind::Prompt | Kind::Template | Kind::Instructions => MAX_ITEMS,
+        Kind::Resource => MAX_RESOURCES,
+    }
+}
+
+/// A resource that may be listed. Nobody accepts it, so what it says of itself is a line each, escaped
+/// and cut, and what is not known is left out.
+fn resource(definition: &Value) -> Result<Value, Refused> {
+    let kind = Kind::Resource;
+    let text = |key: &str| definition.get(key).and_then(Value::as_str);
+    let uri = text(kind.named_by()).unwrap_or_default();
+    let refused = |why: String| Refused {
+        kind,
+        name: shown_within(uri, SHOWN_NAME_CHARS),
+        why,
+    };
+    if let Some(why) = bad_name(kind, uri) {
+        return Err(refused(why));
+    }
+    if json_bytes_within(definition, MAX_RESOURCE_BYTES).is_none() {
+        return Err(refused(format!(
+            "its definition has more than {MAX_RESOURCE_BYTES} bytes"
+        )));
+    }
+    let mut taken = Map::new();
+    taken.insert(kind.named_by().to_owned(), json!(uri));
+    for key in ["name", "title", "description"] {
+        if let Some(text) = text(key) {
+            taken.insert(key.to_owned(), json!(shown(text)));
+        }
+    }
+    for key in ["mimeType", "size", "annotations"] {
+        if let Some(value) = definition.get(key).filter(|value| is_plain(value)) {
+            taken.insert(key.to_owned(), value.clone());
+        }
+    }
+    Ok(Value::Object(taken))
+}
+
+/// Whether every text in a value is of letters that show and are what they look like.
+fn is_plain(value: &Value) -> bool {
+    let plain = |text: &str| text.chars().all(|c| c == ' ' || c.is_ascii_graphic());
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => true,
+        Value::String(text) => plain(text),
+        Value::Array(values) => values.iter().all(is_plain),
+        Value::Object(members) => members
+            .iter()
+            .all(|(name, value)| plain(name) && is_plain(value)),
+    }
 }
 
 /// One definition and its size.
@@ -158,6 +231,11 @@ fn item(kind: Kind, definition: Value) -> Result<(Item, usize), Refused> {
             "its definition has more than {MAX_DEFINITION_BYTES} bytes"
         )));
     };
+    if !is_exact(&definition) {
+        return Err(refused(
+            "it holds a whole number beyond 2^53, which reads like its neighbours".to_owned(),
+        ));
+    }
     let Some(digest) = Digest::of(&definition) else {
         return Err(refused("its definition has no canonical form".to_owned()));
     };
@@ -176,7 +254,7 @@ fn bad_name(kind: Kind, name: &str) -> Option<String> {
     let most = match kind {
         Kind::Instructions => return None,
         Kind::Tool | Kind::Prompt => MAX_NAME_CHARS,
-        Kind::Template => MAX_TEMPLATE_CHARS,
+        Kind::Template | Kind::Resource => MAX_URI_CHARS,
     };
     if name.is_empty() {
         return Some("it has no name".to_owned());
@@ -184,7 +262,6 @@ fn bad_name(kind: Kind, name: &str) -> Option<String> {
     if name.len() > most {
         return Some(format!("its name has more than {most} characters"));
     }
-    // A prompt's or a tool's name is a word; only templates may hold what URIs hold.
     if let Some(odd) = name.chars().find(|c| !c.is_ascii_graphic()) {
         return Some(format!(
             "its name holds {}, which can hide or look like something else",
@@ -203,12 +280,14 @@ fn refuse_twins(server: &ServerId, naming: Naming, vetted: &mut Vetted) {
                 Ok(name) => name.as_str().to_owned(),
                 Err(_) => item.key.name.clone(),
             },
-            Kind::Prompt | Kind::Template | Kind::Instructions => item.key.name.clone(),
+            Kind::Prompt | Kind::Template | Kind::Instructions | Kind::Resource => {
+                item.key.name.clone()
+            }
         };
         // In a URI case matters.
         match item.key.kind {
-            Kind::Template => name,
-            _ => name.to_ascii_lowercase(),
+            Kind::Template | Kind::Resource => name,
+            Kind::Tool | Kind::Prompt | Kind::Instructions => name.to_ascii_lowercase(),
         }
     };
     let mut count: BTreeMap<(Kind, String), usize> = BTreeMap::new();
@@ -333,6 +412,48 @@ mod tests {
         }
         let vetted = check(vec![json!({"name": "deep", "inputSchema": deep})]).unwrap();
         assert!(vetted.items.is_empty());
+    }
+
+    #[test]
+    fn mc_02_numbers_that_read_like_their_neighbours_are_refused() {
+        let limited = |name: &str, maximum: u64| json!({"name": name, "inputSchema": {"properties": {"n": {"maximum": maximum}}}});
+        let vetted = check(vec![limited("fine", 5), limited("odd", (1 << 53) + 1)]).unwrap();
+        assert_eq!(taken(&vetted), ["fine"]);
+        assert!(vetted.refused[0].why.contains("2^53"));
+    }
+
+    #[test]
+    fn mc_03_resources_say_one_line_each_and_hide_nothing() {
+        let server = ServerId::parse("s").unwrap();
+        let definitions = Definitions {
+            resources: vec![
+                json!({
+                    "uri": "a:1", "name": "n\u{202e}", "title": "t\n\u{1b}[2J",
+                    "description": format!("IGNORE all\n{}", "x".repeat(1 << 10)),
+                    "mimeType": "text/plain", "size": 5, "annotations": {"audience": ["user"]},
+                    "_meta": {"x": 1}, "icons": [{"src": "https://tracker.example"}],
+                }),
+                json!({"uri": "a:\u{430}", "name": "looks like another"}),
+                json!({"uri": "a:b c", "name": "n"}),
+                json!({"name": "has none"}),
+                json!({"uri": "a:2", "name": "n", "x": "x".repeat(1 << 20)}),
+                json!({"uri": "a:3", "name": "n", "mimeType": "a\u{200b}b",
+                    "annotations": {"audience": ["\u{202e}"]}}),
+            ],
+            ..Definitions::default()
+        };
+        let vetted = vet(&server, Naming::Prefixed, &Filter::default(), &definitions).unwrap();
+        assert_eq!(vetted.refused.len(), 4);
+        let [first, last] = &vetted.resources[..] else {
+            panic!("{:?}", vetted.resources);
+        };
+        assert_eq!(first["name"], r"n\u{202e}");
+        assert_eq!(first["title"], r"t\n\u{1b}[2J");
+        let description = first["description"].as_str().unwrap();
+        assert!(description.starts_with(r"IGNORE all\nxx") && description.len() < 600);
+        assert_eq!(first["annotations"]["audience"][0], "user");
+        assert!(first.get("_meta").is_none() && first.get("icons").is_none());
+        assert_eq!(last, &json!({"uri": "a:3", "name": "n"}));
     }
 
     #[test]

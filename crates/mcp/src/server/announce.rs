@@ -1,6 +1,6 @@
 //! What changed since it was last announced. Changes that come in a burst are announced once.
 
-use std::{sync::PoisonError, time::Duration};
+use std::{collections::BTreeSet, sync::PoisonError, time::Duration};
 
 use rmcp::{
     Peer, RoleServer, model::ResourceUpdatedNotificationParam, service::SubscriptionContext,
@@ -68,7 +68,13 @@ impl Changes {
     }
 
     /// Announces changes to a client that listens, until it or its connection is gone.
-    pub(super) async fn tell(mut self, context: &SubscriptionContext, gone: &CancellationToken) {
+    /// Of resources it hears about those it subscribed to and may.
+    pub(super) async fn tell(
+        mut self,
+        context: &SubscriptionContext,
+        wanted: &BTreeSet<String>,
+        gone: &CancellationToken,
+    ) {
         let sink = context.sink();
         loop {
             let burst = tokio::select! {
@@ -82,6 +88,7 @@ impl Changes {
                     Change::Tools => sink.notify_tool_list_changed().await,
                     Change::Prompts => sink.notify_prompt_list_changed().await,
                     Change::Resources => sink.notify_resource_list_changed().await,
+                    Change::Resource(uri) if !wanted.contains(&uri) => continue,
                     Change::Resource(uri) => sink.notify_resource_updated(uri).await,
                 };
                 if let Err(error) = told {

@@ -37,6 +37,7 @@ use super::{
     approve::{Told, Wanted},
     conduct::{Asked, Takes, Waiting, abilities, stands_for_itself},
     endpoint::{Endpoint, Sessions},
+    leave::{Listening, leave},
     output,
     page::{FRESH_MS, page},
     result,
@@ -187,12 +188,16 @@ impl Connection {
         let fetch = match then {
             Then::Nothing => return Ok(()),
             Then::Refuse => return Err(subscriptions::too_many()),
+            // Each client that wants it, also where the server knows already: whether this one may
+            // is for the rules to say.
             Then::Ask => self
                 .mounts()
                 .and_then(|mounts| mounts.subscription(uri, wanted)),
         };
         let Some(fetch) = fetch else {
-            self.endpoint.subscriptions.fewer(uri);
+            if wanted {
+                self.endpoint.subscriptions.fewer(uri);
+            }
             return Err(no_resource(uri));
         };
         let refused = match self.fetch(context, fetch).await {
@@ -465,7 +470,10 @@ impl ServerHandler for Connection {
             return Err(subscriptions::too_many());
         }
         self.subscription(&context, &request.uri, true).await?;
-        self.subscribed().insert(request.uri);
+        // The same request twice at once is one subscription.
+        if !self.subscribed().insert(request.uri.clone()) {
+            self.endpoint.subscriptions.fewer(&request.uri);
+        }
         Ok(())
     }
 
@@ -495,23 +503,27 @@ impl ServerHandler for Connection {
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let uris = context.accepted().resource_subscriptions.clone();
-        let mut wanted = Vec::new();
+        // The request is over once nobody listens, and a call in its name would be too.
+        let mut listening = Listening {
+            endpoint: Arc::clone(&self.endpoint),
+            principal: Arc::clone(self.principal()),
+            uris: BTreeSet::new(),
+        };
         for uri in uris.unwrap_or_default() {
             match self
                 .subscription(context.request_context(), &uri, true)
                 .await
             {
-                Ok(()) => wanted.push(uri),
+                Ok(()) => {
+                    if !listening.uris.insert(uri.clone()) {
+                        self.endpoint.subscriptions.fewer(&uri);
+                    }
+                }
                 Err(error) => tracing::debug!(%error, "a resource cannot be subscribed to"),
             }
         }
-        Changes::of(&self.endpoint).tell(&context, &self.gone).await;
-        for uri in wanted {
-            let request = context.request_context();
-            if let Err(error) = self.subscription(request, &uri, false).await {
-                tracing::debug!(%error, "a resource cannot be unsubscribed from");
-            }
-        }
+        let changes = Changes::of(&self.endpoint);
+        changes.tell(&context, &listening.uris, &self.gone).await;
         Ok(())
     }
 
@@ -550,24 +562,8 @@ impl Drop for Connection {
         let Ok(handle) = tokio::runtime::Handle::try_current() else {
             return;
         };
-        handle.spawn(async move {
-            for uri in uris {
-                let last = endpoint.subscriptions.fewer(&uri) == Then::Ask;
-                let fetch = endpoint.mounts.as_ref().filter(|_| last);
-                let fetch = fetch.and_then(|mounts| mounts.subscription(&uri, false));
-                if let Some(fetch) = fetch {
-                    endpoint
-                        .runtime
-                        .call(fetch.request(Arc::clone(&principal)))
-                        .await;
-                }
-            }
-            endpoint.approvals.end(&principal);
-            match endpoint.sessions {
-                Sessions::OfEndpoint => {}
-                Sessions::OfConnection => endpoint.runtime.end_session(&principal).await,
-            }
-        });
+        let uris = uris.into_iter().collect();
+        handle.spawn(async move { leave(&endpoint, &principal, uris).await });
     }
 }
 

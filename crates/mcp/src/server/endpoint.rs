@@ -7,7 +7,9 @@ use haft_contract::{CallId, CallRequest, Principal, SessionId};
 use haft_runtime::{Runtime, registry::Entry};
 use serde_json::Value;
 
-use super::{approve::Approvals, live::LiveCalls, subscriptions::Subscriptions};
+use super::{
+    approve::Approvals, capped::REQUESTS_IN_FLIGHT, live::LiveCalls, subscriptions::Subscriptions,
+};
 use crate::{
     catalog::{self, Catalog},
     mounts::Mounts,
@@ -43,6 +45,7 @@ pub struct Endpoint {
     pub(super) mounts: Option<Arc<dyn Mounts>>,
     pub(super) sessions: Sessions,
     pub(super) page_entries: usize,
+    pub(super) requests_in_flight: usize,
     catalog: Catalog,
     pub(super) subscriptions: Subscriptions,
     pub(super) approvals: Approvals,
@@ -63,6 +66,7 @@ impl Endpoint {
             mounts: None,
             sessions,
             page_entries: PAGE_ENTRIES,
+            requests_in_flight: REQUESTS_IN_FLIGHT,
             catalog: Catalog::default(),
             subscriptions: Subscriptions::default(),
             approvals: Approvals::new(),
@@ -80,6 +84,13 @@ impl Endpoint {
     #[must_use]
     pub fn page_entries(mut self, entries: usize) -> Self {
         self.page_entries = entries.max(1);
+        self
+    }
+
+    /// Serves another number of requests of one connection at once.
+    #[must_use]
+    pub fn requests_in_flight(mut self, most: usize) -> Self {
+        self.requests_in_flight = most;
         self
     }
 

@@ -6,10 +6,12 @@
 
 mod announce;
 pub mod approve;
+pub mod capped;
 mod conduct;
 mod connection;
 pub mod endpoint;
 pub mod http;
+mod leave;
 pub mod line;
 pub mod live;
 mod output;

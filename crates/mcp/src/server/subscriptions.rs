@@ -1,5 +1,5 @@
-//! Which resources clients want to hear about. A mounted server is asked once for a resource,
-//! however many clients want it, and no more once the last of them is gone.
+//! Which resources clients want to hear about. A mounted server is asked for each client that wants
+//! one, because each is judged by the rules, and asked for no more once the last of them is gone.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -47,7 +47,7 @@ impl Subscriptions {
         let mut wanted = self.wanted();
         if let Some(count) = wanted.get_mut(uri) {
             *count += 1;
-            return Then::Nothing;
+            return Then::Ask;
         }
         if wanted.len() >= MAX_SUBSCRIPTIONS {
             return Then::Refuse;
@@ -78,10 +78,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_is_asked_for_the_first_and_after_the_last() {
+    fn a_server_is_asked_for_each_client_and_after_the_last() {
         let subscriptions = Subscriptions::default();
         assert_eq!(subscriptions.more("a"), Then::Ask);
-        assert_eq!(subscriptions.more("a"), Then::Nothing);
+        assert_eq!(subscriptions.more("a"), Then::Ask);
         assert_eq!(subscriptions.fewer("a"), Then::Nothing);
         assert_eq!(subscriptions.fewer("a"), Then::Ask);
         assert_eq!(subscriptions.fewer("a"), Then::Nothing);

@@ -108,6 +108,10 @@ pub enum RequestError {
         /// What came with it.
         data: Option<Value>,
     },
+    /// What was asked for is not what the server offers any longer: it says that the request was
+    /// made from another schema than it has.
+    #[error("the server says that its definitions have changed: {0}")]
+    Outdated(String),
     /// It broke the protocol, or sent more than is taken.
     #[error("the server broke the protocol: {0}")]
     Protocol(String),
@@ -165,6 +169,11 @@ pub trait Connect: Send + Sync {
         &'a self,
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>>;
+
+    /// The era to try first, if one is known from an earlier connection.
+    fn known_era(&self) -> Option<Era> {
+        None
+    }
 
     /// The last of what the server printed, if it is a process.
     fn last_words(&self) -> LastWords {

@@ -4,6 +4,7 @@
 //!  tool ──▶ Server (supervise) ──▶ Connection ◀── session ──▶ wire ◀── stdio, http
 //! ```
 
+mod asker;
 pub mod auth;
 pub mod authorize;
 pub mod connection;

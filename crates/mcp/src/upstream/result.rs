@@ -143,6 +143,11 @@ pub(super) fn failure(error: RequestError, server: &ServerId) -> ToolError {
             };
             of(kind, format!("error {code}, {}", shown(&message)))
         }
+        RequestError::Outdated(why) => of(
+            ErrorKind::Unavailable,
+            format!("its definitions have changed, {}", shown(&why)),
+        )
+        .hint("it was asked for them anew: look at the tool again, then try again"),
         // It was sent: whether it took effect is not known.
         RequestError::Lost(why) => of(
             ErrorKind::Lost,

@@ -171,6 +171,7 @@ impl Serving {
         );
         let endpoint = endpoint
             .approval_wait(self.asking.approval_wait())
+            .requests_in_flight(self.asking.requests_in_flight())
             .catalog(self.catalog.clone());
         if self.wired.mounts.is_empty() {
             return Arc::new(endpoint);

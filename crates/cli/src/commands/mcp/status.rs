@@ -58,7 +58,7 @@ pub(crate) fn servers(settings: &Settings) -> Vec<ServerView> {
 
 /// A server that no Haft runs.
 fn at_rest(server: &ServerSettings, store: &FilePins, failures: &Failures) -> ServerView {
-    let failed = failures.last(&server.id, origin(server));
+    let failed = failures.last(&server.id, origin(server).digest());
     let failed = failed.filter(|_| server.enabled);
     let mut view = ServerView {
         server: server.id.to_string(),

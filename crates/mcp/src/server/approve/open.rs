@@ -9,11 +9,11 @@ use std::{
 
 use haft_contract::host::{ApprovalId, Timestamp};
 use serde_json::Value;
-use url::{Host, Url};
 
 use crate::{
     client::{AskError, Question, QuestionKind},
     server::line::Asks,
+    web_page,
 };
 
 /// The most questions a mounted server asks at once.
@@ -174,26 +174,11 @@ fn check(questions: &[Question], round: usize) -> Result<(), AskError> {
         .filter(|question| question.kind == QuestionKind::Elicit)
         .filter_map(|question| question.parameters.get("url"));
     for url in to_open {
-        if !url.as_str().is_some_and(may_be_opened) {
+        if url.as_str().and_then(web_page::to_open).is_none() {
             return refuse("an address to open is https, or http on this very machine".to_owned());
         }
     }
     Ok(())
-}
-
-/// Whether a person may be sent to an address: over TLS, or to a server on this machine, as sign-ins
-/// of local servers do.
-fn may_be_opened(url: &str) -> bool {
-    let Ok(url) = Url::parse(url) else {
-        return false;
-    };
-    match (url.scheme(), url.host()) {
-        ("https", Some(_)) => true,
-        ("http", Some(Host::Domain(name))) => name == "localhost",
-        ("http", Some(Host::Ipv4(address))) => address.is_loopback(),
-        ("http", Some(Host::Ipv6(address))) => address.is_loopback(),
-        _ => false,
-    }
 }
 
 #[cfg(test)]
@@ -214,16 +199,7 @@ mod tests {
     fn mc_13_a_person_is_sent_to_safe_addresses_alone() {
         for (url, opened) in [
             ("https://example.com/login", true),
-            ("http://127.0.0.1:8080/login", true),
-            ("http://[::1]/login", true),
-            ("http://localhost:3000", true),
             ("http://example.com/login", false),
-            ("http://localhost.example.com/", false),
-            ("javascript:alert(1)", false),
-            ("file:///etc/passwd", false),
-            ("data:text/html,x", false),
-            ("https:", false),
-            ("not an address", false),
         ] {
             let question = elicit(json!({"mode": "url", "url": url}));
             assert_eq!(check(&[question], 0).is_ok(), opened, "{url}");

@@ -2,19 +2,21 @@
 //! a task, or word that a person has not answered yet.
 //!
 //! A call is found again by a state that was sealed for it and is good once, by the id of its task,
-//! or by being asked for again, word for word, by the same principal. It ends by itself, because
+//! or, if its client was given neither, by being asked for again, word for word, by the same
+//! principal. Clients of one token are one principal where requests stand for themselves, so whoever
+//! was given a state is found by it alone. A call ends by itself, because
 //! questions lapse and calls have deadlines; its outcome is then kept for a while. What is not
 //! fetched in time is dropped, and with it the call, if it still runs.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::HashMap,
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
 use haft_contract::{CallId, host::Timestamp};
-use tokio::time::Instant;
+use tokio::{task::AbortHandle, time::Instant};
 
 use super::{
     attend::Ongoing,
@@ -27,9 +29,6 @@ pub const PARKED_CALLS: usize = 256;
 /// How long a call is kept beyond the time its question lapses, or from when it was last asked for
 /// if it has none.
 pub const KEPT: Duration = Duration::from_mins(5);
-
-/// How many states of one call may be out at once; the oldest then is good no more.
-const STATES_OUT: usize = 16;
 
 /// The calls that wait, and the seals of their states.
 pub(crate) struct Parking {
@@ -44,8 +43,8 @@ pub(crate) struct Held {
     pub(crate) ongoing: Ongoing,
     owner: Owner,
     wanted: Wanted,
-    /// The rounds that a state claims and that were not claimed yet.
-    out: BTreeSet<u64>,
+    /// The round that a state claims, while the state is out.
+    out: Option<u64>,
     next_round: u64,
 }
 
@@ -54,6 +53,17 @@ struct Parked {
     held: Held,
     how: How,
     until: Instant,
+    /// Drops it at that moment; dropped itself with what it is for.
+    _timer: Timer,
+}
+
+/// A task that sleeps, ended with whatever it would end.
+struct Timer(AbortHandle);
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// How a call comes to wait.
@@ -76,7 +86,7 @@ impl Held {
             ongoing,
             owner,
             wanted,
-            out: BTreeSet::new(),
+            out: None,
             next_round: 0,
         }
     }
@@ -112,9 +122,14 @@ impl Parking {
             if calls.len() >= self.most {
                 return Err(Full);
             }
-            calls.insert(call, Parked { held, how, until });
+            let parked = Parked {
+                held,
+                how,
+                until,
+                _timer: self.end_at(call, until),
+            };
+            calls.insert(call, parked);
         }
-        self.end_at(call, until);
         Ok(until)
     }
 
@@ -126,10 +141,7 @@ impl Parking {
             round: held.next_round,
         };
         held.next_round += 1;
-        held.out.insert(claim.round);
-        if held.out.len() > STATES_OUT {
-            held.out.pop_first();
-        }
+        held.out = Some(claim.round);
         let (owner, wanted) = (held.owner, held.wanted);
         let until = self.park(held, How::AskedAgain, now)?;
         let good = until.saturating_duration_since(Instant::now());
@@ -141,20 +153,24 @@ impl Parking {
     pub(crate) fn claim(&self, state: &str, owner: Owner, wanted: Wanted) -> Option<Held> {
         let claim = self.seals.open(state, owner, wanted)?;
         let mut calls = self.calls();
-        let parked = calls.get_mut(&claim.call)?;
-        if !parked.held.out.remove(&claim.round) {
+        if calls.get(&claim.call)?.held.out != Some(claim.round) {
             tracing::warn!(call = %claim.call, "a request state came a second time");
             return None;
         }
-        calls.remove(&claim.call).map(|parked| parked.held)
+        let mut held = calls.remove(&claim.call)?.held;
+        held.out = None;
+        Some(held)
     }
 
     /// The call that waits for the same request of the same principal. A task is not joined: its
-    /// client has its id.
+    /// client has its id. Nor is a call whose client has a state for it.
     pub(crate) fn join(&self, owner: Owner, wanted: Wanted) -> Option<Held> {
         let mut calls = self.calls();
         let same = |parked: &Parked| {
-            parked.held.owner == owner && parked.held.wanted == wanted && parked.how != How::Task
+            parked.held.owner == owner
+                && parked.held.wanted == wanted
+                && parked.how != How::Task
+                && parked.held.out.is_none()
         };
         let call = calls
             .iter()
@@ -192,9 +208,9 @@ impl Parking {
         drop(ended);
     }
 
-    fn end_at(&self, call: CallId, until: Instant) {
+    fn end_at(&self, call: CallId, until: Instant) -> Timer {
         let parking = Weak::clone(&self.myself);
-        tokio::spawn(async move {
+        let sleeping = tokio::spawn(async move {
             tokio::time::sleep_until(until).await;
             if let Some(parking) = parking.upgrade() {
                 parking.remove_if(|parked| {
@@ -202,6 +218,7 @@ impl Parking {
                 });
             }
         });
+        Timer(sleeping.abort_handle())
     }
 }
 
@@ -290,20 +307,42 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn mc_14_the_oldest_of_too_many_states_is_good_no_more() {
+    async fn mc_14_a_call_with_a_state_out_is_found_by_that_state_alone() {
+        let house = House::of(9);
+        let principal = Arc::clone(&house.harness.principal);
+        let (held, owner, wanted) = house.call(&principal, 1);
+        let first = house.parking.park_sealed(held, SystemClock.now()).unwrap();
+        assert!(house.parking.join(owner, wanted).is_none());
+        let held = house.parking.claim(&first, owner, wanted).unwrap();
+        let second = house.parking.park_sealed(held, SystemClock.now()).unwrap();
+        assert!(house.parking.claim(&first, owner, wanted).is_none());
+        let held = house.parking.claim(&second, owner, wanted).unwrap();
+        assert_eq!(house.parking.len(), 0);
+        // Its client was told to ask again, and has no state any more.
+        let now = SystemClock.now();
+        house.parking.park(held, How::AskedAgain, now).unwrap();
+        assert!(house.parking.claim(&second, owner, wanted).is_none());
+        assert!(house.parking.join(owner, wanted).is_some());
+    }
+
+    #[tokio::test]
+    async fn a_call_that_was_fetched_leaves_nothing_that_sleeps() {
         let house = House::of(9);
         let principal = Arc::clone(&house.harness.principal);
         let (mut held, owner, wanted) = house.call(&principal, 1);
-        let mut states = Vec::new();
-        for _ in 0..=STATES_OUT {
+        let tasks = || {
+            let metrics = tokio::runtime::Handle::current().metrics();
+            metrics.num_alive_tasks()
+        };
+        tokio::task::yield_now().await;
+        let before = tasks();
+        for _ in 0..100 {
             let state = house.parking.park_sealed(held, SystemClock.now()).unwrap();
-            states.push(state);
-            held = house.parking.join(owner, wanted).unwrap();
+            held = house.parking.claim(&state, owner, wanted).unwrap();
         }
-        let last = house.parking.park_sealed(held, SystemClock.now()).unwrap();
-        assert!(house.parking.claim(&states[0], owner, wanted).is_none());
-        assert!(house.parking.claim(&last, owner, wanted).is_some());
-        assert_eq!(house.parking.len(), 0);
+        while tasks() > before {
+            tokio::task::yield_now().await;
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -139,8 +139,9 @@ impl Approvals {
                 Served::Left(approval) => {
                     let call = held.ongoing.live().id();
                     let now = SystemClock.now();
+                    let so_far = SoFar::of(&held.ongoing);
                     let parked = self.parking.park(held, How::AskedAgain, now);
-                    parked.map_err(full)?;
+                    parked.map_err(|full| so_far.full(full))?;
                     return Ok(Told::Waits(Waits { call, approval }));
                 }
             }
@@ -169,16 +170,18 @@ impl Approvals {
     }
 
     fn ask_back(&self, held: Held, requests: InputRequests) -> Result<Told, ErrorData> {
+        let so_far = SoFar::of(&held.ongoing);
         let state = self.parking.park_sealed(held, SystemClock.now());
-        let state = state.map_err(full)?;
+        let state = state.map_err(|full| so_far.full(full))?;
         let asks = InputRequiredResult::new(Some(requests), Some(state));
         Ok(Told::InputRequired(asks))
     }
 
     fn as_task(&self, held: Held, owner: Owner) -> Result<Told, ErrorData> {
         let call = held.ongoing.live().id();
+        let so_far = SoFar::of(&held.ongoing);
         let parked = self.parking.park(held, How::Task, SystemClock.now());
-        parked.map_err(full)?;
+        parked.map_err(|full| so_far.full(full))?;
         let task = self
             .parking
             .task(call, owner, |ongoing, until| tasks::seed(ongoing, until));
@@ -248,12 +251,36 @@ fn no_task() -> ErrorData {
     ErrorData::invalid_params("there is no such task, or it is no longer kept", None)
 }
 
-fn full(Full: Full) -> ErrorData {
-    let message = format!(
-        "{PARKED_CALLS} calls wait for answers already, so this one was stopped; nothing has \
-         happened. Make it again when some are answered"
-    );
-    ErrorData::internal_error(message, None)
+/// How far a call had come that was stopped for want of room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SoFar {
+    /// It waited for an approval, without which nothing runs.
+    Waited,
+    /// It was under way: a mounted server asked something.
+    Began,
+}
+
+impl SoFar {
+    fn of(ongoing: &Ongoing) -> Self {
+        match ongoing.approval() {
+            Some(_) => Self::Waited,
+            None => Self::Began,
+        }
+    }
+
+    fn full(self, Full: Full) -> ErrorData {
+        let and = match self {
+            Self::Waited => "nothing has happened. Make it again when some are answered",
+            Self::Began => {
+                "it had begun: look whether it took effect before you make it again, when some are \
+                 answered"
+            }
+        };
+        let message = format!(
+            "{PARKED_CALLS} calls wait for answers already, so this one was stopped; {and}"
+        );
+        ErrorData::internal_error(message, None)
+    }
 }
 
 impl fmt::Debug for Approvals {

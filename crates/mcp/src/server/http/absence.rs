@@ -30,12 +30,55 @@ pub const COME_BACK: Duration = Duration::from_secs(30);
 /// How many lost answers are watched at once; beyond it calls run to their own deadlines.
 const MAX_WATCHED: usize = 1_000;
 
-/// Sessions whose client lost the stream of an answer and was not heard of since.
+/// Answers whose stream was lost by a client that was not heard of since.
 pub(super) struct Absences {
-    since: Mutex<HashMap<String, u64>>,
+    lost: Mutex<Lost>,
     count: AtomicU64,
     sessions: Arc<LocalSessionManager>,
     come_back: Duration,
+}
+
+/// The answers that were lost, by session and by what the client calls the request, each with a mark
+/// of its own.
+#[derive(Default)]
+struct Lost {
+    by_session: HashMap<String, HashMap<String, u64>>,
+    watched: usize,
+}
+
+impl Lost {
+    /// Whether there was room for one more.
+    fn add(&mut self, asked: &Asked, mark: u64) -> bool {
+        if self.watched >= MAX_WATCHED {
+            return false;
+        }
+        let session = self.by_session.entry(asked.session.clone()).or_default();
+        self.watched += usize::from(session.insert(asked.id.to_string(), mark).is_none());
+        true
+    }
+
+    fn forget(&mut self, session: &str) {
+        if let Some(forgotten) = self.by_session.remove(session) {
+            self.watched -= forgotten.len();
+        }
+    }
+
+    /// Takes one out, if it still has its mark.
+    fn take(&mut self, asked: &Asked, mark: u64) -> bool {
+        let Some(session) = self.by_session.get_mut(&asked.session) else {
+            return false;
+        };
+        let id = asked.id.to_string();
+        if session.get(&id) != Some(&mark) {
+            return false;
+        }
+        session.remove(&id);
+        if session.is_empty() {
+            self.by_session.remove(&asked.session);
+        }
+        self.watched -= 1;
+        true
+    }
 }
 
 /// A request of a session, by what the client calls it.
@@ -47,20 +90,20 @@ struct Asked {
 impl Absences {
     pub(super) fn new(sessions: Arc<LocalSessionManager>, come_back: Duration) -> Arc<Self> {
         Arc::new(Self {
-            since: Mutex::default(),
+            lost: Mutex::default(),
             count: AtomicU64::new(0),
             sessions,
             come_back,
         })
     }
 
-    fn since(&self) -> MutexGuard<'_, HashMap<String, u64>> {
-        self.since.lock().unwrap_or_else(PoisonError::into_inner)
+    fn all(&self) -> MutexGuard<'_, Lost> {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A session was heard of.
     pub(super) fn heard(&self, session: &str) {
-        self.since().remove(session);
+        self.all().forget(session);
     }
 
     /// Watches over the answer to a message of a session, if it is a request.
@@ -97,12 +140,8 @@ impl Absences {
     /// its request is cancelled.
     fn lost(self: &Arc<Self>, asked: Asked) {
         let mark = self.count.fetch_add(1, Ordering::Relaxed);
-        {
-            let mut since = self.since();
-            if since.len() >= MAX_WATCHED {
-                return;
-            }
-            since.insert(asked.session.clone(), mark);
+        if !self.all().add(&asked, mark) {
+            return;
         }
         let Ok(handle) = tokio::runtime::Handle::try_current() else {
             return;
@@ -110,9 +149,8 @@ impl Absences {
         let absences = Arc::clone(self);
         handle.spawn(async move {
             tokio::time::sleep(absences.come_back).await;
-            let still = absences.since().get(&asked.session) == Some(&mark);
+            let still = absences.all().take(&asked, mark);
             if still {
-                absences.heard(&asked.session);
                 absences.cancel(&asked).await;
             }
         });
@@ -172,5 +210,45 @@ impl Drop for Watched {
         {
             self.absences.lost(asked);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(session: &str, id: u64) -> Asked {
+        Asked {
+            session: session.to_owned(),
+            id: json!(id),
+        }
+    }
+
+    #[test]
+    fn each_lost_answer_of_a_session_is_kept_apart() {
+        let mut lost = Lost::default();
+        assert!(lost.add(&asked("s", 1), 10) && lost.add(&asked("s", 2), 11));
+        assert!(lost.add(&asked("t", 1), 12));
+        assert!(
+            lost.take(&asked("s", 1), 10),
+            "the second took nothing from it"
+        );
+        assert!(!lost.take(&asked("s", 1), 10));
+        assert!(!lost.take(&asked("s", 2), 10), "the mark of another");
+        lost.forget("s");
+        assert!(!lost.take(&asked("s", 2), 11), "its client was heard of");
+        assert_eq!(lost.watched, 1);
+        assert!(lost.take(&asked("t", 1), 12));
+        assert!(lost.by_session.is_empty() && lost.watched == 0);
+    }
+
+    #[test]
+    fn so_many_are_watched_and_no_more() {
+        let mut lost = Lost::default();
+        let most = u64::try_from(MAX_WATCHED).unwrap();
+        assert!((0..most).all(|id| lost.add(&asked("s", id), id)));
+        assert!(!lost.add(&asked("t", 0), 0));
+        lost.forget("s");
+        assert!(lost.add(&asked("t", 0), 0));
     }
 }

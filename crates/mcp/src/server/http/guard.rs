@@ -6,13 +6,12 @@
 
 use bytes::Bytes;
 use http::{
-    HeaderMap, HeaderName, HeaderValue, Response, StatusCode,
+    HeaderMap, HeaderValue, Response, StatusCode,
     header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN, WWW_AUTHENTICATE},
     request::Parts,
     uri::Authority,
 };
 use http_body_util::{BodyExt as _, Full};
-use rmcp::model::ProtocolVersion;
 use serde_json::json;
 use url::{Origin, Url};
 
@@ -147,13 +146,6 @@ impl Guard {
 fn plain(host: &str) -> String {
     let host = host.strip_prefix('[').unwrap_or(host);
     host.strip_suffix(']').unwrap_or(host).to_ascii_lowercase()
-}
-
-/// Whether a request says that it is of the era without sessions.
-pub(super) fn stands_for_itself(headers: &HeaderMap) -> bool {
-    const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-    let version = headers.get(VERSION).and_then(|it| it.to_str().ok());
-    version.is_some_and(|version| version >= ProtocolVersion::V_2026_07_28.as_str())
 }
 
 /// A refusal that tells a person, and a client that looks for an error of the protocol.

@@ -8,7 +8,7 @@ mod absence;
 mod guard;
 mod token;
 
-use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{borrow::Cow, convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, StatusCode};
@@ -18,6 +18,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use rmcp::transport::streamable_http_server::{
     StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager,
 };
+use serde::Deserialize;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::Semaphore,
@@ -193,15 +194,6 @@ impl Served {
         if let Some(session) = &session {
             self.absences.heard(session);
         }
-        let begins = session.is_none() && !guard::stands_for_itself(&head.headers);
-        if begins && self.sessions.sessions.read().await.len() >= MAX_SESSIONS {
-            return refusal(
-                StatusCode::SERVICE_UNAVAILABLE,
-                &format!(
-                    "{MAX_SESSIONS} sessions are open; end one with DELETE, or try again later"
-                ),
-            );
-        }
         let body = Limited::new(body, MAX_MESSAGE_BYTES);
         let body = match tokio::time::timeout(BODY_WAIT, body.collect()).await {
             Ok(Ok(body)) => body.to_bytes(),
@@ -222,6 +214,18 @@ impl Served {
                 );
             }
         };
+        // What begins a session is said by the body alone, whatever the headers claim.
+        if session.is_none()
+            && self.sessions.sessions.read().await.len() >= MAX_SESSIONS
+            && begins_a_session(&body)
+        {
+            return refusal(
+                StatusCode::SERVICE_UNAVAILABLE,
+                &format!(
+                    "{MAX_SESSIONS} sessions are open; end one with DELETE, or try again later"
+                ),
+            );
+        }
         let watch = session.map(|session| self.absences.watch(&session, &body));
         let request = Request::from_parts(head, Full::new(body));
         let mut answer = self.protocol.handle(request).await;
@@ -233,6 +237,16 @@ impl Served {
         answer.headers_mut().insert("x-accel-buffering", unbuffered);
         answer
     }
+}
+
+/// Whether a message begins a session.
+fn begins_a_session(message: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Begins<'a> {
+        #[serde(borrow)]
+        method: Cow<'a, str>,
+    }
+    serde_json::from_slice::<Begins<'_>>(message).is_ok_and(|it| it.method == "initialize")
 }
 
 /// Listens on an address.

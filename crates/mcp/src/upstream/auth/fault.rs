@@ -41,6 +41,11 @@ pub enum LoginError {
         /// Who answered.
         received: String,
     },
+    /// There is a secret for a client, and nobody said whose client it is.
+    #[error(
+        "the client has a secret, and `oauth.issuer` does not say which authorization server may have it"
+    )]
+    SecretForAnybody,
     /// The authorization server does not say who it is, but should.
     #[error("the answer does not say of which issuer it is, expected was `{0}`")]
     NoIssuer(String),
@@ -94,6 +99,9 @@ impl LoginError {
             | Self::WrongIssuer { .. }
             | Self::NoIssuer(_)
             | Self::TokenType => "tell whoever runs the server; nothing was sent to it",
+            Self::SecretForAnybody => {
+                "set `oauth.issuer` to the address of the authorization server that gave the secret"
+            }
             Self::NoRegistration => {
                 "register a client with the authorization server and set `oauth.client_id`"
             }

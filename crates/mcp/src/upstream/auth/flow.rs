@@ -66,6 +66,9 @@ pub struct ClientIdentity {
 pub struct OauthOptions {
     /// A client that was registered by hand; without one Haft registers itself.
     pub client: Option<ClientIdentity>,
+    /// The authorization server that logs people in to the server; without it, whichever the server
+    /// names. A client with a secret needs it: the server would otherwise name who gets the secret.
+    pub issuer: Option<String>,
     /// The address of a document that describes the client, for authorization servers that take it as
     /// the client's id.
     pub client_metadata_url: Option<Url>,
@@ -112,6 +115,10 @@ impl Oauth {
         resolver: Arc<dyn Resolve>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, LoginError> {
+        let has_secret = |client: &ClientIdentity| client.secret.is_some();
+        if options.client.as_ref().is_some_and(has_secret) && options.issuer.is_none() {
+            return Err(LoginError::SecretForAnybody);
+        }
         let guard = Guard::new(&server, options.private_hosts.clone(), resolver);
         Ok(Self {
             server,
@@ -227,11 +234,29 @@ impl Oauth {
         if !methods.is_some_and(|methods| methods.iter().any(|method| method == "S256")) {
             return Err(LoginError::NoPkce.into());
         }
-        if metadata.issuer.is_none() {
+        let Some(issuer) = metadata.issuer.as_deref() else {
             return Err(LoginError::NoIssuer(printable(self.server.as_str())).into());
-        }
+        };
+        self.check_issuer(web, issuer)?;
         manager.set_metadata(metadata.clone());
         Ok((manager, metadata))
+    }
+
+    /// Whether who speaks is the authorization server that was configured, if one was. Its name
+    /// alone says nothing: the metadata has to come from where the name leads.
+    fn check_issuer(&self, web: &Web, issuer: &str) -> Result<(), LoginError> {
+        let Some(expected) = &self.options.issuer else {
+            return Ok(());
+        };
+        let at = |url: Option<Url>| url.map(|url| url.origin());
+        let home = at(Url::parse(expected).ok());
+        if issuer == expected && home.is_some() && at(web.answered_last()) == home {
+            return Ok(());
+        }
+        Err(LoginError::WrongIssuer {
+            expected: printable(expected),
+            received: printable(issuer),
+        })
     }
 
     /// The configured scopes, or those the server names; in both cases what it wanted on top.

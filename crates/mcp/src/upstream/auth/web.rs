@@ -41,6 +41,8 @@ pub(super) struct Web {
     guard: Arc<Guard>,
     made: AtomicU32,
     seen: Mutex<Seen>,
+    /// Who gave the last answer that was one.
+    answered: Mutex<Option<Url>>,
 }
 
 /// What went wrong on the way, in types; the SDK would keep only words of it.
@@ -77,6 +79,7 @@ impl Web {
             guard,
             made: AtomicU32::new(0),
             seen: Mutex::new(Seen::default()),
+            answered: Mutex::new(None),
         })
     }
 
@@ -86,6 +89,12 @@ impl Web {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
+    }
+
+    /// Where the last answer came from that was one.
+    pub(super) fn answered_last(&self) -> Option<Url> {
+        let answered = self.answered.lock();
+        answered.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn note(&self, note: impl FnOnce(&mut Seen)) {
@@ -137,6 +146,10 @@ impl Web {
         }
         if response.status().is_client_error() {
             self.note_code(&body);
+        }
+        if response.status().is_success() {
+            let mut answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
+            *answered = Some(url);
         }
         Ok(builder.body(body)?)
     }

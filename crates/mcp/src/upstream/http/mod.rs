@@ -149,6 +149,15 @@ impl HttpConnector {
         })
     }
 
+    /// Tries this era first.
+    #[must_use]
+    pub fn knowing(self, era: Option<Era>) -> Self {
+        Self {
+            era: Mutex::new(era),
+            ..self
+        }
+    }
+
     /// What the server sent that was not taken, over all connections.
     pub fn dropped(&self) -> &Dropped {
         &self.dropped
@@ -205,6 +214,10 @@ impl Connect for HttpConnector {
             drop(era);
             opened.map(|session| Arc::new(session) as Arc<dyn Connection>)
         })
+    }
+
+    fn known_era(&self) -> Option<Era> {
+        *self.era.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -246,6 +246,7 @@ fn connect_error(error: RequestError) -> ConnectError {
         RequestError::Lost(why) | RequestError::NotSent(why) => ConnectError::Unreachable(why),
         RequestError::Protocol(why) => ConnectError::Protocol(why),
         error @ (RequestError::Answered { .. }
+        | RequestError::Outdated(_)
         | RequestError::Busy(_)
         | RequestError::Down { .. }
         | RequestError::Withheld(_)) => ConnectError::Protocol(error.to_string()),

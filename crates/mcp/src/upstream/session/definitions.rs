@@ -92,18 +92,6 @@ impl<W: Wire> Inner<W> {
         })
     }
 
-    /// Fetches the tools again, for the headers of their arguments.
-    pub(super) async fn fetch_tools(
-        &self,
-        until: (Instant, Duration),
-        cancel: &CancellationToken,
-    ) -> Result<(), RequestError> {
-        let mut room = Room(DEFINITIONS_BYTES);
-        let mut tools = self.fetch(&TOOLS, &mut room, until, cancel).await?;
-        self.learn_headers(&mut tools);
-        Ok(())
-    }
-
     fn learn_headers(&self, tools: &mut Vec<Value>) {
         if self.agreed.era == Era::Modern && self.wire.has_headers() {
             self.headers.learn(tools);

@@ -214,7 +214,6 @@ impl<W: Wire> Inner<W> {
         let until = (Instant::now() + request.deadline, request.deadline);
         let mut parameters = request.parameters;
         let mut asking = Asking::new(request.client.as_ref());
-        let mut refreshed = false;
         let mut rounds = 0;
         loop {
             let sending = Sending {
@@ -226,14 +225,12 @@ impl<W: Wire> Inner<W> {
                 client: request.client.as_ref(),
             };
             let result = match self.exchange(sending, cancel).await {
-                // The server's schema changed since we read it: read it again, once.
-                Err(RequestError::Answered { code, .. })
-                    if code == dress::HEADER_MISMATCH && !refreshed =>
+                // The server's schema changed since we read it. Whether what it has now may be
+                // called is not for a session to say.
+                Err(RequestError::Answered { code, message, .. })
+                    if code == dress::HEADER_MISMATCH && request.method == "tools/call" =>
                 {
-                    refreshed = true;
-                    self.notices.definitions();
-                    self.fetch_tools(until, cancel).await?;
-                    continue;
+                    return Err(RequestError::Outdated(message));
                 }
                 Err(RequestError::Answered {
                     code,

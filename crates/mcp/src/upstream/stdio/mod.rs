@@ -62,13 +62,29 @@ impl std::fmt::Debug for ServerCommand {
     }
 }
 
+/// The last of what a server's process printed, for as long as somebody keeps this.
+#[derive(Debug, Clone, Default)]
+pub struct Printed {
+    stderr: Arc<Ring>,
+    stray: Arc<Ring>,
+}
+
+impl Printed {
+    /// It as text.
+    pub fn last_words(&self) -> LastWords {
+        LastWords {
+            stderr: self.stderr.text(),
+            stray: self.stray.text(),
+        }
+    }
+}
+
 /// Opens connections to a server that is a process.
 pub struct StdioConnector {
     processes: Arc<dyn ProcessOps>,
     command: ServerCommand,
     introduction: Introduction,
-    last_words: Arc<Ring>,
-    stray: Arc<Ring>,
+    printed: Printed,
     dropped: Arc<Dropped>,
     /// The era the last connection agreed on, so that an old server is not asked twice.
     era: Mutex<Option<Era>>,
@@ -85,11 +101,25 @@ impl StdioConnector {
             processes,
             command,
             introduction,
-            last_words: Arc::default(),
-            stray: Arc::default(),
+            printed: Printed::default(),
             dropped: Arc::default(),
             era: Mutex::new(None),
         }
+    }
+
+    /// Tries this era first.
+    #[must_use]
+    pub fn knowing(self, era: Option<Era>) -> Self {
+        Self {
+            era: Mutex::new(era),
+            ..self
+        }
+    }
+
+    /// Keeps what the server prints there.
+    #[must_use]
+    pub fn printing(self, printed: Printed) -> Self {
+        Self { printed, ..self }
     }
 
     /// What the server sent that was not taken, over all connections.
@@ -109,8 +139,8 @@ impl StdioConnector {
                 self.command.tier,
             )
         };
-        self.last_words.clear();
-        self.stray.clear();
+        self.printed.stderr.clear();
+        self.printed.stray.clear();
         let process = self.processes.spawn(spawn).await;
         let process = process.map_err(|error| {
             let why = error.message();
@@ -126,8 +156,8 @@ impl StdioConnector {
         let shared = Arc::new(Shared {
             pending: Arc::new(Pending::default()),
             notices: Arc::clone(&notices),
-            last_words: Arc::clone(&self.last_words),
-            stray: Arc::clone(&self.stray),
+            last_words: Arc::clone(&self.printed.stderr),
+            stray: Arc::clone(&self.printed.stray),
             dropped: Arc::clone(&self.dropped),
             outbox,
             stop: CancellationToken::new(),
@@ -171,11 +201,12 @@ impl Connect for StdioConnector {
         })
     }
 
+    fn known_era(&self) -> Option<Era> {
+        *self.era.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn last_words(&self) -> LastWords {
-        LastWords {
-            stderr: self.last_words.text(),
-            stray: self.stray.text(),
-        }
+        self.printed.last_words()
     }
 }
 

@@ -18,13 +18,17 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    offer::StockCell,
+    offer::{StockCell, asked_for},
     state::{Phase, Posted},
     turns::Turns,
 };
 use crate::{
+    client::Client,
     name::ServerId,
-    upstream::connection::{Connection, Request, RequestError, Server},
+    upstream::{
+        asker::Asker,
+        connection::{Connection, Request, RequestError, Server},
+    },
 };
 
 /// How much longer than its deadline a transport may take to say that it passed.
@@ -38,6 +42,8 @@ pub(super) struct Desk {
     pub(super) posted: watch::Receiver<Posted>,
     /// Told when somebody waits for the server to run.
     pub(super) wanted: Arc<Notify>,
+    /// Told when the server says that its definitions are not those that are known.
+    pub(super) outdated: Arc<Notify>,
     pub(super) stock: Arc<StockCell>,
     pub(super) used: Used,
 }
@@ -92,14 +98,21 @@ impl Desk {
     ) -> Result<Value, RequestError> {
         let until = Instant::now() + request.deadline.min(self.call_timeout);
         let left = || until.saturating_duration_since(Instant::now());
-        self.stock.get().allows(&self.server, &request)?;
+        let asked_for = asked_for(&request);
+        let allowed = || self.stock.get().allows(&self.server, asked_for.as_ref());
+        allowed()?;
+        request.client = request.client.take().map(|client| {
+            let client: Arc<dyn Client> = Arc::new(Asker::new(&self.server, client));
+            client
+        });
         let _turn = self.turns.take(left(), cancel).await?;
         let connection = self.connection(left(), cancel).await?;
         // What it offers may have been fetched only now.
-        self.stock.get().allows(&self.server, &request)?;
+        allowed()?;
         request.deadline = left();
         self.used.touch();
         let deadline = request.deadline;
+        let learned = self.posted.borrow().learned;
         let answer = tokio::time::timeout(
             deadline.saturating_add(OVERTIME),
             connection.request(request, cancel),
@@ -109,7 +122,31 @@ impl Desk {
             self.used.answered.store(true, Ordering::Release);
         }
         self.used.touch();
+        if let Err(RequestError::Outdated(_)) = result {
+            self.relearned(learned, left(), cancel).await?;
+            // Withheld if it changed. It is not sent again either way: whoever asked saw another
+            // definition than the server has.
+            allowed()?;
+        }
         result
+    }
+
+    /// Waits until what the server offers was learned once more, or the server is no longer there.
+    async fn relearned(
+        &self,
+        before: u64,
+        within: Duration,
+        cancel: &CancellationToken,
+    ) -> Result<(), RequestError> {
+        self.outdated.notify_one();
+        let mut posted = self.posted.clone();
+        let learned = posted
+            .wait_for(|posted| posted.learned > before || !matches!(posted.phase, Phase::Ready(_)));
+        tokio::select! {
+            () = cancel.cancelled() => Err(RequestError::Cancelled),
+            // However it ends: what is known by then decides.
+            _ = tokio::time::timeout(within, learned) => Ok(()),
+        }
     }
 
     /// The open connection, once there is one; has the server started if need be.

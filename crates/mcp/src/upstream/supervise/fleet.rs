@@ -195,8 +195,10 @@ fn assemble(
         since: shared.clock.now(),
         again: None,
         last_error: None,
+        learned: 0,
     });
     let wanted = Arc::new(Notify::new());
+    let outdated = Arc::new(Notify::new());
     let stock = Arc::new(StockCell::default());
     let desk = Arc::new(Desk {
         server: mount.server.clone(),
@@ -204,6 +206,7 @@ fn assemble(
         turns: Turns::new(mount.options.concurrency, mount.options.queue),
         posted: posted.clone(),
         wanted: Arc::clone(&wanted),
+        outdated: Arc::clone(&outdated),
         stock: Arc::clone(&stock),
         used: Used::new(),
     });
@@ -226,6 +229,7 @@ fn assemble(
         desk: Arc::clone(&desk),
         posted: sender,
         wanted,
+        outdated,
         stop: stop.child_token(),
     };
     let supervised = Supervised {

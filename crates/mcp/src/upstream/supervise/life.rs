@@ -42,6 +42,8 @@ pub(super) struct Life {
     pub(super) desk: Arc<Desk>,
     pub(super) posted: watch::Sender<Posted>,
     pub(super) wanted: Arc<Notify>,
+    /// Told when the server says that its definitions are not those that are known.
+    pub(super) outdated: Arc<Notify>,
     pub(super) stop: CancellationToken,
 }
 
@@ -216,7 +218,10 @@ impl Life {
         let offer = Arc::clone(&self.offer);
         // Hashing thousands of definitions and writing them down is no work for this thread.
         match tokio::task::spawn_blocking(move || offer.take(seen)).await {
-            Ok(Ok(())) => Ok(()),
+            Ok(Ok(())) => {
+                self.posted.send_modify(|posted| posted.learned += 1);
+                Ok(())
+            }
             Ok(Err(unfit)) => Err(NotOpen::Failed(unfit.to_string())),
             Err(_) => Err(NotOpen::Failed(
                 "its definitions could not be read".to_owned(),
@@ -272,6 +277,9 @@ impl Life {
                     }
                     Err(broadcast::error::RecvError::Closed) => listening = false,
                 },
+                () = self.outdated.notified() => {
+                    refetch.get_or_insert_with(|| Instant::now() + self.options.debounce);
+                }
                 () = sleep_until(refetch_at), if refetch.is_some() => {
                     refetch = None;
                     let learned = tokio::select! {

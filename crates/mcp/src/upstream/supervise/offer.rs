@@ -51,8 +51,8 @@ pub struct Offered {
     pub prompts: Vec<Value>,
     /// Each a `ResourceTemplate`.
     pub templates: Vec<Value>,
-    /// Each a `Resource`. Resources come and go, so they are not accepted one by one, but only for
-    /// a server of which something was.
+    /// Each a `Resource`, vetted. Resources come and go, so they are not accepted one by one, but
+    /// only for a server of which something was.
     pub resources: Vec<Value>,
 }
 
@@ -285,27 +285,20 @@ impl Stock {
             resources: if self.new_server {
                 Vec::new()
             } else {
-                seen.definitions.resources.clone()
+                self.vetted.resources.clone()
             },
         }
     }
 
-    /// Whether a request asks for something that was accepted as it is now.
-    pub(super) fn allows(&self, server: &ServerId, request: &Request) -> Result<(), RequestError> {
-        let text = |pointer: &str| {
-            let text = request.parameters.pointer(pointer).and_then(Value::as_str);
-            text.unwrap_or_default().to_owned()
-        };
-        let key = match request.method {
-            "tools/call" => Some(ItemKey::new(Kind::Tool, text("/name"))),
-            "prompts/get" => Some(ItemKey::new(Kind::Prompt, text("/name"))),
-            "completion/complete" if text("/ref/type") == "ref/prompt" => {
-                Some(ItemKey::new(Kind::Prompt, text("/ref/name")))
-            }
-            _ => None,
-        };
-        let withheld = match key {
-            Some(key) => self.why_withheld(&key),
+    /// Whether a definition was accepted as it is now; without one, whether anything of the server
+    /// was.
+    pub(super) fn allows(
+        &self,
+        server: &ServerId,
+        asked_for: Option<&ItemKey>,
+    ) -> Result<(), RequestError> {
+        let withheld = match asked_for {
+            Some(key) => self.why_withheld(key),
             None => self
                 .new_server
                 .then(|| self.not_yet("nobody has accepted anything of this server yet")),
@@ -374,6 +367,22 @@ impl Stock {
             changes.push(Change::Prompts);
         }
         changes
+    }
+}
+
+/// The definition a request is about, if it is about one.
+pub(super) fn asked_for(request: &Request) -> Option<ItemKey> {
+    let text = |pointer: &str| {
+        let text = request.parameters.pointer(pointer).and_then(Value::as_str);
+        text.unwrap_or_default().to_owned()
+    };
+    match request.method {
+        "tools/call" => Some(ItemKey::new(Kind::Tool, text("/name"))),
+        "prompts/get" => Some(ItemKey::new(Kind::Prompt, text("/name"))),
+        "completion/complete" if text("/ref/type") == "ref/prompt" => {
+            Some(ItemKey::new(Kind::Prompt, text("/ref/name")))
+        }
+        _ => None,
     }
 }
 

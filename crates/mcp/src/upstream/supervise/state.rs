@@ -111,4 +111,6 @@ pub(super) struct Posted {
     pub(super) since: Timestamp,
     pub(super) again: Option<Timestamp>,
     pub(super) last_error: Option<String>,
+    /// How often what the server offers was learned.
+    pub(super) learned: u64,
 }

@@ -15,7 +15,7 @@ use haft_mcp::{
     client::Clients,
     mounts::CHANGES_KEPT,
     name::{Naming, ServerId},
-    pin::{Digest, Filter, MemoryStore},
+    pin::{Filter, MemoryStore, Origin},
     upstream::{
         Introduction,
         connection::{Connect, Era},
@@ -28,7 +28,7 @@ use haft_mcp::{
 };
 use haft_runtime::SystemClock;
 use haft_testkit::{FixedPolicy, Harness};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::broadcast;
 
@@ -86,8 +86,8 @@ pub(crate) fn id(text: &str) -> ServerId {
     ServerId::parse(text).unwrap()
 }
 
-fn origin() -> Digest {
-    Digest::of_bytes(b"scripted")
+fn origin() -> Origin {
+    Origin::new(json!({"command": ["scripted"]}))
 }
 
 impl Place {
@@ -183,7 +183,7 @@ impl Place {
         let accepted = |one: &Status| !self.unaccepted.contains(&one.server);
         for one in self.fleet.status() {
             if self.reached(&one.server).await && accepted(&one) {
-                accept(&*self.shared.store, &one.server, origin());
+                accept(&*self.shared.store, &one.server, &origin());
             }
         }
         let counts = |one: &Status| !accepted(one) || one.counts.new == 0;

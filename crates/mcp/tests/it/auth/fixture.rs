@@ -204,7 +204,9 @@ async fn answer(
     match path.as_str() {
         "/mcp" => resource(base, authorization.as_deref(), &state),
         "/.well-known/oauth-protected-resource/mcp" => described(base, &state.flaws),
-        "/.well-known/oauth-authorization-server" => metadata(base, &state.flaws),
+        "/.well-known/oauth-authorization-server" | "/odd/.well-known/anything" => {
+            metadata(base, &state.flaws)
+        }
         "/register" => register(&body, &mut state),
         "/authorize" => authorize(base, &query, &mut state),
         "/token" => token(base, &body, authorization.as_deref(), &mut state, refreshes),

@@ -302,6 +302,7 @@ async fn a_client_registered_by_hand_needs_no_registration() {
         id: "by-hand".to_owned(),
         secret: Some(Secret::new("hush".to_owned())),
     });
+    parts.options.issuer = Some(issuer(&setup.fixture));
     parts.options.scopes = vec!["special".to_owned()];
     assert!(!format!("{:?}", parts.options).contains("hush"));
     let credential = Credential::new(parts).unwrap();
@@ -309,6 +310,51 @@ async fn a_client_registered_by_hand_needs_no_registration() {
     assert_eq!(setup.fixture.scopes_asked(), "special");
     setup.clock.advance(Duration::from_secs(LASTS));
     assert!(credential.token().await.is_some());
+}
+
+fn issuer(fixture: &Fixture) -> String {
+    fixture.base.as_str().trim_end_matches('/').to_owned()
+}
+
+#[tokio::test]
+async fn mc_20_the_secret_of_a_client_goes_to_the_issuer_that_was_configured_alone() {
+    let setup = Setup::with(Flaws {
+        no_registration: true,
+        ..Flaws::default()
+    })
+    .await;
+    let parts = |named: Option<String>| {
+        let mut parts = setup.parts("ada");
+        parts.options.client = Some(ClientIdentity {
+            id: "by-hand".to_owned(),
+            secret: Some(Secret::new("hush".to_owned())),
+        });
+        parts.options.issuer = named;
+        parts
+    };
+    let unnamed = Credential::new(parts(None));
+    assert_eq!(unnamed.err(), Some(LoginError::SecretForAnybody));
+
+    // The server names somebody else.
+    let other = Setup::with(Flaws::default()).await;
+    let configured = issuer(&other.fixture);
+    let credential = Credential::new(parts(Some(configured.clone()))).unwrap();
+    let error = setup.log_in(&credential).await.unwrap_err();
+    assert!(matches!(error, LoginError::WrongIssuer { .. }), "{error}");
+
+    // It says that it is who was configured, where the protocol does not say who speaks.
+    let odd = format!("{}/odd/.well-known/anything", issuer(&setup.fixture));
+    setup.fixture.change(|flaws| {
+        flaws.issuer = Some(configured.clone());
+        flaws.servers = Some(vec![odd]);
+    });
+    let error = setup.log_in(&credential).await.unwrap_err();
+    assert!(matches!(error, LoginError::WrongIssuer { .. }), "{error}");
+    assert_eq!(
+        setup.fixture.secrets(),
+        [""; 0],
+        "nobody got as far as a token"
+    );
 }
 
 #[tokio::test]

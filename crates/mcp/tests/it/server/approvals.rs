@@ -1,7 +1,10 @@
 //! A call that waits for a person, in every way a client can be asked, and what clients try that
 //! they should not.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use haft_contract::host::{ApprovalId, Ledger as _, Verdict};
 use haft_mcp::server::{
@@ -220,6 +223,34 @@ async fn mc_14_a_state_is_opaque_bound_and_good_once() {
     let again = wire.ask("tools/call", good).await;
     assert_eq!(again["error"]["code"], json!(-32602), "{again}");
     assert_eq!(stage.log().as_deref(), Some("x\n"));
+}
+
+#[tokio::test]
+async fn mc_14_another_client_of_the_same_token_does_not_get_at_a_call_by_asking_the_same() {
+    let stage = asking(Elicitation::Ask);
+    let (mut one, _) = stage.connect_able(Era::Modern, able(FORM)).await;
+    let (mut other, _) = stage.connect_able(Era::Modern, able(FORM)).await;
+    let form = json!({"mode": "form", "message": "your name?",
+        "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}}});
+    let speak = json!({"name": "speak", "arguments": {"ask": ["elicitation/create", form]}});
+    let asks = one.ask("tools/call", speak.clone()).await;
+    assert_eq!(asks["result"]["resultType"], "input_required", "{asks}");
+    // Word for word the same, and without the state: a call of its own, beside the first.
+    let apart = other.ask("tools/call", speak.clone()).await;
+    assert_eq!(apart["result"]["resultType"], "input_required", "{apart}");
+    assert_eq!((stage.endpoint.parked(), stage.calls.len()), (2, 2));
+    // Each answers its own.
+    for (wire, asks, name) in [(&mut one, &asks, "Ada"), (&mut other, &apart, "Eve")] {
+        let questions = asks["result"]["inputRequests"].as_object().unwrap();
+        let key = questions.keys().next().unwrap().clone();
+        let mut again = speak.clone();
+        again["inputResponses"] = json!({key: {"action": "accept", "content": {"name": name}}});
+        again["requestState"] = asks["result"]["requestState"].clone();
+        let result = wire.ask("tools/call", again).await;
+        let answered = result["result"]["structuredContent"].to_string();
+        assert!(answered.contains(name), "{result}");
+    }
+    stage.until_quiet().await;
 }
 
 #[tokio::test]
@@ -455,4 +486,44 @@ async fn mc_13_a_mounted_server_sends_nobody_to_a_dangerous_address() {
         let result = wire.call("speak", arguments).await.to_string();
         assert!(result.contains("https"), "{result}");
     }
+}
+
+#[tokio::test]
+async fn what_a_client_waited_for_ends_with_it_though_a_server_hangs() {
+    let stage = Stage::configured(
+        |harness, calls| {
+            let draw: Draw = Arc::new(|_| Some("plan".to_owned()));
+            harness
+                .policy(FixedPolicy::by(|question| {
+                    match question.tool.key.tool.as_str() {
+                        "append" => Verdict::Ask,
+                        _ => Verdict::Allow,
+                    }
+                }))
+                .approver(ProtocolApprover::new(
+                    Arc::clone(calls),
+                    Elicitation::Never,
+                    draw,
+                ))
+        },
+        |endpoint| endpoint.approval_wait(Duration::from_millis(50)),
+        Sessions::OfConnection,
+    );
+    let (mut wire, _) = stage.connect(Era::Legacy).await;
+    let subscribed = wire.ask("resources/subscribe", json!({"uri": "s+file:///a"}));
+    assert!(subscribed.await.get("result").is_some());
+    wire.ask("tools/call", call("x")).await;
+    assert_eq!(stage.endpoint.parked(), 1);
+    stage.mounts.hangs.store(true, Ordering::SeqCst);
+    drop(wire);
+    let ended = async {
+        while stage.endpoint.parked() > 0 || stage.mounts.wishes.lock().unwrap().len() < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(super::wire::PATIENCE, ended)
+        .await
+        .expect("its call is dropped at once");
+    // The server that hangs is told to stop, in time.
+    stage.until_quiet().await;
 }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use haft_mcp::server::Sessions;
 use serde_json::json;
 
 use super::{Era, Stage};
@@ -150,4 +151,36 @@ async fn a_line_that_is_too_long_is_dropped_and_the_connection_kept() {
     let listed = wire.ask("tools/list", json!({})).await;
     assert!(listed.get("result").is_some());
     assert!(wire.heard.iter().all(|it| it["id"] != json!(900)));
+}
+
+#[tokio::test]
+async fn so_many_requests_of_a_connection_are_served_at_once_and_no_more() {
+    let stage = Stage::with(
+        |endpoint| endpoint.requests_in_flight(2),
+        Sessions::OfEndpoint,
+    );
+    let (mut wire, _) = stage.connect(Era::Legacy).await;
+    let long = json!({"name": "sleep", "arguments": {"ms": 3_600_000}});
+    let first = wire.start("tools/call", long.clone()).await;
+    wire.start("tools/call", long.clone()).await;
+    while stage.calls.len() < 2 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let refused = wire.ask("tools/call", long).await;
+    let why = refused["error"]["message"].as_str().unwrap();
+    assert!(why.contains("requests_in_flight"), "{why}");
+    assert_eq!(stage.calls.len(), 2, "it was not looked at");
+    // A cancel gets through, and makes room.
+    let cancel = json!({"requestId": first});
+    wire.send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancel}))
+        .await;
+    while stage.calls.len() > 1 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    while wire
+        .ask("tools/list", json!({}))
+        .await
+        .get("error")
+        .is_some()
+    {}
 }

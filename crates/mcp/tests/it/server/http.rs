@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use haft_mcp::server::{MAX_MESSAGE_BYTES, Sessions};
+use haft_mcp::server::{MAX_MESSAGE_BYTES, Sessions, http::MAX_SESSIONS};
 use reqwest::header;
 use serde_json::{Value, json};
 
@@ -142,6 +142,55 @@ async fn a_client_with_a_session_that_does_not_come_back_is_gone() {
     let body = json!({"jsonrpc": "2.0", "id": 3, "method": "tools/list", "params": {}});
     let listed = served.web.in_session(&session, &body).send().await.unwrap();
     assert!(events(listed).await.last().unwrap()["result"]["tools"].is_array());
+}
+
+#[tokio::test]
+async fn every_answer_that_a_client_does_not_come_back_for_ends_its_call() {
+    let served = Served::new().await;
+    let session = served.web.begin().await;
+    let mut lost = Vec::new();
+    for id in [2, 3] {
+        let body = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
+            "params": calls("sleep", &json!({"ms": 3_600_000}))});
+        lost.push(served.web.in_session(&session, &body).send().await.unwrap());
+    }
+    while served.stage.calls.len() < 2 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    drop(lost);
+    served.stage.until_quiet().await;
+    assert_eq!(served.stage.terminals(), ["cancelled", "cancelled"]);
+}
+
+#[tokio::test]
+async fn so_many_sessions_are_open_and_no_more_whatever_the_headers_say() {
+    let served = Served::new().await;
+    // A body that begins a session, under the version that has none.
+    let version = "2026-07-28";
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": version, "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"}}});
+    let begin = || {
+        let request = served
+            .web
+            .post(&body)
+            .header("mcp-protocol-version", version);
+        async move { request.send().await.unwrap() }
+    };
+    for _ in 0..MAX_SESSIONS {
+        let answer = begin().await;
+        assert_eq!(answer.status(), 200);
+        assert!(answer.headers().contains_key("mcp-session-id"));
+    }
+    assert_eq!(begin().await.status(), 503);
+    // Whoever needs none is served.
+    let listed = served
+        .web
+        .modern("tools/list", json!({}))
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(listed.status(), 200);
 }
 
 #[tokio::test]

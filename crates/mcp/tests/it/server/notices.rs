@@ -1,6 +1,13 @@
 //! What a client hears without asking: changes, and log messages.
 
-use haft_mcp::mounts::Change;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use haft_contract::host::Verdict;
+use haft_mcp::{mounts::Change, server::Sessions};
+use haft_testkit::FixedPolicy;
 use serde_json::json;
 
 use super::{Era, Stage};
@@ -67,7 +74,7 @@ async fn a_client_that_listens_hears_what_it_asked_for() {
 }
 
 #[tokio::test]
-async fn a_resource_is_subscribed_to_once_for_all_clients() {
+async fn a_resource_is_subscribed_to_until_the_last_client_is_gone() {
     let stage = Stage::new();
     let (mut one, one_served) = stage.connect(Era::Legacy).await;
     let (mut other, other_served) = stage.connect(Era::Legacy).await;
@@ -89,11 +96,69 @@ async fn a_resource_is_subscribed_to_once_for_all_clients() {
     drop(other);
     other_served.await.unwrap();
     let wishes = || stage.mounts.wishes.lock().unwrap().clone();
-    while wishes().len() < 2 {
+    while wishes().len() < 3 {
         tokio::task::yield_now().await;
     }
-    let uri = "s+file:///a".to_owned();
-    assert_eq!(wishes(), [(uri.clone(), true), (uri, false)]);
+    let uri = |wanted: bool| ("s+file:///a".to_owned(), wanted);
+    assert_eq!(wishes(), [uri(true), uri(true), uri(false)]);
+}
+
+#[tokio::test]
+async fn each_client_that_subscribes_is_judged_by_the_rules() {
+    let denies = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&denies);
+    let stage = Stage::configured(
+        move |harness, _| {
+            harness.policy(FixedPolicy::by(move |_| {
+                if asked.load(Ordering::SeqCst) {
+                    Verdict::Deny
+                } else {
+                    Verdict::Allow
+                }
+            }))
+        },
+        |endpoint| endpoint,
+        Sessions::OfConnection,
+    );
+    let uri = json!({"uri": "s+file:///a"});
+    let (mut one, _) = stage.connect(Era::Legacy).await;
+    let subscribed = one.ask("resources/subscribe", uri.clone()).await;
+    assert!(subscribed.get("result").is_some(), "{subscribed}");
+    // From here on nobody may, and somebody else has it already.
+    denies.store(true, Ordering::SeqCst);
+    let (mut other, _) = stage.connect(Era::Legacy).await;
+    let refused = other.ask("resources/subscribe", uri).await;
+    assert!(refused.get("error").is_some(), "{refused}");
+    let (mut listens, _) = stage.connect(Era::Modern).await;
+    let wanted = json!({"toolsListChanged": true, "resourceSubscriptions": ["s+file:///a"]});
+    let wanted = json!({ "notifications": wanted });
+    listens.start("subscriptions/listen", wanted).await;
+    let acknowledged = "notifications/subscriptions/acknowledged";
+    listens.hear(acknowledged).await;
+    while stage.mounts.wishes.lock().unwrap().len() < 3 {
+        tokio::task::yield_now().await;
+    }
+    stage.until_quiet().await;
+    let change = Change::Resource("s+file:///a".to_owned());
+    // Sent until the first client, which may, has heard: by then the others would have.
+    let mut heard = None;
+    while heard.is_none() {
+        stage.mounts.changes.send(change.clone()).unwrap();
+        stage.add_tool(&format!(
+            "new{}",
+            stage.harness.runtime.registry().snapshot().len()
+        ));
+        let soon = std::time::Duration::from_millis(200);
+        let told = tokio::time::timeout(soon, one.hear("notifications/resources/updated"));
+        heard = told.await.ok();
+    }
+    listens.hear("notifications/tools/list_changed").await;
+    other.hear("notifications/tools/list_changed").await;
+    for wire in [&other, &listens] {
+        let updates =
+            |message: &serde_json::Value| message["method"] == "notifications/resources/updated";
+        assert!(!wire.heard.iter().any(updates), "{:?}", wire.heard);
+    }
 }
 
 #[tokio::test]

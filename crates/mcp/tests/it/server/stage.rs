@@ -1,7 +1,10 @@
 //! A runtime in memory, served.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -269,6 +272,8 @@ pub(crate) struct FixedMounts {
     pub(crate) changes: broadcast::Sender<Change>,
     /// What was subscribed to and unsubscribed from, in order.
     pub(crate) wishes: Mutex<Vec<(String, bool)>>,
+    /// Whether unsubscribing takes for ever.
+    pub(crate) hangs: AtomicBool,
 }
 
 impl Default for FixedMounts {
@@ -276,6 +281,7 @@ impl Default for FixedMounts {
         Self {
             changes: broadcast::channel(CHANGES_KEPT).0,
             wishes: Mutex::default(),
+            hangs: AtomicBool::new(false),
         }
     }
 }
@@ -324,6 +330,10 @@ impl Mounts for FixedMounts {
 
     fn subscription(&self, uri: &str, wanted: bool) -> Option<Fetch> {
         self.wishes.lock().unwrap().push((uri.to_owned(), wanted));
+        if !wanted && self.hangs.load(Ordering::SeqCst) {
+            let (tool, arguments) = ("sleep".to_owned(), json!({"ms": 3_600_000}));
+            return Some(Fetch { tool, arguments });
+        }
         Some(fetched(json!({})))
     }
 

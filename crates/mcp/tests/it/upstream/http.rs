@@ -273,6 +273,18 @@ async fn mc_22_headers_follow_the_schema_the_server_has_now() {
     .await;
     let connection = server.connect().await;
     definitions(&*connection).await;
+    // Nobody accepted the schema it has now, so nothing is sent by it.
+    let never = CancellationToken::new();
+    let refused = connection
+        .request(call("t", json!({ "region": "eu" })), &never)
+        .await;
+    assert!(
+        matches!(refused, Err(RequestError::Outdated(_))),
+        "{refused:?}"
+    );
+    let calls = |seen: &Seen| seen.method() == "tools/call";
+    assert_eq!(server.seen().iter().filter(|seen| calls(seen)).count(), 1);
+    definitions(&*connection).await;
     let called = super::run(&*connection, call("t", json!({ "region": "eu" }))).await;
     assert_eq!(text(&called), "ok");
 }

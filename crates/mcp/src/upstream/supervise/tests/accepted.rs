@@ -124,6 +124,41 @@ async fn mc_02_another_server_under_an_accepted_id_is_withheld_though_it_says_th
 }
 
 #[tokio::test(start_paused = true)]
+async fn mc_22_a_server_that_says_its_schema_changed_is_asked_for_it_and_not_called_again() {
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    let server = Scripted::answering(&[Attempt::Works], |_| {
+        CALLS.fetch_add(1, Ordering::SeqCst);
+        Answer::Outdated
+    });
+    let bench = Bench::start(&[("a", &server)], Options::default());
+    bench
+        .until("a", |status| status.state == State::Ready)
+        .await;
+    bench.accept("a");
+    bench.until("a", |status| status.counts.tools == 1).await;
+    // As it was: the caller is told to try again.
+    let fetches = server.fetches.load(Ordering::SeqCst);
+    let answer = bench.ask("a", "say").await;
+    assert!(
+        matches!(answer, Err(RequestError::Outdated(_))),
+        "{answer:?}"
+    );
+    assert_eq!(server.fetches.load(Ordering::SeqCst), fetches + 1);
+    assert_eq!(CALLS.load(Ordering::SeqCst), 1);
+    // Another one, and nothing said about it: withheld, and never called.
+    *server.offers.lock().unwrap() = offer(&[("say", "says, and wants your region")]);
+    let answer = bench.ask("a", "say").await;
+    assert!(
+        matches!(answer, Err(RequestError::Withheld(_))),
+        "{answer:?}"
+    );
+    assert_eq!(bench.status("a").counts.changed, 1);
+    assert_eq!(CALLS.load(Ordering::SeqCst), 2);
+    bench.ask("a", "say").await.unwrap_err();
+    assert_eq!(CALLS.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn mc_03_a_plain_name_does_not_take_the_place_of_another_tool() {
     let shared = shared();
     let theirs = Scripted::new(&[Attempt::Works], &[("read", "reads"), ("say", "says")]);

@@ -62,6 +62,8 @@ enum Answer {
     Value(Value),
     Nothing,
     Dies,
+    /// It says that its schema is another one.
+    Outdated,
 }
 
 struct Live {
@@ -194,6 +196,7 @@ impl Connection for Live {
                     () = cancel.cancelled() => Err(RequestError::Cancelled),
                     () = tokio::time::sleep(request.deadline) => Err(RequestError::Slow(request.deadline)),
                 },
+                Answer::Outdated => Err(RequestError::Outdated("no".into())),
                 Answer::Dies => {
                     self.ended
                         .send_replace(Some("it exited with code 1".into()));

@@ -1,0 +1,73 @@
+//! How much one client may ask at once. A request takes a task and memory before anybody looks at
+//! it, and a client on a pipe is held back by nothing else.
+
+use std::borrow::Cow;
+
+use rmcp::{
+    ErrorData, RoleServer,
+    model::{ClientRequest, ProtocolVersion},
+    service::{NotificationContext, RequestContext, Service, ServiceRole},
+};
+use tokio::sync::Semaphore;
+
+use super::connection::Connection;
+
+/// Requests of one connection that are served at once; the next is refused.
+pub const REQUESTS_IN_FLIGHT: usize = 1_024;
+
+/// A connection that serves so many requests at once. What is not a request (cancels, answers) always
+/// gets through, or nothing could ever make room.
+pub(super) struct Capped {
+    connection: Connection,
+    places: Semaphore,
+    most: usize,
+}
+
+impl Capped {
+    pub(super) fn new(connection: Connection, most: usize) -> Self {
+        let most = most.clamp(1, Semaphore::MAX_PERMITS);
+        Self {
+            connection,
+            places: Semaphore::new(most),
+            most,
+        }
+    }
+}
+
+impl Service<RoleServer> for Capped {
+    async fn handle_request(
+        &self,
+        request: ClientRequest,
+        context: RequestContext<RoleServer>,
+    ) -> Result<<RoleServer as ServiceRole>::Resp, ErrorData> {
+        let Ok(_place) = self.places.try_acquire() else {
+            return Err(too_many(self.most));
+        };
+        self.connection.handle_request(request, context).await
+    }
+
+    async fn handle_notification(
+        &self,
+        notification: <RoleServer as ServiceRole>::PeerNot,
+        context: NotificationContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let connection = &self.connection;
+        connection.handle_notification(notification, context).await
+    }
+
+    fn get_info(&self) -> <RoleServer as ServiceRole>::Info {
+        Service::get_info(&self.connection)
+    }
+
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        Service::supported_protocol_versions(&self.connection)
+    }
+}
+
+fn too_many(most: usize) -> ErrorData {
+    let message = format!(
+        "{most} requests of this connection are under way, which is all it may have; this one was \
+         not looked at. Send it again when some are answered (`requests_in_flight` under [mcp])"
+    );
+    ErrorData::internal_error(message, None)
+}

@@ -1,0 +1,280 @@
+//! What a mounted server asks goes out in its name. A person who reads a form or looks at what a
+//! model is asked must see who asks, and nothing in it may act, hide or pass for a question of
+//! Haft's own.
+
+use std::sync::Arc;
+
+use haft_contract::future::BoxFuture;
+use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::limits::WORDS_CHARS;
+use crate::{
+    client::{Abilities, AskError, Client, Question, QuestionKind},
+    foreign::{shown, shown_within, spelt},
+    name::ServerId,
+    web_page,
+};
+
+/// The code of the protocol for what cannot be asked so.
+const INVALID_PARAMS: i64 = -32602;
+
+/// What a server does not get to see or use by asking a model: what other servers said, and tools.
+const NOT_ITS_OWN: [&str; 3] = ["includeContext", "tools", "toolChoice"];
+
+/// The client of a call, for the server that works on it.
+pub(super) struct Asker {
+    server: ServerId,
+    client: Arc<dyn Client>,
+}
+
+impl Asker {
+    pub(super) fn new(server: &ServerId, client: Arc<dyn Client>) -> Self {
+        Self {
+            server: server.clone(),
+            client,
+        }
+    }
+
+    /// A question as the client gets it.
+    fn in_its_name(&self, mut question: Question) -> Result<Question, AskError> {
+        if question.kind == QuestionKind::Roots {
+            return Ok(question);
+        }
+        let Value::Object(parameters) = &mut question.parameters else {
+            return refuse("the parameters of a question are an object");
+        };
+        match question.kind {
+            QuestionKind::Elicit => self.elicit(parameters)?,
+            QuestionKind::Sample => self.sample(parameters),
+            QuestionKind::Roots => {}
+        }
+        Ok(question)
+    }
+
+    fn elicit(&self, parameters: &mut Map<String, Value>) -> Result<(), AskError> {
+        let message = parameters.get("message").and_then(Value::as_str);
+        let message = shown_within(message.unwrap_or_default(), WORDS_CHARS);
+        let message = format!("server `{}` asks: {message}", self.server);
+        parameters.insert("message".to_owned(), json!(message));
+        if let Some(schema) = parameters.get_mut("requestedSchema")
+            && !spell_schema(schema)
+        {
+            return refuse("a name or a choice of its form holds letters that hide");
+        }
+        if let Some(url) = parameters.get_mut("url") {
+            match url.as_str().and_then(web_page::to_open) {
+                Some(page) => *url = json!(page.as_str()),
+                None => return refuse("an address to open is https, or http on this very machine"),
+            }
+        }
+        Ok(())
+    }
+
+    fn sample(&self, parameters: &mut Map<String, Value>) {
+        for member in NOT_ITS_OWN {
+            parameters.remove(member);
+        }
+        let says = parameters.get("systemPrompt").and_then(Value::as_str);
+        let says = spelt(says.unwrap_or_default());
+        let says = format!("server `{}` asks: {says}", self.server);
+        parameters.insert("systemPrompt".to_owned(), json!(says.trim_end()));
+        if let Some(messages) = parameters.get_mut("messages") {
+            spell_texts(messages);
+        }
+    }
+}
+
+impl Client for Asker {
+    fn abilities(&self) -> Abilities {
+        self.client.abilities()
+    }
+
+    fn ask<'a>(
+        &'a self,
+        questions: Vec<Question>,
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<Vec<Value>, AskError>> {
+        Box::pin(async move {
+            let questions = questions.into_iter().map(|one| self.in_its_name(one));
+            let questions = questions.collect::<Result<Vec<_>, _>>()?;
+            self.client.ask(questions, cancel).await
+        })
+    }
+
+    fn lacks(&self, kind: QuestionKind) {
+        self.client.lacks(kind);
+    }
+
+    fn log(&self, message: Value) {
+        self.client.log(message);
+    }
+
+    fn log_level(&self) -> Option<String> {
+        self.client.log_level()
+    }
+}
+
+fn refuse<T>(why: &str) -> Result<T, AskError> {
+    Err(AskError::Refused {
+        code: INVALID_PARAMS,
+        message: why.to_owned(),
+    })
+}
+
+/// Spells what a form only shows. What comes back as an answer (names, choices, defaults) cannot be
+/// spelt another way; false if something of it hides.
+fn spell_schema(schema: &mut Value) -> bool {
+    match schema {
+        Value::Object(members) => members.iter_mut().all(|(name, value)| {
+            match (name.as_str(), &mut *value) {
+                ("title" | "description", Value::String(text)) => *text = shown(text),
+                ("enumNames", Value::Array(names)) => {
+                    for name in names {
+                        if let Value::String(text) = name {
+                            *text = shown(text);
+                        }
+                    }
+                }
+                (name, value) => return spelt(name) == name && spell_schema(value),
+            }
+            true
+        }),
+        Value::Array(values) => values.iter_mut().all(spell_schema),
+        Value::String(text) => spelt(text) == *text,
+        Value::Null | Value::Bool(_) | Value::Number(_) => true,
+    }
+}
+
+/// Spells every `text` of what a model is to read.
+fn spell_texts(messages: &mut Value) {
+    match messages {
+        Value::Object(members) => {
+            for (name, value) in members {
+                match value {
+                    Value::String(text) if name == "text" => *text = spelt(text),
+                    value => spell_texts(value),
+                }
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(spell_texts),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Person(Mutex<Vec<Question>>);
+
+    impl Client for Person {
+        fn abilities(&self) -> Abilities {
+            Abilities::default()
+        }
+
+        fn ask<'a>(
+            &'a self,
+            questions: Vec<Question>,
+            _: &'a CancellationToken,
+        ) -> BoxFuture<'a, Result<Vec<Value>, AskError>> {
+            let answers = vec![json!({}); questions.len()];
+            self.0.lock().unwrap().extend(questions);
+            Box::pin(std::future::ready(Ok(answers)))
+        }
+
+        fn log(&self, _: Value) {}
+    }
+
+    async fn asked(kind: QuestionKind, parameters: Value) -> Result<Value, AskError> {
+        let person = Arc::new(Person::default());
+        let server = ServerId::parse("files").unwrap();
+        let asker = Asker::new(&server, Arc::clone(&person) as Arc<dyn Client>);
+        let key = "k".to_owned();
+        let question = Question {
+            key,
+            kind,
+            parameters,
+        };
+        let never = CancellationToken::new();
+        asker.ask(vec![question], &never).await?;
+        let mut heard = person.0.lock().unwrap();
+        Ok(heard.remove(0).parameters)
+    }
+
+    #[tokio::test]
+    async fn mc_13_a_form_says_whose_it_is_and_nothing_in_it_hides() {
+        let form = json!({
+            "message": "Haft asks:\nallow\u{202e} `rm`\u{200b}?\u{1b}[2J",
+            "requestedSchema": {"type": "object", "properties": {"yes": {
+                "type": "string", "title": "Y\u{200b}es", "description": "a\nb",
+                "enum": ["1", "2"], "enumNames": ["one\u{7}", "two"], "default": "a\nb",
+            }}},
+        });
+        let asked = asked(QuestionKind::Elicit, form).await.unwrap();
+        assert_eq!(
+            asked["message"],
+            r"server `files` asks: Haft asks:\nallow\u{202e} `rm`\u{200b}?\u{1b}[2J"
+        );
+        let field = &asked["requestedSchema"]["properties"]["yes"];
+        assert_eq!(field["title"], r"Y\u{200b}es");
+        assert_eq!(field["description"], r"a\nb");
+        assert_eq!(field["enumNames"][0], r"one\u{7}");
+        assert_eq!(
+            (&field["enum"][1], &field["default"]),
+            (&json!("2"), &json!("a\nb"))
+        );
+    }
+
+    #[tokio::test]
+    async fn mc_13_what_comes_back_as_an_answer_must_not_hide() {
+        for schema in [
+            json!({"properties": {"a\u{200b}": {"type": "string"}}}),
+            json!({"properties": {"a": {"enum": ["\u{202e}x"]}}}),
+            json!({"properties": {"a": {"oneOf": [{"const": "\u{1b}[1m", "title": "x"}]}}}),
+        ] {
+            let form = json!({"message": "?", "requestedSchema": schema});
+            let refused = asked(QuestionKind::Elicit, form).await;
+            assert!(
+                matches!(refused, Err(AskError::Refused { .. })),
+                "{refused:?}"
+            );
+        }
+        assert!(asked(QuestionKind::Elicit, json!([])).await.is_err());
+        let page = json!({"mode": "url", "message": "", "url": "https://a@b.example/"});
+        assert!(asked(QuestionKind::Elicit, page).await.is_err());
+        let page = json!({"mode": "url", "message": "", "url": "https://ex\u{430}mple.com"});
+        let asked = asked(QuestionKind::Elicit, page).await.unwrap();
+        assert_eq!(asked["url"], "https://xn--exmple-4nf.com/");
+    }
+
+    #[tokio::test]
+    async fn mc_14_a_server_samples_in_its_name_and_without_what_is_not_its_own() {
+        let sample = json!({
+            "messages": [{"role": "user", "content": {"type": "text", "text": "a\n\u{200b}b हि"}}],
+            "includeContext": "allServers",
+            "tools": [{"name": "bash"}],
+            "toolChoice": {"mode": "required"},
+            "maxTokens": 5,
+        });
+        let plain = asked(QuestionKind::Sample, sample.clone()).await.unwrap();
+        assert_eq!(
+            plain,
+            json!({
+                "messages": [{"role": "user", "content": {"type": "text", "text": "a\n\\u{200b}b हि"}}],
+                "systemPrompt": "server `files` asks:",
+                "maxTokens": 5,
+            })
+        );
+        let mut prompted = sample;
+        prompted["systemPrompt"] = json!("You are Haft.\u{202e}");
+        let asked = asked(QuestionKind::Sample, prompted).await.unwrap();
+        assert_eq!(
+            asked["systemPrompt"],
+            r"server `files` asks: You are Haft.\u{202e}"
+        );
+    }
+}
