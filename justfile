@@ -36,7 +36,6 @@ doc $RUSTDOCFLAGS="-D warnings":
 deny:
     cargo deny --locked check bans licenses sources
 
-# Measures Haft beside the bare thing and writes docs/benchmarks.md; `just bench dev --smoke` is the short run.
-bench profile="bench" *args:
-    cargo build --workspace --bins --examples --locked --profile {{ profile }}
-    cargo bench --workspace --bench scoreboard --locked --profile {{ profile }} -- {{ args }}
+# Measures Haft beside the bare thing and writes docs/benchmarks.md; `--profile dev -- --smoke` is the short run.
+bench *args:
+    cargo bench --workspace --bench scoreboard --locked {{ args }}

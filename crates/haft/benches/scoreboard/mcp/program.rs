@@ -4,20 +4,45 @@ use std::{
     io::{BufRead as _, BufReader, Write as _},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::Once,
 };
 
 use tempfile::TempDir;
 
-/// A program that cargo built with this one, such as `haft` or `examples/bare_server`.
+/// A program of the workspace, built like this one: `haft` or `examples/bare_server`.
 pub(super) fn built(name: &str) -> PathBuf {
+    static BUILD: Once = Once::new();
+    BUILD.call_once(build);
     let here = std::env::current_exe().unwrap();
     let profile = here.parent().and_then(Path::parent).unwrap();
     let program = profile.join(name);
-    assert!(
-        program.is_file(),
-        "`{name}` is not built with this profile; `just bench` builds it"
-    );
+    assert!(program.is_file(), "`{name}` is not built");
     program
+}
+
+/// Builds what is measured. `cargo bench` builds only this program, and one that is out of date would
+/// give the figures of yesterday.
+fn build() {
+    // Set where cargo runs this program; started by hand, it measures what is there.
+    let Some(cargo) = std::env::var_os("CARGO") else {
+        return;
+    };
+    let profile = if cfg!(debug_assertions) {
+        "dev"
+    } else {
+        "bench"
+    };
+    // The whole workspace, because a part of it would be built with other features.
+    let words = [
+        "build",
+        "--workspace",
+        "--bins",
+        "--examples",
+        "--locked",
+        "--profile",
+    ];
+    let status = Command::new(cargo).args(words).arg(profile).status();
+    assert!(status.unwrap().success(), "the programs cannot be built");
 }
 
 /// A file of the installed peers (`.ci/peers`).
