@@ -261,8 +261,9 @@ fn mounting(settings: &ServerSettings, options: &Options, clients: &Arc<Clients>
     }
 }
 
-/// Who answers under a server's id: everything of its entry that decides which program runs and how
-/// freely, or where requests go. Secrets by their names, variables by a hash: some of them decide
+/// Who answers under a server's id: everything of its entry that decides which program runs and
+/// whether it is confined, or where requests go. What else it may see or reach is the operator's to
+/// change without looking at definitions again. Secrets by their names, variables by a hash: some of them decide
 /// what a program loads, and none needs to be read here.
 pub(crate) fn origin(settings: &ServerSettings) -> Origin {
     let secrets: Vec<&String> = settings.secrets.keys().collect();

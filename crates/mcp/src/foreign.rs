@@ -42,11 +42,33 @@ pub fn spelt(text: &str) -> String {
     for c in text.chars() {
         match c {
             '\n' | '\t' | ' '..='~' => spelt.push(c),
+            c if is_deceptive(c) => spelt.extend(c.escape_unicode()),
             // After a letter, so that a mark that belongs to one is not taken for one that hides.
             c => spelt.extend(String::from_iter(['a', c]).escape_debug().skip(1)),
         }
     }
     spelt
+}
+
+/// Whether a character does something other than being seen.
+pub fn is_deceptive(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            // Direction: marks, embeddings, overrides, isolates.
+            '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+            // No width: soft hyphen, joiners, invisible operators, byte order mark.
+            | '\u{00ad}' | '\u{034f}' | '\u{180e}' | '\u{200b}'..='\u{200d}'
+            | '\u{2060}'..='\u{2064}' | '\u{206a}'..='\u{206f}' | '\u{feff}'
+            // Blank letters.
+            | '\u{115f}' | '\u{1160}' | '\u{2800}' | '\u{3164}' | '\u{ffa0}'
+            // Variation selectors, which change how the letter before them looks or hide data.
+            | '\u{180b}'..='\u{180d}' | '\u{180f}' | '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}'
+            // Vowels and musical marks that are never drawn.
+            | '\u{17b4}' | '\u{17b5}' | '\u{1d173}'..='\u{1d17a}'
+            // Line and paragraph separators, annotations, tags.
+            | '\u{2028}' | '\u{2029}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
+        )
 }
 
 #[cfg(test)]
@@ -66,7 +88,8 @@ mod tests {
     fn mc_08_whole_text_keeps_its_lines_and_letters_and_hides_nothing() {
         let fine = "a\n\t\"b\\' é e\u{301} हिन्दी 漢字";
         assert_eq!(spelt(fine), fine);
-        let hostile = "a\u{1b}[2J\r\u{202e}b\u{200b}\u{feff}\u{e0041}\u{2066}\u{85}";
+        let hostile =
+            "a\u{1b}[2J\r\u{202e}b\u{200b}\u{feff}\u{e0041}\u{2066}\u{85}\u{fe0f}\u{e0101}\u{3164}";
         let shown = spelt(hostile);
         assert!(shown.is_ascii(), "{shown}");
         assert!(!shown.contains(char::is_control), "{shown}");

@@ -22,6 +22,10 @@ pub const MAX_RESOURCES: usize = 5_000;
 /// The largest resource in a list, in bytes of JSON; its content is another matter.
 pub const MAX_RESOURCE_BYTES: usize = 16 * 1024;
 
+/// The longest type or set of annotations of a resource that is passed on, as JSON: enough for what
+/// the protocol has them for, too little for a letter to the model.
+const MAX_NOTE_BYTES: usize = 256;
+
 /// The largest definition, in bytes of JSON.
 pub const MAX_DEFINITION_BYTES: usize = 128 * 1024;
 
@@ -191,7 +195,9 @@ fn resource(definition: &Value) -> Result<Value, Refused> {
         }
     }
     for key in ["mimeType", "size", "annotations"] {
-        if let Some(value) = definition.get(key).filter(|value| is_plain(value)) {
+        let small = |value: &&Value| json_bytes_within(value, MAX_NOTE_BYTES).is_some();
+        let value = definition.get(key).filter(|value| is_plain(value));
+        if let Some(value) = value.filter(small) {
             taken.insert(key.to_owned(), value.clone());
         }
     }
@@ -439,12 +445,13 @@ mod tests {
                 json!({"uri": "a:2", "name": "n", "x": "x".repeat(1 << 20)}),
                 json!({"uri": "a:3", "name": "n", "mimeType": "a\u{200b}b",
                     "annotations": {"audience": ["\u{202e}"]}}),
+                json!({"uri": "a:4", "name": "n", "mimeType": "do this ".repeat(40)}),
             ],
             ..Definitions::default()
         };
         let vetted = vet(&server, Naming::Prefixed, &Filter::default(), &definitions).unwrap();
         assert_eq!(vetted.refused.len(), 4);
-        let [first, last] = &vetted.resources[..] else {
+        let [first, hidden, long] = &vetted.resources[..] else {
             panic!("{:?}", vetted.resources);
         };
         assert_eq!(first["name"], r"n\u{202e}");
@@ -453,7 +460,8 @@ mod tests {
         assert!(description.starts_with(r"IGNORE all\nxx") && description.len() < 600);
         assert_eq!(first["annotations"]["audience"][0], "user");
         assert!(first.get("_meta").is_none() && first.get("icons").is_none());
-        assert_eq!(last, &json!({"uri": "a:3", "name": "n"}));
+        assert_eq!(hidden, &json!({"uri": "a:3", "name": "n"}));
+        assert_eq!(long, &json!({"uri": "a:4", "name": "n"}));
     }
 
     #[test]
