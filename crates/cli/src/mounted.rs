@@ -249,6 +249,11 @@ fn mount(settings: ServerSettings, ground: &Arc<Ground>, clients: &Arc<Clients>)
 fn mounting(settings: &ServerSettings, options: &Options, clients: &Arc<Clients>) -> Mounting {
     let longest = options.call_timeout;
     let usual = Mounting::new(Arc::clone(clients));
+    // Who says how long its calls may take means calls that say nothing, too.
+    let default = match settings.call_timeout {
+        Some(longest) => longest,
+        None => usual.deadline.default.min(longest),
+    };
     Mounting {
         naming: settings.naming,
         hints: if settings.trust_annotations {
@@ -256,7 +261,7 @@ fn mounting(settings: &ServerSettings, options: &Options, clients: &Arc<Clients>
         } else {
             Hints::Ignored
         },
-        deadline: Deadline::new(usual.deadline.default.min(longest), longest),
+        deadline: Deadline::new(default, longest),
         ..usual
     }
 }

@@ -275,7 +275,7 @@ impl Takeover {
             page = page
                 .field(
                     "next",
-                    "`haft mcp review SERVER` shows the tools of each and accepts them",
+                    "`haft mcp review SERVER` shows the tools of each, `haft mcp accept SERVER --all` lets models use them",
                 )
                 .field(
                     "",
