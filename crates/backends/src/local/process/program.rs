@@ -168,9 +168,8 @@ fn checked(
     let found = copy_and_hash(&file, &copy).map_err(fail)?;
     if found != hash {
         let message = format!(
-            "the program `{}` changed since it was trusted: its SHA-256 is {}, and {} was trusted; \
-             look at it and trust it again",
-            name.escape_debug(),
+            "the program changed since it was trusted: its SHA-256 is {}, and {} was trusted; look at \
+             it and trust it again",
             hexadecimal(found),
             hexadecimal(hash),
         );
