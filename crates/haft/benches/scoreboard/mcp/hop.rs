@@ -1,7 +1,10 @@
 //! Row 6: a call to a server of the SDK through Haft, which mounts it, beside the same call made
 //! directly. Policy, validation, pinning and the record are on.
 
-use std::{process::Command, time::Duration};
+use std::{
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 use super::{
     program::{Home, Running, built},
@@ -24,23 +27,20 @@ const LIMITS: &str = "the record and the second turn of the protocol, on two cor
 
 pub(crate) fn rows(scale: Scale) -> Vec<Row> {
     let mut server = Running::start(&mut Command::new(built("examples/bare_server")));
-    let direct = server.says("http://");
+    let direct = server.prints_address();
     let home = Home::with(&format!(
         "[policy]\nallow = [\"mcp__bare__*\"]\n[loop_guard]\nwarn = 0\nask = 0\n\
          [[mcp.servers]]\nid = \"bare\"\nurl = \"{direct}\"\ntrust_annotations = true\n"
     ));
     home.run(&["mcp", "review", "bare"]);
     home.run(&["mcp", "accept", "bare", "--all"]);
-    let mut haft = Running::start(&mut home.haft(&["mcp", "--http", "127.0.0.1:0"]));
-    let url = haft.says("http://");
-    let url = url
-        .split_whitespace()
-        .find(|word| word.starts_with("http://"))
-        .unwrap();
+    let mut serve = home.haft(&["mcp", "--http", "127.0.0.1:0"]);
+    let mut haft = Running::start_noting(serve.stderr(Stdio::piped()));
+    let url = haft.notes_address();
     let token = home.run(&["mcp", "token"]);
     let text = "a few words";
     let direct = Request::call(&direct, None, "echo", text);
-    let through = Request::call(url, Some(&token), "mcp__bare__echo", text);
+    let through = Request::call(&url, Some(&token), "mcp__bare__echo", text);
     vec![
         latency(scale, &through, &direct),
         throughput(scale, &through, &direct),

@@ -1,7 +1,7 @@
 //! The programs that are measured, as they lie beside this one, and a home for Haft to run in.
 
 use std::{
-    io::{BufRead as _, BufReader, Write as _},
+    io::{BufRead as _, BufReader, Read, Write as _},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::Once,
@@ -60,15 +60,23 @@ pub(super) struct Running(pub(super) Child);
 impl Running {
     /// Starts a program whose output is read and whose input stays open.
     pub(super) fn start(command: &mut Command) -> Self {
-        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        Self(command.stderr(Stdio::null()).spawn().unwrap())
+        Self::start_noting(command.stderr(Stdio::null()))
     }
 
-    /// The first line it prints that has these words.
-    pub(super) fn says(&mut self, words: &str) -> String {
-        let output = BufReader::new(self.0.stdout.take().unwrap());
-        let mut lines = output.lines().map(Result::unwrap);
-        lines.find(|line| line.contains(words)).unwrap()
+    /// The same with standard error as the command has it.
+    pub(super) fn start_noting(command: &mut Command) -> Self {
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        Self(command.spawn().unwrap())
+    }
+
+    /// The address in what it prints on standard output.
+    pub(super) fn prints_address(&mut self) -> String {
+        address_in(self.0.stdout.take().unwrap())
+    }
+
+    /// The address in what it notes on standard error.
+    pub(super) fn notes_address(&mut self) -> String {
+        address_in(self.0.stderr.take().unwrap())
     }
 
     /// Bytes of it in memory.
@@ -99,6 +107,20 @@ impl Drop for Running {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// The first address in some output, which is read to its end beside everything else: a program that
+/// cannot print any more ends.
+fn address_in(output: impl Read + Send + 'static) -> String {
+    let mut lines = BufReader::new(output).lines().map_while(Result::ok);
+    let address = lines.find_map(|line| {
+        let mut words = line.split_whitespace();
+        words
+            .find(|word| word.starts_with("http://"))
+            .map(str::to_owned)
+    });
+    std::thread::spawn(move || lines.for_each(drop));
+    address.expect("an address")
 }
 
 /// A home and a workspace with a file of 4 KB, in which the built `haft` runs.
@@ -145,7 +167,7 @@ impl Home {
         drop(input);
         let mut output = String::new();
         let stdout = child.0.stdout.take().unwrap();
-        std::io::Read::read_to_string(&mut BufReader::new(stdout), &mut output).unwrap();
+        BufReader::new(stdout).read_to_string(&mut output).unwrap();
         assert!(
             child.0.wait().unwrap().success(),
             "haft {words:?}: {output}"
