@@ -13,9 +13,9 @@ use haft_contract::{CallRequest, progress::RenderedProgress};
 use rmcp::{
     ErrorData, Peer, RoleServer,
     model::{
-        CancelledNotificationParam, CustomNotification, CustomRequest, InputResponses,
-        ProgressNotificationParam, ProgressToken, ProtocolVersion, RequestId, ServerNotification,
-        ServerRequest,
+        CancelledNotificationParam, ClientCapabilities, CustomNotification, CustomRequest,
+        InputResponses, ProgressNotificationParam, ProgressToken, ProtocolVersion, RequestId,
+        ServerNotification, ServerRequest,
     },
     service::{PeerRequestOptions, RequestContext, ServiceError},
 };
@@ -27,6 +27,7 @@ use super::{
     endpoint::Endpoint,
     line::Hears,
     live::LiveCall,
+    result,
     severity::Severity,
 };
 use crate::client::{Abilities, AskError};
@@ -84,9 +85,23 @@ pub(super) fn stands_for_itself(context: &RequestContext<RoleServer>) -> bool {
 
 /// What the client of a request declared that it can be asked.
 pub(super) fn abilities(context: &RequestContext<RoleServer>) -> Abilities {
-    let Some(declared) = context.client_capabilities() else {
-        return Abilities::default();
+    let declared = context.client_capabilities();
+    declared.map_or_else(Abilities::default, |declared| abilities_in(&declared))
+}
+
+/// Why a call failed that lacked something its client did not say it can be asked.
+pub(super) fn lacking(endpoint: &Endpoint, told: &Told) -> Option<ErrorData> {
+    let Told::Ended(outcome) = told else {
+        return None;
     };
+    if outcome.succeeded() {
+        return None;
+    }
+    let kind = endpoint.calls.lacked(outcome.call)?;
+    Some(result::lacking(kind, outcome))
+}
+
+fn abilities_in(declared: &ClientCapabilities) -> Abilities {
     let elicitation = declared.elicitation.as_ref();
     Abilities {
         // Before there were two modes, the capability was empty and meant the form.
@@ -107,9 +122,8 @@ impl Waiting<'_> {
         asked: Asked,
     ) -> Result<Told, ErrorData> {
         let hears = self.hears(asked.takes);
-        let principal = Arc::clone(&call.principal);
         let request = Request {
-            principal: &principal,
+            owner: endpoint.owner_of(&call.principal),
             wanted: asked.wanted,
             state: asked.state.as_deref(),
             answers: asked.answers,
@@ -129,10 +143,9 @@ impl Waiting<'_> {
             return Reach::Direct;
         }
         let declared = self.context.client_capabilities();
-        let polls = declared.is_some_and(|declared| declared.supports_tasks());
         match takes {
-            Takes::QuestionsAndTasks if polls => Reach::RoundsAndTasks,
-            Takes::Answers | Takes::Questions | Takes::QuestionsAndTasks => Reach::Rounds,
+            Takes::QuestionsAndTasks => rounds(declared.as_ref()),
+            Takes::Answers | Takes::Questions => Reach::Rounds,
         }
     }
 
@@ -159,6 +172,74 @@ impl Waiting<'_> {
             },
             logs_from: self.logs_from,
         }
+    }
+}
+
+/// How a client is asked whose request stands for itself and may become a task.
+fn rounds(declared: Option<&ClientCapabilities>) -> Reach {
+    if declared.is_some_and(ClientCapabilities::supports_tasks) {
+        Reach::RoundsAndTasks
+    } else {
+        Reach::Rounds
+    }
+}
+
+/// The client of a call that stands for itself, wants to hear nothing while it runs, and brings
+/// nothing from an earlier round.
+pub(super) struct Silent<'a> {
+    /// What it declared.
+    pub(super) capabilities: &'a ClientCapabilities,
+    /// What it calls itself.
+    pub(super) name: Option<&'a str>,
+    /// Cancelled when nothing is served any more.
+    pub(super) gone: &'a CancellationToken,
+}
+
+impl Silent<'_> {
+    /// Makes a call, or finds the one that waits for this very request, and waits with it until
+    /// there is something to tell the client.
+    pub(super) async fn call(
+        &self,
+        endpoint: &Endpoint,
+        method: &str,
+        call: CallRequest,
+    ) -> Result<Told, ErrorData> {
+        let hears = Hears {
+            client: self.name.map(named),
+            abilities: abilities_in(self.capabilities),
+            logs_from: None,
+        };
+        let request = Request {
+            owner: endpoint.owner_of(&call.principal),
+            wanted: Wanted::call(method, &call),
+            state: None,
+            answers: None,
+            reach: rounds(Some(self.capabilities)),
+            abilities: hears.abilities,
+        };
+        let for_later = hears.clone();
+        // It has nothing to be told, so nothing it does not read can hold up a call beside which it
+        // waits.
+        let make = || endpoint.calls.start_here(&endpoint.runtime, call, hears);
+        let again = |live: &LiveCall| live.line().hears(for_later);
+        endpoint.approvals.serve(request, self, make, again).await
+    }
+}
+
+impl Caller for Silent<'_> {
+    async fn progress(&self, _: RenderedProgress) {}
+
+    async fn waits(&self, _: String) {}
+
+    async fn log(&self, _: Value) {}
+
+    /// Never asked so: what it is asked, it takes back as the result of its request.
+    async fn ask(&self, _: Unanswered) -> Result<Value, AskError> {
+        Err(AskError::Gone)
+    }
+
+    async fn gone(&self) {
+        self.gone.cancelled().await;
     }
 }
 

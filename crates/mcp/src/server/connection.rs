@@ -35,7 +35,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::{
     announce::Changes,
     approve::{Told, Wanted},
-    conduct::{Asked, Takes, Waiting, abilities, stands_for_itself},
+    conduct::{Asked, Takes, Waiting, abilities, lacking, stands_for_itself},
     endpoint::{Endpoint, Sessions},
     leave::{Listening, leave},
     output,
@@ -107,14 +107,10 @@ impl Connection {
             gone: &self.gone,
         };
         let told = waiting.call(&self.endpoint, request, asked).await?;
-        if let Told::Ended(outcome) = &told
-            && !outcome.succeeded()
-            && stands_for_itself(context)
-            && let Some(kind) = self.endpoint.calls.lacked(outcome.call)
-        {
-            return Err(result::lacking(kind, outcome));
+        match lacking(&self.endpoint, &told) {
+            Some(error) if stands_for_itself(context) => Err(error),
+            _ => Ok(told),
         }
-        Ok(told)
     }
 
     /// Fetches something for a request whose result is an answer or nothing.
@@ -218,6 +214,8 @@ impl Connection {
     reason = "subscriptions and log levels of clients that begin with `initialize`"
 )]
 impl ServerHandler for Connection {
+    /// Without the instructions, which depend on every tool: the SDK asks for this with each request
+    /// that stands for itself.
     fn get_info(&self) -> ServerConfig {
         let mut capabilities = ServerCapabilities::default();
         let mut tools = ToolsCapability::default();
@@ -238,9 +236,7 @@ impl ServerHandler for Connection {
         }
         let mut haft = Implementation::new("haft", env!("CARGO_PKG_VERSION"));
         haft.title = Some("Haft".to_owned());
-        ServerConfig::new(capabilities)
-            .with_server_info(haft)
-            .with_instructions(self.endpoint.instructions(self.principal()))
+        ServerConfig::new(capabilities).with_server_info(haft)
     }
 
     async fn initialize(
@@ -255,7 +251,9 @@ impl ServerHandler for Connection {
         // A client that initializes twice stays who it was.
         let _ = self.initialized.set(principal);
         context.peer.set_peer_info(request.clone());
-        self.negotiate_initialize(&request)
+        let mut initialized = self.negotiate_initialize(&request)?;
+        initialized.instructions = Some(self.endpoint.instructions(self.principal()));
+        Ok(initialized)
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
@@ -271,6 +269,7 @@ impl ServerHandler for Connection {
     async fn discover(&self, _: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
         let versions = self.supported_protocol_versions().into_owned();
         let mut found = DiscoverResult::from_server_info(versions, self.get_info());
+        found.instructions = Some(self.endpoint.instructions(self.principal()));
         found.ttl_ms = FRESH_MS;
         found.cache_scope = CacheScope::Private;
         Ok(found)
@@ -314,12 +313,7 @@ impl ServerHandler for Connection {
             state: request.request_state,
             answers: request.input_responses,
         };
-        match self.call(&context, call, asked).await? {
-            Told::Ended(outcome) => result::of_tool(&outcome).map(CallToolResponse::Complete),
-            Told::InputRequired(asks) => Ok(CallToolResponse::InputRequired(asks)),
-            Told::Task(task) => Ok(CallToolResponse::Task(task)),
-            Told::Waits(waits) => Ok(CallToolResponse::Complete(result::tool_waiting(&waits))),
-        }
+        result::of_told(self.call(&context, call, asked).await?)
     }
 
     async fn list_resources(

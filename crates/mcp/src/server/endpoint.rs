@@ -8,7 +8,10 @@ use haft_runtime::{Runtime, registry::Entry};
 use serde_json::Value;
 
 use super::{
-    approve::Approvals, capped::REQUESTS_IN_FLIGHT, live::LiveCalls, subscriptions::Subscriptions,
+    approve::{Approvals, Owner},
+    capped::REQUESTS_IN_FLIGHT,
+    live::LiveCalls,
+    subscriptions::Subscriptions,
 };
 use crate::{
     catalog::{self, Catalog},
@@ -41,6 +44,8 @@ pub enum Sessions {
 pub struct Endpoint {
     pub(super) runtime: Runtime,
     pub(super) principal: Arc<Principal>,
+    /// Whose the calls of that principal are; the same for every request that stands for itself.
+    owner: Owner,
     pub(super) calls: Arc<LiveCalls>,
     pub(super) mounts: Option<Arc<dyn Mounts>>,
     pub(super) sessions: Sessions,
@@ -61,6 +66,7 @@ impl Endpoint {
     ) -> Self {
         Self {
             runtime,
+            owner: Owner::of(&principal),
             principal,
             calls,
             mounts: None,
@@ -138,6 +144,15 @@ impl Endpoint {
     /// How many calls wait for an answer while no request waits for them.
     pub fn parked(&self) -> usize {
         self.approvals.parked()
+    }
+
+    /// Whose the calls of a principal are.
+    pub(super) fn owner_of(&self, principal: &Arc<Principal>) -> Owner {
+        if Arc::ptr_eq(principal, &self.principal) {
+            self.owner
+        } else {
+            Owner::of(principal)
+        }
     }
 
     /// The principal in a session of its own.

@@ -14,13 +14,14 @@ use std::{
 use haft_contract::{
     CallEvent, CallId, CallRequest, ErrorKind, Outcome,
     event::{EventSink, Happened},
+    future::BoxFuture,
     outcome::{Facts, Failure, Terminal},
     progress::RenderedProgress,
 };
 use haft_runtime::Runtime;
 use serde_json::Value;
 use tokio::{sync::oneshot, time::Instant};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 
 use super::line::{Asks, Hears, Line, Listener};
 use crate::client::{Attached, Client, Clients, QuestionKind};
@@ -45,12 +46,41 @@ pub struct LiveCall {
     id: CallId,
     line: Arc<Line>,
     listener: Listener,
-    ending: oneshot::Receiver<Arc<Outcome>>,
+    /// None once it has ended.
+    running: Option<Running>,
     ended: Option<Arc<Outcome>>,
     /// When the next report of progress may be passed on.
     report_at: Instant,
     cancel: CancellationToken,
-    _stop: DropGuard,
+}
+
+/// Where a call runs.
+enum Running {
+    /// On a task of its own.
+    Alone(oneshot::Receiver<Arc<Outcome>>),
+    /// Wherever it is waited for.
+    Here(BoxFuture<'static, Arc<Outcome>>),
+}
+
+impl Running {
+    fn alone(call: BoxFuture<'static, Arc<Outcome>>) -> Self {
+        let (end, ending) = oneshot::channel();
+        tokio::spawn(async move {
+            // Nobody waits for it any more if this fails, and the record has it.
+            let _ = end.send(call.await);
+        });
+        Self::Alone(ending)
+    }
+}
+
+/// The outcome of a call; none if its task is gone, or it has ended before. May be dropped and asked
+/// again.
+async fn ended(running: &mut Option<Running>) -> Option<Arc<Outcome>> {
+    match running {
+        Some(Running::Alone(ending)) => ending.await.ok(),
+        Some(Running::Here(call)) => Some(call.await),
+        None => None,
+    }
 }
 
 /// What a call that runs does next, as whoever waits for it sees it.
@@ -111,9 +141,24 @@ impl LiveCalls {
         self.len() == 0
     }
 
-    /// Starts a call. At most as many run as the runtime lets be in flight.
+    /// Starts a call, which then runs by itself. At most as many run as the runtime lets be in
+    /// flight.
     #[must_use]
     pub fn start(
+        self: &Arc<Self>,
+        runtime: &Runtime,
+        request: CallRequest,
+        hears: Hears,
+    ) -> LiveCall {
+        let mut live = self.start_here(runtime, request, hears);
+        live.goes_on_alone();
+        live
+    }
+
+    /// Starts a call that runs only while it is waited for, until it is told to go on alone: for a
+    /// client that is told nothing meanwhile, whose request would only wait for another task.
+    #[must_use]
+    pub(super) fn start_here(
         self: &Arc<Self>,
         runtime: &Runtime,
         request: CallRequest,
@@ -124,22 +169,19 @@ impl LiveCalls {
         let line = Arc::new(line);
         let listed = Listed::new(self, id, &line);
         let cancel = CancellationToken::new();
-        let (end, ending) = oneshot::channel();
         let (runtime, stop) = (runtime.clone(), cancel.clone());
-        tokio::spawn(async move {
+        let call = async move {
             let outcome = runtime.call_until(request, stop).await;
             drop(listed);
-            // Nobody waits for it any more if this fails, and the record has it.
-            let _ = end.send(outcome);
-        });
+            outcome
+        };
         LiveCall {
             id,
             line,
             listener,
-            ending,
+            running: Some(Running::Here(Box::pin(call))),
             ended: None,
             report_at: Instant::now(),
-            _stop: cancel.clone().drop_guard(),
             cancel,
         }
     }
@@ -154,6 +196,14 @@ impl LiveCall {
     /// Its line, to say what the client of the moment hears.
     pub fn line(&self) -> &Arc<Line> {
         &self.line
+    }
+
+    /// Lets it run by itself from now on.
+    pub(super) fn goes_on_alone(&mut self) {
+        self.running = match self.running.take() {
+            Some(Running::Here(call)) => Some(Running::alone(call)),
+            running => running,
+        };
     }
 
     /// Stops the call; it then ends as cancelled.
@@ -192,8 +242,9 @@ impl LiveCall {
                         return Step::Progress(report);
                     }
                 }
-                ended = &mut self.ending => {
-                    self.ended = Some(ended.unwrap_or_else(|_| Arc::new(lost(self.id))));
+                ended = ended(&mut self.running) => {
+                    self.running = None;
+                    self.ended = Some(ended.unwrap_or_else(|| Arc::new(lost(self.id))));
                 }
             }
         }
@@ -209,6 +260,16 @@ impl LiveCall {
         }
         let report = self.listener.progress.borrow_and_update().clone();
         report.map(Step::Progress)
+    }
+}
+
+impl Drop for LiveCall {
+    /// Nobody wants it any more: it is stopped, and ends by itself so that its end is on record.
+    fn drop(&mut self) {
+        self.cancel.cancel();
+        if tokio::runtime::Handle::try_current().is_ok() {
+            self.goes_on_alone();
+        }
     }
 }
 

@@ -7,14 +7,17 @@ use haft_contract::{Content, ErrorKind, Outcome, content::ResourceBody, outcome:
 use rmcp::{
     ErrorData,
     model::{
-        AudioContent, CallToolResult, ContentBlock, ErrorCode, ImageContent, MetaObject, Resource,
-        ResourceContents,
+        AudioContent, CallToolResponse, CallToolResult, ContentBlock, ErrorCode, ImageContent,
+        MetaObject, Resource, ResourceContents,
     },
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{approve::Waits, output};
+use super::{
+    approve::{Told, Waits},
+    output,
+};
 use crate::client::QuestionKind;
 
 /// The key under which results say which call of the record they are of.
@@ -66,6 +69,16 @@ pub(super) fn of_tool(outcome: &Outcome) -> Result<CallToolResult, ErrorData> {
     result.is_error = Some(!outcome.succeeded());
     result.meta = Some(meta(outcome));
     Ok(result)
+}
+
+/// The answer to `tools/call`, from what there is to tell its client.
+pub(super) fn of_told(told: Told) -> Result<CallToolResponse, ErrorData> {
+    match told {
+        Told::Ended(outcome) => of_tool(&outcome).map(CallToolResponse::Complete),
+        Told::InputRequired(asks) => Ok(CallToolResponse::InputRequired(asks)),
+        Told::Task(task) => Ok(CallToolResponse::Task(task)),
+        Told::Waits(waits) => Ok(CallToolResponse::Complete(tool_waiting(&waits))),
+    }
 }
 
 /// What a fetch brought: the protocol's result is its structured output.

@@ -108,6 +108,11 @@ impl Ongoing {
         &self.live
     }
 
+    /// Lets the call run while nobody waits for it.
+    pub(super) fn goes_on_alone(&mut self) {
+        self.live.goes_on_alone();
+    }
+
     /// The call alone; what it asked is answered with that its client is gone.
     pub(super) fn into_live(self) -> LiveCall {
         self.live

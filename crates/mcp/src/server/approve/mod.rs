@@ -26,6 +26,6 @@ pub use self::{
 pub(super) use self::{
     attend::{Caller, Reach},
     open::Unanswered,
-    seal::Wanted,
+    seal::{Owner, Wanted},
     serve::{Approvals, Request, Told, Waits},
 };

@@ -112,7 +112,8 @@ impl Parking {
     }
 
     /// Lets a call wait until its question lapses and a while longer; until when.
-    pub(crate) fn park(&self, held: Held, how: How, now: Timestamp) -> Result<Instant, Full> {
+    pub(crate) fn park(&self, mut held: Held, how: How, now: Timestamp) -> Result<Instant, Full> {
+        held.ongoing.goes_on_alone();
         let call = held.ongoing.live().id();
         let lapses = held.ongoing.approval();
         let left = lapses.map_or(Duration::ZERO, |(_, expires)| expires.since(now));

@@ -39,7 +39,7 @@ pub(crate) struct Approvals {
 /// A request for a call, as far as finding the call goes.
 pub(crate) struct Request<'a> {
     /// Who asks.
-    pub(crate) principal: &'a Principal,
+    pub(crate) owner: Owner,
     /// What for.
     pub(crate) wanted: Wanted,
     /// The state it brings.
@@ -122,7 +122,7 @@ impl Approvals {
         for (key, answer) in answers.unwrap_or_default() {
             held.ongoing.answer(&key, &Ok(answer));
         }
-        let owner = Owner::of(request.principal);
+        let owner = request.owner;
         loop {
             let (reach, abilities) = (request.reach, request.abilities);
             let served = held.ongoing.attend(caller, reach, abilities, self.patience);
@@ -154,7 +154,7 @@ impl Approvals {
         make: impl FnOnce() -> LiveCall,
         again: impl FnOnce(&LiveCall),
     ) -> Result<Held, ErrorData> {
-        let owner = Owner::of(request.principal);
+        let owner = request.owner;
         let found = match request.state {
             Some(state) => {
                 let claimed = self.parking.claim(state, owner, request.wanted);

@@ -6,12 +6,13 @@
 
 mod absence;
 mod guard;
+mod plain;
 mod token;
 
 use std::{borrow::Cow, convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::{HeaderValue, Request, Response, StatusCode, request::Parts};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited, combinators::BoxBody};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -25,7 +26,7 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::{absence::Absences, guard::refusal};
+use self::{absence::Absences, guard::refusal, plain::PlainCall};
 pub use self::{
     absence::COME_BACK,
     guard::{Guard, OriginError},
@@ -64,10 +65,13 @@ type Answer = Response<BoxBody<Bytes, Infallible>>;
 
 /// The protocol, behind the guard.
 struct Served {
+    endpoint: Arc<Endpoint>,
     guard: Guard,
     protocol: StreamableHttpService<Connection, LocalSessionManager>,
     sessions: Arc<LocalSessionManager>,
     absences: Arc<Absences>,
+    /// Fires when serving ends.
+    gone: CancellationToken,
 }
 
 /// Serves clients until `cancel` is cancelled, then lets what is under way end.
@@ -174,10 +178,12 @@ impl Served {
             .with_allowed_origins(guard.origins())
             .enforce_origin_validation()
             .with_cancellation_token(cancel.child_token());
-        let gone = cancel.clone();
-        let connect = move || Ok(Connection::new(Arc::clone(&endpoint), &gone));
+        let (of, gone) = (Arc::clone(&endpoint), cancel.clone());
+        let connect = move || Ok(Connection::new(Arc::clone(&of), &gone));
         Self {
+            endpoint,
             guard,
+            gone: cancel.clone(),
             protocol: StreamableHttpService::new(connect, Arc::clone(&sessions), config),
             absences: Absences::new(Arc::clone(&sessions), come_back),
             sessions,
@@ -226,16 +232,25 @@ impl Served {
                 ),
             );
         }
-        let watch = session.map(|session| self.absences.watch(&session, &body));
-        let request = Request::from_parts(head, Full::new(body));
-        let mut answer = self.protocol.handle(request).await;
-        if let Some(watch) = watch {
-            answer = answer.map(watch);
-        }
+        let mut answer = match PlainCall::read(&head, &body, &self.endpoint) {
+            Some(call) => call.answer(&self.endpoint, &self.gone).await,
+            None => self.through_the_sdk(session, head, body).await,
+        };
         // Tells a proxy in front to pass events of a stream on as they come.
         let unbuffered = HeaderValue::from_static("no");
         answer.headers_mut().insert("x-accel-buffering", unbuffered);
         answer
+    }
+
+    /// Answers what is not plain.
+    async fn through_the_sdk(&self, session: Option<String>, head: Parts, body: Bytes) -> Answer {
+        let watch = session.map(|session| self.absences.watch(&session, &body));
+        let request = Request::from_parts(head, Full::new(body));
+        let answer = self.protocol.handle(request).await;
+        match watch {
+            Some(watch) => answer.map(watch),
+            None => answer,
+        }
     }
 }
 

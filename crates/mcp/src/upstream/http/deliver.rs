@@ -2,9 +2,9 @@
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use reqwest::{Method, Response};
-use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
@@ -59,10 +59,10 @@ impl Address {
     /// Posts a message; gives the answer's head, whatever its status.
     pub(super) async fn post(
         &self,
-        message: &Value,
+        message: String,
         headers: &[(HeaderName, HeaderValue)],
     ) -> Result<Response, RequestError> {
-        let body = message.to_string();
+        let body = Bytes::from(message);
         let build = || {
             let mut request = self.request(Method::POST, headers);
             request = request

@@ -83,7 +83,7 @@ async fn hear(address: &Address, again: bool) -> Heard {
             }) => {
                 if let Some((id, method, _)) = address.beside.ask((id, method, parameters)) {
                     let answer = message::answer(&id, unsolicited(&method));
-                    let _ = address.post(&answer, &[]).await;
+                    let _ = address.post(answer.to_string(), &[]).await;
                 }
             }
             Ok(Incoming::Answer { .. }) => address.dropped.unknown_answer(),

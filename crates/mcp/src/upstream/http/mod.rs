@@ -234,7 +234,7 @@ pub(crate) struct HttpWire(Arc<Address>);
 
 impl HttpWire {
     async fn post(address: &Address, message: &Value) -> Result<(), RequestError> {
-        let response = address.post(message, &[]).await?;
+        let response = address.post(message.to_string(), &[]).await?;
         if response.status().is_success() {
             Ok(())
         } else {
@@ -248,7 +248,7 @@ impl Wire for HttpWire {
         Box::pin(async move {
             let id = outgoing.id;
             let place = (outgoing.purpose == Purpose::Call).then(|| self.0.beside.begin(id));
-            let response = self.0.post(&outgoing.message, &outgoing.headers).await?;
+            let response = self.0.post(outgoing.message, &outgoing.headers).await?;
             let address = Arc::clone(&self.0);
             let exchange = HttpExchange::new(id, address, place, response).await?;
             Ok(Box::new(exchange) as Box<dyn Exchange>)

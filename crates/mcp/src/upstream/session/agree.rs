@@ -217,7 +217,7 @@ async fn ask<W: Wire>(
     let outgoing = Outgoing {
         id,
         purpose: Purpose::Own,
-        message: message::request(id, method, parameters),
+        message: message::request(id, method, parameters)?,
         headers,
     };
     let answered = async {

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use http::{HeaderName, HeaderValue};
+use serde::{Serialize, Serializer, ser::SerializeMap as _};
 use serde_json::{Map, Value, json};
 
 use super::agree::Agreed;
@@ -31,6 +32,9 @@ pub(super) const MISSING_CAPABILITY: i64 = -32021;
 
 /// The header that names the revision.
 pub(crate) const VERSION_HEADER: &str = "mcp-protocol-version";
+
+/// Where the protocol's own of a request's parameters stands.
+const META: &str = "_meta";
 
 /// How we introduce ourselves.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,29 +120,50 @@ fn capabilities(abilities: Abilities) -> Value {
     Value::Object(capabilities)
 }
 
-/// A request's parameters with what the protocol adds.
-pub(super) fn parameters(
-    own: &Value,
-    id: u64,
-    agreed: &Agreed,
-    introduction: &Introduction,
-    client: Option<&Arc<dyn Client>>,
-) -> Value {
-    let mut dressed = own.as_object().cloned().unwrap_or_default();
-    let mut meta = match dressed.remove("_meta") {
-        Some(Value::Object(meta)) => meta,
-        _ => Map::new(),
-    };
-    if agreed.era == Era::Modern {
-        let abilities = client.map(|client| client.abilities()).unwrap_or_default();
-        meta.extend(introduction.meta(&agreed.version, abilities));
-        if let Some(level) = client.and_then(|client| client.log_level()) {
-            meta.insert("io.modelcontextprotocol/logLevel".to_owned(), json!(level));
+/// A request's parameters with what the protocol adds. Borrowed, because they may be large and are
+/// only written.
+pub(super) struct Dressed<'a> {
+    own: Option<&'a Map<String, Value>>,
+    meta: Map<String, Value>,
+}
+
+impl<'a> Dressed<'a> {
+    pub(super) fn new(
+        own: &'a Value,
+        id: u64,
+        agreed: &Agreed,
+        introduction: &Introduction,
+        client: Option<&Arc<dyn Client>>,
+    ) -> Self {
+        let mut meta = match own.get(META) {
+            Some(Value::Object(meta)) => meta.clone(),
+            _ => Map::new(),
+        };
+        if agreed.era == Era::Modern {
+            let abilities = client.map(|client| client.abilities()).unwrap_or_default();
+            meta.extend(introduction.meta(&agreed.version, abilities));
+            if let Some(level) = client.and_then(|client| client.log_level()) {
+                meta.insert("io.modelcontextprotocol/logLevel".to_owned(), json!(level));
+            }
+        }
+        meta.insert("progressToken".to_owned(), json!(id));
+        Self {
+            own: own.as_object(),
+            meta,
         }
     }
-    meta.insert("progressToken".to_owned(), json!(id));
-    dressed.insert("_meta".to_owned(), Value::Object(meta));
-    Value::Object(dressed)
+}
+
+impl Serialize for Dressed<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let own = self.own.into_iter().flatten();
+        let mut map = to.serialize_map(None)?;
+        for (key, value) in own.filter(|(key, _)| *key != META) {
+            map.serialize_entry(key, value)?;
+        }
+        map.serialize_entry(META, &self.meta)?;
+        map.end()
+    }
 }
 
 /// The header that names a revision.

@@ -31,6 +31,7 @@ pub(crate) use self::dress::VERSION_HEADER;
 use self::{
     agree::Agreed,
     ask::{Asking, LogTrickle},
+    dress::Dressed,
     headers::ParameterHeaders,
     listen::Subscribed,
     notices::Notices,
@@ -127,7 +128,7 @@ impl<W: Wire> Inner<W> {
         cancel: &CancellationToken,
     ) -> Result<Value, RequestError> {
         let id = self.next_id();
-        let outgoing = self.outgoing(id, &sending);
+        let outgoing = self.outgoing(id, &sending)?;
         let overdue = async {
             match sending.until {
                 Some((until, _)) => tokio::time::sleep_until(until).await,
@@ -182,8 +183,8 @@ impl<W: Wire> Inner<W> {
         outcome
     }
 
-    fn outgoing(&self, id: u64, sending: &Sending<'_>) -> Outgoing {
-        let dressed = dress::parameters(
+    fn outgoing(&self, id: u64, sending: &Sending<'_>) -> Result<Outgoing, RequestError> {
+        let dressed = Dressed::new(
             sending.parameters,
             id,
             &self.agreed,
@@ -197,12 +198,12 @@ impl<W: Wire> Inner<W> {
         } else {
             Vec::new()
         };
-        Outgoing {
+        Ok(Outgoing {
             id,
             purpose: sending.purpose,
-            message: message::request(id, sending.method, &dressed),
+            message: message::request(id, sending.method, &dressed)?,
             headers,
-        }
+        })
     }
 
     /// Sends a call's request, answers what the server asks in between, and gives its result.

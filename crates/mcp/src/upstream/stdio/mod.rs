@@ -249,7 +249,7 @@ struct StdioWire {
 }
 
 impl StdioWire {
-    async fn post(&self, message: &Value) -> Result<(), RequestError> {
+    async fn post(&self, message: String) -> Result<(), RequestError> {
         let sent = self.shared.outbox.send(line(message)).await;
         sent.map_err(|_| {
             let why = self
@@ -266,13 +266,13 @@ impl Wire for StdioWire {
     fn open(&self, outgoing: Outgoing) -> BoxFuture<'_, Result<Box<dyn Exchange>, RequestError>> {
         Box::pin(async move {
             let exchange = self.shared.pending.begin(&outgoing)?;
-            self.post(&outgoing.message).await?;
+            self.post(outgoing.message).await?;
             Ok(Box::new(exchange) as Box<dyn Exchange>)
         })
     }
 
     fn send(&self, message: Value) -> BoxFuture<'_, Result<(), RequestError>> {
-        Box::pin(async move { self.post(&message).await })
+        Box::pin(async move { self.post(message.to_string()).await })
     }
 
     fn tell(&self, message: Value) {

@@ -53,13 +53,13 @@ impl Shared {
 
     /// Sends a message soon, or never if too many wait.
     pub(super) fn tell(&self, message: &Value) {
-        let _ = self.outbox.try_send(line(message));
+        let _ = self.outbox.try_send(line(message.to_string()));
     }
 }
 
 /// A message as a line.
-pub(super) fn line(message: &Value) -> Vec<u8> {
-    let mut line = message.to_string().into_bytes();
+pub(super) fn line(message: String) -> Vec<u8> {
+    let mut line = message.into_bytes();
     line.push(b'\n');
     line
 }

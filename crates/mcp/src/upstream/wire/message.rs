@@ -1,7 +1,7 @@
 //! Messages of JSON-RPC, read strictly. The envelope is read before what it carries, so that a
 //! broken result still fails the request it belongs to, and only that.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
 
 use crate::upstream::{connection::RequestError, limits::WORDS_CHARS};
@@ -180,9 +180,27 @@ pub(crate) fn read_error(text: &str) -> Option<RequestError> {
     error.parse().err()
 }
 
-/// A request of ours.
-pub(crate) fn request(id: u64, method: &str, parameters: &Value) -> Value {
-    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": parameters })
+/// A request of ours, as it is sent. Written from what the parameters borrow: they may be large.
+pub(crate) fn request(
+    id: u64,
+    method: &str,
+    parameters: &impl Serialize,
+) -> Result<String, RequestError> {
+    let request = Request {
+        jsonrpc: "2.0",
+        id,
+        method,
+        params: parameters,
+    };
+    serde_json::to_string(&request).map_err(|error| RequestError::NotSent(error.to_string()))
+}
+
+#[derive(Serialize)]
+struct Request<'a, P> {
+    jsonrpc: &'static str,
+    id: u64,
+    method: &'a str,
+    params: &'a P,
 }
 
 /// A notification of ours.

@@ -17,8 +17,8 @@ pub(crate) struct Outgoing {
     pub(crate) id: u64,
     /// Whose it is.
     pub(crate) purpose: Purpose,
-    /// The whole message.
-    pub(crate) message: Value,
+    /// The whole message, as it is sent.
+    pub(crate) message: String,
     /// What the stateless era wants in headers, where there are any.
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
 }

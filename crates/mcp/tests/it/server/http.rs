@@ -46,6 +46,39 @@ async fn a_request_that_stands_for_itself_is_answered_in_json() {
     assert_eq!(found["result"]["cacheScope"], "private", "{found}");
 }
 
+/// One more key of `_meta` has the SDK answer what is otherwise answered without it.
+#[tokio::test]
+async fn a_plain_call_is_answered_as_the_sdk_answers_it() {
+    for (tool, arguments) in [
+        ("count", json!({"to": 2})),
+        ("count", json!({"to": "two"})),
+        ("count", json!({})),
+        ("no_such_tool", json!({})),
+        ("no such tool", json!({})),
+    ] {
+        let served = Served::new().await;
+        let mut answers = Vec::new();
+        for meta in [json!({}), json!({"example.com/trace": "1"})] {
+            let mut parameters = calls(tool, &arguments);
+            parameters["_meta"] = meta;
+            let answer = served.web.modern("tools/call", parameters).send().await;
+            let answer = answer.unwrap();
+            let status = answer.status();
+            let headers = answer.headers();
+            let kind = headers[header::CONTENT_TYPE].clone();
+            let unbuffered = headers["x-accel-buffering"].clone();
+            let mut body: Value = answer.json().await.unwrap();
+            for own in ["/result/_meta", "/error/data", "/result/requestState"] {
+                if let Some(own) = body.pointer_mut(own) {
+                    own.take();
+                }
+            }
+            answers.push((status, kind, unbuffered, body));
+        }
+        assert_eq!(answers[0], answers[1], "{tool} {arguments}");
+    }
+}
+
 #[tokio::test]
 async fn progress_turns_the_answer_into_a_stream() {
     let served = Served::new().await;
