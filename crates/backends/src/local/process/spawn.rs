@@ -10,6 +10,7 @@ use std::{
 };
 
 use rustix::{
+    event::{PollFd, PollFlags, poll},
     io::Errno,
     process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid},
 };
@@ -48,8 +49,16 @@ pub(crate) struct Started {
 impl Started {
     /// Waits until it has ended and takes it off the process table.
     pub(crate) fn reap(&self) {
-        let wait = || waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED);
-        while let Err(Errno::INTR) = wait() {}
+        loop {
+            match waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED) {
+                Err(Errno::INTR) => {}
+                // It still runs, and a descriptor that does not block makes waiting fail.
+                Err(Errno::AGAIN) => {
+                    let _ = poll(&mut [PollFd::new(&self.pidfd, PollFlags::IN)], None);
+                }
+                Ok(_) | Err(_) => return,
+            }
+        }
     }
 }
 
@@ -219,5 +228,28 @@ impl Drop for Attributes {
     fn drop(&mut self) {
         // SAFETY: they were initialised and are not used again.
         unsafe { libc::posix_spawnattr_destroy(self.0.as_mut_ptr()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reaping_waits_for_a_child_that_still_runs() {
+        let words = ["sleep", "0.3"].map(|word| CString::new(word).unwrap());
+        let nothing = std::fs::File::open("/dev/null").unwrap();
+        let started = launch(&Launch {
+            program: c"/bin/sleep",
+            arguments: &words,
+            environment: &[],
+            directory: std::fs::File::open("/").unwrap().as_fd(),
+            descriptors: &[nothing.as_fd(); 3],
+            terminal: None,
+        })
+        .unwrap();
+        started.reap();
+        let again = waitid(WaitId::PidFd(started.pidfd.as_fd()), WaitIdOptions::EXITED);
+        assert_eq!(again.err(), Some(Errno::CHILD), "it is off the table");
     }
 }
