@@ -1,8 +1,14 @@
 //! Supervised servers that are real processes: what the bad ones do does not reach the good ones.
 
 use std::{
+    io::{Read as _, Write as _},
     path::Path,
-    sync::Arc,
+    process::{Child, Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
     time::{Duration, Instant},
 };
 
@@ -18,7 +24,7 @@ use haft_mcp::{
         connection::{Era, Request, Server},
         mounted::Maker,
         stdio::{ServerCommand, StdioConnector},
-        supervise::{Fleet, Mount, Options, Shared, State, Unseen},
+        supervise::{Fleet, Mount, Options, Shared, State, Status, Unseen},
         tool::Mounting,
     },
 };
@@ -32,20 +38,23 @@ use crate::house::{accept, until_accepted};
 const SERVER: &str = include_str!("../fixtures/plain.py");
 
 /// How often every good server is called in a round.
-const CALLS: usize = 250;
+const CALLS: usize = 200;
 
 /// Between two of these, so that a round spans several failures of the bad ones.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Rounds of each kind that are measured together.
-const ROUNDS: usize = 3;
+/// Rounds of each kind, in turns; the one in the middle counts. On a machine that does other things,
+/// the slowest hundredth is sometimes somebody else's doing.
+const ROUNDS: usize = 5;
 
-/// How often the whole is measured before it counts as slow: on a machine that does other things, the
-/// slowest hundredth is sometimes somebody else's doing.
-const ATTEMPTS: usize = 4;
+/// How often the whole is measured before it counts as slow.
+const ATTEMPTS: usize = 3;
 
 /// How much slower the slowest hundredth may be among bad servers.
 const SLOWER: u32 = 2;
+
+/// How long something may take to come to be on a busy machine.
+const COMES_TO_BE: Duration = Duration::from_mins(1);
 
 /// Of ten servers three hang (two at the start, one in every call), three exit (two at the start, one
 /// with every call) and one speaks garbage.
@@ -160,8 +169,85 @@ async fn call_in_vain(server: Arc<dyn Server>, cancel: CancellationToken) {
     }
 }
 
-/// One round: three good servers, with these bad ones beside them.
-async fn round(place: &Place, bad: &[&str]) -> Vec<Duration> {
+/// Programs that do on this machine what bad servers do, and are mounted by nobody: what a round
+/// without bad servers is measured beside, so that the difference is Haft's and not the price of
+/// starting Python.
+struct Strangers {
+    over: Arc<AtomicBool>,
+    running: Vec<thread::JoinHandle<()>>,
+}
+
+impl Strangers {
+    fn start(place: &Place) -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let running = BAD.iter().map(|how| {
+            let (how, over) = ((*how).to_owned(), Arc::clone(&over));
+            let script = place.folder.path().join("plain.py");
+            thread::spawn(move || stranger(&script, &how, &over))
+        });
+        let running = running.collect();
+        Self { over, running }
+    }
+
+    fn end(self) {
+        self.over.store(true, Ordering::Relaxed);
+        for stranger in self.running {
+            stranger.join().unwrap();
+        }
+    }
+}
+
+/// Runs one until it is over, and starts it again as often as a fleet would.
+fn stranger(script: &Path, how: &str, over: &AtomicBool) {
+    let mut wait = Options::default().first_backoff;
+    while !over.load(Ordering::Relaxed) {
+        let mut command = Command::new("python3");
+        command.arg(script).arg(how).stdin(Stdio::piped());
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let mut said = child.stdout.take().unwrap();
+        // What it says is read, as a fleet would.
+        let reader = thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while matches!(said.read(&mut buffer), Ok(1..)) {}
+        });
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+            "params": {"name": "say", "arguments": {"text": "x"}}});
+        // One that has ended by then hears nothing.
+        let _ = writeln!(child.stdin.as_mut().unwrap(), "{call}");
+        while !over.load(Ordering::Relaxed) && !has_ended(&mut child) {
+            thread::sleep(PAUSE);
+        }
+        let _ = child.kill();
+        child.wait().unwrap();
+        reader.join().unwrap();
+        let until = Instant::now() + wait;
+        while !over.load(Ordering::Relaxed) && Instant::now() < until {
+            thread::sleep(PAUSE);
+        }
+        wait *= 2;
+    }
+}
+
+fn has_ended(child: &mut Child) -> bool {
+    child.try_wait().unwrap().is_some()
+}
+
+/// The slowest hundredth of a round in which programs like the bad servers run beside, unmounted.
+async fn round_alone(place: &Place) -> Duration {
+    let strangers = Strangers::start(place);
+    let took = round(place, &[], || strangers.end()).await;
+    p99(took)
+}
+
+/// The slowest hundredth of a round among bad servers.
+async fn round_among(place: &Place) -> Duration {
+    p99(round(place, &BAD, || {}).await)
+}
+
+/// One round: three good servers, with these bad ones beside them. `measured_all` is called when
+/// everything is measured.
+async fn round(place: &Place, bad: &[&str], measured_all: impl FnOnce()) -> Vec<Duration> {
     let good: Vec<String> = (0..3).map(|n| format!("good{n}")).collect();
     let shared = shared();
     let name = |(n, how): (usize, &&str)| format!("{how}{n}");
@@ -184,23 +270,42 @@ async fn round(place: &Place, bad: &[&str]) -> Vec<Duration> {
     });
     let in_vain: Vec<_> = in_vain.collect();
     let took = measured(&fleet, &good).await;
+    measured_all();
+    // One that dies with every call is well again between two of them.
+    until_as_they_should_be(&fleet).await;
     cancel.cancel();
     for calls in in_vain {
         calls.await.unwrap();
     }
-    for one in fleet.status() {
-        let name = one.server.to_string();
-        let why = one.last_error.clone().unwrap_or_default();
-        match name.trim_end_matches(|c: char| c.is_ascii_digit()) {
-            "good" => assert_eq!(one.state, State::Ready, "{why}"),
-            "exits" => assert!(why.contains("cannot find"), "{why}"),
-            "dies" => assert!(why.contains("it was too much"), "{why}"),
-            _ => {}
-        }
-    }
     fleet.stop().await;
     gone(place.folder.path()).await;
     took
+}
+
+/// Whether a server is as one of its kind is after a round, and what people are told of it.
+fn is_as_it_should_be(one: &Status) -> bool {
+    let name = one.server.to_string();
+    let why = one.last_error.as_deref().unwrap_or_default();
+    match name.trim_end_matches(|c: char| c.is_ascii_digit()) {
+        "good" => one.state == State::Ready,
+        "exits" => why.contains("cannot find"),
+        "dies" => why.contains("it was too much"),
+        _ => true,
+    }
+}
+
+/// Waits until every server is as it should be: on a busy machine one may only just be ending.
+async fn until_as_they_should_be(fleet: &Fleet) {
+    let began = Instant::now();
+    loop {
+        let mut status = fleet.status();
+        status.retain(|one| !is_as_it_should_be(one));
+        if status.is_empty() {
+            return;
+        }
+        assert!(began.elapsed() < COMES_TO_BE, "{status:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 /// The slowest hundredth.
@@ -220,13 +325,15 @@ async fn gone(folder: &Path) {
     };
     let began = Instant::now();
     while left() > 0 {
-        assert!(
-            began.elapsed() < Duration::from_secs(10),
-            "{} are left",
-            left()
-        );
+        assert!(began.elapsed() < COMES_TO_BE, "{} are left", left());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+/// The one in the middle.
+fn median(mut rounds: Vec<Duration>) -> Duration {
+    rounds.sort_unstable();
+    rounds[rounds.len() / 2]
 }
 
 /// The other three answer as they do without the bad ones, measured in turns.
@@ -236,10 +343,11 @@ async fn mc_16_bad_servers_do_not_slow_the_others_down() {
     for attempt in 1..=ATTEMPTS {
         let (mut alone, mut among) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
-            alone.extend(round(&place, &[]).await);
-            among.extend(round(&place, &BAD).await);
+            alone.push(round_alone(&place).await);
+            among.push(round_among(&place).await);
         }
-        let (alone, among) = (p99(alone), p99(among));
+        println!("attempt {attempt}: p99 of each round alone {alone:?}, among bad ones {among:?}");
+        let (alone, among) = (median(alone), median(among));
         println!("attempt {attempt}: p99 alone {alone:?}, among bad ones {among:?}");
         if among <= alone * SLOWER {
             return;

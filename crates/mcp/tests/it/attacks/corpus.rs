@@ -109,9 +109,15 @@ pub(super) struct Scripted {
     pub(super) arguments: Value,
     /// Whether `t` is taken for something that destroys, where that is the point.
     pub(super) destructive: Option<bool>,
-    /// How long a call may take.
-    #[serde(default = "a_minute")]
+    /// How long the call of `t` may take.
+    #[serde(default = "three_minutes")]
     pub(super) gives_up_ms: u64,
+    /// Whether that call is a client's that can be asked everything, and agrees.
+    #[serde(default)]
+    pub(super) reachable: bool,
+    /// How often at most in a second of that call something comes of it, by name.
+    #[serde(default)]
+    pub(super) per_second: BTreeMap<String, u64>,
     /// What the outcome must hold, and what it must not.
     #[serde(default)]
     pub(super) shows: Vec<String>,
@@ -183,7 +189,7 @@ struct Step {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Then {
-    /// What must come to be first: `changed`, `down` or `ready`.
+    /// What must come to be first: `changed`, or `listed again`.
     pub(super) once: String,
     pub(super) expect: String,
     #[serde(default)]
@@ -202,8 +208,8 @@ fn nothing() -> Value {
     json!({})
 }
 
-fn a_minute() -> u64 {
-    60_000
+fn three_minutes() -> u64 {
+    180_000
 }
 
 fn ready() -> String {

@@ -12,20 +12,31 @@ mod peer;
 mod resources;
 mod versions;
 
-use std::{ops::RangeInclusive, time::Duration};
+use std::{
+    ops::RangeInclusive,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use futures::future::join_all;
 use haft_contract::{ErrorKind, Outcome, Terminal};
-use haft_mcp::upstream::supervise::{State, Status};
+use haft_mcp::{
+    client::Client,
+    upstream::supervise::{State, Status},
+};
 use serde_json::{Value, json};
 
 use self::{
     corpus::{Case, Scripted, Transport, cases},
     mount::{Peer, Place},
 };
+use crate::upstream::Person;
 
 /// The honest server beside every case.
 const NEIGHBOUR: &str = "neighbour";
+
+/// How the tools of a server are asked for.
+const LIST: &str = "tools/list";
 
 /// A test for some cases over a transport.
 macro_rules! cases {
@@ -108,7 +119,6 @@ async fn run(case: &Case, transport: Transport) -> Tally {
         .chain(honest.iter().zip(&twins));
     let mut peers: Vec<Peer> = all
         .map(|(id, scripted)| Peer {
-            gives_up: Duration::from_millis(scripted.gives_up_ms),
             accepted: scripted.accepted,
             fails: scripted.state() == Some(State::Down),
             ..Peer::new(id, scripted.script(), transport)
@@ -173,8 +183,15 @@ async fn judge(place: &Place, server: &str, scripted: &Scripted) -> Result<(), S
             format!("it is taken for destructive: {is}")
         })?;
     }
+    let listed = place.asked(server, LIST);
     if let Some(expect) = &scripted.expect {
-        let outcome = place.call(server, "t", scripted.arguments.clone()).await;
+        let began = Instant::now();
+        let person = scripted.reachable.then(Arc::<Person>::default);
+        let client = person.clone().map(|person| person as Arc<dyn Client>);
+        let time = Duration::from_millis(scripted.gives_up_ms);
+        let arguments = scripted.arguments.clone();
+        let called = place.call_within((server, "t"), arguments, time, client);
+        let outcome = called.await;
         ended(place, &outcome, expect).await?;
         let text = said(&outcome);
         for shows in &scripted.shows {
@@ -187,12 +204,26 @@ async fn judge(place: &Place, server: &str, scripted: &Scripted) -> Result<(), S
                 format!("{hides:?} is in {text:.600}")
             })?;
         }
+        for (name, most) in &scripted.per_second {
+            let came = match name.as_str() {
+                "lists" => {
+                    place.asked_more(server, LIST, listed).await;
+                    place.asked(server, LIST) - listed
+                }
+                "logs" => person.as_ref().map_or(0, |person| person.told()),
+                "steps" => {
+                    let events = place.harness.events.kinds(outcome.call);
+                    events.iter().filter(|kind| **kind == "progress").count()
+                }
+                _ => return Err(format!("nothing is counted as {name}")),
+            };
+            let most = most * (began.elapsed().as_secs() + 2);
+            let limited = (1..=most).contains(&(came as u64));
+            check(limited, || format!("{came} {name}, {most} at most"))?;
+        }
     }
     if let Some(then) = &scripted.then {
-        let status = place.once(server, |status| is(status, &then.once)).await;
-        check(is(&status, &then.once), || {
-            format!("not {}: {status:?}", then.once)
-        })?;
+        come_to_be(place, server, &then.once, listed).await?;
         let outcome = place.call(server, "t", scripted.arguments.clone()).await;
         ended(place, &outcome, &then.expect).await?;
         let text = said(&outcome);
@@ -220,10 +251,34 @@ async fn judge(place: &Place, server: &str, scripted: &Scripted) -> Result<(), S
     Ok(())
 }
 
+/// Waits until a server is as a case says.
+async fn come_to_be(place: &Place, server: &str, word: &str, listed: usize) -> Result<(), String> {
+    match word {
+        "changed" => {
+            let changed = |status: &Status| status.counts.changed > 0;
+            let status = place.once(server, changed).await;
+            check(changed(&status), || format!("not {word}: {status:?}"))
+        }
+        "listed again" => {
+            let again = place.asked_more(server, LIST, listed).await;
+            check(again, || "its tools were not listed again".to_owned())?;
+            // What it answered there is known once it has answered this.
+            let fine = place.call(server, "fine", json!({})).await;
+            check(fine.succeeded(), || said(&fine))
+        }
+        _ => Err(format!("`{word}` is nothing a server can come to be")),
+    }
+}
+
 /// How the server is, and what people are told about it.
 async fn of_the_server(place: &Place, server: &str, scripted: &Scripted) -> Result<(), String> {
     // One that failed is tried again, and fails again.
-    let right = |status: &Status| scripted.state().is_none_or(|state| state == status.state);
+    let told = |status: &Status| status.last_error.clone().unwrap_or_default();
+    let right = |status: &Status| {
+        let told = told(status);
+        scripted.state().is_none_or(|state| state == status.state)
+            && scripted.says.iter().all(|says| told.contains(says))
+    };
     let status = place.once(server, right).await;
     check(right(&status), || format!("the server is {status:?}"))?;
     let refused: Vec<String> = status
@@ -236,11 +291,7 @@ async fn of_the_server(place: &Place, server: &str, scripted: &Scripted) -> Resu
             format!("{why:?} is no reason among {refused:?}")
         })?;
     }
-    let told = status.last_error.unwrap_or_default();
-    for says in &scripted.says {
-        check(told.contains(says), || format!("no {says:?} in {told:?}"))?;
-    }
-    for text in refused.iter().chain([&told]) {
+    for text in refused.iter().chain([&told(&status)]) {
         check(is_plain(text), || format!("people are told {text:?}"))?;
     }
     let counted = place.dropped(server);
@@ -253,15 +304,6 @@ async fn of_the_server(place: &Place, server: &str, scripted: &Scripted) -> Resu
         })?;
     }
     Ok(())
-}
-
-fn is(status: &Status, word: &str) -> bool {
-    match word {
-        "changed" => status.counts.changed > 0,
-        "ready" => status.state == State::Ready,
-        "down" => status.state == State::Down,
-        _ => panic!("`{word}` is nothing a server can come to be"),
-    }
 }
 
 /// A call ended as it must, with an error that is fit to be read, and the record says so.

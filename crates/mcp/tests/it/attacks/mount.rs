@@ -12,7 +12,7 @@ use haft_backends::{LocalBackend, LocalOptions};
 use haft_contract::{Outcome, WorkPath, host::Ledger as _, ops::Tier};
 use haft_ledger::{LedgerOptions, SqliteLedger};
 use haft_mcp::{
-    client::Clients,
+    client::{Client, Clients},
     mounts::CHANGES_KEPT,
     name::{Naming, ServerId},
     pin::{Filter, MemoryStore, Origin},
@@ -38,19 +38,24 @@ use crate::house::accept;
 /// How long something may take to come to be on a busy machine.
 const COMES_TO_BE: Duration = Duration::from_mins(2);
 
+/// How long about a server that failed is down, so that it is seen to be.
+const DOWN: Duration = Duration::from_secs(20);
+
 /// Servers behind a runtime.
 pub(crate) struct Place {
     pub(crate) harness: Harness,
     pub(crate) fleet: Arc<Fleet>,
     shared: Shared,
     ledger: SqliteLedger,
+    /// Who can be asked in a call.
+    clients: Arc<Clients>,
     dropped: BTreeMap<ServerId, Dropped>,
     /// Those a person has accepted nothing of, and will not.
     unaccepted: BTreeSet<ServerId>,
     /// Those that can never be started.
     failing: BTreeSet<ServerId>,
     _running: Vec<peer::Running>,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 /// What was counted and thrown away of what one server sent.
@@ -61,7 +66,6 @@ pub(crate) struct Peer {
     pub(crate) id: String,
     pub(crate) script: Value,
     pub(crate) transport: Transport,
-    pub(crate) gives_up: Duration,
     /// Whether a person accepts what it offers.
     pub(crate) accepted: bool,
     /// Whether it can never be started.
@@ -75,7 +79,6 @@ impl Peer {
             id: id.to_owned(),
             script,
             transport,
-            gives_up: Duration::from_mins(1),
             accepted: true,
             fails: false,
         }
@@ -115,6 +118,7 @@ impl Place {
         let unaccepted = unaccepted.map(|one| id(&one.id)).collect();
         let failing = peers.iter().filter(|one| one.fails);
         let failing = failing.map(|one| id(&one.id)).collect();
+        let clients = Arc::<Clients>::default();
         let mut running = Vec::new();
         let mut dropped: BTreeMap<ServerId, Dropped> = BTreeMap::new();
         let mut mounts = Vec::new();
@@ -156,10 +160,10 @@ impl Place {
                 filter: Filter::default(),
                 origin: origin(),
                 connect,
-                make: Arc::new(Maker(Mounting::new(Arc::<Clients>::default()))),
+                make: Arc::new(Maker(Mounting::new(Arc::clone(&clients)))),
                 options: Options {
                     start_timeout: COMES_TO_BE,
-                    call_timeout: one.gives_up,
+                    first_backoff: DOWN,
                     ..Options::default()
                 },
             });
@@ -170,11 +174,12 @@ impl Place {
             fleet: Arc::new(fleet),
             shared,
             ledger,
+            clients,
             dropped,
             unaccepted,
             failing,
             _running: running,
-            _folder: folder,
+            folder,
         }
     }
 
@@ -248,6 +253,39 @@ impl Place {
         self.harness.call(&name, arguments).await
     }
 
+    /// The same with so much time, for a client that can be asked, if there is one.
+    pub(crate) async fn call_within(
+        &self,
+        (server, tool): (&str, &str),
+        arguments: Value,
+        time: Duration,
+        client: Option<Arc<dyn Client>>,
+    ) -> Arc<Outcome> {
+        let name = format!("mcp__{server}__{tool}");
+        let request = self.harness.request(&name, arguments).timeout(time);
+        let _attached = client.map(|client| self.clients.attach(request.id, client));
+        self.harness.runtime.call(request).await
+    }
+
+    /// How often a server was asked for something so far.
+    pub(crate) fn asked(&self, server: &str, method: &str) -> usize {
+        let path = self.folder.path().join(format!("{server}.json.asked"));
+        let asked = fs::read_to_string(path).unwrap_or_default();
+        asked.lines().filter(|line| *line == method).count()
+    }
+
+    /// Waits until a server was asked for something more often than this.
+    pub(crate) async fn asked_more(&self, server: &str, method: &str, than: usize) -> bool {
+        let began = Instant::now();
+        while self.asked(server, method) <= than {
+            if began.elapsed() > COMES_TO_BE {
+                return false;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        true
+    }
+
     /// Whether a tool is taken for one that destroys.
     pub(crate) fn is_destructive(&self, server: &str, tool: &str) -> bool {
         let all = self.harness.runtime.registry().snapshot();
@@ -255,12 +293,19 @@ impl Place {
         entry.spec().effects.destructive
     }
 
-    /// How the record says a call ended.
+    /// How the record says a call ended, once it says so.
     pub(crate) async fn recorded(&self, outcome: &Outcome) -> Option<haft_contract::Terminal> {
         let history = self.ledger.history().unwrap();
         let tenant = &self.harness.principal.tenant;
-        let stored = history.call(tenant, outcome.call).await.unwrap();
-        stored.and_then(|call| call.terminal)
+        let began = Instant::now();
+        loop {
+            let stored = history.call(tenant, outcome.call).await.unwrap();
+            let terminal = stored.and_then(|call| call.terminal);
+            if terminal.is_some() || began.elapsed() > COMES_TO_BE {
+                return terminal;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     /// Messages that were counted and thrown away: lines that were none, broken ones, answers to

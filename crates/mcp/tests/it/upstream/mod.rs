@@ -6,7 +6,10 @@ pub(crate) mod peers;
 pub(crate) mod tool;
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -51,8 +54,16 @@ fn names(list: &[Value]) -> Vec<&str> {
 
 /// A client that answers every question the same way and remembers what it was asked and told.
 #[derive(Default)]
-struct Person {
+pub(crate) struct Person {
     asked: Mutex<Vec<Question>>,
+    told: AtomicUsize,
+}
+
+impl Person {
+    /// How many log messages came.
+    pub(crate) fn told(&self) -> usize {
+        self.told.load(Ordering::Relaxed)
+    }
 }
 
 impl Client for Person {
@@ -76,7 +87,9 @@ impl Client for Person {
         Box::pin(std::future::ready(Ok(answers)))
     }
 
-    fn log(&self, _: Value) {}
+    fn log(&self, _: Value) {
+        self.told.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 async fn definitions(connection: &dyn Connection) -> Definitions {
