@@ -84,33 +84,44 @@ pub fn digest_of(form: &Value) -> PlanDigest {
     // plain form is then still bound, just not canonical.
     let mut bytes =
         serde_json_canonicalizer::to_vec(form).unwrap_or_else(|_| form.to_string().into());
-    // The canonical form knows numbers as doubles, and writes several large whole ones alike. They
-    // are bound by their digits, behind a byte that no JSON holds.
+    // The canonical form knows numbers as doubles, and writes several large whole ones alike. Each is
+    // bound by its place and its digits, behind a byte that no JSON holds.
     let mut large = Vec::new();
-    large_numbers(form, &mut large);
+    large_numbers(form, &mut Vec::new(), &mut large);
     for number in large {
         bytes.push(0);
-        bytes.extend(number.into_bytes());
+        bytes.extend(number.to_string().into_bytes());
     }
     PlanDigest(Sha256::digest(&bytes).into())
 }
 
-/// The whole numbers beyond 2^53 of a form, in the order of its canonical form.
-fn large_numbers(form: &Value, found: &mut Vec<String>) {
+/// The whole numbers beyond 2^53 of a form, each as its digits behind the names and positions that
+/// lead to it. A large number that is no whole one has a text of its own in the canonical form, and
+/// is told from a whole one by not being here.
+fn large_numbers(form: &Value, place: &mut Vec<Value>, found: &mut Vec<Value>) {
     const MAX_EXACT: u64 = (1 << 53) - 1;
+    let mut enter = |step: Value, value: &Value| {
+        place.push(step);
+        large_numbers(value, place, found);
+        place.pop();
+    };
     match form {
         Value::Number(number) => {
             let whole = number.as_i64().map(i64::unsigned_abs).or(number.as_u64());
             if whole.is_some_and(|whole| whole > MAX_EXACT) {
-                found.push(number.to_string());
+                found.push(json!([place, number.to_string()]));
             }
         }
-        Value::Array(values) => values.iter().for_each(|value| large_numbers(value, found)),
+        Value::Array(values) => {
+            for (at, value) in values.iter().enumerate() {
+                enter(json!(at), value);
+            }
+        }
         Value::Object(members) => {
             let mut members: Vec<(&String, &Value)> = members.iter().collect();
             members.sort_unstable_by_key(|(name, _)| *name);
-            for (_, value) in members {
-                large_numbers(value, found);
+            for (name, value) in members {
+                enter(json!(name), value);
             }
         }
         Value::Null | Value::Bool(_) | Value::String(_) => {}
@@ -229,5 +240,26 @@ mod tests {
         let ordinary = json!({"a": 1});
         let plain = Sha256::digest(br#"{"a":1}"#);
         assert_eq!(digest_of(&ordinary).0, <[u8; 32]>::from(plain));
+    }
+
+    #[test]
+    fn mc_02_large_numbers_in_each_others_places_are_told_apart() {
+        let large = 9_007_199_254_740_993_u64;
+        // All of them are written alike in the canonical form.
+        let (whole, next, float) = (
+            json!(large),
+            json!(large - 1),
+            json!(9_007_199_254_740_992.0),
+        );
+        for (one, other) in [(&whole, &next), (&whole, &float), (&next, &float)] {
+            for form in [
+                |one: &Value, other: &Value| json!({"from": one, "to": other}),
+                |one: &Value, other: &Value| json!([one, other]),
+                |one: &Value, other: &Value| json!([[one], {"[0]": other}]),
+            ] {
+                let (here, there) = (form(one, other), form(other, one));
+                assert_ne!(digest_of(&here), digest_of(&there), "{here} {there}");
+            }
+        }
     }
 }
