@@ -52,7 +52,9 @@ async fn unsubscribe(endpoint: &Endpoint, principal: &Arc<Principal>, mut uris: 
     let over = CancellationToken::new();
     let telling = async {
         for uri in uris {
-            let mounts = endpoint.mounts.as_ref().filter(|_| !over.is_cancelled());
+            // While others were told, somebody may have come to want it.
+            let is_over = over.is_cancelled() || endpoint.subscriptions.is_wanted(&uri);
+            let mounts = endpoint.mounts.as_ref().filter(|_| !is_over);
             let fetch = mounts.and_then(|mounts| mounts.subscription(&uri, false));
             if let Some(fetch) = fetch {
                 let request = fetch.request(Arc::clone(principal));

@@ -56,6 +56,11 @@ impl Subscriptions {
         Then::Ask
     }
 
+    /// Whether any client wants a resource.
+    pub(super) fn is_wanted(&self, uri: &str) -> bool {
+        self.wanted().contains_key(uri)
+    }
+
     /// One client less wants a resource.
     pub(super) fn fewer(&self, uri: &str) -> Then {
         let mut wanted = self.wanted();
@@ -83,7 +88,9 @@ mod tests {
         assert_eq!(subscriptions.more("a"), Then::Ask);
         assert_eq!(subscriptions.more("a"), Then::Ask);
         assert_eq!(subscriptions.fewer("a"), Then::Nothing);
+        assert!(subscriptions.is_wanted("a"));
         assert_eq!(subscriptions.fewer("a"), Then::Ask);
+        assert!(!subscriptions.is_wanted("a"));
         assert_eq!(subscriptions.fewer("a"), Then::Nothing);
     }
 }

@@ -514,7 +514,7 @@ async fn what_a_client_waited_for_ends_with_it_though_a_server_hangs() {
     assert!(subscribed.await.get("result").is_some());
     wire.ask("tools/call", call("x")).await;
     assert_eq!(stage.endpoint.parked(), 1);
-    stage.mounts.hangs.store(true, Ordering::SeqCst);
+    stage.mounts.takes_ms.store(3_600_000, Ordering::SeqCst);
     drop(wire);
     let ended = async {
         while stage.endpoint.parked() > 0 || stage.mounts.wishes.lock().unwrap().len() < 2 {

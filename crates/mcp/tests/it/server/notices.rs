@@ -104,6 +104,39 @@ async fn a_resource_is_subscribed_to_until_the_last_client_is_gone() {
 }
 
 #[tokio::test]
+async fn who_comes_while_another_leaves_keeps_its_subscription() {
+    let stage = Stage::new();
+    let (mut one, _) = stage.connect(Era::Legacy).await;
+    let (mut other, _) = stage.connect(Era::Legacy).await;
+    let uri = |name: &str| format!("s+file:///{name}");
+    for name in ["a", "b", "c"] {
+        one.ask("resources/subscribe", json!({ "uri": uri(name) }))
+            .await;
+    }
+    stage.mounts.takes_ms.store(3_000, Ordering::SeqCst);
+    drop(one);
+    let wished = |name: &str, wanted: bool| {
+        let wishes = stage.mounts.wishes.lock().unwrap();
+        wishes.contains(&(uri(name), wanted))
+    };
+    while !wished("a", false) {
+        tokio::task::yield_now().await;
+    }
+    // The server is slow to hear about the first, and somebody wants the second now.
+    other
+        .ask("resources/subscribe", json!({ "uri": uri("b") }))
+        .await;
+    assert!(!wished("b", false), "it was too late to see anything");
+    while !wished("c", false) {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert!(
+        !wished("b", false),
+        "the news of the second would stay away"
+    );
+}
+
+#[tokio::test]
 async fn each_client_that_subscribes_is_judged_by_the_rules() {
     let denies = Arc::new(AtomicBool::new(false));
     let asked = Arc::clone(&denies);

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -272,8 +272,8 @@ pub(crate) struct FixedMounts {
     pub(crate) changes: broadcast::Sender<Change>,
     /// What was subscribed to and unsubscribed from, in order.
     pub(crate) wishes: Mutex<Vec<(String, bool)>>,
-    /// Whether unsubscribing takes for ever.
-    pub(crate) hangs: AtomicBool,
+    /// How many milliseconds unsubscribing takes.
+    pub(crate) takes_ms: AtomicU64,
 }
 
 impl Default for FixedMounts {
@@ -281,7 +281,7 @@ impl Default for FixedMounts {
         Self {
             changes: broadcast::channel(CHANGES_KEPT).0,
             wishes: Mutex::default(),
-            hangs: AtomicBool::new(false),
+            takes_ms: AtomicU64::new(0),
         }
     }
 }
@@ -330,8 +330,9 @@ impl Mounts for FixedMounts {
 
     fn subscription(&self, uri: &str, wanted: bool) -> Option<Fetch> {
         self.wishes.lock().unwrap().push((uri.to_owned(), wanted));
-        if !wanted && self.hangs.load(Ordering::SeqCst) {
-            let (tool, arguments) = ("sleep".to_owned(), json!({"ms": 3_600_000}));
+        let takes = self.takes_ms.load(Ordering::SeqCst);
+        if !wanted && takes > 0 {
+            let (tool, arguments) = ("sleep".to_owned(), json!({ "ms": takes }));
             return Some(Fetch { tool, arguments });
         }
         Some(fetched(json!({})))
