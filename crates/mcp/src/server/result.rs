@@ -18,7 +18,7 @@ use super::{
     approve::{Told, Waits},
     output,
 };
-use crate::client::QuestionKind;
+use crate::{client::QuestionKind, foreign};
 
 /// The key under which results say which call of the record they are of.
 pub(super) const CALL_KEY: &str = "dev.haft/call";
@@ -102,11 +102,14 @@ pub(super) fn of_fetch<T: DeserializeOwned>(outcome: &Outcome) -> Result<T, Erro
     })
 }
 
-/// A call failed for want of something that its client did not say it can be asked.
+/// A call failed after its tool asked something that the client did not say it can be asked. Whether
+/// that is why is for the tool to say, so what it said is told too.
 pub(super) fn lacking(kind: QuestionKind, outcome: &Outcome) -> ErrorData {
     let message = format!(
-        "the tool has to ask `{}`, and the client did not say that it can be asked that",
-        kind.method()
+        "the tool asked `{}`, the client did not say that it can be asked that, and the call \
+         failed: {}",
+        kind.method(),
+        foreign::shown(&outcome.model_text())
     );
     let mut data = about(outcome);
     if let Some(fields) = data.as_object_mut() {
@@ -272,6 +275,19 @@ mod tests {
 
     fn shown(outcome: &Outcome) -> Value {
         serde_json::to_value(of_tool(outcome).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_call_that_lacks_an_answer_says_what_its_tool_said() {
+        let mut failed = outcome(Terminal::Failed);
+        failed.content = vec![Content::text("the disk is full\u{1b}[31m")];
+        let told = lacking(QuestionKind::Sample, &failed);
+        assert_eq!(told.code, ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY);
+        for part in ["`sampling/createMessage`", "the disk is full\\u{1b}"] {
+            assert!(told.message.contains(part), "{}", told.message);
+        }
+        let data = told.data.unwrap();
+        assert_eq!(data["requiredCapabilities"], json!({"sampling": {}}));
     }
 
     #[test]
