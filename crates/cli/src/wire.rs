@@ -23,7 +23,10 @@ use haft_mcp::{
     upstream::supervise::{Fleet, Unseen},
 };
 use haft_policy::{CedarPolicy, Finding};
-use haft_runtime::{Runtime, RuntimeBuilder, SystemClock, registry::Registry};
+use haft_runtime::{
+    Runtime, RuntimeBuilder, SystemClock,
+    registry::{Entry, Registry},
+};
 use haft_tools::{
     catalog::undo_tool,
     factory::{Factory, ToolEntry},
@@ -255,6 +258,16 @@ impl Wired {
     /// Registers the tools with which a model finds and calls tools that are not listed.
     pub(crate) fn make_searchable(&self) -> Result<(), Stop> {
         self.add_catalog_tools(self.runtime.registry())
+    }
+
+    /// The same tools, for whoever counts them and registers none.
+    pub(crate) fn catalog_tools(&self) -> Vec<Arc<Entry>> {
+        let elsewhere = Arc::new(Registry::new());
+        if self.add_catalog_tools(&elsewhere).is_err() {
+            tracing::error!("the tools that make a catalog searchable cannot be registered");
+        }
+        let elsewhere = elsewhere.snapshot();
+        elsewhere.page(0, elsewhere.len()).to_vec()
     }
 
     fn add_catalog_tools(&self, registry: &Arc<Registry>) -> Result<(), Stop> {

@@ -1,7 +1,7 @@
 //! Large catalogs, through the program: an agent is listed what it can read, finds the rest, and
 //! calls it under the same rules and on the same record as ever.
 
-use std::fs;
+use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use serde_json::{Value, json};
 
@@ -338,4 +338,44 @@ fn cost_says_what_each_tool_and_server_takes_and_what_each_mode_lists() {
     assert_eq!(mode("full")["tools"], json!(MANY + 4 + 11));
     assert_eq!(mode("search")["tools"], json!(11 + CATALOG_TOOLS.len()));
     assert_eq!(mode("auto")["tokens"], mode("search")["tokens"]);
+
+    // The figures are the same where nothing searches, and the hint is not what is so already.
+    stage.write(
+        "haft.toml",
+        format!("[mcp]\ncatalog = \"full\"\n{}", stage.read("haft.toml")),
+    );
+    stage.haft(&["trust"]).ok();
+    let full = stage.json(&["--json", "mcp", "cost"]);
+    assert_eq!(full["modes"], cost["modes"]);
+    assert_eq!(
+        (&full["mode"], &full["listed"]),
+        (&json!("full"), &json!("full"))
+    );
+}
+
+#[test]
+fn a_tool_of_ones_own_may_be_called_as_those_that_search_where_nothing_searches() {
+    let stage = Stage::bare();
+    let config = "[policy]\n[scripts]\nfolders = [\"tools\"]\n[mcp]\ncatalog = \"full\"\n";
+    stage.write("haft.toml", config);
+    let manifest = "name = \"find_tools\"\ndescription = \"Finds spanners.\"\nprogram = \"find_tools\"\n\
+                    effects = \"read_only\"\n\n[input]\ntype = \"object\"\n";
+    stage.write("tools/find_tools.toml", manifest);
+    stage.write("tools/find_tools", "#!/bin/sh\necho found\n");
+    for (path, mode) in [
+        ("tools", 0o755),
+        ("tools/find_tools.toml", 0o644),
+        ("tools/find_tools", 0o755),
+    ] {
+        fs::set_permissions(stage.work.join(path), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    stage.haft(&["trust"]).ok();
+    let mut agent = Agent::start(&stage, &[]);
+    agent.initialize();
+    let listed = names(&agent.ask("tools/list", &json!({})));
+    assert!(listed.iter().any(|name| name == "find_tools"), "{listed:?}");
+    let cost = stage.json(&["--json", "mcp", "cost"]);
+    let servers = cost["servers"].as_array().unwrap();
+    let scripts = servers.iter().find(|it| it["server"] == "script").unwrap();
+    assert_eq!(scripts["tools"][0]["tool"], json!("find_tools"), "{cost}");
 }

@@ -45,7 +45,7 @@ impl Cost {
     /// Adds up the tools a principal is shown, those that make the catalog searchable among them.
     pub fn of(shown: &[Arc<Entry>], catalog: &Catalog) -> Self {
         let mut by_provider: BTreeMap<ProviderId, Vec<ToolCost>> = BTreeMap::new();
-        let is_extra = |entry: &&Arc<Entry>| is_catalog_tool(entry.key().tool.as_str());
+        let is_extra = |entry: &&Arc<Entry>| is_catalog_tool(entry);
         for entry in shown.iter().filter(|entry| !is_extra(entry)) {
             let tool = ToolCost {
                 tool: entry.key().tool.clone(),

@@ -104,7 +104,7 @@ impl FindTools {
         let found = named
             .into_iter()
             .chain(others)
-            .filter(|entry| !is_catalog_tool(entry.key().tool.as_str()))
+            .filter(|entry| !is_catalog_tool(entry))
             .filter(|entry| self.shown.shows(principal, entry))
             .take(input.limit.clamp(1, MAX_LIMIT));
         let mut room = MAX_SCHEMA_BYTES;

@@ -63,9 +63,13 @@ impl Default for Catalog {
     }
 }
 
-/// Whether a name is one of the tools that make a catalog searchable.
-pub fn is_catalog_tool(name: &str) -> bool {
-    name == FindTools::NAME || EffectClass::of_call_tool(name).is_some()
+/// Whether a tool is one of those that make a catalog searchable, and not somebody's own that is
+/// called the same.
+pub fn is_catalog_tool(entry: &Entry) -> bool {
+    let key = entry.key();
+    let name = key.tool.as_str();
+    key.provider == ProviderId::builtin()
+        && (name == FindTools::NAME || EffectClass::of_call_tool(name).is_some())
 }
 
 impl Catalog {
@@ -80,13 +84,10 @@ impl Catalog {
     pub fn listed(&self, shown: Vec<Arc<Entry>>) -> Vec<Arc<Entry>> {
         let searches = self.searches(&shown);
         let mut listed = shown;
-        listed.retain(|entry| {
-            let name = entry.key().tool.as_str();
-            match (searches, is_catalog_tool(name)) {
-                (true, true) | (false, false) => true,
-                (true, false) => self.stays(entry),
-                (false, true) => false,
-            }
+        listed.retain(|entry| match (searches, is_catalog_tool(entry)) {
+            (true, true) | (false, false) => true,
+            (true, false) => self.stays(entry),
+            (false, true) => false,
         });
         listed
     }
@@ -117,7 +118,7 @@ impl Catalog {
     fn is_over_budget(&self, shown: &[Arc<Entry>]) -> bool {
         let mut left = self.budget;
         for entry in shown {
-            if is_catalog_tool(entry.key().tool.as_str()) {
+            if is_catalog_tool(entry) {
                 continue;
             }
             match left.checked_sub(tokens(entry)) {

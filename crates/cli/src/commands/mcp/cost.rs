@@ -87,7 +87,10 @@ pub(super) fn run(args: &CostArgs, app: &App) -> Result<Exit, Stop> {
     let parts = wire::assemble(settings)?;
     app.notes(parts.notes());
     let wired = parts.build(Arc::new(NoRecord))?;
-    wired.make_searchable()?;
+    // As `haft mcp` does it, so that a name that is free there is free here.
+    if catalog.may_search() {
+        wired.make_searchable()?;
+    }
     let mounted = wired.mount(&Arc::default(), Unseen::Leave)?;
     let view = count(&wired, &mounted, &principal, &catalog);
     match app.output.format() {
@@ -125,12 +128,19 @@ fn count(wired: &Wired, mounted: &Fleet, principal: &Principal, catalog: &Catalo
             server.withheld_tokens += tokens(entry);
         }
     }
+    // What search would list has the tools that search, also where nothing searches now.
+    let mut searchable = shown.clone();
+    if !catalog.may_search() {
+        let extra = wired.catalog_tools().into_iter();
+        let extra = extra.filter(|entry| !registry.exists(entry.key().tool.as_str()));
+        searchable.extend(extra.filter(|entry| wired.runtime.shows(principal, entry)));
+    }
     let listed = |mode: Mode| {
         let catalog = Catalog {
             mode,
             ..catalog.clone()
         };
-        let listed = catalog.listed(shown.clone());
+        let listed = catalog.listed(searchable.clone());
         ModeView {
             mode: mode.as_str(),
             tools: listed.len(),
