@@ -116,6 +116,8 @@ fn mc_01_mc_02_a_server_is_withheld_until_accepted_and_again_when_it_changes() {
     assert!(!listed.contains("mcp__a__say"), "{listed}");
 
     mounted.haft(&["mcp", "accept", "a", "say"]).ok();
+    let again = mounted.haft(&["mcp", "accept", "a", "say"]).ok();
+    assert!(again.starts_with("already accepted  tool `say`"), "{again}");
     assert!(mounted.haft(&["tools"]).ok().contains("mcp__a__say"));
     let said = mounted.haft(&["call", "mcp__a__say", "text=hi"]).ok();
     assert_eq!(said, "said hi\n");

@@ -57,15 +57,15 @@ pub(super) fn accept(args: &AcceptArgs, app: &App) -> Result<Exit, Stop> {
             review(),
         ));
     };
-    let wanted: Vec<Item> = known
+    let named = |item: &Item| args.all || args.names.contains(&item.key.name);
+    let (already, wanted): (Vec<_>, Vec<_>) = known
         .standings()
-        .filter(|(item, standing)| {
-            (args.all && *standing != Standing::Accepted) || args.names.contains(&item.key.name)
-        })
-        .map(|(item, _)| item.clone())
-        .collect();
+        .filter(|(item, _)| named(item))
+        .partition(|(_, standing)| *standing == Standing::Accepted);
+    let wanted: Vec<Item> = wanted.into_iter().map(|(item, _)| item.clone()).collect();
     for name in &args.names {
-        if !wanted.iter().any(|item| item.key.name == *name) {
+        let already = already.iter().map(|(item, _)| *item);
+        if !already.chain(&wanted).any(|item| item.key.name == *name) {
             return Err(Stop::new(
                 Exit::NotFound,
                 format!("`{}` offers nothing called `{name}`", server.id),
@@ -92,7 +92,10 @@ pub(super) fn accept(args: &AcceptArgs, app: &App) -> Result<Exit, Stop> {
         ));
     }
     let keys: Vec<&ItemKey> = wanted.iter().map(|item| &item.key).collect();
-    done(app, server.id.as_str(), "accepted", &keys)
+    // Who asks for everything asks for what is left.
+    let already = already.iter().filter(|_| !args.all);
+    let already: Vec<&ItemKey> = already.map(|(item, _)| &item.key).collect();
+    done(app, server.id.as_str(), "accepted", &keys, &already)
 }
 
 /// Runs `haft mcp revoke`.
@@ -126,17 +129,26 @@ pub(super) fn revoke(args: &RevokeArgs, app: &App) -> Result<Exit, Stop> {
         })
         .map_err(|error| store_failed(error.to_string()))?;
     let keys: Vec<&ItemKey> = wanted.iter().collect();
-    done(app, server.id.as_str(), "revoked", &keys)
+    done(app, server.id.as_str(), "revoked", &keys, &[])
 }
 
-fn done(app: &App, server: &str, word: &str, keys: &[&ItemKey]) -> Result<Exit, Stop> {
+/// Says what was done, and what was so before.
+fn done(
+    app: &App,
+    server: &str,
+    word: &str,
+    keys: &[&ItemKey],
+    already: &[&ItemKey],
+) -> Result<Exit, Stop> {
     if app.output.format() == Format::Json {
-        let names: Vec<_> = keys
-            .iter()
-            .map(|key| json!({"kind": key.kind.as_str(), "name": key.name}))
-            .collect();
-        app.output
-            .json(&json!({"server": server, "state": word, "definitions": names}))?;
+        let name = |key: &&ItemKey| json!({"kind": key.kind.as_str(), "name": key.name});
+        let names = |keys: &[&ItemKey]| keys.iter().map(name).collect::<Vec<_>>();
+        app.output.json(&json!({
+            "server": server,
+            "state": word,
+            "definitions": names(keys),
+            "already": names(already),
+        }))?;
         return Ok(Exit::Ok);
     }
     let mut page = Page::new();
@@ -146,7 +158,13 @@ fn done(app: &App, server: &str, word: &str, keys: &[&ItemKey]) -> Result<Exit, 
             .text(format!("  {key} of {server}"))
             .end();
     }
-    if keys.is_empty() {
+    for key in already {
+        page = page
+            .styled(Style::Dim, format!("already {word}"))
+            .text(format!("  {key} of {server}"))
+            .end();
+    }
+    if keys.is_empty() && already.is_empty() {
         page = page.text(format!("nothing to be {word}")).end();
     }
     app.output.page(&page)?;
