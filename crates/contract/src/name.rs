@@ -8,6 +8,9 @@ use std::{borrow::Borrow, fmt, sync::Arc};
 /// The longest tool name every model provider accepts.
 pub const MAX_NAME_CHARS: usize = 64;
 
+/// What the provider of a mounted server starts with.
+const MOUNTED: &str = "mcp__";
+
 /// A tool's name: `[A-Za-z0-9_-]{1,64}`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ToolName(Arc<str>);
@@ -128,6 +131,17 @@ impl ProviderId {
     /// The provider of script tools from trusted folders.
     pub fn script() -> Self {
         Self(Arc::from("script"))
+    }
+
+    /// The provider of the tools of a mounted MCP server: `mcp__<id>`, which no other has.
+    pub fn mounted(server: &str) -> Result<Self, NameError> {
+        Self::parse(&format!("{MOUNTED}{server}"))
+    }
+
+    /// The mounted MCP server this is the provider of, if it is one.
+    pub fn mounted_server(&self) -> Option<&str> {
+        let server = self.0.strip_prefix(MOUNTED);
+        server.filter(|server| !server.is_empty())
     }
 }
 

@@ -13,6 +13,7 @@ use crate::{
     access::Access,
     effects::Effects,
     egress::EgressRules,
+    label::Labels,
     name::ToolKey,
     ops::{BackendId, Tier},
     path::WorkPath,
@@ -94,6 +95,8 @@ pub struct SealedPlan {
     pub deadline: Duration,
     /// Read-denied patterns a search over a tree must leave out; filled when policy has decided.
     pub withheld: Vec<String>,
+    /// What the session had read from when the plan was sealed.
+    pub read_from: Labels,
 }
 
 impl SealedPlan {

@@ -5,8 +5,9 @@
 use std::{sync::Arc, time::Duration};
 
 use haft_contract::{
-    Access, AgentId, Arguments, CallEvent, CallRequest, Content, Outcome, PathMode, PathScope,
-    PlanDigest, Principal, SealedPlan, SessionId, SessionKind, TenantId, UserId, WorkPath,
+    Access, AgentId, Arguments, CallEvent, CallRequest, Content, Label, Outcome, PathMode,
+    PathScope, PlanDigest, Principal, SealedPlan, SessionId, SessionKind, TenantId, UserId,
+    WorkPath,
     access::{Command, PathAccess, ProcessAccess, ProcessAct},
     content::ResourceBody,
     egress::{EgressRules, HostRule},
@@ -227,6 +228,7 @@ fn planned(plan: &SealedPlan) -> row::Planned<'_> {
         tier: plan.tier.as_str(),
         egress: plan.egress.as_deref().map(stored_egress),
         deadline_ms: millis(plan.deadline),
+        read_from: plan.read_from.iter().map(Label::as_str).collect(),
     }
 }
 

@@ -7,7 +7,8 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use haft_contract::{
-    Access, Effects, PathMode, PathScope, ProviderId, SealedPlan, ToolKey, ToolName, WorkPath,
+    Access, Effects, Label, PathMode, PathScope, ProviderId, SealedPlan, ToolKey, ToolName,
+    WorkPath,
     access::{Command, CommandAccess, PathAccess, ProcessAccess, ProcessAct, RunningCommand},
     background::ProcessId,
     egress::{EgressRules, HostRule},
@@ -125,6 +126,9 @@ struct Planned {
     tier: String,
     egress: Option<StoredEgress>,
     deadline_ms: u64,
+    /// Not there where nothing was read from, nor before it was recorded.
+    #[serde(default)]
+    read_from: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -188,6 +192,7 @@ impl Planned {
             None => None,
         };
         let tier = Tier::parse(&self.tier)?;
+        let labels = self.read_from.iter().map(|label| Label::parse(label).ok());
         let accesses = self.accesses.into_iter().map(|stored| stored.access(tier));
         Some(SealedPlan {
             action,
@@ -212,6 +217,7 @@ impl Planned {
             deadline: Duration::from_millis(self.deadline_ms),
             // Filled in once policy has decided, and that is still to come.
             withheld: Vec::new(),
+            read_from: labels.collect::<Option<_>>()?,
             tool,
         })
     }
@@ -325,7 +331,7 @@ mod tests {
     use std::sync::LazyLock;
 
     use haft_contract::{
-        CallEvent,
+        CallEvent, Labels,
         host::{Decision, PolicyVersion},
     };
     use serde_json::json;
@@ -338,6 +344,10 @@ mod tests {
 
     fn at(text: &str) -> WorkPath {
         WorkPath::relative(text).expect("a path")
+    }
+
+    fn label(text: &str) -> Label {
+        Label::parse(text).expect("a label")
     }
 
     fn sealed(accesses: Vec<Access>) -> SealedPlan {
@@ -364,6 +374,7 @@ mod tests {
             })),
             deadline: Duration::from_millis(1500),
             withheld: Vec::new(),
+            read_from: ["mcp:a", "mcp:b-2"].map(label).into_iter().collect(),
         }
     }
 
@@ -466,6 +477,7 @@ mod tests {
                 tier,
                 egress: None,
                 action: None,
+                read_from: Labels::NONE,
                 ..sealed(Vec::new())
             });
         }

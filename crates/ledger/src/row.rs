@@ -74,6 +74,8 @@ pub(crate) struct Planned<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) egress: Option<StoredEgress>,
     pub(crate) deadline_ms: u64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) read_from: Vec<&'a str>,
 }
 
 /// The hosts a call's commands may reach.

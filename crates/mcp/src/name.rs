@@ -63,7 +63,7 @@ impl ServerId {
 
     /// The provider its tools belong to: `mcp__<id>`, which no built-in has.
     pub fn provider(&self) -> Result<ProviderId, NameError> {
-        ProviderId::parse(&format!("{PREFIX}{SEPARATOR}{}", self.0))
+        ProviderId::mounted(&self.0)
     }
 }
 

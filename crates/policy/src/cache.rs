@@ -9,7 +9,7 @@ use std::{
 };
 
 use haft_contract::{
-    Access, AgentId, Effects, SessionKind, ToolKey,
+    Access, AgentId, Effects, Label, Labels, SessionKind, ToolKey,
     access::Command,
     host::{Decision, Question},
     identity::ChannelId,
@@ -94,6 +94,7 @@ struct Key {
     accesses: Vec<Access>,
     /// Absolute paths in a command are inside it or not.
     workspace: String,
+    read_from: Labels,
 }
 
 /// The place of a question in the cache.
@@ -168,6 +169,7 @@ impl Key {
             tier: plan.tier,
             accesses: plan.accesses.clone(),
             workspace: plan.workspace.clone(),
+            read_from: plan.read_from.clone(),
         }
     }
 
@@ -189,6 +191,7 @@ impl Key {
             && self.effects == plan.effects
             && self.tier == plan.tier
             && self.workspace == plan.workspace
+            && self.read_from == plan.read_from
     }
 }
 
@@ -206,6 +209,12 @@ fn hash(question: &Question<'_>, hasher: &mut impl Hasher) -> usize {
     for ancestor in &principal.ancestors {
         text(ancestor.as_str());
     }
+    question
+        .plan
+        .read_from
+        .iter()
+        .map(Label::as_str)
+        .for_each(&mut text);
     for access in &question.plan.accesses {
         match access {
             Access::Path(path) => {

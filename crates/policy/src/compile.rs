@@ -23,6 +23,8 @@ pub(crate) struct Compiled {
     pub(crate) policy: Policy,
     pub(crate) text: String,
     pub(crate) origin: Origin,
+    /// Whether it is a rule that says `after`.
+    pub(crate) labelled: bool,
 }
 
 /// What a compiled policy was made from.
@@ -75,7 +77,7 @@ pub(crate) fn pattern_type(reach: Reach) -> &'static str {
 /// Compiles the built-in policies, the presets and the rules, in this order.
 pub(crate) fn compile(rules: &[Rule]) -> Result<Vec<Compiled>, CompileError> {
     let mut compiled = Vec::with_capacity(rules.len() + 16);
-    let mut add = |origin, name: &str, text: String| {
+    let mut add = |origin, labelled, name: &str, text: String| {
         let id = PolicyId::new(compiled.len().to_string());
         let policy = Policy::parse(Some(id), &text).map_err(|error| CompileError {
             rule: name.to_owned(),
@@ -85,22 +87,35 @@ pub(crate) fn compile(rules: &[Rule]) -> Result<Vec<Compiled>, CompileError> {
             policy,
             text,
             origin,
+            labelled,
         });
         Ok(())
     };
     let built_in = |text: &str| format!("@source(\"built in\")\n{text}");
-    add(Origin::Protected, "built in", built_in(PROTECTED))?;
-    add(Origin::UnlistedAgent, "built in", built_in(UNLISTED_AGENT))?;
-    add(Origin::Unclear, "built in", built_in(UNCLEAR))?;
-    add(Origin::Named, "built in", built_in(NAMED))?;
+    add(Origin::Protected, false, "built in", built_in(PROTECTED))?;
+    add(
+        Origin::UnlistedAgent,
+        false,
+        "built in",
+        built_in(UNLISTED_AGENT),
+    )?;
+    add(Origin::Unclear, false, "built in", built_in(UNCLEAR))?;
+    add(Origin::Named, false, "built in", built_in(NAMED))?;
     for preset in Preset::ALL {
         for (action, text) in preset.policies() {
             let text = format!("@source(\"preset {preset}\")\n{text}");
-            add(Origin::Preset(preset, *action), preset.as_str(), text)?;
+            let origin = Origin::Preset(preset, *action);
+            add(origin, false, preset.as_str(), text)?;
         }
     }
     for (number, rule) in rules.iter().enumerate() {
-        add(Origin::Rule(number), &rule.origin.text, cedar(rule))?;
+        let labelled = !rule.after.is_empty();
+        add(
+            Origin::Rule(number),
+            labelled,
+            &rule.origin.text,
+            cedar(rule),
+        )?;
     }
     Ok(compiled)
 }
@@ -142,10 +157,14 @@ fn cedar(rule: &Rule) -> String {
         }
         None => text.push_str("resource)"),
     }
-    let conditions: Vec<String> = [section_condition(&rule.section), tool_condition(rule)]
-        .into_iter()
-        .flatten()
-        .collect();
+    let conditions: Vec<String> = [
+        section_condition(&rule.section),
+        tool_condition(rule),
+        rule.read_condition(literal),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     if !conditions.is_empty() {
         let _ = write!(text, "\nwhen {{ {} }}", conditions.join(" && "));
     }

@@ -214,7 +214,13 @@ impl CedarPolicy {
             None => self.index.about_tool(slots),
             Some(access) => self.index.about_access(slots, access, &patterns),
         };
+        let says_after = |number: &usize| {
+            let rule = self.rules.get(*number);
+            rule.is_some_and(|rule| !rule.after.is_empty())
+        };
         Case {
+            read_from: &question.plan.read_from,
+            labelled: rules.iter().any(says_after),
             principal: question.principal,
             agent,
             listed,
@@ -296,9 +302,14 @@ impl CedarPolicy {
         for agent in line(question.principal) {
             let slots = self.index.slots(question.principal, agent, &question.tool);
             for number in self.index.strict_paths(&slots) {
+                let speaks = |rule: &&Rule| {
+                    let provider = &question.tool.key.provider;
+                    rule.speaks_after(&question.plan.read_from, provider)
+                };
                 let pattern = self
                     .rules
                     .get(number)
+                    .filter(speaks)
                     .and_then(|rule| rule.pattern.as_ref());
                 let Some(path) = pattern.and_then(|pattern| pattern.path.as_ref()) else {
                     continue;
@@ -395,6 +406,9 @@ impl CedarPolicy {
         if let Some(why) = segment::why(question, judged) {
             let _ = write!(reason, ": {why}");
         }
+        if let Some(why) = self.crossing(question, judged) {
+            let _ = write!(reason, "; {why}");
+        }
         if **agent != question.principal.agent {
             let _ = write!(
                 reason,
@@ -403,6 +417,24 @@ impl CedarPolicy {
             );
         }
         reason
+    }
+
+    /// What was read that makes a difference, if it does.
+    fn crossing(&self, question: &Question<'_>, judged: &Judged<'_>) -> Option<String> {
+        let read_from = &question.plan.read_from;
+        if judged.judgement.labelled && judged.judgement.verdict != Verdict::Allow {
+            return Some(format!("the session has read from {read_from}"));
+        }
+        if judged.judgement.cause != Cause::Preset || !CallFacts::of(question).crosses {
+            return None;
+        }
+        let mut rules = judged.considered.iter().filter_map(|n| self.rules.get(*n));
+        let rule = rules.find(|rule| rule.verdict == Verdict::Allow && rule.is_by_pattern())?;
+        Some(format!(
+            "{} does not allow it after the session has read from another server ({read_from}): a rule \
+             that names the tool would, or one with `after`",
+            rule.origin
+        ))
     }
 
     fn broken(&self, why: &str) -> Decision {

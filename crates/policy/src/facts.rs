@@ -215,6 +215,8 @@ pub(crate) struct CallFacts {
     pub(crate) harmless: bool,
     /// Its child processes are confined.
     pub(crate) sandboxed: bool,
+    /// It does something at a mounted server, after the session has read from another one.
+    pub(crate) crosses: bool,
 }
 
 impl CallFacts {
@@ -229,10 +231,14 @@ impl CallFacts {
             | Access::Message { .. }
             | Access::RemoteTool { .. } => true,
         });
+        let trusted = is_trusted(&question.tool);
+        let harmless = plan.effects.read_only && !plan.effects.open_world;
+        let mut others = plan.read_from.others(&question.tool.key.provider);
         Self {
-            trusted: is_trusted(&question.tool),
+            trusted,
             accounted: !plan.accesses.is_empty() && (plan.effects.read_only || changes),
-            harmless: plan.effects.read_only && !plan.effects.open_world,
+            harmless,
+            crosses: !trusted && !harmless && others.next().is_some(),
             sandboxed: match plan.tier {
                 Tier::T1 | Tier::T2 | Tier::T3 => true,
                 Tier::Host | Tier::InProcess => false,

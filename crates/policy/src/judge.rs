@@ -12,12 +12,13 @@ use cedar_policy::{
     PolicySet, Request, Response, RestrictedExpression,
 };
 use haft_contract::{
-    Access, AgentId, PathMode, PathScope, Principal, SessionKind, ToolKey,
+    Access, AgentId, Labels, PathMode, PathScope, Principal, SessionKind, ToolKey,
     host::{ToolFacts, Verdict},
     identity::ChannelId,
 };
 
 use crate::{
+    after::read_from,
     cache::Generations,
     compile::{CompileError, Compiled, Origin, pattern_type},
     facts::{Action, CallFacts, Item, Part, groups},
@@ -47,6 +48,10 @@ pub(crate) struct Case<'q> {
     pub(crate) shell: ShellFacts,
     /// The patterns the item matches.
     pub(crate) patterns: Vec<(PatternId, &'q Pattern)>,
+    /// What the session has read from.
+    pub(crate) read_from: &'q Labels,
+    /// Whether one of the rules says `after`.
+    pub(crate) labelled: bool,
     /// The rules that can match.
     pub(crate) rules: Vec<usize>,
 }
@@ -67,6 +72,8 @@ pub(crate) struct ShellFacts {
 pub(crate) struct Judgement {
     pub(crate) verdict: Verdict,
     pub(crate) cause: Cause,
+    /// Whether a rule that says `after` is among what decided.
+    pub(crate) labelled: bool,
 }
 
 /// What decided.
@@ -109,6 +116,8 @@ struct Evaluation {
     tool: ToolKey,
     groups: Vec<&'static str>,
     patterns: Vec<PatternId>,
+    /// None where no rule asks.
+    read_from: Labels,
     protection: Option<(String, String)>,
 }
 
@@ -187,6 +196,7 @@ impl Judge {
             return Judgement {
                 verdict: Verdict::Deny,
                 cause: Cause::Refused(refusal),
+                labelled: false,
             };
         }
         let protection = protection(case.item);
@@ -219,6 +229,11 @@ impl Judge {
             tool: case.tool.key.clone(),
             groups: groups(&case.tool),
             patterns: case.patterns.iter().map(|(id, _)| *id).collect(),
+            read_from: if case.labelled {
+                case.read_from.clone()
+            } else {
+                Labels::NONE
+            },
             protection,
         };
         if let Some(judgement) = self.evaluations().get(&evaluation) {
@@ -232,6 +247,7 @@ impl Judge {
             Err(error) => Judgement {
                 verdict: Verdict::Deny,
                 cause: Cause::Broken(error),
+                labelled: false,
             },
         }
     }
@@ -304,12 +320,8 @@ impl Judge {
             .filter_map(|id| AsRef::<str>::as_ref(id).parse().ok())
             .collect();
         places.sort_unstable();
-        let origins = || {
-            places
-                .iter()
-                .filter_map(|place| self.compiled.get(*place))
-                .map(|compiled| compiled.origin)
-        };
+        let deciding = || places.iter().filter_map(|place| self.compiled.get(*place));
+        let origins = || deciding().map(|compiled| compiled.origin);
         let rule = origins().find_map(|origin| match origin {
             Origin::Rule(number) => Some(number),
             Origin::Preset(..)
@@ -329,7 +341,11 @@ impl Judge {
             (_, None) if origins().any(|origin| origin == Origin::Unclear) => Cause::Unclear,
             (_, None) => Cause::Preset,
         };
-        Judgement { verdict, cause }
+        Judgement {
+            verdict,
+            cause,
+            labelled: deciding().any(|compiled| compiled.labelled),
+        }
     }
 
     fn policy_set(&self, places: &[usize]) -> Result<Arc<PolicySet>, String> {
@@ -451,6 +467,20 @@ fn context(case: &Case<'_>, protected: bool, approved: bool) -> Result<Context, 
             ("tool".to_owned(), text(case.tool.key.tool.as_str())),
             ("provider".to_owned(), text(case.tool.key.provider.as_str())),
             ("groups".to_owned(), RestrictedExpression::new_set(groups)),
+            ("crosses".to_owned(), flag(call.crosses)),
+        ]);
+    }
+    if case.labelled {
+        let provider = &case.tool.key.provider;
+        let read_from = read_from(case.read_from, provider).into_iter().map(text);
+        let others = case.read_from.others(provider);
+        let others = others.map(|label| text(label.as_str()));
+        pairs.extend([
+            (
+                "read_from".to_owned(),
+                RestrictedExpression::new_set(read_from),
+            ),
+            ("others".to_owned(), RestrictedExpression::new_set(others)),
         ]);
     }
     Context::from_pairs(pairs).map_err(|error| error.to_string())

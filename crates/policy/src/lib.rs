@@ -25,6 +25,7 @@
 //! # Ok::<(), haft_policy::LoadError>(())
 //! ```
 
+mod after;
 mod cache;
 mod command_pattern;
 pub mod compile;

@@ -206,7 +206,8 @@ impl<'r> Covers<'r> {
             same.entry((source, &rule.section, &rule.selector, pattern))
                 .or_default()
                 .push(number);
-            if rule.verdict == Verdict::Deny && rule.pattern.as_ref().is_some_and(is_broad) {
+            let always = rule.verdict == Verdict::Deny && rule.after.is_empty();
+            if always && rule.pattern.as_ref().is_some_and(is_broad) {
                 globs
                     .entry((source, &rule.selector))
                     .or_default()
@@ -271,8 +272,20 @@ impl<'r> Covers<'r> {
 fn covered(number: usize, rule: &Rule, other: usize, cover: &Rule) -> Option<FindingKind> {
     let by = cover.origin.clone();
     let pattern = |rule: &Rule| rule.pattern.as_ref().map(|pattern| pattern.text.clone());
+    // In `deny` and `ask` a rule with `after` leaves the time before to others; in `allow` one
+    // without it does.
+    let throughout = match cover.verdict {
+        Verdict::Allow => rule.after.is_empty(),
+        Verdict::Ask | Verdict::Deny => cover.after.is_empty(),
+    };
+    // An ask that no grant answers adds to one that grants do.
+    let adds = cover.verdict == Verdict::Ask && rule.verdict == Verdict::Ask;
+    if rule.after != cover.after && (!throughout || adds) {
+        return None;
+    }
     let identical = rule.section == cover.section
         && rule.selector == cover.selector
+        && rule.after == cover.after
         && pattern(rule) == pattern(cover);
     if identical && rule.verdict == cover.verdict {
         // Of two equal rules the later one is the repetition.

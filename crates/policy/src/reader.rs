@@ -16,6 +16,7 @@ use toml::{
 };
 
 use crate::{
+    after::After,
     engine::FilePresets,
     examples::{TestedRule, TriedExample, Wanted},
     facts::BUILT_IN_GROUPS,
@@ -298,6 +299,7 @@ impl<'s> Reader<'s> {
                 section,
                 selector: Selector::Named(tool),
                 pattern: None,
+                after: After::default(),
                 origin,
             });
         }
@@ -311,7 +313,7 @@ impl<'s> Reader<'s> {
             match entry.get_ref() {
                 DeValue::String(text) => {
                     let at = entry.span().start;
-                    self.rule(text, at, verdict, section);
+                    self.rule(text, at, verdict, section, &After::default());
                     self.tested(text, at, verdict, Vec::new());
                 }
                 DeValue::Table(table) => self.rule_with_examples(table, entry, verdict, section),
@@ -335,7 +337,8 @@ impl<'s> Reader<'s> {
         verdict: Verdict,
         section: &Section,
     ) {
-        self.known_keys(table, "a rule", &["rule", "matches", "not_matches"]);
+        let keys = ["rule", "after", "matches", "not_matches"];
+        self.known_keys(table, "a rule", &keys);
         let Some(rule) = table.get("rule") else {
             self.problem(
                 entry.span().start,
@@ -347,7 +350,10 @@ impl<'s> Reader<'s> {
         let Some(text) = self.text(rule, "`rule`") else {
             return;
         };
-        let range = self.rule(text, rule.span().start, verdict, section);
+        let Some(after) = self.after(table) else {
+            return;
+        };
+        let range = self.rule(text, rule.span().start, verdict, section, &after);
         let mut tried = Vec::new();
         for (key, wanted) in [("matches", Wanted::Match), ("not_matches", Wanted::NoMatch)] {
             let Some(examples) = table.get(key) else {
@@ -382,6 +388,31 @@ impl<'s> Reader<'s> {
         self.tested(text, rule.span().start, verdict, tried);
     }
 
+    /// What a rule says about what was read; nothing where that is not understood.
+    fn after(&mut self, table: &Table<'_>) -> Option<After> {
+        let Some(value) = table.get("after") else {
+            return Some(After::default());
+        };
+        let hint = "write [\"mcp:github\"], or [\"mcp:*\"] for every server but the tool's own";
+        let mut texts = Vec::new();
+        for entry in self.array(value, "after") {
+            let text = self.text(entry, "an entry of `after`")?;
+            if After::parse([text]).is_err() {
+                let message = format!("`{text}` is nothing a session can have read from");
+                self.problem(entry.span().start, message, Some(hint));
+                return None;
+            }
+            texts.push(text);
+        }
+        if texts.is_empty() {
+            // It would speak always, or never; whoever wrote it meant neither.
+            let at = value.span().start;
+            self.problem(at, "`after` names nothing", Some(hint));
+            return None;
+        }
+        After::parse(texts).ok()
+    }
+
     /// Notes what came of a rule's own examples.
     fn tested(&mut self, text: &str, at: usize, verdict: Verdict, examples: Vec<TriedExample>) {
         let rule = self.origin(text.to_owned(), at);
@@ -400,6 +431,7 @@ impl<'s> Reader<'s> {
         at: usize,
         verdict: Verdict,
         section: &Section,
+        after: &After,
     ) -> std::ops::Range<usize> {
         let first = self.file.rules.len();
         let (tool, pattern) = text.split_at(text.find('(').unwrap_or(text.len()));
@@ -415,7 +447,8 @@ impl<'s> Reader<'s> {
         };
         for rule in written {
             let origin = self.origin(text.to_owned(), at);
-            match Rule::parse(&rule, verdict, section.clone(), origin) {
+            let parsed = Rule::parse(&rule, verdict, section.clone(), origin);
+            match parsed.and_then(|rule| rule.after(after.clone())) {
                 Ok(rule) => self.file.rules.push(rule),
                 Err(error) => self.problem(at, error.to_string(), Some(error.hint())),
             }

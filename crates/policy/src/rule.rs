@@ -13,7 +13,10 @@ use haft_contract::{
     identity::{AgentId, ChannelId, SessionKind},
 };
 
-use crate::pattern::{Pattern, PatternError, Reach};
+use crate::{
+    after::After,
+    pattern::{Pattern, PatternError, Reach},
+};
 
 /// The tool whose pattern is a command text.
 const COMMAND_TOOL: &str = "bash";
@@ -36,6 +39,8 @@ pub struct Rule {
     pub(crate) selector: Selector,
     /// About which inputs; all of them where there is none.
     pub(crate) pattern: Option<Pattern>,
+    /// After what was read.
+    pub(crate) after: After,
     /// Where it was written.
     pub(crate) origin: RuleRef,
 }
@@ -103,6 +108,8 @@ pub enum RuleErrorKind {
     Glob(String),
     /// A wildcard in an `allow` list that is not part of one command, or stands for its program.
     CommandWildcard,
+    /// `after` with a rule in an `allow` list that names one tool.
+    AfterName,
 }
 
 impl Rule {
@@ -162,6 +169,7 @@ impl Rule {
             section,
             selector,
             pattern,
+            after: After::default(),
             origin,
         })
     }
@@ -273,6 +281,11 @@ impl fmt::Display for Selector {
 }
 
 impl RuleError {
+    pub(crate) fn new(rule: &str, kind: RuleErrorKind) -> Self {
+        let rule = rule.to_owned();
+        Self { rule, kind }
+    }
+
     /// What was wrong.
     pub fn kind(&self) -> &RuleErrorKind {
         &self.kind
@@ -296,6 +309,9 @@ impl RuleError {
             RuleErrorKind::Glob(_) => "put `\\` before a character that is meant literally",
             RuleErrorKind::CommandWildcard => {
                 "name the program of one command, such as `bash(npm run *)`, or allow the exact text"
+            }
+            RuleErrorKind::AfterName => {
+                "leave `after` away, or put the rule into `ask` or `deny` to speak only after that"
             }
         }
     }
@@ -328,6 +344,10 @@ impl fmt::Display for RuleError {
             RuleErrorKind::CommandWildcard => write!(
                 f,
                 "`{rule}` can never match: a wildcard in allow stands for words of one named program"
+            ),
+            RuleErrorKind::AfterName => write!(
+                f,
+                "`after` changes nothing about `{rule}`: an allow that names a tool holds whatever was read"
             ),
         }
     }

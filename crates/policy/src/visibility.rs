@@ -2,7 +2,7 @@
 //! the side of showing; what is hidden here is denied by the engine whatever its input.
 
 use haft_contract::{
-    AgentId, Principal,
+    AgentId, Labels, Principal,
     host::{RuleRef, ToolFacts, Verdict},
 };
 
@@ -39,10 +39,13 @@ impl CedarPolicy {
                 accounted: true,
                 harmless: true,
                 sandboxed: true,
+                crosses: false,
             },
             item,
             shell: ShellFacts::default(),
             patterns: Vec::new(),
+            read_from: &Labels::NONE,
+            labelled: true,
             rules: self.index.about_tool(&slots),
         };
         let name = &tool.key.tool;

@@ -6,7 +6,7 @@
 //! that is not bound.
 
 use haft_contract::{
-    Access, PlanDigest, Principal, SealedPlan, WorkPath,
+    Access, Label, PlanDigest, Principal, SealedPlan, WorkPath,
     access::{Command, PathMode, PathScope, ProcessAct},
     egress::{EgressRules, HostRule},
     host::PolicyVersion,
@@ -38,7 +38,7 @@ pub(crate) struct Bound<'a> {
 /// The canonical form of a plan.
 pub(crate) fn plan_form(bound: &Bound<'_>) -> Value {
     let plan = bound.plan;
-    json!({
+    let mut form = json!({
         "form": FORM,
         "principal": principal(bound.principal),
         "policy": bound.policy.0,
@@ -74,7 +74,15 @@ pub(crate) fn plan_form(bound: &Bound<'_>) -> Value {
             }))
             .collect::<Vec<_>>(),
         "preview": bound.preview,
-    })
+    });
+    // A form without it is of a session that has read from nothing.
+    if !plan.read_from.is_empty()
+        && let Value::Object(fields) = &mut form
+    {
+        let labels = plan.read_from.iter().map(Label::as_str);
+        fields.insert("read_from".to_owned(), labels.collect());
+    }
+    form
 }
 
 /// SHA-256 of a form in canonical JSON (RFC 8785): what an approval binds. Whoever shows a form

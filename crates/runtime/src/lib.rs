@@ -16,6 +16,7 @@ mod digest;
 mod executor;
 mod guard;
 mod input;
+mod labels;
 mod limits;
 mod locks;
 mod loops;

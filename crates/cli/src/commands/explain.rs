@@ -36,6 +36,9 @@ struct ExplainView {
     call: CallView,
     /// What was asked for: as planned, or as it arrived when there was no plan.
     input: Option<Value>,
+    /// What the session had read from when it was planned.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    read_from: Vec<String>,
     /// What policy decided; absent when the call ended before it was asked.
     decision: Option<DecisionView>,
     /// What a person answered, when one was asked.
@@ -72,6 +75,7 @@ pub(crate) async fn run(args: &ExplainArgs, app: &App) -> Result<Exit, Stop> {
             .and_then(|body| body.get("input"))
             .or_else(|| event(&events, "opened").and_then(|body| body.get("arguments")))
             .cloned(),
+        read_from: event(&events, "planned").map(read_from).unwrap_or_default(),
         approval: event(&events, "approval_answered").cloned(),
         error: event(&events, "settled")
             .and_then(|body| body.get("error"))
@@ -93,6 +97,13 @@ fn event<'e>(events: &'e [StoredEvent], kind: &str) -> Option<&'e Value> {
         .map(|event| &event.body)
 }
 
+/// The labels in a recorded plan.
+fn read_from(planned: &Value) -> Vec<String> {
+    let labels = planned.get("read_from").and_then(Value::as_array);
+    let labels = labels.into_iter().flatten().filter_map(Value::as_str);
+    labels.map(str::to_owned).collect()
+}
+
 fn page(call: &StoredCall, view: &ExplainView) -> Page {
     let mut page = Page::new()
         .styled(Style::Strong, &view.call.call)
@@ -106,6 +117,9 @@ fn page(call: &StoredCall, view: &ExplainView) -> Page {
                 .map(Value::to_string)
                 .unwrap_or_default(),
         );
+    if !view.read_from.is_empty() {
+        page = page.field("read from", view.read_from.join(", "));
+    }
     page = match &view.decision {
         Some(decision) => page.page(decision.page()),
         None => page.field("decision", "none: the call ended before policy was asked"),

@@ -7,7 +7,10 @@ mod test;
 use std::{path::PathBuf, sync::Arc};
 
 use clap::{Args, Subcommand};
-use haft_contract::host::{Policy as _, Question, Verdict};
+use haft_contract::{
+    Label,
+    host::{Policy as _, Question, Verdict},
+};
 use haft_policy::{Finding, Preset, explain::Step};
 use serde::Serialize;
 use serde_json::json;
@@ -77,6 +80,9 @@ struct CheckArgs {
     /// Its arguments, as for `haft call`
     #[arg(value_name = "ARGUMENT")]
     arguments: Vec<String>,
+    /// What the session has read from, such as `mcp:github`; may be repeated
+    #[arg(long = "read-from", value_name = "SOURCE")]
+    read_from: Vec<Label>,
     #[command(flatten)]
     identity: IdentityArgs,
 }
@@ -215,7 +221,10 @@ async fn check(args: CheckArgs, app: &App) -> Result<Exit, Stop> {
     })
     .await?;
     let plan = match planned {
-        Ok(plan) => plan,
+        Ok(mut plan) => {
+            plan.read_from = args.read_from.into_iter().collect();
+            plan
+        }
         Err(outcome) => {
             // It would not even get as far as policy; that is the answer.
             let advice = Advice::new(place, suggest, principal, mounts);

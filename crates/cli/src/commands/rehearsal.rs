@@ -114,6 +114,15 @@ impl Ledger for NoRecord {
         Box::pin(async { Ok(None) })
     }
 
+    fn used<'a>(
+        &'a self,
+        _: &'a TenantId,
+        _: &'a SessionId,
+        _: usize,
+    ) -> BoxFuture<'a, Result<Vec<String>, LedgerError>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
     fn flush(&self) -> BoxFuture<'_, Result<(), LedgerError>> {
         Box::pin(async { Ok(()) })
     }

@@ -92,6 +92,7 @@ const KNOWN: &[&str] = &[
     "versions",
     "programs",
     "preview",
+    "read_from",
 ];
 
 fn facts(form: &Map<String, Value>, digest: PlanDigest) -> Page {
@@ -106,9 +107,18 @@ fn facts(form: &Map<String, Value>, digest: PlanDigest) -> Page {
     {
         page = page.field("further", visible::line(&format!("{name}: {value}")));
     }
-    let withheld: Vec<&str> = items(form.get("withheld"))
-        .map(|item| text(Some(item)))
-        .collect();
+    let texts = |name: &str| -> Vec<&str> {
+        let items = items(form.get(name));
+        items.map(|item| text(Some(item))).collect()
+    };
+    let read_from = texts("read_from");
+    if !read_from.is_empty() {
+        let sources = visible::line(&read_from.join(", "));
+        let said =
+            format!("{sources}: this session has; what is written there may be behind this call");
+        page = page.field("read from", said);
+    }
+    let withheld = texts("withheld");
     if !withheld.is_empty() {
         page = page.field("left out", visible::line(&withheld.join(", ")));
     }

@@ -4,8 +4,8 @@
 use std::{sync::Arc, time::Duration};
 
 use haft_contract::{
-    Access, AgentId, CallEvent, CallId, CallRequest, Effects, Principal, ProviderId, SealedPlan,
-    SessionId, ToolKey, ToolName, UserId, WorkPath,
+    Access, AgentId, CallEvent, CallId, CallRequest, Effects, Labels, Principal, ProviderId,
+    SealedPlan, SessionId, ToolKey, ToolName, UserId, WorkPath,
     event::Happened,
     host::{Durability, Ledger as _, Timestamp},
     ops::{BackendId, Tier},
@@ -36,6 +36,7 @@ fn interrupt(stage: &Stage, tool: &str, input: &Value, effects: Effects) -> Call
         egress: None,
         deadline: Duration::from_secs(30),
         withheld: Vec::new(),
+        read_from: Labels::NONE,
     };
     let at = Timestamp(1_700_000_000_000_000);
     let events = [

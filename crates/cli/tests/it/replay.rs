@@ -7,8 +7,8 @@ use std::{
 };
 
 use haft_contract::{
-    Access, AgentId, CallEvent, CallId, CallRequest, Effects, Outcome, Principal, ProviderId,
-    SealedPlan, SessionId, Terminal, ToolKey, ToolName, UserId, WorkPath,
+    Access, AgentId, CallEvent, CallId, CallRequest, Effects, Labels, Outcome, Principal,
+    ProviderId, SealedPlan, SessionId, Terminal, ToolKey, ToolName, UserId, WorkPath,
     event::Happened,
     host::{Decision, Ledger as _, PolicyVersion, Timestamp, Verdict},
     ops::{BackendId, Tier},
@@ -243,6 +243,7 @@ fn events(call: CallId, number: usize, at: Timestamp) -> Vec<Happened> {
         egress: None,
         deadline: Duration::from_mins(2),
         withheld: Vec::new(),
+        read_from: Labels::NONE,
     });
     let outcome = Arc::new(Outcome {
         call,

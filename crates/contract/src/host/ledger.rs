@@ -60,6 +60,16 @@ pub trait Ledger: Send + Sync {
         call: CallId,
     ) -> BoxFuture<'a, Result<Option<ArtifactId>, LedgerError>>;
 
+    /// The providers whose tools calls of a session were started with, as recorded, each once and
+    /// in no order: at most `limit` of them. Everybody who asked in the session counts. Starts that
+    /// were only queued by this process need not be among them.
+    fn used<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        session: &'a SessionId,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<String>, LedgerError>>;
+
     /// Waits until everything appended so far is durable.
     fn flush(&self) -> BoxFuture<'_, Result<(), LedgerError>>;
 }

@@ -4,8 +4,8 @@ use std::{fmt::Write as _, hint::black_box, time::Duration};
 
 use cedar_policy::{Authorizer, Context, Entities, PolicySet, Request, RestrictedExpression};
 use haft_contract::{
-    Access, AgentId, Effects, Principal, ProviderId, SealedPlan, SessionId, ToolKey, ToolName,
-    UserId, WorkPath,
+    Access, AgentId, Effects, Labels, Principal, ProviderId, SealedPlan, SessionId, ToolKey,
+    ToolName, UserId, WorkPath,
     host::{Policy as _, Question, ToolFacts},
     ops::{BackendId, Tier},
 };
@@ -81,6 +81,7 @@ impl World {
             egress: None,
             deadline: Duration::from_secs(30),
             withheld: Vec::new(),
+            read_from: Labels::NONE,
         };
         Self {
             all: policy.cedar_text().parse().unwrap(),
@@ -124,6 +125,7 @@ impl World {
             "named",
             "protected",
             "listed",
+            "crosses",
         ]
         .map(|name| (name.to_owned(), RestrictedExpression::new_bool(true)));
         let texts = ["tool", "provider"].map(|name| {

@@ -33,7 +33,7 @@ use std::{
 };
 
 use haft_contract::{
-    BoxFuture, CallId, CallRequest, Principal, TenantId, WorkPath,
+    BoxFuture, CallId, CallRequest, Principal, SessionId, TenantId, WorkPath,
     event::Happened,
     host::{
         ApprovalStore, ArtifactId, ArtifactStore, CallQuery, CallRecord, GrantStore, History,
@@ -311,6 +311,15 @@ impl Ledger for SqliteLedger {
             self.settle_down().await;
             read::spilled(&self.shared.pool, principal, call).await
         })
+    }
+
+    fn used<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        session: &'a SessionId,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<String>, LedgerError>> {
+        Box::pin(read::used(&self.shared.pool, tenant, session, limit))
     }
 
     fn flush(&self) -> BoxFuture<'_, Result<(), LedgerError>> {

@@ -153,6 +153,26 @@ pub(crate) async fn sessions(
         .collect()
 }
 
+/// The providers whose tools calls of a session were started with.
+pub(crate) async fn used(
+    pool: &SqlitePool,
+    tenant: &TenantId,
+    session: &SessionId,
+    limit: usize,
+) -> Result<Vec<String>, LedgerError> {
+    sqlx::query_scalar(
+        "SELECT DISTINCT substr(tool, 1, instr(tool, '/') - 1) FROM call
+         WHERE tenant = ?1 AND session = ?2 AND started_at IS NOT NULL AND tool IS NOT NULL
+         LIMIT ?3",
+    )
+    .bind(tenant.as_str())
+    .bind(session.as_str())
+    .bind(row_limit(limit))
+    .fetch_all(pool)
+    .await
+    .map_err(failed)
+}
+
 /// The version of a file a principal last saw in its session.
 pub(crate) async fn last_seen(
     pool: &SqlitePool,

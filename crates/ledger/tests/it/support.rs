@@ -7,8 +7,8 @@ use std::{
 };
 
 use haft_contract::{
-    Access, AgentId, CallEvent, CallId, CallRequest, Content, Effects, ErrorKind, Facts, Outcome,
-    PlanDigest, Principal, ProviderId, SealedPlan, SessionId, TenantId, Terminal, ToolKey,
+    Access, AgentId, CallEvent, CallId, CallRequest, Content, Effects, ErrorKind, Facts, Labels,
+    Outcome, PlanDigest, Principal, ProviderId, SealedPlan, SessionId, TenantId, Terminal, ToolKey,
     ToolName, UserId, WorkPath,
     event::Happened,
     host::{
@@ -120,6 +120,7 @@ pub(crate) fn planned(call: CallId, effects: Effects, access: Access) -> Happene
         egress: None,
         deadline: Duration::from_secs(30),
         withheld: Vec::new(),
+        read_from: Labels::NONE,
     };
     at(
         call,

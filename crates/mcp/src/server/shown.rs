@@ -7,8 +7,6 @@ use rmcp::model::Tool;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::name::{PREFIX, SEPARATOR};
-
 /// A tool as the protocol lists it. Before 2026-07-28 structured output was an object or nothing.
 pub(super) fn shown(tool: &Arc<Entry>, any_schema: bool) -> Option<Tool> {
     let mut shown = tool.rendering(Format::Mcp).clone();
@@ -41,9 +39,7 @@ pub(super) fn typed<T: DeserializeOwned>(value: Value) -> Option<T> {
 }
 
 fn is_mounted(tool: &Entry) -> bool {
-    let provider = tool.key().provider.as_str();
-    let rest = provider.strip_prefix(PREFIX);
-    rest.is_some_and(|rest| rest.starts_with(SEPARATOR))
+    tool.key().provider.mounted_server().is_some()
 }
 
 /// Says the same with one type in each place: not every provider takes a list of them.

@@ -24,7 +24,8 @@ use crate::{
 impl GrantRule {
     /// Whether it answers for the person who would be asked about this.
     pub(super) fn covers(&self, question: &Question<'_>, judged: &Judged<'_>) -> bool {
-        if !self.selects(&question.tool) {
+        let crosses = CallFacts::of(question).crosses && self.selector.is_by_pattern();
+        if !self.selects(&question.tool) || crosses {
             return false;
         }
         let Item { access, part, .. } = judged.item;

@@ -11,6 +11,7 @@
 mod attacks;
 mod decide;
 mod grants;
+mod labels;
 mod load;
 mod mistakes;
 mod properties;

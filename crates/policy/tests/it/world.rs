@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use haft_contract::{
-    Access, AgentId, Effects, Principal, ProviderId, SealedPlan, SessionId, SessionKind, ToolKey,
-    ToolName, UserId, WorkPath,
+    Access, AgentId, Effects, Label, Labels, Principal, ProviderId, SealedPlan, SessionId,
+    SessionKind, ToolKey, ToolName, UserId, WorkPath,
     access::{Command, ProcessAccess, ProcessAct, RunningCommand},
     background::ProcessId,
     host::{Decision, Policy as _, Question, ToolFacts, Verdict, Visibility},
@@ -86,6 +86,7 @@ impl Call {
             egress: None,
             deadline: Duration::from_secs(30),
             withheld: Vec::new(),
+            read_from: Labels::NONE,
         };
         Self {
             principal,
@@ -156,6 +157,13 @@ impl Call {
 
     pub(crate) fn effects(mut self, effects: Effects) -> Self {
         self.plan.effects = effects;
+        self
+    }
+
+    /// In a session that has read from these.
+    pub(crate) fn after(mut self, labels: &[&str]) -> Self {
+        let labels = labels.iter().map(|label| Label::parse(label).unwrap());
+        self.plan.read_from = labels.collect();
         self
     }
 

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::{
     Authorized, Halt, Planned,
     approve::{Approved, Basis},
-    decide::{denied, judge},
+    decide::{denied, judge, judge_now},
     luggage::cancelled,
     plan::resolve_accesses,
 };
@@ -27,6 +27,9 @@ use crate::{
 
 /// What a file that is not the one the person was shown is called.
 const FILES: &str = "a file the call touches";
+
+/// What a session that has read from one more source is told.
+const READ_FROM: &str = "what the session has read from";
 
 /// A call that holds its locks.
 pub struct Admitted {
@@ -54,7 +57,7 @@ pub async fn admit(authorized: Authorized) -> Result<Admitted, Halt> {
     planned.luggage.facts.timings.queued = waited;
     // Only now that the locks are held can no other call change the files any more.
     planned = match &basis {
-        Basis::Policy if waited.is_zero() => planned,
+        Basis::Policy if waited.is_zero() && !has_read_more(&planned) => planned,
         Basis::Policy => still_allowed(planned, &[])?,
         Basis::Grants(grants) => still_allowed(planned, grants)?,
         Basis::Approval(approved) => unchanged_since_approval(planned, approved).await?,
@@ -90,9 +93,15 @@ async fn wait(
     }
 }
 
-/// The rules of this moment must still allow the call, without asking.
+/// Whether the session has read from something since the call was planned.
+fn has_read_more(planned: &Planned) -> bool {
+    planned.luggage.read_from() != planned.plan.read_from
+}
+
+/// The rules of this moment must still allow the call, without asking, after whatever the session
+/// has read by now.
 fn still_allowed(planned: Planned, grants: &[Grant]) -> Result<Planned, Halt> {
-    let decision = match judge(&planned, grants) {
+    let decision = match judge_now(&planned, grants) {
         Ok(decision) => decision,
         Err(error) => return Err(planned.luggage.halt(error)),
     };
@@ -103,7 +112,12 @@ fn still_allowed(planned: Planned, grants: &[Grant]) -> Result<Planned, Halt> {
             let error = ToolError::new(
                 ErrorKind::Conflict,
                 format!(
-                    "the rules changed while the call waited: {}",
+                    "{} changed while the call waited: {}",
+                    if has_read_more(&planned) {
+                        READ_FROM
+                    } else {
+                        "the rules"
+                    },
                     decision.reason
                 ),
             )
@@ -116,7 +130,7 @@ fn still_allowed(planned: Planned, grants: &[Grant]) -> Result<Planned, Halt> {
 /// The rules of this moment must not deny the call, and everything the person's yes binds must be
 /// as it was. What they were shown is not drawn again: it is compared as it was.
 async fn unchanged_since_approval(planned: Planned, approved: &Approved) -> Result<Planned, Halt> {
-    let decision = match judge(&planned, &[]) {
+    let decision = match judge_now(&planned, &[]) {
         Ok(decision) => decision,
         Err(error) => return Err(planned.luggage.halt(error)),
     };
@@ -143,6 +157,13 @@ async fn changed(
     let facts = planned.luggage.facts.decision.as_ref();
     if facts.is_none_or(|before| before.policy != decision.policy) {
         return Some("the rules");
+    }
+    // Its arguments were fixed before the session read more, so the yes stands, unless a rule that
+    // speaks of what was read would have been asked about.
+    if has_read_more(planned)
+        && judge(planned, &[]).map_or(true, |before| before.rule != decision.rule)
+    {
+        return Some(READ_FROM);
     }
     let tools = planned.luggage.runtime.registry.snapshot();
     let now = tools.get(planned.entry.key().tool.as_str());

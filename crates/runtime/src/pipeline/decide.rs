@@ -4,7 +4,7 @@
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use haft_contract::{
-    CallEvent, ErrorKind, ToolError,
+    CallEvent, ErrorKind, SealedPlan, ToolError,
     host::{Decision, Grant, Question, Verdict},
     identity::Scope,
     outcome::DeniedBy,
@@ -69,10 +69,29 @@ pub async fn decide(mut planned: Planned) -> Result<Decided, Halt> {
 
 /// What policy says about a call, given these standing approvals.
 pub(super) fn judge(planned: &Planned, grants: &[Grant]) -> Result<Decision, ToolError> {
+    judge_plan(planned, &planned.plan, grants)
+}
+
+/// The same for the plan as it would be sealed now, after the session may have read more.
+pub(super) fn judge_now(planned: &Planned, grants: &[Grant]) -> Result<Decision, ToolError> {
+    let read_from = planned.luggage.read_from();
+    if read_from == planned.plan.read_from {
+        return judge(planned, grants);
+    }
+    let mut plan = SealedPlan::clone(&planned.plan);
+    plan.read_from = read_from;
+    judge_plan(planned, &plan, grants)
+}
+
+fn judge_plan(
+    planned: &Planned,
+    plan: &SealedPlan,
+    grants: &[Grant],
+) -> Result<Decision, ToolError> {
     let question = Question {
         principal: &planned.luggage.principal,
         tool: planned.entry.facts(),
-        plan: &planned.plan,
+        plan,
         grants,
     };
     let policy = &planned.luggage.runtime.policy;

@@ -3,12 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use haft_contract::{
-    CallId, ErrorKind, Principal, SealedPlan, ToolError, ToolKey, host::Decision, outcome::Facts,
+    CallId, ErrorKind, Label, Labels, Principal, SealedPlan, ToolError, ToolKey, host::Decision,
+    outcome::Facts,
 };
 use tokio_util::sync::CancellationToken;
 
 use super::Halt;
-use crate::{loops::Watched, record::Recording, runtime::Inner};
+use crate::{labels::Session, loops::Watched, record::Recording, runtime::Inner};
 
 /// The luggage of one call.
 pub(crate) struct Luggage {
@@ -21,6 +22,8 @@ pub(crate) struct Luggage {
     pub(crate) cancel: CancellationToken,
     /// The call as the loop guard sees it, unless that is off.
     pub(crate) watched: Option<Arc<Watched>>,
+    /// What the session has read from, once the call is planned.
+    pub(crate) session: Option<Arc<Session>>,
     pub(crate) tool: Option<ToolKey>,
     pub(crate) facts: Facts,
     /// What the model is told beside what the tool returned, a line each.
@@ -39,6 +42,20 @@ impl Luggage {
             Some(watched) => self.runtime.loops.weigh(watched, plan, decision),
             None => decision,
         }
+    }
+
+    /// What the session has read from by now, of which the plan may know less.
+    pub(crate) fn read_from(&self) -> Labels {
+        match &self.session {
+            Some(session) => session.labels(),
+            None => Labels::NONE.with(Label::anything()),
+        }
+    }
+
+    /// The label of the call's tool, if the session does not have it yet.
+    pub(crate) fn new_label(&self) -> Option<Label> {
+        let label = Label::of(&self.tool.as_ref()?.provider)?;
+        (!self.read_from().contains(&label)).then_some(label)
     }
 
     /// Stops the call if the caller asked to.

@@ -8,6 +8,7 @@ use haft_contract::{
     ToolError,
     erased::ParsedInput,
     ops::{FileKind, FileVersion, Operations, SandboxMode, Tier},
+    outcome::DeniedBy,
 };
 
 use super::{Halt, Validated, luggage::Luggage};
@@ -36,7 +37,7 @@ pub async fn plan(validated: Validated) -> Result<Planned, Halt> {
         parsed,
         rewrites,
     } = validated;
-    let luggage = luggage.unless_cancelled()?;
+    let mut luggage = luggage.unless_cancelled()?;
     let runtime = Arc::clone(&luggage.runtime);
     let operations = &runtime.operations;
     let mut said = match ask_tool(&entry, &parsed, &luggage, operations) {
@@ -51,6 +52,11 @@ pub async fn plan(validated: Validated) -> Result<Planned, Halt> {
     let tier = match tier(&said, mode, operations, &entry) {
         Ok(tier) => tier,
         Err(error) => return Err(luggage.halt(error)),
+    };
+    let sessions = &runtime.sessions;
+    let session = match sessions.of(&luggage.principal, &*runtime.ledger).await {
+        Ok(session) => session,
+        Err(error) => return Err(luggage.halt(error).denied_by(DeniedBy::Ledger)),
     };
     let spec = entry.spec();
     let plan = Arc::new(SealedPlan {
@@ -70,7 +76,9 @@ pub async fn plan(validated: Validated) -> Result<Planned, Halt> {
             runtime.limits.hard_deadline,
         ),
         withheld: Vec::new(),
+        read_from: session.labels(),
     });
+    luggage.session = Some(session);
     luggage.recording.note(CallEvent::Planned {
         plan: Arc::clone(&plan),
     });

@@ -1,6 +1,9 @@
 //! The intent goes on record. For a call that changes something this waits for the disk: if the
 //! machine dies from here on, the next start finds the call and says that its end is unknown.
 //!
+//! From here on the session has read from the source the tool belongs to, if others write it: the
+//! label is on record, and with the session, before the source is asked for anything.
+//!
 //! The same transaction uses up the approval or the grants the call rests on, so that there is no
 //! moment at which a call has started and its approval could serve another.
 
@@ -30,7 +33,8 @@ pub async fn start(admitted: Admitted) -> Result<Started, Halt> {
         Basis::Approval(approved) => (Some(approved.id), Vec::new()),
     };
     let rests_on_a_person = approval.is_some() || !grants.is_empty();
-    let durability = if planned.plan.effects.is_mutating() || rests_on_a_person {
+    let label = planned.luggage.new_label();
+    let durability = if planned.plan.effects.is_mutating() || rests_on_a_person || label.is_some() {
         Durability::Durable
     } else {
         Durability::Queued
@@ -47,7 +51,12 @@ pub async fn start(admitted: Admitted) -> Result<Started, Halt> {
         grants,
     };
     match recording.start(started, durability).await {
-        Ok(()) => Ok(Started { admitted }),
+        Ok(()) => {
+            if let (Some(label), Some(session)) = (label, &planned.luggage.session) {
+                session.add(label);
+            }
+            Ok(Started { admitted })
+        }
         Err(error) => Err(refused(admitted, &error)),
     }
 }

@@ -16,6 +16,7 @@ mod exactly_once;
 mod guard;
 mod hooks;
 mod input;
+mod labels;
 mod load;
 mod loops;
 mod output;

@@ -11,7 +11,7 @@ mod history;
 mod record;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -19,7 +19,7 @@ use std::{
 };
 
 use haft_contract::{
-    BoxFuture, CallId, CallRequest, Principal, WorkPath,
+    BoxFuture, CallId, CallRequest, Principal, SessionId, TenantId, WorkPath,
     event::{CallEvent, Happened},
     host::{
         ApprovalStore, ArtifactId, ArtifactStore, CallRecord, Durability, GrantStore, History,
@@ -314,6 +314,30 @@ impl Ledger for MemoryLedger {
             }
             let mut rows = state.rows.iter().filter(|row| row.call == call);
             Ok(rows.find_map(|row| record::spilled(&row.body)))
+        })
+    }
+
+    fn used<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        session: &'a SessionId,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<String>, LedgerError>> {
+        Box::pin(async move {
+            self.reachable()?;
+            let state = self.lock();
+            let in_it = |call: &&CallRow| {
+                call.principal.tenant == *tenant && call.principal.session == *session
+            };
+            let providers = state.calls.iter().filter(in_it).filter_map(|call| {
+                let rows = || state.rows.iter().filter(|row| row.call == call.id);
+                rows().find(|row| row.kind == "started")?;
+                let resolved = rows().rfind(|row| row.kind == "resolved")?;
+                let (provider, _) = resolved.body["tool"].as_str()?.split_once('/')?;
+                Some(provider.to_owned())
+            });
+            let providers: BTreeSet<String> = providers.collect();
+            Ok(providers.into_iter().take(limit).collect())
         })
     }
 

@@ -2,7 +2,7 @@
 //! chained. The stored form of the real ledgers is their own.
 
 use haft_contract::{
-    Access, Arguments, CallEvent, CallId, CallRequest, Outcome, WorkPath,
+    Access, Arguments, CallEvent, CallId, CallRequest, Label, Outcome, WorkPath,
     host::{ApprovalAnswer, ArtifactId, Timestamp},
     ops::FileVersion,
 };
@@ -35,6 +35,7 @@ pub(super) fn body(event: &CallEvent) -> Value {
             "backend": plan.backend.as_str(),
             "workspace": plan.workspace,
             "tier": plan.tier.as_str(),
+            "read_from": plan.read_from.iter().map(Label::as_str).collect::<Vec<_>>(),
         }),
         CallEvent::Decided { decision } => json!({
             "verdict": decision.verdict.as_str(),

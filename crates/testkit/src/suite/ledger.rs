@@ -43,6 +43,7 @@ super::suite! { $
     a_file_is_seen_per_session,
     spilled_output_belongs_to_its_session,
     sharing_a_session_id_shares_nothing,
+    a_session_knows_whose_tools_it_used,
     calls_are_newest_first_and_limited,
     calls_can_be_followed,
     calls_filter_by_session_and_outcome,

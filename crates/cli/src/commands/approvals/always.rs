@@ -5,7 +5,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use haft_contract::{
-    CallRequest,
+    CallRequest, Label, Labels,
     host::{
         Approval, Clock as _, Grant, GrantProposal, GrantWish, Ledger as _, Policy as _, Question,
     },
@@ -51,7 +51,8 @@ pub(super) async fn proposals(question: &Approval, app: &App) -> Result<Vec<Gran
             "answer where the call was made, or allow it once",
         )
     };
-    let plan = rehearsed.planned.map_err(|_| other())?;
+    let mut plan = rehearsed.planned.map_err(|_| other())?;
+    plan.read_from = read_from(form).ok_or_else(other)?;
     let policy = &rehearsed.wired.policy;
     if policy.version().0 != of("policy")
         || plan.workspace != of("workspace")
@@ -67,6 +68,15 @@ pub(super) async fn proposals(question: &Approval, app: &App) -> Result<Vec<Gran
         plan: &plan,
         grants: &[],
     }))
+}
+
+/// What the session had read from when it was asked about; nothing where that is not understood.
+fn read_from(form: &Value) -> Option<Labels> {
+    let labels = form.get("read_from").and_then(Value::as_array);
+    let labels = labels.into_iter().flatten();
+    labels
+        .map(|label| Label::parse(label.as_str()?).ok())
+        .collect()
 }
 
 /// Keeps what a person wished; what was kept.

@@ -133,6 +133,8 @@ pub(super) struct Scripted {
     pub(super) drops: BTreeMap<String, u64>,
     /// A second call of `t`, after something came to be.
     pub(super) then: Option<Then>,
+    /// What comes of doing what the server says, at another server.
+    pub(super) obeyed: Option<Obeyed>,
     /// How the server is afterwards: `ready`, `down`, or `any`.
     #[serde(default = "ready")]
     state: String,
@@ -192,6 +194,22 @@ pub(super) struct Then {
     /// What must come to be first: `changed`, or `listed again`.
     pub(super) once: String,
     pub(super) expect: String,
+    #[serde(default)]
+    pub(super) shows: Vec<String>,
+}
+
+/// A call of another server, `b`, by a model that does what this one, `a`, says.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Obeyed {
+    /// The policy text.
+    pub(super) rules: String,
+    /// Whether `t` of `a` was called before, in the same session.
+    #[serde(default = "yes")]
+    pub(super) read: bool,
+    /// How the call must end. Without a rule about what was read it succeeds.
+    pub(super) expect: String,
+    /// What the outcome must hold.
     #[serde(default)]
     pub(super) shows: Vec<String>,
 }

@@ -6,6 +6,7 @@
 //! Read next: `corpus.rs` for the words of the data, `mount.rs` for what stands around a server.
 
 mod corpus;
+mod crossing;
 mod mount;
 mod passed_on;
 mod peer;
@@ -110,6 +111,20 @@ async fn run(case: &Case, transport: Transport) -> Tally {
         tally.attacks += 1;
         tally.note(case, &attack.what, transport, arrives);
     }
+    tally.twins += twins.len();
+    // Those that are about two servers have a place of their own.
+    for scripted in attacks.iter().chain(&twins) {
+        if let Some(obeyed) = &scripted.obeyed {
+            let judged = crossing::judge(scripted, obeyed, transport).await;
+            tally.note(case, &scripted.what, transport, judged);
+        }
+    }
+    let alone = |scripted: &&Scripted| scripted.obeyed.is_none();
+    let attacks: Vec<&Scripted> = attacks.into_iter().filter(alone).collect();
+    let twins: Vec<&Scripted> = twins.into_iter().filter(alone).collect();
+    if attacks.is_empty() {
+        return tally;
+    }
     let ids = |sort: &str, count: usize| (0..count).map(|n| format!("{sort}{n}")).collect();
     let (attacking, honest): (Vec<String>, Vec<String>) =
         (ids("attack", attacks.len()), ids("twin", twins.len()));
@@ -132,7 +147,6 @@ async fn run(case: &Case, transport: Transport) -> Tally {
         tally.note(case, &attack.what, transport, judged);
     }
     for (server, twin) in honest.iter().zip(&twins) {
-        tally.twins += 1;
         let judged = judge(&place, server, twin).await;
         tally.note(case, &format!("twin, {}", twin.what), transport, judged);
     }

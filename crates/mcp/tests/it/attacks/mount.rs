@@ -9,7 +9,11 @@ use std::{
 };
 
 use haft_backends::{LocalBackend, LocalOptions};
-use haft_contract::{Outcome, WorkPath, host::Ledger as _, ops::Tier};
+use haft_contract::{
+    Outcome, WorkPath,
+    host::{Ledger as _, Policy},
+    ops::Tier,
+};
 use haft_ledger::{LedgerOptions, SqliteLedger};
 use haft_mcp::{
     client::{Client, Clients},
@@ -100,7 +104,7 @@ impl Place {
     }
 
     /// The same, with another policy.
-    pub(crate) async fn decided(peers: Vec<Peer>, policy: FixedPolicy) -> Self {
+    pub(crate) async fn decided(peers: Vec<Peer>, policy: impl Policy + 'static) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let record = folder.path().join("record");
         let options = LedgerOptions::new(&record, Arc::new(SystemClock));

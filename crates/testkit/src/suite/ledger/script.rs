@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use haft_contract::{
-    Access, CallEvent, CallId, CallRequest, Content, Effects, ErrorKind, Facts, Outcome, Principal,
-    ProviderId, SealedPlan, Terminal, ToolKey, ToolName,
+    Access, CallEvent, CallId, CallRequest, Content, Effects, ErrorKind, Facts, Labels, Outcome,
+    Principal, ProviderId, SealedPlan, Terminal, ToolKey, ToolName,
     event::Happened,
     host::{
         ApprovalId, ArtifactId, CallRecord, Decision, Durability, GrantId, LedgerError,
@@ -71,6 +71,21 @@ pub(super) fn started(call: CallId, command: &str) -> Vec<Happened> {
     ]
     .map(|event| happened(call, event))
     .into()
+}
+
+/// The same for a tool of another provider.
+pub(super) fn started_of(provider: &str, call: CallId) -> Vec<Happened> {
+    let provider = ProviderId::parse(provider).expect("a provider");
+    let tool = ToolKey::new(provider, tool().tool);
+    let mut events = started(call, "x");
+    for happened in &mut events {
+        match &mut happened.event {
+            CallEvent::Resolved { tool: resolved } => *resolved = tool.clone(),
+            CallEvent::Planned { plan } => Arc::make_mut(plan).tool = tool.clone(),
+            _ => {}
+        }
+    }
+    events
 }
 
 /// The events of a call up to its start, which rests on an approval or grants.
@@ -196,6 +211,7 @@ fn plan(command: &str) -> SealedPlan {
         egress: None,
         deadline: Duration::from_secs(30),
         withheld: Vec::new(),
+        read_from: Labels::NONE,
     }
 }
 

@@ -12,7 +12,9 @@ use serde_json::Value;
 
 use super::{
     LedgerFixture,
-    script::{START, happened, open, record, request, second, settled, spilled, started},
+    script::{
+        START, happened, open, record, request, second, settled, spilled, started, started_of,
+    },
 };
 use crate::{
     principal,
@@ -301,6 +303,48 @@ pub async fn a_file_is_seen_per_session(fixture: impl LedgerFixture) {
         works("last_seen", ledger.last_seen(&elsewhere, &path).await),
         None
     );
+}
+
+/// The providers of the calls of a session that were started, whoever asked in it, also after a
+/// restart.
+pub async fn a_session_knows_whose_tools_it_used(mut fixture: impl LedgerFixture) {
+    let (mine, other) = (in_session("mine"), in_session("other"));
+    let mut somebody = Principal::clone(&mine);
+    somebody.agent = AgentId::parse("somebody").expect("an identifier");
+    let calls = [
+        (&mine, "mcp__a", true),
+        (&mine, "mcp__a", true),
+        (&mine, "mcp__planned", false),
+        (&Arc::new(somebody), "mcp__b", true),
+        (&other, "mcp__c", true),
+        (&in_tenant("elsewhere"), "mcp__d", true),
+    ];
+    for (principal, provider, starts) in calls {
+        let request = request(principal, "x");
+        let record = works("open", fixture.ledger().open(&request, START).await);
+        let mut events = started_of(provider, request.id);
+        if !starts {
+            events.pop();
+        }
+        works("append", record.append(events, Durability::Durable).await);
+    }
+    for _ in 0..2 {
+        let ledger = fixture.ledger();
+        for (session, expect) in [
+            (&mine, &["mcp__a", "mcp__b"][..]),
+            (&other, &["mcp__c"]),
+            (&in_session("new"), &[]),
+        ] {
+            let used = ledger.used(&session.tenant, &session.session, 10).await;
+            let mut used = works("used", used);
+            used.sort_unstable();
+            assert_eq!(used, expect);
+        }
+        let most = ledger.used(&mine.tenant, &mine.session, 1).await;
+        assert_eq!(works("used", most).len(), 1);
+        drop(ledger);
+        fixture.reopen().await;
+    }
 }
 
 /// Spilled output is found by the session whose call it was, and by no other.

@@ -1,0 +1,140 @@
+//! `after = ["mcp:github"]` of a rule: what a session has read from, as rules speak of it.
+//!
+//! In `deny` and `ask` it narrows a rule: it speaks once the session has read from one of these. In
+//! `allow` it widens a pattern over tools of mounted servers: without it such a rule does not hold
+//! once the session has read from another server. A rule that names one tool holds in any case.
+
+use std::fmt;
+
+use haft_contract::{Label, Labels, ProviderId, host::Verdict};
+
+use crate::rule::{Rule, RuleError, RuleErrorKind, Selector};
+
+/// Every server but the one a call goes to.
+const ANY_SERVER: &str = "mcp:*";
+
+/// What a rule says about what was read; empty where it says nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct After(Vec<Source>);
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Source {
+    AnyServer,
+    Labelled(Label),
+}
+
+impl After {
+    /// Reads the list of a rule; the entry that is no source, if one is not.
+    pub(crate) fn parse<'t>(texts: impl IntoIterator<Item = &'t str>) -> Result<Self, &'t str> {
+        let mut sources = Vec::new();
+        for text in texts {
+            sources.push(match Label::parse(text) {
+                _ if text == ANY_SERVER => Source::AnyServer,
+                Ok(label) if !label.is_anything() => Source::Labelled(label),
+                Ok(_) | Err(_) => return Err(text),
+            });
+        }
+        sources.sort_unstable();
+        sources.dedup();
+        Ok(Self(sources))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether a session that has read from `labels` has read from one of these, seen from a tool
+    /// of `provider`.
+    fn is_met(&self, labels: &Labels, provider: &ProviderId) -> bool {
+        self.0.iter().any(|source| match source {
+            Source::AnyServer => labels.others(provider).next().is_some(),
+            Source::Labelled(label) => labels.contains(label),
+        })
+    }
+
+    fn names_any_server(&self) -> bool {
+        self.0.contains(&Source::AnyServer)
+    }
+
+    /// As a list of texts in Cedar.
+    fn texts(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|source| match source {
+            Source::AnyServer => ANY_SERVER,
+            Source::Labelled(label) => label.as_str(),
+        })
+    }
+}
+
+impl fmt::Display for After {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.texts().collect::<Vec<_>>().join(", "))
+    }
+}
+
+impl Rule {
+    /// The rule with what it says about what was read.
+    pub(crate) fn after(mut self, after: After) -> Result<Self, RuleError> {
+        if after.is_empty() {
+            return Ok(self);
+        }
+        if self.verdict == Verdict::Allow && !self.is_by_pattern() {
+            return Err(RuleError::new(&self.origin.text, RuleErrorKind::AfterName));
+        }
+        self.origin.text = format!("{} after {after}", self.origin.text);
+        self.after = after;
+        Ok(self)
+    }
+
+    /// Whether it selects tools by more than their names.
+    pub(crate) fn is_by_pattern(&self) -> bool {
+        self.selector.is_by_pattern()
+    }
+
+    /// Whether a deny or ask rule speaks in such a session at all.
+    pub(crate) fn speaks_after(&self, labels: &Labels, provider: &ProviderId) -> bool {
+        self.after.is_empty() || self.after.is_met(labels, provider)
+    }
+
+    /// What must be so about what was read, in Cedar; nothing where the rule does not care.
+    pub(crate) fn read_condition(&self, literal: impl Fn(&str) -> String) -> Option<String> {
+        let list = |texts: &[&str]| {
+            let texts: Vec<String> = texts.iter().map(|text| literal(text)).collect();
+            texts.join(", ")
+        };
+        let mut texts: Vec<&str> = self.after.texts().collect();
+        match self.verdict {
+            Verdict::Ask | Verdict::Deny if texts.is_empty() => None,
+            Verdict::Ask | Verdict::Deny => {
+                let anything = Label::anything();
+                texts.push(anything.as_str());
+                Some(format!("context.read_from.containsAny([{}])", list(&texts)))
+            }
+            Verdict::Allow if !self.is_by_pattern() || self.after.names_any_server() => None,
+            Verdict::Allow if texts.is_empty() => Some("!context.crosses".to_owned()),
+            Verdict::Allow => Some(format!(
+                "(!context.crosses || [{}].containsAll(context.others))",
+                list(&texts)
+            )),
+        }
+    }
+}
+
+impl Selector {
+    /// Whether it speaks of tools nobody named.
+    pub(crate) fn is_by_pattern(&self) -> bool {
+        match self {
+            Self::Like(_) | Self::Group(_) => true,
+            Self::Named(_) | Self::Provided(_) | Self::Accesses(_) => false,
+        }
+    }
+}
+
+/// What the session has read from, as Cedar sees it from a tool: every label, and `mcp:*` if one of
+/// them is not the tool's own.
+pub(crate) fn read_from<'l>(labels: &'l Labels, provider: &'l ProviderId) -> Vec<&'l str> {
+    let mut texts: Vec<&str> = labels.iter().map(Label::as_str).collect();
+    if labels.others(provider).next().is_some() {
+        texts.push(ANY_SERVER);
+    }
+    texts
+}
