@@ -48,7 +48,7 @@ pub(crate) fn consequences(settings: &Settings) -> Page {
         .sandboxes()
         .filter(|(_, mode)| *mode == SandboxMode::Off);
     for (tool, _) in unconfined {
-        page = page.field("unconfined", format!(" `{tool}` runs without a sandbox"));
+        page = page.field("unconfined", format!("`{tool}` runs without a sandbox"));
     }
     if let Some(ssh) = &settings.ssh {
         page = page.field(

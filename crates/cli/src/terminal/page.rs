@@ -77,7 +77,7 @@ impl Page {
 
     /// Adds a line `name  value`, the name padded.
     pub(crate) fn field(self, name: &str, value: impl AsRef<str>) -> Self {
-        self.styled(Style::Dim, format!("{name:<10}"))
+        self.styled(Style::Dim, format!("{name:<9} "))
             .text(value)
             .end()
     }
@@ -85,7 +85,7 @@ impl Page {
     /// Adds a field whose value may have several lines; they are indented alike.
     pub(crate) fn field_block(self, name: &str, value: &str) -> Self {
         let indented = value.replace('\n', "\n          ");
-        self.styled(Style::Dim, format!("{name:<10}"))
+        self.styled(Style::Dim, format!("{name:<9} "))
             .block(indented)
             .end()
     }
