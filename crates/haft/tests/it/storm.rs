@@ -29,8 +29,8 @@ const RUNS: usize = 10_000;
 const ONE_CANCELLED_OF: usize = 5;
 
 /// How long the storm lasts at most, on a machine too slow for all of it, and how many calls it has
-/// then at least. A quiet one with two cores is done in half the time.
-const LASTS: Duration = Duration::from_mins(6);
+/// then at least.
+const LASTS: Duration = Duration::from_mins(3);
 const LEAST_RUNS: usize = 2_000;
 
 /// Calls at once.
