@@ -27,6 +27,7 @@ pub mod memory;
 pub mod policy;
 pub mod principal;
 pub mod sample;
+pub mod stopwatch;
 pub mod suite;
 
 pub use approver::ScriptedApprover;
@@ -38,3 +39,4 @@ pub use helper_program::helper_program;
 pub use ledger::MemoryLedger;
 pub use policy::FixedPolicy;
 pub use principal::principal;
+pub use stopwatch::Stopwatch;

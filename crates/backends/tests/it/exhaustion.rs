@@ -23,6 +23,7 @@ use haft_contract::{
     access::Command,
     ops::{Exit, ExitStatus, Limit, ProcessHandle, Spawn, Tier},
 };
+use haft_testkit::Stopwatch;
 
 use crate::workspace::{Workspace, finish};
 
@@ -112,7 +113,7 @@ async fn rx_01(kept: Kept) {
         // The init and bubblewrap do not have the word.
         assert!(most <= usize::try_from(processes).unwrap(), "{most}");
         assert_eq!(most > 40, grows_beyond_the_smaller, "{most} of {processes}");
-        let began = Instant::now();
+        let began = Stopwatch::start();
         child.stop(Duration::ZERO).await.unwrap();
         while count(&word) > 0 {
             assert!(began.elapsed() < STOP_LIMIT, "{} live on", count(&word));

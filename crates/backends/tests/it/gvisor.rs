@@ -1,16 +1,13 @@
 //! Tier T3 for real: `runsc` from its Debian package, as whoever runs the tests. A machine without
 //! it fails these.
 
-use std::{
-    fs,
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::{fs, path::Path, time::Duration};
 
 use haft_contract::{
     access::Command,
     ops::{Exit, ExitStatus, Input, Layer, Spawn, Tier},
 };
+use haft_testkit::Stopwatch;
 
 use crate::workspace::{SECRET, Workspace, at, finish, sandbox_options};
 
@@ -91,7 +88,7 @@ async fn everything_is_gone_when_the_call_is() {
     let own = format!("haft-{}/", rustix::process::geteuid().as_raw());
     let own = format!("{own}{}", pid_in_names());
     assert!(count(&own) >= 3, "{} of gVisor's processes", count(&own));
-    let began = Instant::now();
+    let began = Stopwatch::start();
     drop(child);
     while count(&own) > 0 {
         assert!(began.elapsed() < STOP_LIMIT, "{} live on", count(&own));

@@ -11,6 +11,7 @@ use haft_contract::{
     access::Command,
     ops::{ExitStatus, ProcessHandle, Spawn, Stream, Tier},
 };
+use haft_testkit::Stopwatch;
 use sha2::Digest as _;
 
 use crate::workspace::{Workspace, at, refused};
@@ -91,7 +92,7 @@ fn is_reaped(pid: &str) -> bool {
 }
 
 async fn until_reaped(pid: &str, limit: Duration) {
-    let begun = Instant::now();
+    let begun = Stopwatch::start();
     while !is_reaped(pid) {
         assert!(begun.elapsed() < limit, "process {pid} was not reaped");
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -99,7 +100,7 @@ async fn until_reaped(pid: &str, limit: Duration) {
 }
 
 async fn until_gone(pid: &str, limit: Duration) {
-    let begun = Instant::now();
+    let begun = Stopwatch::start();
     while is_running(pid) {
         assert!(begun.elapsed() < limit, "process {pid} still runs");
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -142,11 +143,11 @@ async fn rx_05_a_grandchild_that_holds_the_pipe_is_killed_after_the_drain_limit(
         "{took:?}"
     );
     assert!(
-        took < haft_backends::DRAIN_LIMIT + Duration::from_secs(1),
+        took < haft_backends::DRAIN_LIMIT + Duration::from_secs(5),
         "{took:?}"
     );
     assert_eq!(ended.status, ExitStatus::Code(4));
-    until_gone(sleeper, Duration::from_millis(200)).await;
+    until_gone(sleeper, STOP_LIMIT).await;
     assert!(is_reaped(leader));
 }
 
@@ -162,8 +163,8 @@ async fn rx_05_a_grandchild_that_floods_is_killed_too() {
             pid = String::from_utf8(chunk.bytes).unwrap().trim().to_owned();
         }
     }
-    assert!(begun.elapsed() < haft_backends::DRAIN_LIMIT + Duration::from_secs(2));
-    until_gone(&pid, Duration::from_millis(500)).await;
+    assert!(begun.elapsed() < haft_backends::DRAIN_LIMIT + Duration::from_secs(5));
+    until_gone(&pid, STOP_LIMIT).await;
 }
 
 /// A consumer that is slow to read loses nothing of what was written before the end.
@@ -202,7 +203,7 @@ async fn rx_06_what_ignores_sigterm_is_killed() {
     ] {
         let mut child = start(&ws, script(text)).await;
         let pid = line(&mut *child).await;
-        let begun = Instant::now();
+        let begun = Stopwatch::start();
         child.stop(Duration::from_millis(200)).await.unwrap();
         assert!(
             begun.elapsed() < STOP_LIMIT,
@@ -223,7 +224,7 @@ async fn rx_07_a_sleeper_is_stopped_within_a_second() {
     let ws = Workspace::new();
     let mut child = start(&ws, script("echo $$; sleep inf")).await;
     let pid = line(&mut *child).await;
-    let begun = Instant::now();
+    let begun = Stopwatch::start();
     child.stop(Duration::from_secs(10)).await.unwrap();
     assert!(
         begun.elapsed() < Duration::from_secs(1),

@@ -19,7 +19,9 @@ struct Ran {
 }
 
 async fn run(ws: &Workspace, tier: Tier, script: &str) -> Ran {
-    let spawn = Spawn::new(Command::Shell(script.to_owned()), at("."), tier);
+    // One stream, so that no line is met in the middle of another.
+    let script = format!("exec 2>&1; {script}");
+    let spawn = Spawn::new(Command::Shell(script), at("."), tier);
     ran(ws, spawn).await
 }
 
@@ -378,14 +380,12 @@ X",
 async fn sb_30_nothing_outlives_the_command() {
     for tier in [Tier::T1, Tier::T2] {
         let ws = sandboxed();
-        let script = "(setsid env -i bash -c 'exec >&- 2>&- <&-; sleep 0.5; echo late > late' &) ; echo done";
-        let begun = std::time::Instant::now();
+        // Were it waited for, the run would never end.
+        let script = "(setsid env -i bash -c 'exec >&- 2>&- <&-
+            until [ -e go ]; do sleep 0.05; done; echo late > late' &) ; echo done";
         let ran = run(&ws, tier, script).await;
         assert_eq!(ran.output, "done\n");
-        assert!(
-            begun.elapsed() < std::time::Duration::from_millis(450),
-            "it was waited for"
-        );
+        fs::write(ws.root.join("go"), "").unwrap();
         tokio::time::sleep(std::time::Duration::from_millis(900)).await;
         assert!(!ws.root.join("late").exists(), "{tier}");
     }
@@ -506,7 +506,7 @@ async fn nothing_is_left_of_many_commands() {
     let private = || fs::exists(&private).unwrap();
     while descriptors() > before || !children().is_empty() || private() {
         assert!(
-            begun.elapsed() < std::time::Duration::from_secs(5),
+            begun.elapsed() < std::time::Duration::from_secs(30),
             "{} descriptors instead of {before}, children `{}`, directory {}",
             descriptors(),
             children(),
@@ -600,7 +600,7 @@ async fn a_killed_haft_takes_its_commands_with_it() {
     };
     // Two commands, each with a child that left its session.
     let begun = std::time::Instant::now();
-    while sleeping() < 4 && begun.elapsed() < std::time::Duration::from_secs(10) {
+    while sleeping() < 4 && begun.elapsed() < std::time::Duration::from_mins(1) {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
     let before = sleeping();
@@ -610,7 +610,7 @@ async fn a_killed_haft_takes_its_commands_with_it() {
     let begun = std::time::Instant::now();
     while sleeping() > 0 {
         assert!(
-            begun.elapsed() < std::time::Duration::from_secs(2),
+            begun.elapsed() < std::time::Duration::from_secs(20),
             "{} live on",
             sleeping()
         );

@@ -20,7 +20,7 @@ const WAYS: [(u32, &str); 2] = [
 ];
 
 /// How long a command may outlive the program that was killed.
-const GONE_WITHIN: Duration = Duration::from_secs(2);
+const GONE_WITHIN: Duration = Duration::from_secs(20);
 
 /// A command that prints, leaves a process in a session of its own, says that it runs and waits;
 /// and the word by which both are found from outside.

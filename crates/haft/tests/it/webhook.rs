@@ -187,9 +187,12 @@ async fn write(stream: &mut TcpStream, response: &Response) {
         .await;
 }
 
-fn harness(approver: impl haft::contract::host::Approver) -> Harness {
+/// Long enough for an answer that comes, however slow the machine.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+fn harness(approver: impl haft::contract::host::Approver, wait: Duration) -> Harness {
     let limits = Limits {
-        approval_wait: Duration::from_millis(400),
+        approval_wait: wait,
         ..Limits::default()
     };
     Harness::memory()
@@ -206,7 +209,7 @@ async fn call(harness: &Harness) -> Arc<Outcome> {
 
 async fn ask(answers: Vec<Answering>) -> (Arc<Outcome>, Vec<Seen>) {
     let service = Service::new(answers).await;
-    let harness = harness(service.webhook());
+    let harness = harness(service.webhook(), PATIENCE);
     let outcome = call(&harness).await;
     (outcome, service.seen())
 }
@@ -283,17 +286,17 @@ async fn a_service_that_is_down_for_a_moment_is_asked_again() {
     assert!(seen.iter().all(|seen| seen.method == "POST"), "{seen:?}");
 }
 
-/// An answer that is no answer: the call waits on, and nobody's yes is made of it.
+/// An answer that is no answer: the service is asked again, and what counts is what it says then.
 async fn no_answer(answer: impl Fn(&Value) -> Response + Send + 'static) {
-    let (outcome, seen) = ask(one(answer)).await;
-    assert_eq!(
-        outcome.terminal,
-        Terminal::Denied,
-        "{}",
-        outcome.model_text()
-    );
-    assert_eq!(outcome.facts.denied_by, Some(DeniedBy::Expired));
-    assert!(!seen.is_empty());
+    let (outcome, seen) = ask(vec![
+        Box::new(answer),
+        Box::new(|question| right(question, "refuse")),
+    ])
+    .await;
+    let text = outcome.model_text();
+    assert_eq!(outcome.facts.denied_by, Some(DeniedBy::Person), "{text}");
+    assert!(text.contains("ada (webhook) refused: as agreed"), "{text}");
+    assert_eq!(seen.len(), 2, "{seen:?}");
 }
 
 #[tokio::test]
@@ -441,17 +444,17 @@ async fn beside_a_terminal_the_first_answer_counts() {
         ScriptedApprover::always(Scripted::Nobody),
         service.webhook(),
     );
-    assert!(call(&harness(both)).await.succeeded());
+    assert!(call(&harness(both, PATIENCE)).await.succeeded());
     // A silent service: the terminal answers.
     let silent = Service::new(Vec::new()).await;
     let both = Beside::new(
         silent.webhook(),
         ScriptedApprover::always(Scripted::Approve),
     );
-    assert!(call(&harness(both)).await.succeeded());
+    assert!(call(&harness(both, PATIENCE)).await.succeeded());
     // A silent service and nobody at the terminal: it lapses.
     let silent = Service::new(Vec::new()).await;
     let both = Beside::new(ScriptedApprover::always(Scripted::Nobody), silent.webhook());
-    let outcome = call(&harness(both)).await;
+    let outcome = call(&harness(both, Duration::from_millis(400))).await;
     assert_eq!(outcome.facts.denied_by, Some(DeniedBy::Expired));
 }

@@ -1,13 +1,19 @@
 //! Deadlines per tool, per action, per call, and the hard maximum; mistake 6.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use haft_contract::{
     Access, Deadline, Effects, Terminal, WorkPath,
     ops::{Expected, WriteFile},
 };
 use haft_runtime::Limits;
-use haft_testkit::Harness;
+use haft_testkit::{Harness, Stopwatch};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -97,7 +103,7 @@ async fn rx_07_a_cancel_ends_a_call_within_a_second() {
     while harness.events.count("running") == 0 {
         tokio::task::yield_now().await;
     }
-    let asked = Instant::now();
+    let asked = Stopwatch::start();
     assert!(harness.runtime.cancel(call));
     let outcome = running.await.unwrap();
     assert_eq!(outcome.terminal, Terminal::Cancelled);
@@ -110,11 +116,14 @@ async fn rx_07_a_cancel_ends_a_call_within_a_second() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rx_07_a_tool_that_never_waits_is_left_behind_at_its_deadline() {
     let (told, mut ended) = tokio::sync::mpsc::channel(1);
+    let released = Arc::<AtomicBool>::default();
+    let over = Arc::clone(&released);
     let spinning = Scripted::new("spinning", move |_, cx| {
         let told = told.clone();
+        let over = Arc::clone(&over);
         async move {
-            let until = std::time::Instant::now() + SECOND * 5;
-            while std::time::Instant::now() < until {
+            // Until the call has ended without it.
+            while !over.load(Ordering::Relaxed) {
                 std::hint::spin_loop();
             }
             let path = WorkPath::relative("late").unwrap();
@@ -130,11 +139,10 @@ async fn rx_07_a_tool_that_never_waits_is_left_behind_at_its_deadline() {
     .effects(Effects::CHANGES)
     .accesses(|_| vec![Access::write(WorkPath::relative("late").unwrap())]);
     let harness = Harness::memory().tools(vec![spinning.tool()]).build();
-    let started = std::time::Instant::now();
     let request = harness.request("spinning", json!({})).timeout(SECOND / 2);
     let outcome = harness.runtime.call(request).await;
     assert_eq!(outcome.terminal, Terminal::TimedOut);
-    assert!(started.elapsed() < SECOND * 4, "{:?}", started.elapsed());
+    released.store(true, Ordering::Relaxed);
     assert_eq!(ended.recv().await, Some(true), "its write was refused");
     assert!(harness.tree.bytes("late").is_none());
     assert_eq!(harness.events.kinds(outcome.call).last(), Some(&"settled"));

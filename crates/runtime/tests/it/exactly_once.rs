@@ -209,8 +209,11 @@ async fn a_panic_in_a_tool_is_an_outcome() {
 async fn a_dropped_call_is_stopped_and_settled_as_cancelled() {
     let (told, stopped) = tokio::sync::oneshot::channel::<()>();
     let told = Arc::new(std::sync::Mutex::new(Some(told)));
+    let begun = Arc::<tokio::sync::Notify>::default();
+    let begins = Arc::clone(&begun);
     let tool = Scripted::new("long", move |_, cx| {
         let told = told.lock().unwrap().take();
+        begins.notify_one();
         let token = cx.cancel().clone();
         tokio::spawn(async move {
             token.cancelled().await;
@@ -225,11 +228,10 @@ async fn a_dropped_call_is_stopped_and_settled_as_cancelled() {
     let request = harness.request("long", json!({}));
     let call = request.id;
     let running = harness.runtime.call(request);
-    assert!(
-        tokio::time::timeout(Duration::from_millis(50), running)
-            .await
-            .is_err()
-    );
+    tokio::select! {
+        outcome = running => panic!("it ended: {}", outcome.model_text()),
+        () = begun.notified() => {}
+    }
     let _ = stopped.await;
     assert_eq!(harness.ledger.kinds(call).last(), Some(&"settled"));
     assert_eq!(harness.runtime.in_flight(), 0);

@@ -132,3 +132,14 @@ async fn nothing_writes(fixture: &impl BackendFixture, path: &str, within: Durat
         "a child lived on and wrote `{path}`"
     );
 }
+
+/// Writes a file each from the shell and from a child of it, later than any stop takes, however slow the
+/// machine.
+const WRITES_LATE: &str =
+    "(sleep 3; echo x > child.txt) & echo ready; sleep 3; echo x > shell.txt; wait";
+
+/// Asserts that nobody is left who would do so.
+async fn nobody_writes_late(fixture: &impl BackendFixture) {
+    nothing_writes(fixture, "child.txt", Duration::from_millis(3_500)).await;
+    assert_eq!(fixture.bytes("shell.txt").await, None);
+}

@@ -9,7 +9,7 @@ use std::{
 use haft_contract::{
     Access, CallEvent, CallId, ErrorKind, Outcome, Principal, SealedPlan, SessionId, Terminal,
 };
-use haft_testkit::{EventLog, Harness, Limits, ProcessLimits};
+use haft_testkit::{EventLog, Harness, Limits, ProcessLimits, Stopwatch};
 use haft_tools::builtins;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -187,12 +187,12 @@ async fn a_passed_yield_returns_what_was_printed_and_where_to_go_on() {
 async fn a_deadline_or_a_cancel_before_the_yield_ends_it() {
     for workspace in Workspace::each() {
         let command = "echo early; sleep 300";
-        let begun = Instant::now();
-        let input = json!({"command": command, "timeout_ms": 400, "yield_ms": 60_000});
+        let begun = Stopwatch::start();
+        let input = json!({"command": command, "timeout_ms": 2_000, "yield_ms": 60_000});
         let outcome = workspace.harness.call("bash", input).await;
         assert_eq!(outcome.terminal, Terminal::TimedOut);
         assert_eq!(first_text(&outcome), "early\n");
-        assert!(begun.elapsed() < Duration::from_millis(2_400));
+        assert!(begun.elapsed() < Duration::from_secs(4));
         assert_eq!(workspace.harness.runtime.processes(), 0);
 
         let cancel = CancellationToken::new();
@@ -219,7 +219,7 @@ async fn a_deadline_or_a_cancel_before_the_yield_ends_it() {
 async fn until_none_runs(workspace: &Workspace) {
     let begun = Instant::now();
     while workspace.harness.runtime.processes() > 0 {
-        assert!(begun.elapsed() < Duration::from_secs(3), "it runs on");
+        assert!(begun.elapsed() < Duration::from_mins(1), "it runs on");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -287,7 +287,7 @@ async fn the_end_of_a_session_ends_its_trees_and_no_others() {
         assert!(harness.runtime.call(request).await.succeeded());
         assert_eq!(harness.runtime.processes(), 4);
 
-        let begun = Instant::now();
+        let begun = Stopwatch::start();
         harness.runtime.end_session(&harness.principal).await;
         assert!(
             begun.elapsed() < Duration::from_millis(2_500),

@@ -235,5 +235,5 @@ async fn rx_12_a_sparse_file_without_end_is_refused_at_once() {
             ErrorKind::LimitExceeded,
         )
         .await;
-    assert!(started.elapsed().as_secs() < 5);
+    assert!(started.elapsed().as_secs() < 20);
 }

@@ -132,7 +132,7 @@ fn check_end(parent: Arc<CgroupParent>) {
     );
     let began = Instant::now();
     while group.processes() < 9 {
-        assert!(began.elapsed() < Duration::from_secs(10), "never grew");
+        assert!(began.elapsed() < Duration::from_mins(1), "never grew");
         std::thread::yield_now();
     }
     let began = Instant::now();
@@ -140,7 +140,7 @@ fn check_end(parent: Arc<CgroupParent>) {
     child.wait().expect("ended");
     while group.processes() > 0 {
         assert!(
-            began.elapsed() < Duration::from_secs(2),
+            began.elapsed() < Duration::from_secs(20),
             "something lives on"
         );
         std::thread::yield_now();
@@ -177,7 +177,7 @@ fn a_fork_bomb_is_ended_one_by_one() {
     let mut child = start(&group, "b() { b | b & }; b; sleep 600");
     let began = Instant::now();
     while group.exceeded() != Some(Limit::Processes) {
-        assert!(began.elapsed() < Duration::from_secs(20), "never grew");
+        assert!(began.elapsed() < Duration::from_mins(1), "never grew");
         std::thread::yield_now();
     }
     let began = Instant::now();
@@ -185,7 +185,7 @@ fn a_fork_bomb_is_ended_one_by_one() {
     child.wait().expect("ended");
     while group.processes() > 0 {
         assert!(
-            began.elapsed() < Duration::from_secs(2),
+            began.elapsed() < Duration::from_secs(20),
             "something lives on"
         );
         std::thread::yield_now();
@@ -206,7 +206,7 @@ fn entering_is_quick() {
     // On a thread of its own, so that it is not this test's process that moves.
     let mut taken: Vec<Duration> = std::thread::scope(|scope| {
         let enter = |_| scope.spawn(enter).join().expect("entered");
-        (0..21).map(enter).collect()
+        (0..101).map(enter).collect()
     });
     taken.sort();
     // The best one: on a busy machine the others wait for a processor.

@@ -229,7 +229,7 @@ fn it_is_away_long_before_the_command_ends() {
         let began = Instant::now();
         while place.has(path) {
             assert!(
-                began.elapsed() < Duration::from_secs(5),
+                began.elapsed() < Duration::from_secs(30),
                 "{path} is still there"
             );
             thread::yield_now();

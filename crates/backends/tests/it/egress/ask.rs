@@ -9,7 +9,7 @@ use std::{
 };
 
 /// How long a program waits for an answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A way to ask for a host and port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,7 +16,7 @@ pub(crate) const CANARY: &str = "canary-of-the-server-5f1c";
 const PROBE: &[u8] = b"probe";
 
 /// How long the server waits for somebody to speak, and the test for the server.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Somebody who connected.
 #[derive(Debug, Clone)]

@@ -4,7 +4,7 @@ use std::{
     fs,
     process::Stdio,
     sync::{Arc, Mutex},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use haft_backends::remote::{Carrier, Connect, ConnectError, Connection};
@@ -13,6 +13,7 @@ use haft_contract::{
     future::BoxFuture,
     ops::{ProcessHandle, Spawn, Tier},
 };
+use haft_testkit::Stopwatch;
 use tokio::process;
 
 use super::fixture::RemoteFixture;
@@ -80,7 +81,7 @@ pub(crate) async fn start_hidden(fixture: &RemoteFixture) -> Box<dyn ProcessHand
     assert_eq!(child.next_chunk().await.unwrap().bytes, b"ready\n");
     let root = &fixture.place.0.root;
     // The control: both run, the shell and what hides from it.
-    let begun = Instant::now();
+    let begun = Stopwatch::start();
     while !running_in(root).into_iter().any(is_hidden) || running_in(root).len() < 2 {
         assert!(begun.elapsed() < GONE_LIMIT, "{:?}", running_in(root));
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -93,7 +94,7 @@ fn is_hidden(pid: u32) -> bool {
 }
 
 pub(crate) async fn all_are_gone(root: &std::path::Path) {
-    let begun = Instant::now();
+    let begun = Stopwatch::start();
     while !running_in(root).is_empty() {
         assert!(
             begun.elapsed() < GONE_LIMIT,

@@ -26,7 +26,7 @@ use crate::{remote::fixture::RemoteFixture, suites::LocalFixture};
 const SSHD: &str = "/usr/sbin/sshd";
 
 /// How long a server may take to listen.
-const START_LIMIT: Duration = Duration::from_secs(20);
+const START_LIMIT: Duration = Duration::from_mins(1);
 
 pub(crate) struct SshServer {
     directory: tempfile::TempDir,

@@ -1,6 +1,6 @@
 //! Calling tools: results, progress, and what happens to a call nobody waits for.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use haft_mcp::server::Sessions;
 use serde_json::json;
@@ -92,11 +92,9 @@ async fn a_client_that_is_gone_leaves_no_call_behind() {
         let parameters = json!({"name": "sleep", "arguments": {"ms": 60_000}});
         wire.start("tools/call", parameters).await;
         stage.until_busy().await;
-        let began = Instant::now();
         drop(wire);
         served.await.unwrap();
         stage.until_quiet().await;
-        assert!(began.elapsed() < Duration::from_secs(5));
         assert_eq!(stage.terminals().last().unwrap(), "cancelled");
     }
 }

@@ -1,12 +1,9 @@
 //! RX-05, RX-06, RX-07: processes that do not end by themselves, seen in the process table.
 
-use std::{
-    fs,
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::{fs, path::Path, time::Duration};
 
 use haft::prelude::*;
+use haft_testkit::Stopwatch;
 
 use super::limits::gone;
 use crate::attacks::{
@@ -42,7 +39,7 @@ pub(super) async fn grandchild(case: &Case, verdict: &mut Verdict) {
             "(setsid bash -c 'exec SLEEP' &); sleep 0.2; echo started",
         ),
     ] {
-        let begun = Instant::now();
+        let begun = Stopwatch::start();
         let command = command.replace("SLEEP", &asleep);
         let outcome = haft.call("bash", json!({ "command": command })).await;
         let took = begun.elapsed();
@@ -52,7 +49,7 @@ pub(super) async fn grandchild(case: &Case, verdict: &mut Verdict) {
         verdict.attempt(what, check(took < limit, || format!("it took {took:?}")));
         verdict.attempt(what, gone(&asleep).await);
     }
-    let begun = Instant::now();
+    let begun = Stopwatch::start();
     let outcome = haft
         .call("bash", json!({ "command": "sleep 0.1 & echo quick; wait" }))
         .await;
@@ -76,21 +73,21 @@ pub(super) async fn stubborn(case: &Case, verdict: &mut Verdict) {
             "bash -c 'kill -STOP $$; SLEEP' & wait",
         ),
     ] {
-        let begun = Instant::now();
+        let begun = Stopwatch::start();
         let command = command.replace("SLEEP", &asleep);
         let outcome = haft
-            .call("bash", json!({ "command": command, "timeout_ms": 400 }))
+            .call("bash", json!({ "command": command, "timeout_ms": 1_500 }))
             .await;
         let took = begun.elapsed();
         let timed_out = outcome.terminal == Terminal::TimedOut;
         verdict.attempt(what, check(timed_out, || outcome.model_text()));
-        let limit = Duration::from_millis(400) + STOP + SLACK;
+        let limit = Duration::from_millis(1_500) + STOP + SLACK;
         verdict.attempt(what, check(took < limit, || format!("it took {took:?}")));
         verdict.attempt(what, gone(&asleep).await);
     }
     let polite = "trap 'echo cleaned > mark; exit' TERM; while :; do sleep 0.05; done";
     let outcome = haft
-        .call("bash", json!({ "command": polite, "timeout_ms": 400 }))
+        .call("bash", json!({ "command": polite, "timeout_ms": 1_500 }))
         .await;
     let cleaned = outcome.terminal == Terminal::TimedOut && scene.at("mark").exists();
     verdict.twin(
@@ -110,7 +107,7 @@ pub(super) async fn cancelled(case: &Case, verdict: &mut Verdict) {
     let id = request.id;
     let (outcome, took) = tokio::join!(haft.runtime().call(request), async {
         started(&scene.at("pid")).await;
-        let begun = Instant::now();
+        let begun = Stopwatch::start();
         assert!(haft.runtime().cancel(id), "the call is not in flight");
         begun
     });
