@@ -26,6 +26,7 @@ pub(crate) fn remedy(server: &ServerSettings, profile: &Profile, own: &Path) -> 
     let sandbox = Sandbox::of(command, profile, own);
     linked
         .or_else(|| sandbox.unseen(command))
+        .or_else(|| sandbox.relative(command))
         .or_else(|| unfetched(command))
 }
 
@@ -76,11 +77,17 @@ impl Sandbox {
         }
     }
 
-    /// Whether a file of this machine is where it is in the sandbox too.
+    /// Whether a file of this machine is where it is in the sandbox too: itself, and what it leads to if
+    /// it is a link, such as the `python` of a virtual environment.
     fn shows(&self, path: &Path) -> bool {
-        // A link leads to where it leads, in the sandbox as here.
-        let real = path.canonicalize();
-        let real = real.as_deref().unwrap_or(path);
+        let beside = path.parent().and_then(|parent| parent.canonicalize().ok());
+        let itself = beside.zip(path.file_name());
+        let itself = itself.map_or_else(|| path.to_owned(), |(beside, name)| beside.join(name));
+        let leads_to = path.canonicalize().unwrap_or_else(|_| itself.clone());
+        self.holds(&itself) && self.holds(&leads_to)
+    }
+
+    fn holds(&self, real: &Path) -> bool {
         let links = self.view.links.iter().map(|(link, _)| link);
         let mut places = self
             .view
@@ -117,6 +124,21 @@ impl Sandbox {
              `sandbox.read_only` of its entry (to `writable`, if it is to change it)",
             hidden.display(),
             place.display(),
+        ))
+    }
+
+    /// A file that the command names as it is found from here, where the server does not run.
+    fn relative(&self, command: &CommandTarget) -> Option<String> {
+        let (_, arguments) = command.argv.split_first()?;
+        let mut words = arguments.iter().map(Path::new);
+        let word = words
+            .find(|word| word.is_relative() && word.is_file() && !self.root.join(word).exists())?;
+        let whole = std::path::absolute(word).ok()?;
+        Some(format!(
+            "it runs in a directory of its own, where there is no `{}`: write the whole path in `command`, \
+             and add \"{}\" to `sandbox.read_only` of its entry",
+            word.display(),
+            whole.parent().unwrap_or(&whole).display(),
         ))
     }
 
@@ -186,6 +208,30 @@ mod tests {
             place: "haft.toml:1".to_owned(),
         };
         remedy(&server, &Profile::default(), Path::new("/nowhere"))
+    }
+
+    #[test]
+    fn a_link_is_shown_when_it_and_what_it_leads_to_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().canonicalize().unwrap();
+        let python = folder.join("python");
+        std::os::unix::fs::symlink("/bin/sh", &python).unwrap();
+        let argv = [python.to_str().unwrap()];
+        let hint = told(&argv, &[]).unwrap();
+        let wanted = format!("does not show `{}`", python.display());
+        assert!(hint.contains(&wanted), "{hint}");
+        assert_eq!(told(&argv, &[&folder]), None);
+    }
+
+    #[test]
+    fn a_file_named_from_here_is_not_where_the_server_runs() {
+        // The directory of this test is the crate's.
+        let hint = told(&["/bin/sh", "Cargo.toml"], &[]).unwrap();
+        assert!(
+            hint.contains("no `Cargo.toml`: write the whole path"),
+            "{hint}"
+        );
+        assert_eq!(told(&["/bin/sh", "not-there.sh"], &[]), None);
     }
 
     #[test]

@@ -34,6 +34,23 @@ fn rules_grants_and_hints_know_mounted_tools() {
 }
 
 #[test]
+fn a_server_of_a_file_that_is_not_trusted_says_so() {
+    let stage = Stage::bare();
+    stage.write(
+        "haft.toml",
+        "[[mcp.servers]]\nid = \"a\"\ncommand = [\"/bin/cat\"]\n",
+    );
+    let unknown = stage.haft(&["mcp", "review", "a"]).fails(10);
+    assert!(unknown.contains("run `haft trust`"), "{unknown}");
+    let status = stage.haft(&["mcp", "status"]);
+    assert!(
+        status.stderr.contains("run `haft trust`"),
+        "{}",
+        status.all()
+    );
+}
+
+#[test]
 fn a_tool_of_a_server_nobody_has_looked_at_names_the_command_that_does() {
     let mounted = Mounting::new(&[("a", "\"good\"", "")]);
     for args in [

@@ -1,7 +1,10 @@
 //! The approvals matrix: rule × preset × confinement × who is there, each cell a call through the
 //! whole stack. `docs/spec/approvals.md` is made from it, and a test fails when it is stale.
 
-use std::fmt::Write as _;
+use std::{
+    fmt::Write as _,
+    time::{Duration, Instant},
+};
 
 use haft::{
     LocalOptions,
@@ -24,6 +27,9 @@ no question is left behind.
 | rule | preset | confinement | decision | yes | no | headless |
 |---|---|---|---|---|---|---|
 ";
+
+/// How long the record may take to show what was decided.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What a person does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,10 +102,18 @@ async fn cell(
         Some(by) => format!("denied ({})", by.as_str()),
     };
     // Whenever it would lapse: nobody is left with a question to a call that has ended.
-    let open = haft.ledger().approvals();
-    let open = open.pending(&haft.principal().tenant, Timestamp(0), 10);
-    let open = open.await.unwrap();
-    assert!(open.is_empty(), "{person:?} left {open:?}");
+    // A disk that is slow lets a read see what was so a moment ago.
+    let approvals = haft.ledger().approvals();
+    let begun = Instant::now();
+    loop {
+        let open = approvals.pending(&haft.principal().tenant, Timestamp(0), 10);
+        let open = open.await.unwrap();
+        if open.is_empty() {
+            break;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{person:?} left {open:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     let verdict = decision.verdict;
     haft.close().await.unwrap();
     (verdict, came)

@@ -75,6 +75,8 @@ pub(super) fn configured<'s>(settings: &'s Settings, id: &str) -> Result<&'s Ser
         let ids: Vec<&str> = servers.iter().map(|server| server.id.as_str()).collect();
         let hint = match (nearest(id, &ids), ids.is_empty()) {
             (Some(near), _) => format!("did you mean `{near}`?"),
+            // Such as a haft.toml that is not trusted yet.
+            (None, true) if !settings.notes.is_empty() => settings.notes.join("; "),
             (None, true) => "add [[mcp.servers]] to haft.toml first".to_owned(),
             (None, false) => format!("mounted are: {}", ids.join(", ")),
         };

@@ -19,7 +19,9 @@ pub(super) struct StatusArgs {}
 
 /// Runs the command.
 pub(super) fn run(_args: &StatusArgs, app: &App) -> Result<Exit, Stop> {
-    let views = servers(&app.settings()?);
+    let settings = app.settings()?;
+    app.notes(&settings.notes);
+    let views = servers(&settings);
     if app.output.format() == Format::Json {
         app.output.json(&views)?;
         return Ok(Exit::Ok);
