@@ -16,7 +16,7 @@ use haft_contract::{
     host::{Approver, Clock, Ledger},
     ops::Operations,
 };
-use haft_ledger::{LedgerOptions, Recovery, Retention, SqliteLedger};
+use haft_ledger::{LedgerOptions, Recovery, Retention, SqliteLedger, options::MAX_QUEUED_BYTES};
 use haft_mcp::{
     catalog,
     client::Clients,
@@ -104,13 +104,23 @@ pub(crate) fn has_record(places: &Places) -> bool {
     places.data_dir.join(RECORD).exists()
 }
 
+/// Opens the record for a command that runs calls, and settles what an earlier run left open.
+pub(crate) async fn open_record_for_calls(settings: &Settings) -> Result<Record, Stop> {
+    open_record_with(&settings.places, settings.queue_bytes).await
+}
+
 /// Opens the record and settles what an earlier run left open.
 pub(crate) async fn open_record(places: &Places) -> Result<Record, Stop> {
+    open_record_with(places, MAX_QUEUED_BYTES).await
+}
+
+async fn open_record_with(places: &Places, max_queued_bytes: usize) -> Result<Record, Stop> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let options = LedgerOptions {
         // How long artifacts are kept is in the settings, which may not be readable yet;
         // `Housekeeping` sees to it.
         retention: None,
+        max_queued_bytes,
         ..LedgerOptions::new(places.data_dir.join(RECORD), clock)
     };
     match SqliteLedger::open(options).await {

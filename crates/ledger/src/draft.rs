@@ -13,8 +13,10 @@ use crate::listed::{Listed, access_text, accesses, failure_message};
 /// How much of the input can be searched, in bytes.
 const MAX_INPUT_TEXT_BYTES: usize = 16 * 1024;
 
-/// How much of the output can be searched, in bytes.
-const MAX_OUTPUT_TEXT_BYTES: usize = 16 * 1024;
+/// How much of the output can be searched, in bytes: one half from where it begins and one from
+/// where it ends, which is where commands say what went wrong. Indexing is what writing a call costs
+/// most, and grows with this.
+const MAX_OUTPUT_TEXT_BYTES: usize = 2 * 1024;
 
 /// One call as its row will say.
 #[derive(Debug, Clone)]
@@ -24,7 +26,7 @@ pub(crate) struct Draft {
     pub(crate) listed: Listed,
     /// Whether a secret was taken out of the request, so that it cannot be run again from here.
     pub(crate) redacted: bool,
-    /// Words for search: input, commands, paths, and the beginning of the output.
+    /// Words for search: input, commands, paths, and the beginning and the end of the output.
     pub(crate) words: String,
     /// When the last event happened.
     pub(crate) last: Timestamp,
@@ -64,16 +66,10 @@ impl Draft {
                 }
             }
             "settled" => {
-                let cap = self.words.len() + MAX_OUTPUT_TEXT_BYTES;
                 let content = body.get("content").and_then(Value::as_array);
-                for part in content.into_iter().flatten() {
-                    if let Some(text) = part.get("text").and_then(Value::as_str) {
-                        push_capped(&mut self.words, text, cap);
-                    }
-                }
-                if let Some(message) = failure_message(body) {
-                    push_capped(&mut self.words, message, cap);
-                }
+                let content = content.into_iter().flatten();
+                let texts = content.filter_map(|part| part.get("text").and_then(Value::as_str));
+                push_ends(&mut self.words, texts.chain(failure_message(body)));
             }
             _ => {}
         }
@@ -103,6 +99,34 @@ fn push_strings(words: &mut String, value: &Value, cap: usize) {
                 push_strings(words, field, cap);
             }
         }
+    }
+}
+
+/// Adds texts that follow each other: all of them, or the beginning and the end.
+fn push_ends<'a>(words: &mut String, texts: impl DoubleEndedIterator<Item = &'a str> + Clone) {
+    let total: usize = texts.clone().map(|text| text.len() + 1).sum();
+    let cap = words.len() + MAX_OUTPUT_TEXT_BYTES;
+    if total <= MAX_OUTPUT_TEXT_BYTES {
+        texts.for_each(|text| push_capped(words, text, cap));
+        return;
+    }
+    let half = words.len() + MAX_OUTPUT_TEXT_BYTES / 2;
+    texts
+        .clone()
+        .for_each(|text| push_capped(words, text, half));
+    let mut ends: Vec<&str> = Vec::new();
+    let mut room = MAX_OUTPUT_TEXT_BYTES / 2;
+    for text in texts.rev() {
+        let mut from = text.len().saturating_sub(room);
+        while !text.is_char_boundary(from) {
+            from += 1;
+        }
+        ends.extend(text.get(from..));
+        room = room.saturating_sub(text.len() - from + 1);
+    }
+    for end in ends.into_iter().rev() {
+        // Short enough already; a cap would cut off the last word.
+        push_capped(words, end, usize::MAX);
     }
 }
 

@@ -47,6 +47,7 @@ mod convert;
 mod directory;
 mod draft;
 mod listed;
+mod message;
 pub mod options;
 mod owner;
 mod queue;
@@ -55,6 +56,7 @@ mod redact;
 mod row;
 mod seal;
 mod sqlite;
+mod weight;
 
 pub use artifacts::{Expired, FileArtifacts, MAX_ARTIFACT_BYTES};
 pub use directory::DirectoryError;

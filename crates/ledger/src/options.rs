@@ -10,7 +10,14 @@ pub const MAX_CALLS_IN_FLIGHT: usize = 65_536;
 /// Appends that may wait to be written at once.
 pub const MAX_QUEUED_APPENDS: usize = 65_536;
 
-/// How long `open` waits for a place among the open calls, unless set otherwise.
+/// Bytes that may wait to be written at once. What belongs to a call that is open is always taken
+/// in; beyond this no further call is opened until something is written.
+pub const MAX_QUEUED_BYTES: usize = 32 * 1024 * 1024;
+
+/// Bytes of what is queued that are written in one transaction.
+pub const MAX_BATCH_BYTES: usize = 4 * 1024 * 1024;
+
+/// How long `open` waits for a place among the open calls and for space, unless set otherwise.
 pub const OPEN_WAIT: Duration = Duration::from_secs(5);
 
 /// How long an append waits for room in the queue.
@@ -55,10 +62,12 @@ pub struct LedgerOptions {
     pub secrets: Vec<String>,
     /// Calls that may be open at once.
     pub max_calls_in_flight: usize,
-    /// How long `open` waits for a place among the open calls.
+    /// How long `open` waits for a place among the open calls, and for space.
     pub open_wait: Duration,
     /// Appends that may wait to be written at once.
     pub max_queued_appends: usize,
+    /// Bytes that may wait to be written at once, by an estimate. When there are more, `open` waits.
+    pub max_queued_bytes: usize,
     /// Messages written in one transaction; 1 gives one durable commit for each.
     pub max_batch: usize,
     /// How long something that is merely queued waits for company.
@@ -81,6 +90,7 @@ impl LedgerOptions {
             max_calls_in_flight: MAX_CALLS_IN_FLIGHT,
             open_wait: OPEN_WAIT,
             max_queued_appends: MAX_QUEUED_APPENDS,
+            max_queued_bytes: MAX_QUEUED_BYTES,
             max_batch: MAX_BATCH,
             linger: LINGER,
             checkpoint_every: CHECKPOINT_EVERY,

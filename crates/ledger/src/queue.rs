@@ -1,10 +1,13 @@
 //! What waits to be written. Callers push and go on; the one writer takes everything there is.
 //!
-//! Room for a call's end is reserved when it is opened, so a settlement is never refused. Nothing
-//! here converts, hashes or waits for the disk: this is the part of the ledger on the call path.
+//! Room for a call's end is reserved when it is opened, so a settlement is never refused. What waits
+//! is bounded in number and in bytes: when it takes up all the space there is, opening a call waits
+//! for as long as the store writes. Nothing here converts or hashes: this is the part of the ledger
+//! on the call path.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
+    pin::pin,
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -13,7 +16,7 @@ use std::{
 };
 
 use haft_contract::{
-    AgentId, CallRequest, Principal, SessionId, SessionKind, TenantId, UserId, WorkPath,
+    CallRequest,
     event::Happened,
     host::{LedgerError, LedgerErrorKind, Timestamp},
     ops::FileVersion,
@@ -21,80 +24,28 @@ use haft_contract::{
 use tokio::sync::{Notify, Semaphore, SemaphorePermit, oneshot};
 
 use crate::{
-    options::{APPEND_WAIT, LedgerOptions},
-    sqlite::{Change, Job, is_claim, job},
+    message::{Handle, Message, SeenKey},
+    options::{APPEND_WAIT, LedgerOptions, MAX_BATCH_BYTES},
+    sqlite::{Change, is_claim, job},
+    weight,
 };
 
 /// The most noted file versions that wait to be written. Beyond it they are remembered only in
 /// memory; after a restart such a file counts as not seen, which is the safe answer.
 const MAX_PENDING_SEEN: usize = 16_384;
 
-/// Told when what it waits for is durable, or that it will not be for now.
-pub(crate) type Waiter = oneshot::Sender<Result<(), LedgerError>>;
+/// Why a call is not opened when too many are open.
+const TOO_MANY: &str = "too many calls are open at once; wait for some to end";
 
-/// Names an open call within this process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Handle(u64);
+/// Why a call is not opened when there is no space and nothing is written.
+const NOTHING_WRITTEN: &str = "its queue is full and nothing of it gets written; the disk does not \
+                               answer, or another program holds the record";
 
-impl Handle {
-    /// A handle for a call that another process left open. Counted from the other end, so that it
-    /// never meets one of this process's own.
-    pub(crate) fn adopted(index: u64) -> Self {
-        Self(u64::MAX - index)
-    }
-}
-
-/// Which file, for whom. Agents that share a session id do not share what they have seen.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct SeenKey {
-    pub(crate) tenant: TenantId,
-    pub(crate) session: SessionId,
-    pub(crate) session_kind: SessionKind,
-    pub(crate) user: UserId,
-    pub(crate) agent: AgentId,
-    pub(crate) path: WorkPath,
-}
-
-impl SeenKey {
-    /// This file, for this principal.
-    pub(crate) fn new(principal: &Principal, path: &WorkPath) -> Self {
-        Self {
-            tenant: principal.tenant.clone(),
-            session: principal.session.clone(),
-            session_kind: principal.session_kind,
-            user: principal.user.clone(),
-            agent: principal.agent.clone(),
-            path: path.clone(),
-        }
-    }
-}
-
-/// Something for the writer to do.
+/// A message that waits, and how many bytes are counted for it.
 #[derive(Debug)]
-pub(crate) enum Message {
-    /// A call was opened.
-    Open {
-        handle: Handle,
-        request: Box<CallRequest>,
-        at: Timestamp,
-    },
-    /// Events happened.
-    Append {
-        handle: Handle,
-        events: Vec<Happened>,
-        waiter: Option<Waiter>,
-    },
-    /// The last events happened, the settlement among them.
-    Settle {
-        handle: Handle,
-        events: Vec<Happened>,
-    },
-    /// The record of a call was dropped before it was settled.
-    Abandon { handle: Handle },
-    /// What is kept about questions or grants is to change.
-    Change { job: Box<dyn Job> },
-    /// Somebody waits for everything before this.
-    Flush { waiter: Waiter },
+struct Queued {
+    message: Message,
+    bytes: usize,
 }
 
 /// How soon something must be written.
@@ -111,6 +62,8 @@ pub(crate) enum Urgency {
 pub(crate) struct Taken {
     pub(crate) messages: Vec<Message>,
     pub(crate) seen: HashMap<SeenKey, FileVersion>,
+    /// What to give back with [`Queue::release`].
+    pub(crate) bytes: usize,
 }
 
 /// The queue between callers and the writer.
@@ -120,13 +73,23 @@ pub(crate) struct Queue {
     wake: Notify,
     slots: Semaphore,
     room: Semaphore,
+    /// Bytes for which there still is space.
+    space: Semaphore,
+    max_bytes: u32,
     open_wait: Duration,
+    /// Counts transactions: whether the store is at work.
+    written: AtomicU64,
     next_handle: AtomicU64,
 }
 
 #[derive(Debug)]
 struct Inner {
-    messages: Vec<Message>,
+    messages: VecDeque<Queued>,
+    /// The bytes of all of them.
+    bytes: usize,
+    /// Bytes that were taken in although there was no space left: what belongs to an open call does
+    /// not wait. They are made up for before anything else gets space.
+    owed: usize,
     seen: HashMap<SeenKey, FileVersion>,
     urgent: bool,
     writer: Writer,
@@ -153,9 +116,14 @@ enum Store {
 impl Queue {
     /// An empty queue.
     pub(crate) fn new(options: &LedgerOptions) -> Self {
+        // Without any space there would be no bound at all.
+        let max_bytes = u32::try_from(options.max_queued_bytes).unwrap_or(u32::MAX);
+        let max_bytes = max_bytes.max(1);
         Self {
             inner: Mutex::new(Inner {
-                messages: Vec::new(),
+                messages: VecDeque::new(),
+                bytes: 0,
+                owed: 0,
                 seen: HashMap::new(),
                 urgent: false,
                 writer: Writer::Busy,
@@ -164,7 +132,10 @@ impl Queue {
             wake: Notify::new(),
             slots: Semaphore::new(options.max_calls_in_flight.min(Semaphore::MAX_PERMITS)),
             room: Semaphore::new(options.max_queued_appends.min(Semaphore::MAX_PERMITS)),
+            space: Semaphore::new(max_bytes as usize),
+            max_bytes,
             open_wait: options.open_wait,
+            written: AtomicU64::new(0),
             next_handle: AtomicU64::new(0),
         }
     }
@@ -175,29 +146,32 @@ impl Queue {
         request: &CallRequest,
         at: Timestamp,
     ) -> Result<Handle, LedgerError> {
+        // A request larger than all the space there is takes all of it.
+        let bytes = u32::try_from(weight::request(request)).unwrap_or(u32::MAX);
+        let bytes = bytes.min(self.max_bytes);
+        // One after the other: nobody has space who waits for a place among the open calls.
         let slot = match self.slots.try_acquire() {
             Ok(slot) => slot,
-            Err(_) => match tokio::time::timeout(self.open_wait, self.slots.acquire()).await {
-                Ok(Ok(slot)) => slot,
-                Ok(Err(_)) => return Err(unavailable("it is closed")),
-                Err(_) => {
-                    return Err(LedgerError::new(
-                        LedgerErrorKind::LimitExceeded,
-                        "too many calls are open at once; wait for some to end",
-                    ));
-                }
-            },
+            Err(_) => self.wait_for_slot().await?,
+        };
+        let space = match self.space.try_acquire_many(bytes) {
+            Ok(space) => space,
+            Err(_) => self.wait_for_space(bytes).await?,
         };
         let handle = Handle(self.next_handle.fetch_add(1, Ordering::Relaxed));
         let request = Box::new(request.clone());
         let mut inner = self.lock();
         inner.accepts()?;
-        inner.messages.push(Message::Open {
-            handle,
-            request,
-            at,
-        });
         slot.forget();
+        space.forget();
+        inner.push(
+            Message::Open {
+                handle,
+                request,
+                at,
+            },
+            bytes as usize,
+        );
         let wake = inner.should_wake(Urgency::Queued);
         drop(inner);
         if wake {
@@ -214,17 +188,16 @@ impl Queue {
         urgency: Urgency,
     ) -> Result<(), LedgerError> {
         let room = self.room().await?;
+        let bytes = weight::events(&events);
         match urgency {
             Urgency::Queued => {
                 room.forget();
-                self.push(
-                    Message::Append {
-                        handle,
-                        events,
-                        waiter: None,
-                    },
-                    urgency,
-                );
+                let append = Message::Append {
+                    handle,
+                    events,
+                    waiter: None,
+                };
+                self.push(append, bytes);
                 Ok(())
             }
             Urgency::Now => {
@@ -235,11 +208,16 @@ impl Queue {
                     let mut inner = self.lock();
                     inner.accepts()?;
                     room.forget();
-                    inner.messages.push(Message::Append {
-                        handle,
-                        events,
-                        waiter: Some(waiter),
-                    });
+                    self.charge(&mut inner, bytes);
+                    let waiter = Some(waiter);
+                    inner.push(
+                        Message::Append {
+                            handle,
+                            events,
+                            waiter,
+                        },
+                        bytes,
+                    );
                     if inner.should_wake(Urgency::Now) {
                         self.wake.notify_one();
                     }
@@ -261,7 +239,7 @@ impl Queue {
             let mut inner = self.lock();
             inner.accepts()?;
             room.forget();
-            inner.messages.push(Message::Change { job });
+            inner.push(Message::Change { job }, 0);
             if inner.should_wake(Urgency::Now) {
                 self.wake.notify_one();
             }
@@ -273,12 +251,13 @@ impl Queue {
 
     /// Appends the last events of a call. Its room was reserved by [`Queue::open`].
     pub(crate) fn settle(&self, handle: Handle, events: Vec<Happened>) {
-        self.push(Message::Settle { handle, events }, Urgency::Queued);
+        let bytes = weight::events(&events);
+        self.push(Message::Settle { handle, events }, bytes);
     }
 
     /// Says that a call will never be settled by its caller.
     pub(crate) fn abandon(&self, handle: Handle) {
-        self.push(Message::Abandon { handle }, Urgency::Queued);
+        self.push(Message::Abandon { handle }, 0);
     }
 
     /// Waits until everything pushed so far is durable.
@@ -290,7 +269,7 @@ impl Queue {
             if inner.is_drained() {
                 return Ok(());
             }
-            inner.messages.push(Message::Flush { waiter });
+            inner.push(Message::Flush { waiter }, 0);
             if inner.should_wake(Urgency::Now) {
                 self.wake.notify_one();
             }
@@ -317,6 +296,7 @@ impl Queue {
         }
         drop(inner);
         self.slots.close();
+        self.space.close();
         self.wake.notify_one();
     }
 
@@ -339,7 +319,12 @@ impl Queue {
                 }
                 if empty {
                     inner.writer = Writer::Idle;
-                } else if inner.urgent || closing || lingered || inner.messages.len() >= max {
+                } else if inner.urgent
+                    || closing
+                    || lingered
+                    || inner.fills_batch(max)
+                    || self.space.available_permits() == 0
+                {
                     inner.writer = Writer::Busy;
                     return Some(inner.take(max));
                 } else {
@@ -358,10 +343,16 @@ impl Queue {
         }
     }
 
-    /// For the writer: gives back the room of written appends and the places of ended calls.
-    pub(crate) fn release(&self, appends: usize, calls: usize) {
+    /// For the writer: after a transaction, gives back the room of written appends, the places of
+    /// ended calls, and the space of what was taken.
+    pub(crate) fn release(&self, appends: usize, calls: usize, bytes: usize) {
+        self.written.fetch_add(1, Ordering::Relaxed);
         self.room.add_permits(appends);
         self.slots.add_permits(calls);
+        let mut inner = self.lock();
+        let made_up = inner.owed.min(bytes);
+        inner.owed -= made_up;
+        self.space.add_permits(bytes - made_up);
     }
 
     /// For the writer: the store takes nothing now. Everybody who waits is told.
@@ -372,8 +363,9 @@ impl Queue {
         }
         let mut waiters = Vec::new();
         let mut jobs = Vec::new();
-        for message in std::mem::take(&mut inner.messages) {
-            match message {
+        let messages = std::mem::take(&mut inner.messages);
+        for Queued { message, bytes } in messages {
+            let message = match message {
                 Message::Append {
                     handle,
                     mut events,
@@ -385,19 +377,24 @@ impl Queue {
                     if let Some(start) = events.iter().position(is_claim) {
                         events.truncate(start);
                     }
-                    inner.messages.push(Message::Append {
+                    Message::Append {
                         handle,
                         events,
                         waiter: None,
-                    });
+                    }
                 }
-                Message::Change { job } => jobs.push(job),
-                Message::Flush { waiter } => waiters.push(waiter),
+                Message::Change { job } => {
+                    jobs.push(job);
+                    continue;
+                }
+                Message::Flush { waiter } => {
+                    waiters.push(waiter);
+                    continue;
+                }
                 kept
-                @ (Message::Open { .. } | Message::Settle { .. } | Message::Abandon { .. }) => {
-                    inner.messages.push(kept);
-                }
-            }
+                @ (Message::Open { .. } | Message::Settle { .. } | Message::Abandon { .. }) => kept,
+            };
+            inner.messages.push_back(Queued { message, bytes });
         }
         drop(inner);
         self.room.add_permits(jobs.len());
@@ -422,7 +419,47 @@ impl Queue {
         self.fail("it is closed");
         self.lock().store = Store::Closed;
         self.slots.close();
+        self.space.close();
         self.room.close();
+    }
+
+    /// Waits for a place among the open calls. These may take as long as they like, so there is an
+    /// end to it whatever the store does.
+    async fn wait_for_slot(&self) -> Result<SemaphorePermit<'_>, LedgerError> {
+        self.hurry()?;
+        match tokio::time::timeout(self.open_wait, self.slots.acquire()).await {
+            Ok(slot) => slot.map_err(|_| unavailable("it is closed")),
+            Err(_) => Err(LedgerError::new(LedgerErrorKind::LimitExceeded, TOO_MANY)),
+        }
+    }
+
+    /// Waits for space, in turn. There is an end to it when the store has written nothing for as
+    /// long as opening may take: one that is slow slows its callers down, and refuses none.
+    async fn wait_for_space(&self, bytes: u32) -> Result<SemaphorePermit<'_>, LedgerError> {
+        self.hurry()?;
+        let mut space = pin!(self.space.acquire_many(bytes));
+        loop {
+            let before = self.written.load(Ordering::Relaxed);
+            let waited = tokio::time::timeout(self.open_wait, &mut space).await;
+            if let Ok(space) = waited {
+                return space.map_err(|_| unavailable("it is closed"));
+            }
+            if self.written.load(Ordering::Relaxed) == before {
+                // Where the store has said why, that is the reason.
+                self.lock().accepts()?;
+                return Err(unavailable(NOTHING_WRITTEN));
+            }
+        }
+    }
+
+    /// Has the writer write now: what is queued stands in somebody's way.
+    fn hurry(&self) -> Result<(), LedgerError> {
+        let mut inner = self.lock();
+        inner.accepts()?;
+        if inner.should_wake(Urgency::Now) {
+            self.wake.notify_one();
+        }
+        Ok(())
     }
 
     async fn room(&self) -> Result<SemaphorePermit<'_>, LedgerError> {
@@ -436,18 +473,24 @@ impl Queue {
         }
     }
 
-    fn push(&self, message: Message, urgency: Urgency) {
+    /// Queues what belongs to an open call, whether there is space or not.
+    fn push(&self, message: Message, bytes: usize) {
         let mut inner = self.lock();
         if inner.store == Store::Closed {
             // The next start settles what is left open.
             return;
         }
-        inner.messages.push(message);
-        let wake = inner.should_wake(urgency);
+        self.charge(&mut inner, bytes);
+        inner.push(message, bytes);
+        let wake = inner.should_wake(Urgency::Queued);
         drop(inner);
         if wake {
             self.wake.notify_one();
         }
+    }
+
+    fn charge(&self, inner: &mut Inner, bytes: usize) {
+        inner.owed += bytes - self.space.forget_permits(bytes);
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -469,26 +512,47 @@ impl Inner {
         self.messages.is_empty() && self.seen.is_empty() && self.writer == Writer::Idle
     }
 
+    fn push(&mut self, message: Message, bytes: usize) {
+        self.bytes += bytes;
+        self.messages.push_back(Queued { message, bytes });
+    }
+
+    /// Whether there is as much as one transaction may hold.
+    fn fills_batch(&self, max: usize) -> bool {
+        self.messages.len() >= max || self.bytes >= MAX_BATCH_BYTES
+    }
+
     fn should_wake(&mut self, urgency: Urgency) -> bool {
         self.urgent |= urgency == Urgency::Now;
         match self.writer {
             Writer::Idle => true,
-            Writer::Lingering => urgency == Urgency::Now,
+            // Waiting for more company would only let the queue grow.
+            Writer::Lingering => urgency == Urgency::Now || self.bytes >= MAX_BATCH_BYTES,
             Writer::Busy => false,
         }
     }
 
+    /// The oldest messages, as many as one transaction may hold, and at least one.
     fn take(&mut self, max: usize) -> Taken {
-        let messages = if self.messages.len() <= max {
-            self.urgent = false;
-            std::mem::take(&mut self.messages)
-        } else {
-            self.messages.drain(..max).collect()
-        };
-        Taken {
-            messages,
+        let mut taken = Taken {
+            messages: Vec::with_capacity(self.messages.len().min(max)),
             seen: std::mem::take(&mut self.seen),
+            bytes: 0,
+        };
+        while taken.messages.len() < max
+            && taken.bytes < MAX_BATCH_BYTES
+            && let Some(Queued { message, bytes }) = self.messages.pop_front()
+        {
+            taken.messages.push(message);
+            taken.bytes += bytes;
         }
+        self.bytes -= taken.bytes;
+        if self.messages.is_empty() {
+            self.urgent = false;
+            // Not kept at the largest size it ever had.
+            self.messages = VecDeque::new();
+        }
+        taken
     }
 }
 
@@ -504,4 +568,178 @@ pub(crate) fn unavailable(reason: &str) -> LedgerError {
         LedgerErrorKind::Unavailable,
         format!("the record cannot be written: {reason}"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{path::Path, sync::Arc};
+
+    use haft_contract::{AgentId, CallEvent, CallId, Principal, SessionId, UserId, host::Clock};
+    use serde_json::json;
+    use tokio::{task::JoinHandle, time::Instant};
+
+    use super::*;
+
+    struct Now;
+
+    impl Clock for Now {
+        fn now(&self) -> Timestamp {
+            Timestamp(0)
+        }
+    }
+
+    const WAIT: Duration = Duration::from_secs(5);
+
+    fn request(text: &str) -> CallRequest {
+        let principal = Principal::local(
+            UserId::parse("ada").unwrap(),
+            AgentId::parse("agent").unwrap(),
+            SessionId::parse("s1").unwrap(),
+        );
+        CallRequest::new("sample", json!({"text": text}), Arc::new(principal))
+    }
+
+    /// A queue with space for so many small requests, whose writer is the test.
+    fn queue(calls: usize) -> Arc<Queue> {
+        let mut options = LedgerOptions::new(Path::new("nowhere"), Arc::new(Now));
+        options.open_wait = WAIT;
+        options.max_queued_bytes = weight::request(&request("")) * calls;
+        Arc::new(Queue::new(&options))
+    }
+
+    async fn open(queue: &Queue, text: &str) -> Result<Handle, LedgerError> {
+        queue.open(&request(text), Timestamp(0)).await
+    }
+
+    fn opening(queue: &Arc<Queue>, text: &str) -> JoinHandle<Result<Handle, LedgerError>> {
+        let (queue, text) = (Arc::clone(queue), text.to_owned());
+        tokio::spawn(async move { open(&queue, &text).await })
+    }
+
+    /// As much as several calls are opened with.
+    fn much() -> Vec<Happened> {
+        let happened = |_| Happened {
+            call: CallId::new(),
+            at: Timestamp(0),
+            event: CallEvent::Running,
+        };
+        (0..50).map(happened).collect()
+    }
+
+    /// Takes what is queued, as the writer does, without giving its space back.
+    async fn taken(queue: &Queue) -> Taken {
+        queue.take(usize::MAX, Duration::ZERO).await.unwrap()
+    }
+
+    async fn write(queue: &Queue) {
+        let bytes = taken(queue).await.bytes;
+        queue.release(0, 0, bytes);
+    }
+
+    fn is_whole(queue: &Queue) -> bool {
+        let inner = queue.lock();
+        let free = queue.space.available_permits();
+        inner.owed == 0 && inner.bytes == 0 && free == queue.max_bytes as usize
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_waits_for_space_as_long_as_something_is_written() {
+        let queue = queue(2);
+        open(&queue, "").await.unwrap();
+        open(&queue, "").await.unwrap();
+        let full = taken(&queue).await;
+        let waits = opening(&queue, "");
+        for _ in 0..20 {
+            tokio::time::sleep(WAIT * 4 / 5).await;
+            assert!(!waits.is_finished());
+            // Others, who hold no space: the store is at work.
+            queue.release(0, 0, 0);
+        }
+        queue.release(0, 0, full.bytes);
+        waits.await.unwrap().unwrap();
+        write(&queue).await;
+        assert!(is_whole(&queue), "{queue:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_is_refused_when_nothing_is_written_for_as_long_as_it_may_wait() {
+        let queue = queue(1);
+        open(&queue, "").await.unwrap();
+        let begun = Instant::now();
+        let refused = open(&queue, "").await.unwrap_err();
+        assert!(refused.to_string().contains(NOTHING_WRITTEN), "{refused}");
+        assert_eq!(begun.elapsed(), WAIT);
+        // A store that says why it writes nothing is the reason.
+        let waits = opening(&queue, "");
+        tokio::time::sleep(WAIT / 2).await;
+        queue.fail("the disk is full");
+        let refused = waits.await.unwrap().unwrap_err();
+        assert!(
+            refused.to_string().contains("the disk is full"),
+            "{refused}"
+        );
+        queue.recover();
+        write(&queue).await;
+        assert!(is_whole(&queue), "{queue:?}");
+    }
+
+    /// A storm of calls, each with more to say than it was opened with.
+    #[tokio::test(start_paused = true)]
+    async fn everybody_gets_space_in_turn_and_all_of_it_is_given_back() {
+        const CALLS: usize = 10_000;
+        let queue = queue(3);
+        let calls: Vec<_> = (0..CALLS).map(|_| opening(&queue, "")).collect();
+        let writing = tokio::spawn({
+            let queue = Arc::clone(&queue);
+            async move {
+                loop {
+                    let bytes = taken(&queue).await.bytes;
+                    tokio::time::sleep(WAIT / 2).await;
+                    queue.release(0, 0, bytes);
+                }
+            }
+        });
+        for (number, call) in calls.into_iter().enumerate() {
+            let handle = call.await.unwrap().unwrap();
+            assert_eq!(handle.0, number as u64);
+            queue.settle(handle, much());
+        }
+        // Until everything was taken, and the last of it written.
+        while queue.space.available_permits() != queue.max_bytes as usize {
+            tokio::time::sleep(WAIT).await;
+        }
+        assert!(is_whole(&queue), "{queue:?}");
+        writing.abort();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_gives_up_leaves_what_it_had_to_the_next() {
+        let queue = queue(4);
+        open(&queue, "").await.unwrap();
+        // Wants all there is, and has three quarters of it.
+        let large = opening(&queue, &"x".repeat(100_000));
+        tokio::task::yield_now().await;
+        let small = opening(&queue, "");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(!small.is_finished());
+        large.abort();
+        small.await.unwrap().unwrap();
+        write(&queue).await;
+        assert!(is_whole(&queue), "{queue:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_waits_for_a_place_has_no_space_meanwhile() {
+        let mut options = LedgerOptions::new(Path::new("nowhere"), Arc::new(Now));
+        options.max_calls_in_flight = 1;
+        options.max_queued_bytes = 1;
+        let queue = Arc::new(Queue::new(&options));
+        open(&queue, "").await.unwrap();
+        write(&queue).await;
+        let waits = opening(&queue, "");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(is_whole(&queue), "{queue:?}");
+        queue.release(0, 1, 0);
+        waits.await.unwrap().unwrap();
+    }
 }

@@ -150,7 +150,7 @@ impl Runtime {
         };
         // Dropping this future stops whatever the call has started.
         let _stop = cancel.clone().drop_guard();
-        let recording = match self.open(&request).await {
+        let recording = match self.open(&request, &cancel).await {
             Ok(recording) => recording,
             Err(halt) => return Arc::new(settle_halt(call, halt)),
         };
@@ -263,9 +263,21 @@ impl Runtime {
         }
     }
 
-    async fn open(&self, request: &CallRequest) -> Result<Arc<Recording>, Halt> {
+    /// Takes the call into the record, which may wait for what is to be written before it.
+    async fn open(
+        &self,
+        request: &CallRequest,
+        cancel: &CancellationToken,
+    ) -> Result<Arc<Recording>, Halt> {
         let inner = &self.inner;
-        match inner.ledger.open(request, inner.clock.now()).await {
+        let opened = tokio::select! {
+            biased;
+            opened = inner.ledger.open(request, inner.clock.now()) => opened,
+            () = cancel.cancelled() => {
+                return Err(Halt::new(pipeline::cancelled(), None, Facts::default()));
+            }
+        };
+        match opened {
             Ok(record) => {
                 let recording = Recording::new(
                     request.id,

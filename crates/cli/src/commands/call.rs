@@ -127,7 +127,7 @@ pub(crate) async fn ready(
     let asking = asking.asking()?;
     let settings = app.settings()?;
     let principal = wire::principal(identity, &app.env)?;
-    let record = wire::open_record(&settings.places).await?;
+    let record = wire::open_record_for_calls(&settings).await?;
     app.recovered(&record.recovery);
     Ready::new(app, settings, record.ledger, principal, asking, calls).await
 }

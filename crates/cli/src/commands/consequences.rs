@@ -3,7 +3,7 @@
 
 use haft_backends::sandbox::cgroup::CgroupSetting;
 use haft_contract::{access::Command, host::Verdict, ops::SandboxMode};
-use haft_ledger::Retention;
+use haft_ledger::{Retention, options::MAX_QUEUED_BYTES};
 use haft_policy::PolicySource;
 
 use crate::{
@@ -80,6 +80,9 @@ pub(crate) fn consequences(settings: &Settings) -> Page {
             "record",
             format!("artifact_days = {days}, artifact_bytes = {bytes}, for every workspace"),
         );
+    }
+    if settings.queue_bytes != MAX_QUEUED_BYTES {
+        page = page.field("record", format!("queue_bytes = {}", settings.queue_bytes));
     }
     // What cannot be read has stopped the command before.
     for (script, name) in wire::scripts(settings).into_iter().flatten() {

@@ -35,7 +35,7 @@ const MAX_FOLLOWED: usize = 1_000;
 pub(crate) struct LogArgs {
     #[command(subcommand)]
     command: Option<LogCommand>,
-    /// Only calls whose tool, input, paths, commands or output hold these words
+    /// Only calls whose tool, input, paths, commands or output (its ends) hold these words
     search: Vec<String>,
     /// Only calls of this session
     #[arg(long, value_name = "NAME")]

@@ -41,6 +41,8 @@ pub(crate) struct ConfigFile {
     pub(crate) artifact_days: Option<u64>,
     /// How many bytes of artifacts are kept.
     pub(crate) artifact_bytes: Option<u64>,
+    /// How many bytes may wait to be written to the record.
+    pub(crate) queue_bytes: Option<u64>,
     /// Folders with script tools, as written.
     pub(crate) script_folders: Vec<String>,
     /// Tools built from configuration.
@@ -154,9 +156,11 @@ impl Reader<'_> {
             }
         }
         if let Some(record) = self.table(document, "record") {
-            self.known_keys(record, "[record]", &["artifact_days", "artifact_bytes"]);
+            let known = ["artifact_days", "artifact_bytes", "queue_bytes"];
+            self.known_keys(record, "[record]", &known);
             self.file.artifact_days = self.number(record, "artifact_days");
             self.file.artifact_bytes = self.number(record, "artifact_bytes");
+            self.file.queue_bytes = self.number(record, "queue_bytes");
         }
         if let Some(scripts) = self.table(document, "scripts") {
             self.known_keys(scripts, "[scripts]", &["folders"]);

@@ -16,7 +16,7 @@ use std::{
 };
 
 use haft_contract::UserId;
-use haft_ledger::Retention;
+use haft_ledger::{Retention, options::MAX_QUEUED_BYTES};
 use haft_policy::{CedarPolicy, LoadError, PolicyFile, PolicySource, load::Problem};
 use haft_runtime::Limits;
 
@@ -94,6 +94,8 @@ pub(crate) struct Settings {
     pub(crate) catalog: CatalogSettings,
     /// How long artifacts are kept.
     pub(crate) retention: Retention,
+    /// How many bytes may wait to be written to the record.
+    pub(crate) queue_bytes: usize,
     /// Whether paths may lead onto mounted file systems.
     pub(crate) cross_mounts: bool,
     /// How commands are confined.
@@ -367,7 +369,7 @@ impl Settings {
         let mut loop_guard = LoopGuardSettings::default();
         let mut asking = AskingSettings::default();
         let mut catalog = CatalogSettings::default();
-        let (mut days, mut bytes) = (None, None);
+        let (mut days, mut bytes, mut queue_bytes) = (None, None, None);
         let mut cross_mounts = !read.is_empty();
         let mut sandbox = SandboxSettings::default();
         let mut ssh = None;
@@ -384,6 +386,7 @@ impl Settings {
                     catalog.join(file.catalog);
                     days = days.max(file.artifact_days);
                     bytes = bytes.max(file.artifact_bytes);
+                    queue_bytes = queue_bytes.max(file.queue_bytes);
                     cross_mounts &= file.cross_mounts == Some(true);
                     sandbox.join(file.sandbox);
                     ssh = ssh.or(file.ssh);
@@ -422,6 +425,9 @@ impl Settings {
             asking,
             catalog,
             retention,
+            queue_bytes: queue_bytes.map_or(MAX_QUEUED_BYTES, |bytes| {
+                usize::try_from(bytes).unwrap_or(usize::MAX)
+            }),
             cross_mounts,
             sandbox,
             ssh,

@@ -61,6 +61,7 @@ deny = ["read(**/.env)", "read(**/*.pem)", "read(**/id_rsa*)", "read(**/id_ed255
 
 # [record]
 # artifact_days = 30            # how long long output, and files before a change, are kept
+# queue_bytes = 33554432        # what may wait in memory to be written; beyond it new calls wait
 
 # [undo]
 # ignore = ["generated/**"]     # what commands change there is not kept; see docs/guide/undo.md

@@ -10,7 +10,7 @@ use haft_contract::{
 use super::{approvals, change::Changing, grants};
 use crate::{
     draft::Draft,
-    queue::{Handle, Waiter},
+    message::{Handle, Waiter},
 };
 
 /// A start that may be recorded only if what it names can be used.

@@ -24,7 +24,8 @@ use super::{
 use crate::{
     convert,
     draft::Draft,
-    queue::{Handle, Message, SeenKey, Taken, Waiter},
+    message::{Handle, Message, SeenKey, Waiter},
+    queue::Taken,
     redact::Redactor,
 };
 
@@ -36,7 +37,7 @@ pub(crate) struct Record {
     pub(super) call: CallId,
     pub(super) at: Timestamp,
     pub(super) kind: &'static str,
-    pub(super) body: String,
+    pub(super) body: Arc<str>,
     /// The claim it rests on, if any: without that it is not written.
     pub(super) claim: Option<u64>,
 }
@@ -63,6 +64,8 @@ pub(crate) struct Pending {
     pub(crate) waiters: Vec<Waiter>,
     /// How many appends to give the room back for.
     pub(crate) appends: usize,
+    /// How much space to give back.
+    pub(crate) bytes: usize,
 }
 
 /// A call this process has open.
@@ -105,6 +108,7 @@ impl Folder {
     pub(crate) fn fold(&mut self, taken: Taken) -> Pending {
         let mut pending = Pending {
             seen: taken.seen,
+            bytes: taken.bytes,
             ..Pending::default()
         };
         let mut touched = HashSet::new();
@@ -124,7 +128,7 @@ impl Folder {
                         call: draft.id,
                         at,
                         kind: CallEvent::Opened.kind(),
-                        body: body.text,
+                        body: body.text.into(),
                         claim: None,
                     });
                     let stored = Stored::Nothing;
@@ -295,7 +299,7 @@ impl Folder {
                 call: open.draft.id,
                 at: happened.at,
                 kind,
-                body: body.text,
+                body: body.text.into(),
                 claim,
             });
         }

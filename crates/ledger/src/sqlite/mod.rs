@@ -6,6 +6,7 @@
 //! process is gone, `migrate.rs` the schema.
 
 mod approvals;
+mod calls;
 mod change;
 mod changes;
 mod claim;
@@ -18,6 +19,7 @@ mod read;
 mod record;
 mod recover;
 mod replay;
+mod rows;
 mod verify;
 mod write;
 mod writer;
@@ -53,8 +55,9 @@ pub use recover::{InterruptedCall, Recovery};
 use self::{approvals::Approvals, grants::Grants};
 use crate::{
     artifacts::FileArtifacts,
+    message::SeenKey,
     options::LedgerOptions,
-    queue::{Queue, SeenKey, unavailable},
+    queue::{Queue, unavailable},
     redact::Redactor,
 };
 

@@ -14,8 +14,8 @@ use serde_json::Value;
 use sqlx::{QueryBuilder, Row as _, Sqlite, SqlitePool, sqlite::SqliteRow};
 use uuid::Uuid;
 
-use super::write::tenant_token;
-use crate::{convert, queue::SeenKey};
+use super::calls::tenant_token;
+use crate::{convert, message::SeenKey};
 
 /// The most rows one query returns.
 pub(super) const MAX_ROWS: usize = 10_000;

@@ -13,7 +13,10 @@ use haft_contract::{
 use tokio::sync::Notify;
 
 use super::{Counting, claim::is_claim};
-use crate::queue::{Handle, Queue, Urgency};
+use crate::{
+    message::Handle,
+    queue::{Queue, Urgency},
+};
 
 /// The open record of one call.
 pub(crate) struct OpenRecord {

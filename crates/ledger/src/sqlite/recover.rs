@@ -18,7 +18,7 @@ use super::{
     write::{self, Signing, WriteError},
 };
 use crate::{
-    convert, directory::PrivateDirectory, draft::Draft, listed::Listed, owner, queue::Handle,
+    convert, directory::PrivateDirectory, draft::Draft, listed::Listed, message::Handle, owner,
 };
 
 /// Calls settled in one transaction.

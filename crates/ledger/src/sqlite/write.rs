@@ -5,8 +5,8 @@
 //! processes append. What is written was folded and converted before (`fold.rs`).
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet, btree_map::Entry},
-    fmt::Write as _,
+    collections::{BTreeMap, HashMap, btree_map::Entry},
+    sync::Arc,
 };
 
 use haft_contract::{
@@ -14,21 +14,30 @@ use haft_contract::{
     host::{LedgerError, Timestamp},
     ops::FileVersion,
 };
-use sqlx::{Connection as _, QueryBuilder, Row as _, Sqlite, SqliteConnection};
+use sqlx::{Connection as _, Row as _, SqliteConnection};
 
 use super::{
+    calls::write_calls,
     change::Changing,
     claim::Refusal,
     fold::{Folder, Pending, Record, Step, Stored},
+    rows::Rows,
 };
 use crate::{
     chain::{Hash, Head},
-    draft::Draft,
-    queue::{Handle, SeenKey},
+    message::{Handle, SeenKey},
 };
 
-/// Records put into one statement.
-const RECORDS_A_STATEMENT: usize = 64;
+static INSERT_EVENTS: Rows<7> = Rows::new(
+    "INSERT INTO event (tenant, sequence, call, at, kind, body, hash)",
+    "",
+);
+
+static NOTE_SEEN: Rows<7> = Rows::new(
+    "INSERT INTO seen (tenant, session, session_kind, user, agent, path, version)",
+    "ON CONFLICT (tenant, session, session_kind, user, agent, path)
+     DO UPDATE SET version = excluded.version",
+);
 
 /// What every transaction needs to know.
 #[derive(Debug, Clone)]
@@ -133,43 +142,19 @@ async fn write_all(
     folder: &Folder,
     signing: &Signing,
 ) -> Result<Committed, WriteError> {
-    let mut committed = Committed::default();
-    let mut sessions = Sessions::default();
-    let mut refused = HashSet::new();
-    for handle in &pending.touched {
-        let Some(open) = folder.open.get(handle) else {
-            continue;
-        };
-        let stored = match open.stored {
-            Stored::Nothing => insert_call(connection, &open.draft, &signing.owner).await?,
-            Stored::Row { position } => update_call(connection, &open.draft, position).await?,
-            Stored::Refused => Stored::Refused,
-        };
-        match stored {
-            Stored::Nothing | Stored::Refused => {
-                refused.insert(*handle);
-            }
-            Stored::Row { position } => {
-                if open.stored == Stored::Nothing {
-                    sessions.count(&open.draft);
-                }
-                if open.draft.listed.settled.is_some() {
-                    index_text(connection, &open.draft, position).await?;
-                }
-            }
-        }
-        committed.stored.push((*handle, stored));
-    }
-    sessions.write(connection).await?;
+    let calls = write_calls(connection, pending, folder, &signing.owner).await?;
     let records: Vec<&Record> = pending
         .records
         .iter()
-        .filter(|record| !refused.contains(&record.handle))
+        .filter(|record| !calls.refused.contains(&record.handle))
         .collect();
-    committed.records = records.len() as u64;
-    committed.tenants = append_records(connection, &records, signing).await?;
+    let tenants = append_records(connection, &records, signing).await?;
     write_seen(connection, &pending.seen).await?;
-    Ok(committed)
+    Ok(Committed {
+        stored: calls.stored,
+        records: records.len() as u64,
+        tenants,
+    })
 }
 
 /// Signs a checkpoint at the end of a tenant's chain.
@@ -185,146 +170,6 @@ pub(crate) async fn checkpoint(
     }
     transaction.commit().await?;
     Ok(())
-}
-
-async fn insert_call(
-    connection: &mut SqliteConnection,
-    draft: &Draft,
-    owner: &str,
-) -> Result<Stored, sqlx::Error> {
-    let principal = &draft.principal;
-    let position: Option<i64> = sqlx::query_scalar(
-        "INSERT INTO call (tenant, id, session, session_kind, user, agent, asked_tool, tool,
-             opened_at, started_at, read_only, redacted, terminal, settled_at, summary, owner)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
-         ON CONFLICT DO NOTHING RETURNING position",
-    )
-    .bind(principal.tenant.as_str())
-    .bind(draft.id.as_uuid().as_bytes().as_slice())
-    .bind(principal.session.as_str())
-    .bind(principal.session_kind.as_str())
-    .bind(principal.user.as_str())
-    .bind(principal.agent.as_str())
-    .bind(&draft.listed.asked_tool)
-    .bind(&draft.listed.tool)
-    .bind(draft.listed.opened.0)
-    .bind(draft.listed.started.map(|at| at.0))
-    .bind(draft.listed.read_only)
-    .bind(draft.redacted)
-    .bind(draft.listed.settled.map(|(terminal, _)| terminal.as_str()))
-    .bind(draft.listed.settled.map(|(_, at)| at.0))
-    .bind(&draft.listed.summary)
-    .bind(owner)
-    .fetch_optional(connection)
-    .await?;
-    if position.is_none() {
-        tracing::warn!(call = %draft.id, "a second call with this id is not recorded");
-    }
-    Ok(position.map_or(Stored::Refused, |position| Stored::Row { position }))
-}
-
-async fn update_call(
-    connection: &mut SqliteConnection,
-    draft: &Draft,
-    position: i64,
-) -> Result<Stored, sqlx::Error> {
-    let updated = sqlx::query(
-        "UPDATE call SET tool = ?2, started_at = ?3, read_only = ?4, terminal = ?5,
-             settled_at = ?6, summary = ?7
-         WHERE position = ?1 AND terminal IS NULL",
-    )
-    .bind(position)
-    .bind(&draft.listed.tool)
-    .bind(draft.listed.started.map(|at| at.0))
-    .bind(draft.listed.read_only)
-    .bind(draft.listed.settled.map(|(terminal, _)| terminal.as_str()))
-    .bind(draft.listed.settled.map(|(_, at)| at.0))
-    .bind(&draft.listed.summary)
-    .execute(connection)
-    .await?;
-    if updated.rows_affected() == 1 {
-        return Ok(Stored::Row { position });
-    }
-    tracing::warn!(call = %draft.id, "a second settlement of a call is ignored");
-    Ok(Stored::Refused)
-}
-
-async fn index_text(
-    connection: &mut SqliteConnection,
-    draft: &Draft,
-    position: i64,
-) -> Result<(), sqlx::Error> {
-    sqlx::query("INSERT INTO call_text (rowid, tenant, text) VALUES (?1, ?2, ?3)")
-        .bind(position)
-        .bind(tenant_token(&draft.principal.tenant))
-        .bind(draft.search_text())
-        .execute(connection)
-        .await?;
-    Ok(())
-}
-
-/// A tenant as one word that the tokenizer leaves whole.
-pub(crate) fn tenant_token(tenant: &TenantId) -> String {
-    let mut token = String::from("t");
-    for byte in tenant.as_str().bytes() {
-        // Writing to a `String` cannot fail.
-        let _ = write!(token, "{byte:02x}");
-    }
-    token
-}
-
-/// Calls newly opened in a transaction, by session.
-#[derive(Default)]
-struct Sessions<'a> {
-    by_session: BTreeMap<(&'a str, &'a str), SessionCount<'a>>,
-}
-
-struct SessionCount<'a> {
-    draft: &'a Draft,
-    first: i64,
-    last: i64,
-    calls: i64,
-}
-
-impl<'a> Sessions<'a> {
-    fn count(&mut self, draft: &'a Draft) {
-        let principal = &draft.principal;
-        let key = (principal.tenant.as_str(), principal.session.as_str());
-        let at = draft.listed.opened.0;
-        let count = self.by_session.entry(key).or_insert(SessionCount {
-            draft,
-            first: at,
-            last: at,
-            calls: 0,
-        });
-        count.first = count.first.min(at);
-        count.last = count.last.max(at);
-        count.calls += 1;
-    }
-
-    async fn write(&self, connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
-        for ((tenant, session), count) in &self.by_session {
-            let principal = &count.draft.principal;
-            sqlx::query(
-                "INSERT INTO session (tenant, id, kind, agent, first_at, last_at, calls)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
-                 ON CONFLICT (tenant, id) DO UPDATE SET
-                     first_at = min(first_at, excluded.first_at),
-                     last_at = max(last_at, excluded.last_at),
-                     calls = calls + excluded.calls",
-            )
-            .bind(*tenant)
-            .bind(*session)
-            .bind(principal.session_kind.as_str())
-            .bind(principal.agent.as_str())
-            .bind(count.first)
-            .bind(count.last)
-            .bind(count.calls)
-            .execute(&mut *connection)
-            .await?;
-        }
-        Ok(())
-    }
 }
 
 async fn append_records(
@@ -357,21 +202,17 @@ async fn append_records(
             checkpoints.push((&record.tenant, *head));
         }
     }
-    for chunk in chained.chunks(RECORDS_A_STATEMENT) {
-        let mut insert = QueryBuilder::<Sqlite>::new(
-            "INSERT INTO event (tenant, sequence, call, at, kind, body, hash) ",
-        );
-        insert.push_values(chunk, |mut row, (record, sequence, hash)| {
-            row.push_bind(record.tenant.as_str())
-                .push_bind(stored_sequence(*sequence))
-                .push_bind(record.call.as_uuid().as_bytes().as_slice())
-                .push_bind(record.at.0)
-                .push_bind(record.kind)
-                .push_bind(record.body.as_str())
-                .push_bind(hash.as_slice());
-        });
-        insert.build().execute(&mut *connection).await?;
-    }
+    INSERT_EVENTS
+        .execute(connection, &chained, |(record, sequence, hash), row| {
+            row.add(record.tenant.as_str())
+                .add(stored_sequence(*sequence))
+                .add(record.call.as_uuid().as_bytes().as_slice())
+                .add(record.at.0)
+                .add(record.kind)
+                .add(Arc::clone(&record.body))
+                .add(hash.as_slice());
+        })
+        .await?;
     for (tenant, head) in &heads {
         sqlx::query(
             "INSERT INTO chain (tenant, sequence, hash, mac) VALUES (?1, ?2, ?3, ?4)
@@ -440,23 +281,18 @@ async fn write_seen(
     connection: &mut SqliteConnection,
     seen: &HashMap<SeenKey, FileVersion>,
 ) -> Result<(), sqlx::Error> {
-    for (key, version) in seen {
-        sqlx::query(
-            "INSERT INTO seen (tenant, session, session_kind, user, agent, path, version)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
-             ON CONFLICT (tenant, session, session_kind, user, agent, path)
-             DO UPDATE SET version = excluded.version",
-        )
-        .bind(key.tenant.as_str())
-        .bind(key.session.as_str())
-        .bind(key.session_kind.as_str())
-        .bind(key.user.as_str())
-        .bind(key.agent.as_str())
-        .bind(key.path.as_str())
-        .bind(version.as_str())
-        .execute(&mut *connection)
+    let seen: Vec<_> = seen.iter().collect();
+    NOTE_SEEN
+        .execute(connection, &seen, |(key, version), row| {
+            row.add(key.tenant.as_str())
+                .add(key.session.as_str())
+                .add(key.session_kind.as_str())
+                .add(key.user.as_str())
+                .add(key.agent.as_str())
+                .add(key.path.as_str())
+                .add(version.as_str());
+        })
         .await?;
-    }
     Ok(())
 }
 

@@ -283,7 +283,7 @@ impl Writer {
             .records
             .fetch_add(committed.records, Ordering::Relaxed);
         self.queue.recover();
-        self.queue.release(pending.appends, ended);
+        self.queue.release(pending.appends, ended, pending.bytes);
         if !pending.steps.is_empty() {
             self.remembered.forget();
             self.waiting.wake(&pending.woken);

@@ -14,6 +14,7 @@
 
 mod approvals;
 mod artifacts;
+mod backlog;
 mod chain;
 mod child;
 mod crash;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use haft_contract::{
     Access, CallEvent, Effects, Terminal, WorkPath,
-    host::{ArtifactId, CallQuery, Durability, History as _, Ledger as _},
+    host::{ArtifactId, CallQuery, Durability, History as _, Ledger as _, Verification},
     ops::FileVersion,
 };
 use serde_json::json;
@@ -191,6 +191,55 @@ async fn search_finds_commands_inputs_and_output_of_this_tenant_only() {
     ] {
         assert_eq!(found("local", words).await, 0, "{words}");
     }
+}
+
+#[tokio::test]
+async fn the_first_and_the_last_words_of_a_long_output_are_found() {
+    let fixture = Fixture::new();
+    let ledger = fixture.open().await;
+    let middle = "word ".repeat(4_000);
+    let output = format!("alpha {middle} needle {middle} omega");
+    let (_, record) = whole_call(&ledger, "s1", "input").await;
+    record.settled().await.unwrap();
+    let asked = request("s1", "sample", json!({}));
+    let record = ledger.open(&asked, NOW).await.unwrap();
+    record.settle(vec![settled(asked.id, Terminal::Succeeded, &output)]);
+    for (words, calls) in [
+        ("alpha", 1),
+        ("omega", 1),
+        ("alpha omega", 1),
+        ("needle", 0),
+    ] {
+        let query = CallQuery {
+            search: Some(words.to_owned()),
+            ..query()
+        };
+        let found = ledger.calls(&tenant(), &query).await.unwrap();
+        assert_eq!(found.len(), calls, "{words}");
+    }
+}
+
+#[tokio::test]
+async fn an_id_that_is_taken_refuses_that_call_alone_in_its_group() {
+    const CALLS: usize = 11;
+    let fixture = Fixture::new();
+    let ledger = fixture.open().await;
+    let (taken, record) = whole_call(&ledger, "s1", "first").await;
+    record.settled().await.unwrap();
+    for number in 0..CALLS {
+        let mut asked = request("s1", "sample", json!({"number": number}));
+        if number == 5 {
+            asked.id = taken;
+        }
+        let record = ledger.open(&asked, NOW).await.unwrap();
+        record.settle(vec![settled(asked.id, Terminal::Succeeded, "done")]);
+    }
+    let calls = ledger.calls(&tenant(), &query()).await.unwrap();
+    assert_eq!(calls.len(), CALLS);
+    assert_eq!(calls.iter().filter(|call| call.id == taken).count(), 1);
+    let verified = ledger.verify(&tenant()).await.unwrap();
+    let records = 4 + 2 * (CALLS as u64 - 1);
+    assert_eq!(verified, Verification::Intact { records });
 }
 
 #[tokio::test]

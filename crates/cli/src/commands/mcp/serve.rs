@@ -123,7 +123,7 @@ impl Serving {
         let settings = app.settings()?;
         let asking = settings.asking;
         let catalog = settings.catalog.catalog(catalog);
-        let record = wire::open_record(&settings.places).await?;
+        let record = wire::open_record_for_calls(&settings).await?;
         app.recovered(&record.recovery);
         let operations = wire::operations(&settings).await?;
         let parts = wire::assemble_on(settings, operations)?;

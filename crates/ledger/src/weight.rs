@@ -1,0 +1,90 @@
+//! How much memory something takes that waits to be written, roughly: enough to keep what waits
+//! within bounds, and cheap, because it is counted on the path of a call.
+
+use haft_contract::{
+    Arguments, CallEvent, CallRequest, Content, Outcome, content::ResourceBody, event::Happened,
+};
+use serde_json::Value;
+
+/// What a call takes beside the texts it holds: its request, its plan, its decision, its facts.
+const CALL_BYTES: usize = 2 * 1024;
+
+/// What a field of an object takes beside its name and value.
+const FIELD_BYTES: usize = 32;
+
+/// The weight of a request, with what every call takes.
+pub(crate) fn request(request: &CallRequest) -> usize {
+    let arguments = match &request.arguments {
+        Arguments::Text(text) => text.len(),
+        Arguments::Value(arguments) => value(arguments),
+    };
+    CALL_BYTES + request.tool.len() + arguments
+}
+
+/// The weight of events.
+pub(crate) fn events(events: &[Happened]) -> usize {
+    let held: usize = events.iter().map(|happened| held(&happened.event)).sum();
+    size_of_val(events) + held
+}
+
+/// What an event holds that may be large. The rest is in what every call takes.
+fn held(event: &CallEvent) -> usize {
+    match event {
+        CallEvent::Planned { plan } => value(&plan.input),
+        CallEvent::Settled { outcome } => settled(outcome),
+        CallEvent::FileChanged { path, .. } | CallEvent::PreimageKept { path, .. } => {
+            path.as_str().len()
+        }
+        CallEvent::Opened
+        | CallEvent::Resolved { .. }
+        | CallEvent::Validated { .. }
+        | CallEvent::Decided { .. }
+        | CallEvent::ApprovalAsked { .. }
+        | CallEvent::ApprovalAnswered { .. }
+        | CallEvent::Granted { .. }
+        | CallEvent::Admitted { .. }
+        | CallEvent::Started { .. }
+        | CallEvent::Running
+        | CallEvent::Progress(_)
+        | CallEvent::Output { .. }
+        | CallEvent::ChangesScanned { .. }
+        | CallEvent::RunEnded => 0,
+    }
+}
+
+fn settled(outcome: &Outcome) -> usize {
+    let content: usize = outcome.content.iter().map(content).sum();
+    let structured = outcome.structured.as_ref().map_or(0, value);
+    let error = outcome
+        .error
+        .as_ref()
+        .map_or(0, |error| error.message.len());
+    content + structured + error
+}
+
+fn content(content: &Content) -> usize {
+    match content {
+        Content::Text(text) => text.len(),
+        Content::Image { data, .. }
+        | Content::Audio { data, .. }
+        | Content::Document { data, .. } => data.len(),
+        Content::Resource { body, .. } => match body {
+            ResourceBody::Text(text) => text.len(),
+            ResourceBody::Bytes(data) => data.len(),
+        },
+        Content::Link { uri, .. } => uri.len(),
+    }
+}
+
+fn value(of: &Value) -> usize {
+    let held = match of {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(value).sum(),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, field)| FIELD_BYTES + name.len() + value(field))
+            .sum(),
+    };
+    size_of::<Value>() + held
+}
