@@ -7,20 +7,30 @@
 
 use std::{
     collections::HashMap,
+    pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
+use futures::{FutureExt as _, TryFutureExt as _};
 use haft_contract::{
     ErrorKind, Label, Labels, Principal, ProviderId, SessionId, TenantId, ToolError, host::Ledger,
     label::MAX_LABELS,
 };
 use tokio::sync::OnceCell;
+use tokio_util::sync::CancellationToken;
+
+use crate::pipeline::cancelled;
 
 /// How many sessions are remembered, beside those with calls in flight.
 const MAX_SESSIONS: usize = 4096;
 
 /// Providers that have no label, and one more than there may be labels.
 const MOST_PROVIDERS: usize = MAX_LABELS + 16;
+
+/// How long the record has to say what a session has read from. Longer than a store takes to find out
+/// that it is busy: its own reason is the better one.
+const RECALL_WAIT: Duration = Duration::from_secs(30);
 
 /// The sessions of one runtime.
 #[derive(Default)]
@@ -51,15 +61,38 @@ impl Session {
         self.labels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Waits until what the record says is among its labels, within the limit.
+    async fn recalled(
+        &self,
+        principal: &Principal,
+        ledger: &dyn Ledger,
+        cancel: &CancellationToken,
+    ) -> Result<(), ToolError> {
+        let recalling = self
+            .recalled
+            .get_or_try_init(|| self.recall(principal, ledger));
+        let mut recalling = pin!(recalling.map_ok(|()| ()));
+        // All but the first calls of a session find it there, and need no clock to wait by.
+        if let Some(recalled) = (&mut recalling).now_or_never() {
+            return recalled;
+        }
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => Err(cancelled()),
+            recalled = recalling => recalled,
+            () = tokio::time::sleep(RECALL_WAIT) => {
+                let why = format!("the record has not answered for {RECALL_WAIT:?}");
+                Err(not_looked_up(&why))
+            }
+        }
+    }
+
     /// Adds what the record says.
     async fn recall(&self, principal: &Principal, ledger: &dyn Ledger) -> Result<(), ToolError> {
         let used = ledger.used(&principal.tenant, &principal.session, MOST_PROVIDERS);
-        let used = used.await.map_err(|error| {
-            let message = format!(
-                "what this session has read from cannot be looked up, so the call is not run: {error}"
-            );
-            ToolError::new(ErrorKind::Unavailable, message).hint("`haft doctor` checks the ledger")
-        })?;
+        let used = used
+            .await
+            .map_err(|error| not_looked_up(&error.to_string()))?;
         for label in labels(&used).iter() {
             self.add(label.clone());
         }
@@ -69,17 +102,16 @@ impl Session {
 
 impl Sessions {
     /// The session of a principal. A session is the same whoever asks in it, so that nobody loses
-    /// what it has read by asking under another name.
+    /// what it has read by asking under another name. A call that is cancelled does not wait for the
+    /// record, also not when another call of the session asks it.
     pub(crate) async fn of(
         &self,
         principal: &Principal,
         ledger: &dyn Ledger,
+        cancel: &CancellationToken,
     ) -> Result<Arc<Session>, ToolError> {
         let session = self.held(principal);
-        let recalled = session
-            .recalled
-            .get_or_try_init(|| session.recall(principal, ledger));
-        recalled.await?;
+        session.recalled(principal, ledger, cancel).await?;
         Ok(session)
     }
 
@@ -98,6 +130,14 @@ impl Sessions {
     fn lock(&self) -> MutexGuard<'_, HashMap<(TenantId, SessionId), Arc<Session>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Without knowing what a session has read from, nothing of it may run.
+fn not_looked_up(why: &str) -> ToolError {
+    let message = format!(
+        "what this session has read from cannot be looked up, so the call is not run: {why}"
+    );
+    ToolError::new(ErrorKind::Unavailable, message).hint("`haft doctor` checks the ledger")
 }
 
 /// The labels of providers as they are recorded. What is no provider, or one too many, may be any.

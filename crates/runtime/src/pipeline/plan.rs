@@ -53,9 +53,12 @@ pub async fn plan(validated: Validated) -> Result<Planned, Halt> {
         Ok(tier) => tier,
         Err(error) => return Err(luggage.halt(error)),
     };
-    let sessions = &runtime.sessions;
-    let session = match sessions.of(&luggage.principal, &*runtime.ledger).await {
+    let session = runtime
+        .sessions
+        .of(&luggage.principal, &*runtime.ledger, &luggage.cancel);
+    let session = match session.await {
         Ok(session) => session,
+        Err(error) if error.kind() == ErrorKind::Cancelled => return Err(luggage.halt(error)),
         Err(error) => return Err(luggage.halt(error).denied_by(DeniedBy::Ledger)),
     };
     let spec = entry.spec();

@@ -1,9 +1,12 @@
 //! What a session has read from (MC-19): the next call is judged with it, whatever became of the call
 //! that brought it, after a restart as before, and a yes does not outlive it.
 
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use haft_contract::{
@@ -17,9 +20,12 @@ use haft_contract::{
 };
 use haft_testkit::{FixedPolicy, Harness, MemoryLedger, harness::HarnessBuilder, principal};
 use serde_json::json;
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, task::JoinHandle, time::Instant};
+use tokio_util::sync::CancellationToken;
 
 use crate::scripted::Scripted;
+
+const SECOND: Duration = Duration::from_secs(1);
 
 /// Denies what a server does after another was read.
 fn no_crossing() -> FixedPolicy {
@@ -224,6 +230,52 @@ async fn what_cannot_be_looked_up_denies() {
     let said = refused.model_text();
     let why = "what this session has read from cannot be looked up";
     assert!(said.contains(why), "{said}");
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
+}
+
+/// A call that asks a record that hangs.
+fn asks_in_vain(harness: &Harness, token: &CancellationToken) -> JoinHandle<Arc<Outcome>> {
+    harness.ledger.set_hanging(true);
+    let request = harness.request("b_send", json!({}));
+    let (runtime, token) = (harness.runtime.clone(), token.clone());
+    tokio::spawn(async move { runtime.call_until(request, token).await })
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelling_ends_the_wait_for_what_was_read() {
+    let runs = Arc::default();
+    let harness = house(&runs).build();
+    let token = CancellationToken::new();
+    let begun = Instant::now();
+    // The first asks the record, the second waits for the first.
+    let asks = [(); 2].map(|()| asks_in_vain(&harness, &token));
+    tokio::time::sleep(SECOND).await;
+    token.cancel();
+    for call in asks {
+        let outcome = call.await.unwrap();
+        assert_eq!(outcome.terminal, Terminal::Cancelled, "{outcome:?}");
+    }
+    assert_eq!(begun.elapsed(), SECOND);
+    // The next one asks again.
+    harness.ledger.set_hanging(false);
+    assert!(send(&harness).await.succeeded());
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_never_says_what_was_read_denies_in_the_end() {
+    let runs = Arc::default();
+    let harness = house(&runs).build();
+    let token = CancellationToken::new();
+    let begun = Instant::now();
+    for call in [(); 2].map(|()| asks_in_vain(&harness, &token)) {
+        let outcome = call.await.unwrap();
+        assert_eq!(outcome.terminal, Terminal::Denied, "{outcome:?}");
+        assert_eq!(outcome.facts.denied_by, Some(DeniedBy::Ledger));
+        let said = outcome.model_text();
+        assert!(said.contains("has not answered for 30s"), "{said}");
+    }
+    assert_eq!(begun.elapsed(), SECOND * 30);
     assert_eq!(runs.load(Ordering::SeqCst), 0);
 }
 

@@ -45,6 +45,7 @@ pub struct MemoryLedger(Arc<Shared>);
 struct Shared {
     state: Mutex<State>,
     down: AtomicBool,
+    hangs: AtomicBool,
     commits: AtomicU64,
     artifacts: MemoryArtifacts,
 }
@@ -94,6 +95,11 @@ impl MemoryLedger {
     /// Makes the store unreachable, or reachable again.
     pub fn set_down(&self, down: bool) {
         self.0.down.store(down, Ordering::SeqCst);
+    }
+
+    /// Makes looking up what a session has used never end, as on a disk that hangs.
+    pub fn set_hanging(&self, hangs: bool) {
+        self.0.hangs.store(hangs, Ordering::SeqCst);
     }
 
     /// How many times something was waited for until it was durable.
@@ -324,6 +330,9 @@ impl Ledger for MemoryLedger {
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<String>, LedgerError>> {
         Box::pin(async move {
+            if self.0.hangs.load(Ordering::SeqCst) {
+                std::future::pending::<()>().await;
+            }
             self.reachable()?;
             let state = self.lock();
             let in_it = |call: &&CallRow| {
