@@ -117,8 +117,8 @@ impl Queue {
     /// An empty queue.
     pub(crate) fn new(options: &LedgerOptions) -> Self {
         // Without any space there would be no bound at all.
-        let max_bytes = u32::try_from(options.max_queued_bytes).unwrap_or(u32::MAX);
-        let max_bytes = max_bytes.max(1);
+        let max_bytes = options.max_queued_bytes.clamp(1, Semaphore::MAX_PERMITS);
+        let max_bytes = u32::try_from(max_bytes).unwrap_or(u32::MAX);
         Self {
             inner: Mutex::new(Inner {
                 messages: VecDeque::new(),

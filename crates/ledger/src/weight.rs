@@ -1,9 +1,7 @@
 //! How much memory something takes that waits to be written, roughly: enough to keep what waits
 //! within bounds, and cheap, because it is counted on the path of a call.
 
-use haft_contract::{
-    Arguments, CallEvent, CallRequest, Content, Outcome, content::ResourceBody, event::Happened,
-};
+use haft_contract::{Arguments, CallEvent, CallRequest, Content, Outcome, event::Happened};
 use serde_json::Value;
 
 /// What a call takes beside the texts it holds: its request, its plan, its decision, its facts.
@@ -11,6 +9,9 @@ const CALL_BYTES: usize = 2 * 1024;
 
 /// What a field of an object takes beside its name and value.
 const FIELD_BYTES: usize = 32;
+
+/// What one access of a plan takes, with a path of ordinary length.
+const ACCESS_BYTES: usize = 256;
 
 /// The weight of a request, with what every call takes.
 pub(crate) fn request(request: &CallRequest) -> usize {
@@ -30,7 +31,8 @@ pub(crate) fn events(events: &[Happened]) -> usize {
 /// What an event holds that may be large. The rest is in what every call takes.
 fn held(event: &CallEvent) -> usize {
     match event {
-        CallEvent::Planned { plan } => value(&plan.input),
+        // What it touches is taken from the input: a command is there twice.
+        CallEvent::Planned { plan } => 2 * value(&plan.input) + plan.accesses.len() * ACCESS_BYTES,
         CallEvent::Settled { outcome } => settled(outcome),
         CallEvent::FileChanged { path, .. } | CallEvent::PreimageKept { path, .. } => {
             path.as_str().len()
@@ -63,17 +65,29 @@ fn settled(outcome: &Outcome) -> usize {
 }
 
 fn content(content: &Content) -> usize {
-    match content {
+    // Names and types too: a mounted server writes them, and they may be of any length.
+    let held = match content {
         Content::Text(text) => text.len(),
-        Content::Image { data, .. }
-        | Content::Audio { data, .. }
-        | Content::Document { data, .. } => data.len(),
-        Content::Resource { body, .. } => match body {
-            ResourceBody::Text(text) => text.len(),
-            ResourceBody::Bytes(data) => data.len(),
-        },
-        Content::Link { uri, .. } => uri.len(),
-    }
+        Content::Image { data, media_type } | Content::Audio { data, media_type } => {
+            data.len() + media_type.len()
+        }
+        Content::Document {
+            data,
+            media_type,
+            name,
+        } => data.len() + media_type.len() + name.len(),
+        Content::Resource {
+            uri,
+            media_type,
+            body,
+        } => uri.len() + media_type.as_ref().map_or(0, String::len) + body.as_bytes().len(),
+        Content::Link {
+            uri,
+            name,
+            media_type,
+        } => uri.len() + name.len() + media_type.as_ref().map_or(0, String::len),
+    };
+    size_of::<Content>() + held
 }
 
 fn value(of: &Value) -> usize {
@@ -87,4 +101,26 @@ fn value(of: &Value) -> usize {
             .sum(),
     };
     size_of::<Value>() + held
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_mounted_server_calls_its_things_counts() {
+        let long = "x".repeat(100_000);
+        let link = Content::Link {
+            uri: "a".to_owned(),
+            name: long.clone(),
+            media_type: Some(long.clone()),
+        };
+        assert!(content(&link) > 200_000);
+        let resource = Content::Resource {
+            uri: long,
+            media_type: None,
+            body: haft_contract::content::ResourceBody::Bytes(vec![0; 50_000]),
+        };
+        assert!(content(&resource) > 150_000);
+    }
 }

@@ -386,7 +386,8 @@ impl Settings {
                     catalog.join(file.catalog);
                     days = days.max(file.artifact_days);
                     bytes = bytes.max(file.artifact_bytes);
-                    queue_bytes = queue_bytes.max(file.queue_bytes);
+                    // A cap, so the smaller one holds.
+                    queue_bytes = queue_bytes.into_iter().chain(file.queue_bytes).min();
                     cross_mounts &= file.cross_mounts == Some(true);
                     sandbox.join(file.sandbox);
                     ssh = ssh.or(file.ssh);

@@ -134,12 +134,14 @@ async fn insert_calls<'a>(
         return Ok(new);
     }
     // Positions are given here and not by SQLite, so that nothing needs to be read back. Nobody
-    // else inserts before this transaction ends.
-    let last: Option<i64> =
-        sqlx::query_scalar("SELECT seq FROM sqlite_sequence WHERE name = 'call'")
-            .fetch_optional(&mut *connection)
-            .await?;
-    let last = last.unwrap_or(0);
+    // else inserts before this transaction ends. Both places are asked, as SQLite would: a position
+    // is never given twice, also in a store that somebody repaired.
+    let last: i64 = sqlx::query_scalar(
+        "SELECT max(coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'call'), 0),
+                    coalesce((SELECT max(position) FROM call), 0))",
+    )
+    .fetch_one(&mut *connection)
+    .await?;
     for (call, position) in new.iter_mut().zip(last + 1..) {
         call.position = position;
     }
