@@ -170,7 +170,17 @@ impl<'s> Tmux<'s> {
 
 impl Drop for Tmux<'_> {
     fn drop(&mut self) {
+        // The shell of a window waits through the hang-up, and what it runs never hears of it.
+        let panes = self
+            .command(&["list-panes", "-a", "-F", "-#{pane_pid}"])
+            .stdout;
+        let panes = String::from_utf8_lossy(&panes).into_owned();
         self.command(&["kill-server"]);
+        let _ = Command::new("kill")
+            .args(["-KILL", "--"])
+            .args(panes.split_whitespace())
+            .stderr(Stdio::null())
+            .status();
     }
 }
 

@@ -208,6 +208,8 @@ fn files(scale: Scale, runtime: &Runtime) -> Pair {
                     let outcome = haft.call("read", json!({"path": "file"})).await;
                     assert!(outcome.succeeded(), "{outcome:?}");
                 }
+                // Each side pays for its own record, and leaves none of it to the other.
+                haft.runtime().flush().await.unwrap();
             });
         };
         used(work).per(scale.calls)
