@@ -48,7 +48,7 @@ pub(crate) fn rows(scale: Scale) -> Vec<Row> {
             time(pair.ours(|used| used.process)),
             time(pair.bare(|used| used.process)),
         ),
-        limits: "the record: each call is written twice, hashed, redacted and indexed, on the same two \
+        limits: "the record: each call is redacted, hashed, written and indexed, on the same two \
                  cores",
     };
     vec![
