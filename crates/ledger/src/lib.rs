@@ -55,6 +55,7 @@ pub mod recorded;
 mod redact;
 mod row;
 mod seal;
+mod space;
 mod sqlite;
 mod weight;
 

@@ -7,7 +7,6 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    pin::pin,
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -26,6 +25,7 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit, oneshot};
 use crate::{
     message::{Handle, Message, SeenKey},
     options::{APPEND_WAIT, LedgerOptions, MAX_BATCH_BYTES},
+    space::{NoSpace, Space},
     sqlite::{Change, is_claim, job},
     weight,
 };
@@ -73,12 +73,8 @@ pub(crate) struct Queue {
     wake: Notify,
     slots: Semaphore,
     room: Semaphore,
-    /// Bytes for which there still is space.
-    space: Semaphore,
-    max_bytes: u32,
+    space: Space,
     open_wait: Duration,
-    /// Counts transactions: whether the store is at work.
-    written: AtomicU64,
     next_handle: AtomicU64,
 }
 
@@ -87,9 +83,6 @@ struct Inner {
     messages: VecDeque<Queued>,
     /// The bytes of all of them.
     bytes: usize,
-    /// Bytes that were taken in although there was no space left: what belongs to an open call does
-    /// not wait. They are made up for before anything else gets space.
-    owed: usize,
     seen: HashMap<SeenKey, FileVersion>,
     urgent: bool,
     writer: Writer,
@@ -116,14 +109,10 @@ enum Store {
 impl Queue {
     /// An empty queue.
     pub(crate) fn new(options: &LedgerOptions) -> Self {
-        // Without any space there would be no bound at all.
-        let max_bytes = options.max_queued_bytes.clamp(1, Semaphore::MAX_PERMITS);
-        let max_bytes = u32::try_from(max_bytes).unwrap_or(u32::MAX);
         Self {
             inner: Mutex::new(Inner {
                 messages: VecDeque::new(),
                 bytes: 0,
-                owed: 0,
                 seen: HashMap::new(),
                 urgent: false,
                 writer: Writer::Busy,
@@ -132,10 +121,8 @@ impl Queue {
             wake: Notify::new(),
             slots: Semaphore::new(options.max_calls_in_flight.min(Semaphore::MAX_PERMITS)),
             room: Semaphore::new(options.max_queued_appends.min(Semaphore::MAX_PERMITS)),
-            space: Semaphore::new(max_bytes as usize),
-            max_bytes,
+            space: Space::new(options.max_queued_bytes),
             open_wait: options.open_wait,
-            written: AtomicU64::new(0),
             next_handle: AtomicU64::new(0),
         }
     }
@@ -146,17 +133,15 @@ impl Queue {
         request: &CallRequest,
         at: Timestamp,
     ) -> Result<Handle, LedgerError> {
-        // A request larger than all the space there is takes all of it.
-        let bytes = u32::try_from(weight::request(request)).unwrap_or(u32::MAX);
-        let bytes = bytes.min(self.max_bytes);
+        let bytes = self.space.share_of(weight::request(request));
         // One after the other: nobody has space who waits for a place among the open calls.
         let slot = match self.slots.try_acquire() {
             Ok(slot) => slot,
             Err(_) => self.wait_for_slot().await?,
         };
-        let space = match self.space.try_acquire_many(bytes) {
-            Ok(space) => space,
-            Err(_) => self.wait_for_space(bytes).await?,
+        let space = match self.space.now(bytes) {
+            Some(space) => space,
+            None => self.wait_for_space(bytes).await?,
         };
         let handle = Handle(self.next_handle.fetch_add(1, Ordering::Relaxed));
         let request = Box::new(request.clone());
@@ -208,7 +193,7 @@ impl Queue {
                     let mut inner = self.lock();
                     inner.accepts()?;
                     room.forget();
-                    self.charge(&mut inner, bytes);
+                    self.space.charge(bytes);
                     let waiter = Some(waiter);
                     inner.push(
                         Message::Append {
@@ -323,7 +308,7 @@ impl Queue {
                     || closing
                     || lingered
                     || inner.fills_batch(max)
-                    || self.space.available_permits() == 0
+                    || self.space.is_full()
                 {
                     inner.writer = Writer::Busy;
                     return Some(inner.take(max));
@@ -346,13 +331,9 @@ impl Queue {
     /// For the writer: after a transaction, gives back the room of written appends, the places of
     /// ended calls, and the space of what was taken.
     pub(crate) fn release(&self, appends: usize, calls: usize, bytes: usize) {
-        self.written.fetch_add(1, Ordering::Relaxed);
         self.room.add_permits(appends);
         self.slots.add_permits(calls);
-        let mut inner = self.lock();
-        let made_up = inner.owed.min(bytes);
-        inner.owed -= made_up;
-        self.space.add_permits(bytes - made_up);
+        self.space.give_back(bytes);
     }
 
     /// For the writer: the store takes nothing now. Everybody who waits is told.
@@ -433,21 +414,16 @@ impl Queue {
         }
     }
 
-    /// Waits for space, in turn. There is an end to it when the store has written nothing for as
-    /// long as opening may take: one that is slow slows its callers down, and refuses none.
+    /// Waits for space, in turn, for as long as the store writes.
     async fn wait_for_space(&self, bytes: u32) -> Result<SemaphorePermit<'_>, LedgerError> {
         self.hurry()?;
-        let mut space = pin!(self.space.acquire_many(bytes));
-        loop {
-            let before = self.written.load(Ordering::Relaxed);
-            let waited = tokio::time::timeout(self.open_wait, &mut space).await;
-            if let Ok(space) = waited {
-                return space.map_err(|_| unavailable("it is closed"));
-            }
-            if self.written.load(Ordering::Relaxed) == before {
+        match self.space.in_turn(bytes, self.open_wait).await {
+            Ok(space) => Ok(space),
+            Err(NoSpace::Closed) => Err(unavailable("it is closed")),
+            Err(NoSpace::NothingWritten) => {
                 // Where the store has said why, that is the reason.
                 self.lock().accepts()?;
-                return Err(unavailable(NOTHING_WRITTEN));
+                Err(unavailable(NOTHING_WRITTEN))
             }
         }
     }
@@ -480,17 +456,13 @@ impl Queue {
             // The next start settles what is left open.
             return;
         }
-        self.charge(&mut inner, bytes);
+        self.space.charge(bytes);
         inner.push(message, bytes);
         let wake = inner.should_wake(Urgency::Queued);
         drop(inner);
         if wake {
             self.wake.notify_one();
         }
-    }
-
-    fn charge(&self, inner: &mut Inner, bytes: usize) {
-        inner.owed += bytes - self.space.forget_permits(bytes);
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -571,175 +543,4 @@ pub(crate) fn unavailable(reason: &str) -> LedgerError {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::{path::Path, sync::Arc};
-
-    use haft_contract::{AgentId, CallEvent, CallId, Principal, SessionId, UserId, host::Clock};
-    use serde_json::json;
-    use tokio::{task::JoinHandle, time::Instant};
-
-    use super::*;
-
-    struct Now;
-
-    impl Clock for Now {
-        fn now(&self) -> Timestamp {
-            Timestamp(0)
-        }
-    }
-
-    const WAIT: Duration = Duration::from_secs(5);
-
-    fn request(text: &str) -> CallRequest {
-        let principal = Principal::local(
-            UserId::parse("ada").unwrap(),
-            AgentId::parse("agent").unwrap(),
-            SessionId::parse("s1").unwrap(),
-        );
-        CallRequest::new("sample", json!({"text": text}), Arc::new(principal))
-    }
-
-    /// A queue with space for so many small requests, whose writer is the test.
-    fn queue(calls: usize) -> Arc<Queue> {
-        let mut options = LedgerOptions::new(Path::new("nowhere"), Arc::new(Now));
-        options.open_wait = WAIT;
-        options.max_queued_bytes = weight::request(&request("")) * calls;
-        Arc::new(Queue::new(&options))
-    }
-
-    async fn open(queue: &Queue, text: &str) -> Result<Handle, LedgerError> {
-        queue.open(&request(text), Timestamp(0)).await
-    }
-
-    fn opening(queue: &Arc<Queue>, text: &str) -> JoinHandle<Result<Handle, LedgerError>> {
-        let (queue, text) = (Arc::clone(queue), text.to_owned());
-        tokio::spawn(async move { open(&queue, &text).await })
-    }
-
-    /// As much as several calls are opened with.
-    fn much() -> Vec<Happened> {
-        let happened = |_| Happened {
-            call: CallId::new(),
-            at: Timestamp(0),
-            event: CallEvent::Running,
-        };
-        (0..50).map(happened).collect()
-    }
-
-    /// Takes what is queued, as the writer does, without giving its space back.
-    async fn taken(queue: &Queue) -> Taken {
-        queue.take(usize::MAX, Duration::ZERO).await.unwrap()
-    }
-
-    async fn write(queue: &Queue) {
-        let bytes = taken(queue).await.bytes;
-        queue.release(0, 0, bytes);
-    }
-
-    fn is_whole(queue: &Queue) -> bool {
-        let inner = queue.lock();
-        let free = queue.space.available_permits();
-        inner.owed == 0 && inner.bytes == 0 && free == queue.max_bytes as usize
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_call_waits_for_space_as_long_as_something_is_written() {
-        let queue = queue(2);
-        open(&queue, "").await.unwrap();
-        open(&queue, "").await.unwrap();
-        let full = taken(&queue).await;
-        let waits = opening(&queue, "");
-        for _ in 0..20 {
-            tokio::time::sleep(WAIT * 4 / 5).await;
-            assert!(!waits.is_finished());
-            // Others, who hold no space: the store is at work.
-            queue.release(0, 0, 0);
-        }
-        queue.release(0, 0, full.bytes);
-        waits.await.unwrap().unwrap();
-        write(&queue).await;
-        assert!(is_whole(&queue), "{queue:?}");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_call_is_refused_when_nothing_is_written_for_as_long_as_it_may_wait() {
-        let queue = queue(1);
-        open(&queue, "").await.unwrap();
-        let begun = Instant::now();
-        let refused = open(&queue, "").await.unwrap_err();
-        assert!(refused.to_string().contains(NOTHING_WRITTEN), "{refused}");
-        assert_eq!(begun.elapsed(), WAIT);
-        // A store that says why it writes nothing is the reason.
-        let waits = opening(&queue, "");
-        tokio::time::sleep(WAIT / 2).await;
-        queue.fail("the disk is full");
-        let refused = waits.await.unwrap().unwrap_err();
-        assert!(
-            refused.to_string().contains("the disk is full"),
-            "{refused}"
-        );
-        queue.recover();
-        write(&queue).await;
-        assert!(is_whole(&queue), "{queue:?}");
-    }
-
-    /// A storm of calls, each with more to say than it was opened with.
-    #[tokio::test(start_paused = true)]
-    async fn everybody_gets_space_in_turn_and_all_of_it_is_given_back() {
-        const CALLS: usize = 10_000;
-        let queue = queue(3);
-        let calls: Vec<_> = (0..CALLS).map(|_| opening(&queue, "")).collect();
-        let writing = tokio::spawn({
-            let queue = Arc::clone(&queue);
-            async move {
-                loop {
-                    let bytes = taken(&queue).await.bytes;
-                    tokio::time::sleep(WAIT / 2).await;
-                    queue.release(0, 0, bytes);
-                }
-            }
-        });
-        for (number, call) in calls.into_iter().enumerate() {
-            let handle = call.await.unwrap().unwrap();
-            assert_eq!(handle.0, number as u64);
-            queue.settle(handle, much());
-        }
-        // Until everything was taken, and the last of it written.
-        while queue.space.available_permits() != queue.max_bytes as usize {
-            tokio::time::sleep(WAIT).await;
-        }
-        assert!(is_whole(&queue), "{queue:?}");
-        writing.abort();
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn whoever_gives_up_leaves_what_it_had_to_the_next() {
-        let queue = queue(4);
-        open(&queue, "").await.unwrap();
-        // Wants all there is, and has three quarters of it.
-        let large = opening(&queue, &"x".repeat(100_000));
-        tokio::task::yield_now().await;
-        let small = opening(&queue, "");
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        assert!(!small.is_finished());
-        large.abort();
-        small.await.unwrap().unwrap();
-        write(&queue).await;
-        assert!(is_whole(&queue), "{queue:?}");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_call_that_waits_for_a_place_has_no_space_meanwhile() {
-        let mut options = LedgerOptions::new(Path::new("nowhere"), Arc::new(Now));
-        options.max_calls_in_flight = 1;
-        options.max_queued_bytes = 1;
-        let queue = Arc::new(Queue::new(&options));
-        open(&queue, "").await.unwrap();
-        write(&queue).await;
-        let waits = opening(&queue, "");
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        assert!(is_whole(&queue), "{queue:?}");
-        queue.release(0, 1, 0);
-        waits.await.unwrap().unwrap();
-    }
-}
+mod tests;

@@ -133,8 +133,7 @@ async fn nothing_writes(fixture: &impl BackendFixture, path: &str, within: Durat
     );
 }
 
-/// Writes a file each from the shell and from a child of it, later than any stop takes, however slow the
-/// machine.
+/// Writes a file each from the shell and from a child of it, later than a stop takes on a slow machine.
 const WRITES_LATE: &str =
     "(sleep 3; echo x > child.txt) & echo ready; sleep 3; echo x > shell.txt; wait";
 

@@ -1,0 +1,170 @@
+//! What waits is bounded, whoever waits gets its turn, and all space is given back.
+
+use std::{path::Path, sync::Arc};
+
+use haft_contract::{AgentId, CallEvent, CallId, Principal, SessionId, UserId, host::Clock};
+use serde_json::json;
+use tokio::{task::JoinHandle, time::Instant};
+
+use super::*;
+
+struct Now;
+
+impl Clock for Now {
+    fn now(&self) -> Timestamp {
+        Timestamp(0)
+    }
+}
+
+const WAIT: Duration = Duration::from_secs(5);
+
+fn request(text: &str) -> CallRequest {
+    let principal = Principal::local(
+        UserId::parse("ada").unwrap(),
+        AgentId::parse("agent").unwrap(),
+        SessionId::parse("s1").unwrap(),
+    );
+    CallRequest::new("sample", json!({"text": text}), Arc::new(principal))
+}
+
+/// A queue with space for so many small requests, whose writer is the test.
+fn queue(calls: usize) -> Arc<Queue> {
+    let mut options = LedgerOptions::new(Path::new("nowhere"), Arc::new(Now));
+    options.open_wait = WAIT;
+    options.max_queued_bytes = weight::request(&request("")) * calls;
+    Arc::new(Queue::new(&options))
+}
+
+async fn open(queue: &Queue, text: &str) -> Result<Handle, LedgerError> {
+    queue.open(&request(text), Timestamp(0)).await
+}
+
+fn opening(queue: &Arc<Queue>, text: &str) -> JoinHandle<Result<Handle, LedgerError>> {
+    let (queue, text) = (Arc::clone(queue), text.to_owned());
+    tokio::spawn(async move { open(&queue, &text).await })
+}
+
+/// As much as several calls are opened with.
+fn much() -> Vec<Happened> {
+    let happened = |_| Happened {
+        call: CallId::new(),
+        at: Timestamp(0),
+        event: CallEvent::Running,
+    };
+    (0..50).map(happened).collect()
+}
+
+/// Takes what is queued, as the writer does, without giving its space back.
+async fn taken(queue: &Queue) -> Taken {
+    queue.take(usize::MAX, Duration::ZERO).await.unwrap()
+}
+
+async fn write(queue: &Queue) {
+    let bytes = taken(queue).await.bytes;
+    queue.release(0, 0, bytes);
+}
+
+fn is_whole(queue: &Queue) -> bool {
+    queue.lock().bytes == 0 && queue.space.is_whole()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_waits_for_space_as_long_as_something_is_written() {
+    let queue = queue(2);
+    open(&queue, "").await.unwrap();
+    open(&queue, "").await.unwrap();
+    let full = taken(&queue).await;
+    let waits = opening(&queue, "");
+    for _ in 0..20 {
+        tokio::time::sleep(WAIT * 4 / 5).await;
+        assert!(!waits.is_finished());
+        // Others, who hold no space: the store is at work.
+        queue.release(0, 0, 0);
+    }
+    queue.release(0, 0, full.bytes);
+    waits.await.unwrap().unwrap();
+    write(&queue).await;
+    assert!(is_whole(&queue), "{queue:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_is_refused_when_nothing_is_written_for_as_long_as_it_may_wait() {
+    let queue = queue(1);
+    open(&queue, "").await.unwrap();
+    let begun = Instant::now();
+    let refused = open(&queue, "").await.unwrap_err();
+    assert!(refused.to_string().contains(NOTHING_WRITTEN), "{refused}");
+    assert_eq!(begun.elapsed(), WAIT);
+    // A store that says why it writes nothing is the reason.
+    let waits = opening(&queue, "");
+    tokio::time::sleep(WAIT / 2).await;
+    queue.fail("the disk is full");
+    let refused = waits.await.unwrap().unwrap_err();
+    assert!(
+        refused.to_string().contains("the disk is full"),
+        "{refused}"
+    );
+    queue.recover();
+    write(&queue).await;
+    assert!(is_whole(&queue), "{queue:?}");
+}
+
+/// A storm of calls, each with more to say than it was opened with.
+#[tokio::test(start_paused = true)]
+async fn everybody_gets_space_in_turn_and_all_of_it_is_given_back() {
+    const CALLS: usize = 10_000;
+    let queue = queue(3);
+    let calls: Vec<_> = (0..CALLS).map(|_| opening(&queue, "")).collect();
+    let writing = tokio::spawn({
+        let queue = Arc::clone(&queue);
+        async move {
+            loop {
+                let bytes = taken(&queue).await.bytes;
+                tokio::time::sleep(WAIT / 2).await;
+                queue.release(0, 0, bytes);
+            }
+        }
+    });
+    for (number, call) in calls.into_iter().enumerate() {
+        let handle = call.await.unwrap().unwrap();
+        assert_eq!(handle.0, number as u64);
+        queue.settle(handle, much());
+    }
+    // Until everything was taken, and the last of it written.
+    while !queue.space.is_whole() {
+        tokio::time::sleep(WAIT).await;
+    }
+    assert!(is_whole(&queue), "{queue:?}");
+    writing.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_gives_up_leaves_what_it_had_to_the_next() {
+    let queue = queue(4);
+    open(&queue, "").await.unwrap();
+    // Wants all there is, and has three quarters of it.
+    let large = opening(&queue, &"x".repeat(100_000));
+    tokio::task::yield_now().await;
+    let small = opening(&queue, "");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!small.is_finished());
+    large.abort();
+    small.await.unwrap().unwrap();
+    write(&queue).await;
+    assert!(is_whole(&queue), "{queue:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_for_a_place_has_no_space_meanwhile() {
+    let mut options = LedgerOptions::new(Path::new("nowhere"), Arc::new(Now));
+    options.max_calls_in_flight = 1;
+    options.max_queued_bytes = 1;
+    let queue = Arc::new(Queue::new(&options));
+    open(&queue, "").await.unwrap();
+    write(&queue).await;
+    let waits = opening(&queue, "");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(is_whole(&queue), "{queue:?}");
+    queue.release(0, 1, 0);
+    waits.await.unwrap().unwrap();
+}
