@@ -169,6 +169,8 @@ async fn a_tiny_queue_slows_many_calls_down_and_refuses_none() {
     let fixture = Fixture::new();
     let mut options = fixture.options();
     options.max_queued_bytes = 64 * 1024;
+    // A machine may stop for seconds; nobody may be refused for being one of many.
+    options.open_wait = Duration::from_mins(1);
     let ledger = SqliteLedger::open(options).await.unwrap().0;
     let harness = Harness::memory()
         .tools(vec![haft_contract::erased::erase(Echo).unwrap()])
