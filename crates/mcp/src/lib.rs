@@ -18,6 +18,7 @@ pub mod foreign;
 pub mod mounts;
 pub mod name;
 pub mod pin;
+mod same_result;
 pub mod server;
 mod size;
 pub mod upstream;

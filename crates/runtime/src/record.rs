@@ -55,6 +55,11 @@ impl Recording {
         }
     }
 
+    /// The call that is recorded.
+    pub(crate) fn call(&self) -> CallId {
+        self.call
+    }
+
     /// Whether anybody looks at events as they happen.
     pub(crate) fn is_watched(&self) -> bool {
         !self.sinks.is_empty()

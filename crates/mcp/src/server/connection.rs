@@ -40,7 +40,7 @@ use super::{
     leave::{Listening, leave},
     output,
     page::{FRESH_MS, page},
-    result,
+    result::{self, StructuredContent},
     severity::Severity,
     shown::{names_headers, shown, typed},
     subscriptions::{self, Subscribed, Then},
@@ -278,13 +278,12 @@ impl ServerHandler for Connection {
     async fn list_tools(
         &self,
         request: Option<PaginatedRequestParams>,
-        context: RequestContext<RoleServer>,
+        _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let tools = self.endpoint.listed(self.principal());
         let name = |tool: &Arc<Entry>| Arc::clone(tool).key().tool.as_str().to_owned();
         let (tools, next) = page(tools, name, request.as_ref(), self.endpoint.page_entries)?;
-        let any_schema = stands_for_itself(&context);
-        let tools = tools.iter().filter_map(|tool| shown(tool, any_schema));
+        let tools = tools.iter().filter_map(shown);
         let mut listed = ListToolsResult::with_all_items(tools.collect())
             .with_ttl_ms(FRESH_MS)
             .with_cache_scope(CacheScope::Private);
@@ -296,7 +295,7 @@ impl ServerHandler for Connection {
     fn get_tool(&self, name: &str) -> Option<Tool> {
         let tools = self.endpoint.runtime.registry().snapshot();
         let tool = tools.get(name)?;
-        names_headers(tool.input_schema()).then(|| shown(tool, true))?
+        names_headers(tool.input_schema()).then(|| shown(tool))?
     }
 
     async fn call_tool(
@@ -313,7 +312,12 @@ impl ServerHandler for Connection {
             state: request.request_state,
             answers: request.input_responses,
         };
-        result::of_told(self.call(&context, call, asked).await?)
+        let takes = if stands_for_itself(&context) {
+            StructuredContent::Any
+        } else {
+            StructuredContent::Object
+        };
+        result::of_told(self.call(&context, call, asked).await?, takes)
     }
 
     async fn list_resources(

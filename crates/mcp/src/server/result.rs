@@ -1,6 +1,6 @@
 //! From the outcome of a call to an answer of the protocol.
 
-use std::fmt::Write as _;
+use std::{borrow::Cow, fmt::Write as _};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use haft_contract::{Content, ErrorKind, Outcome, content::ResourceBody, outcome::Failure};
@@ -18,7 +18,7 @@ use super::{
     approve::{Told, Waits},
     output,
 };
-use crate::{client::QuestionKind, foreign};
+use crate::{client::QuestionKind, foreign, same_result::says_the_same};
 
 /// The key under which results say which call of the record they are of.
 pub(super) const CALL_KEY: &str = "dev.haft/call";
@@ -29,9 +29,21 @@ const APPROVAL_KEY: &str = "dev.haft/approval";
 /// The key under which results say how the call ended.
 pub(super) const TERMINAL_KEY: &str = "dev.haft/terminal";
 
+/// What a client takes as structured content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StructuredContent {
+    /// An object or nothing, as before 2026-07-28.
+    Object,
+    /// Any value.
+    Any,
+}
+
 /// The answer to `tools/call`. Whatever went wrong is for the model to read, except that there is no
 /// such tool, which the protocol wants as an error.
-pub(super) fn of_tool(outcome: &Outcome) -> Result<CallToolResult, ErrorData> {
+pub(super) fn of_tool(
+    outcome: &Outcome,
+    takes: StructuredContent,
+) -> Result<CallToolResult, ErrorData> {
     if let Some(failure) = &outcome.error
         && failure.kind == ErrorKind::UnknownTool
         && outcome.tool.is_none()
@@ -41,11 +53,14 @@ pub(super) fn of_tool(outcome: &Outcome) -> Result<CallToolResult, ErrorData> {
             Some(about(outcome)),
         ));
     }
-    let mut content: Vec<ContentBlock> = outcome
-        .content
-        .iter()
-        .map(|content| block(content, outcome))
-        .collect();
+    let mut said = Cow::Borrowed(&outcome.content);
+    if let (true, Some(value)) = (said.is_empty(), &outcome.structured)
+        && !value.is_null()
+    {
+        said = Cow::Owned(vec![Content::text(value.to_string())]);
+    }
+    let structured = structured(outcome, &said, takes);
+    let mut content: Vec<ContentBlock> = said.iter().map(|piece| block(piece, outcome)).collect();
     // A foreign tool that failed has said so itself.
     let said = |failure: &&Failure| failure.kind == ErrorKind::ToolFailed && !content.is_empty();
     if let Some(failure) = outcome.error.as_ref().filter(|failure| !said(failure)) {
@@ -57,12 +72,6 @@ pub(super) fn of_tool(outcome: &Outcome) -> Result<CallToolResult, ErrorData> {
             artifact.bytes,
         )));
     }
-    let structured = outcome.structured.clone().filter(|value| !value.is_null());
-    if content.is_empty()
-        && let Some(structured) = &structured
-    {
-        content.push(ContentBlock::text(structured.to_string()));
-    }
     let mut result = CallToolResult::default();
     result.content = content;
     result.structured_content = structured;
@@ -71,10 +80,22 @@ pub(super) fn of_tool(outcome: &Outcome) -> Result<CallToolResult, ErrorData> {
     Ok(result)
 }
 
+/// The structured content of an answer: only where it says all that the content says, because there
+/// are agents that show their model nothing else. Of a failure that is never so.
+fn structured(outcome: &Outcome, said: &[Content], takes: StructuredContent) -> Option<Value> {
+    let value = outcome.structured.as_ref()?;
+    let is_taken = match takes {
+        StructuredContent::Object => value.is_object(),
+        StructuredContent::Any => !value.is_null(),
+    };
+    let is_whole = outcome.error.is_none() && outcome.facts.artifact.is_none();
+    (is_taken && is_whole && says_the_same(value, said)).then(|| value.clone())
+}
+
 /// The answer to `tools/call`, from what there is to tell its client.
-pub(super) fn of_told(told: Told) -> Result<CallToolResponse, ErrorData> {
+pub(super) fn of_told(told: Told, takes: StructuredContent) -> Result<CallToolResponse, ErrorData> {
     match told {
-        Told::Ended(outcome) => of_tool(&outcome).map(CallToolResponse::Complete),
+        Told::Ended(outcome) => of_tool(&outcome, takes).map(CallToolResponse::Complete),
         Told::InputRequired(asks) => Ok(CallToolResponse::InputRequired(asks)),
         Told::Task(task) => Ok(CallToolResponse::Task(task)),
         Told::Waits(waits) => Ok(CallToolResponse::Complete(tool_waiting(&waits))),
@@ -274,7 +295,8 @@ mod tests {
     }
 
     fn shown(outcome: &Outcome) -> Value {
-        serde_json::to_value(of_tool(outcome).unwrap()).unwrap()
+        let result = of_tool(outcome, StructuredContent::Any);
+        serde_json::to_value(result.unwrap()).unwrap()
     }
 
     #[test]
@@ -367,7 +389,7 @@ mod tests {
             at: None,
             hint: Some("did you mean `read`?".to_owned()),
         });
-        let error = of_tool(&outcome).unwrap_err();
+        let error = of_tool(&outcome, StructuredContent::Any).unwrap_err();
         assert_eq!(error.code, ErrorCode::INVALID_PARAMS);
         assert!(error.message.contains("did you mean `read`?"));
     }
@@ -390,11 +412,41 @@ mod tests {
     }
 
     #[test]
+    fn structured_content_is_sent_where_it_says_all_that_the_text_says() {
+        let mut data = outcome(Terminal::Succeeded);
+        data.structured = Some(json!({"a": 1}));
+        data.content = vec![Content::text("{\"a\":1}")];
+        assert_eq!(shown(&data)["structuredContent"], json!({"a": 1}));
+
+        let mut about = outcome(Terminal::Succeeded);
+        about.structured = Some(json!({"path": "a", "size": 5}));
+        about.content = vec![Content::text("hello")];
+        assert_eq!(shown(&about).get("structuredContent"), None);
+
+        let mut cut = data.clone();
+        cut.facts.artifact = Some(ArtifactId {
+            hash: [0; 32],
+            bytes: 77,
+        });
+        assert_eq!(shown(&cut).get("structuredContent"), None);
+    }
+
+    #[test]
     fn structured_output_alone_is_also_sent_as_text() {
         let mut outcome = outcome(Terminal::Succeeded);
         outcome.structured = Some(json!({"a": 1}));
         let shown = shown(&outcome);
         assert_eq!(shown["structuredContent"], json!({"a": 1}));
         assert_eq!(shown["content"][0]["text"], json!("{\"a\":1}"));
+    }
+
+    #[test]
+    fn a_client_of_before_gets_objects_alone() {
+        let mut list = outcome(Terminal::Succeeded);
+        list.structured = Some(json!([1]));
+        list.content = vec![Content::text("[1]")];
+        assert_eq!(shown(&list)["structuredContent"], json!([1]));
+        let before = of_tool(&list, StructuredContent::Object).unwrap();
+        assert_eq!(before.structured_content, None);
     }
 }

@@ -7,8 +7,8 @@ use rmcp::model::Tool;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// A tool as the protocol lists it. Before 2026-07-28 structured output was an object or nothing.
-pub(super) fn shown(tool: &Arc<Entry>, any_schema: bool) -> Option<Tool> {
+/// A tool as the protocol lists it.
+pub(super) fn shown(tool: &Arc<Entry>) -> Option<Tool> {
     let mut shown = tool.rendering(Format::Mcp).clone();
     // A mounted server's schema is shown as it came: it is what was reviewed.
     if !is_mounted(tool) {
@@ -16,18 +16,6 @@ pub(super) fn shown(tool: &Arc<Entry>, any_schema: bool) -> Option<Tool> {
             .get_mut("inputSchema")
             .into_iter()
             .for_each(split_types);
-        shown
-            .get_mut("outputSchema")
-            .into_iter()
-            .for_each(split_types);
-    }
-    if let Some(fields) = shown.as_object_mut() {
-        let schema = fields.get("outputSchema").and_then(Value::as_object);
-        let is_object = schema.and_then(|schema| schema.get("type")) == Some(&json!("object"));
-        let says_something = schema.is_some_and(|schema| !schema.is_empty());
-        if !(is_object || any_schema && says_something) {
-            fields.remove("outputSchema");
-        }
     }
     typed(shown)
 }

@@ -6,7 +6,7 @@ use haft_contract::{Content, ErrorKind, ToolError, content::ResourceBody, erased
 use serde_json::Value;
 
 use super::{connection::RequestError, limits::CONTENT_PIECES, uri::Uris};
-use crate::{foreign::shown, name::ServerId};
+use crate::{foreign::shown, name::ServerId, same_result::is_in_text};
 
 /// The reply of a tool, from the result of `tools/call`. A tool that says it failed fails the call,
 /// with everything it said.
@@ -21,11 +21,18 @@ pub(super) fn reply(mut result: Value, uris: &Uris) -> Result<ToolReply, ToolErr
         None => Vec::new(),
         Some(_) => return Err(broken("the content of its result is no list")),
     };
-    let content = pieces
+    let mut content = pieces
         .into_iter()
         .map(|piece| content(piece, uris))
         .collect::<Result<Vec<_>, _>>()?;
     let structured = result.get_mut("structuredContent").map(Value::take);
+    // A model reads the content and nothing else, so what a server says only in data is said there
+    // too.
+    if let Some(said) = structured.as_ref().filter(|said| !said.is_null())
+        && !is_in_text(said, &content)
+    {
+        content.push(Content::text(said.to_string()));
+    }
     match result.get("isError") {
         None | Some(Value::Null | Value::Bool(false)) => Ok(ToolReply {
             content,
@@ -229,6 +236,7 @@ mod tests {
                 media_type: None,
             },
             Content::text(r#"{"type":"hologram"}"#),
+            Content::text("[1]"),
         ];
         assert_eq!(reply.content, kinds);
         assert_eq!(reply.structured, json!([1]));
@@ -240,7 +248,8 @@ mod tests {
             "structuredContent": { "why": 1 } });
         let mut failed = reply(result, &uris()).unwrap_err();
         assert_eq!(failed.kind(), ErrorKind::ToolFailed);
-        let kept = (vec![Content::text("no")], Some(json!({ "why": 1 })));
+        let said = vec![Content::text("no"), Content::text(r#"{"why":1}"#)];
+        let kept = (said, Some(json!({ "why": 1 })));
         assert_eq!(failed.take_output(), kept);
     }
 

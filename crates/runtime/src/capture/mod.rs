@@ -8,10 +8,10 @@ mod cap;
 mod clean;
 mod spill;
 
-use std::sync::Arc;
+use std::{fmt::Write as _, sync::Arc};
 
 use haft_contract::{
-    BoxFuture, CallEvent,
+    BoxFuture, CallEvent, CallId,
     context::OutputSink,
     host::{ArtifactId, ArtifactStore},
     ops::Stream,
@@ -79,12 +79,13 @@ impl Capture {
         state.stderr.finish(&mut state.clean);
         let rest = std::mem::take(&mut state.clean);
         state.take(&rest).await;
-        state.captured().await
+        state.captured(self.recording.call()).await
     }
 }
 
 /// Caps one finished text the same way, for tools that return their output whole.
 pub(crate) async fn cap_text(
+    call: CallId,
     text: String,
     artifacts: Arc<dyn ArtifactStore>,
     limits: OutputLimits,
@@ -103,7 +104,7 @@ pub(crate) async fn cap_text(
         clean: String::new(),
     };
     state.take(&text).await;
-    state.captured().await
+    state.captured(call).await
 }
 
 impl State {
@@ -120,11 +121,18 @@ impl State {
         self.capped.push(text);
     }
 
-    async fn captured(&mut self) -> Captured {
+    /// The notice names the call, because a model has no other way to know its id.
+    async fn captured(&mut self, call: CallId) -> Captured {
         let artifact = self.spill.finish().await;
         let (bytes_omitted, lines_omitted) = self.capped.omitted();
         let text = self.capped.text(|f| match artifact {
-            Some(_) => f.push_str("; read_output with this call's id pages through all of it"),
+            Some(_) => {
+                // Writing to a `String` cannot fail.
+                let _ = write!(
+                    f,
+                    "; read_output with call `{call}` pages and searches all of it"
+                );
+            }
             None => f.push_str("; the whole output could not be kept"),
         });
         Captured {

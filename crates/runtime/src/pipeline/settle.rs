@@ -74,7 +74,7 @@ pub async fn settle(finished: Finished) -> Outcome {
     content.extend(luggage.notes.into_iter().map(Content::text));
     let runtime = luggage.runtime;
     note_exit(&mut facts, structured.as_ref());
-    cap_content(&mut content, &mut facts, &runtime).await;
+    cap_content(luggage.call, &mut content, &mut facts, &runtime).await;
     let most = match audience {
         Audience::Model => runtime.limits.structured_bytes,
         Audience::Host => HOST_STRUCTURED_BYTES,
@@ -145,7 +145,12 @@ fn note_exit(facts: &mut Facts, structured: Option<&Value>) {
 
 /// Caps the text a tool returned whole. Images and documents are capped by the tools that make
 /// them.
-async fn cap_content(content: &mut [Content], facts: &mut Facts, runtime: &Arc<Inner>) {
+async fn cap_content(
+    call: CallId,
+    content: &mut [Content],
+    facts: &mut Facts,
+    runtime: &Arc<Inner>,
+) {
     let limits = runtime.limits.output;
     for piece in content.iter_mut() {
         let (Content::Text(text)
@@ -161,7 +166,7 @@ async fn cap_content(content: &mut [Content], facts: &mut Facts, runtime: &Arc<I
             continue;
         }
         let whole = std::mem::take(text);
-        let capped = capture::cap_text(whole, runtime.ledger.artifacts(), limits).await;
+        let capped = capture::cap_text(call, whole, runtime.ledger.artifacts(), limits).await;
         facts.bytes_omitted += capped.bytes_omitted;
         facts.lines_omitted += capped.lines_omitted;
         facts.artifact = facts.artifact.or(capped.artifact);

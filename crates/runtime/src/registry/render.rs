@@ -39,6 +39,9 @@ impl Renderings {
     }
 }
 
+/// No output schema is announced over MCP: who announces one owes structured content with every
+/// success, also where the content says more, and many agents then show their model nothing else
+/// (ADR 0023).
 pub(super) fn render(entry: &Entry) -> Renderings {
     let name = entry.key().tool.as_str();
     let spec = entry.spec();
@@ -50,7 +53,6 @@ pub(super) fn render(entry: &Entry) -> Renderings {
             "title": spec.title,
             "description": spec.description,
             "inputSchema": without_dialect(entry.input_schema()),
-            "outputSchema": without_dialect(entry.output_schema()),
             "annotations": {
                 "title": spec.title,
                 "readOnlyHint": effects.read_only,

@@ -8,8 +8,14 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use haft_contract::{PlanContext, ToolName, erased::ErasedTool};
+use haft_contract::{
+    PlanContext, ProviderId, Terminal, ToolName,
+    erased::{ErasedTool, erase_as},
+    host::Verdict,
+};
 use serde_json::{Value, json};
+
+use crate::{FixedPolicy, Harness, harness::HarnessBuilder, sample};
 
 super::suite! { $
     /// One test per case of the tool suite, for a [`ToolFixture`](crate::suite::tool::ToolFixture).
@@ -28,6 +34,7 @@ super::suite! { $
     an_unknown_field_is_refused,
     planning_is_pure,
     a_plan_is_never_looser_than_its_accesses,
+    the_payload_is_in_the_text,
 }
 
 /// A tool and inputs it accepts, at least one.
@@ -36,6 +43,56 @@ pub struct ToolFixture {
     pub tool: Arc<dyn ErasedTool>,
     /// Inputs as a model would write them, after aliases.
     pub examples: Vec<Value>,
+    /// Calls of which it is known what a model must read.
+    pub results: Vec<KnownResult>,
+}
+
+/// A call, how it ends, and what a model must read of it. The workspace has the files of
+/// [`KNOWN_FILES`]. `{flood}` in the input stands for the id of a call whose output was too long.
+#[derive(Debug, Clone)]
+pub struct KnownResult {
+    /// What is asked.
+    pub input: Value,
+    /// How it ends.
+    pub ends: Terminal,
+    /// Every one of these is in the text.
+    pub payload: Vec<&'static str>,
+}
+
+/// What the tool whose output is too long is called here.
+const FLOOD: &str = "known_flood";
+
+/// The files of the workspace in which known results come about.
+pub const KNOWN_FILES: [(&str, &str); 2] = [
+    ("known.txt", "a line nobody could guess\nand another\n"),
+    ("folder/deep.txt", "deep\n"),
+];
+
+impl KnownResult {
+    /// A call that succeeds.
+    pub fn succeeds(input: Value, payload: &[&'static str]) -> Self {
+        Self {
+            input,
+            ends: Terminal::Succeeded,
+            payload: payload.to_vec(),
+        }
+    }
+
+    /// A call that is denied.
+    pub fn denied(input: Value, payload: &[&'static str]) -> Self {
+        Self {
+            ends: Terminal::Denied,
+            ..Self::succeeds(input, payload)
+        }
+    }
+
+    /// A call that fails.
+    pub fn fails(input: Value, payload: &[&'static str]) -> Self {
+        Self {
+            ends: Terminal::Failed,
+            ..Self::succeeds(input, payload)
+        }
+    }
 }
 
 impl ToolFixture {
@@ -44,7 +101,15 @@ impl ToolFixture {
         Self {
             tool,
             examples: examples.into_iter().collect(),
+            results: Vec::new(),
         }
+    }
+
+    /// The same with calls of which it is known what a model must read.
+    #[must_use]
+    pub fn known(mut self, results: impl IntoIterator<Item = KnownResult>) -> Self {
+        self.results.extend(results);
+        self
     }
 
     fn parameters(&self) -> Vec<(String, Value)> {
@@ -225,6 +290,58 @@ pub async fn a_plan_is_never_looser_than_its_accesses(fixture: ToolFixture) {
             "{example} only looks and destroys"
         );
     }
+}
+
+/// What was asked for, and what went wrong, is in the text: a model reads that, and the structured
+/// output is sent beside it only where it says the same. A refusal says who refused and why.
+pub async fn the_payload_is_in_the_text(fixture: ToolFixture) {
+    let name = fixture.name().to_owned();
+    assert!(
+        !fixture.results.is_empty(),
+        "of `{name}` no result is known"
+    );
+    let tools = vec![Arc::clone(&fixture.tool)];
+    let harness = workspace().tools(tools).build();
+    for (path, text) in KNOWN_FILES {
+        harness.tree.put(path, text);
+    }
+    let flood = harness.call(FLOOD, flood()).await;
+    for known in &fixture.results {
+        let input = known.input.to_string();
+        let input = input.replace("{flood}", &flood.call.to_string());
+        let input = serde_json::from_str(&input).expect("JSON");
+        let outcome = harness.call(&name, input).await;
+        let text = outcome.model_text();
+        assert_eq!(outcome.terminal, known.ends, "{}: {text}", known.input);
+        for payload in &known.payload {
+            assert!(
+                text.contains(payload),
+                "`{name}` {} does not say `{payload}`: {text}",
+                known.input
+            );
+        }
+    }
+    let denies = FixedPolicy::by(|_| Verdict::Deny);
+    let harness = workspace().policy(denies).tools(vec![fixture.tool]).build();
+    let first = fixture.examples.into_iter().next();
+    let outcome = harness.call(&name, first.expect("an example")).await;
+    assert_eq!(outcome.terminal, Terminal::Denied);
+    let reason = outcome.facts.decision.as_ref().map(|it| it.reason.clone());
+    let (text, reason) = (outcome.model_text(), reason.expect("a decision"));
+    assert!(text.contains(&reason), "{text} does not say {reason}");
+}
+
+fn workspace() -> HarnessBuilder {
+    let flood = ToolName::parse(FLOOD).expect("a good name");
+    let provider = ProviderId::parse("sample").expect("a good name");
+    let tools = vec![erase_as(sample::Emit, flood)];
+    Harness::memory().configure(|builder| builder.provider(provider, tools))
+}
+
+/// More than is shown, with a line in the middle.
+fn flood() -> Value {
+    let line = b"one line of many\n".as_slice();
+    json!({"chunks": [{"bytes": line}], "repeat": 10_000})
 }
 
 fn plan(fixture: &ToolFixture, example: &Value) -> haft_contract::Plan {

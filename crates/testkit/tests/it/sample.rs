@@ -7,19 +7,22 @@ use haft_contract::{
 };
 use haft_testkit::{
     sample,
-    suite::tool::{ToolFixture, actions_are_those_that_plans_name},
+    suite::tool::{KnownResult, ToolFixture, actions_are_those_that_plans_name},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 macro_rules! sample_tools {
-    ($($module:ident: $tool:expr, $example:tt;)+) => {
+    ($($module:ident: $tool:expr, $example:tt, $ends:ident $payload:expr;)+) => {
         $(
             mod $module {
                 use super::*;
 
-                haft_testkit::tool_suite!(ToolFixture::new(erase($tool).unwrap(), [json!($example)]));
+                haft_testkit::tool_suite!({
+                    let known = KnownResult::$ends(json!($example), &[$payload]);
+                    ToolFixture::new(erase($tool).unwrap(), [json!($example)]).known([known])
+                });
             }
         )+
 
@@ -34,14 +37,14 @@ macro_rules! sample_tools {
 }
 
 sample_tools! {
-    append: sample::Append, { "path": "log.txt", "line": "one" };
-    count: sample::Count, { "to": 3 };
-    echo: sample::Echo, { "text": "hello" };
-    emit: sample::Emit, { "chunks": [{ "bytes": [104, 105] }] };
-    panic: sample::Panic, { "message": "broken" };
-    rogue: sample::Rogue, { "planned": "a", "touched": "b", "how": "read" };
-    sleep: sample::Sleep, { "ms": 1 };
-    stubborn: sample::Stubborn, { "ms": 1 };
+    append: sample::Append, { "path": "log.txt", "line": "one" }, succeeds "{";
+    count: sample::Count, { "to": 3 }, succeeds "3";
+    echo: sample::Echo, { "text": "hello" }, succeeds "hello";
+    emit: sample::Emit, { "chunks": [{ "bytes": [104, 105] }] }, succeeds "hi";
+    panic: sample::Panic, { "message": "broken" }, fails "panic";
+    rogue: sample::Rogue, { "planned": "a", "touched": "b", "how": "read" }, denied "plan";
+    sleep: sample::Sleep, { "ms": 1 }, succeeds "1";
+    stubborn: sample::Stubborn, { "ms": 1 }, succeeds "{";
 }
 
 /// A tool whose table of deadlines names `camera`, while its plans name what the model wrote.

@@ -1,10 +1,10 @@
 //! What every tool must say about itself, for each built-in tool.
 
-use haft_testkit::suite::tool::ToolFixture;
+use haft_testkit::suite::tool::{KnownResult, ToolFixture};
 use haft_tools::builtins;
 use serde_json::{Value, json};
 
-fn fixture(name: &str, examples: Value) -> ToolFixture {
+fn fixture(name: &str, examples: Value, known: Vec<KnownResult>) -> ToolFixture {
     let examples = match examples {
         Value::Array(examples) => examples,
         example => vec![example],
@@ -12,26 +12,62 @@ fn fixture(name: &str, examples: Value) -> ToolFixture {
     let tool = builtins()
         .into_iter()
         .find(|tool| tool.name().as_str() == name);
-    ToolFixture::new(tool.expect("a built-in tool"), examples)
+    ToolFixture::new(tool.expect("a built-in tool"), examples).known(known)
 }
 
 macro_rules! tools {
-    ($($name:ident: $example:tt,)+) => {
+    ($($name:ident: $example:tt, [$($ends:ident $input:tt $payload:expr),+];)+) => {
         $(mod $name {
             use super::*;
-            haft_testkit::tool_suite!(fixture(stringify!($name), json!($example)));
+            haft_testkit::tool_suite!(fixture(
+                stringify!($name),
+                json!($example),
+                vec![$(KnownResult::$ends(json!($input), &$payload)),+]
+            ));
         })+
+
+        #[test]
+        fn every_tool_is_tested() {
+            let tested = [$(stringify!($name)),+];
+            let names: Vec<String> = builtins().iter().map(|it| it.name().to_string()).collect();
+            assert_eq!(names, tested);
+        }
     };
 }
 
 tools! {
-    bash: {"command": "true"},
-    copy: {"source": "a", "destination": "b"},
-    edit: {"path": "a", "edits": [{"old": "a", "new": "b"}]},
-    find: {"pattern": "*.rs"},
-    grep: {"pattern": "x"},
-    list: {},
-    patch: {"patch": "*** Begin Patch\n*** Add File: x\n+a\n*** End Patch"},
+    bash: {"command": "true"}, [
+        succeeds {"command": "echo seen; echo also >&2"} ["seen", "also"],
+        fails {"command": "echo half; exit 3"} ["half", "3"],
+        fails {"command": "echo half; kill -KILL $$"} ["half", "9"]
+    ];
+    copy: {"source": "a", "destination": "b"}, [
+        succeeds {"source": "known.txt", "destination": "copy.txt"} ["known.txt", "copy.txt"],
+        fails {"source": "missing.txt", "destination": "other.txt"} ["missing.txt"]
+    ];
+    edit: {"path": "a", "edits": [{"old": "a", "new": "b"}]}, [
+        succeeds {"path": "known.txt", "edits": [{"old": "another", "new": "the last"}]}
+            ["-and another", "+and the last"],
+        fails {"path": "known.txt", "edits": [{"old": "nowhere", "new": "x"}]} ["not in the file", "/edits/0/old"]
+    ];
+    find: {"pattern": "*.rs"}, [
+        succeeds {"pattern": "**/*.txt"} ["known.txt", "folder/deep.txt"],
+        succeeds {"pattern": "*.nothing"} ["nothing matches"]
+    ];
+    grep: {"pattern": "x"}, [
+        succeeds {"pattern": "nobody"} ["known.txt", "a line nobody could guess"],
+        fails {"pattern": "("} ["("]
+    ];
+    list: {}, [
+        succeeds {} ["known.txt", "folder"],
+        fails {"path": "missing"} ["missing"]
+    ];
+    patch: {"patch": "*** Begin Patch\n*** Add File: x\n+a\n*** End Patch"}, [
+        succeeds {"patch": "*** Begin Patch\n*** Add File: new.txt\n+brand new\n*** End Patch"}
+            ["new.txt", "+brand new"],
+        fails {"patch": "*** Begin Patch\n*** Delete File: missing.txt\n*** End Patch"}
+            ["missing.txt"]
+    ];
     process: [
         {"action": "list"},
         {"action": "poll", "id": "p1"},
@@ -41,8 +77,21 @@ tools! {
         {"action": "resize", "id": "p1", "rows": 24, "columns": 80},
         {"action": "signal", "id": "p1", "signal": "hup"},
         {"action": "kill", "id": "p1"},
-    ],
-    read: {"path": "a"},
-    read_output: {"call": "01890a5d-ac96-774b-bcce-b302099a8057"},
-    write: {"path": "a", "content": "x"},
+    ], [
+        succeeds {"action": "list"} ["no process"],
+        fails {"action": "poll", "id": "p7"} ["p7"]
+    ];
+    read: {"path": "a"}, [
+        succeeds {"path": "known.txt"} ["a line nobody could guess", "and another"],
+        succeeds {"path": "known.txt", "limit": 1} ["a line nobody could guess", "offset"],
+        fails {"path": "missing.txt"} ["missing.txt"]
+    ];
+    read_output: {"call": "01890a5d-ac96-774b-bcce-b302099a8057"}, [
+        succeeds {"call": "{flood}", "limit": 2} ["one line of many", "offset"],
+        fails {"call": "01890a5d-ac96-774b-bcce-b302099a8057"} ["01890a5d"]
+    ];
+    write: {"path": "a", "content": "x"}, [
+        succeeds {"path": "made.txt", "content": "1234567"} ["made.txt", "7 bytes"],
+        fails {"path": "known.txt/below", "content": "x"} ["known.txt"]
+    ];
 }

@@ -17,7 +17,10 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{attend::Ongoing, question, wire};
-use crate::{client::Abilities, server::result};
+use crate::{
+    client::Abilities,
+    server::result::{self, StructuredContent},
+};
 
 /// How often a client should look.
 const POLL: Duration = Duration::from_secs(2);
@@ -52,7 +55,7 @@ fn payload_of(outcome: &Arc<Outcome>) -> TaskPayload {
     if outcome.terminal == Terminal::Cancelled {
         return TaskPayload::Cancelled;
     }
-    match result::of_tool(outcome) {
+    match result::of_tool(outcome, StructuredContent::Any) {
         Ok(result) => TaskPayload::Completed {
             result: object(&result),
         },

@@ -30,7 +30,7 @@ use super::Answer;
 use crate::server::{
     conduct::{Silent, lacking},
     endpoint::Endpoint,
-    result,
+    result::{self, StructuredContent},
     shown::names_headers,
 };
 
@@ -131,7 +131,7 @@ impl PlainCall {
         let told = client.call(endpoint, METHOD, call).await;
         let told = told.and_then(|told| match lacking(endpoint, &told) {
             Some(error) => Err(error),
-            None => result::of_told(told),
+            None => result::of_told(told, StructuredContent::Any),
         });
         answer(id, told)
     }
