@@ -67,10 +67,12 @@ impl OutputLimits {
 }
 
 impl Default for OutputLimits {
+    /// Together with the lines that say what is missing less than 50,000 characters: of a longer
+    /// result Claude Code shows its model the first 2,000 and the name of a file.
     fn default() -> Self {
         Self {
-            head_bytes: 32 * 1024,
-            tail_bytes: 32 * 1024,
+            head_bytes: 24_000,
+            tail_bytes: 24_000,
             artifact_bytes: 256 * 1024 * 1024,
         }
     }

@@ -61,10 +61,11 @@ pub(super) fn of_tool(
     }
     let structured = structured(outcome, &said, takes);
     let mut content: Vec<ContentBlock> = said.iter().map(|piece| block(piece, outcome)).collect();
-    // A foreign tool that failed has said so itself.
+    // A foreign tool that failed has said so itself. Others say it first: agents that do not tell
+    // their model whether a call failed cut long results, and drop what comes after.
     let said = |failure: &&Failure| failure.kind == ErrorKind::ToolFailed && !content.is_empty();
     if let Some(failure) = outcome.error.as_ref().filter(|failure| !said(failure)) {
-        content.push(ContentBlock::text(failure.to_string()));
+        content.insert(0, ContentBlock::text(failure.to_string()));
     }
     if let Some(artifact) = &outcome.facts.artifact {
         content.push(ContentBlock::resource_link(output::link(

@@ -2,6 +2,7 @@
 
 use std::{collections::VecDeque, fmt::Write as _};
 
+use super::NOTICE_BYTES;
 use crate::limits::OutputLimits;
 
 /// The head and the tail of a text.
@@ -78,18 +79,24 @@ impl Capped {
         (bytes, lines)
     }
 
-    /// The head, a line that says what is missing and how to get it, and the tail.
+    /// The head, a line that says what is missing, and the tail. How to get it is said before all of
+    /// it: agents cut long results once more, in the middle or at the end, and the first lines are
+    /// the ones that every model is left with.
     pub(super) fn text(&mut self, how_to_get_it: impl FnOnce(&mut String)) -> String {
         let (bytes, lines) = self.omitted();
         let mut text = std::mem::take(&mut self.head);
         if bytes > 0 {
+            let mut whole = String::with_capacity(text.len() + self.tail.len() + NOTICE_BYTES);
+            // Writing to a `String` cannot fail.
+            let _ = write!(whole, "[{bytes} bytes in {lines} lines are left out below; ");
+            how_to_get_it(&mut whole);
+            whole.push_str("]\n");
+            whole.push_str(&text);
+            text = whole;
             if !text.ends_with('\n') {
                 text.push('\n');
             }
-            // Writing to a `String` cannot fail.
-            let _ = write!(text, "[… {bytes} bytes in {lines} lines left out");
-            how_to_get_it(&mut text);
-            text.push_str(" …]\n");
+            let _ = writeln!(text, "[… {bytes} bytes in {lines} lines left out …]");
         }
         let tail = self.tail.make_contiguous();
         text.push_str(std::str::from_utf8(tail).unwrap_or_default());

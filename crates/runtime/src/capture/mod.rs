@@ -22,7 +22,7 @@ pub(crate) use self::clean::Cleaner;
 use self::{cap::Capped, spill::Spill};
 use crate::{limits::OutputLimits, record::Recording};
 
-/// Room for the line that says how much was left out.
+/// Room for the lines that say how much was left out and how to get it.
 pub(crate) const NOTICE_BYTES: usize = 256;
 
 /// What is left of a call's output.
@@ -128,12 +128,9 @@ impl State {
         let text = self.capped.text(|f| match artifact {
             Some(_) => {
                 // Writing to a `String` cannot fail.
-                let _ = write!(
-                    f,
-                    "; read_output with call `{call}` pages and searches all of it"
-                );
+                let _ = write!(f, "read_output with call `{call}` pages and searches all of it");
             }
-            None => f.push_str("; the whole output could not be kept"),
+            None => f.push_str("the whole output could not be kept"),
         });
         Captured {
             text,

@@ -40,7 +40,7 @@ const DESCRIPTION: &str = "\
 Reads a file of the workspace and returns its text, an image (PNG, JPEG, GIF, WebP) or a PDF.
 Use it to look into any file; use it instead of `cat`, `head`, `tail` or `sed -n` in `bash`.
 Do not use it for a directory (use `list`) or to search (use `grep`).
-A page holds at most 2,000 lines or 50 KB. When there is more, the result names the `offset` to \
+A page holds at most 2,000 lines or 48 KB. When there is more, the result names the `offset` to \
 continue with; ask for `offset` and `limit` to read only the part you need.
 Set `numbered` to see line numbers; they are not part of the file.";
 
@@ -92,7 +92,7 @@ pub struct ReadOutput {
     /// The encoding the text was decoded from, unless it is UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub encoding: Option<&'static str>,
-    /// What the model reads. Not repeated in the structured output: it may be 50 KB.
+    /// What the model reads. Not repeated in the structured output: it may be 48 KB.
     #[serde(skip)]
     content: Vec<Content>,
 }

@@ -35,7 +35,7 @@ Shows output of an earlier call that was too long to return: a page of it, or th
 a pattern.
 Use it when a result says that part of its output was left out; the result names the `call`. It \
 does not run anything again and does not read files (use `read`).
-Without `pattern` it returns up to 2,000 lines or 50 KB from line `offset`. With `pattern` it \
+Without `pattern` it returns up to 2,000 lines or 48 KB from line `offset`. With `pattern` it \
 returns up to `limit` matching lines from line `offset` on, with their numbers.";
 
 /// Pages and searches spilled output.

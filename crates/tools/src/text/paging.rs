@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) const PAGE_LINES: u64 = 2_000;
 
 /// The most bytes of a page.
-pub(crate) const PAGE_BYTES: usize = 50 * 1024;
+pub(crate) const PAGE_BYTES: usize = 48_000;
 
 /// How much is read at once while seeking.
 pub(crate) const SEEK_BYTES: usize = 1024 * 1024;
