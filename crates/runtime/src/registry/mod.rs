@@ -6,6 +6,7 @@
 
 mod entry;
 mod naming;
+mod plain_schema;
 mod render;
 mod search;
 mod snapshot;

@@ -1,8 +1,14 @@
 //! One spec, several renderings: MCP, OpenAI, Anthropic. Each is computed once per tool.
 
+use std::borrow::Cow;
+
+use haft_contract::ProviderId;
 use serde_json::{Map, Value, json};
 
-use super::Entry;
+use super::{
+    Entry,
+    plain_schema::{HideNull, plain},
+};
 
 /// The longest function description OpenAI accepts.
 const OPENAI_DESCRIPTION_CHARS: usize = 1024;
@@ -46,13 +52,14 @@ pub(super) fn render(entry: &Entry) -> Renderings {
     let name = entry.key().tool.as_str();
     let spec = entry.spec();
     let effects = spec.effects;
-    let projected = project(entry.input_schema());
+    let input = shown_input(entry);
+    let projected = project(&input);
     Renderings {
         mcp: json!({
             "name": name,
             "title": spec.title,
             "description": spec.description,
-            "inputSchema": without_dialect(entry.input_schema()),
+            "inputSchema": without_dialect(&input),
             "annotations": {
                 "title": spec.title,
                 "readOnlyHint": effects.read_only,
@@ -75,6 +82,21 @@ pub(super) fn render(entry: &Entry) -> Renderings {
             "input_schema": projected,
         }),
     }
+}
+
+/// The input schema as models see it. A mounted server's is shown as it came: it is what was
+/// reviewed.
+fn shown_input(entry: &Entry) -> Cow<'_, Value> {
+    let provider = &entry.key().provider;
+    if provider.mounted_server().is_some() {
+        return Cow::Borrowed(entry.input_schema());
+    }
+    let hide_null = if *provider == ProviderId::script() {
+        HideNull::DefaultNull
+    } else {
+        HideNull::Optional
+    };
+    Cow::Owned(plain(entry.input_schema(), hide_null))
 }
 
 /// The schema without what model providers refuse: the dialect, the generated title, and

@@ -296,6 +296,40 @@ fn r3_one_spec_three_renderings() {
     );
 }
 
+/// Models are shown less of our own schemas than calls are checked against; a mounted server's are
+/// shown as they were reviewed.
+#[test]
+fn schemas_are_shown_plain_unless_they_were_reviewed() {
+    let written = json!({"type": ["integer", "null"], "format": "uint64", "title": "N"});
+    let schema = json!({"type": "object", "properties": {"n": written}});
+    let either = json!([{"type": "integer"}, {"type": "null"}]);
+    for (provider, expected) in [
+        (ProviderId::builtin(), json!({"type": "integer"})),
+        (ProviderId::script(), json!({"anyOf": either})),
+        (ProviderId::mounted("files").unwrap(), written.clone()),
+    ] {
+        let registry = Registry::new();
+        let tool = Scripted::echo("count").schema(schema.clone());
+        registry.register(&provider, vec![tool.tool()]).unwrap();
+        let tools = registry.snapshot();
+        let entry = tools.get("count").unwrap();
+        let shown = |format: Format, pointer: &str| entry.rendering(format).pointer(pointer);
+        let expected = Some(&expected);
+        assert_eq!(shown(Format::Mcp, "/inputSchema/properties/n"), expected);
+        assert_eq!(
+            shown(Format::Anthropic, "/input_schema/properties/n"),
+            expected
+        );
+        assert_eq!(
+            shown(Format::OpenAi, "/function/parameters/properties/n"),
+            expected
+        );
+        assert_eq!(*entry.input_schema(), schema);
+        let validator = entry.validator().unwrap();
+        assert!(validator.is_valid(&json!({"n": null})));
+    }
+}
+
 /// Mistake 19: a schema handed out by reference and changed by a caller. Renderings are borrowed
 /// immutably and are the same value every time.
 #[test]

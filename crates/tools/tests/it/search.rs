@@ -45,6 +45,24 @@ async fn a_listing_is_sorted_typed_and_sized() {
     }
 }
 
+/// Models are shown optional parameters without `null`, and may send it all the same.
+#[tokio::test]
+async fn null_is_taken_for_an_optional_parameter() {
+    for workspace in Workspace::each() {
+        tree(&workspace);
+        for (tool, input) in [
+            ("find", json!({"pattern": "*.md", "type": null})),
+            (
+                "grep",
+                json!({"pattern": "Greet", "glob": null, "type": null}),
+            ),
+        ] {
+            let outcome = workspace.succeed(tool, input).await;
+            assert!(outcome.text().contains("README.md"), "{}", outcome.text());
+        }
+    }
+}
+
 /// Mistake 22: a glob that misses root files, or matches only them.
 #[tokio::test]
 async fn mistake_22_a_glob_matches_at_the_root_and_below() {
