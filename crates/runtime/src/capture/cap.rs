@@ -88,7 +88,10 @@ impl Capped {
         if bytes > 0 {
             let mut whole = String::with_capacity(text.len() + self.tail.len() + NOTICE_BYTES);
             // Writing to a `String` cannot fail.
-            let _ = write!(whole, "[{bytes} bytes in {lines} lines are left out below; ");
+            let _ = write!(
+                whole,
+                "[{bytes} bytes in {lines} lines are left out below; "
+            );
             how_to_get_it(&mut whole);
             whole.push_str("]\n");
             whole.push_str(&text);

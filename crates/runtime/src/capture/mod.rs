@@ -128,7 +128,10 @@ impl State {
         let text = self.capped.text(|f| match artifact {
             Some(_) => {
                 // Writing to a `String` cannot fail.
-                let _ = write!(f, "read_output with call `{call}` pages and searches all of it");
+                let _ = write!(
+                    f,
+                    "read_output with call `{call}` pages and searches all of it"
+                );
             }
             None => f.push_str("the whole output could not be kept"),
         });

@@ -13,9 +13,12 @@ use haft_contract::{
     erased::{ErasedTool, erase_as},
     host::Verdict,
 };
+use haft_runtime::registry::{Entry, Format};
 use serde_json::{Value, json};
 
 use crate::{FixedPolicy, Harness, harness::HarnessBuilder, sample};
+
+mod shown_schema;
 
 super::suite! { $
     /// One test per case of the tool suite, for a [`ToolFixture`](crate::suite::tool::ToolFixture).
@@ -30,6 +33,7 @@ super::suite! { $
     every_parameter_is_described,
     the_output_schema_is_an_object,
     schemas_are_the_same_each_time,
+    shown_schemas_hold_only_what_providers_know,
     the_examples_parse,
     an_unknown_field_is_refused,
     planning_is_pure,
@@ -242,6 +246,26 @@ pub async fn schemas_are_the_same_each_time(fixture: ToolFixture) {
     assert_eq!(text(), text());
 }
 
+/// A client that meets a keyword or format it does not know warns or refuses the tool, and every
+/// word of a schema is paid for in each conversation.
+pub async fn shown_schemas_hold_only_what_providers_know(fixture: ToolFixture) {
+    let entry = registered(fixture.tool);
+    for format in [Format::Mcp, Format::OpenAi, Format::Anthropic] {
+        let rendering = entry.rendering(format);
+        let schemas = [
+            "/inputSchema",
+            "/outputSchema",
+            "/function/parameters",
+            "/input_schema",
+        ];
+        for pointer in schemas {
+            if let Some(schema) = rendering.pointer(pointer) {
+                shown_schema::check(schema, &format!("{}{pointer}", entry.key()));
+            }
+        }
+    }
+}
+
 /// The examples are inputs of this tool.
 pub async fn the_examples_parse(fixture: ToolFixture) {
     assert!(
@@ -342,6 +366,15 @@ fn workspace() -> HarnessBuilder {
 fn flood() -> Value {
     let line = b"one line of many\n".as_slice();
     json!({"chunks": [{"bytes": line}], "repeat": 10_000})
+}
+
+/// A built-in tool as MCP clients are shown it.
+pub fn mcp_definition(tool: Arc<dyn ErasedTool>) -> Value {
+    registered(tool).rendering(Format::Mcp).clone()
+}
+
+fn registered(tool: Arc<dyn ErasedTool>) -> Entry {
+    Entry::new(&ProviderId::builtin(), tool)
 }
 
 fn plan(fixture: &ToolFixture, example: &Value) -> haft_contract::Plan {

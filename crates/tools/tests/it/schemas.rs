@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use haft_testkit::suite::tool::mcp_definition;
 use haft_tools::builtins;
 
 #[test]
@@ -9,13 +10,15 @@ fn r2_names_descriptions_and_schemas() {
     let mut text = String::new();
     for tool in builtins() {
         let spec = tool.spec();
-        let schema = shown(tool.input_schema());
-        let output = shown(tool.output_schema());
+        let name = tool.name().clone();
+        let definition = mcp_definition(tool);
+        let schema = shown(definition["inputSchema"].clone());
+        let output = shown(definition["outputSchema"].clone());
         writeln!(
             text,
             "# {}\n{}\n{}\neffects: {}\ndeadline: {} s, at most {} s\ngroups: {:?}\naliases: {:?}\n\
              input: {schema}\noutput: {output}\n",
-            tool.name(),
+            name,
             spec.title,
             spec.description,
             spec.effects,
