@@ -1,6 +1,12 @@
-//! Ctrl-C: the first one stops what runs, properly and on record; the second one leaves at once.
+//! What stops the program from outside: the keys of a person at a terminal, and the signals of an agent
+//! that ends the server it started. Either way what runs is stopped properly and on record.
 
-use tokio::signal::unix::{SignalKind, signal};
+use std::{future::poll_fn, task::Poll, time::Duration};
+
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::terminal::{Output, Page, Style};
@@ -8,22 +14,21 @@ use crate::terminal::{Output, Page, Style};
 /// The exit code of a program that SIGINT ended, as shells write it.
 const LEFT_AT_ONCE: i32 = 130;
 
-/// Cancels the token at the first SIGINT or SIGTERM, and leaves the program at the second.
+/// How long an agent's further signals are taken for the same wish to end. Agents send one after
+/// another, a tenth of a second apart; leaving at the second would leave questions open that nobody
+/// waits for.
+const SAME_WISH: Duration = Duration::from_secs(5);
+
+/// Cancels the token at the first SIGINT or SIGTERM, and leaves the program at the second: for a
+/// person, who presses Ctrl-C once more when it takes too long.
 pub(crate) fn cancels(cancel: &CancellationToken, output: Output) {
-    let (Ok(mut interrupts), Ok(mut terminations)) = (
-        signal(SignalKind::interrupt()),
-        signal(SignalKind::terminate()),
-    ) else {
-        // Without handlers the signals end the program, and the next start settles the call.
+    let Some(mut signals) = Signals::of(&[SignalKind::interrupt(), SignalKind::terminate()]) else {
         return;
     };
     let cancel = cancel.clone();
     tokio::spawn(async move {
         loop {
-            tokio::select! {
-                _ = interrupts.recv() => {}
-                _ = terminations.recv() => {}
-            }
+            signals.next().await;
             if cancel.is_cancelled() {
                 std::process::exit(LEFT_AT_ONCE);
             }
@@ -35,4 +40,54 @@ pub(crate) fn cancels(cancel: &CancellationToken, output: Output) {
             output.note(&page);
         }
     });
+}
+
+/// Cancels the token at the first SIGINT, SIGTERM or SIGHUP, and leaves the program at one that comes
+/// long after: for a server whose agent ends it, or whose agent's terminal was closed.
+pub(crate) fn cancels_for_agent(cancel: &CancellationToken) {
+    let kinds = [
+        SignalKind::interrupt(),
+        SignalKind::terminate(),
+        SignalKind::hangup(),
+    ];
+    let Some(mut signals) = Signals::of(&kinds) else {
+        return;
+    };
+    let cancel = cancel.clone();
+    tokio::spawn(async move {
+        signals.next().await;
+        cancel.cancel();
+        let first = Instant::now();
+        loop {
+            signals.next().await;
+            if first.elapsed() > SAME_WISH {
+                std::process::exit(LEFT_AT_ONCE);
+            }
+        }
+    });
+}
+
+/// Signals that are waited for together.
+struct Signals(Vec<Signal>);
+
+impl Signals {
+    /// None where they cannot be handled: then they end the program, and the next start settles its
+    /// calls.
+    fn of(kinds: &[SignalKind]) -> Option<Self> {
+        let signals = kinds.iter().map(|kind| signal(*kind));
+        signals.collect::<Result<_, _>>().ok().map(Self)
+    }
+
+    /// Waits for the next one of any kind.
+    async fn next(&mut self) {
+        poll_fn(|cx| {
+            // Each is asked, so that each wakes this task.
+            let came = self.0.iter_mut().map(|signal| signal.poll_recv(cx));
+            match came.filter(Poll::is_ready).count() {
+                0 => Poll::Pending,
+                _ => Poll::Ready(()),
+            }
+        })
+        .await;
+    }
 }

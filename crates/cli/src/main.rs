@@ -11,6 +11,7 @@ mod config;
 mod exit;
 mod interrupt;
 mod mounted;
+mod orphans;
 mod replay;
 mod stop;
 mod suggest;

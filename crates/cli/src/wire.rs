@@ -44,6 +44,7 @@ use crate::{
     },
     exit::Exit,
     mounted::MountPlan,
+    orphans,
     stop::{Stop, chain},
     suggest::{AfterEdit, Suggest},
 };
@@ -124,7 +125,10 @@ async fn open_record_with(places: &Places, max_queued_bytes: usize) -> Result<Re
         ..LedgerOptions::new(places.data_dir.join(RECORD), clock)
     };
     match SqliteLedger::open(options).await {
-        Ok((ledger, recovery)) => Ok(Record { ledger, recovery }),
+        Ok((ledger, recovery)) => {
+            orphans::withdraw(&ledger, &recovery).await;
+            Ok(Record { ledger, recovery })
+        }
         Err(error) => Err(Stop::new(
             Exit::Ledger,
             format!(

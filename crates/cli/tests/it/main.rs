@@ -10,6 +10,7 @@
     reason = "tests start the program, look at files and fail by panicking"
 )]
 
+mod agent_killed;
 mod agents;
 mod answers;
 mod approval;

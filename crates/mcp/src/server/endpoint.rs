@@ -158,7 +158,8 @@ impl Endpoint {
     /// The principal in a session of its own.
     pub(super) fn in_new_session(&self) -> Arc<Principal> {
         let mut principal = (*self.principal).clone();
-        // An id of Haft's own making, of characters every identifier may hold.
+        // An id of Haft's own making, of characters every identifier may hold. `haft` tells by it that
+        // nobody comes back to this session (`orphans.rs`).
         if let Ok(session) = SessionId::parse(&format!("mcp-{}", CallId::new())) {
             principal.session = session;
         }

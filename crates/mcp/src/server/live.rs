@@ -20,7 +20,10 @@ use haft_contract::{
 };
 use haft_runtime::Runtime;
 use serde_json::Value;
-use tokio::{sync::oneshot, time::Instant};
+use tokio::{
+    sync::{Notify, oneshot},
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::line::{Asks, Hears, Line, Listener};
@@ -39,6 +42,8 @@ pub struct LiveCalls {
     clients: Arc<Clients>,
     /// Calls that have just ended and could not ask what they had to, for the requests that wait.
     lacking: Mutex<VecDeque<(CallId, QuestionKind)>>,
+    /// Told of each call that ends.
+    ended: Notify,
 }
 
 /// A call that runs.
@@ -103,6 +108,7 @@ impl LiveCalls {
             lines: Mutex::default(),
             clients,
             lacking: Mutex::default(),
+            ended: Notify::new(),
         })
     }
 
@@ -139,6 +145,19 @@ impl LiveCalls {
     /// Whether none runs.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Waits until none runs.
+    pub(super) async fn until_none_runs(&self) {
+        loop {
+            // Listening before looking, so that an end in between is not missed.
+            let mut ended = std::pin::pin!(self.ended.notified());
+            ended.as_mut().enable();
+            if self.is_empty() {
+                return;
+            }
+            ended.await;
+        }
     }
 
     /// Starts a call, which then runs by itself. At most as many run as the runtime lets be in
@@ -326,6 +345,7 @@ impl Drop for Listed {
         if let Some(kind) = line.and_then(|line| line.lacking()) {
             self.calls.note_lacking(self.call, kind);
         }
+        self.calls.ended.notify_waiters();
     }
 }
 

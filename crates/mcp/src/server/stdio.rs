@@ -23,6 +23,10 @@ use super::{MAX_MESSAGE_BYTES, capped::Capped, connection::Connection, endpoint:
 /// that writes its requests and then reads, too short for work that nobody waits for.
 pub const AFTER_GONE: Duration = Duration::from_secs(1);
 
+/// How long calls have to end when the client is gone and they were told to stop: enough for a command
+/// that has to be killed after it was asked.
+pub const STOPS_WITHIN: Duration = Duration::from_secs(5);
+
 /// Why serving ended badly.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -35,8 +39,9 @@ pub enum ServeError {
     Lost(String),
 }
 
-/// Serves a client until it is gone or `cancel` is cancelled. Every call of it has ended then, or
-/// has been told to.
+/// Serves a client until it is gone or `cancel` is cancelled. Every call of it has ended then, with its
+/// question withdrawn and its outcome on its way to the record; one that takes longer than
+/// [`STOPS_WITHIN`] to stop has been told to.
 pub async fn serve(
     endpoint: Arc<Endpoint>,
     read: impl AsyncRead + Send + Unpin + 'static,
@@ -74,8 +79,13 @@ pub async fn serve(
         Err(error) => return Err(ServeError::Began(error.to_string())),
     };
     let ended = running.waiting().await;
-    // Nobody is left who could ask for what still waits.
+    // Nobody is left who could ask for what still waits or runs.
+    gone.cancel();
     endpoint.approvals.end(&endpoint.principal);
+    let stopped = tokio::time::timeout(STOPS_WITHIN, endpoint.calls.until_none_runs());
+    if stopped.await.is_err() {
+        tracing::warn!("calls of a client that is gone have not stopped in time");
+    }
     match ended {
         Ok(QuitReason::JoinError(error)) | Err(error) => Err(ServeError::Lost(error.to_string())),
         Ok(_) => Ok(()),

@@ -8,7 +8,7 @@ use clap::{
     builder::{PossibleValuesParser, TypedValueParser as _},
 };
 use haft_contract::{
-    CallId, Principal,
+    Principal,
     host::{ApprovalRequest, Ledger},
 };
 use haft_ledger::SqliteLedger;
@@ -34,6 +34,7 @@ use crate::{
     exit::Exit,
     interrupt,
     mounted::report,
+    orphans,
     stop::{Stop, chain},
     terminal::{Colours, Page, Style},
     view::approval,
@@ -87,11 +88,15 @@ pub(super) async fn run(args: ServeArgs, app: &App) -> Result<Exit, Stop> {
     let session = args.session.as_ref().or(app.env.session.as_ref());
     let identity = IdentityArgs {
         agent: Some(agent.map_or_else(|| AGENT.to_owned(), Clone::clone)),
-        session: Some(session.map_or_else(|| format!("mcp-{}", CallId::new()), Clone::clone)),
+        session: Some(session.map_or_else(orphans::session_of_one_client, Clone::clone)),
         ..IdentityArgs::default()
     };
     let principal = wire::principal(&identity, &app.env)?;
     let cancel = CancellationToken::new();
+    match args.http {
+        None => interrupt::cancels_for_agent(&cancel),
+        Some(_) => interrupt::cancels(&cancel, app.output),
+    }
     let serving = Serving::new(app, principal, args.catalog, &cancel).await?;
     let served = match args.http {
         None => serving.over_pipes(&cancel).await,
@@ -146,7 +151,6 @@ impl Serving {
         if catalog.may_search() {
             wired.make_searchable()?;
         }
-        interrupt::cancels(cancel, app.output);
         let mounted = Arc::new(wired.mount(&clients, Unseen::Start)?);
         let (plan, fleet) = (Arc::clone(&wired.mounts), Arc::clone(&mounted));
         tokio::spawn(report(plan, fleet, cancel.child_token()));
