@@ -1,18 +1,27 @@
 //! What a person may wish beyond *once*: one of the proposed rules, where it holds and how long. The
-//! words of it, for the prompt and for `haft approve --always`; who keeps it checks it first.
+//! words of it, for the prompt, for `haft approve --always` and for the form that an agent shows; who
+//! keeps it checks it first.
 
 use std::time::Duration;
 
 use haft_contract::{
     Principal,
-    host::{GrantBreadth, GrantProposal, GrantScope, GrantWish, Timestamp},
+    host::{ApprovalRequest, GrantBreadth, GrantProposal, GrantScope, GrantWish, Timestamp},
 };
+use haft_mcp::server::approve::GrantChoice;
 
 use super::{Page, Style, visible};
 use crate::view::time;
 
 /// The longest a grant can be made for with a time: as long as a year.
 const LONGEST: Duration = Duration::from_hours(24 * 366);
+
+/// How many proposals a form offers: the narrowest.
+const OFFERED: usize = 2;
+
+/// The longest choice of a form, in characters. A longer one would be cut by the client that draws
+/// it, and nobody should accept half a rule.
+const LONGEST_CHOICE: usize = 100;
 
 /// How long a grant holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,6 +110,35 @@ pub(crate) fn wish(
         until,
         uses,
     }
+}
+
+/// What a form offers beside *once*: the narrowest rules, in this session and in this project. Each
+/// choice names its rules whole; `haft approve --always` has the wider ones, and other bounds.
+pub(crate) fn choices(request: &ApprovalRequest, now: Timestamp) -> Vec<GrantChoice> {
+    let offered = request.proposals.iter().take(OFFERED);
+    let choices = offered.flat_map(|proposal| {
+        let rules: Vec<String> = proposal
+            .rules
+            .iter()
+            .map(|rule| visible::line(rule))
+            .collect();
+        let rules = rules.join(" and ");
+        let [session, project, _agent] = scopes(&request.principal, &request.plan.workspace);
+        [
+            (format!("in this session: {rules}"), session),
+            (
+                format!("in this project, for every agent: {rules}"),
+                project,
+            ),
+        ]
+        .map(|(words, scope)| GrantChoice {
+            words,
+            grant: wish(proposal, scope, Lasting::Revoked, now),
+        })
+    });
+    choices
+        .filter(|choice| choice.words.chars().count() <= LONGEST_CHOICE)
+        .collect()
 }
 
 /// The proposals, numbered.

@@ -1,12 +1,13 @@
 //! A question to a person, drawn from its canonical form and nothing else, after checking that the
 //! form is the one whose digest the answer will bind. The terminal that made the call, `haft
-//! approve` and the watch screen all show this; there is no second drawing.
+//! approve` and the watch screen show all of it; an agent's own box shows it in brief (`brief.rs`),
+//! from the same pieces. There is no other drawing.
 //!
-//! Nothing is left out and nothing hides: text of the agent's goes through `terminal/visible.rs`,
-//! every line starts with a word or a margin of ours, and a field this version does not know is
-//! shown as it is recorded.
+//! Nothing hides: text of the agent's goes through `terminal/visible.rs`, every line starts with a
+//! word or a margin of ours, and a field this version does not know is shown as it is recorded.
 
 mod access;
+mod brief;
 mod preview;
 
 use std::collections::BTreeSet;
@@ -41,14 +42,26 @@ pub(crate) struct Altered;
 
 /// Draws a question, if its form is the one with this digest.
 pub(crate) fn draw(form: &Value, digest: PlanDigest) -> Result<Drawn, Altered> {
-    let fields = form.as_object().ok_or(Altered)?;
-    if haft_runtime::digest_of(form) != digest {
-        return Err(Altered);
-    }
+    let fields = checked(form, digest)?;
     Ok(Drawn {
         facts: facts(fields, digest),
         heart: heart(fields),
     })
+}
+
+/// Draws what a person needs to judge a question, with why it is asked, if its form is the one with
+/// this digest.
+pub(crate) fn brief(form: &Value, digest: PlanDigest, why: &str) -> Result<Page, Altered> {
+    Ok(brief::draw(checked(form, digest)?, why))
+}
+
+/// The fields of a form, if it is the one with this digest.
+fn checked(form: &Value, digest: PlanDigest) -> Result<&Map<String, Value>, Altered> {
+    let fields = form.as_object().ok_or(Altered)?;
+    if haft_runtime::digest_of(form) != digest {
+        return Err(Altered);
+    }
+    Ok(fields)
 }
 
 /// What questions are grouped by when there are many: the agent, the tool and the program or the
@@ -101,24 +114,8 @@ fn facts(form: &Map<String, Value>, digest: PlanDigest) -> Page {
         page = page.field("by", visible::line(&who(principal)));
     }
     page = page.field("workspace", visible::line(text(form.get("workspace"))));
-    for (name, value) in form
-        .iter()
-        .filter(|(name, _)| !KNOWN.contains(&name.as_str()))
-    {
-        page = page.field("further", visible::line(&format!("{name}: {value}")));
-    }
-    let texts = |name: &str| -> Vec<&str> {
-        let items = items(form.get(name));
-        items.map(|item| text(Some(item))).collect()
-    };
-    let read_from = texts("read_from");
-    if !read_from.is_empty() {
-        let sources = visible::line(&read_from.join(", "));
-        let said =
-            format!("{sources}: this session has; what is written there may be behind this call");
-        page = page.field("read from", said);
-    }
-    let withheld = texts("withheld");
+    page = page.page(further(form)).page(read_from(form));
+    let withheld = texts(form, "withheld");
     if !withheld.is_empty() {
         page = page.field("left out", visible::line(&withheld.join(", ")));
     }
@@ -133,6 +130,28 @@ fn facts(form: &Map<String, Value>, digest: PlanDigest) -> Page {
         page = page.field("program", program_in_words(program));
     }
     page
+}
+
+/// The fields this version does not know, as they are recorded.
+fn further(form: &Map<String, Value>) -> Page {
+    let unknown = form
+        .iter()
+        .filter(|(name, _)| !KNOWN.contains(&name.as_str()));
+    unknown.fold(Page::new(), |page, (name, value)| {
+        page.field("further", visible::line(&format!("{name}: {value}")))
+    })
+}
+
+/// Where the session has read from, which may be what made the agent ask.
+fn read_from(form: &Map<String, Value>) -> Page {
+    let read_from = texts(form, "read_from");
+    if read_from.is_empty() {
+        return Page::new();
+    }
+    let sources = visible::line(&read_from.join(", "));
+    let said =
+        format!("{sources}: this session has; what is written there may be behind this call");
+    Page::new().field("read from", said)
 }
 
 /// The input as it will be used, a parameter a line.
@@ -290,6 +309,11 @@ fn program_in_words(program: &Value) -> String {
 
 fn text(value: Option<&Value>) -> &str {
     value.and_then(Value::as_str).unwrap_or_default()
+}
+
+fn texts<'a>(form: &'a Map<String, Value>, name: &str) -> Vec<&'a str> {
+    let items = items(form.get(name));
+    items.map(|item| text(Some(item))).collect()
 }
 
 fn items(value: Option<&Value>) -> impl Iterator<Item = &Value> {

@@ -24,6 +24,7 @@ mod hostile_servers;
 mod interrupt;
 mod mcp;
 mod mcp_approvals;
+mod mcp_forms;
 mod mcp_login;
 mod mcp_peers;
 mod mounted;

@@ -38,7 +38,7 @@ impl Agent {
         }
     }
 
-    fn send(&mut self, message: &Value) {
+    pub(crate) fn send(&mut self, message: &Value) {
         let stdin = self.stdin.as_mut().unwrap();
         stdin.write_all(format!("{message}\n").as_bytes()).unwrap();
     }
@@ -72,9 +72,13 @@ impl Agent {
     }
 
     pub(crate) fn initialize(&mut self) {
+        self.initialize_able(&json!({}));
+    }
+
+    pub(crate) fn initialize_able(&mut self, capabilities: &Value) {
         let parameters = json!({
             "protocolVersion": "2025-11-25",
-            "capabilities": {},
+            "capabilities": capabilities,
             "clientInfo": {"name": "test", "version": "1"},
         });
         let began = self.ask("initialize", &parameters);

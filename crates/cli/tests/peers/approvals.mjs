@@ -44,7 +44,8 @@ if (way === "elicit") {
   client.setRequestHandler("elicitation/create", async (request) => {
     asked.push(request.params.message);
     if (answer === "dismiss") return { action: "cancel" };
-    return { action: "accept", content: { answer } };
+    if (answer === "deny") return { action: "decline" };
+    return { action: "accept", content: {} };
   });
 }
 await client.connect(transport());

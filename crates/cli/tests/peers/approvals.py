@@ -26,7 +26,9 @@ def person(message: str) -> types.ElicitResult:
     asked.append(message)
     if ANSWER == "dismiss":
         return types.ElicitResult(action="cancel")
-    return types.ElicitResult(action="accept", content={"answer": ANSWER})
+    if ANSWER == "deny":
+        return types.ElicitResult(action="decline")
+    return types.ElicitResult(action="accept", content={})
 
 
 async def elicit(_context: Any, params: Any) -> types.ElicitResult:

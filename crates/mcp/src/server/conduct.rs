@@ -23,7 +23,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    approve::{Caller, Reach, Request, Told, Unanswered, Wanted},
+    approve::{Caller, Reach, Request, Told, Unanswered, Wanted, Window},
     endpoint::Endpoint,
     line::Hears,
     live::LiveCall,
@@ -151,7 +151,10 @@ impl Waiting<'_> {
 
     fn hears(&self, takes: Takes) -> Hears {
         let client = self.context.client_info();
-        let client = client.map(|client| named(&client.name));
+        let name = client.as_ref().map(|client| client.name.as_str());
+        let version = client.as_ref().map(|client| client.version.as_str());
+        let window = Window::of(name, version);
+        let client = name.map(named);
         if stands_for_itself(self.context) {
             let level = self.context.meta.get("io.modelcontextprotocol/logLevel");
             return Hears {
@@ -160,6 +163,7 @@ impl Waiting<'_> {
                     Takes::Answers => Abilities::default(),
                     Takes::Questions | Takes::QuestionsAndTasks => abilities(self.context),
                 },
+                window,
                 logs_from: level.and_then(Value::as_str).and_then(Severity::parse),
             };
         }
@@ -170,6 +174,7 @@ impl Waiting<'_> {
             } else {
                 Abilities::default()
             },
+            window,
             logs_from: self.logs_from,
         }
     }
@@ -207,6 +212,7 @@ impl Silent<'_> {
         let hears = Hears {
             client: self.name.map(named),
             abilities: abilities_in(self.capabilities),
+            window: Window::of(self.name, None),
             logs_from: None,
         };
         let request = Request {

@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::severity::Severity;
+use super::{approve::Window, severity::Severity};
 use crate::client::{Abilities, AskError, Client, Question, QuestionKind};
 
 /// How many questions of one call may wait to be put to its client.
@@ -31,6 +31,8 @@ pub struct Hears {
     pub client: Option<Arc<str>>,
     /// What it can be asked.
     pub abilities: Abilities,
+    /// How much of a question it shows.
+    pub window: Window,
     /// The least grave log messages it wants; none if it wants none.
     pub logs_from: Option<Severity>,
 }
@@ -116,6 +118,11 @@ impl Line {
     /// What the client of the moment calls itself.
     pub fn client(&self) -> Option<Arc<str>> {
         self.heard().client
+    }
+
+    /// How much of a question the client of the moment shows.
+    pub fn window(&self) -> Window {
+        self.heard().window
     }
 
     /// What was to be asked last that the client cannot be asked.

@@ -9,7 +9,7 @@ use clap::{
 };
 use haft_contract::{
     Principal,
-    host::{ApprovalRequest, Ledger},
+    host::{ApprovalRequest, Clock as _, Ledger},
 };
 use haft_ledger::SqliteLedger;
 use haft_mcp::{
@@ -17,7 +17,7 @@ use haft_mcp::{
     client::Clients,
     server::{
         Endpoint, LiveCalls, Sessions,
-        approve::{Elicitation, ProtocolApprover},
+        approve::{Elicitation, ProtocolApprover, QuestionText, Window},
         http, stdio,
     },
     upstream::{
@@ -25,6 +25,7 @@ use haft_mcp::{
         supervise::{Fleet, Unseen},
     },
 };
+use haft_runtime::SystemClock;
 use tokio_util::sync::CancellationToken;
 
 use super::{super::App, pipes, token};
@@ -36,7 +37,7 @@ use crate::{
     mounted::report,
     orphans,
     stop::{Stop, chain},
-    terminal::{Colours, Page, Style},
+    terminal::{Colours, Page, Style, wish},
     view::approval,
     wire::{self, Housekeeping, Wired},
 };
@@ -261,8 +262,16 @@ impl Serving {
     }
 }
 
-/// A question for a client to put before its person, as every other place shows it.
-fn drawn(request: &ApprovalRequest) -> Option<String> {
-    let drawn = approval::draw(&request.form, request.digest).ok()?;
-    Some(drawn.whole().render(Colours::Off))
+/// A question for a client to put before its person, in brief.
+fn drawn(request: &ApprovalRequest, window: Window) -> Option<QuestionText> {
+    let why = &request.decision.reason;
+    let page = approval::brief(&request.form, request.digest, why).ok()?;
+    let page = match window.columns {
+        Some(columns) => page.wrapped(columns),
+        None => page,
+    };
+    Some(QuestionText {
+        text: page.render(Colours::Off),
+        choices: wish::choices(request, SystemClock.now()),
+    })
 }

@@ -76,12 +76,18 @@ fn diff(part: &Value) -> Page {
 
 fn command(part: &Value) -> Page {
     let verdict = text(part.get("verdict"));
-    let mut page = Page::new()
+    Page::new()
         .styled(Style::Dim, "command   ")
         .styled(Style::Strong, visible::line(text(part.get("text"))))
         .styled(Style::Dim, "   policy: ")
         .styled(verdict_style(verdict), visible::line(verdict))
-        .end();
+        .end()
+        .page(touches(part))
+}
+
+/// What a command may touch, and why it is not understood where it is not.
+pub(super) fn touches(part: &Value) -> Page {
+    let mut page = Page::new();
     let margin = |page: Page| page.styled(Style::Dim, format!("{MARGIN}│ "));
     for touched in items(part.get("touches")) {
         let how = text(touched.get("how"));

@@ -197,3 +197,116 @@ fn ap_13_questions_of_one_kind_are_told_by_agent_tool_and_program() {
     form["preview"] = json!([]);
     assert_eq!(kind(&form), "coder bash git");
 }
+
+/// What a person sees in an agent's own box.
+fn in_brief(form: &Value) -> String {
+    let digest = haft_runtime::digest_of(form);
+    let page = brief(form, digest, "the rules ask before commands run").expect("its own digest");
+    page.render(Colours::Off)
+}
+
+/// A call of a mounted server's tool.
+fn mounted() -> Value {
+    let mut form = form();
+    form["tool"] = json!("github/create_issue");
+    form["tier"] = json!("in_process");
+    form["input"] = json!({"title": "a", "labels": ["b"], "draft": null});
+    form["accesses"] =
+        json!([{"kind": "remote_tool", "provider": "github", "tool": "create_issue"}]);
+    form["preview"] = json!([]);
+    form["read_from"] = json!(["github"]);
+    form["programs"] = json!([{"path": "run.sh", "version": "sha256:00"}, {"path": "gone.sh"}]);
+    form
+}
+
+#[test]
+fn a_question_in_brief_says_what_happens_and_why() {
+    insta::assert_snapshot!("brief_commands", in_brief(&form()));
+    insta::assert_snapshot!("brief_diff", in_brief(&edit()));
+    insta::assert_snapshot!("brief_mounted", in_brief(&mounted()));
+}
+
+#[test]
+fn one_command_is_shown_once_in_brief() {
+    let mut form = form();
+    form["principal"]["ancestors"] = json!([]);
+    form["input"] = json!({"command": "git push", "timeout_ms": 5, "background": true});
+    form["accesses"][0]["command"]["shell"] = json!("git push");
+    form["preview"].as_array_mut().unwrap().remove(0);
+    form["tier"] = json!("host");
+    insta::assert_snapshot!("brief_command", in_brief(&form));
+}
+
+#[test]
+fn ap_09_nothing_that_a_person_judges_by_is_left_out_in_brief() {
+    for (form, at, value) in [
+        (edit(), "/accesses/0/path", json!("src/b.rs")),
+        (edit(), "/accesses/0/scope", json!("tree")),
+        (edit(), "/accesses/0/resolved", json!("elsewhere")),
+        (edit(), "/accesses/0/protected", json!("configuration")),
+        (edit(), "/preview/0/text", json!("@@ -1 +1 @@\n-a\n+c\n")),
+        (edit(), "/preview/0/path", json!("src/c.rs")),
+        (edit(), "/preview/0/change", json!("remove")),
+        (edit(), "/preview/0/to", json!("c.rs")),
+        (edit(), "/preview/1/host", json!("evil.example")),
+        (edit(), "/preview/2/affected", json!(13)),
+        (edit(), "/tier", json!("host")),
+        (edit(), "/backend", json!("ssh:elsewhere")),
+        (edit(), "/action", json!("act")),
+        (mounted(), "/tool", json!("github/delete")),
+        (form(), "/accesses/0/command/shell", json!("rm -rf /")),
+        (form(), "/accesses/0/cwd", json!("lib")),
+        (form(), "/input/command", json!("something else")),
+        (form(), "/preview/0/opaque", json!("who knows")),
+        (form(), "/preview/0/verdict", json!("ask")),
+        (form(), "/preview/1/touches/0/what", json!("evil.example")),
+        (form(), "/egress", json!({"allow": ["*"]})),
+        (form(), "/principal/ancestors", json!(["another"])),
+        (form(), "/principal/channel", json!("c")),
+        (mounted(), "/input/title", json!("b")),
+        (mounted(), "/input/labels/0", json!("c")),
+        (mounted(), "/input/draft", json!(true)),
+        (mounted(), "/effects/2", json!(false)),
+        (mounted(), "/read_from/0", json!("web")),
+        (mounted(), "/programs/0/version", json!(null)),
+    ] {
+        let shown = in_brief(&form);
+        let mut other = form;
+        *other.pointer_mut(at).expect(at) = value;
+        assert_ne!(shown, in_brief(&other), "{at}");
+    }
+    let mut unknown = edit();
+    unknown["unheard_of"] = json!({"also": "this"});
+    assert!(in_brief(&unknown).contains("unheard_of"));
+}
+
+#[test]
+fn ap_08_nothing_hides_in_brief_and_no_line_is_forged() {
+    let mut form = mounted();
+    let hostile = "x\nwhere     nowhere\u{202e}\u{1b}[2J\u{430}";
+    form["input"] = json!({hostile: hostile});
+    form["tool"] = json!(hostile);
+    form["tier"] = json!(hostile);
+    form["backend"] = json!(hostile);
+    form["programs"] = json!([{"path": hostile, "version": hostile}]);
+    form["read_from"] = json!([hostile]);
+    form["principal"]["channel"] = json!(hostile);
+    form["accesses"] = json!([
+        {"kind": "path", "mode": "write", "path": hostile},
+        {"kind": "command", "command": {"shell": hostile}, "cwd": hostile},
+    ]);
+    let digest = haft_runtime::digest_of(&form);
+    let page = brief(&form, digest, hostile).expect("its own digest");
+    let seen = page.render(Colours::Off);
+    for c in seen.chars() {
+        assert!(c == '\n' || !sanitise::is_deceptive(c), "{c:?} in {seen}");
+    }
+    let forged = seen.lines().filter(|line| line.starts_with("where"));
+    assert_eq!(forged.count(), 1, "{seen}");
+    assert!(seen.contains("`\u{430}` is U+0430"), "{seen}");
+    assert_eq!(
+        brief(&form, PlanDigest([0; 32]), "").err(),
+        Some(Altered),
+        "another digest"
+    );
+}

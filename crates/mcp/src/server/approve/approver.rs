@@ -10,16 +10,16 @@ use haft_contract::{
     host::{ApprovalAnswer, ApprovalRequest, Approver},
 };
 
-use super::question::{self, Said};
+use super::question::{Form, QuestionText, Said, Window};
 use crate::{
     client::Client as _,
     server::{line::Line, live::LiveCalls},
 };
 
-/// Draws a question for a person: all of it, escaped, from the form that the answer binds; nothing
-/// where the form is not the one with the digest. There is one drawing of questions, which is the
-/// host's, so it is handed in.
-pub type Draw = Arc<dyn Fn(&ApprovalRequest) -> Option<String> + Send + Sync>;
+/// Draws a question for the person at a client: all they need to judge it, escaped, from the form
+/// that the answer binds, for a window; nothing where the form is not the one with the digest. There
+/// is one drawing of questions, which is the host's, so it is handed in.
+pub type Draw = Arc<dyn Fn(&ApprovalRequest, Window) -> Option<QuestionText> + Send + Sync>;
 
 /// Whether clients are asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -62,17 +62,21 @@ impl ProtocolApprover {
         if !line.abilities().elicit_form || !self.asks_at_the_client(&request.principal) {
             return None;
         }
-        let drawn = (self.draw)(request)?;
-        let question = question::ask(request, &drawn);
+        let window = line.window();
+        let form = Form::new((self.draw)(request, window)?, window);
         let boxed = Box::new(request.clone());
-        let answers = line.put(vec![question.clone()], Some(boxed)).await.ok()?;
+        let answers = line.put(vec![form.question()], Some(boxed)).await.ok()?;
         // Whoever calls itself so: the name is the client's claim, and stands for its person.
         let by = match line.client() {
             Some(client) => format!("mcp:{client}"),
             None => "mcp".to_owned(),
         };
-        match question::read(&question, answers.first()?) {
-            Said::Allow => Some(request.approve(by)),
+        match form.read(answers.first()?) {
+            Said::Allow(grant) => Some(ApprovalAnswer::Approved {
+                by,
+                digest: request.digest,
+                grant,
+            }),
             Said::Deny => Some(request.refuse(by, None)),
             Said::Nothing => None,
         }

@@ -21,6 +21,7 @@ mod wire;
 pub use self::{
     approver::{Draw, Elicitation, ProtocolApprover},
     parked::{KEPT, PARKED_CALLS},
+    question::{GrantChoice, QuestionText, Window},
     serve::APPROVAL_WAIT,
 };
 pub(super) use self::{

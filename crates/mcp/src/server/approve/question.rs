@@ -1,16 +1,17 @@
-//! A plan as a question that a client's person can answer: one form with one choice. And back: what
-//! the client sent, as an answer, or as none.
+//! A plan as a form that a client's person answers with one key, and back: what the client sent, as
+//! an answer or as none.
 //!
-//! The person sees the whole plan or is not offered *allow*: a client draws the message as it
-//! likes, so what is long enough to be cut by one is not approved through one.
+//! `accept` allows the call once, `decline` denies it, anything else is no answer. No field is
+//! required. One optional field offers what may be allowed from now on, and its default is *once*.
+//!
+//! Clients draw the message as they like, and some cut it, so a message that is long enough to be cut
+//! by its client ([`Window`]) cannot be allowed through it: the form has no fields and says so, and
+//! accepting it leaves the question open.
 
-use haft_contract::host::ApprovalRequest;
-use serde_json::{Value, json};
+use haft_contract::host::{ApprovalId, GrantWish};
+use serde_json::{Map, Value, json};
 
-use crate::{
-    client::{Question, QuestionKind},
-    foreign,
-};
+use crate::client::{Question, QuestionKind};
 
 /// The longest message that is put before a person through a client. Longer ones are answered where
 /// Haft draws them itself.
@@ -19,103 +20,362 @@ pub(super) const MAX_MESSAGE_BYTES: usize = 16 * 1024;
 /// The most lines of such a message.
 pub(super) const MAX_MESSAGE_LINES: usize = 200;
 
-/// The field of the form.
-const FIELD: &str = "answer";
-const ALLOW: &str = "allow";
-const DENY: &str = "deny";
-const ELSEWHERE: &str = "elsewhere";
+/// How much of a message a client shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// So many lines.
+    pub lines: usize,
+    /// So much of each line; none where it goes on beneath.
+    pub columns: Option<usize>,
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Self {
+            lines: MAX_MESSAGE_LINES,
+            columns: None,
+        }
+    }
+}
+
+impl Window {
+    /// What a client shows that calls itself so. A client nobody knows is taken to show what it is
+    /// sent.
+    pub fn of(client: Option<&str>, version: Option<&str>) -> Self {
+        match client {
+            Some("claude-code") if !shows_all(version) => Self {
+                lines: CLAUDE_LINES,
+                columns: Some(CLAUDE_COLUMNS),
+            },
+            Some(_) | None => Self::default(),
+        }
+    }
+
+    fn holds(self, text: &str) -> bool {
+        let fits = |line: &str| {
+            let columns: usize = line.chars().map(columns).sum();
+            self.columns.is_none_or(|most| columns <= most)
+        };
+        text.len() <= MAX_MESSAGE_BYTES
+            && text.lines().count() <= self.lines
+            && text.lines().all(fits)
+    }
+}
+
+/// What Claude Code shows of a message: of more than four lines the first three, each cut at the width
+/// of the terminal, which is taken to be 80 (seen in 2.1.325).
+const CLAUDE_LINES: usize = 4;
+const CLAUDE_COLUMNS: usize = 70;
+
+/// The last version of Claude Code that was seen to show every line.
+const CLAUDE_SHOWS_ALL: [u32; 3] = [2, 1, 197];
+
+fn shows_all(version: Option<&str>) -> bool {
+    let parts = version.unwrap_or_default().split('.');
+    let parts: Result<Vec<u32>, _> = parts.map(str::parse).collect();
+    parts.is_ok_and(|parts| parts.as_slice() <= CLAUDE_SHOWS_ALL.as_slice())
+}
+
+/// How wide a character is at most. Before U+1100 none is wide; Haft's own margins are not either.
+fn columns(c: char) -> usize {
+    match c {
+        ..'\u{1100}' | '│' | '↳' | '⟨' | '⟩' | '⇥' => 1,
+        _ => 2,
+    }
+}
+
+/// The one field of the form.
+const FIELD: &str = "remember";
+
+/// The value of that field which remembers nothing.
+const ONCE: &str = "once";
+
+const DESCRIPTION: &str = "Whether calls like this one are allowed from now on without asking. \
+                           `haft grants` lists what is allowed and takes it back.";
+
+/// Shown in place of what is too long. Every client's window holds it.
+const NOT_HERE: &str = "This call CANNOT BE ALLOWED HERE: it is too long to be shown.\n\
+                        Read and answer it in a terminal: `haft approvals --watch`.\n\
+                        Accept allows nothing and leaves it open. Decline denies it.";
+
+/// What a person at a client is shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QuestionText {
+    /// Everything a person needs to judge the call, escaped.
+    pub text: String,
+    /// What they may allow from now on, beside this call; the narrowest first.
+    pub choices: Vec<GrantChoice>,
+}
+
+/// Something a person may allow from now on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GrantChoice {
+    /// What it allows and where, escaped, on one line.
+    pub words: String,
+    /// What is kept if it is chosen.
+    pub grant: GrantWish,
+}
 
 /// What a person said.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Said {
-    /// Yes, to what was shown, once.
-    Allow,
+    /// Yes, to what was shown; and what they allow from now on, if anything.
+    Allow(Option<GrantWish>),
     /// No.
     Deny,
-    /// Nothing that is an answer: dismissed, another choice, or not what was asked for.
+    /// Nothing that is an answer: dismissed, or not what was asked for.
     Nothing,
 }
 
-/// How a question can be answered where Haft itself shows it.
-pub(super) fn elsewhere(request: &ApprovalRequest) -> String {
-    commands(request.id)
+/// A question as a form.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Form {
+    question: Question,
+    accept: Accept,
+}
+
+/// What accepting a form means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Accept {
+    /// The call is allowed, and with it what was chosen of these.
+    Allows(Vec<GrantChoice>),
+    /// Nothing: the question is answered elsewhere.
+    Nothing,
 }
 
 /// The commands that answer a question.
-pub(super) fn commands(id: haft_contract::host::ApprovalId) -> String {
+pub(super) fn commands(id: ApprovalId) -> String {
     format!("`haft approve {id}`, `haft deny {id}`, or `haft approvals --watch`")
 }
 
-/// A question with what was drawn of it, which is all of it, escaped.
-pub(super) fn ask(request: &ApprovalRequest, drawn: &str) -> Question {
-    let whole = drawn.len() <= MAX_MESSAGE_BYTES && drawn.lines().count() <= MAX_MESSAGE_LINES;
-    let (message, choices, description) = if whole {
-        (
-            format!(
-                "Haft asks you about a call. Allow this one call?\n\nwhy       {}\n{drawn}\n\
-                 This is for a person to answer. Elsewhere: {}",
-                foreign::shown(&request.decision.reason),
-                elsewhere(request)
-            ),
-            // What is chosen without a look should be harmless, so the refusal stands first.
-            [DENY, ALLOW],
-            "deny: nothing happens. allow: this one call runs, exactly as shown.",
-        )
-    } else {
-        (
-            format!(
-                "Haft asks about a call whose plan is too long to be shown whole here, so it cannot \
-                 be allowed here. It is shown whole by: {}",
-                elsewhere(request)
-            ),
-            [DENY, ELSEWHERE],
-            "deny: nothing happens. elsewhere: it waits for an answer given there.",
-        )
-    };
-    let parameters = json!({
-        "mode": "form",
-        "message": message,
-        "requestedSchema": {
-            "type": "object",
-            "properties": {
-                FIELD: {
-                    "type": "string",
-                    "title": "Answer",
-                    "description": description,
-                    "enum": choices,
-                },
+impl Form {
+    /// The form for a question, at a client that shows so much.
+    pub(super) fn new(question: QuestionText, window: Window) -> Self {
+        let QuestionText { text, mut choices } = question;
+        if !window.holds(&text) {
+            return Self {
+                question: elicit(NOT_HERE, Map::new()),
+                accept: Accept::Nothing,
+            };
+        }
+        // Two choices with the same words could not be told apart.
+        let mut taken = vec![ONCE.to_owned()];
+        choices.retain(|choice| {
+            let is_new = !taken.contains(&choice.words);
+            taken.push(choice.words.clone());
+            is_new
+        });
+        Self {
+            question: elicit(&text, fields(&choices)),
+            accept: Accept::Allows(choices),
+        }
+    }
+
+    /// The request that puts it before a person.
+    pub(super) fn question(&self) -> Question {
+        self.question.clone()
+    }
+
+    /// What an answer says. Content that was not offered is no answer, whatever the action.
+    pub(super) fn read(&self, answer: &Value) -> Said {
+        match answer.get("action").and_then(Value::as_str) {
+            Some("decline") => Said::Deny,
+            Some("accept") => match &self.accept {
+                Accept::Allows(choices) => accepted(choices, answer.get("content")),
+                Accept::Nothing => Said::Nothing,
             },
-            "required": [FIELD],
-        },
-    });
-    Question {
-        key: String::new(),
-        kind: QuestionKind::Elicit,
-        parameters,
+            Some(_) | None => Said::Nothing,
+        }
     }
 }
 
-/// What an answer to such a form says. Only the very word that was offered allows anything.
-pub(super) fn read(question: &Question, result: &Value) -> Said {
-    match result.get("action").and_then(Value::as_str) {
-        Some("decline") => return Said::Deny,
-        Some("accept") => {}
-        Some(_) | None => return Said::Nothing,
+fn elicit(message: &str, properties: Map<String, Value>) -> Question {
+    Question {
+        key: String::new(),
+        kind: QuestionKind::Elicit,
+        parameters: json!({
+            "mode": "form",
+            "message": message,
+            "requestedSchema": {"type": "object", "properties": properties},
+        }),
     }
-    let choice = result
-        .pointer(&format!("/content/{FIELD}"))
-        .and_then(Value::as_str);
-    let choices = question
-        .parameters
-        .pointer(&format!("/requestedSchema/properties/{FIELD}/enum"));
-    let offered = |word: &str| {
-        choices
-            .and_then(Value::as_array)
-            .is_some_and(|choices| choices.iter().any(|choice| choice == word))
+}
+
+/// The fields of a form: none where nothing can be remembered, so that nothing has to be passed over.
+fn fields(choices: &[GrantChoice]) -> Map<String, Value> {
+    if choices.is_empty() {
+        return Map::new();
+    }
+    let words = choices.iter().map(|choice| choice.words.as_str());
+    let values: Vec<&str> = std::iter::once(ONCE).chain(words).collect();
+    let field = json!({
+        "type": "string",
+        "title": "Remember",
+        "description": DESCRIPTION,
+        "enum": values,
+        "default": ONCE,
+    });
+    Map::from_iter([(FIELD.to_owned(), field)])
+}
+
+fn accepted(choices: &[GrantChoice], content: Option<&Value>) -> Said {
+    let content = match content {
+        None | Some(Value::Null) => return Said::Allow(None),
+        Some(Value::Object(content)) => content,
+        Some(_) => return Said::Nothing,
     };
-    match choice {
-        Some(ALLOW) if offered(ALLOW) => Said::Allow,
-        Some(DENY) => Said::Deny,
-        Some(_) | None => Said::Nothing,
+    // A field that was not asked for may have been meant for another form, such as a `deny`.
+    if content.keys().any(|name| name != FIELD) {
+        return Said::Nothing;
+    }
+    match content.get(FIELD).map(Value::as_str) {
+        None | Some(Some(ONCE)) => Said::Allow(None),
+        Some(Some(words)) => choices
+            .iter()
+            .find(|choice| choice.words == words)
+            .map_or(Said::Nothing, |choice| {
+                Said::Allow(Some(choice.grant.clone()))
+            }),
+        Some(None) => Said::Nothing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use haft_contract::{SessionId, host::GrantScope};
+
+    use super::*;
+
+    fn choice(words: &str) -> GrantChoice {
+        GrantChoice {
+            words: words.to_owned(),
+            grant: GrantWish {
+                rules: vec![words.to_owned()],
+                scope: GrantScope::Session(SessionId::parse("s").unwrap()),
+                until: None,
+                uses: None,
+            },
+        }
+    }
+
+    fn form(words: &[&str]) -> Form {
+        let question = QuestionText {
+            text: "run ls\n".to_owned(),
+            choices: words.iter().map(|words| choice(words)).collect(),
+        };
+        Form::new(question, Window::default())
+    }
+
+    fn schema(form: &Form) -> Value {
+        form.question().parameters["requestedSchema"].clone()
+    }
+
+    #[test]
+    fn nothing_is_required_and_the_default_remembers_nothing() {
+        let schema = schema(&form(&["bash(ls)"]));
+        assert!(schema.get("required").is_none(), "{schema}");
+        let field = &schema["properties"]["remember"];
+        assert_eq!(field["enum"], json!(["once", "bash(ls)"]));
+        assert_eq!(field["default"], "once");
+    }
+
+    #[test]
+    fn a_form_that_can_remember_nothing_has_no_field() {
+        let schema = schema(&form(&[]));
+        assert_eq!(schema["properties"], json!({}));
+    }
+
+    #[test]
+    fn accept_allows_once_and_what_was_not_offered_is_no_answer() {
+        let form = form(&["bash(ls)", "bash(ls *)"]);
+        let accept = |content: Value| json!({"action": "accept", "content": content});
+        for (answer, said) in [
+            (json!({"action": "accept"}), Said::Allow(None)),
+            (accept(Value::Null), Said::Allow(None)),
+            (accept(json!({})), Said::Allow(None)),
+            (accept(json!({"remember": "once"})), Said::Allow(None)),
+            (
+                accept(json!({"remember": "bash(ls)"})),
+                Said::Allow(Some(choice("bash(ls)").grant)),
+            ),
+            (json!({"action": "decline"}), Said::Deny),
+            (
+                json!({"action": "decline", "content": {"remember": "bash(ls)"}}),
+                Said::Deny,
+            ),
+            (json!({"action": "cancel"}), Said::Nothing),
+            (json!({"action": "ACCEPT"}), Said::Nothing),
+            (json!({"action": true}), Said::Nothing),
+            (json!({}), Said::Nothing),
+            (json!("accept"), Said::Nothing),
+            (accept(json!({"remember": "bash(*)"})), Said::Nothing),
+            (accept(json!({"remember": "ONCE"})), Said::Nothing),
+            (accept(json!({"remember": null})), Said::Nothing),
+            (accept(json!({"remember": ["once"]})), Said::Nothing),
+            (accept(json!({"remember": true})), Said::Nothing),
+            (accept(json!({"answer": "deny"})), Said::Nothing),
+            (
+                accept(json!({"remember": "once", "answer": "deny"})),
+                Said::Nothing,
+            ),
+            (accept(json!("once")), Said::Nothing),
+            (accept(json!([])), Said::Nothing),
+        ] {
+            assert_eq!(form.read(&answer), said, "{answer}");
+        }
+    }
+
+    #[test]
+    fn a_choice_cannot_pass_for_once_or_for_another() {
+        let form = form(&["once", "bash(ls)", "bash(ls)"]);
+        let values = &schema(&form)["properties"]["remember"]["enum"];
+        assert_eq!(*values, json!(["once", "bash(ls)"]));
+        let once = json!({"action": "accept", "content": {"remember": "once"}});
+        assert_eq!(form.read(&once), Said::Allow(None));
+    }
+
+    #[test]
+    fn ap_08_what_is_too_long_to_show_is_allowed_by_no_answer() {
+        let claude = Window::of(Some("claude-code"), Some("2.1.325"));
+        for (text, window) in [
+            ("x".repeat(MAX_MESSAGE_BYTES + 1), Window::default()),
+            ("x\n".repeat(MAX_MESSAGE_LINES + 1), Window::default()),
+            ("x\n".repeat(CLAUDE_LINES + 1), claude),
+            ("x".repeat(CLAUDE_COLUMNS + 1), claude),
+            ("漢".repeat(CLAUDE_COLUMNS / 2 + 1), claude),
+        ] {
+            let question = QuestionText {
+                text,
+                choices: vec![choice("bash(ls)")],
+            };
+            let form = Form::new(question, window);
+            assert_eq!(schema(&form)["properties"], json!({}));
+            let message = form.question().parameters["message"].clone();
+            assert!(message.as_str().unwrap().contains("CANNOT BE ALLOWED HERE"));
+            for content in [json!({}), json!({"remember": "once"}), Value::Null] {
+                let accept = json!({"action": "accept", "content": content});
+                assert_eq!(form.read(&accept), Said::Nothing, "{accept}");
+            }
+            assert_eq!(form.read(&json!({"action": "decline"})), Said::Deny);
+        }
+    }
+
+    #[test]
+    fn ap_08_a_client_that_cuts_messages_is_known_by_name_and_version() {
+        for (client, version, lines) in [
+            (Some("claude-code"), Some("2.1.325"), CLAUDE_LINES),
+            (Some("claude-code"), Some("2.1.198"), CLAUDE_LINES),
+            (Some("claude-code"), Some("2.1.198-beta"), CLAUDE_LINES),
+            (Some("claude-code"), None, CLAUDE_LINES),
+            (Some("claude-code"), Some("2.1.197"), MAX_MESSAGE_LINES),
+            (Some("claude-code"), Some("2.0.300"), MAX_MESSAGE_LINES),
+            (Some("codex"), Some("0.166.0"), MAX_MESSAGE_LINES),
+            (None, None, MAX_MESSAGE_LINES),
+        ] {
+            assert_eq!(Window::of(client, version).lines, lines, "{version:?}");
+        }
+        let claude = Window::of(Some("claude-code"), None);
+        assert!(claude.holds(NOT_HERE));
+        assert!(claude.holds(&format!("{}\n", "x".repeat(CLAUDE_COLUMNS)).repeat(CLAUDE_LINES)));
     }
 }

@@ -6,10 +6,13 @@ use std::{
     time::Duration,
 };
 
-use haft_contract::host::{ApprovalId, Ledger as _, Verdict};
+use haft_contract::{
+    CallEvent,
+    host::{ApprovalAnswer, ApprovalId, GrantScope, GrantWish, Ledger as _, Verdict},
+};
 use haft_mcp::server::{
     Sessions,
-    approve::{Draw, Elicitation, ProtocolApprover},
+    approve::{Draw, Elicitation, GrantChoice, ProtocolApprover, QuestionText},
 };
 use haft_testkit::FixedPolicy;
 use serde_json::{Value, json};
@@ -40,8 +43,17 @@ fn asking_with(elicitation: Elicitation, patience: Duration, draw: Draw) -> Stag
 }
 
 fn asking(elicitation: Elicitation) -> Stage {
-    let draw: Draw = Arc::new(|request| Some(format!("the plan {}\n", request.digest)));
-    asking_with(elicitation, Duration::from_millis(300), draw)
+    asking_with(elicitation, Duration::from_millis(300), drawn("the plan\n"))
+}
+
+/// A drawing that is always this text and remembers nothing.
+fn drawn(text: &'static str) -> Draw {
+    Arc::new(move |_, _| {
+        Some(QuestionText {
+            text: text.to_owned(),
+            choices: Vec::new(),
+        })
+    })
 }
 
 fn able(capabilities: &str) -> Value {
@@ -53,7 +65,7 @@ fn call(text: &str) -> Value {
 }
 
 fn allow() -> Value {
-    json!({"action": "accept", "content": {"answer": "allow"}})
+    json!({"action": "accept", "content": {}})
 }
 
 /// The same call with the answer to its only question.
@@ -119,10 +131,9 @@ async fn a_client_of_the_old_era_is_asked_on_its_stream() {
     let (mut wire, _) = stage.connect_able(Era::Legacy, able(FORM)).await;
     let id = wire.start("tools/call", call("x")).await;
     let asked = elicited(&mut wire, allow()).await;
-    let schema = &asked["params"]["requestedSchema"]["properties"]["answer"];
-    assert_eq!(schema["enum"], json!(["deny", "allow"]), "{asked}");
-    let message = asked["params"]["message"].as_str().unwrap();
-    assert!(message.contains("the plan ") && message.contains("haft approve "));
+    let schema = &asked["params"]["requestedSchema"];
+    assert_eq!(*schema, json!({"type": "object", "properties": {}}));
+    assert_eq!(asked["params"]["message"], "the plan\n");
     let result = wire.answer(id).await;
     assert_eq!(result["result"]["isError"], json!(false), "{result}");
     assert_eq!(stage.log().as_deref(), Some("x\n"));
@@ -133,7 +144,7 @@ async fn a_client_of_the_old_era_is_asked_on_its_stream() {
         .all()
         .into_iter()
         .filter_map(|happened| match happened.event {
-            haft_contract::CallEvent::ApprovalAnswered { answer } => Some(format!("{answer:?}")),
+            CallEvent::ApprovalAnswered { answer } => Some(format!("{answer:?}")),
             _ => None,
         })
         .collect();
@@ -144,21 +155,16 @@ async fn a_client_of_the_old_era_is_asked_on_its_stream() {
 async fn no_is_no_and_a_dismissed_form_is_no_answer() {
     let stage = asking(Elicitation::Ask);
     let (mut wire, _) = stage.connect_able(Era::Legacy, able(FORM)).await;
-    for refusal in [
-        json!({"action": "accept", "content": {"answer": "deny"}}),
-        json!({"action": "decline"}),
-    ] {
-        let id = wire.start("tools/call", call("x")).await;
-        elicited(&mut wire, refusal).await;
-        let result = wire.answer(id).await.to_string();
-        assert!(result.contains("refused"), "{result}");
-    }
+    let id = wire.start("tools/call", call("x")).await;
+    elicited(&mut wire, json!({"action": "decline"})).await;
+    let result = wire.answer(id).await.to_string();
+    assert!(result.contains("refused"), "{result}");
     for nothing in [
         json!({"action": "cancel"}),
-        json!({"action": "accept"}),
-        json!({"action": "accept", "content": {"answer": "ALLOW"}}),
-        json!({"action": "accept", "content": {"answer": true}}),
-        json!({"action": "accept", "content": {"allow": "allow"}}),
+        json!({"action": "accept", "content": {"answer": "deny"}}),
+        json!({"action": "accept", "content": {"remember": "for ever"}}),
+        json!({"action": "accept", "content": "once"}),
+        json!({"content": {}}),
     ] {
         let id = wire.start("tools/call", call(&nothing.to_string())).await;
         elicited(&mut wire, nothing).await;
@@ -166,6 +172,56 @@ async fn no_is_no_and_a_dismissed_form_is_no_answer() {
         assert!(result.contains("waits until a person approves"), "{result}");
     }
     assert_eq!(stage.log(), None);
+}
+
+/// Every use of `append`, in this session.
+fn every_append(principal: &haft_contract::Principal) -> GrantChoice {
+    GrantChoice {
+        words: "in this session: append".to_owned(),
+        grant: GrantWish {
+            rules: vec!["append".to_owned()],
+            scope: GrantScope::Session(principal.session.clone()),
+            until: None,
+            uses: None,
+        },
+    }
+}
+
+#[tokio::test]
+async fn what_a_person_chooses_to_remember_is_their_wish_and_the_call_is_allowed() {
+    let draw: Draw = Arc::new(|request, _| {
+        Some(QuestionText {
+            text: "the plan\n".to_owned(),
+            choices: vec![every_append(&request.principal)],
+        })
+    });
+    let stage = asking_with(Elicitation::Ask, Duration::from_millis(300), draw);
+    let (mut wire, _) = stage.connect_able(Era::Legacy, able(FORM)).await;
+    let id = wire.start("tools/call", call("x")).await;
+    let always = json!({"remember": "in this session: append"});
+    let asked = elicited(&mut wire, json!({"action": "accept", "content": always})).await;
+    let field = &asked["params"]["requestedSchema"]["properties"]["remember"];
+    assert_eq!(field["enum"], json!(["once", "in this session: append"]));
+    assert_eq!(field["default"], "once");
+    let result = wire.answer(id).await;
+    assert_eq!(result["result"]["isError"], json!(false), "{result}");
+    assert_eq!(stage.log().as_deref(), Some("x\n"));
+    let wishes: Vec<GrantWish> = stage
+        .harness
+        .events
+        .all()
+        .into_iter()
+        .filter_map(|happened| match happened.event {
+            CallEvent::ApprovalAnswered {
+                answer: ApprovalAnswer::Approved { grant, .. },
+            } => grant,
+            _ => None,
+        })
+        .collect();
+    let principal = &stage.harness.principal;
+    assert_eq!(wishes, [every_append(principal).grant]);
+    // The rules here ask whatever is granted, so the wish is not kept, and the result says so.
+    assert!(result.to_string().contains("was not kept"), "{result}");
 }
 
 #[tokio::test]
@@ -257,13 +313,12 @@ async fn mc_14_another_client_of_the_same_token_does_not_get_at_a_call_by_asking
 async fn mc_14_a_state_is_no_other_principals() {
     let stage = Stage::configured(
         |harness, calls| {
-            let draw: Draw = Arc::new(|_| Some("plan".to_owned()));
             harness
                 .policy(FixedPolicy::ask_all())
                 .approver(ProtocolApprover::new(
                     Arc::clone(calls),
                     Elicitation::Ask,
-                    draw,
+                    drawn("plan"),
                 ))
         },
         |endpoint| endpoint,
@@ -309,13 +364,20 @@ async fn an_answer_nobody_asked_for_is_dropped() {
 
 #[tokio::test]
 async fn ap_08_what_is_too_long_to_show_cannot_be_allowed_at_the_client() {
-    let draw: Draw = Arc::new(|_| Some("x".repeat(64 * 1024)));
+    let draw: Draw = Arc::new(|request, _| {
+        Some(QuestionText {
+            text: "x".repeat(64 * 1024),
+            choices: vec![every_append(&request.principal)],
+        })
+    });
     let stage = asking_with(Elicitation::Ask, Duration::from_millis(100), draw);
     let (mut wire, _) = stage.connect_able(Era::Legacy, able(FORM)).await;
     let id = wire.start("tools/call", call("x")).await;
     let asked = elicited(&mut wire, allow()).await;
-    let parameters = asked["params"].to_string();
-    assert!(parameters.contains("too long") && !parameters.contains("\"allow\""));
+    let message = asked["params"]["message"].as_str().unwrap();
+    assert!(message.contains("CANNOT BE ALLOWED HERE"), "{message}");
+    let properties = &asked["params"]["requestedSchema"]["properties"];
+    assert_eq!(*properties, json!({}));
     let result = wire.answer(id).await.to_string();
     assert!(result.contains("waits until a person approves"), "{result}");
     assert_eq!(stage.log(), None);
@@ -323,7 +385,7 @@ async fn ap_08_what_is_too_long_to_show_cannot_be_allowed_at_the_client() {
 
 #[tokio::test]
 async fn ap_09_a_form_that_is_not_the_one_with_the_digest_is_not_asked_about() {
-    let draw: Draw = Arc::new(|_| None);
+    let draw: Draw = Arc::new(|_, _| None);
     let stage = asking_with(Elicitation::Ask, Duration::from_millis(50), draw);
     let (mut wire, _) = stage.connect_able(Era::Legacy, able(FORM)).await;
     let result = wire.call("append", call("x")["arguments"].clone()).await;
@@ -492,7 +554,6 @@ async fn mc_13_a_mounted_server_sends_nobody_to_a_dangerous_address() {
 async fn what_a_client_waited_for_ends_with_it_though_a_server_hangs() {
     let stage = Stage::configured(
         |harness, calls| {
-            let draw: Draw = Arc::new(|_| Some("plan".to_owned()));
             harness
                 .policy(FixedPolicy::by(|question| {
                     match question.tool.key.tool.as_str() {
@@ -503,7 +564,7 @@ async fn what_a_client_waited_for_ends_with_it_though_a_server_hangs() {
                 .approver(ProtocolApprover::new(
                     Arc::clone(calls),
                     Elicitation::Never,
-                    draw,
+                    drawn("plan"),
                 ))
         },
         |endpoint| endpoint.approval_wait(Duration::from_millis(50)),

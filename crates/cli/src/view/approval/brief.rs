@@ -1,0 +1,237 @@
+//! A question as short as it can be without hiding what a person needs to judge it: for the small box
+//! of an agent, where the person sits who started it.
+//!
+//! What will happen, why it is asked, where it runs and what may be behind it. Left out are ids,
+//! digests, the names of sessions, deadlines, and input that the command or the change shows already.
+//! Any other input, and any field this version does not know, is shown.
+
+use serde_json::{Map, Value};
+
+use super::{access, beware, effects, further, items, network, preview, read_from, text};
+use crate::terminal::{Page, visible};
+
+/// What the names of Haft's own tools begin with.
+const BUILT_IN: &str = "builtin/";
+
+/// The names by which accesses hold what is drawn of them as it is.
+const DRAWN: &[&str] = &[
+    "shell", "cwd", "path", "host", "id", "write", "source", "target", "channel",
+];
+
+/// Draws a question.
+pub(super) fn draw(form: &Map<String, Value>, why: &str) -> Page {
+    let mut page = Page::new()
+        .page(tool(form))
+        .page(happens(form))
+        .page(beware(form))
+        .page(programs(form))
+        .page(input(form))
+        .page(further(form))
+        .field("why", visible::line(why));
+    if !is_built_in(form) {
+        page = page.field("effects", effects(form.get("effects")));
+    }
+    page.page(place(form))
+        .page(behind(form))
+        .page(read_from(form))
+}
+
+/// The tool, where what happens does not say it: one of Haft's own without actions is what it does.
+fn tool(form: &Map<String, Value>) -> Page {
+    let tool = visible::line(text(form.get("tool")));
+    match form.get("action").and_then(Value::as_str) {
+        Some(action) => {
+            let action = visible::line(action);
+            Page::new().field("tool", format!("{tool} ({action})"))
+        }
+        None if is_built_in(form) && !is_silent(form) => Page::new(),
+        None => Page::new().field("tool", tool),
+    }
+}
+
+/// Whether nothing says what happens.
+fn is_silent(form: &Map<String, Value>) -> bool {
+    let none = |name: &str| items(form.get(name)).next().is_none();
+    none("accesses") && none("preview")
+}
+
+fn is_built_in(form: &Map<String, Value>) -> bool {
+    text(form.get("tool")).starts_with(BUILT_IN)
+}
+
+fn happens(form: &Map<String, Value>) -> Page {
+    let mut page = Page::new();
+    for access in items(form.get("accesses")).filter(|access| !is_in_a_diff(access, form)) {
+        page = page.page(access::draw(access));
+    }
+    let script = only_script(form);
+    for part in items(form.get("preview")) {
+        page = page.page(match text(part.get("kind")) {
+            // The script above has it, and the rules allow it.
+            "command" if is_allowed(part) => Page::new(),
+            "diff" => preview::draw(&without_heading(part)),
+            "command" if script == Some(text(part.get("text"))) => preview::touches(part),
+            _ => preview::draw(part),
+        });
+    }
+    page
+}
+
+/// A diff without the lines above its first hunk, which name the file once more.
+fn without_heading(diff: &Value) -> Value {
+    let mut diff = diff.clone();
+    let whole = text(diff.get("text"));
+    let named = |line: &&str| line.starts_with("--- ") || line.starts_with("+++ ");
+    let heading: usize = whole
+        .split_inclusive('\n')
+        .take_while(named)
+        .map(str::len)
+        .sum();
+    let rest = whole.get(heading..).unwrap_or(whole).to_owned();
+    // What begins otherwise than with a hunk is shown as it is.
+    if rest.starts_with("@@ ")
+        && let Some(text) = diff.get_mut("text")
+    {
+        *text = Value::String(rest);
+    }
+    diff
+}
+
+/// Whether the rules allow a command of a script, all of which they understand.
+fn is_allowed(command: &Value) -> bool {
+    text(command.get("verdict")) == "allow" && command.get("opaque").is_none_or(Value::is_null)
+}
+
+/// The script of a plan that is one command, which need not be shown twice.
+fn only_script(form: &Map<String, Value>) -> Option<&str> {
+    let mut accesses = items(form.get("accesses"));
+    let only = accesses.next().filter(|_| accesses.next().is_none())?;
+    only.pointer("/command/shell").and_then(Value::as_str)
+}
+
+/// Whether an access is to a file whose change is shown, and there is nothing more to say of it.
+fn is_in_a_diff(access: &Value, form: &Map<String, Value>) -> bool {
+    let path = text(access.get("path"));
+    let resolved = access.get("resolved").and_then(Value::as_str);
+    text(access.get("kind")) == "path"
+        && text(access.get("scope")) != "tree"
+        && access.get("protected").is_none_or(Value::is_null)
+        && resolved.is_none_or(|resolved| resolved == path)
+        && has_diff(path, form)
+}
+
+fn has_diff(path: &str, form: &Map<String, Value>) -> bool {
+    items(form.get("preview")).any(|part| {
+        text(part.get("kind")) == "diff"
+            && (text(part.get("path")) == path || part.get("to").is_some_and(|to| to == path))
+    })
+}
+
+/// The input that nothing above shows, a parameter a line.
+fn input(form: &Map<String, Value>) -> Page {
+    let all = form.get("input").unwrap_or(&Value::Null);
+    let Some(parameters) = all.as_object() else {
+        return match all {
+            Value::Null => Page::new(),
+            other => Page::new().field_block("input", &visible::json(other).join("\n")),
+        };
+    };
+    if is_built_in(form) && is_shown_by_diffs(form) {
+        return Page::new();
+    }
+    let mut page = Page::new();
+    for (name, value) in parameters {
+        if is_built_in(form) && (name == "timeout_ms" || is_drawn(value, form)) {
+            continue;
+        }
+        page = match value {
+            Value::Object(_) | Value::Array(_) => {
+                let lines = visible::json(value).join("\n");
+                page.field_block("input", &format!("{}: {lines}", visible::line(name)))
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+                page.field("input", visible::line(&format!("{name}: {value}")))
+            }
+        };
+    }
+    page
+}
+
+/// Whether all that a plan does is to change files, and every change is shown.
+fn is_shown_by_diffs(form: &Map<String, Value>) -> bool {
+    let mut accesses = items(form.get("accesses")).peekable();
+    accesses.peek().is_some()
+        && accesses.all(|access| {
+            text(access.get("kind")) == "path" && has_diff(text(access.get("path")), form)
+        })
+}
+
+/// Whether an access shows this very text.
+fn is_drawn(value: &Value, form: &Map<String, Value>) -> bool {
+    fn holds(access: &Value, wanted: &str) -> bool {
+        match access {
+            Value::Object(fields) => fields.iter().any(|(name, value)| {
+                (DRAWN.contains(&name.as_str()) && value == wanted) || holds(value, wanted)
+            }),
+            Value::Array(items) => items.iter().any(|item| holds(item, wanted)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+        }
+    }
+    let Some(wanted) = value.as_str() else {
+        return value.is_null();
+    };
+    items(form.get("accesses")).any(|access| holds(access, wanted))
+}
+
+/// The programs of the workspace that its commands run.
+fn programs(form: &Map<String, Value>) -> Page {
+    items(form.get("programs")).fold(Page::new(), |page, program| {
+        let path = visible::line(text(program.get("path")));
+        let now = match program.get("version").and_then(Value::as_str) {
+            Some(_) => "as it is now",
+            None => "which is no file of the workspace now",
+        };
+        page.field("program", format!("{path}, {now}"))
+    })
+}
+
+/// Where it runs, and what it can reach from there; nothing for what Haft itself does to files of the
+/// workspace.
+fn place(form: &Map<String, Value>) -> Page {
+    let mut places = Vec::new();
+    let backend = text(form.get("backend"));
+    if backend != "local" {
+        places.push(format!("on {}", visible::line(backend)));
+    }
+    let is_remote = |access: &Value| text(access.get("kind")) == "remote_tool";
+    if items(form.get("accesses")).any(is_remote) {
+        places.push("at a mounted server; what it does there is not known".to_owned());
+    } else {
+        match text(form.get("tier")) {
+            "in_process" => {}
+            "host" => places.push("without a sandbox: it can do whatever you can".to_owned()),
+            "t1" | "t2" | "t3" => {
+                places.push(format!("in a sandbox; {}", network(form.get("egress"))));
+            }
+            other => places.push(format!("confined as {}", visible::line(other))),
+        }
+    }
+    if places.is_empty() {
+        return Page::new();
+    }
+    Page::new().field("where", places.join(", "))
+}
+
+/// Who stands behind the agent, if that is somebody else than the person.
+fn behind(form: &Map<String, Value>) -> Page {
+    let principal = form.get("principal");
+    let of = |name: &str| principal.and_then(|principal| principal.get(name));
+    let mut page = Page::new();
+    for ancestor in items(of("ancestors")) {
+        page = page.field("parent", visible::line(text(Some(ancestor))));
+    }
+    if let Some(channel) = of("channel").and_then(Value::as_str) {
+        page = page.field("channel", visible::line(channel));
+    }
+    page
+}
