@@ -40,6 +40,9 @@ pub(crate) struct Env {
     pub(crate) current_dir: PathBuf,
 }
 
+/// The variable that says where configuration directories are.
+pub(crate) const CONFIG_HOME: &str = "XDG_CONFIG_HOME";
+
 /// Each variable and what it does, for the reference.
 pub(crate) const VARIABLES: &[(&str, &str)] = &[
     ("HAFT_CONFIG", "the same as `--config`"),
@@ -77,10 +80,27 @@ impl Env {
 
     /// Reads the environment.
     pub(crate) fn read() -> Self {
+        Self::from(value)
+    }
+
+    /// What a server finds that an agent starts with these variables. Some agents pass next to
+    /// nothing of their own on, so that only the home directory and the user are certain.
+    pub(crate) fn of_server(given: &BTreeMap<String, String>) -> Self {
+        Self::from(|name| match given.get(name) {
+            Some(value) => Some(value.into()),
+            None if matches!(name, "HOME" | "USER" | "LOGNAME") => value(name),
+            None => None,
+        })
+    }
+
+    fn from(value: impl Fn(&str) -> Option<OsString>) -> Self {
+        let set = |name: &str| value(name).filter(|value| !value.is_empty());
+        let path = |name: &str| set(name).map(PathBuf::from);
+        let text = |name: &str| set(name).map(|value| value.to_string_lossy().into_owned());
+        // The XDG specification says that relative paths are to be ignored.
+        let absolute = |name: &str| path(name).filter(|path| path.is_absolute());
         let home = path("HOME");
         let beneath_home = |below: &str| home.as_ref().map(|home| home.join(below));
-        let no_colour = value("NO_COLOR").is_some_and(|value| !value.is_empty())
-            || value("TERM").is_some_and(|term| term == "dumb");
         Self {
             config: path("HAFT_CONFIG"),
             data_dir: path("HAFT_DATA_DIR"),
@@ -88,25 +108,18 @@ impl Env {
             agent: text("HAFT_AGENT"),
             session: text("HAFT_SESSION"),
             log: text("HAFT_LOG"),
-            // The XDG specification says that relative paths are to be ignored.
-            config_home: path("XDG_CONFIG_HOME")
-                .filter(|path| path.is_absolute())
-                .or_else(|| beneath_home(".config")),
-            data_home: path("XDG_DATA_HOME")
-                .filter(|path| path.is_absolute())
-                .or_else(|| beneath_home(".local/share")),
+            config_home: absolute(CONFIG_HOME).or_else(|| beneath_home(".config")),
+            data_home: absolute("XDG_DATA_HOME").or_else(|| beneath_home(".local/share")),
             toolchains: Profile::variables()
-                .filter_map(|name| Some((name.to_owned(), path(name)?)))
-                .filter(|(_, path)| path.is_absolute())
+                .filter_map(|name| Some((name.to_owned(), absolute(name)?)))
                 .collect(),
             agents: agents::VARIABLES
                 .into_iter()
-                .filter_map(|name| Some((name.to_owned(), path(name)?)))
-                .filter(|(_, path)| path.is_absolute())
+                .filter_map(|name| Some((name.to_owned(), absolute(name)?)))
                 .collect(),
             home: home.clone(),
             user: text("USER").or_else(|| text("LOGNAME")),
-            no_colour,
+            no_colour: set("NO_COLOR").is_some() || set("TERM").is_some_and(|term| term == "dumb"),
             current_dir: env::current_dir().unwrap_or_default(),
         }
     }
@@ -121,16 +134,4 @@ pub(crate) fn search_path() -> Vec<PathBuf> {
 
 fn value(name: &str) -> Option<OsString> {
     env::var_os(name)
-}
-
-fn path(name: &str) -> Option<PathBuf> {
-    value(name)
-        .filter(|value| !value.is_empty())
-        .map(PathBuf::from)
-}
-
-fn text(name: &str) -> Option<String> {
-    value(name)
-        .filter(|value| !value.is_empty())
-        .map(|value| value.to_string_lossy().into_owned())
 }

@@ -21,6 +21,7 @@ pub(crate) mod logins;
 pub(crate) mod loop_guard;
 pub(crate) mod mcp;
 pub(crate) mod oauth;
+pub(crate) mod pinned;
 pub(crate) mod pins;
 pub(crate) mod private;
 pub(crate) mod resolve;

@@ -48,6 +48,21 @@ pub(crate) struct Overrides {
     pub(crate) data_dir: Option<PathBuf>,
 }
 
+impl Overrides {
+    /// Where the record and the trust store are; nowhere without a home directory.
+    pub(super) fn data_dir(&self, env: &Env) -> Option<PathBuf> {
+        let named = self.data_dir.as_ref().or(env.data_dir.as_ref());
+        let named = named.map(|path| env.current_dir.join(path));
+        named.or_else(|| env.data_home.as_ref().map(|home| home.join("haft")))
+    }
+
+    /// The one configuration file, if one is named.
+    pub(super) fn only_config(&self, env: &Env) -> Option<PathBuf> {
+        let named = self.config.as_ref().or(env.config.as_ref());
+        named.map(|path| env.current_dir.join(path))
+    }
+}
+
 /// Where everything is. Nothing has been read but the trust store.
 #[derive(Debug)]
 pub(crate) struct Places {
@@ -129,18 +144,12 @@ impl Places {
     /// Finds out where everything is.
     pub(crate) fn find(env: &Env, overrides: &Overrides) -> Result<Self, Stop> {
         let absolute = |path: &Path| env.current_dir.join(path);
-        let data_dir = overrides
-            .data_dir
-            .as_ref()
-            .or(env.data_dir.as_ref())
-            .map(|path| absolute(path))
-            .or_else(|| env.data_home.as_ref().map(|home| home.join("haft")))
-            .ok_or_else(|| {
-                Stop::config(
-                    "there is no home directory to keep the record in",
-                    "set HOME, or name a directory with `--data-dir`",
-                )
-            })?;
+        let data_dir = overrides.data_dir(env).ok_or_else(|| {
+            Stop::config(
+                "there is no home directory to keep the record in",
+                "set HOME, or name a directory with `--data-dir`",
+            )
+        })?;
         let trust = TrustStore::open(&data_dir)?;
         let named = overrides.workspace.as_ref().or(env.workspace.as_ref());
         let workspace = match named {
@@ -154,11 +163,7 @@ impl Places {
             project_config: workspace.join(FILE_NAME),
             workspace,
             data_dir,
-            only_config: overrides
-                .config
-                .as_ref()
-                .or(env.config.as_ref())
-                .map(|path| absolute(path)),
+            only_config: overrides.only_config(env),
             user_config: env
                 .config_home
                 .as_ref()

@@ -30,6 +30,7 @@ mod mcp_peers;
 mod mounted;
 mod mounted_newcomer;
 mod newcomer;
+mod one_record;
 mod policy;
 mod privacy;
 mod record;

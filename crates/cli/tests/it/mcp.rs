@@ -27,7 +27,7 @@ impl Agent {
         Self::of(stage.command(&words))
     }
 
-    fn of(mut command: Command) -> Self {
+    pub(crate) fn of(mut command: Command) -> Self {
         let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take().unwrap());
         Self {
@@ -87,7 +87,7 @@ impl Agent {
     }
 
     /// Closes the input and returns what was still printed to each pipe, and the exit code.
-    fn close(mut self) -> (String, String, i32) {
+    pub(crate) fn close(mut self) -> (String, String, i32) {
         drop(self.stdin.take());
         let (mut out, mut error) = (String::new(), String::new());
         self.stdout.read_to_string(&mut out).unwrap();

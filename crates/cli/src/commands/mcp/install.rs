@@ -17,7 +17,11 @@ use crate::{
         document::{self, Unchangeable},
         server::{Given, Reach, Server},
     },
-    config::foreign::{ForeignFile, Keep, real_directory, this_program},
+    config::{
+        env::CONFIG_HOME,
+        foreign::{ForeignFile, Keep, real_directory, this_program},
+        pinned::Pinned,
+    },
     exit::Exit,
     stop::Stop,
     terminal::{Format, Page, Style},
@@ -115,7 +119,7 @@ pub(super) fn run(args: &InstallArgs, app: &App) -> Result<Exit, Stop> {
 }
 
 /// Where an agent keeps its servers here.
-pub(super) fn place(
+pub(crate) fn place(
     agent: Agent,
     scope: Scope,
     file: Option<&PathBuf>,
@@ -191,48 +195,40 @@ fn haft(args: &InstallArgs, env: BTreeMap<String, Given>, app: &App) -> Result<S
     })
 }
 
-/// Haft as a server that an agent starts.
+/// Haft as a server that an agent starts. What holds here about where things are holds there too.
 pub(super) fn started(
     agent: Agent,
     scope: Scope,
-    env: BTreeMap<String, Given>,
+    mut env: BTreeMap<String, Given>,
     app: &App,
 ) -> Result<Server, Stop> {
+    let mut pinned = Pinned::of(&app.env, &app.global.overrides());
+    let config_home = pinned.config_home.take();
+    // An older entry may have one that holds no longer.
+    env.remove(CONFIG_HOME);
+    env.extend(config_home.map(|path| {
+        let given = Given::Text(path.display().to_string());
+        (CONFIG_HOME.to_owned(), given)
+    }));
+    if pinned.workspace.is_none() {
+        let directory = agent.dialect().project_directory(scope);
+        pinned.workspace = directory.map(PathBuf::from);
+    }
+    let mut argv = vec![this_program()?.display().to_string()];
+    argv.extend(["mcp", "--agent", agent.id()].map(str::to_owned));
+    for (flag, value) in pinned.flags() {
+        argv.extend([flag.to_owned(), value]);
+    }
     Ok(Server {
         name: ENTRY.to_owned(),
         reach: Reach::Command {
-            argv: argv(agent, scope, app)?,
+            argv,
             env,
             cwd: None,
         },
         enabled: true,
         left_out: Vec::new(),
     })
-}
-
-/// The command an agent starts. What was said here about where things are holds there too.
-fn argv(agent: Agent, scope: Scope, app: &App) -> Result<Vec<String>, Stop> {
-    let mut argv = vec![this_program()?.display().to_string()];
-    argv.extend(["mcp", "--agent", agent.id()].map(str::to_owned));
-    let global = &app.global;
-    let absolute = |path: &PathBuf| app.env.current_dir.join(path).display().to_string();
-    let workspace = global.workspace.as_ref().map(absolute).or_else(|| {
-        let directory = agent.dialect().project_directory(scope);
-        directory.map(str::to_owned)
-    });
-    for (flag, value) in [
-        ("--workspace", workspace),
-        ("--config", global.config.as_ref().map(absolute)),
-        ("--data-dir", global.data_dir.as_ref().map(absolute)),
-    ] {
-        argv.extend(
-            value
-                .map(|value| [flag.to_owned(), value])
-                .into_iter()
-                .flatten(),
-        );
-    }
-    Ok(argv)
 }
 
 /// The agent's file with Haft in it. An entry that says so already stays as it is, however it is
@@ -249,11 +245,12 @@ pub(super) fn with_haft(
         written.iter().map(|(key, value)| (*key, value)).collect();
     if let Some(there) = old.and_then(Value::as_object) {
         let read = agent.dialect().read(ENTRY, &Value::Object(there.clone()));
-        let own = read.ok().flatten().map(|server| server.left_out);
-        let own = own.unwrap_or_default();
+        let read = read.ok().flatten();
+        let same = read.as_ref().is_some_and(|read| read.reach == server.reach);
+        let own = read.map(|server| server.left_out).unwrap_or_default();
         fields.retain(|(key, _)| !own.iter().any(|own| own == key));
         let said = |(key, value): &(&str, &Value)| there.get(*key) == Some(*value);
-        if fields.iter().all(said) {
+        if same && fields.iter().all(said) {
             return Ok(text.to_owned());
         }
         let kept = there.iter().filter(|(key, _)| own.contains(key));
