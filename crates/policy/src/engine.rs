@@ -125,6 +125,17 @@ impl CedarPolicy {
         &self.settings
     }
 
+    /// The presets that hold for a caller, without repetition; of several the strictest answer holds.
+    pub fn presets_of(&self, principal: &Principal) -> Vec<Preset> {
+        self.presets.of(principal, &principal.agent)
+    }
+
+    /// Whether an agent is one of those the files list. Where they list some, all calls of others
+    /// are denied.
+    pub fn lists(&self, agent: &AgentId) -> bool {
+        self.presets.lists(agent)
+    }
+
     /// The rules as Cedar policies, those of the presets in use included.
     pub fn cedar_text(&self) -> String {
         let mut text = String::new();

@@ -72,6 +72,17 @@ pub(crate) enum Scope {
     Local,
 }
 
+impl Scope {
+    /// What it is called on the command line.
+    pub(crate) fn id(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Project => "project",
+            Self::Local => "local",
+        }
+    }
+}
+
 /// Where an agent keeps its servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Place {
@@ -128,6 +139,11 @@ pub(crate) trait Dialect {
 }
 
 impl Agent {
+    /// Every agent.
+    pub(crate) fn all() -> &'static [Self] {
+        Self::value_variants()
+    }
+
     /// What it is called on the command line, and as the one who asks.
     pub(crate) fn id(self) -> &'static str {
         match self {

@@ -14,7 +14,7 @@ use super::private;
 use crate::stop::Stop;
 
 /// The largest file that is changed. Agents keep their history in some.
-const MAX_BYTES: u64 = 64 * 1024 * 1024;
+pub(crate) const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
 /// What is added to a file's name for what it was before.
 const BACKUP: &str = ".haft-backup";
@@ -142,6 +142,12 @@ pub(crate) fn this_program() -> Result<PathBuf, Stop> {
                 "start it again from where it is installed",
             )
         })
+}
+
+/// Whether two paths lead to the same place. One that is not there is the same by its name.
+pub(crate) fn same_place(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    real(one) == real(other)
 }
 
 /// Where a path leads, if its directory exists.

@@ -1,6 +1,17 @@
 //! `haft doctor`: every line says what is there and what to do.
 
+use std::fs;
+
 use crate::support::Stage;
+
+/// What is said of agents.
+fn of_agents(stage: &Stage, printed: &str) -> String {
+    let lines = printed.lines();
+    let lines = lines.skip_while(|line| !line.contains(" agent  "));
+    let lines = lines.take_while(|line| !line.contains(" sandbox "));
+    let lines: Vec<&str> = lines.collect();
+    stage.normal(&lines.join("\n"))
+}
 
 #[test]
 fn a_good_installation_passes_and_its_default_tier_is_proven() {
@@ -75,4 +86,52 @@ fn what_is_wrong_fails_with_a_hint() {
         "{}",
         ran.stdout
     );
+}
+
+#[test]
+fn each_agent_with_haft_is_said_to_use_what_its_calls_will_use() {
+    let stage = Stage::with_config("[policy]\npreset = \"workspace\"\n");
+    assert_eq!(of_agents(&stage, &stage.haft(&["doctor"]).ok()), "");
+    for install in [
+        &["codex"][..],
+        &["openclaw", "--workspace", "."],
+        &["cursor", "--scope", "project"],
+        &["claude-code", "--scope", "local"],
+        &["gemini", "--http", "127.0.0.1:8931"],
+    ] {
+        let words: Vec<&str> = ["mcp", "install"].iter().chain(install).copied().collect();
+        stage.haft(&words).ok();
+    }
+    insta::assert_snapshot!(
+        "doctor_agents",
+        of_agents(&stage, &stage.haft(&["doctor"]).ok())
+    );
+}
+
+#[test]
+fn an_agent_whose_record_program_or_rules_are_others_is_named() {
+    let stage = Stage::with_config("[agents.codex]\npreset = \"locked\"\n");
+    for agent in ["codex", "gemini", "goose"] {
+        stage.haft(&["mcp", "install", agent]).ok();
+    }
+    let program = env!("CARGO_BIN_EXE_haft");
+    for (file, other) in [
+        (".gemini/settings.json", "/bin/sh"),
+        (".config/goose/config.yaml", "/gone/haft"),
+    ] {
+        let path = stage.home.join(file);
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, text.replace(program, other)).unwrap();
+    }
+    let shown = stage.haft(&["doctor"]).ok();
+    insta::assert_snapshot!("doctor_agents_amiss", of_agents(&stage, &shown));
+    let ran = stage
+        .command(&["doctor"])
+        .env("HAFT_DATA_DIR", stage.home.join("other"))
+        .output()
+        .unwrap();
+    let shown = of_agents(&stage, &String::from_utf8(ran.stdout).unwrap());
+    let codex = "record [HOME]/.local/share/haft, which `haft log` does not show here\n      \
+                 hint: `haft mcp install codex` writes the record into its configuration";
+    assert!(shown.contains(codex), "{shown}");
 }

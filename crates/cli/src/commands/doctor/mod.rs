@@ -1,6 +1,7 @@
 //! `haft doctor`: checks everything a call needs and says, line by line, what to do. Sandboxes are
 //! not believed but tried (`tiers.rs`).
 
+mod agents;
 mod check;
 mod servers;
 mod show;
@@ -51,7 +52,9 @@ pub(crate) async fn run(args: &DoctorArgs, app: &App) -> Result<Exit, Stop> {
             ));
             checks.push(record(&places).await);
             let place = places.data_dir.join("doctor");
+            let agents = agents::checks(app, &places);
             let options = configuration(places, &mut checks);
+            checks.extend(agents);
             checks.extend(tiers::prove_all(&options, &place).await);
         }
     }

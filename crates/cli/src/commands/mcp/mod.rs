@@ -4,7 +4,7 @@
 mod accept;
 mod cost;
 mod import;
-mod install;
+pub(crate) mod install;
 mod known;
 mod login;
 mod pipes;
@@ -13,10 +13,13 @@ mod serve;
 pub(crate) mod status;
 mod token;
 
+use std::sync::Arc;
+
 use clap::{Args, Subcommand};
+use haft_contract::Principal;
 
 use super::App;
-use crate::{exit::Exit, stop::Stop};
+use crate::{config::Env, exit::Exit, stop::Stop};
 
 /// Serve tools to an agent over MCP
 #[derive(Debug, Args)]
@@ -46,6 +49,16 @@ enum McpCommand {
     Login(login::LoginArgs),
     Logout(login::LogoutArgs),
     Token(token::TokenArgs),
+}
+
+impl McpArgs {
+    /// Who asks where this serves; nobody where it does something else.
+    pub(crate) fn serves(&self, env: &Env) -> Option<Result<Arc<Principal>, Stop>> {
+        match self.command {
+            None => Some(self.serve.principal(env)),
+            Some(_) => None,
+        }
+    }
 }
 
 /// Runs the command.

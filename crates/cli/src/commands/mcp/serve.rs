@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 use super::{super::App, pipes, token};
 use crate::{
     args::IdentityArgs,
-    config::{ancestry, asking::AskingSettings},
+    config::{Env, ancestry, asking::AskingSettings},
     exit::Exit,
     interrupt,
     mounted::report,
@@ -68,6 +68,20 @@ pub(super) struct ServeArgs {
     session: Option<String>,
 }
 
+impl ServeArgs {
+    /// Who asks.
+    pub(super) fn principal(&self, env: &Env) -> Result<Arc<Principal>, Stop> {
+        let agent = self.agent.as_ref().or(env.agent.as_ref());
+        let session = self.session.as_ref().or(env.session.as_ref());
+        let identity = IdentityArgs {
+            agent: Some(agent.map_or_else(|| AGENT.to_owned(), Clone::clone)),
+            session: Some(session.map_or_else(orphans::session_of_one_client, Clone::clone)),
+            ..IdentityArgs::default()
+        };
+        wire::principal(&identity, env)
+    }
+}
+
 /// An address to listen on; a name or a port alone says too little.
 fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
@@ -85,14 +99,7 @@ fn modes() -> impl clap::builder::TypedValueParser<Value = Mode> {
 
 /// Runs the command.
 pub(super) async fn run(args: ServeArgs, app: &App) -> Result<Exit, Stop> {
-    let agent = args.agent.as_ref().or(app.env.agent.as_ref());
-    let session = args.session.as_ref().or(app.env.session.as_ref());
-    let identity = IdentityArgs {
-        agent: Some(agent.map_or_else(|| AGENT.to_owned(), Clone::clone)),
-        session: Some(session.map_or_else(orphans::session_of_one_client, Clone::clone)),
-        ..IdentityArgs::default()
-    };
-    let principal = wire::principal(&identity, &app.env)?;
+    let principal = args.principal(&app.env)?;
     let cancel = CancellationToken::new();
     match args.http {
         None => interrupt::cancels_for_agent(&cancel),

@@ -1,0 +1,262 @@
+//! Every agent in whose configuration Haft is, and what its calls will use: record, workspace, rules.
+//! An entry is read as Haft itself will read it when the agent starts it with the variables that the
+//! entry gives and no others. Agents without Haft are not mentioned.
+
+use std::{collections::BTreeMap, path::Path, sync::Arc};
+
+use clap::Parser as _;
+use haft_contract::Principal;
+
+use super::check::Check;
+use crate::{
+    agents::{
+        Agent, ENTRY, Place, Scope, document,
+        server::{Given, Reach, Server},
+    },
+    args::{Cli, Command},
+    commands::{App, mcp::install},
+    config::{
+        Env, Places,
+        foreign::{MAX_BYTES, same_place, this_program},
+        private,
+        resolve::Overrides,
+    },
+    stop::Stop,
+};
+
+const NAME: &str = "agent";
+
+/// One line for each entry of Haft, and one more for what is wrong with it.
+pub(super) fn checks(app: &App, here: &Places) -> Vec<Check> {
+    let mut seen: Vec<Place> = Vec::new();
+    let mut checks = Vec::new();
+    for agent in Agent::all() {
+        for scope in [Scope::User, Scope::Project, Scope::Local] {
+            let Ok(place) = install::place(*agent, scope, None, app) else {
+                continue;
+            };
+            // In the home directory a project's file is one's own.
+            if seen.contains(&place) {
+                continue;
+            }
+            if let Some(server) = entry(*agent, &place) {
+                let installed = Installed {
+                    agent: *agent,
+                    scope,
+                    server,
+                };
+                checks.extend(installed.checks(app, here));
+            }
+            seen.push(place);
+        }
+    }
+    checks
+}
+
+/// Haft's entry in a file; none where the file is not there or cannot be read.
+fn entry(agent: Agent, place: &Place) -> Option<Server> {
+    let bytes = private::read(&place.path, MAX_BYTES).ok()??;
+    let text = String::from_utf8(bytes).ok()?;
+    let entries = document::entries(place.format, &text, &place.table).ok()?;
+    let (_, entry) = entries.iter().find(|(name, _)| name == ENTRY)?;
+    agent.dialect().read(ENTRY, entry).ok().flatten()
+}
+
+/// Haft in one agent's configuration.
+struct Installed {
+    agent: Agent,
+    scope: Scope,
+    server: Server,
+}
+
+/// What an entry's calls will use.
+struct Uses {
+    places: Places,
+    principal: Arc<Principal>,
+    workspace: WorkspaceRule,
+}
+
+/// How the workspace is found.
+enum WorkspaceRule {
+    /// It is the one that the entry names.
+    Fixed,
+    /// It is where the agent starts Haft, or the nearest trusted one above.
+    WhereStarted,
+}
+
+impl Installed {
+    fn checks(&self, app: &App, here: &Places) -> Vec<Check> {
+        let who = self.who();
+        if !self.server.enabled {
+            let off = format!("{who} has Haft switched off in its configuration");
+            return vec![Check::absent(NAME, off, None)];
+        }
+        match &self.server.reach {
+            Reach::Address { url, .. } => vec![Check::ok(
+                NAME,
+                format!(
+                    "{who} connects to {url}; what is served there has the record and the rules"
+                ),
+            )],
+            Reach::Command { argv, env, cwd } => {
+                let mut checks = vec![self.started(argv, env, cwd.as_deref(), app, here)];
+                checks.extend(argv.first().and_then(|program| self.program(program)));
+                checks
+            }
+        }
+    }
+
+    fn who(&self) -> String {
+        let agent = self.agent.id();
+        match self.scope {
+            Scope::User => format!("`{agent}`"),
+            Scope::Project => format!("`{agent}` (this project)"),
+            Scope::Local => format!("`{agent}` (this project, for you alone)"),
+        }
+    }
+
+    /// The command that writes the entry anew.
+    fn again(&self) -> String {
+        let agent = self.agent.id();
+        match self.scope {
+            Scope::User => format!("`haft mcp install {agent}`"),
+            Scope::Project | Scope::Local => {
+                format!("`haft mcp install {agent} --scope {}`", self.scope.id())
+            }
+        }
+    }
+
+    /// What calls will use where the agent starts Haft.
+    fn started(
+        &self,
+        argv: &[String],
+        env: &BTreeMap<String, Given>,
+        cwd: Option<&str>,
+        app: &App,
+        here: &Places,
+    ) -> Check {
+        let who = self.who();
+        let uses = match uses(argv, env, cwd, app) {
+            Ok(uses) => uses,
+            Err(stop) => {
+                let why = stop.message().unwrap_or_default();
+                return Check::warn(NAME, format!("{who} cannot start Haft: {why}"), stop.hint());
+            }
+        };
+        let record = uses.places.data_dir.clone();
+        let works = match uses.workspace {
+            WorkspaceRule::Fixed => format!("works in {}", uses.places.workspace.display()),
+            WorkspaceRule::WhereStarted => format!(
+                "works where it is started (here {})",
+                uses.places.workspace.display()
+            ),
+        };
+        let (rules, listed) = match rules(uses) {
+            Ok(rules) => rules,
+            Err(stop) => {
+                let why = stop.message().unwrap_or_default();
+                return Check::warn(NAME, format!("{who} {works}: {why}"), stop.hint());
+            }
+        };
+        let said = format!("{who} {works}, {rules}, record {}", record.display());
+        if !same_place(&record, &here.data_dir) {
+            return Check::warn(
+                NAME,
+                format!("{said}, which `haft log` does not show here"),
+                format!("{} writes the record into its configuration", self.again()),
+            );
+        }
+        if !listed {
+            return Check::warn(
+                NAME,
+                format!(
+                    "{said}; the rules list agents and not this one, so all it asks for is denied"
+                ),
+                format!("add `[agents.{}]` to them", self.agent.id()),
+            );
+        }
+        Check::ok(NAME, said)
+    }
+
+    /// What is wrong with the program that the agent starts.
+    fn program(&self, program: &str) -> Option<Check> {
+        let who = self.who();
+        let hint = format!(
+            "{} writes this program into its configuration",
+            self.again()
+        );
+        if !Path::new(program).is_file() {
+            let gone = format!("{who} starts {program}, which is not there");
+            return Some(Check::warn(NAME, gone, hint));
+        }
+        let this = this_program().ok()?;
+        (!same_place(Path::new(program), &this)).then(|| {
+            let other = format!("{who} starts {program}, which is not this program");
+            Check::warn(NAME, other, hint)
+        })
+    }
+}
+
+/// Reads a command as the program does that the agent starts.
+fn uses(
+    argv: &[String],
+    env: &BTreeMap<String, Given>,
+    cwd: Option<&str>,
+    app: &App,
+) -> Result<Uses, Stop> {
+    let foreign = |what: String| Stop::config(what, "install Haft again");
+    let given: BTreeMap<String, String> = env
+        .iter()
+        .filter_map(|(name, given)| match given {
+            Given::Text(text) => Some((name.clone(), text.clone())),
+            Given::Variable { .. } | Given::Foreign(_) => None,
+        })
+        .collect();
+    let mut env = Env::of_server(&given);
+    if let Some(cwd) = cwd {
+        env.current_dir = app.env.current_dir.join(cwd);
+    }
+    let cli = Cli::try_parse_from(argv)
+        .map_err(|_| foreign("its arguments are not understood".to_owned()))?;
+    let Command::Mcp(command) = &cli.command else {
+        return Err(foreign("its command is not `haft mcp`".to_owned()));
+    };
+    let principal = command
+        .serves(&env)
+        .ok_or_else(|| foreign("its command is not `haft mcp`".to_owned()))??;
+    let mut overrides: Overrides = cli.global.overrides();
+    // What only the agent can fill in is the directory of the open project.
+    overrides.workspace = overrides
+        .workspace
+        .filter(|path| !path.to_string_lossy().contains("${"));
+    let workspace = match overrides.workspace.as_ref().or(env.workspace.as_ref()) {
+        Some(_) => WorkspaceRule::Fixed,
+        None => WorkspaceRule::WhereStarted,
+    };
+    Ok(Uses {
+        places: Places::find(&env, &overrides)?,
+        principal,
+        workspace,
+    })
+}
+
+/// The configuration and the preset in words, and whether the agent is one that the rules list.
+fn rules(uses: Uses) -> Result<(String, bool), Stop> {
+    let settings = uses.places.settings()?;
+    let presets = settings.policy.presets_of(&uses.principal);
+    let presets: Vec<&str> = presets.iter().map(|preset| preset.as_str()).collect();
+    let names: Vec<&str> = settings
+        .sources
+        .iter()
+        .map(|source| source.name.as_str())
+        .collect();
+    let config = match names.as_slice() {
+        [] => "no haft.toml".to_owned(),
+        names => names.join(" and "),
+    };
+    let listed = settings.policy.lists(&uses.principal.agent);
+    Ok((
+        format!("{config}, preset {}", presets.join(" and ")),
+        listed,
+    ))
+}
