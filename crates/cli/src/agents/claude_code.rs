@@ -1,13 +1,16 @@
 //! Claude Code. Servers are in `mcpServers`: of `.mcp.json` in the project, of `~/.claude.json` for
 //! every project, and of `projects.<directory>` in the same file for one project of one person.
-//! `CLAUDE_CONFIG_DIR` moves `.claude.json`. Values may hold `${NAME}`.
+//! `CLAUDE_CONFIG_DIR` moves `.claude.json`. Values may hold `${NAME}`. Its own tools are denied in
+//! `permissions.deny` of the settings, which are other files.
 //!
-//! Documented at <https://code.claude.com/docs/en/mcp>; tried with Claude Code 2.1.325.
+//! Documented at <https://code.claude.com/docs/en/mcp> and
+//! <https://code.claude.com/docs/en/permissions>; tried with Claude Code 2.1.325.
 
 use serde_json::Value;
 
 use super::{
-    Dialect, Format, Homes, Place, Scope, Server, Written,
+    Dialect, Format, Homes, OwnTools, Place, Scope, Server, Written,
+    additions::Setting,
     server::{Entry, Usual, Variables},
 };
 
@@ -20,6 +23,20 @@ const USUAL: Usual = Usual {
     address: Some("http"),
     url: "url",
 };
+
+/// Its own shell and file tools. A tool that is denied by its bare name is not offered to the model.
+const OWN_TOOLS: &[&str] = &[
+    "Bash",
+    "BashOutput",
+    "KillShell",
+    "Monitor",
+    "Read",
+    "Write",
+    "Edit",
+    "NotebookEdit",
+    "Glob",
+    "Grep",
+];
 
 impl Dialect for ClaudeCode {
     fn place(&self, scope: Scope, homes: &Homes<'_>) -> Option<Place> {
@@ -44,6 +61,26 @@ impl Dialect for ClaudeCode {
 
     fn read(&self, name: &str, entry: &Value) -> Result<Option<Server>, String> {
         USUAL.read(name, Entry::of(entry)?).map(Some)
+    }
+
+    fn own_tools(&self, scope: Scope, homes: &Homes<'_>) -> Option<OwnTools> {
+        let path = match scope {
+            Scope::User => homes
+                .below(".claude", "CLAUDE_CONFIG_DIR")
+                .join("settings.json"),
+            Scope::Project => homes.project.join(".claude/settings.json"),
+            Scope::Local => homes.project.join(".claude/settings.local.json"),
+        };
+        Some(OwnTools {
+            path,
+            format: Format::Json,
+            settings: vec![Setting::Includes {
+                path: &["permissions", "deny"],
+                items: OWN_TOOLS,
+            }],
+            names: OWN_TOOLS,
+            note: None,
+        })
     }
 
     fn look(&self) -> &'static str {

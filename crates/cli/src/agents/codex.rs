@@ -1,6 +1,7 @@
 //! Codex. Servers are tables `[mcp_servers.NAME]` of `config.toml`, in `~/.codex`, which
 //! `CODEX_HOME` moves, or in `.codex` of a project that Codex trusts. Nothing is filled in within
-//! values; a token and headers come from variables by keys of their own.
+//! values; a token and headers come from variables by keys of their own. Its own tools are off by
+//! `features`; for `apply_patch` there is no switch, but its sandbox can be read-only.
 //!
 //! Documented at <https://developers.openai.com/codex/config-reference>; tried with Codex 0.166.0.
 
@@ -9,7 +10,8 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::{
-    Dialect, Format, Homes, Place, Scope, Server, Written,
+    Dialect, Format, Homes, OwnTools, Place, Scope, Server, Written,
+    additions::Setting,
     server::{Entry, Given, Reach, Variables, program},
 };
 
@@ -114,6 +116,31 @@ impl Dialect for Codex {
             enabled,
             left_out: entry.rest(),
         }))
+    }
+
+    fn own_tools(&self, scope: Scope, homes: &Homes<'_>) -> Option<OwnTools> {
+        let off = |path| Setting::Is {
+            path,
+            value: Value::from(false),
+        };
+        Some(OwnTools {
+            path: self.place(scope, homes)?.path,
+            format: Format::Toml,
+            settings: vec![
+                off(&["features", "shell_tool"]),
+                off(&["features", "unified_exec"]),
+                off(&["features", "view_image"]),
+                Setting::Is {
+                    path: &["sandbox_mode"],
+                    value: Value::from("read-only"),
+                },
+            ],
+            names: &["shell", "exec_command", "write_stdin", "view_image"],
+            note: Some(
+                "apply_patch has no switch: it stays on offer, and writes nothing without asking you, \
+                 because `sandbox_mode` is `read-only`",
+            ),
+        })
     }
 
     fn look(&self) -> &'static str {

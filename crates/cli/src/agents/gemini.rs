@@ -1,13 +1,18 @@
 //! Gemini CLI. Servers are in `mcpServers` of `settings.json`, in `.gemini` of the project or of the
 //! home directory, which `GEMINI_CLI_HOME` moves. An address of Streamable HTTP is `httpUrl`, or
-//! `url` with a `type`; values may hold `$NAME` or `${NAME}`.
+//! `url` with a `type`; values may hold `$NAME` or `${NAME}`. Its own tools are denied by a file of rules
+//! in `policies`, which is Haft's alone: `tools.exclude` of the settings is to be removed.
 //!
-//! Documented at <https://geminicli.com/docs/tools/mcp-server>; tried with Gemini CLI 0.61.0.
+//! Documented at <https://geminicli.com/docs/tools/mcp-server> and
+//! <https://geminicli.com/docs/core/policy-engine>; tried with Gemini CLI 0.61.0.
 
-use serde_json::Value;
+use std::path::Path;
+
+use serde_json::{Value, json};
 
 use super::{
-    Dialect, Format, Homes, Place, Scope, Server, Written,
+    Dialect, Format, Homes, OwnTools, Place, Scope, Server, Written,
+    additions::Setting,
     server::{Entry, Usual, Variables},
 };
 
@@ -22,13 +27,25 @@ const USUAL: Usual = Usual {
     url: "httpUrl",
 };
 
+/// Its own shell and file tools, and the agents of its own that have them.
+const OWN_TOOLS: &[&str] = &[
+    "run_shell_command",
+    "list_background_processes",
+    "read_background_output",
+    "read_file",
+    "read_many_files",
+    "write_file",
+    "replace",
+    "glob",
+    "grep_search",
+    "list_directory",
+    "invoke_agent",
+];
+
 impl Dialect for Gemini {
     fn place(&self, scope: Scope, homes: &Homes<'_>) -> Option<Place> {
         let directory = match scope {
-            Scope::User => homes
-                .variables
-                .get("GEMINI_CLI_HOME")
-                .map_or(homes.home, |home| home),
+            Scope::User => home(homes),
             Scope::Project => homes.project,
             Scope::Local => return None,
         };
@@ -44,7 +61,35 @@ impl Dialect for Gemini {
         USUAL.read(name, Entry::of(entry)?).map(Some)
     }
 
+    fn own_tools(&self, scope: Scope, homes: &Homes<'_>) -> Option<OwnTools> {
+        match scope {
+            Scope::User => {}
+            Scope::Project | Scope::Local => return None,
+        }
+        let rule = json!({
+            "toolName": OWN_TOOLS,
+            "decision": "deny",
+            // Above what a person allows with a rule of the usual priority.
+            "priority": 900,
+        });
+        Some(OwnTools {
+            path: home(homes).join(".gemini/policies/haft-only.toml"),
+            format: Format::Toml,
+            settings: vec![Setting::Is {
+                path: &["rule"],
+                value: json!([rule]),
+            }],
+            names: OWN_TOOLS,
+            note: None,
+        })
+    }
+
     fn look(&self) -> &'static str {
         "start Gemini CLI again; `gemini mcp list` shows it, in a folder you trust"
     }
+}
+
+fn home<'e>(homes: &Homes<'e>) -> &'e Path {
+    let moved = homes.variables.get("GEMINI_CLI_HOME");
+    moved.map_or(homes.home, |home| home)
 }

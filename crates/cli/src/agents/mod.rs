@@ -5,13 +5,18 @@
 //! common, `document/` changes their files. Nothing here touches a file: texts come in and go out.
 //! `docs/guide/agents.md` tells the same to people.
 
+pub(crate) mod additions;
 mod claude_code;
 mod codex;
 mod cursor;
 pub(crate) mod document;
 mod gemini;
 mod goose;
+mod nanobot;
 mod openclaw;
+mod opencode;
+mod pi;
+mod qwen;
 pub(crate) mod server;
 pub(crate) mod takeover;
 mod vscode;
@@ -25,6 +30,7 @@ use clap::ValueEnum;
 use serde_json::Value;
 
 use self::{
+    additions::Setting,
     document::Format,
     server::{Server, Written},
 };
@@ -33,13 +39,15 @@ use self::{
 pub(crate) const ENTRY: &str = "haft";
 
 /// The variables with which agents let their configuration be elsewhere.
-pub(crate) const VARIABLES: [&str; 6] = [
+pub(crate) const VARIABLES: [&str; 8] = [
     "CLAUDE_CONFIG_DIR",
     "CODEX_HOME",
     "GEMINI_CLI_HOME",
     "GOOSE_PATH_ROOT",
     "OPENCLAW_CONFIG_PATH",
     "OPENCLAW_STATE_DIR",
+    "PI_CODING_AGENT_DIR",
+    "QWEN_HOME",
 ];
 
 /// An agent.
@@ -59,6 +67,14 @@ pub(crate) enum Agent {
     Openclaw,
     /// Goose
     Goose,
+    /// opencode
+    Opencode,
+    /// Qwen Code
+    Qwen,
+    /// pi
+    Pi,
+    /// nanobot
+    Nanobot,
 }
 
 /// For whom an agent uses a server.
@@ -94,6 +110,22 @@ pub(crate) struct Place {
     pub(crate) table: Vec<String>,
 }
 
+/// How an agent's own shell and file tools are turned off, in a file that need not be the one with
+/// its servers.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct OwnTools {
+    /// The file.
+    pub(crate) path: PathBuf,
+    /// How it is written.
+    pub(crate) format: Format,
+    /// What is set in it.
+    pub(crate) settings: Vec<Setting>,
+    /// The tools that are off then, as the agent calls them.
+    pub(crate) names: &'static [&'static str],
+    /// What a person should know of the others.
+    pub(crate) note: Option<&'static str>,
+}
+
 /// Where a person's files are.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Homes<'e> {
@@ -122,6 +154,11 @@ pub(crate) trait Dialect {
     /// Where it keeps them; nowhere for a scope it does not have.
     fn place(&self, scope: Scope, homes: &Homes<'_>) -> Option<Place>;
 
+    /// Other names of that file. One that is there is used in its stead.
+    fn also_named(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// A server as an entry.
     fn write(&self, server: &Server) -> Written;
 
@@ -131,6 +168,13 @@ pub(crate) trait Dialect {
     /// How it writes the directory of the open project, if it starts servers elsewhere.
     fn project_directory(&self, scope: Scope) -> Option<&'static str> {
         let _ = scope;
+        None
+    }
+
+    /// How its own shell and file tools are turned off for good; none where it has no setting for
+    /// that.
+    fn own_tools(&self, scope: Scope, homes: &Homes<'_>) -> Option<OwnTools> {
+        let _ = (scope, homes);
         None
     }
 
@@ -154,6 +198,10 @@ impl Agent {
             Self::Gemini => "gemini",
             Self::Openclaw => "openclaw",
             Self::Goose => "goose",
+            Self::Opencode => "opencode",
+            Self::Qwen => "qwen",
+            Self::Pi => "pi",
+            Self::Nanobot => "nanobot",
         }
     }
 
@@ -167,6 +215,10 @@ impl Agent {
             Self::Gemini => &gemini::Gemini,
             Self::Openclaw => &openclaw::Openclaw,
             Self::Goose => &goose::Goose,
+            Self::Opencode => &opencode::Opencode,
+            Self::Qwen => &qwen::Qwen,
+            Self::Pi => &pi::Pi,
+            Self::Nanobot => &nanobot::Nanobot,
         }
     }
 }

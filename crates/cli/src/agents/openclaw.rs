@@ -1,6 +1,8 @@
 //! OpenClaw. Servers are in `mcp.servers` of `openclaw.json`, which is JSON5, in `~/.openclaw`.
 //! `OPENCLAW_STATE_DIR` moves the directory, `OPENCLAW_CONFIG_PATH` names the file. An address of
-//! Streamable HTTP says so with `transport`; values may hold `${NAME}`.
+//! Streamable HTTP says so with `transport`; values may hold `${NAME}`. A call that takes longer than
+//! `requestTimeoutMs` is given up, and a minute is too short for a person who is asked. Its own tools
+//! are off by `tools.deny`.
 //!
 //! Documented at <https://docs.openclaw.ai/cli/mcp>, and by the schema that `openclaw config schema`
 //! prints; tried with OpenClaw 2026.9.6.
@@ -8,7 +10,8 @@
 use serde_json::Value;
 
 use super::{
-    Dialect, Format, Homes, Place, Scope, Server, Written,
+    Dialect, Format, Homes, OwnTools, Place, Scope, Server, Written,
+    additions::Setting,
     server::{Entry, Usual, Variables},
 };
 
@@ -21,6 +24,9 @@ const USUAL: Usual = Usual {
     address: Some("streamable-http"),
     url: "url",
 };
+
+/// How long OpenClaw waits for one call: as long as a person may be asked.
+const TIMEOUT_MILLISECONDS: u64 = 600_000;
 
 impl Dialect for Openclaw {
     fn place(&self, scope: Scope, homes: &Homes<'_>) -> Option<Place> {
@@ -38,7 +44,9 @@ impl Dialect for Openclaw {
     }
 
     fn write(&self, server: &Server) -> Written {
-        USUAL.write(server)
+        let mut fields = USUAL.write(server);
+        fields.push(("requestTimeoutMs", Value::from(TIMEOUT_MILLISECONDS)));
+        fields
     }
 
     fn read(&self, name: &str, entry: &Value) -> Result<Option<Server>, String> {
@@ -46,6 +54,40 @@ impl Dialect for Openclaw {
         let enabled = entry.flag("enabled", true)?;
         let server = USUAL.read(name, entry)?;
         Ok(Some(Server { enabled, ..server }))
+    }
+
+    fn own_tools(&self, scope: Scope, homes: &Homes<'_>) -> Option<OwnTools> {
+        let off = |path| Setting::Is {
+            path,
+            value: Value::from(false),
+        };
+        Some(OwnTools {
+            path: self.place(scope, homes)?.path,
+            format: Format::Json,
+            settings: vec![
+                Setting::Includes {
+                    path: &["tools", "deny"],
+                    items: &["group:runtime", "group:fs", "ls", "terminal", "view_image"],
+                },
+                // Otherwise Haft's tools are offered only to a model that searches for them.
+                off(&["tools", "toolSearch"]),
+                off(&["tools", "codeMode"]),
+            ],
+            names: &[
+                "exec",
+                "process",
+                "terminal",
+                "secrets",
+                "read",
+                "write",
+                "edit",
+                "apply_patch",
+                "ls",
+                "view_image",
+                "tool_search",
+            ],
+            note: None,
+        })
     }
 
     fn look(&self) -> &'static str {

@@ -69,6 +69,8 @@ pub(crate) enum Variables {
     Dollar,
     /// `${env:NAME}`; other words before the colon mean other things.
     Env,
+    /// `{env:NAME}`; other words before the colon mean other things.
+    CurlyEnv,
     /// Not within values.
     Never,
 }
@@ -76,6 +78,9 @@ pub(crate) enum Variables {
 impl Variables {
     /// What a written value means.
     pub(crate) fn read(self, text: &str) -> Given {
+        if self == Self::CurlyEnv {
+            return read_curly(text);
+        }
         let Some((before, reference)) = text.split_once('$') else {
             return Given::Text(text.to_owned());
         };
@@ -83,7 +88,7 @@ impl Variables {
             .strip_prefix('{')
             .and_then(|rest| rest.strip_suffix('}'));
         let name = match (self, inner) {
-            (Self::Never, _) => return Given::Text(text.to_owned()),
+            (Self::Never | Self::CurlyEnv, _) => return Given::Text(text.to_owned()),
             (Self::Env, Some(inner)) => inner.strip_prefix("env:"),
             (Self::Braces | Self::Dollar, Some(inner)) => Some(inner),
             (Self::Dollar, None) => Some(reference),
@@ -111,6 +116,7 @@ impl Variables {
         match (given, self) {
             (Given::Text(text) | Given::Foreign(text), _) => text.clone(),
             (Given::Variable { before, name }, Self::Env) => format!("{before}${{env:{name}}}"),
+            (Given::Variable { before, name }, Self::CurlyEnv) => format!("{before}{{env:{name}}}"),
             (Given::Variable { before, name }, Self::Braces | Self::Dollar | Self::Never) => {
                 format!("{before}${{{name}}}")
             }
@@ -129,6 +135,23 @@ impl Variables {
         };
         let written: Map<String, Value> = given.iter().map(written).collect();
         (!written.is_empty()).then_some((key, Value::Object(written)))
+    }
+}
+
+/// What a value means where `{env:NAME}` is a variable and `{file:PATH}` a file.
+fn read_curly(text: &str) -> Given {
+    let marks = ["{env:", "{file:"];
+    if !marks.iter().any(|mark| text.contains(mark)) {
+        return Given::Text(text.to_owned());
+    }
+    let reference = text.split_once("{env:");
+    let variable = reference.and_then(|(before, rest)| Some((before, rest.strip_suffix('}')?)));
+    match variable {
+        Some((before, name)) if is_variable(name) && !before.contains('{') => Given::Variable {
+            before: before.to_owned(),
+            name: name.to_owned(),
+        },
+        Some(_) | None => Given::Foreign(text.to_owned()),
     }
 }
 
@@ -367,11 +390,29 @@ mod tests {
                 "${workspaceFolder}/x",
                 foreign("${workspaceFolder}/x"),
             ),
+            (Variables::CurlyEnv, "{env:TOKEN}", variable("", "TOKEN")),
+            (
+                Variables::CurlyEnv,
+                "Bearer {env:TOKEN}",
+                variable("Bearer ", "TOKEN"),
+            ),
+            (Variables::CurlyEnv, "${TOKEN}", text("${TOKEN}")),
+            (Variables::CurlyEnv, "{file:x}", foreign("{file:x}")),
+            (
+                Variables::CurlyEnv,
+                "{env:A}{env:B}",
+                foreign("{env:A}{env:B}"),
+            ),
             (Variables::Never, "${TOKEN}", text("${TOKEN}")),
         ] {
             assert_eq!(how.read(written), read, "{how:?} {written}");
         }
-        for how in [Variables::Braces, Variables::Dollar, Variables::Env] {
+        for how in [
+            Variables::Braces,
+            Variables::Dollar,
+            Variables::Env,
+            Variables::CurlyEnv,
+        ] {
             let given = variable("Bearer ", "TOKEN");
             assert_eq!(how.read(&how.write(&given)), given);
         }

@@ -10,30 +10,21 @@ use crate::agents::{
     server::{Given, Reach},
 };
 
-const AGENTS: [Agent; 7] = [
-    Agent::ClaudeCode,
-    Agent::Codex,
-    Agent::Cursor,
-    Agent::Vscode,
-    Agent::Gemini,
-    Agent::Openclaw,
-    Agent::Goose,
-];
-
 fn place(agent: Agent, scope: Scope, variables: &[(&str, &str)]) -> Option<Place> {
+    in_home(variables, |homes| agent.dialect().place(scope, homes))
+}
+
+fn in_home<T>(variables: &[(&str, &str)], ask: impl FnOnce(&Homes<'_>) -> T) -> T {
     let variables = variables
         .iter()
         .map(|(name, path)| ((*name).to_owned(), PathBuf::from(path)))
         .collect();
-    agent.dialect().place(
-        scope,
-        &Homes {
-            home: Path::new("/home/ada"),
-            config: Path::new("/home/ada/.config"),
-            project: Path::new("/srv/project"),
-            variables: &variables,
-        },
-    )
+    ask(&Homes {
+        home: Path::new("/home/ada"),
+        config: Path::new("/home/ada/.config"),
+        project: Path::new("/srv/project"),
+        variables: &variables,
+    })
 }
 
 fn program() -> Server {
@@ -103,8 +94,28 @@ fn a_server_is_written_as_each_agent_documents_it() {
         ),
         (
             Agent::Openclaw,
-            json!({"command": "/bin/haft", "args": ["mcp"], "env": env}),
-            json!({"transport": "streamable-http", "url": url, "headers": braces}),
+            json!({"command": "/bin/haft", "args": ["mcp"], "env": env, "requestTimeoutMs": 600_000}),
+            json!({"transport": "streamable-http", "url": url, "headers": braces, "requestTimeoutMs": 600_000}),
+        ),
+        (
+            Agent::Opencode,
+            json!({"type": "local", "command": ["/bin/haft", "mcp"], "environment": env, "enabled": true, "timeout": 600_000}),
+            json!({"type": "remote", "url": url, "headers": {"Authorization": "Bearer {env:HAFT_MCP_TOKEN}"}, "enabled": true, "timeout": 600_000}),
+        ),
+        (
+            Agent::Qwen,
+            json!({"command": "/bin/haft", "args": ["mcp"], "env": env, "alwaysLoadTools": true}),
+            json!({"httpUrl": url, "headers": braces, "alwaysLoadTools": true}),
+        ),
+        (
+            Agent::Pi,
+            json!({"command": "/bin/haft", "args": ["mcp"], "env": env, "exposure": "direct", "timeout": 600}),
+            json!({"url": url, "headers": braces, "exposure": "direct", "timeout": 600}),
+        ),
+        (
+            Agent::Nanobot,
+            json!({"command": "/bin/haft", "args": ["mcp"], "env": env, "toolTimeout": 600}),
+            json!({"type": "streamableHttp", "url": url, "headers": braces, "toolTimeout": 600}),
         ),
         (
             Agent::Goose,
@@ -160,9 +171,44 @@ fn documented(agent: Agent) -> [(&'static [&'static str], &'static [&'static str
         Agent::Openclaw => [
             (
                 &["command"],
-                &["enabled", "args", "env", "cwd", "transport"],
+                &[
+                    "enabled",
+                    "args",
+                    "env",
+                    "cwd",
+                    "transport",
+                    "requestTimeoutMs",
+                ],
             ),
-            (&["url"], &["enabled", "transport", "headers"]),
+            (
+                &["url"],
+                &["enabled", "transport", "headers", "requestTimeoutMs"],
+            ),
+        ],
+        Agent::Opencode => [
+            (&["type", "command"], &["environment", "enabled", "timeout"]),
+            (&["type", "url"], &["headers", "enabled", "timeout"]),
+        ],
+        Agent::Qwen => [
+            (&["command"], &["args", "env", "cwd", "alwaysLoadTools"]),
+            (&["httpUrl"], &["headers", "alwaysLoadTools"]),
+        ],
+        Agent::Pi => [
+            (
+                &["command"],
+                &["args", "env", "cwd", "timeout", "enabled", "exposure"],
+            ),
+            (&["url"], &["headers", "timeout", "enabled", "exposure"]),
+        ],
+        Agent::Nanobot => [
+            (
+                &["command"],
+                &["type", "args", "env", "cwd", "toolTimeout", "enabledTools"],
+            ),
+            (
+                &["url"],
+                &["type", "headers", "toolTimeout", "enabledTools"],
+            ),
         ],
         Agent::Goose => [
             (
@@ -188,7 +234,7 @@ fn documented(agent: Agent) -> [(&'static [&'static str], &'static [&'static str
 
 #[test]
 fn an_entry_has_every_field_its_agent_needs_and_none_it_does_not_know() {
-    for agent in AGENTS {
+    for agent in Agent::all().iter().copied() {
         for (server, (required, optional)) in [program(), address()].iter().zip(documented(agent)) {
             let entry = entry(agent, server);
             let fields: Vec<&str> = entry
@@ -240,6 +286,22 @@ fn servers_are_where_each_agent_documents_them() {
         ),
         (Agent::Openclaw, "/home/ada/.openclaw/openclaw.json", None),
         (Agent::Goose, "/home/ada/.config/goose/config.yaml", None),
+        (
+            Agent::Opencode,
+            "/home/ada/.config/opencode/opencode.json",
+            Some("/srv/project/opencode.json"),
+        ),
+        (
+            Agent::Qwen,
+            "/home/ada/.qwen/settings.json",
+            Some("/srv/project/.qwen/settings.json"),
+        ),
+        (
+            Agent::Pi,
+            "/home/ada/.pi/agent/mcp.json",
+            Some("/srv/project/.pi/mcp.json"),
+        ),
+        (Agent::Nanobot, "/home/ada/.nanobot/config.json", None),
     ] {
         let found = |scope| place(agent, scope, &[]).map(|place| place.path);
         assert_eq!(found(Scope::User), Some(user.into()), "{agent:?}");
@@ -269,6 +331,8 @@ fn servers_are_where_each_agent_documents_them() {
         ),
         (Agent::Openclaw, "OPENCLAW_CONFIG_PATH", "/other"),
         (Agent::Goose, "GOOSE_PATH_ROOT", "/other/config/config.yaml"),
+        (Agent::Qwen, "QWEN_HOME", "/other/settings.json"),
+        (Agent::Pi, "PI_CODING_AGENT_DIR", "/other/mcp.json"),
     ] {
         let found = place(agent, Scope::User, &[(variable, "/other")]).unwrap();
         assert_eq!(found.path, Path::new(path), "{agent:?}");
@@ -278,7 +342,7 @@ fn servers_are_where_each_agent_documents_them() {
 
 #[test]
 fn an_entry_comes_into_an_empty_file_and_leaves_it_again() {
-    for agent in AGENTS {
+    for agent in Agent::all().iter().copied() {
         let place = place(agent, Scope::User, &[]).unwrap();
         let (format, table) = (place.format, &place.table);
         for server in [program(), address()] {
@@ -315,6 +379,13 @@ fn what_is_peculiar_to_an_agent_is_read() {
     let goose = json!({"type": "stdio", "cmd": "a", "args": [], "env_keys": ["K"], "name": "x"});
     let server = read(Agent::Goose, goose).unwrap().unwrap();
     assert!(matches!(&server.reach, Reach::Command { env, .. } if env.contains_key("K")));
+    // nanobot writes down every field, the empty ones too.
+    let nanobot = json!({"type": null, "command": "a", "args": [], "env": {}, "cwd": "", "url": "",
+                         "headers": {}, "toolTimeout": 30, "enabledTools": ["*"]});
+    let server = read(Agent::Nanobot, nanobot).unwrap().unwrap();
+    assert!(matches!(&server.reach, Reach::Command { cwd: None, .. }));
+    let opencode = json!({"type": "local", "command": [], "enabled": false});
+    assert!(read(Agent::Opencode, opencode).is_err());
     let sse = json!({"type": "sse", "url": "https://x/sse"});
     let server = read(Agent::ClaudeCode, sse).unwrap().unwrap();
     assert!(matches!(
@@ -330,9 +401,61 @@ fn what_is_peculiar_to_an_agent_is_read() {
         json!({"command": "a", "url": "b"}),
         json!({"command": 1}),
     ] {
-        for agent in AGENTS {
+        for agent in Agent::all().iter().copied() {
             let read = read(agent, entry.clone());
             assert!(read.is_err() || read == Ok(None), "{agent:?} {entry}");
         }
+    }
+}
+
+#[test]
+fn own_tools_are_turned_off_where_each_agent_documents_it() {
+    let file = |agent: Agent, scope| {
+        let own = in_home(&[], |homes| agent.dialect().own_tools(scope, homes));
+        own.map(|own| own.path.display().to_string())
+    };
+    for (agent, user, project) in [
+        (
+            Agent::ClaudeCode,
+            Some("/home/ada/.claude/settings.json"),
+            Some("/srv/project/.claude/settings.json"),
+        ),
+        (
+            Agent::Codex,
+            Some("/home/ada/.codex/config.toml"),
+            Some("/srv/project/.codex/config.toml"),
+        ),
+        (Agent::Cursor, None, None),
+        (Agent::Vscode, None, None),
+        (
+            Agent::Gemini,
+            Some("/home/ada/.gemini/policies/haft-only.toml"),
+            None,
+        ),
+        (
+            Agent::Openclaw,
+            Some("/home/ada/.openclaw/openclaw.json"),
+            None,
+        ),
+        (Agent::Goose, None, None),
+        (
+            Agent::Opencode,
+            Some("/home/ada/.config/opencode/opencode.json"),
+            Some("/srv/project/opencode.json"),
+        ),
+        (
+            Agent::Qwen,
+            Some("/home/ada/.qwen/settings.json"),
+            Some("/srv/project/.qwen/settings.json"),
+        ),
+        (
+            Agent::Pi,
+            Some("/home/ada/.pi/agent/settings.json"),
+            Some("/srv/project/.pi/settings.json"),
+        ),
+        (Agent::Nanobot, Some("/home/ada/.nanobot/config.json"), None),
+    ] {
+        assert_eq!(file(agent, Scope::User).as_deref(), user, "{agent:?}");
+        assert_eq!(file(agent, Scope::Project).as_deref(), project, "{agent:?}");
     }
 }

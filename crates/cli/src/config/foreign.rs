@@ -83,19 +83,39 @@ impl ForeignFile {
             Some(_) | None => Ok(None),
         };
         let backup = backup.map_err(|error| failed("copied", error))?;
-        if found(&self.path)? != self.found {
-            return Err(Stop::config(
-                format!(
-                    "`{}` has just been changed by somebody else",
-                    self.path.display()
-                ),
-                "run the command again, best while the program it belongs to is not running",
-            ));
-        }
+        self.unchanged()?;
         let mode = self.found.as_ref().map_or(NEW_MODE, |found| found.mode);
         let replaced = private::replace_with_mode(&self.path, text.as_bytes(), mode);
         replaced.map_err(|error| failed("written", error))?;
         Ok(backup)
+    }
+
+    /// Removes it, if it is there and as it was when it was read.
+    pub(crate) fn remove(&self) -> Result<(), Stop> {
+        if self.found.is_none() {
+            return Ok(());
+        }
+        self.unchanged()?;
+        fs::remove_file(&self.path).map_err(|error| {
+            Stop::config(
+                format!("`{}` cannot be removed: {error}", self.path.display()),
+                "check that its directory is yours",
+            )
+        })
+    }
+
+    /// Refused if it has changed since it was read.
+    fn unchanged(&self) -> Result<(), Stop> {
+        if found(&self.path)? == self.found {
+            return Ok(());
+        }
+        Err(Stop::config(
+            format!(
+                "`{}` has just been changed by somebody else",
+                self.path.display()
+            ),
+            "run the command again, best while the program it belongs to is not running",
+        ))
     }
 
     /// Copies the file beside itself.

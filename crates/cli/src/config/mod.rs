@@ -15,6 +15,7 @@ pub(crate) mod env;
 pub(crate) mod failures;
 pub(crate) mod file;
 pub(crate) mod foreign;
+pub(crate) mod installed;
 pub(crate) mod launcher;
 pub(crate) mod limits;
 pub(crate) mod logins;

@@ -13,7 +13,7 @@ use crate::support::Stage;
 
 /// An agent, its file in the home directory, and an example of it with comments where it can have
 /// some.
-const AGENTS: [(&str, &str, &str); 7] = [
+const AGENTS: [(&str, &str, &str); 11] = [
     (
         "claude-code",
         ".claude.json",
@@ -48,6 +48,26 @@ const AGENTS: [(&str, &str, &str); 7] = [
         "goose",
         ".config/goose/config.yaml",
         "# mine\nGOOSE_MODE: \"auto\"\nextensions:\n  # built in\n  developer:\n    type: builtin\n    name: developer\nz: 1\n",
+    ),
+    (
+        "opencode",
+        ".config/opencode/opencode.json",
+        "{\n  // mine\n  \"$schema\": \"https://opencode.ai/config.json\",\n  \"mcp\": {\n    \"other\": { \"type\": \"local\", \"command\": [\"x\"] },\n  },\n}\n",
+    ),
+    (
+        "qwen",
+        ".qwen/settings.json",
+        "{\n  // look\n  \"$version\": 4,\n  \"mcpServers\": {\n    \"other\": { \"command\": \"x\" }\n  }\n}\n",
+    ),
+    (
+        "pi",
+        ".pi/agent/mcp.json",
+        "{\n  \"mcpServers\": {\n    \"other\": { \"command\": \"x\" }\n  }\n}\n",
+    ),
+    (
+        "nanobot",
+        ".nanobot/config.json",
+        "{\n  \"tools\": {\n    \"mcpServers\": {\n      \"other\": { \"command\": \"x\" }\n    }\n  }\n}\n",
     ),
 ];
 
@@ -106,9 +126,7 @@ fn what_else_an_agents_file_says_stays_as_it_is_byte_for_byte() {
         let said = stage.haft(&["mcp", "install", agent, "--remove"]).ok();
         assert!(said.starts_with("removed"), "{said}");
         let without = fs::read_to_string(&path).unwrap();
-        if !matches!(agent, "vscode" | "gemini") {
-            assert_eq!(without, before, "{agent}");
-        }
+        assert_eq!(without, before, "{agent}");
         assert!(!without.contains(env!("CARGO_BIN_EXE_haft")));
         let said = stage.haft(&["mcp", "install", agent, "--remove"]).ok();
         assert!(said.starts_with("not there"), "{said}");
@@ -200,6 +218,9 @@ fn a_projects_file_is_in_the_project_and_not_where_a_link_in_it_leads() {
         ("cursor", ".cursor/mcp.json"),
         ("vscode", ".vscode/mcp.json"),
         ("gemini", ".gemini/settings.json"),
+        ("opencode", "opencode.json"),
+        ("qwen", ".qwen/settings.json"),
+        ("pi", ".pi/mcp.json"),
     ] {
         let stage = Stage::bare();
         stage
@@ -217,7 +238,7 @@ fn a_projects_file_is_in_the_project_and_not_where_a_link_in_it_leads() {
         assert!(error.contains("leads out of the project"), "{error}");
         assert_eq!(fs::read_dir(&stage.home).unwrap().count(), 0);
     }
-    for agent in ["openclaw", "goose"] {
+    for agent in ["openclaw", "goose", "nanobot"] {
         let stage = Stage::bare();
         let error = stage
             .haft(&["mcp", "install", agent, "--scope", "project"])
@@ -305,4 +326,22 @@ fn secrets_of_other_servers_are_not_shown() {
     place(&stage, ".cursor/mcp.json", &text);
     let shown = stage.haft(&["mcp", "install", "cursor", "--dry-run"]).ok();
     assert!(!shown.contains(&token), "{shown}");
+}
+
+#[test]
+fn a_file_under_its_other_name_is_the_one_that_is_changed() {
+    let stage = Stage::bare();
+    let text = "{\n  // mine\n  \"mcp\": {}\n}\n";
+    let path = place(&stage, ".config/opencode/opencode.jsonc", text);
+    stage
+        .haft(&["mcp", "install", "opencode", "--only-haft"])
+        .ok();
+    let with = fs::read_to_string(&path).unwrap();
+    assert!(
+        with.contains("\"local\"") && with.contains("\"bash\": false"),
+        "{with}"
+    );
+    assert!(!path.with_extension("json").exists());
+    stage.haft(&["mcp", "install", "opencode", "--remove"]).ok();
+    assert_eq!(fs::read_to_string(&path).unwrap(), text);
 }

@@ -31,6 +31,7 @@ mod mounted;
 mod mounted_newcomer;
 mod newcomer;
 mod one_record;
+mod only_haft;
 mod policy;
 mod privacy;
 mod record;

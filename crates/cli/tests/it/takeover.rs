@@ -10,7 +10,7 @@ use crate::support::Stage;
 const TOKEN: &str = "not-a-known-shape-but-secret";
 
 /// An agent, its file, and two servers in it: a program with a secret, and an address.
-fn agents() -> [(&'static str, &'static str, String); 7] {
+fn agents() -> [(&'static str, &'static str, String); 11] {
     let usual = |table: &str, more: &str| {
         format!(
             "{{\n  // mine\n  \"keep\": 1,\n  \"{table}\": {{\n    \"github\": {{ {more}\"command\": \"/srv/github\", \"args\": [\"stdio\"], \"env\": {{ \"TOKEN\": \"{TOKEN}\", \"LEVEL\": \"info\" }} }},\n    \"docs\": {{ \"url\": \"https://docs.test/mcp\" }}\n  }}\n}}\n"
@@ -44,6 +44,22 @@ fn agents() -> [(&'static str, &'static str, String); 7] {
             ".config/goose/config.yaml",
             format!(
                 "keep: 1 # mine\nextensions:\n  developer:\n    type: builtin\n    name: developer\n    enabled: true\n  github:\n    type: stdio\n    name: github\n    enabled: true\n    cmd: /srv/github\n    args:\n    - stdio\n    envs:\n      TOKEN: {TOKEN}\n      LEVEL: info\n  docs:\n    type: streamable_http\n    name: docs\n    enabled: true\n    uri: https://docs.test/mcp\n"
+            ),
+        ),
+        (
+            "opencode",
+            ".config/opencode/opencode.json",
+            format!(
+                "{{\n  // mine\n  \"keep\": 1,\n  \"mcp\": {{\n    \"github\": {{ \"type\": \"local\", \"command\": [\"/srv/github\", \"stdio\"], \"environment\": {{ \"TOKEN\": \"{TOKEN}\", \"LEVEL\": \"info\" }} }},\n    \"docs\": {{ \"type\": \"remote\", \"url\": \"https://docs.test/mcp\" }},\n  }},\n}}\n"
+            ),
+        ),
+        ("qwen", ".qwen/settings.json", usual("mcpServers", "")),
+        ("pi", ".pi/agent/mcp.json", usual("mcpServers", "")),
+        (
+            "nanobot",
+            ".nanobot/config.json",
+            format!(
+                "{{\n  // mine\n  \"keep\": 1,\n  \"tools\": {{ \"mcpServers\": {{\n    \"github\": {{ \"command\": \"/srv/github\", \"args\": [\"stdio\"], \"env\": {{ \"TOKEN\": \"{TOKEN}\", \"LEVEL\": \"info\" }}, \"url\": \"\" }},\n    \"docs\": {{ \"url\": \"https://docs.test/mcp\" }}\n  }} }}\n}}\n"
             ),
         ),
     ]

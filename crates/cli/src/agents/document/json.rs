@@ -3,11 +3,11 @@
 
 use jsonc_parser::{
     ParseOptions,
-    cst::{CstInputValue, CstObject, CstRootNode},
+    cst::{CstArray, CstInputValue, CstObject, CstRootNode},
 };
 use serde_json::Value;
 
-use super::{Fields, Unchangeable, not_a_table};
+use super::{Fields, Unchangeable, not_a_list, not_a_table};
 
 /// The entries of a table.
 pub(super) fn entries(text: &str, table: &[String]) -> Result<Vec<(String, Value)>, Unchangeable> {
@@ -41,23 +41,59 @@ pub(super) fn with_entry(
     fields: &Fields<'_>,
 ) -> Result<String, Unchangeable> {
     let root = parse(text)?;
-    let mut object = root.object_value().ok_or_else(not_an_object)?;
-    for (depth, key) in table.iter().enumerate() {
-        let upto = table.get(..=depth).unwrap_or(table);
-        object = object
-            .object_value_or_create(key)
-            .ok_or_else(|| not_a_table(upto))?;
-    }
     let entry = CstInputValue::Object(
         fields
             .iter()
             .map(|(key, value)| ((*key).to_owned(), input(value)))
             .collect(),
     );
-    match object.get(name) {
-        Some(property) => property.set_value(entry),
-        None => {
-            object.append(name, entry);
+    put(&find_or_make(&root, table)?, name, entry);
+    Ok(root.to_string())
+}
+
+/// The text with a value.
+pub(super) fn with_value(
+    text: &str,
+    table: &[String],
+    name: &str,
+    value: &Value,
+) -> Result<String, Unchangeable> {
+    let root = parse(text)?;
+    put(&find_or_make(&root, table)?, name, input(value));
+    Ok(root.to_string())
+}
+
+/// The text with items at the end of a list.
+pub(super) fn with_items(
+    text: &str,
+    table: &[String],
+    name: &str,
+    items: &[String],
+) -> Result<String, Unchangeable> {
+    let root = parse(text)?;
+    let list = find_or_make(&root, table)?
+        .array_value_or_create(name)
+        .ok_or_else(|| not_a_list(table, name))?;
+    for item in items {
+        list.append(CstInputValue::String(item.clone()));
+    }
+    Ok(root.to_string())
+}
+
+/// The text without items of a list.
+pub(super) fn without_items(
+    text: &str,
+    table: &[String],
+    name: &str,
+    items: &[String],
+) -> Result<String, Unchangeable> {
+    let root = parse(text)?;
+    let list = find(&root, table)?.and_then(|object| object.array_value(name));
+    for element in list.iter().flat_map(CstArray::elements) {
+        let value = element.to_serde_value();
+        let text = value.as_ref().and_then(Value::as_str);
+        if text.is_some_and(|text| items.iter().any(|item| item == text)) {
+            element.remove();
         }
     }
     Ok(root.to_string())
@@ -95,6 +131,26 @@ fn find(root: &CstRootNode, table: &[String]) -> Result<Option<CstObject>, Uncha
         object = property.object_value().ok_or_else(|| not_a_table(upto))?;
     }
     Ok(Some(object))
+}
+
+fn find_or_make(root: &CstRootNode, table: &[String]) -> Result<CstObject, Unchangeable> {
+    let mut object = root.object_value().ok_or_else(not_an_object)?;
+    for (depth, key) in table.iter().enumerate() {
+        let upto = table.get(..=depth).unwrap_or(table);
+        object = object
+            .object_value_or_create(key)
+            .ok_or_else(|| not_a_table(upto))?;
+    }
+    Ok(object)
+}
+
+fn put(object: &CstObject, name: &str, value: CstInputValue) {
+    match object.get(name) {
+        Some(property) => property.set_value(value),
+        None => {
+            object.append(name, value);
+        }
+    }
 }
 
 fn not_an_object() -> Unchangeable {

@@ -1,7 +1,7 @@
 //! The text of a configuration file that belongs to somebody else, changed in one entry and nowhere
 //! else: comments, order and indentation of the rest stay as they are.
 //!
-//! Each format has a file with the same three functions. Whatever an edit did is read again before
+//! Each format has a file with the same functions. Whatever an edit did is read again before
 //! it is believed: if anything but the entry reads differently afterwards, the file is refused, and
 //! its owner is shown what to paste.
 
@@ -41,6 +41,15 @@ pub(crate) fn blank(format: Format) -> &'static str {
     match format {
         Format::Json => "{}\n",
         Format::Toml | Format::Yaml => "",
+    }
+}
+
+/// Whether a text holds nothing: no key, and no comment either.
+pub(crate) fn says_nothing(format: Format, text: &str) -> bool {
+    let bare: String = text.split_whitespace().collect();
+    match format {
+        Format::Json => matches!(&*bare, "" | "{}"),
+        Format::Toml | Format::Yaml => bare.is_empty(),
     }
 }
 
@@ -97,6 +106,119 @@ pub(crate) fn without_entry(
     }?;
     only_changes(format, text, &written, (table, name, None))?;
     Ok(written)
+}
+
+/// What a text says at a path of keys; nothing where a key is not there.
+pub(crate) fn value_at(
+    format: Format,
+    text: &str,
+    path: &[String],
+) -> Result<Option<Value>, Unchangeable> {
+    let said = value(format, text)?;
+    let steps = path.iter().try_fold(&said, |at, key| at.get(key));
+    Ok(steps.cloned())
+}
+
+/// The text with a value, new or in place of the one that is there.
+pub(crate) fn with_value(
+    format: Format,
+    text: &str,
+    path: &[String],
+    value: &Value,
+) -> Result<String, Unchangeable> {
+    let (name, table) = split(path)?;
+    let written = match format {
+        Format::Json => json::with_value(text, table, name, value),
+        Format::Toml => toml::with_value(text, table, name, value),
+        Format::Yaml => Err(yaml::unchanged_setting()),
+    }?;
+    only_changes(format, text, &written, (table, name, Some(value)))?;
+    Ok(written)
+}
+
+/// The text with items at the end of a list, which is made if it is not there.
+pub(crate) fn with_items(
+    format: Format,
+    text: &str,
+    path: &[String],
+    items: &[String],
+) -> Result<String, Unchangeable> {
+    let (name, table) = split(path)?;
+    let written = match format {
+        Format::Json => json::with_items(text, table, name, items),
+        Format::Toml => toml::with_items(text, table, name, items),
+        Format::Yaml => Err(yaml::unchanged_setting()),
+    }?;
+    let mut list = list_at(format, text, path)?;
+    list.extend(items.iter().map(|item| Value::from(item.as_str())));
+    only_changes(format, text, &written, (table, name, Some(&list.into())))?;
+    Ok(written)
+}
+
+/// The text without items of a list, wherever in it they are.
+pub(crate) fn without_items(
+    format: Format,
+    text: &str,
+    path: &[String],
+    items: &[String],
+) -> Result<String, Unchangeable> {
+    let Some(Value::Array(mut list)) = value_at(format, text, path)? else {
+        return Ok(text.to_owned());
+    };
+    let (name, table) = split(path)?;
+    let written = match format {
+        Format::Json => json::without_items(text, table, name, items),
+        Format::Toml => toml::without_items(text, table, name, items),
+        Format::Yaml => Err(yaml::unchanged_setting()),
+    }?;
+    let goes = |value: &Value| items.iter().any(|item| value.as_str() == Some(item));
+    list.retain(|value| !goes(value));
+    only_changes(format, text, &written, (table, name, Some(&list.into())))?;
+    Ok(written)
+}
+
+/// The text without the tables and lists on the way to a path that hold nothing, the first `kept`
+/// of them excepted: those were there before.
+pub(crate) fn without_empty(
+    format: Format,
+    text: &str,
+    path: &[String],
+    kept: usize,
+) -> Result<String, Unchangeable> {
+    let mut text = text.to_owned();
+    for length in (kept + 1..=path.len()).rev() {
+        let Some(way) = path.get(..length) else {
+            break;
+        };
+        let empty = match value_at(format, &text, way)? {
+            Some(Value::Object(table)) => table.is_empty(),
+            Some(Value::Array(list)) => list.is_empty(),
+            Some(Value::Null) => true,
+            Some(Value::Bool(_) | Value::Number(_) | Value::String(_)) | None => false,
+        };
+        if empty {
+            let (name, table) = split(way)?;
+            text = without_entry(format, &text, table, name)?;
+        }
+    }
+    Ok(text)
+}
+
+fn list_at(format: Format, text: &str, path: &[String]) -> Result<Vec<Value>, Unchangeable> {
+    match value_at(format, text, path)? {
+        Some(Value::Array(list)) => Ok(list),
+        None => Ok(Vec::new()),
+        Some(_) => {
+            let (name, table) = split(path)?;
+            Err(not_a_list(table, name))
+        }
+    }
+}
+
+/// The last key of a path, and the table it is in.
+fn split(path: &[String]) -> Result<(&str, &[String]), Unchangeable> {
+    let (name, table) = path.split_last().ok_or_else(|| not_a_table(path))?;
+    Ok((name, table))
 }
 
 /// Checks that an edit did what it was meant to and nothing else.
@@ -162,6 +284,12 @@ fn prune(value: &mut Value, table: &[String]) {
 /// What is said of a place that should hold entries and holds something else.
 fn not_a_table(table: &[String]) -> Unchangeable {
     Unchangeable::Broken(format!("`{}` is not a table of entries", table.join(".")))
+}
+
+/// What is said of a place that should hold a list and holds something else.
+fn not_a_list(table: &[String], name: &str) -> Unchangeable {
+    let path: Vec<&str> = table.iter().map(String::as_str).chain([name]).collect();
+    Unchangeable::Broken(format!("`{}` is not a list", path.join(".")))
 }
 
 /// The fields of a test.

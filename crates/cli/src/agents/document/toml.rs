@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike};
 
-use super::{Fields, Unchangeable, not_a_table};
+use super::{Fields, Unchangeable, not_a_list, not_a_table};
 
 /// The entries of a table.
 pub(super) fn entries(text: &str, table: &[String]) -> Result<Vec<(String, Value)>, Unchangeable> {
@@ -36,17 +36,7 @@ pub(super) fn with_entry(
     fields: &Fields<'_>,
 ) -> Result<String, Unchangeable> {
     let mut document = parse(text)?;
-    let mut at: &mut dyn TableLike = document.as_table_mut();
-    for (depth, key) in table.iter().enumerate() {
-        let upto = table.get(..=depth).unwrap_or(table);
-        let item = at.entry(key).or_insert_with(|| {
-            let mut new = Table::new();
-            // Only what is in it has a heading.
-            new.set_implicit(true);
-            Item::Table(new)
-        });
-        at = item.as_table_like_mut().ok_or_else(|| not_a_table(upto))?;
-    }
+    let at = find_or_make(&mut document, table, Heading::OfEntries)?;
     if let Some(entry) = at.get_mut(name).and_then(Item::as_table_like_mut) {
         // An entry that is there keeps its place and its form.
         entry.clear();
@@ -59,6 +49,68 @@ pub(super) fn with_entry(
             entry.insert(key, Item::Value(write(value)));
         }
         at.insert(name, Item::Table(entry));
+    }
+    Ok(document.to_string())
+}
+
+/// The text with a value.
+pub(super) fn with_value(
+    text: &str,
+    table: &[String],
+    name: &str,
+    value: &Value,
+) -> Result<String, Unchangeable> {
+    let mut document = parse(text)?;
+    let at = find_or_make(&mut document, table, Heading::OfValues)?;
+    match at.get_mut(name).and_then(Item::as_value_mut) {
+        // What stands around the old value, such as a comment, stays.
+        Some(old) => {
+            let mut new = write(value);
+            *new.decor_mut() = old.decor().clone();
+            *old = new;
+        }
+        None => {
+            at.insert(name, Item::Value(write(value)));
+        }
+    }
+    Ok(document.to_string())
+}
+
+/// The text with items at the end of a list.
+pub(super) fn with_items(
+    text: &str,
+    table: &[String],
+    name: &str,
+    items: &[String],
+) -> Result<String, Unchangeable> {
+    let mut document = parse(text)?;
+    let at = find_or_make(&mut document, table, Heading::OfValues)?;
+    let list = at
+        .entry(name)
+        .or_insert(Item::Value(Array::new().into()))
+        .as_array_mut()
+        .ok_or_else(|| not_a_list(table, name))?;
+    for item in items {
+        list.push(item.as_str());
+    }
+    Ok(document.to_string())
+}
+
+/// The text without items of a list.
+pub(super) fn without_items(
+    text: &str,
+    table: &[String],
+    name: &str,
+    items: &[String],
+) -> Result<String, Unchangeable> {
+    let mut document = parse(text)?;
+    let at = find_or_make(&mut document, table, Heading::OfValues)?;
+    if let Some(list) = at.get_mut(name).and_then(Item::as_array_mut) {
+        list.retain(|item| {
+            !item
+                .as_str()
+                .is_some_and(|text| items.iter().any(|item| item == text))
+        });
     }
     Ok(document.to_string())
 }
@@ -80,6 +132,34 @@ pub(super) fn without_entry(
     }
     at.remove(name);
     Ok(document.to_string())
+}
+
+/// Whether a table that is made has a heading of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Heading {
+    /// Only the entries in it have one.
+    OfEntries,
+    /// The table that holds the values has one.
+    OfValues,
+}
+
+fn find_or_make<'d>(
+    document: &'d mut DocumentMut,
+    table: &[String],
+    heading: Heading,
+) -> Result<&'d mut dyn TableLike, Unchangeable> {
+    let mut at: &mut dyn TableLike = document.as_table_mut();
+    for (depth, key) in table.iter().enumerate() {
+        let upto = table.get(..=depth).unwrap_or(table);
+        let last = upto.len() == table.len();
+        let item = at.entry(key).or_insert_with(|| {
+            let mut new = Table::new();
+            new.set_implicit(!(last && heading == Heading::OfValues));
+            Item::Table(new)
+        });
+        at = item.as_table_like_mut().ok_or_else(|| not_a_table(upto))?;
+    }
+    Ok(at)
 }
 
 fn parse(text: &str) -> Result<DocumentMut, Unchangeable> {

@@ -84,10 +84,15 @@ pub(super) fn without_entry(
     let mut lines = Lines::of(text);
     let after = lines.next_at_or_left_of(first, column);
     lines.0.splice(first - 1..after - 1, []);
-    if pairs.len() == 1 {
+    if pairs.len() == 1 && !table.is_empty() {
         lines.say_empty(found.line, table, " {}")?;
     }
     Ok(lines.0.concat())
+}
+
+/// A setting is not changed: no agent that writes YAML has one that Haft changes.
+pub(super) fn unchanged_setting() -> Unchangeable {
+    Unchangeable::NotSimple("settings in YAML are left alone".to_owned())
 }
 
 /// An entry as lines.

@@ -14,7 +14,7 @@ use crate::{
         server::{Given, Reach, Server},
     },
     args::{Cli, Command},
-    commands::{App, mcp::install},
+    commands::{App, mcp::entry},
     config::{
         Env, Places,
         foreign::{MAX_BYTES, same_place, this_program},
@@ -32,14 +32,14 @@ pub(super) fn checks(app: &App, here: &Places) -> Vec<Check> {
     let mut checks = Vec::new();
     for agent in Agent::all() {
         for scope in [Scope::User, Scope::Project, Scope::Local] {
-            let Ok(place) = install::place(*agent, scope, None, app) else {
+            let Ok(place) = entry::place(*agent, scope, None, app) else {
                 continue;
             };
             // In the home directory a project's file is one's own.
             if seen.contains(&place) {
                 continue;
             }
-            if let Some(server) = entry(*agent, &place) {
+            if let Some(server) = entry_of(*agent, &place) {
                 let installed = Installed {
                     agent: *agent,
                     scope,
@@ -54,7 +54,7 @@ pub(super) fn checks(app: &App, here: &Places) -> Vec<Check> {
 }
 
 /// Haft's entry in a file; none where the file is not there or cannot be read.
-fn entry(agent: Agent, place: &Place) -> Option<Server> {
+fn entry_of(agent: Agent, place: &Place) -> Option<Server> {
     let bytes = private::read(&place.path, MAX_BYTES).ok()??;
     let text = String::from_utf8(bytes).ok()?;
     let entries = document::entries(place.format, &text, &place.table).ok()?;

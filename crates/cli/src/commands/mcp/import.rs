@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{
     super::{App, approvals::may_answer},
-    install,
+    entry,
 };
 use crate::{
     agents::{
@@ -68,7 +68,7 @@ pub(crate) struct ImportArgs {
 /// Runs the command.
 pub(super) async fn run(args: &ImportArgs, app: &App) -> Result<Exit, Stop> {
     may_answer()?;
-    let place = install::place(args.agent, args.scope, args.file.as_ref(), app)?;
+    let place = entry::place(args.agent, args.scope, args.file.as_ref(), app)?;
     let settings = app.settings()?;
     let takeover = Takeover::plan(args, &place, settings, app)?;
     if takeover.is_empty() {
@@ -123,9 +123,9 @@ impl Takeover {
         let blank = document::blank(place.format);
         let text = file.text().filter(|text| !text.trim().is_empty());
         let text = text.unwrap_or(blank);
-        let refused = |why| install::unchangeable(place, why, None);
+        let refused = |why| entry::unchangeable(&place.path, why, None);
         let entries = document::entries(place.format, text, &place.table).map_err(refused)?;
-        let redactor = install::redactor(args.agent, &entries);
+        let redactor = entry::redactor(args.agent, &entries, std::iter::empty());
         let servers = sort(args, &entries, &settings, app);
         let config = into_config(args.agent, &servers.taken, &settings, &redactor)?;
         let mut after = text.to_owned();
@@ -137,8 +137,8 @@ impl Takeover {
         let haft = haft(args, &entries, &servers.taken, app)?;
         let ours = entries.iter().find(|(name, _)| name == ENTRY);
         let ours = ours.map(|(_, entry)| entry);
-        after = install::with_haft(args.agent, place, &after, ours, &haft).map_err(refused)?;
-        let diff = install::diff(&file, &after, &redactor);
+        after = entry::with_haft(args.agent, place, &after, ours, &haft).map_err(refused)?;
+        let diff = entry::diff(&file, Some(&after), &redactor);
         Ok(Self {
             agent: args.agent,
             settings,
@@ -368,7 +368,7 @@ fn into_config(
         )
     })?;
     check(&settings.places.name_of(&path), &path, &after)?;
-    let diff = install::diff(&file, &after, redactor);
+    let diff = entry::diff(&file, Some(&after), redactor);
     Ok(Change { file, after, diff })
 }
 
@@ -380,7 +380,7 @@ fn haft(
     app: &App,
 ) -> Result<Server, Stop> {
     let ours = entries.iter().find(|(name, _)| name == ENTRY);
-    let env = ours.map(|(_, entry)| install::env_of(args.agent, entry));
+    let env = ours.map(|(_, entry)| entry::env_of(args.agent, entry));
     let mut env = env.unwrap_or_default();
     for variable in taken.iter().flat_map(|taken| &taken.needs) {
         let given = Given::Variable {
@@ -389,7 +389,7 @@ fn haft(
         };
         env.insert(variable.clone(), given);
     }
-    install::started(args.agent, args.scope, env, app)
+    entry::started(args.agent, args.scope, env, app)
 }
 
 fn keep_secret(path: &Path, value: &str) -> Result<(), Stop> {

@@ -1,27 +1,33 @@
 //! `haft mcp install`: puts Haft into an agent's own configuration, as one server, or takes it out
-//! again. Changes its own entry and nothing else; run twice it changes nothing.
+//! again. Changes its own entry and nothing else; run twice it changes nothing. With `--only-haft` the
+//! agent's own shell and file tools are turned off too, by the agent's own settings; what is taken out
+//! again leaves the files as they were.
 
-use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
 
 use clap::Args;
-use haft_contract::WorkPath;
-use haft_ledger::Redactor;
 use haft_mcp::server::http;
-use haft_tools::change::FileChange;
 use serde_json::{Value, json};
 
-use super::super::App;
+use super::{
+    super::App,
+    entry::{
+        env_of, may_change, own_tools, place, redactor, snippet, started, unchangeable, with_haft,
+    },
+    planned::Planned,
+};
 use crate::{
     agents::{
-        Agent, ENTRY, Homes, Place, Scope,
-        document::{self, Unchangeable},
+        Agent, ENTRY, OwnTools, Place, Scope,
+        additions::Addition,
+        document,
         server::{Given, Reach, Server},
     },
-    config::{
-        env::CONFIG_HOME,
-        foreign::{ForeignFile, Keep, real_directory, this_program},
-        pinned::Pinned,
-    },
+    config::installed::InstalledFile,
     exit::Exit,
     stop::Stop,
     terminal::{Format, Page, Style},
@@ -36,6 +42,7 @@ const TOKEN: &str = "HAFT_MCP_TOKEN";
 Examples:
   haft mcp install claude-code --dry-run
   haft mcp install claude-code
+  haft mcp install claude-code --only-haft
   haft mcp install cursor --scope project
   haft mcp install openclaw --workspace ~/claw
   haft mcp install codex --remove")]
@@ -49,7 +56,10 @@ pub(crate) struct InstallArgs {
     /// Show what would change, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Take Haft out again
+    /// Turn the agent's own shell and file tools off, so that it has only Haft's
+    #[arg(long, conflicts_with = "remove")]
+    only_haft: bool,
+    /// Take Haft out again, and turn the agent's own tools on again
     #[arg(long)]
     remove: bool,
     /// Have the agent connect to `haft mcp --http` at this address instead of starting it
@@ -63,39 +73,51 @@ pub(crate) struct InstallArgs {
 /// Runs the command.
 pub(super) fn run(args: &InstallArgs, app: &App) -> Result<Exit, Stop> {
     let place = place(args.agent, args.scope, args.file.as_ref(), app)?;
-    let file = ForeignFile::read(place.path.clone())?;
-    let before = file.text().filter(|text| !text.trim().is_empty());
-    let text = before.unwrap_or(document::blank(place.format));
-    let servers = document::entries(place.format, text, &place.table)
-        .map_err(|why| unchangeable(&place, why, None))?;
+    let own = own_tools(args.agent, args.scope, &place, app)?;
+    if let Some(own) = own.as_ref().filter(|_| args.only_haft) {
+        may_change(own, args.scope, &place, app)?;
+    }
+    let own = own.filter(|own| may_change(own, args.scope, &place, app).is_ok());
+    if args.only_haft && own.is_none() {
+        return Err(Stop::usage(
+            format!(
+                "{} has no setting that turns its own shell and file tools off",
+                args.agent.id()
+            ),
+            "leave `--only-haft` away, and turn them off in the agent if it lets you; nothing was changed",
+        ));
+    }
+    let mut files = Files::read(&place, own.as_ref(), args.only_haft)?;
+    let servers = document::entries(place.format, files.servers.text(), &place.table)
+        .map_err(|why| unchangeable(&place.path, why, None))?;
     let entry = servers.iter().find(|(name, _)| name == ENTRY);
-    let (after, server) = if args.remove {
-        let after = document::without_entry(place.format, text, &place.table, ENTRY);
-        (after, None)
+    let entry = entry.map(|(_, entry)| entry);
+    let there = match entry {
+        Some(_) => Some(files.entry(&place)?),
+        None => None,
+    };
+    let had_settings = files.has_settings();
+    let server = if args.remove {
+        files.take_out(there.as_ref())?;
+        None
     } else {
         // What an import gave it stays.
-        let env = entry.map(|(_, entry)| env_of(args.agent, entry));
+        let env = entry.map(|entry| env_of(args.agent, entry));
         let server = haft(args, env.unwrap_or_default(), app)?;
-        let old = entry.map(|(_, entry)| entry);
-        (
-            with_haft(args.agent, &place, text, old, &server),
-            Some(server),
-        )
+        files.put_in(args, &place, entry, &server, own.as_ref())?;
+        Some(server)
     };
-    let after = after.map_err(|why| {
-        let paste = server
-            .as_ref()
-            .map(|server| snippet(args.agent, &place, server));
-        unchangeable(&place, why, paste)
-    })?;
     let changes = if args.remove {
-        entry.is_some()
+        entry.is_some() || files.is_noted()
     } else {
-        after != text
+        files.all().any(Planned::changes)
     };
+    let redactor = redactor(args.agent, &servers, files.all().filter_map(Planned::said));
+    let diffs = files.all().filter(|file| file.changes());
+    let diffs: Vec<String> = diffs.map(|file| file.diff(&redactor)).collect();
     let report = Report {
         agent: args.agent,
-        file: &file,
+        files: &files,
         server: server.as_ref(),
         state: match (args.remove, changes, args.dry_run) {
             (false, true, false) => State::Installed,
@@ -105,72 +127,110 @@ pub(super) fn run(args: &InstallArgs, app: &App) -> Result<Exit, Stop> {
             (true, true, true) => State::WouldRemove,
             (true, false, _) => State::NotThere,
         },
-        diff: changes.then(|| {
-            let redactor = redactor(args.agent, &servers);
-            diff(&file, &after, &redactor)
-        }),
-        backup: if changes && !args.dry_run {
-            file.replace(&after, Keep::Once)?
+        own_tools: match (args.only_haft, args.remove, had_settings) {
+            (true, _, _) => OwnToolsState::Off,
+            (false, false, true) => OwnToolsState::StillOff,
+            (false, true, true) => OwnToolsState::GivenBack,
+            (false, _, false) => OwnToolsState::Untouched,
+        },
+        names: own.as_ref().map_or(&[], |own| own.names),
+        note: own.as_ref().and_then(|own| own.note),
+        diff: changes.then(|| diffs.concat()),
+        backups: if changes && !args.dry_run {
+            files.write(args.remove, there.as_ref())?
         } else {
-            None
+            Vec::new()
         },
     };
     report.print(app)
 }
 
-/// Where an agent keeps its servers here.
-pub(crate) fn place(
-    agent: Agent,
-    scope: Scope,
-    file: Option<&PathBuf>,
-    app: &App,
-) -> Result<Place, Stop> {
-    let env = &app.env;
-    let (Some(home), Some(config)) = (&env.home, &env.config_home) else {
-        return Err(Stop::config(
-            "there is no home directory to look for the agent's configuration in",
-            "set HOME",
-        ));
-    };
-    let project = &env.current_dir;
-    let homes = Homes {
-        home,
-        config,
-        project,
-        variables: &env.agents,
-    };
-    let Some(mut place) = agent.dialect().place(scope, &homes) else {
-        return Err(Stop::usage(
-            format!("{} has no servers of that scope", agent.id()),
-            "leave `--scope` away: it has servers for you, in every project",
-        ));
-    };
-    match file {
-        Some(file) => place.path = env.current_dir.join(file),
-        // A project may come from anywhere: a directory of it that is a link leads into files that
-        // are not the project's.
-        None if scope == Scope::Project => {
-            let inside = real_directory(&place.path).is_some_and(|real| real.starts_with(project));
-            if !inside {
-                return Err(Stop::config(
-                    format!("`{}` leads out of the project", place.path.display()),
-                    "look where its directory leads, then name the file with `--file`",
-                ));
-            }
-        }
-        None => {}
-    }
-    Ok(place)
+/// The agent's files: the one with its servers, and the one with its settings where that is another.
+struct Files {
+    servers: Planned,
+    settings: Option<Planned>,
 }
 
-/// The variables an entry of ours gives Haft.
-pub(super) fn env_of(agent: Agent, entry: &Value) -> BTreeMap<String, Given> {
-    match agent.dialect().read(ENTRY, entry) {
-        Ok(Some(Server {
-            reach: Reach::Command { env, .. },
-            ..
-        })) => env,
-        Ok(_) | Err(_) => BTreeMap::new(),
+impl Files {
+    /// Reads them. Settings that are no concern of this command are not even looked at.
+    fn read(place: &Place, own: Option<&OwnTools>, wanted: bool) -> Result<Self, Stop> {
+        let settings = match own.filter(|own| own.path != place.path) {
+            Some(own) if wanted || InstalledFile::has_note(&own.path)? => {
+                Some(Planned::read(&own.path, own.format)?)
+            }
+            Some(_) | None => None,
+        };
+        Ok(Self {
+            servers: Planned::read(&place.path, place.format)?,
+            settings,
+        })
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Planned> {
+        std::iter::once(&self.servers).chain(&self.settings)
+    }
+
+    fn has_settings(&self) -> bool {
+        self.all().any(Planned::has_settings)
+    }
+
+    fn is_noted(&self) -> bool {
+        self.all().any(Planned::is_noted)
+    }
+
+    /// Haft's entry, as something that was added.
+    fn entry(&self, place: &Place) -> Result<Addition, Stop> {
+        Addition::entry(place.format, self.servers.text(), &place.table, ENTRY)
+            .map_err(|why| unchangeable(&place.path, why, None))
+    }
+
+    fn take_out(&mut self, entry: Option<&Addition>) -> Result<(), Stop> {
+        let path = self.servers.path().to_owned();
+        let servers = self.servers.take_out(entry.cloned());
+        servers.map_err(|why| unchangeable(&path, why, None))?;
+        if let Some(settings) = &mut self.settings {
+            let path = settings.path().to_owned();
+            let taken = settings.take_out(None);
+            taken.map_err(|why| unchangeable(&path, why, None))?;
+        }
+        Ok(())
+    }
+
+    fn put_in(
+        &mut self,
+        args: &InstallArgs,
+        place: &Place,
+        old: Option<&Value>,
+        server: &Server,
+        own: Option<&OwnTools>,
+    ) -> Result<(), Stop> {
+        let after = with_haft(args.agent, place, self.servers.text(), old, server);
+        let after = after.map_err(|why| {
+            let paste = snippet(args.agent, place, server);
+            unchangeable(&place.path, why, Some(paste))
+        })?;
+        self.servers.put_entry(self.entry(place)?, after);
+        if let Some(own) = own.filter(|_| args.only_haft) {
+            let file = self.settings.as_mut().unwrap_or(&mut self.servers);
+            for setting in &own.settings {
+                file.put_setting(setting)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes them, and says where what they were is kept.
+    fn write(&self, remove: bool, entry: Option<&Addition>) -> Result<Vec<PathBuf>, Stop> {
+        let mut backups = Vec::new();
+        // First the settings: what went wrong half way is mended by the same command again.
+        for file in self.settings.iter().chain([&self.servers]) {
+            backups.extend(if remove {
+                file.remove()?
+            } else {
+                file.put_in(entry.cloned())?
+            });
+        }
+        Ok(backups)
     }
 }
 
@@ -195,134 +255,30 @@ fn haft(args: &InstallArgs, env: BTreeMap<String, Given>, app: &App) -> Result<S
     })
 }
 
-/// Haft as a server that an agent starts. What holds here about where things are holds there too.
-pub(super) fn started(
-    agent: Agent,
-    scope: Scope,
-    mut env: BTreeMap<String, Given>,
-    app: &App,
-) -> Result<Server, Stop> {
-    let mut pinned = Pinned::of(&app.env, &app.global.overrides());
-    let config_home = pinned.config_home.take();
-    // An older entry may have one that holds no longer.
-    env.remove(CONFIG_HOME);
-    env.extend(config_home.map(|path| {
-        let given = Given::Text(path.display().to_string());
-        (CONFIG_HOME.to_owned(), given)
-    }));
-    if pinned.workspace.is_none() {
-        let directory = agent.dialect().project_directory(scope);
-        pinned.workspace = directory.map(PathBuf::from);
-    }
-    let mut argv = vec![this_program()?.display().to_string()];
-    argv.extend(["mcp", "--agent", agent.id()].map(str::to_owned));
-    for (flag, value) in pinned.flags() {
-        argv.extend([flag.to_owned(), value]);
-    }
-    Ok(Server {
-        name: ENTRY.to_owned(),
-        reach: Reach::Command {
-            argv,
-            env,
-            cwd: None,
-        },
-        enabled: true,
-        left_out: Vec::new(),
-    })
-}
-
-/// The agent's file with Haft in it. An entry that says so already stays as it is, however it is
-/// spelt; of one that does not, settings of the agent's own stay.
-pub(super) fn with_haft(
-    agent: Agent,
-    place: &Place,
-    text: &str,
-    old: Option<&Value>,
-    server: &Server,
-) -> Result<String, Unchangeable> {
-    let written = agent.dialect().write(server);
-    let mut fields: Vec<(&str, &Value)> =
-        written.iter().map(|(key, value)| (*key, value)).collect();
-    if let Some(there) = old.and_then(Value::as_object) {
-        let read = agent.dialect().read(ENTRY, &Value::Object(there.clone()));
-        let read = read.ok().flatten();
-        let same = read.as_ref().is_some_and(|read| read.reach == server.reach);
-        let own = read.map(|server| server.left_out).unwrap_or_default();
-        fields.retain(|(key, _)| !own.iter().any(|own| own == key));
-        let said = |(key, value): &(&str, &Value)| there.get(*key) == Some(*value);
-        if same && fields.iter().all(said) {
-            return Ok(text.to_owned());
-        }
-        let kept = there.iter().filter(|(key, _)| own.contains(key));
-        fields.extend(kept.map(|(key, value)| (key.as_str(), value)));
-    }
-    document::with_entry(place.format, text, &place.table, ENTRY, &fields)
-}
-
-/// The entry as a file of its own, to be pasted.
-fn snippet(agent: Agent, place: &Place, server: &Server) -> String {
-    let blank = document::blank(place.format);
-    with_haft(agent, place, blank, None, server).unwrap_or_default()
-}
-
-/// Says why a file is left as it is.
-pub(super) fn unchangeable(place: &Place, why: Unchangeable, paste: Option<String>) -> Stop {
-    let path = place.path.display();
-    let paste = paste.map_or_else(
-        || "change it by hand".to_owned(),
-        |paste| format!("put this into it by hand:\n{}", paste.trim_end()),
-    );
-    match why {
-        Unchangeable::Broken(why) => Stop::config(
-            format!("`{path}` cannot be read as what it is: {why}"),
-            "mend it, or move it away, and run the command again; nothing was changed",
-        ),
-        Unchangeable::NotSimple(why) => {
-            Stop::config(format!("`{path}` is not changed: {why}"), paste)
-        }
-    }
-}
-
-/// What becomes of a file, without the secrets in it that are known or can be told by their looks.
-pub(super) fn diff(file: &ForeignFile, after: &str, redactor: &Redactor) -> String {
-    let path = file.path().to_string_lossy();
-    let Ok(path) = WorkPath::parse(&path, "/") else {
-        return String::new();
-    };
-    let change = FileChange {
-        path: &path,
-        to: None,
-        before: file.text().map(str::as_bytes),
-        after: Some(after.as_bytes()),
-    };
-    redactor.text(&change.show().diff.text).into_owned()
-}
-
-/// What blanks out the values that servers are given.
-pub(super) fn redactor(agent: Agent, servers: &[(String, Value)]) -> Redactor {
-    let read = |(name, entry): &(String, Value)| agent.dialect().read(name, entry).ok().flatten();
-    let given = servers
-        .iter()
-        .filter_map(read)
-        .flat_map(|server| match server.reach {
-            Reach::Command { env: given, .. } | Reach::Address { headers: given, .. } => {
-                given.into_values()
-            }
-        });
-    Redactor::new(given.filter_map(|given| match given {
-        Given::Text(text) => Some(text),
-        Given::Variable { .. } | Given::Foreign(_) => None,
-    }))
-}
-
 /// What became of an agent's configuration.
 struct Report<'r> {
     agent: Agent,
-    file: &'r ForeignFile,
+    files: &'r Files,
     server: Option<&'r Server>,
     state: State,
+    own_tools: OwnToolsState,
+    names: &'static [&'static str],
+    note: Option<&'static str>,
     diff: Option<String>,
-    backup: Option<PathBuf>,
+    backups: Vec<PathBuf>,
+}
+
+/// What became of the agent's own tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OwnToolsState {
+    /// They are as they were.
+    Untouched,
+    /// They are turned off.
+    Off,
+    /// They were turned off before and still are.
+    StillOff,
+    /// They are turned on again.
+    GivenBack,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -350,14 +306,20 @@ impl State {
 
 impl Report<'_> {
     fn print(&self, app: &App) -> Result<Exit, Stop> {
-        let path = self.file.path();
+        let path = self.files.servers.path();
         if app.output.format() == Format::Json {
             app.output.json(&json!({
                 "agent": self.agent.id(),
                 "file": path,
                 "state": self.state.word().replace(' ', "_"),
                 "diff": self.diff,
-                "backup": self.backup,
+                "backup": self.backups.last(),
+                "own_tools": match self.own_tools {
+                    OwnToolsState::Untouched => None,
+                    OwnToolsState::Off | OwnToolsState::StillOff => Some("off"),
+                    OwnToolsState::GivenBack => Some("given_back"),
+                },
+                "settings": self.settings_path(),
             }))?;
             return Ok(Exit::Ok);
         }
@@ -381,7 +343,8 @@ impl Report<'_> {
             }
             None => {}
         }
-        if let Some(backup) = &self.backup {
+        page = page.page(self.about_own_tools());
+        for backup in &self.backups {
             page = page.field("before", backup.display().to_string());
         }
         if matches!(self.state, State::Installed | State::Already) {
@@ -389,5 +352,31 @@ impl Report<'_> {
         }
         app.output.page(&page)?;
         Ok(Exit::Ok)
+    }
+
+    /// What became of the agent's own tools.
+    fn about_own_tools(&self) -> Page {
+        let (page, names) = (Page::new(), self.names.join(", "));
+        match self.own_tools {
+            OwnToolsState::Untouched => page,
+            OwnToolsState::Off => {
+                let path = self.settings_path().display();
+                let page = page.field("off", format!("the agent's own {names}, in {path}"));
+                self.note
+                    .into_iter()
+                    .fold(page, |page, note| page.field("", note))
+            }
+            OwnToolsState::StillOff => page.field(
+                "off",
+                "the agent's own shell and file tools, still; `--remove` turns them on again",
+            ),
+            OwnToolsState::GivenBack => page.field("on", format!("the agent's own {names}")),
+        }
+    }
+
+    /// The file with the settings that turn tools off.
+    fn settings_path(&self) -> &Path {
+        let settings = self.files.settings.as_ref();
+        settings.unwrap_or(&self.files.servers).path()
     }
 }

@@ -3,11 +3,13 @@
 
 mod accept;
 mod cost;
+pub(crate) mod entry;
 mod import;
-pub(crate) mod install;
+mod install;
 mod known;
 mod login;
 mod pipes;
+mod planned;
 mod review;
 mod serve;
 pub(crate) mod status;

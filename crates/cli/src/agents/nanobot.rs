@@ -1,0 +1,90 @@
+//! nanobot. Servers are in `tools.mcpServers` of `config.json`, in `~/.nanobot`. An address of
+//! Streamable HTTP says so with `type`; values may hold `${NAME}`. A call that takes longer than
+//! `toolTimeout` seconds is given up, and 30 are too few for a person who is asked.
+//!
+//! Documented at <https://github.com/HKUDS/nanobot>; tried with nanobot 0.3.5.
+
+use serde_json::Value;
+
+use super::{
+    Dialect, Format, Homes, OwnTools, Place, Scope, Server, Written,
+    additions::Setting,
+    server::{Entry, Usual, Variables},
+};
+
+pub(super) struct Nanobot;
+
+/// Seconds that nanobot waits for one call: as long as a person may be asked.
+const TIMEOUT_SECONDS: u64 = 600;
+
+const USUAL: Usual = Usual {
+    variables: Variables::Braces,
+    kind: "type",
+    program: None,
+    address: Some("streamableHttp"),
+    url: "url",
+};
+
+impl Dialect for Nanobot {
+    fn place(&self, scope: Scope, homes: &Homes<'_>) -> Option<Place> {
+        match scope {
+            Scope::User => {}
+            Scope::Project | Scope::Local => return None,
+        }
+        let path = homes.home.join(".nanobot/config.json");
+        Some(Place::new(path, Format::Json, ["tools", "mcpServers"]))
+    }
+
+    fn write(&self, server: &Server) -> Written {
+        let mut fields = USUAL.write(server);
+        fields.push(("toolTimeout", Value::from(TIMEOUT_SECONDS)));
+        fields
+    }
+
+    fn read(&self, name: &str, entry: &Value) -> Result<Option<Server>, String> {
+        // nanobot writes every field, those that say nothing as empty texts.
+        let fields = entry.as_object().ok_or("it is not a table of fields")?;
+        let said = fields
+            .iter()
+            .filter(|(_, value)| value.as_str() != Some(""));
+        let entry = Value::Object(
+            said.map(|(key, value)| (key.clone(), value.clone()))
+                .collect(),
+        );
+        USUAL.read(name, Entry::of(&entry)?).map(Some)
+    }
+
+    fn own_tools(&self, scope: Scope, homes: &Homes<'_>) -> Option<OwnTools> {
+        let off = |path| Setting::Is {
+            path,
+            value: Value::from(false),
+        };
+        Some(OwnTools {
+            path: self.place(scope, homes)?.path,
+            format: Format::Json,
+            settings: vec![
+                off(&["tools", "exec", "enable"]),
+                off(&["tools", "file", "enable"]),
+                off(&["tools", "cliApps", "enable"]),
+            ],
+            names: &[
+                "exec",
+                "exec_session",
+                "list_exec_sessions",
+                "apply_patch",
+                "edit_file",
+                "find_files",
+                "grep",
+                "list_dir",
+                "read_file",
+                "write_file",
+                "run_cli_app",
+            ],
+            note: None,
+        })
+    }
+
+    fn look(&self) -> &'static str {
+        "start nanobot again; it connects when it starts"
+    }
+}
