@@ -56,7 +56,10 @@ impl Dialect for ClaudeCode {
     }
 
     fn write(&self, server: &Server) -> Written {
-        USUAL.write(server)
+        let mut fields = USUAL.write(server);
+        // Otherwise the model is told the names of its tools and nothing else about them.
+        fields.push(("alwaysLoad", Value::from(true)));
+        fields
     }
 
     fn read(&self, name: &str, entry: &Value) -> Result<Option<Server>, String> {

@@ -35,7 +35,7 @@ impl Dialect for Codex {
     }
 
     fn write(&self, server: &Server) -> Written {
-        match &server.reach {
+        let mut fields = match &server.reach {
             Reach::Command { argv, env, cwd } => {
                 let mut fields = program(argv, "command", "args");
                 let (inherited, set): (Vec<_>, Vec<_>) =
@@ -76,7 +76,11 @@ impl Dialect for Codex {
                 }
                 fields
             }
-        }
+        };
+        // Haft asks where somebody has to be asked. Without this Codex asks too, and `codex exec`
+        // refuses every tool that changes something.
+        fields.push(("default_tools_approval_mode", Value::from("approve")));
+        fields
     }
 
     fn read(&self, name: &str, entry: &Value) -> Result<Option<Server>, String> {

@@ -54,7 +54,11 @@ impl Dialect for Gemini {
     }
 
     fn write(&self, server: &Server) -> Written {
-        USUAL.write(server)
+        let mut fields = USUAL.write(server);
+        // Haft asks where somebody has to be asked. Without this Gemini CLI asks too, and where it
+        // has no screen its model is not offered the tools at all.
+        fields.push(("trust", Value::from(true)));
+        fields
     }
 
     fn read(&self, name: &str, entry: &Value) -> Result<Option<Server>, String> {

@@ -52,6 +52,9 @@ impl Dialect for Qwen {
     fn write(&self, server: &Server) -> Written {
         let mut fields = USUAL.write(server);
         fields.push(("alwaysLoadTools", Value::from(true)));
+        // Haft asks where somebody has to be asked; without this Qwen Code asks its model, then its
+        // person, and without a screen says no.
+        fields.push(("trust", Value::from(true)));
         fields
     }
 

@@ -69,13 +69,13 @@ fn a_server_is_written_as_each_agent_documents_it() {
     for (agent, started, reached) in [
         (
             Agent::ClaudeCode,
-            json!({"type": "stdio", "command": "/bin/haft", "args": ["mcp"], "env": env}),
-            json!({"type": "http", "url": url, "headers": braces}),
+            json!({"type": "stdio", "command": "/bin/haft", "args": ["mcp"], "env": env, "alwaysLoad": true}),
+            json!({"type": "http", "url": url, "headers": braces, "alwaysLoad": true}),
         ),
         (
             Agent::Codex,
-            json!({"command": "/bin/haft", "args": ["mcp"], "env": env}),
-            json!({"url": url, "bearer_token_env_var": "HAFT_MCP_TOKEN"}),
+            json!({"command": "/bin/haft", "args": ["mcp"], "env": env, "default_tools_approval_mode": "approve"}),
+            json!({"url": url, "bearer_token_env_var": "HAFT_MCP_TOKEN", "default_tools_approval_mode": "approve"}),
         ),
         (
             Agent::Cursor,
@@ -89,8 +89,8 @@ fn a_server_is_written_as_each_agent_documents_it() {
         ),
         (
             Agent::Gemini,
-            json!({"command": "/bin/haft", "args": ["mcp"], "env": env}),
-            json!({"httpUrl": url, "headers": braces}),
+            json!({"command": "/bin/haft", "args": ["mcp"], "env": env, "trust": true}),
+            json!({"httpUrl": url, "headers": braces, "trust": true}),
         ),
         (
             Agent::Openclaw,
@@ -104,8 +104,8 @@ fn a_server_is_written_as_each_agent_documents_it() {
         ),
         (
             Agent::Qwen,
-            json!({"command": "/bin/haft", "args": ["mcp"], "env": env, "alwaysLoadTools": true}),
-            json!({"httpUrl": url, "headers": braces, "alwaysLoadTools": true}),
+            json!({"command": "/bin/haft", "args": ["mcp"], "env": env, "alwaysLoadTools": true, "trust": true}),
+            json!({"httpUrl": url, "headers": braces, "alwaysLoadTools": true, "trust": true}),
         ),
         (
             Agent::Pi,
@@ -137,14 +137,25 @@ fn a_server_is_written_as_each_agent_documents_it() {
 }
 
 /// What an entry must and may hold, as documented: the fields of a program, then of an address.
+#[expect(clippy::too_many_lines, reason = "a table, two rows an agent")]
 fn documented(agent: Agent) -> [(&'static [&'static str], &'static [&'static str]); 2] {
     match agent {
         Agent::ClaudeCode => [
-            (&["command"], &["type", "args", "env"]),
-            (&["type", "url"], &["headers"]),
+            (&["command"], &["type", "args", "env", "alwaysLoad"]),
+            (&["type", "url"], &["headers", "alwaysLoad"]),
         ],
         Agent::Codex => [
-            (&["command"], &["args", "env", "env_vars", "cwd", "enabled"]),
+            (
+                &["command"],
+                &[
+                    "args",
+                    "env",
+                    "env_vars",
+                    "cwd",
+                    "enabled",
+                    "default_tools_approval_mode",
+                ],
+            ),
             (
                 &["url"],
                 &[
@@ -152,6 +163,7 @@ fn documented(agent: Agent) -> [(&'static [&'static str], &'static [&'static str
                     "http_headers",
                     "env_http_headers",
                     "enabled",
+                    "default_tools_approval_mode",
                 ],
             ),
         ],
@@ -190,8 +202,11 @@ fn documented(agent: Agent) -> [(&'static [&'static str], &'static [&'static str
             (&["type", "url"], &["headers", "enabled", "timeout"]),
         ],
         Agent::Qwen => [
-            (&["command"], &["args", "env", "cwd", "alwaysLoadTools"]),
-            (&["httpUrl"], &["headers", "alwaysLoadTools"]),
+            (
+                &["command"],
+                &["args", "env", "cwd", "alwaysLoadTools", "trust"],
+            ),
+            (&["httpUrl"], &["headers", "alwaysLoadTools", "trust"]),
         ],
         Agent::Pi => [
             (

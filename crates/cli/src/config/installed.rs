@@ -110,6 +110,10 @@ impl InstalledFile {
             return Ok(Some(text.to_owned()));
         }
         let left = additions::undone(self.format, self.text(), added)?;
+        if left == self.text() {
+            // None of them is in it, so it stays as it is, also where it is empty.
+            return Ok(Some(text.to_owned()));
+        }
         let made_by_haft = self.note.as_ref().is_some_and(|note| note.before.is_none());
         Ok(Some(left).filter(|left| !(made_by_haft && document::says_nothing(self.format, left))))
     }
