@@ -10,6 +10,8 @@ mod access;
 mod brief;
 mod preview;
 
+pub(crate) use self::brief::Room;
+
 use std::collections::BTreeSet;
 
 use haft_contract::{Effects, PlanDigest};
@@ -51,8 +53,13 @@ pub(crate) fn draw(form: &Value, digest: PlanDigest) -> Result<Drawn, Altered> {
 
 /// Draws what a person needs to judge a question, with why it is asked, if its form is the one with
 /// this digest.
-pub(crate) fn brief(form: &Value, digest: PlanDigest, why: &str) -> Result<Page, Altered> {
-    Ok(brief::draw(checked(form, digest)?, why))
+pub(crate) fn brief(
+    form: &Value,
+    digest: PlanDigest,
+    why: &str,
+    room: Room,
+) -> Result<Page, Altered> {
+    Ok(brief::draw(checked(form, digest)?, why, room))
 }
 
 /// The fields of a form, if it is the one with this digest.

@@ -8,15 +8,26 @@
 use std::{
     sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll},
+    time::Duration,
 };
 
-use haft_contract::{future::BoxFuture, host::ApprovalRequest, progress::RenderedProgress};
+use haft_contract::{
+    future::BoxFuture,
+    host::ApprovalRequest,
+    progress::{Progress, RenderedProgress},
+};
 use serde_json::Value;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{approve::Window, severity::Severity};
-use crate::client::{Abilities, AskError, Client, Question, QuestionKind};
+use crate::{
+    client::{Abilities, AskError, Client, Question, QuestionKind},
+    foreign,
+};
 
 /// How many questions of one call may wait to be put to its client.
 pub const QUESTIONS_KEPT: usize = 8;
@@ -66,12 +77,26 @@ impl Asks {
     }
 }
 
+/// How much output there was, and when its newest line was last told.
+#[derive(Debug, Default)]
+struct ToldOutput {
+    bytes: u64,
+    at: Option<Instant>,
+}
+
+/// The least time between two lines of output that are told as progress.
+const BETWEEN_LINES: Duration = Duration::from_millis(500);
+
+/// The most of such a line that is told, in characters.
+const LINE_CHARS: usize = 120;
+
 /// The call's end of the line.
 #[derive(Debug)]
 pub struct Line {
     questions: mpsc::Sender<Asks>,
     logs: mpsc::Sender<Value>,
     progress: watch::Sender<Option<RenderedProgress>>,
+    told: Mutex<ToldOutput>,
     hears: Mutex<Hears>,
     /// What was to be asked that the client cannot be asked.
     lacking: Mutex<Option<QuestionKind>>,
@@ -94,6 +119,7 @@ impl Line {
             questions: asks_in,
             logs: logs_in,
             progress: progress_in,
+            told: Mutex::default(),
             hears: Mutex::new(hears),
             lacking: Mutex::new(None),
         };
@@ -133,6 +159,20 @@ impl Line {
     /// Takes a report of progress; only the newest is kept.
     pub(super) fn report(&self, progress: &RenderedProgress) {
         self.progress.send_replace(Some(progress.clone()));
+    }
+
+    /// Takes output of a command. Its newest line is a sign of how far it got, for tools that have no
+    /// other; at most one every [`BETWEEN_LINES`].
+    pub(super) fn output(&self, text: &str) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.bytes += text.len() as u64;
+        let due = told.at.is_none_or(|at| at.elapsed() >= BETWEEN_LINES);
+        let newest = text.lines().rev().find(|line| !line.trim().is_empty());
+        if let (true, Some(newest)) = (due, newest) {
+            told.at = Some(Instant::now());
+            let newest = foreign::shown_within(newest.trim(), LINE_CHARS);
+            self.report(&Progress::of(told.bytes, None, newest).detail(Value::Null));
+        }
     }
 
     /// Puts questions to whoever waits for the call, with the approval they are about if there is

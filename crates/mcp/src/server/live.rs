@@ -316,6 +316,10 @@ impl EventSink for LiveCalls {
             && let Some(line) = self.line(happened.call)
         {
             line.report(progress);
+        } else if let CallEvent::Output { text, .. } = &happened.event
+            && let Some(line) = self.line(happened.call)
+        {
+            line.output(text);
         }
     }
 }

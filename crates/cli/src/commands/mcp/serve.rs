@@ -38,7 +38,7 @@ use crate::{
     orphans,
     stop::{Stop, chain},
     terminal::{Colours, Page, Style, wish},
-    view::approval,
+    view::approval::{self, Room},
     wire::{self, Housekeeping, Wired},
 };
 
@@ -272,10 +272,11 @@ impl Serving {
 /// A question for a client to put before its person, in brief.
 fn drawn(request: &ApprovalRequest, window: Window) -> Option<QuestionText> {
     let why = &request.decision.reason;
-    let page = approval::brief(&request.form, request.digest, why).ok()?;
-    let page = match window.columns {
-        Some(columns) => page.wrapped(columns),
-        None => page,
+    let room = window.columns.map_or(Room::Enough, Room::Narrow);
+    let page = approval::brief(&request.form, request.digest, why, room).ok()?;
+    let page = match room {
+        Room::Narrow(columns) => page.wrapped(columns),
+        Room::Enough => page,
     };
     Some(QuestionText {
         text: page.render(Colours::Off),

@@ -7,7 +7,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{access, beware, effects, further, items, network, preview, read_from, text};
+use super::{MARGIN, access, beware, effects, further, items, network, preview, read_from, text};
 use crate::terminal::{Page, visible};
 
 /// What the names of Haft's own tools begin with.
@@ -18,16 +18,32 @@ const DRAWN: &[&str] = &[
     "shell", "cwd", "path", "host", "id", "write", "source", "target", "channel",
 ];
 
+/// How much room the box has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// As many lines as it takes.
+    Enough,
+    /// A few lines of so many columns: of a change only the lines that change, of a command in a
+    /// sandbox only the command, of the reason only its beginning.
+    Narrow(usize),
+}
+
 /// Draws a question.
-pub(super) fn draw(form: &Map<String, Value>, why: &str) -> Page {
+pub(super) fn draw(form: &Map<String, Value>, why: &str, room: Room) -> Page {
+    let why = match room {
+        Room::Enough => visible::line(why),
+        Room::Narrow(columns) => {
+            beginning(&visible::line(why), columns.saturating_sub(MARGIN.len()))
+        }
+    };
     let mut page = Page::new()
         .page(tool(form))
-        .page(happens(form))
+        .page(happens(form, room))
         .page(beware(form))
         .page(programs(form))
         .page(input(form))
         .page(further(form))
-        .field("why", visible::line(why));
+        .field("why", why);
     if !is_built_in(form) {
         page = page.field("effects", effects(form.get("effects")));
     }
@@ -59,7 +75,16 @@ fn is_built_in(form: &Map<String, Value>) -> bool {
     text(form.get("tool")).starts_with(BUILT_IN)
 }
 
-fn happens(form: &Map<String, Value>) -> Page {
+/// The beginning of a line of ours.
+fn beginning(line: &str, columns: usize) -> String {
+    if line.chars().count() <= columns {
+        return line.to_owned();
+    }
+    let kept = line.chars().take(columns.saturating_sub(1));
+    kept.chain(['…']).collect()
+}
+
+fn happens(form: &Map<String, Value>, room: Room) -> Page {
     let mut page = Page::new();
     for access in items(form.get("accesses")).filter(|access| !is_in_a_diff(access, form)) {
         page = page.page(access::draw(access));
@@ -69,12 +94,40 @@ fn happens(form: &Map<String, Value>) -> Page {
         page = page.page(match text(part.get("kind")) {
             // The script above has it, and the rules allow it.
             "command" if is_allowed(part) => Page::new(),
-            "diff" => preview::draw(&without_heading(part)),
-            "command" if script == Some(text(part.get("text"))) => preview::touches(part),
+            "diff" => match room {
+                Room::Enough => preview::draw(&without_heading(part)),
+                Room::Narrow(_) => preview::draw(&only_changes(part)),
+            },
+            "command" if script == Some(text(part.get("text"))) => match room {
+                Room::Narrow(_) if is_plain_command(part, form) => Page::new(),
+                Room::Enough | Room::Narrow(_) => preview::touches(part),
+            },
             _ => preview::draw(part),
         });
     }
     page
+}
+
+/// Whether a command is fully understood and runs in a sandbox: what it touches follows from its
+/// words, which are shown.
+fn is_plain_command(command: &Value, form: &Map<String, Value>) -> bool {
+    let confined = ["t1", "t2", "t3"].contains(&text(form.get("tier")));
+    confined && command.get("opaque").is_none_or(Value::is_null)
+}
+
+/// A diff with the lines that change and no others, where it is one that can be read so.
+fn only_changes(diff: &Value) -> Value {
+    let mut diff = without_heading(diff);
+    let whole = text(diff.get("text"));
+    if !whole.starts_with("@@ ") {
+        return diff;
+    }
+    let stays = |line: &&str| line.starts_with(['+', '-', '\\']);
+    let changes: String = whole.split_inclusive('\n').filter(stays).collect();
+    if let Some(text) = diff.get_mut("text") {
+        *text = Value::String(changes);
+    }
+    diff
 }
 
 /// A diff without the lines above its first hunk, which name the file once more.

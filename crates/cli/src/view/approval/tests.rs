@@ -201,7 +201,13 @@ fn ap_13_questions_of_one_kind_are_told_by_agent_tool_and_program() {
 /// What a person sees in an agent's own box.
 fn in_brief(form: &Value) -> String {
     let digest = haft_runtime::digest_of(form);
-    let page = brief(form, digest, "the rules ask before commands run").expect("its own digest");
+    let page = brief(
+        form,
+        digest,
+        "the rules ask before commands run",
+        Room::Enough,
+    )
+    .expect("its own digest");
     page.render(Colours::Off)
 }
 
@@ -224,6 +230,36 @@ fn a_question_in_brief_says_what_happens_and_why() {
     insta::assert_snapshot!("brief_commands", in_brief(&form()));
     insta::assert_snapshot!("brief_diff", in_brief(&edit()));
     insta::assert_snapshot!("brief_mounted", in_brief(&mounted()));
+}
+
+/// Of four lines Claude Code shows all, of five three: an ordinary command fits, and so does a change
+/// of one line, both whole.
+#[test]
+fn what_happens_fits_into_a_small_box() {
+    let narrow = |form: &Value| {
+        let digest = haft_runtime::digest_of(form);
+        let why = "no rule allows running `touch made.txt`, so preset `careful` asks";
+        let page = brief(form, digest, why, Room::Narrow(70)).expect("its own digest");
+        page.wrapped(70).render(Colours::Off)
+    };
+    let mut one = form();
+    one["accesses"] =
+        json!([{"kind": "command", "command": {"shell": "touch made.txt", "cwd": "."}}]);
+    one["preview"] = json!([{"kind": "command", "text": "touch made.txt", "verdict": "ask",
+        "touches": [{"how": "writes", "what": "made.txt"}]}]);
+    one["input"] = json!({"command": "touch made.txt"});
+    one["principal"]["ancestors"] = json!([]);
+    one["egress"] = json!({"allow": [], "deny": []});
+    let shown = narrow(&one);
+    assert!(shown.contains("touch made.txt"), "{shown}");
+    assert!(shown.lines().count() <= 4, "{shown}");
+    let shown = narrow(&edit());
+    let changes = |text: &str| -> Vec<String> {
+        let line = |line: &str| line.trim_start_matches([' ', '│']).to_owned();
+        let is_change = |line: &String| line.starts_with(['+', '-']);
+        text.lines().map(line).filter(is_change).collect()
+    };
+    assert_eq!(changes(&shown), changes(&in_brief(&edit())));
 }
 
 #[test]
@@ -296,7 +332,7 @@ fn ap_08_nothing_hides_in_brief_and_no_line_is_forged() {
         {"kind": "command", "command": {"shell": hostile}, "cwd": hostile},
     ]);
     let digest = haft_runtime::digest_of(&form);
-    let page = brief(&form, digest, hostile).expect("its own digest");
+    let page = brief(&form, digest, hostile, Room::Enough).expect("its own digest");
     let seen = page.render(Colours::Off);
     for c in seen.chars() {
         assert!(c == '\n' || !sanitise::is_deceptive(c), "{c:?} in {seen}");
@@ -305,7 +341,7 @@ fn ap_08_nothing_hides_in_brief_and_no_line_is_forged() {
     assert_eq!(forged.count(), 1, "{seen}");
     assert!(seen.contains("`\u{430}` is U+0430"), "{seen}");
     assert_eq!(
-        brief(&form, PlanDigest([0; 32]), "").err(),
+        brief(&form, PlanDigest([0; 32]), "", Room::Enough).err(),
         Some(Altered),
         "another digest"
     );

@@ -177,10 +177,12 @@ impl Ongoing {
             let unanswered = self.unanswered(abilities);
             let approval = self.approval().map(|(id, _)| id);
             match reach {
-                Reach::RoundsAndTasks if approval.is_some() => return Served::Task,
+                // A client that can put the question before its person does so while its model
+                // waits: with a task Claude Code lets the model go on without the result.
                 Reach::Rounds | Reach::RoundsAndTasks if !unanswered.is_empty() => {
                     return Served::Asks;
                 }
+                Reach::RoundsAndTasks if approval.is_some() => return Served::Task,
                 Reach::Rounds | Reach::RoundsAndTasks => {}
                 Reach::Direct => carry(&mut asking, unanswered, caller),
             }

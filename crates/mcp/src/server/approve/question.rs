@@ -79,7 +79,7 @@ fn shows_all(version: Option<&str>) -> bool {
 /// How wide a character is at most. Before U+1100 none is wide; Haft's own margins are not either.
 fn columns(c: char) -> usize {
     match c {
-        ..'\u{1100}' | '│' | '↳' | '⟨' | '⟩' | '⇥' => 1,
+        ..'\u{1100}' | '…' | '│' | '↳' | '⟨' | '⟩' | '⇥' => 1,
         _ => 2,
     }
 }
