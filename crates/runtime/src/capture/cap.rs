@@ -153,8 +153,9 @@ mod tests {
         let mut some = capped(4, 4, &["a\nb\n", "c\nd\n", "e\nf\n"]);
         assert_eq!(some.omitted(), (4, 2));
         assert_eq!(
-            some.text(|_| ()),
-            "a\nb\n[… 4 bytes in 2 lines left out …]\ne\nf\n"
+            some.text(|text| text.push_str("ask for it")),
+            "[4 bytes in 2 lines are left out below; ask for it]\na\nb\n[… 4 bytes in 2 lines left out \
+             …]\ne\nf\n"
         );
     }
 

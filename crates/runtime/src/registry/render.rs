@@ -96,7 +96,12 @@ fn shown_input(entry: &Entry) -> Cow<'_, Value> {
     } else {
         HideNull::Optional
     };
-    Cow::Owned(plain(entry.input_schema(), hide_null))
+    let mut schema = plain(entry.input_schema(), hide_null);
+    // That of the Rust type; the tool has one for models.
+    if let Some(object) = schema.as_object_mut() {
+        object.remove("description");
+    }
+    Cow::Owned(schema)
 }
 
 /// The schema without what model providers refuse: the dialect, the generated title, and

@@ -45,7 +45,13 @@ async fn rx_02_a_flood_is_capped_counted_exactly_and_kept() {
     let outcome = harness.succeed("flood", json!({})).await;
     let text = outcome.text();
     assert!(text.len() < 4096, "{}", text.len());
-    assert!(text.starts_with("yes\nyes\n"));
+    let first = text.lines().next().unwrap();
+    let call = outcome.call.to_string();
+    assert!(
+        first.contains("read_output") && first.contains(&call),
+        "{first}"
+    );
+    assert!(text.contains("]\nyes\nyes\n"));
     assert_eq!(outcome.facts.bytes_omitted, (total - 2048) as u64);
     assert_eq!(outcome.facts.lines_omitted, (total - 2048) as u64 / 4);
     assert!(

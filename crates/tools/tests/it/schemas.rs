@@ -13,11 +13,10 @@ fn r2_names_descriptions_and_schemas() {
         let name = tool.name().clone();
         let definition = mcp_definition(tool);
         let schema = shown(definition["inputSchema"].clone());
-        let output = shown(definition["outputSchema"].clone());
         writeln!(
             text,
             "# {}\n{}\n{}\neffects: {}\ndeadline: {} s, at most {} s\ngroups: {:?}\naliases: {:?}\n\
-             input: {schema}\noutput: {output}\n",
+             input: {schema}\n",
             name,
             spec.title,
             spec.description,
