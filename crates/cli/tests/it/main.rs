@@ -34,6 +34,7 @@ mod one_record;
 mod only_haft;
 mod policy;
 mod privacy;
+mod real_agents;
 mod record;
 mod recovery;
 mod reference;

@@ -8,9 +8,11 @@ use std::{
 
 use crate::support::{Stage, eventually};
 
-/// A tmux server with windows of 80 by 24.
+/// A tmux server with windows of one size.
 pub(crate) struct Tmux<'s> {
     stage: &'s Stage,
+    /// Columns and rows.
+    size: (u16, u16),
     windows: usize,
 }
 
@@ -19,8 +21,18 @@ pub(crate) struct Tmux<'s> {
 pub(crate) struct Window(usize);
 
 impl<'s> Tmux<'s> {
+    /// With windows of 80 by 24.
     pub(crate) fn new(stage: &'s Stage) -> Self {
-        Self { stage, windows: 0 }
+        Self::sized(stage, (80, 24))
+    }
+
+    /// With windows of so many columns and rows.
+    pub(crate) fn sized(stage: &'s Stage, size: (u16, u16)) -> Self {
+        Self {
+            stage,
+            size,
+            windows: 0,
+        }
     }
 
     /// Starts the program in a window of its own.
@@ -30,22 +42,26 @@ impl<'s> Tmux<'s> {
 
     /// The same with variables.
     pub(crate) fn run(&mut self, variables: &[&str], args: &[&str]) -> Window {
+        self.program(variables, &[&[env!("CARGO_BIN_EXE_haft")], args].concat())
+    }
+
+    /// Starts another program in a window of its own.
+    pub(crate) fn program(&mut self, variables: &[&str], words: &[&str]) -> Window {
         let quote = |word: &&str| format!("'{}'", word.replace('\'', "'\\''"));
-        let words: Vec<String> = args.iter().map(quote).collect();
+        let words: Vec<String> = words.iter().map(quote).collect();
+        let variables: Vec<String> = variables.iter().map(quote).collect();
         let window = Window(self.windows);
         // The shell keeps the exit code in a file: tmux was seen to miss the end of a child, and
         // then a window is dead for ever with no status. It waits through signals meant for the program.
         let line = format!(
-            "trap : INT TERM HUP; env {} {} {}; echo $? >'{}'",
+            "trap : INT TERM HUP; env {} {}; echo $? >'{}'",
             variables.join(" "),
-            env!("CARGO_BIN_EXE_haft"),
             words.join(" "),
             self.code(window).display(),
         );
         if self.windows == 0 {
-            let size = ["-x", "80", "-y", "24"];
-            let mut start = vec!["new-session", "-d"];
-            start.extend(size);
+            let (columns, rows) = (self.size.0.to_string(), self.size.1.to_string());
+            let mut start = vec!["new-session", "-d", "-x", &columns, "-y", &rows];
             // A window stays to be looked at when its program has ended.
             start.extend([
                 line.as_str(),

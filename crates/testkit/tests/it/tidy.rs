@@ -27,6 +27,7 @@ const LONG_FILES: &[(&str, &str)] = &[];
 /// Which of our crates a crate may depend on. A new edge is a design change: ADR first.
 const EDGES: &[(&str, &[&str])] = &[
     ("contract", &[]),
+    ("agents", &[]),
     ("policy", &["contract"]),
     ("backends", &["contract"]),
     ("tools", &["contract"]),
@@ -50,7 +51,7 @@ const EDGES: &[(&str, &[&str])] = &[
 
 /// What tests of any crate may also depend on. Never `haft` or `cli`: they are the top.
 const DEV_EDGES: &[&str] = &[
-    "contract", "testkit", "backends", "tools", "ledger", "policy", "runtime",
+    "agents", "contract", "testkit", "backends", "tools", "ledger", "policy", "runtime",
 ];
 
 /// Dependencies that stay behind one crate, so that the others build without them.

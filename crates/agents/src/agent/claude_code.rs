@@ -1,0 +1,89 @@
+//! Claude Code. A program by itself; npm's package is a stub unless its scripts run, so the one of
+//! its platform is started.
+
+use serde_json::json;
+
+use super::{Agent, Knows, Stand, variables, words};
+use crate::model::{Model, Wire};
+
+pub(super) struct ClaudeCode;
+
+/// A key that is no key. Its last characters are noted as approved, so that the screen does not ask.
+const KEY: &str = "sk-ant-fake-0123456789abcdefghij";
+const APPROVED: &str = "0123456789abcdefghij";
+
+const MODEL: &str = "claude-sonnet-4-5";
+
+impl ClaudeCode {
+    fn program(stand: &Stand) -> String {
+        stand.npm("@anthropic-ai/claude-code-linux-x64/claude")
+    }
+}
+
+impl Agent for ClaudeCode {
+    fn id(&self) -> &'static str {
+        "claude-code"
+    }
+
+    fn title(&self) -> &'static str {
+        "Claude Code"
+    }
+
+    fn version(&self, stand: &Stand) -> String {
+        stand.npm_version("@anthropic-ai/claude-code")
+    }
+
+    fn wire(&self) -> Wire {
+        Wire::Anthropic
+    }
+
+    fn knows(&self) -> Knows {
+        Knows {
+            images: true,
+            stop: &["Escape"],
+        }
+    }
+
+    fn configure(&self, stand: &Stand, _: &Model) {
+        let project = stand.work.display().to_string();
+        stand.write_json(
+            ".claude.json",
+            &json!({
+                "hasCompletedOnboarding": true,
+                "theme": "dark",
+                "customApiKeyResponses": {"approved": [APPROVED], "rejected": []},
+                "projects": {project: {"hasTrustDialogAccepted": true}},
+            }),
+        );
+        // Haft asks; a second question by the agent would be one too many.
+        let allow = json!({"permissions": {"allow": ["mcp__haft"]}});
+        stand.write_json(".claude/settings.json", &allow);
+    }
+
+    fn environment(&self, stand: &Stand, model: &Model) -> Vec<(String, String)> {
+        let temporary = stand.home.display().to_string();
+        variables(&[
+            ("ANTHROPIC_BASE_URL", &model.url()),
+            ("ANTHROPIC_API_KEY", KEY),
+            ("CLAUDE_CODE_TMPDIR", &temporary),
+            ("DISABLE_TELEMETRY", "1"),
+            ("DISABLE_AUTOUPDATER", "1"),
+            ("DISABLE_ERROR_REPORTING", "1"),
+            ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+            // On a screen it would clone its catalog of plug-ins.
+            ("CLAUDE_CODE_DISABLE_OFFICIAL_MARKETPLACE_AUTOINSTALL", "1"),
+        ])
+    }
+
+    fn headless(&self, stand: &Stand, prompt: &str) -> Vec<String> {
+        words(&[&Self::program(stand), "-p", prompt, "--model", MODEL])
+    }
+
+    fn on_screen(&self, stand: &Stand) -> Option<Vec<String>> {
+        Some(words(&[&Self::program(stand), "--model", MODEL]))
+    }
+
+    fn ready(&self) -> &'static str {
+        "for shortcuts"
+    }
+}

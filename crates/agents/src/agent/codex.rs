@@ -1,0 +1,97 @@
+//! Codex. A program by itself, in the package of its platform.
+
+use std::fs;
+
+use super::{Agent, Knows, Stand, variables, words};
+use crate::model::{Model, Wire};
+
+pub(super) struct Codex;
+
+impl Codex {
+    fn program(stand: &Stand) -> String {
+        stand.npm("@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex")
+    }
+}
+
+impl Agent for Codex {
+    fn id(&self) -> &'static str {
+        "codex"
+    }
+
+    fn title(&self) -> &'static str {
+        "Codex"
+    }
+
+    fn version(&self, stand: &Stand) -> String {
+        stand.npm_version("@openai/codex")
+    }
+
+    fn wire(&self) -> Wire {
+        Wire::Responses
+    }
+
+    fn knows(&self) -> Knows {
+        Knows {
+            images: true,
+            stop: &["Escape"],
+        }
+    }
+
+    fn configure(&self, stand: &Stand, model: &Model) {
+        let (url, project) = (model.url(), stand.work.display());
+        // Plug-ins and updates are what it would ask the network for; the daemon outlives its screen.
+        let text = format!(
+            r#"# a comment of the person's own
+model = "scripted"
+model_provider = "scripted"
+check_for_update_on_startup = false
+
+[features]
+plugins = false
+in_app_updates = false
+daemon_auto_start = false
+
+[analytics]
+enabled = false
+
+[model_providers.scripted]
+name = "scripted"
+base_url = "{url}/v1"
+env_key = "SCRIPTED_KEY"
+wire_api = "responses"
+
+[projects."{project}"]
+trust_level = "trusted"
+"#
+        );
+        stand.write(".codex/config.toml", &text);
+        let directory = stand.home.join(".codex");
+        fs::create_dir_all(directory).expect("a directory");
+    }
+
+    fn environment(&self, _: &Stand, _: &Model) -> Vec<(String, String)> {
+        variables(&[
+            ("SCRIPTED_KEY", "none"),
+            // Its screen fetches a tip of the day, and no setting stops that: it is refused on
+            // loopback. The model is not reached by HTTPS.
+            ("HTTPS_PROXY", "http://127.0.0.1:1"),
+        ])
+    }
+
+    fn headless(&self, stand: &Stand, prompt: &str) -> Vec<String> {
+        words(&[
+            &Self::program(stand),
+            "exec",
+            "--skip-git-repo-check",
+            prompt,
+        ])
+    }
+
+    fn on_screen(&self, stand: &Stand) -> Option<Vec<String>> {
+        Some(words(&[&Self::program(stand)]))
+    }
+
+    fn ready(&self) -> &'static str {
+        "for shortcuts"
+    }
+}

@@ -1,0 +1,78 @@
+//! nanobot. Python, in an environment of its own. It asks one host for a table of tokens at each
+//! start; a proxy that refuses keeps that on loopback.
+
+use std::process::Command;
+
+use serde_json::json;
+
+use super::{Agent, Knows, Stand, variables, words};
+use crate::model::{Model, Wire};
+
+pub(super) struct Nanobot;
+
+impl Nanobot {
+    fn python(stand: &Stand) -> String {
+        let python = stand.peers.join("nanobot/bin/python");
+        python.display().to_string()
+    }
+}
+
+impl Agent for Nanobot {
+    fn id(&self) -> &'static str {
+        "nanobot"
+    }
+
+    fn title(&self) -> &'static str {
+        "nanobot"
+    }
+
+    fn version(&self, stand: &Stand) -> String {
+        let ask = "import importlib.metadata as m; print(m.version('nanobot-ai'))";
+        let python = Self::python(stand);
+        let said = Command::new(python).args(["-c", ask]).output();
+        let said = said.expect("nanobot's Python").stdout;
+        String::from_utf8_lossy(&said).trim().to_owned()
+    }
+
+    fn wire(&self) -> Wire {
+        Wire::Chat
+    }
+
+    fn knows(&self) -> Knows {
+        Knows {
+            // It saves an image and tells its model where.
+            images: false,
+            stop: &[],
+        }
+    }
+
+    fn configure(&self, stand: &Stand, model: &Model) {
+        stand.write_json(
+            ".nanobot/config.json",
+            &json!({
+                // Not the project: it makes its workspace a repository that ignores everything.
+                "agents": {"defaults": {
+                    "workspace": stand.home.join("nanobot"),
+                    "provider": "custom",
+                    "model": "scripted",
+                }},
+                "providers": {"custom": {
+                    "apiKey": "none", "apiBase": format!("{}/v1", model.url()),
+                }},
+            }),
+        );
+    }
+
+    fn environment(&self, _: &Stand, _: &Model) -> Vec<(String, String)> {
+        variables(&[
+            ("HTTPS_PROXY", "http://127.0.0.1:9"),
+            ("NO_PROXY", "127.0.0.1,localhost"),
+        ])
+    }
+
+    fn headless(&self, stand: &Stand, prompt: &str) -> Vec<String> {
+        let python = Self::python(stand);
+        let start = [&*python, "-m", "nanobot", "agent", "-m", prompt];
+        words(&[start.as_slice(), &["--no-markdown", "--session", "test"]].concat())
+    }
+}

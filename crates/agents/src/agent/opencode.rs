@@ -1,0 +1,80 @@
+//! opencode. A program by itself, in the package of its platform. At its start it would fetch a list
+//! of models and a plug-in.
+
+use serde_json::json;
+
+use super::{Agent, Knows, Stand, variables, words};
+use crate::model::{Model, Wire};
+
+pub(super) struct Opencode;
+
+impl Opencode {
+    fn program(stand: &Stand) -> String {
+        stand.npm("opencode-linux-x64/bin/opencode")
+    }
+}
+
+impl Agent for Opencode {
+    fn id(&self) -> &'static str {
+        "opencode"
+    }
+
+    fn title(&self) -> &'static str {
+        "opencode"
+    }
+
+    fn version(&self, stand: &Stand) -> String {
+        stand.npm_version("opencode-ai")
+    }
+
+    fn wire(&self) -> Wire {
+        Wire::Chat
+    }
+
+    fn knows(&self) -> Knows {
+        Knows {
+            images: true,
+            stop: &["Escape", "Escape"],
+        }
+    }
+
+    fn configure(&self, stand: &Stand, model: &Model) {
+        stand.write_json(
+            ".config/opencode/opencode.json",
+            &json!({
+                "model": "scripted/m",
+                "small_model": "scripted/m",
+                "autoupdate": false,
+                "share": "disabled",
+                "enabled_providers": ["scripted"],
+                "provider": {"scripted": {
+                    "npm": "@ai-sdk/openai-compatible",
+                    "name": "scripted",
+                    "options": {"baseURL": format!("{}/v1", model.url()), "apiKey": "none"},
+                    "models": {"m": {
+                        "name": "m",
+                        "attachment": true,
+                        "tool_call": true,
+                        "modalities": {"input": ["text", "image"], "output": ["text"]},
+                        "limit": {"context": 200_000, "output": 8_192},
+                    }},
+                }},
+            }),
+        );
+    }
+
+    fn environment(&self, _: &Stand, _: &Model) -> Vec<(String, String)> {
+        variables(&[
+            ("OPENCODE_DISABLE_MODELS_FETCH", "1"),
+            ("OPENCODE_DISABLE_AUTOUPDATE", "1"),
+            ("OPENCODE_DISABLE_LSP_DOWNLOAD", "1"),
+            ("OPENCODE_DISABLE_SHARE", "1"),
+            ("OPENCODE_DISABLE_CLAUDE_CODE", "1"),
+            ("npm_config_offline", "true"),
+        ])
+    }
+
+    fn headless(&self, stand: &Stand, prompt: &str) -> Vec<String> {
+        words(&[&Self::program(stand), "run", prompt])
+    }
+}

@@ -1,0 +1,87 @@
+//! pi. Its package on npm is a bundle that needs nothing beside it, and is unpacked as it is: the
+//! packages it names are not all published.
+
+use serde_json::json;
+
+use super::{Agent, Knows, Stand, variables, words};
+use crate::model::{Model, Wire};
+
+pub(super) struct Pi;
+
+impl Pi {
+    fn words(stand: &Stand, more: &[&str]) -> Vec<String> {
+        let program = stand.peers.join("pi/dist/bundle/cli.js");
+        let (node, program) = (stand.node(), program.display().to_string());
+        words(&[[&*node, &*program].as_slice(), more].concat())
+    }
+}
+
+impl Agent for Pi {
+    fn id(&self) -> &'static str {
+        "pi"
+    }
+
+    fn title(&self) -> &'static str {
+        "pi"
+    }
+
+    fn version(&self, stand: &Stand) -> String {
+        Stand::version_in(&stand.peers.join("pi/package.json"))
+    }
+
+    fn wire(&self) -> Wire {
+        Wire::Chat
+    }
+
+    fn knows(&self) -> Knows {
+        Knows {
+            images: true,
+            stop: &["Escape"],
+        }
+    }
+
+    fn configure(&self, stand: &Stand, model: &Model) {
+        let cost = json!({"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0});
+        stand.write_json(
+            ".pi/agent/models.json",
+            &json!({"providers": {"scripted": {
+                "baseUrl": format!("{}/v1", model.url()),
+                "api": "openai-completions",
+                "apiKey": "none",
+                "models": [{
+                    "id": "m", "name": "m", "reasoning": false, "input": ["text", "image"],
+                    "contextWindow": 200_000, "maxTokens": 8_192, "cost": cost,
+                }],
+            }}}),
+        );
+        stand.write_json(
+            ".pi/agent/settings.json",
+            &json!({
+                "defaultProvider": "scripted",
+                "defaultModel": "m",
+                "quietStartup": true,
+                "enableInstallTelemetry": false,
+            }),
+        );
+    }
+
+    fn environment(&self, _: &Stand, _: &Model) -> Vec<(String, String)> {
+        variables(&[
+            ("PI_OFFLINE", "1"),
+            ("PI_TELEMETRY", "0"),
+            ("PI_SKIP_VERSION_CHECK", "1"),
+        ])
+    }
+
+    fn headless(&self, stand: &Stand, prompt: &str) -> Vec<String> {
+        Self::words(stand, &["-p", prompt])
+    }
+
+    fn on_screen(&self, stand: &Stand) -> Option<Vec<String>> {
+        Some(Self::words(stand, &[]))
+    }
+
+    fn ready(&self) -> &'static str {
+        "extended-keys is off"
+    }
+}

@@ -1,0 +1,27 @@
+//! Real agents in front of Haft, each with a scripted model: what reaches the model, the screen and
+//! the record is compared. `HAFT_MCP_PEERS` says where the agents are installed; without them these
+//! tests show nothing, so they fail.
+//!
+//! A test is named after its scenario and its agent. What it saw goes to the directory that
+//! `HAFT_AGENTS_REPORT` names, and `crates/agents/examples/agents_page.rs` makes `docs/agents.md`
+//! of it.
+
+mod life;
+mod one_run;
+mod only_haft;
+mod questions;
+mod scene;
+mod screen;
+
+pub(crate) use self::scene::{Scene, agent};
+
+/// One test an agent, in a network of its own.
+macro_rules! for_agents {
+    ($check:path: $($name:ident = $id:literal,)+) => {$(
+        #[test]
+        fn $name() {
+            haft_agents::network::alone(|| $check($crate::real_agents::agent($id)));
+        }
+    )+};
+}
+pub(crate) use for_agents;

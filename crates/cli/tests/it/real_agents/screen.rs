@@ -1,0 +1,78 @@
+//! An agent on its own screen, in a terminal of its own, used with its own keys.
+
+use super::Scene;
+use crate::{
+    support::eventually,
+    tmux::{Tmux, Window},
+};
+
+/// Wide enough that no agent folds a line the tests look for.
+const SIZE: (u16, u16) = (120, 45);
+
+/// An agent on its screen.
+pub(crate) struct Seat<'s> {
+    pub(crate) scene: &'s Scene,
+    pub(crate) tmux: Tmux<'s>,
+    pub(crate) window: Window,
+}
+
+impl<'s> Seat<'s> {
+    /// Starts the agent and waits until it takes a prompt.
+    pub(crate) fn take(scene: &'s Scene) -> Self {
+        let mut tmux = Tmux::sized(&scene.stage, SIZE);
+        let variables: Vec<String> = scene
+            .variables()
+            .into_iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        let variables: Vec<&str> = variables.iter().map(String::as_str).collect();
+        let words = scene.screen_words();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let window = tmux.program(&variables, &words);
+        tmux.until(window, scene.agent.ready());
+        Self {
+            scene,
+            tmux,
+            window,
+        }
+    }
+
+    /// Types a prompt and sends it.
+    pub(crate) fn ask(&self, prompt: &str) {
+        self.tmux.types(self.window, prompt);
+        self.tmux.until(self.window, prompt);
+        // What is typed and sent at once is taken for something that was pasted, and an agent that
+        // is still starting may miss the key.
+        let before = self.scene.model.requests().len();
+        eventually("the prompt is sent", || {
+            std::thread::sleep(std::time::Duration::from_millis(800));
+            self.tmux.press(self.window, &["Enter"]);
+            std::thread::sleep(std::time::Duration::from_millis(1_500));
+            (self.scene.model.requests().len() > before).then_some(())
+        });
+    }
+
+    /// Waits until the screen shows a text.
+    pub(crate) fn until(&self, text: &str) -> String {
+        self.tmux.until(self.window, text)
+    }
+
+    /// Presses keys, one after the other, each once the screen had time to follow.
+    pub(crate) fn press(&self, keys: &[&str]) {
+        for key in keys {
+            self.tmux.press(self.window, &[key]);
+            std::thread::sleep(std::time::Duration::from_millis(400));
+        }
+    }
+
+    /// Waits until the model was given this many results; what it was given last.
+    pub(crate) fn given(&self, count: usize) -> String {
+        let given = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            eventually("the model is given a result", || {
+                let given = self.scene.model.given();
+                (given.len() >= count).then(|| given[count - 1].text.clone())
+            })
+        }));
+        given.unwrap_or_else(|_| panic!("no result:\n{}", self.tmux.screen(self.window)))
+    }
+}
