@@ -25,3 +25,20 @@ macro_rules! for_agents {
     )+};
 }
 pub(crate) use for_agents;
+
+/// The same for every agent that is driven.
+macro_rules! for_every_agent {
+    ($check:path) => {
+        $crate::real_agents::for_agents! { $check:
+            claude_code = "claude-code",
+            codex = "codex",
+            gemini = "gemini",
+            qwen = "qwen",
+            opencode = "opencode",
+            pi = "pi",
+            nanobot = "nanobot",
+            openclaw = "openclaw",
+        }
+    };
+}
+pub(crate) use for_every_agent;

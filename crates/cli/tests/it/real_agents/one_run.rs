@@ -7,7 +7,7 @@ use haft_agents::{
 };
 use serde_json::json;
 
-use super::{Scene, for_agents};
+use super::{Scene, for_every_agent};
 
 const RULES: &str = r#"
 [policy]
@@ -131,13 +131,4 @@ fn check(agent: &'static dyn Agent) {
     );
 }
 
-for_agents! { check:
-    claude_code = "claude-code",
-    codex = "codex",
-    gemini = "gemini",
-    qwen = "qwen",
-    opencode = "opencode",
-    pi = "pi",
-    nanobot = "nanobot",
-    openclaw = "openclaw",
-}
+for_every_agent! { check }

@@ -4,10 +4,11 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
 use haft_agents::{agent::Agent, model::Turn};
+use serde_json::json;
 
-use super::{Scene, for_agents};
+use super::{Scene, for_every_agent};
 
-const RULES: &str = "[policy]\npreset = \"careful\"\n";
+const RULES: &str = "[policy]\nallow = [\"write\"]\n";
 
 /// Tools of the agent that run commands or touch files, by what it calls them; without a screen Gemini
 /// CLI and Qwen Code offer none that would ask.
@@ -26,7 +27,9 @@ fn own_tools(agent: &dyn Agent) -> &'static [&'static str] {
 }
 
 fn check(agent: &'static dyn Agent) {
-    let scene = Scene::without_haft(agent, RULES, vec![Turn::say("that is all")]);
+    let write = json!({"path": "made.txt", "content": "by Haft"});
+    let script = vec![Turn::call("write", write), Turn::say("that is all")];
+    let scene = Scene::without_haft(agent, RULES, script);
     let before = files(&scene.stage.home);
     scene.install(&["--only-haft"]);
     assert_ne!(files(&scene.stage.home), before);
@@ -35,6 +38,8 @@ fn check(agent: &'static dyn Agent) {
 
     scene.install(&["--only-haft"]);
     scene.run("what can you do");
+    // What confines the agent does not confine Haft.
+    assert_eq!(scene.stage.read("made.txt"), "by Haft");
     let left = own(&scene);
     for tool in own_tools(agent) {
         assert!(!left.iter().any(|name| name == tool), "{tool} in {left:?}");
@@ -98,13 +103,4 @@ fn files(home: &Path) -> BTreeMap<String, String> {
     found
 }
 
-for_agents! { check:
-    claude_code = "claude-code",
-    codex = "codex",
-    gemini = "gemini",
-    qwen = "qwen",
-    opencode = "opencode",
-    pi = "pi",
-    nanobot = "nanobot",
-    openclaw = "openclaw",
-}
+for_every_agent! { check }

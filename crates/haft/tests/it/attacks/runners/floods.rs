@@ -67,7 +67,10 @@ async fn drown(case: &Case, verdict: &mut Verdict, command: &str, edge: &str) {
         check(printed == Some(json!(FLOOD)), || outcome.model_text()),
     );
     let text = outcome.text();
-    let kept = text.starts_with(edge) && text.trim_end().ends_with(edge.trim_end());
+    let (how_to_page, shown) = text.split_once('\n').unwrap_or_default();
+    let kept = how_to_page.contains("read_output")
+        && shown.starts_with(edge)
+        && shown.trim_end().ends_with(edge.trim_end());
     verdict.attempt(
         "head and tail",
         check(kept && text.len() < 200_000, || {
