@@ -18,6 +18,10 @@ use crate::support::{Ran, Stage};
 /// A server that says a text again.
 const SERVER: &str = include_str!("../../../../mcp/tests/fixtures/plain.py");
 
+/// Commands run in T1: in a user namespace that has one user, the files of root are nobody's, so that
+/// Haft does not trust the bubblewrap it finds there. Tiers are tested elsewhere.
+const TIER: &str = "\n[tools.bash]\nsandbox = \"basic\"\n";
+
 /// How long an agent may take for one run, in seconds. The slowest needs half a minute by itself.
 const RUN_SECONDS: &str = "240";
 
@@ -45,7 +49,8 @@ impl Scene {
 
     /// The same before Haft is installed.
     pub(crate) fn without_haft(agent: &'static dyn Agent, rules: &str, script: Vec<Turn>) -> Self {
-        Self::at(agent, Rc::new(Stage::with_config(rules)), script)
+        let rules = format!("{rules}{TIER}");
+        Self::at(agent, Rc::new(Stage::with_config(&rules)), script)
     }
 
     /// The same with a mounted server `notes` that nobody has accepted.
@@ -58,8 +63,9 @@ impl Scene {
         stage.write(
             "haft.toml",
             format!(
-                "{rules}[[mcp.servers]]\nid = \"notes\"\n\
-                 command = [\"python3\", \"{}\", \"good\"]\ncwd = \"{folder}\"\n",
+                "{rules}{TIER}[[mcp.servers]]\nid = \"notes\"\n\
+                 command = [\"python3\", \"{}\", \"good\"]\ncwd = \"{folder}\"\n\
+                 sandbox = {{ mode = \"basic\" }}\n",
                 script_file.display(),
             ),
         );
