@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Conversation, Given, Offered, Said, list, text};
+use super::{Conversation, GivenResult, Offered, Said, list, text};
 use crate::http::Reply;
 
 pub(super) fn read(body: &Value) -> Conversation {
@@ -18,7 +18,7 @@ pub(super) fn read(body: &Value) -> Conversation {
         .iter()
         .filter(|content| content.get("role").is_some_and(|role| role == "model"))
         .count();
-    let mut results: Vec<Given> = Vec::new();
+    let mut results: Vec<GivenResult> = Vec::new();
     for part in contents
         .iter()
         .flat_map(|content| list(content.get("parts")))
@@ -34,7 +34,7 @@ pub(super) fn read(body: &Value) -> Conversation {
                 Some(other) => other.to_string(),
                 None => String::new(),
             };
-            results.push(Given { text, images });
+            results.push(GivenResult { text, images });
         } else if let (Some(_), Some(last)) = (part.get("inlineData"), results.last_mut()) {
             last.images += 1;
         }

@@ -65,7 +65,7 @@ pub struct Offered {
 
 /// What a model was given for one call.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Given {
+pub struct GivenResult {
     /// The text of it.
     pub text: String,
     /// How many images came with it.
@@ -83,7 +83,7 @@ pub struct Model {
 #[derive(Debug, Default)]
 struct Seen {
     offered: Vec<Vec<Offered>>,
-    given: Vec<Given>,
+    given: Vec<GivenResult>,
     prompts: Vec<Value>,
     strange: Vec<String>,
 }
@@ -93,7 +93,7 @@ struct Conversation {
     /// How many turns of the model it holds.
     turns: usize,
     offered: Vec<Offered>,
-    given: Vec<Given>,
+    given: Vec<GivenResult>,
 }
 
 /// A turn as a wire writes it: each call with the tool it is offered as.
@@ -159,7 +159,7 @@ impl Model {
     }
 
     /// What it was given for its calls, in their order.
-    pub fn given(&self) -> Vec<Given> {
+    pub fn given(&self) -> Vec<GivenResult> {
         self.seen(|seen| seen.given.clone())
     }
 
@@ -234,8 +234,8 @@ fn answer(wire: Wire, script: &[Turn], seen: &Mutex<Seen>, request: &Request) ->
 
 /// An input in which `{left out}` is the call that the model was last told to page with
 /// `read_output`: it can know that from what it was given and from nowhere else.
-fn with_call_left_out(input: &Value, given: &[Given]) -> Value {
-    let told = |given: &Given| {
+fn with_call_left_out(input: &Value, given: &[GivenResult]) -> Value {
+    let told = |given: &GivenResult| {
         let (_, after) = given.text.split_once("read_output with call `")?;
         Some(after.split('`').next().unwrap_or_default().to_owned())
     };
@@ -319,9 +319,9 @@ fn text(value: Option<&Value>) -> String {
 }
 
 /// The pieces of a result, each text or an image.
-fn given(pieces: Option<&Value>, is_image: impl Fn(&Value) -> bool) -> Given {
+fn given(pieces: Option<&Value>, is_image: impl Fn(&Value) -> bool) -> GivenResult {
     match pieces {
-        Some(Value::String(text)) => Given {
+        Some(Value::String(text)) => GivenResult {
             text: text.clone(),
             images: 0,
         },
@@ -331,7 +331,7 @@ fn given(pieces: Option<&Value>, is_image: impl Fn(&Value) -> bool) -> Given {
                 .iter()
                 .filter_map(|piece| piece.get("text").and_then(Value::as_str))
                 .collect();
-            Given {
+            GivenResult {
                 text: texts.join("\n"),
                 images: pieces.iter().filter(|piece| is_image(piece)).count(),
             }

@@ -3,7 +3,7 @@
 
 use haft_agents::{
     agent::Agent,
-    model::{Given, Turn},
+    model::{GivenResult, Turn},
 };
 use serde_json::json;
 
@@ -70,7 +70,7 @@ fn check(agent: &'static dyn Agent) {
     assert_eq!(given.len(), CALLS.len(), "{given:#?}");
     let holds = |call: &str, texts: &[&str]| {
         let at = CALLS.iter().position(|it| *it == call).unwrap();
-        let Given { text, .. } = &given[at];
+        let GivenResult { text, .. } = &given[at];
         for expected in texts {
             assert!(text.contains(expected), "{call}: no {expected:?} in {text}");
         }
