@@ -29,8 +29,9 @@ const MAX_WAIT: Duration = Duration::from_mins(5);
 const ACTION_TIME: Duration = Duration::from_secs(30);
 /// Bytes of a log returned unless more or fewer are asked for.
 const DEFAULT_LIMIT: usize = 16 * 1024;
-/// The most bytes of a log returned at once.
-const MAX_LIMIT: usize = 48 * 1024;
+/// The most bytes of a log returned at once. With what is said around it, a page stays under the
+/// output cap, so it is never cut itself.
+const MAX_LIMIT: usize = 47_000;
 /// The most text written at once.
 const MAX_TEXT_BYTES: usize = 256 * 1024;
 
@@ -73,9 +74,9 @@ pub struct ProcessInput {
     /// `log` to the end.
     #[serde(default)]
     pub offset: Option<u64>,
-    /// For `poll` and `log`: the most bytes to return. Defaults to 16384, at most 49152.
+    /// For `poll` and `log`: the most bytes to return. Defaults to 16384, at most 47000.
     #[serde(default)]
-    #[schemars(range(min = 1, max = 49152))]
+    #[schemars(range(min = 1, max = 47000))]
     pub limit: Option<u64>,
     /// For `poll`: how long to wait, in milliseconds. Defaults to 5000, at most 300000.
     #[serde(default)]

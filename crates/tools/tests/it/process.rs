@@ -368,7 +368,7 @@ async fn offsets_are_exact_under_a_flood() {
     let begun = Instant::now();
     while offset < whole.len() {
         let input = json!({
-            "action": "poll", "id": id, "offset": offset, "limit": 49_152, "wait_ms": 1000
+            "action": "poll", "id": id, "offset": offset, "limit": 47_000, "wait_ms": 1000
         });
         let outcome = process(&workspace, input).await;
         let log = &structured(&outcome)["log"];

@@ -217,6 +217,11 @@ fn ended_as(outcome: &Outcome, expect: &str) -> Result<(), String> {
 /// The record holds the call and how it ended.
 pub(crate) async fn recorded(haft: &Haft, outcome: &Outcome) -> Result<(), String> {
     let tenant = &haft.principal().tenant;
+    // Reading waits a moment for what is on its way; here it has all the time it needs.
+    haft.runtime()
+        .flush()
+        .await
+        .map_err(|error| error.to_string())?;
     let stored = haft.ledger().call(tenant, outcome.call).await;
     let stored: Option<StoredCall> = stored.map_err(|error| error.to_string())?;
     let terminal = stored.and_then(|call| call.terminal);
