@@ -21,6 +21,7 @@ mod doctor;
 mod five_minutes;
 mod grants;
 mod hostile_servers;
+mod idle_init;
 mod interrupt;
 mod mcp;
 mod mcp_approvals;

@@ -153,6 +153,7 @@ impl<'a> Init<'a> {
                     Ready::Signals => self.reap(),
                     Ready::Starting => self.hear_command(),
                     Ready::Listener => self.answer(),
+                    Ready::NobodyFiltered => self.listener = None,
                     Ready::Channel => self.obey(),
                     Ready::Broken => self.phase = Phase::Over,
                 }
@@ -215,8 +216,7 @@ impl<'a> Init<'a> {
         waited
             .iter()
             .zip(&polled)
-            .filter(|(_, polled)| !polled.revents().is_empty())
-            .map(|((ready, _), _)| *ready)
+            .filter_map(|((waited, _), polled)| ready(*waited, polled.revents()))
             .collect()
     }
 
@@ -286,7 +286,6 @@ impl<'a> Init<'a> {
             Ok(Some(refusal)) => {
                 let _ = wire::send(self.channel, &Notice::Refused(refusal), None);
             }
-            // Nobody is left under the filter.
             Err(_) => self.listener = None,
         }
     }
@@ -332,10 +331,27 @@ enum Ready {
     Channel,
     /// A call waits for an answer.
     Listener,
+    /// The last process under the filter has exited: no call will ever wait again.
+    NobodyFiltered,
     /// The process that is to become the command says something, or has become it.
     Starting,
     /// Nothing can be waited for any more.
     Broken,
+}
+
+/// What there is to do where these events were seen.
+///
+/// A listener that hung up stays ready until it is closed, and its process is reaped only later:
+/// taken for work, it would make the init spin between the two.
+fn ready(waited: Ready, events: PollFlags) -> Option<Ready> {
+    if events.is_empty() {
+        return None;
+    }
+    let hung_up = !events.contains(PollFlags::IN);
+    Some(match waited {
+        Ready::Listener if hung_up => Ready::NobodyFiltered,
+        waited => waited,
+    })
 }
 
 /// Takes every process that has ended off the table.
