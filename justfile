@@ -16,13 +16,33 @@ fmt:
 lint:
     cargo clippy --workspace --all-targets --locked -- -D warnings
 
-# Every test but the doctests, and builds the examples; `just test -p haft-policy` for one crate.
+# The fast tests, green on a bare machine; `just test -p haft-policy` for one crate.
 test *args="--workspace":
     cargo nextest run --locked {{ args }}
 
+# Every test that guards correctness, the fast ones too. Not as root: root hides what the kernel would refuse.
+test-ci *args:
+    cargo nextest run --workspace --locked --run-ignored all -E "$(just tier ci)" {{ args }}
+
+# The same on a machine with a third of a processor that stops for 200 ms of every second. As root; it sets up what `.ci/run` does.
+test-slow:
+    HAFT_CI_SLOW=1 .ci/run
+
+# The large counts: races, kill loops, storms, replays. Hours on a slow machine, and nothing else beside it.
+soak:
+    cargo nextest run --workspace --locked --profile soak --run-ignored only -E "$(just tier soak)" && "${CARGO_TARGET_DIR:-target}/debug/examples/soak_page" target/nextest/soak/junit.xml
+
+# The filter expression of a tier (`ci` or `soak`); see crates/testkit/src/tier.rs.
+tier name:
+    @cargo nextest run --workspace --locked --no-run --cargo-quiet 2>/dev/null && "${CARGO_TARGET_DIR:-target}/debug/examples/tiers" {{ name }}
+
+# The slowest tests of the last run with the profile `ci`, and why each is there.
+test-times report="target/nextest/ci/junit.xml":
+    @"${CARGO_TARGET_DIR:-target}/debug/examples/test_times" {{ report }}
+
 # The attack corpus alone. Not as root: root hides what the kernel would refuse.
 security:
-    cargo nextest run --workspace --locked --profile security
+    cargo nextest run --workspace --locked --profile security --run-ignored all
 
 # Examples in documentation, among them the README's quick start.
 doctest:

@@ -39,7 +39,7 @@ pub fn alone(test: impl FnOnce()) {
         .args(["--user", "--map-current-user", "--net", "--keep-caps"])
         .args(["sh", "-c", ENTER, "sh"])
         .arg(this)
-        .args(["--exact", &name, "--nocapture"])
+        .args(["--exact", &name, "--include-ignored", "--nocapture"])
         .env(ALONE, "1")
         .status()
         .expect("unshare, from util-linux");

@@ -3,7 +3,7 @@
 //! case is missing or failed, and if the page is not what the run shows.
 //!
 //! ```sh
-//! NEXTEST_PROFILE=ci just test
+//! just test-ci --profile ci
 //! HAFT_UPDATE=1 cargo run -p haft-testkit --example suites -- target/nextest/ci/junit.xml
 //! ```
 #![expect(
@@ -20,7 +20,10 @@ use std::{
     process::ExitCode,
 };
 
-use haft_testkit::suite::{files, process, search};
+use haft_testkit::{
+    junit,
+    suite::{files, process, search},
+};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/spec/suites.md");
 
@@ -79,25 +82,12 @@ fn main() -> ExitCode {
 /// The tests that passed, by binary.
 fn passed(report: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut passed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for entry in report.split("<testcase ").skip(1) {
-        let (attributes, rest) = entry.split_once('>').unwrap_or((entry, ""));
-        let failed = rest.contains("<failure") || rest.contains("<error");
-        if let (false, Some(name), Some(binary)) = (
-            failed,
-            attribute(attributes, "name"),
-            attribute(attributes, "classname"),
-        ) {
-            passed.entry(binary).or_default().insert(name);
+    for case in junit::cases(report) {
+        if case.passed {
+            passed.entry(case.binary).or_default().insert(case.name);
         }
     }
     passed
-}
-
-fn attribute(attributes: &str, name: &str) -> Option<String> {
-    let at = format!(" {name}=\"");
-    let padded = format!(" {attributes}");
-    let value = padded.split_once(&at)?.1.split_once('"')?.0;
-    Some(value.to_owned())
 }
 
 /// The page, and the cases that did not pass.

@@ -22,6 +22,7 @@ pub mod clock;
 pub mod events;
 pub mod harness;
 pub mod helper_program;
+pub mod junit;
 pub mod ledger;
 pub mod memory;
 pub mod policy;
@@ -29,6 +30,7 @@ pub mod principal;
 pub mod sample;
 pub mod stopwatch;
 pub mod suite;
+pub mod tier;
 
 pub use approver::ScriptedApprover;
 pub use clock::TestClock;

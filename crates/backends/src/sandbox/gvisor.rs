@@ -453,6 +453,7 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "ci: needs gVisor"]
     fn sb_38_the_kernel_is_gvisors_and_the_machines_places_are_not_there() {
         let root = tempfile::tempdir().expect("a directory");
         fs::write(root.path().join("in"), "from outside\n").expect("written");

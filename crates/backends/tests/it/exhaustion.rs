@@ -136,11 +136,13 @@ async fn rx_01(kept: Kept) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "ci: needs a cgroup of its own"]
 async fn rx_01_a_fork_bomb_stays_small_and_is_gone_at_once_with_cgroups() {
     rx_01(Kept::ByCgroups).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "ci: needs bubblewrap"]
 async fn rx_01_a_fork_bomb_stays_small_and_is_gone_at_once_without() {
     rx_01(Kept::ByProcess).await;
 }
@@ -151,6 +153,7 @@ fn hold(mib: u64) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "ci: needs a cgroup of its own"]
 async fn rx_08_memory_ends_inside_the_limit() {
     let limits = |memory_bytes| Limits {
         memory_bytes,
@@ -175,6 +178,7 @@ async fn rx_08_memory_ends_inside_the_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "ci: needs bubblewrap"]
 async fn rx_09_processor_time_ends() {
     let limits = |seconds| Limits {
         cpu_time: Duration::from_secs(seconds),
@@ -196,6 +200,7 @@ async fn rx_09_processor_time_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "ci: needs a cgroup of its own"]
 async fn rx_09_a_quota_leaves_the_processors_to_others() {
     let spin = "for i in 1 2 3 4; do timeout 2 sh -c 'while :; do :; done' & done; wait; times";
     let used = async |cpu_percent| {
@@ -225,6 +230,7 @@ fn processor_seconds(times: &str) -> f64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "ci: needs a cgroup of its own"]
 async fn rx_10_a_full_temporary_directory_is_told() {
     let limits = |tmp_bytes| Limits {
         tmp_bytes,
@@ -254,6 +260,7 @@ async fn rx_10_a_full_temporary_directory_is_told() {
 
 /// `HAFT_ATTACK_FIXTURES/small` is a file system of 8 MiB.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "ci: needs files that only root can make"]
 async fn rx_10_a_full_workspace_is_told_and_others_can_still_be_written() {
     let fixtures =
         std::env::var("HAFT_ATTACK_FIXTURES").expect("HAFT_ATTACK_FIXTURES; see .ci/run");
@@ -271,6 +278,7 @@ async fn rx_10_a_full_workspace_is_told_and_others_can_still_be_written() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "ci: needs a cgroup of its own"]
 async fn rx_10_a_file_beyond_its_size_is_told() {
     let limits = |file_bytes| Limits {
         file_bytes,
@@ -284,6 +292,7 @@ async fn rx_10_a_file_beyond_its_size_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "ci: needs a cgroup of its own"]
 async fn rx_11_many_small_files_end_inside_the_limit() {
     let limits = |memory_bytes| Limits {
         memory_bytes,
@@ -316,6 +325,7 @@ async fn rx_11_many_small_files_end_inside_the_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "ci: needs a cgroup of its own"]
 async fn rx_22_open_files_are_told_and_the_next_command_has_its_own() {
     let limits = |open_files| Limits {
         open_files,
@@ -344,6 +354,7 @@ async fn p99_of_a_look(ws: &Workspace) -> Duration {
 
 /// What all of RX share: the worker stays healthy.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "ci: needs a cgroup of its own"]
 async fn rx_01_08_09_other_calls_hardly_notice() {
     let limits = Limits {
         processes: 100,

@@ -33,6 +33,7 @@ fn count(text: &str) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "ci: needs gVisor"]
 async fn sb_38_the_kernel_is_gvisors_and_the_machine_is_not_there() {
     let ws = Workspace::sandboxed(sandbox_options());
     assert!(ws.backend.operations().tiers.contains(&Tier::T3));
@@ -57,6 +58,7 @@ async fn sb_38_the_kernel_is_gvisors_and_the_machine_is_not_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "ci: needs gVisor"]
 async fn what_is_protected_stays_and_what_appears_is_moved_away() {
     let ws = Workspace::sandboxed(sandbox_options());
     ws.put(".git/config", "[core]\n");
@@ -77,6 +79,7 @@ async fn what_is_protected_stays_and_what_appears_is_moved_away() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "ci: needs gVisor"]
 async fn everything_is_gone_when_the_call_is() {
     let ws = Workspace::sandboxed(sandbox_options());
     let mut child = ws
@@ -105,6 +108,7 @@ fn pid_in_names() -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "ci: needs gVisor"]
 async fn what_this_tier_cannot_do_is_refused() {
     let ws = Workspace::sandboxed(sandbox_options());
     let processes = ws.backend.operations().processes;

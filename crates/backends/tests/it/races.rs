@@ -17,8 +17,16 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::workspace::{SECRET, Workspace, at};
 
-/// Rounds of each race.
-const ROUNDS: u64 = 20_000;
+/// Rounds of each race at least, in a test of a second and in the soak.
+const FEW: u64 = 1_000;
+const MANY: u64 = 20_000;
+
+/// Swaps that a race must have met. Where the machine gives the swapping thread too little time, the
+/// race goes on until they have happened.
+const LEAST_SWAPS: u64 = 100;
+
+/// A race that is still not one after so many times its rounds fails.
+const MOST_TIMES: u64 = 100;
 
 /// Swaps `d` and `link` until dropped.
 pub(crate) struct Swapper {
@@ -72,11 +80,30 @@ fn prepare() -> Workspace {
     ws
 }
 
-fn report(name: &str, rounds: u64, worked: u64, swaps: u64) {
-    println!("{name}: {rounds} rounds, {worked} worked, {swaps} swaps, 0 escapes");
-    assert!(swaps > 100, "the race did not take place");
-    assert!(worked > 0, "nothing ever worked, so nothing was shown");
-    assert!(worked < rounds, "the swap was never met");
+/// A race: how many rounds there were, and in how many of them the back end did its work.
+#[derive(Default)]
+struct Race {
+    rounds: u64,
+    worked: u64,
+}
+
+impl Race {
+    /// Whether another round is due: until there were enough of them, and the race was one.
+    fn goes_on(&mut self, least: u64, swapper: &Swapper) -> bool {
+        let met = self.worked > 0 && self.worked < self.rounds && swapper.swaps() > LEAST_SWAPS;
+        let over = self.rounds >= least && (met || self.rounds >= least * MOST_TIMES);
+        self.rounds += u64::from(!over);
+        !over
+    }
+
+    fn report(&self, name: &str, swapper: &Swapper) {
+        let Self { rounds, worked } = self;
+        let swaps = swapper.swaps();
+        println!("{name}: {rounds} rounds, {worked} worked, {swaps} swaps, 0 escapes");
+        assert!(swaps > LEAST_SWAPS, "the race did not take place");
+        assert!(*worked > 0, "nothing ever worked, so nothing was shown");
+        assert!(worked < rounds, "the swap was never met");
+    }
 }
 
 /// The control: the naive way loses this race, so the harness can see an escape.
@@ -105,51 +132,49 @@ fn sl_07_control_realpath_then_open_loses() {
     assert!(escapes > 0, "the control never lost; the race is not real");
 }
 
-#[tokio::test]
-async fn sl_07_reads_never_escape() {
+async fn reads(rounds: u64) {
     let ws = prepare();
     let swapper = Swapper::start(&ws.root);
-    let mut worked = 0;
-    for _ in 0..ROUNDS {
+    let mut race = Race::default();
+    while race.goes_on(rounds, &swapper) {
         if let Ok(resolved) = ws.resolve("d/secret").await {
             assert_eq!(resolved.path.as_str(), "d/secret");
         }
         if let Ok(text) = ws.read("d/secret").await {
             assert_eq!(text, "harmless");
-            worked += 1;
+            race.worked += 1;
         }
     }
-    report("read", ROUNDS, worked, swapper.swaps());
+    race.report("read", &swapper);
 }
 
-#[tokio::test]
-async fn sl_08_writes_never_escape() {
+async fn writes(rounds: u64) {
     let ws = prepare();
     let swapper = Swapper::start(&ws.root);
-    let mut worked = 0;
-    for round in 0..ROUNDS {
+    let mut race = Race::default();
+    while race.goes_on(rounds, &swapper) {
+        let round = race.rounds;
         let text = round.to_string();
         let write = WriteFile {
             bytes: text.as_bytes(),
             expected: Expected::Anything,
         };
         if ws.files.write(&at("d/new"), write).await.is_ok() {
-            worked += 1;
+            race.worked += 1;
         }
     }
-    report("write", ROUNDS, worked, swapper.swaps());
+    race.report("write", &swapper);
     drop(swapper);
     ws.outside_is_untouched();
     ws.no_leftovers();
 }
 
 /// As `edit` does it: read, remember the version, write back only over that version.
-#[tokio::test]
-async fn sl_08_edits_never_escape() {
+async fn edits(rounds: u64) {
     let ws = prepare();
     let swapper = Swapper::start(&ws.root);
-    let mut worked = 0;
-    for _ in 0..ROUNDS {
+    let mut race = Race::default();
+    while race.goes_on(rounds, &swapper) {
         let Ok(file) = ws.files.open(&at("d/secret")).await else {
             continue;
         };
@@ -160,41 +185,41 @@ async fn sl_08_edits_never_escape() {
             .write_expecting("d/secret", "harmless", Expected::Version(&version))
             .await;
         if edited.is_ok() {
-            worked += 1;
+            race.worked += 1;
         }
     }
-    report("edit", ROUNDS, worked, swapper.swaps());
+    race.report("edit", &swapper);
     drop(swapper);
     ws.outside_is_untouched();
     ws.no_leftovers();
 }
 
-#[tokio::test]
-async fn sl_08_making_directories_never_escapes() {
+async fn directories(rounds: u64) {
     let ws = prepare();
     let swapper = Swapper::start(&ws.root);
-    let mut worked = 0;
-    for round in 0..ROUNDS {
+    let mut race = Race::default();
+    while race.goes_on(rounds, &swapper) {
+        let round = race.rounds;
         let path = format!("d/{}/{}/{}", round % 7, round % 11, round % 500);
         if ws.files.make_dir(&at(&path)).await.is_ok() {
-            worked += 1;
+            race.worked += 1;
         }
     }
-    report("make_dir", ROUNDS, worked, swapper.swaps());
+    race.report("make_dir", &swapper);
     drop(swapper);
     ws.outside_is_untouched();
 }
 
-#[tokio::test]
-async fn sl_08_copies_never_escape() {
+async fn copies(rounds: u64) {
     let ws = prepare();
     ws.put("source", "copied");
     let swapper = Swapper::start(&ws.root);
-    let mut worked = 0;
-    for round in 0..ROUNDS {
+    let mut race = Race::default();
+    while race.goes_on(rounds, &swapper) {
+        let round = race.rounds;
         let target = format!("d/{round}");
         if ws.copy("source", &target, Overwrite::Never).await.is_ok() {
-            worked += 1;
+            race.worked += 1;
         }
         let stolen = format!("stolen-{round}");
         if ws.copy("d/secret", &stolen, Overwrite::Never).await.is_ok() {
@@ -202,18 +227,17 @@ async fn sl_08_copies_never_escape() {
             fs::remove_file(ws.root.join(&stolen)).unwrap();
         }
     }
-    report("copy", ROUNDS, worked, swapper.swaps());
+    race.report("copy", &swapper);
     drop(swapper);
     ws.outside_is_untouched();
     ws.no_leftovers();
 }
 
-#[tokio::test]
-async fn sl_15_removing_a_tree_never_leaves_the_workspace() {
+async fn removals(rounds: u64) {
     let ws = Workspace::in_memory();
     let swapper = Swapper::start(&ws.root.join("tree"));
-    let mut worked = 0;
-    for _ in 0..ROUNDS {
+    let mut race = Race::default();
+    while race.goes_on(rounds, &swapper) {
         // The swapped directory lies inside the tree that is removed.
         let fresh = ws.root.join("fresh");
         if fs::create_dir_all(fresh.join("d")).is_ok() {
@@ -227,18 +251,85 @@ async fn sl_15_removing_a_tree_never_leaves_the_workspace() {
             .await
             .is_ok()
         {
-            worked += 1;
+            race.worked += 1;
         }
         assert!(
             ws.outside.join("secret").exists(),
             "the removal followed a symlink out of the workspace"
         );
     }
-    println!(
-        "remove: {ROUNDS} rounds, {worked} worked, {} swaps",
-        swapper.swaps()
-    );
-    assert!(worked > 0 && swapper.swaps() > 100);
+    race.report("remove", &swapper);
     drop(swapper);
     ws.outside_is_untouched();
+}
+
+#[tokio::test]
+async fn sl_07_reads_never_escape() {
+    reads(FEW).await;
+}
+
+#[tokio::test]
+async fn sl_08_writes_never_escape() {
+    writes(FEW).await;
+}
+
+#[tokio::test]
+async fn sl_08_edits_never_escape() {
+    edits(FEW).await;
+}
+
+#[tokio::test]
+async fn sl_08_making_directories_never_escapes() {
+    directories(FEW).await;
+}
+
+#[tokio::test]
+async fn sl_08_copies_never_escape() {
+    copies(FEW).await;
+}
+
+#[tokio::test]
+async fn sl_15_removing_a_tree_never_leaves_the_workspace() {
+    removals(FEW).await;
+}
+
+/// The same for long.
+mod soak {
+    use super::MANY;
+
+    #[tokio::test]
+    #[ignore = "soak: 20,000 rounds of a race"]
+    async fn sl_07_reads_never_escape() {
+        super::reads(MANY).await;
+    }
+
+    #[tokio::test]
+    #[ignore = "soak: 20,000 rounds of a race"]
+    async fn sl_08_writes_never_escape() {
+        super::writes(MANY).await;
+    }
+
+    #[tokio::test]
+    #[ignore = "soak: 20,000 rounds of a race"]
+    async fn sl_08_edits_never_escape() {
+        super::edits(MANY).await;
+    }
+
+    #[tokio::test]
+    #[ignore = "soak: 20,000 rounds of a race"]
+    async fn sl_08_making_directories_never_escapes() {
+        super::directories(MANY).await;
+    }
+
+    #[tokio::test]
+    #[ignore = "soak: 20,000 rounds of a race"]
+    async fn sl_08_copies_never_escape() {
+        super::copies(MANY).await;
+    }
+
+    #[tokio::test]
+    #[ignore = "soak: 20,000 rounds of a race"]
+    async fn sl_15_removing_a_tree_never_leaves_the_workspace() {
+        super::removals(MANY).await;
+    }
 }

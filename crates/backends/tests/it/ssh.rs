@@ -10,15 +10,24 @@ mod tiers;
 
 mod files {
     use super::server::fixture;
-    haft_testkit::file_suite!(fixture().await);
+    haft_testkit::file_suite!(
+        fixture().await,
+        #[ignore = "ci: needs OpenSSH"]
+    );
 }
 
 mod process {
     use super::server::fixture;
-    haft_testkit::process_suite!(fixture().await);
+    haft_testkit::process_suite!(
+        fixture().await,
+        #[ignore = "ci: needs OpenSSH"]
+    );
 }
 
 mod search {
     use super::server::fixture;
-    haft_testkit::search_suite!(fixture().await);
+    haft_testkit::search_suite!(
+        fixture().await,
+        #[ignore = "ci: needs OpenSSH"]
+    );
 }

@@ -114,17 +114,26 @@ mod search {
 mod t2 {
     mod files {
         use super::super::{LocalFixture, Tier};
-        haft_testkit::file_suite!(LocalFixture::sandboxed(Tier::T2));
+        haft_testkit::file_suite!(
+            LocalFixture::sandboxed(Tier::T2),
+            #[ignore = "ci: needs bubblewrap"]
+        );
     }
 
     mod process {
         use super::super::{LocalFixture, Tier};
-        haft_testkit::process_suite!(LocalFixture::sandboxed(Tier::T2));
+        haft_testkit::process_suite!(
+            LocalFixture::sandboxed(Tier::T2),
+            #[ignore = "ci: needs bubblewrap"]
+        );
     }
 
     mod search {
         use super::super::{LocalFixture, Tier};
-        haft_testkit::search_suite!(LocalFixture::sandboxed(Tier::T2));
+        haft_testkit::search_suite!(
+            LocalFixture::sandboxed(Tier::T2),
+            #[ignore = "ci: needs bubblewrap"]
+        );
     }
 }
 

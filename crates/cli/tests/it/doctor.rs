@@ -14,6 +14,7 @@ fn of_agents(stage: &Stage, printed: &str) -> String {
 }
 
 #[test]
+#[ignore = "ci: needs bubblewrap"]
 fn a_good_installation_passes_and_its_default_tier_is_proven() {
     let stage = Stage::new();
     let ran = stage.haft(&["doctor"]).ok();
@@ -43,6 +44,7 @@ fn a_good_installation_passes_and_its_default_tier_is_proven() {
 }
 
 #[test]
+#[ignore = "ci: needs bubblewrap"]
 fn the_sandbox_of_a_tool_is_shown_without_starting_anything() {
     let stage = Stage::with_config(
         "[policy]\n[sandbox.limits]\nprocesses = 77\n[sandbox.network]\nallow = [\"docs.rs\"]\n",
@@ -89,6 +91,7 @@ fn what_is_wrong_fails_with_a_hint() {
 }
 
 #[test]
+#[ignore = "ci: needs bubblewrap"]
 fn each_agent_with_haft_is_said_to_use_what_its_calls_will_use() {
     let stage = Stage::with_config("[policy]\npreset = \"workspace\"\n");
     assert_eq!(of_agents(&stage, &stage.haft(&["doctor"]).ok()), "");
@@ -109,6 +112,7 @@ fn each_agent_with_haft_is_said_to_use_what_its_calls_will_use() {
 }
 
 #[test]
+#[ignore = "ci: needs bubblewrap"]
 fn an_agent_whose_record_program_or_rules_are_others_is_named() {
     let stage = Stage::with_config("[agents.codex]\npreset = \"locked\"\n");
     for agent in ["codex", "gemini", "goose"] {

@@ -27,6 +27,7 @@ fn asks(stage: &Stage, args: &[&str]) {
 }
 
 #[test]
+#[ignore = "ci: needs bubblewrap"]
 fn a_grant_lets_a_call_pass_until_it_is_revoked() {
     let stage = Stage::new();
     let call = ["call", "bash", "touch made"];
@@ -64,6 +65,7 @@ fn a_grant_lets_a_call_pass_until_it_is_revoked() {
 }
 
 #[test]
+#[ignore = "ci: needs bubblewrap"]
 fn a_counted_grant_serves_so_many_calls() {
     let stage = Stage::new();
     add(&stage, &["bash(touch *)", "--uses", "2"]);
@@ -75,6 +77,7 @@ fn a_counted_grant_serves_so_many_calls() {
 }
 
 #[test]
+#[ignore = "ci: needs bubblewrap"]
 fn a_grant_ends_when_its_time_has_come() {
     let stage = Stage::new();
     add(&stage, &["bash(touch made)", "--for", "1s"]);
@@ -96,6 +99,7 @@ fn a_grant_ends_when_its_time_has_come() {
 }
 
 #[test]
+#[ignore = "ci: needs bubblewrap"]
 fn a_grant_holds_for_whom_and_where_it_says() {
     let stage = Stage::new();
     let call = ["call", "bash", "touch made"];
@@ -126,6 +130,7 @@ fn a_grant_holds_for_whom_and_where_it_says() {
 }
 
 #[test]
+#[ignore = "ci: needs bubblewrap"]
 fn a_grant_never_opens_a_denial() {
     let stage = Stage::with_config("[policy]\ndeny = [\"bash(touch)\", \"write(secret/**)\"]\n");
     add(&stage, &["bash(touch made)", "write(secret/**)"]);
@@ -142,6 +147,7 @@ fn a_grant_never_opens_a_denial() {
 }
 
 #[test]
+#[ignore = "ci: needs bubblewrap"]
 fn ap_11_what_runs_anything_is_granted_only_word_for_word() {
     let stage = Stage::new();
     for (rule, says) in [
@@ -169,6 +175,7 @@ fn ap_11_what_runs_anything_is_granted_only_word_for_word() {
 }
 
 #[test]
+#[ignore = "ci: needs bubblewrap"]
 fn ap_12_a_prefix_does_not_reach_what_does_something_else() {
     let stage = Stage::new();
     add(&stage, &["bash(git *)"]);
@@ -183,6 +190,7 @@ fn ap_12_a_prefix_does_not_reach_what_does_something_else() {
 }
 
 #[test]
+#[ignore = "ci: needs bubblewrap"]
 fn what_a_denial_without_a_person_says_is_true() {
     let stage = Stage::new();
     for (call, made) in [
@@ -236,6 +244,7 @@ fn a_person_sees_what_a_grant_means_before_it_is_kept() {
 }
 
 #[test]
+#[ignore = "ci: needs bubblewrap"]
 fn what_is_approved_again_and_again_is_suggested() {
     let stage = Stage::new();
     let nothing = stage.json(&["grants", "suggest", "--json"]);

@@ -71,6 +71,7 @@ fn colours_are_for_terminals_and_only_if_wanted() {
 }
 
 #[test]
+#[ignore = "ci: needs bubblewrap"]
 fn long_work_shows_that_it_goes_on_and_leaves_nothing_behind() {
     let stage =
         Stage::with_config("[policy]\nallow = [\"bash(echo working; sleep 1.5; echo done)\"]\n");

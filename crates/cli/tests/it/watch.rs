@@ -35,6 +35,7 @@ fn allow(tmux: &Tmux<'_>, watch: Window) {
 }
 
 #[test]
+#[ignore = "ci: needs tmux"]
 fn a_question_is_seen_looked_at_and_allowed() {
     let stage = Stage::new();
     let (tmux, call, watch) = waiting(&stage, "hello");
@@ -62,6 +63,7 @@ fn a_question_is_seen_looked_at_and_allowed() {
 }
 
 #[test]
+#[ignore = "ci: needs tmux"]
 fn a_question_is_refused_with_a_reason() {
     let stage = Stage::new();
     let (tmux, call, watch) = waiting(&stage, "hello");
@@ -83,6 +85,7 @@ fn a_question_is_refused_with_a_reason() {
 }
 
 #[test]
+#[ignore = "ci: needs tmux"]
 fn ap_08_a_long_question_is_scrolled_to_its_end_before_it_is_allowed() {
     let stage = Stage::new();
     let lines: Vec<String> = (0..60).map(|line| format!("line {line}")).collect();
@@ -99,6 +102,7 @@ fn ap_08_a_long_question_is_scrolled_to_its_end_before_it_is_allowed() {
 }
 
 #[test]
+#[ignore = "ci: needs tmux"]
 fn the_screen_follows_its_size_and_is_given_back_when_it_is_told_to_end() {
     let stage = Stage::new();
     let (mut tmux, call, watch) = waiting(&stage, "hello");
@@ -141,6 +145,7 @@ fn the_screen_follows_its_size_and_is_given_back_when_it_is_told_to_end() {
 }
 
 #[test]
+#[ignore = "ci: needs tmux"]
 fn a_question_at_a_terminal_can_be_answered_elsewhere() {
     let stage = Stage::new();
     let mut tmux = Tmux::new(&stage);
@@ -159,6 +164,7 @@ fn a_question_at_a_terminal_can_be_answered_elsewhere() {
 }
 
 #[test]
+#[ignore = "ci: needs tmux"]
 fn another_terminal_shows_the_question_before_it_takes_a_yes() {
     let stage = Stage::new();
     let mut tmux = Tmux::new(&stage);

@@ -58,7 +58,11 @@ pub(crate) fn rows(scale: Scale) -> Vec<Row> {
     );
     let files = files(scale, &runtime);
     vec![
-        row("`bash -c true` in T2 ÷ bare `bwrap --as-pid-1`, same mounts", &t2, 1.0),
+        row(
+            "`bash -c true` in T2 ÷ bare `bwrap --as-pid-1`, same mounts",
+            &t2,
+            1.0,
+        ),
         row("`bash -c true` in T1 ÷ bare `posix_spawn`", &t1, 2.0),
         row("`read` with T2 for commands ÷ without", &files, 1.1),
     ]

@@ -22,26 +22,19 @@ use serde_json::json;
 
 use crate::{helper_program::sandboxed, place::Place};
 
-/// Calls in all.
-const RUNS: usize = 10_000;
+/// Calls in all: enough that each kind of command is stopped ten times, or for long.
+const FEW: usize = 300;
+const MANY: usize = 10_000;
 
 /// One of so many is cancelled.
 const ONE_CANCELLED_OF: usize = 5;
 
-/// How long the storm lasts at most, on a machine too slow for all of it, and how many calls it has
-/// then at least.
-const LASTS: Duration = Duration::from_mins(3);
-const LEAST_RUNS: usize = 2_000;
-
 /// Calls at once.
 const AT_ONCE: usize = 8;
 
-/// How long after its call a process may be seen, in 99 of 100 calls. On a machine that does other
-/// things, the rest is sometimes somebody else's doing.
+/// How long after its call a process may be seen, in 99 of 100 calls, on a machine that does nothing
+/// else.
 const GONE_WITHIN: Duration = Duration::from_secs(2);
-
-/// Or for as long as so many ordinary calls take beside it, where even those are slow.
-const GONE_WITHIN_CALLS: u32 = 5;
 
 /// When a process counts as left behind. If nobody ends them, they run for hours.
 const LEFT_BEHIND: Duration = Duration::from_secs(30);
@@ -182,7 +175,20 @@ async fn cancelled(haft: &Haft, n: usize, after: Duration) -> (Terminal, Duratio
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "ci: needs bubblewrap; 300 sandboxes"]
 async fn storm_cancelled_calls_leave_no_process_and_runs_leave_no_trace() {
+    storm(FEW).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "soak: 10,000 sandboxes, and the time until they are gone"]
+async fn soak_storm_of_cancelled_calls() {
+    let gone_after = storm(MANY).await;
+    assert!(gone_after < GONE_WITHIN, "{gone_after:?}");
+}
+
+/// Makes calls, some of which are cancelled; after what time the processes of 99 of 100 were gone.
+async fn storm(runs: usize) -> Duration {
     let place = Place::new();
     let haft = Arc::new(open(&place).await);
     // Caches, pools and the spawner's thread are there before anything is counted.
@@ -196,8 +202,8 @@ async fn storm_cancelled_calls_leave_no_process_and_runs_leave_no_trace() {
     println!("seed {seed}");
     let delays = Arc::new(std::sync::Mutex::new(Random(seed)));
     let next = Arc::new(AtomicUsize::new(0));
-    let stopped = Arc::new(std::sync::Mutex::new(Vec::with_capacity(RUNS)));
-    let ordinary = Arc::new(std::sync::Mutex::new(Vec::with_capacity(RUNS)));
+    let stopped = Arc::new(std::sync::Mutex::new(Vec::with_capacity(runs)));
+    let ordinary = Arc::new(std::sync::Mutex::new(Vec::with_capacity(runs)));
     let began = Instant::now();
     let mut lanes = tokio::task::JoinSet::new();
     for _ in 0..AT_ONCE {
@@ -206,7 +212,7 @@ async fn storm_cancelled_calls_leave_no_process_and_runs_leave_no_trace() {
         lanes.spawn(async move {
             loop {
                 let n = next.fetch_add(1, Ordering::Relaxed);
-                if n >= RUNS || (n >= LEAST_RUNS && began.elapsed() > LASTS) {
+                if n >= runs {
                     return;
                 }
                 if n % ONE_CANCELLED_OF == 0 {
@@ -227,9 +233,9 @@ async fn storm_cancelled_calls_leave_no_process_and_runs_leave_no_trace() {
     lanes.join_all().await;
     let mut outlived = std::mem::take(&mut *stopped.lock().unwrap());
     let mut ordinary = std::mem::take(&mut *ordinary.lock().unwrap());
-    let runs = outlived.len() + ordinary.len();
     println!("{runs} runs in {:.1?}", began.elapsed());
-    assert!(runs >= LEAST_RUNS && outlived.len() >= LEAST_RUNS / ONE_CANCELLED_OF);
+    assert_eq!(outlived.len() + ordinary.len(), runs);
+    assert_eq!(outlived.len(), runs / ONE_CANCELLED_OF);
     outlived.sort_unstable();
     ordinary.sort_unstable();
     let (most, longest) = (
@@ -241,8 +247,6 @@ async fn storm_cancelled_calls_leave_no_process_and_runs_leave_no_trace() {
         "gone after {most:.1?} in 99 of 100 calls, {longest:.1?} at most; an ordinary call took \
          {usual:.1?}"
     );
-    let allowed = GONE_WITHIN.max(usual * GONE_WITHIN_CALLS);
-    assert!(most < allowed, "{most:?}, allowed are {allowed:?}");
 
     gone(&(7_000_000 + std::process::id()).to_string()).await;
     let began = Instant::now();
@@ -264,14 +268,13 @@ async fn storm_cancelled_calls_leave_no_process_and_runs_leave_no_trace() {
         "{memory_before} to {memory_after}"
     );
     haft.close().await.unwrap();
+    most
 }
 
-/// The child of the next test. Does nothing unless it was started by it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "child: of the next test, which kills it"]
 async fn child_that_is_killed_while_commands_run() {
-    let Ok(directory) = std::env::var(DIRECTORY) else {
-        return;
-    };
+    let directory = std::env::var(DIRECTORY).unwrap();
     let directory = Path::new(&directory);
     let haft = Haft::open(directory.join("workspace"))
         .data_dir(directory.join("data"))
@@ -291,14 +294,15 @@ async fn child_that_is_killed_while_commands_run() {
 }
 
 #[tokio::test]
+#[ignore = "ci: needs bubblewrap"]
 async fn kill_9_of_haft_ends_every_command_it_started() {
     let directory = tempfile::tempdir().unwrap();
     for name in ["workspace", "data"] {
         fs::create_dir(directory.path().join(name)).unwrap();
     }
     let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact"])
         .args([
-            "--exact",
             "storm::child_that_is_killed_while_commands_run",
             "--nocapture",
         ])

@@ -92,7 +92,7 @@ fn wait_ready(mut player: Player) -> Player {
 }
 
 #[test]
-#[ignore = "this is the other process of the crash tests, not a test"]
+#[ignore = "child: the other process of the crash tests"]
 fn the_other_process() {
     let part = std::env::var(PART).unwrap();
     let directory = std::env::var_os(DIRECTORY).unwrap();

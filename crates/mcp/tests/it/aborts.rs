@@ -1,6 +1,6 @@
-//! Ten thousand calls of a mounted server, one in twenty given up by its client in some way, in both
-//! eras, over pipes and HTTP on both sides. Afterwards nothing is left of them: no request in any
-//! table, no process, no descriptor, no memory to speak of.
+//! Many calls of a mounted server, one in twenty given up by its client in some way, in both eras,
+//! over pipes and HTTP on both sides. Afterwards nothing is left of them: no request in any table, no
+//! process, no descriptor, and in the soak of ten thousand calls no memory to speak of.
 
 use std::{
     collections::BTreeMap,
@@ -21,18 +21,12 @@ use crate::{
 /// Calls of every client before anything is measured: what is made once and kept is there then.
 const FIRST: usize = 20;
 
-/// Calls of every client between two looks at how large the process is.
+/// Calls of every client between two looks at how large the process is. Every way to give one up is
+/// met by twenty clients' calls.
 const PART: usize = 100;
 
-/// Such parts of one test. There are two tests of 16 clients each, so 10,240 calls in all.
+/// Such parts of the soak. It has two tests of 16 clients each, so 10,240 calls in all.
 const PARTS: usize = 3;
-
-/// Parts that are always there: less would say nothing about growth.
-const LEAST_PARTS: usize = 2;
-
-/// How long a machine has for all parts. One that is too slow for that leaves out the last, and the
-/// test prints how many calls there were.
-const ENOUGH: Duration = Duration::from_mins(4);
 
 /// Every so manieth call is given up.
 const ABORT_EVERY: usize = 20;
@@ -220,7 +214,7 @@ async fn until_nothing_is_under_way(house: &House) {
     }
 }
 
-async fn check(over: Over, era: connection::Era) {
+async fn check(over: Over, era: connection::Era, parts: usize) {
     let reachable = Peer::Steady.reachable(over, era).await;
     let options = Options {
         start_timeout: PATIENCE,
@@ -235,15 +229,12 @@ async fn check(over: Over, era: connection::Era) {
     let began = Instant::now();
     let mut all = Tally::default();
     let mut sizes = Vec::new();
-    for _ in 0..PARTS {
+    for _ in 0..parts {
         let part = load(&house, PART).await;
         all.answered += part.answered;
         all.given_up += part.given_up;
         until_nothing_is_under_way(&house).await;
         sizes.push(Held::now().bytes);
-        if sizes.len() >= LEAST_PARTS && began.elapsed() > ENOUGH {
-            break;
-        }
     }
     let took = began.elapsed();
     let told = counts(&house).await;
@@ -279,11 +270,25 @@ async fn check(over: Over, era: connection::Era) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "ci: needs Node; 1,600 calls"]
 async fn calls_that_are_given_up_leave_nothing_behind_over_pipes_to_the_server() {
-    check(Over::Pipes, connection::Era::Legacy).await;
+    check(Over::Pipes, connection::Era::Legacy, 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "ci: needs Node; 1,600 calls"]
 async fn calls_that_are_given_up_leave_nothing_behind_over_http_to_the_server() {
-    check(Over::Http, connection::Era::Modern).await;
+    check(Over::Http, connection::Era::Modern, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "soak: 4,800 calls, and what the process grows by"]
+async fn soak_calls_that_are_given_up_over_pipes() {
+    check(Over::Pipes, connection::Era::Legacy, PARTS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "soak: 4,800 calls, and what the process grows by"]
+async fn soak_calls_that_are_given_up_over_http() {
+    check(Over::Http, connection::Era::Modern, PARTS).await;
 }

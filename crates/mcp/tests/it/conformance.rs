@@ -281,37 +281,44 @@ fn check(way: Way, revision: &str) {
 }
 
 #[test]
+#[ignore = "ci: needs the conformance suite of .ci/peers"]
 fn the_official_suite_against_the_server_edge_at_2025_11_25() {
     check(Way::Server, "2025-11-25");
 }
 
 #[test]
+#[ignore = "ci: needs the conformance suite of .ci/peers"]
 fn the_official_suite_against_the_server_edge_at_2026_07_28() {
     check(Way::Server, "2026-07-28");
 }
 
 #[test]
+#[ignore = "ci: needs the conformance suite of .ci/peers"]
 fn the_official_suite_through_haft_at_2025_11_25() {
     check(Way::Through, "2025-11-25");
 }
 
 #[test]
+#[ignore = "ci: needs the conformance suite of .ci/peers"]
 fn the_official_suite_through_haft_at_2026_07_28() {
     check(Way::Through, "2026-07-28");
 }
 
 #[test]
+#[ignore = "ci: needs the conformance suite of .ci/peers"]
 fn the_official_suite_against_the_upstream_edge_at_2025_11_25() {
     check(Way::Client, "2025-11-25");
 }
 
 #[test]
+#[ignore = "ci: needs the conformance suite of .ci/peers"]
 fn the_official_suite_against_the_upstream_edge_at_2026_07_28() {
     check(Way::Client, "2026-07-28");
 }
 
 /// An excuse without a reason is none.
 #[test]
+#[ignore = "ci: needs the conformance suite of .ci/peers"]
 fn every_expected_failure_says_why() {
     for entry in fs::read_dir(DATA).unwrap() {
         let path = entry.unwrap().path();

@@ -175,6 +175,7 @@ async fn check(client: Era, server: connection::Era, to_server: Over) {
 macro_rules! cells {
     ($($name:ident: $client:ident, $server:ident, $over:ident;)*) => {$(
         #[tokio::test]
+        #[ignore = "ci: needs the SDKs of .ci/peers"]
         async fn $name() {
             check(Era::$client, connection::Era::$server, Over::$over).await;
         }

@@ -45,9 +45,10 @@ macro_rules! suite {
         $(#[$doc])*
         #[macro_export]
         macro_rules! $name {
-            ($d fixture:expr) => {
+            ($d fixture:expr $d(, #[$d tag:meta])?) => {
                 $(
                     #[test]
+                    $d(#[$d tag])?
                     fn $case() {
                         $d crate::suite::run(async {
                             $d crate::suite::$module::$case($d fixture).await;

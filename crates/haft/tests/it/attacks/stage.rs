@@ -62,7 +62,8 @@ pub(crate) fn run(case: &Case, test: &str) -> Verdict {
         Command::new(binary)
     };
     command
-        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .args(["--exact", test, "--include-ignored", "--nocapture"])
+        .arg("--test-threads=1")
         .env(ONLY, &case.id)
         .env(STAGED, "1");
     let canary = canary::of(&case.id);

@@ -256,7 +256,7 @@ fn what_is_shown_elsewhere_exists() {
             .find(|source| source.contains(&function));
         let source = source.unwrap_or_else(|| panic!("{id}: no test {see}"));
         if see.contains("20,000") {
-            let rounds = "const ROUNDS: u64 = 20_000;";
+            let rounds = "const MANY: u64 = 20_000;";
             assert!(source.contains(rounds), "{id}: {see} has other rounds");
         }
     }

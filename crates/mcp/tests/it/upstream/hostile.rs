@@ -43,6 +43,7 @@ async fn how(mounted: &Mounted, how: &str, deadline: Duration) -> Result<Value, 
 }
 
 #[tokio::test]
+#[ignore = "ci: needs the programs of .ci/peers"]
 async fn mc_13_what_nobody_can_be_asked_is_refused() {
     for mounted in both().await {
         // With a method that does not exist, to an address no person is sent to.
@@ -61,6 +62,7 @@ async fn mc_13_what_nobody_can_be_asked_is_refused() {
 }
 
 #[tokio::test]
+#[ignore = "ci: needs the programs of .ci/peers"]
 async fn mc_15_a_flood_is_one_change_and_its_answer_still_comes() {
     for mounted in both().await {
         let mut changes = mounted.connection.changes();
@@ -93,6 +95,7 @@ async fn mc_15_a_flood_is_one_change_and_its_answer_still_comes() {
 }
 
 #[tokio::test]
+#[ignore = "ci: needs the programs of .ci/peers"]
 async fn progress_of_another_request_is_not_ours() {
     for mounted in both().await {
         let reports: Arc<Mutex<Vec<Progress>>> = Arc::default();
@@ -108,6 +111,7 @@ async fn progress_of_another_request_is_not_ours() {
 }
 
 #[tokio::test]
+#[ignore = "ci: needs the programs of .ci/peers"]
 async fn mc_16_a_server_that_never_answers_is_told_to_stop() {
     for mounted in both().await {
         let silent = how(&mounted, "silent", UNANSWERED).await;
@@ -126,6 +130,7 @@ async fn mc_16_a_server_that_never_answers_is_told_to_stop() {
 }
 
 #[tokio::test]
+#[ignore = "ci: needs the programs of .ci/peers"]
 async fn mc_17_what_is_printed_is_counted_and_what_was_forked_ends_with_the_server() {
     let mounted = Peer::Hostile.over_pipes().await;
     let printed = how(&mounted, "prints", ANSWERED).await.unwrap();
@@ -147,6 +152,7 @@ async fn mc_17_what_is_printed_is_counted_and_what_was_forked_ends_with_the_serv
 }
 
 #[tokio::test]
+#[ignore = "ci: needs the programs of .ci/peers"]
 async fn mc_18_a_server_has_its_own_secrets_and_nothing_of_anybody_else() {
     let mounted = Peer::sandboxed(("API_KEY", "its own")).await;
     let environment = how(&mounted, "environment", ANSWERED).await.unwrap();

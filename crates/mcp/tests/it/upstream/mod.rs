@@ -213,6 +213,7 @@ async fn a_question_is_answered(connection: &dyn Connection) {
 }
 
 #[tokio::test]
+#[ignore = "ci: needs the programs of .ci/peers"]
 async fn a_python_server_works_over_pipes_in_the_stateless_era() {
     let mounted = Peer::Python.over_pipes().await;
     works_in_full(&mounted, Era::Modern).await;
@@ -228,18 +229,21 @@ async fn a_python_server_works_over_pipes_in_the_stateless_era() {
 }
 
 #[tokio::test]
+#[ignore = "ci: needs the programs of .ci/peers"]
 async fn a_python_server_works_over_pipes_in_the_older_era() {
     let mounted = Peer::Python.over_pipes_as(Era::Legacy).await;
     works_in_full(&mounted, Era::Legacy).await;
 }
 
 #[tokio::test]
+#[ignore = "ci: needs the programs of .ci/peers"]
 async fn a_python_server_works_over_http_in_the_stateless_era() {
     let mounted = Peer::Python.over_http().await;
     works_in_full(&mounted, Era::Modern).await;
 }
 
 #[tokio::test]
+#[ignore = "ci: needs the programs of .ci/peers"]
 async fn a_python_server_works_over_http_in_the_older_era() {
     let mounted = Peer::Python.over_http_as(Era::Legacy).await;
     works_in_full(&mounted, Era::Legacy).await;
@@ -267,12 +271,14 @@ async fn a_change_is_noticed(mounted: &Mounted) {
 }
 
 #[tokio::test]
+#[ignore = "ci: needs the programs of .ci/peers"]
 async fn a_typescript_server_tells_of_changes_over_pipes() {
     let mounted = Peer::TypeScript.over_pipes().await;
     a_change_is_noticed(&mounted).await;
 }
 
 #[tokio::test]
+#[ignore = "ci: needs the programs of .ci/peers"]
 async fn a_typescript_server_tells_of_changes_over_http() {
     let mounted = Peer::TypeScript.over_http().await;
     a_change_is_noticed(&mounted).await;
@@ -281,12 +287,14 @@ async fn a_typescript_server_tells_of_changes_over_http() {
 }
 
 #[tokio::test]
+#[ignore = "ci: needs the programs of .ci/peers"]
 async fn the_reference_server_works_over_pipes() {
     let mounted = Peer::Everything.over_pipes().await;
     the_reference_server_works(&mounted).await;
 }
 
 #[tokio::test]
+#[ignore = "ci: needs the programs of .ci/peers"]
 async fn the_reference_server_works_over_http() {
     let mounted = Peer::Everything.over_http().await;
     the_reference_server_works(&mounted).await;
@@ -315,6 +323,7 @@ async fn the_reference_server_works(mounted: &Mounted) {
 }
 
 #[tokio::test]
+#[ignore = "ci: needs the programs of .ci/peers"]
 async fn the_file_server_works_over_pipes() {
     let mounted = Peer::Filesystem.over_pipes().await;
     std::fs::write(mounted.folder().path().join("note.txt"), "a note").unwrap();
@@ -326,6 +335,7 @@ async fn the_file_server_works_over_pipes() {
 }
 
 #[tokio::test]
+#[ignore = "ci: needs the programs of .ci/peers"]
 async fn a_server_that_dies_loses_what_was_under_way() {
     let mounted = Peer::Python.over_pipes().await;
     let connection = Arc::clone(&mounted.connection);

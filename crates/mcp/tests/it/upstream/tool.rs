@@ -71,6 +71,7 @@ async fn mounted_in(mounted: &Mounted) -> Harness {
 }
 
 #[tokio::test]
+#[ignore = "ci: needs the programs of .ci/peers"]
 async fn a_mounted_tool_is_a_tool_like_any_other() {
     let mounted = Peer::Python.over_pipes().await;
     let harness = mounted_in(&mounted).await;
@@ -136,6 +137,7 @@ async fn a_mounted_tool_is_a_tool_like_any_other() {
 }
 
 #[tokio::test]
+#[ignore = "ci: needs the programs of .ci/peers"]
 async fn a_mounted_tool_whose_server_dies_ends_as_unknown() {
     let mounted = Peer::Hostile.over_pipes().await;
     let harness = mounted_in(&mounted).await;
