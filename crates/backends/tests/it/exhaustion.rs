@@ -199,6 +199,9 @@ async fn rx_09_processor_time_ends() {
     }
 }
 
+/// How often a command without a quota may be outdone by the rest of the machine.
+const ROUNDS_TO_GET_MORE: usize = 20;
+
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "ci: needs a cgroup of its own"]
 async fn rx_09_a_quota_leaves_the_processors_to_others() {
@@ -213,10 +216,19 @@ async fn rx_09_a_quota_leaves_the_processors_to_others() {
         let (output, _) = finish(&mut *start(&ws, spin).await).await;
         processor_seconds(&output) / began.elapsed().as_secs_f64()
     };
-    let (quota, free) = (used(Some(10)).await, used(None).await);
     // Of one processor; and what was used before the first period was over.
-    assert!(quota < 0.2, "{quota} with a quota");
-    assert!(free > quota * 1.3, "{free} without, {quota} with");
+    let quota = used(Some(5)).await;
+    assert!(quota < 0.1, "{quota} with a quota");
+    // That it was the quota shows as soon as a command without one gets more, which on a machine that
+    // has much to do may take a few.
+    let mut free = 0.0_f64;
+    for _ in 0..ROUNDS_TO_GET_MORE {
+        free = free.max(used(None).await);
+        if free > quota * 2.0 {
+            return;
+        }
+    }
+    panic!("{free} without, {quota} with");
 }
 
 /// The processor time of a shell's children, from the second line of `times`.
