@@ -8,6 +8,7 @@
 use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf, sync::Arc};
 
 use haft::prelude::*;
+use haft_contract::ops::Tier;
 use serde::Deserialize;
 
 use super::{
@@ -129,8 +130,10 @@ async fn decided(case: &Decided, verdict: &mut Verdict) {
     haft.close().await.unwrap();
 }
 
-/// In the sandbox, as if everything had been approved: whatever it does, it does not get outside.
-async fn confined(case: &Decided, verdict: &mut Verdict) {
+/// In the sandbox, as if everything had been approved: whatever it does, it does not get outside. How
+/// many of the scripts ran there.
+async fn confined(case: &Decided, verdict: &mut Verdict) -> usize {
+    let mut ran = 0;
     let stage = Stage::new(&case.id, None);
     let said = Said::default();
     let haft = stage.scene.haft(&stage.case, &said).await;
@@ -138,6 +141,7 @@ async fn confined(case: &Decided, verdict: &mut Verdict) {
         let around = stage.scene.around();
         let arguments = json!({ "command": stage.script(probe), "timeout_ms": 5000 });
         let outcome = haft.call("bash", arguments).await;
+        ran += usize::from(outcome.facts.tier == Some(Tier::T2));
         said.note(&format!("{outcome:?}"));
         let held = check(!stage.was_made() && stage.scene.around() == around, || {
             "it got out of the sandbox".to_owned()
@@ -147,34 +151,38 @@ async fn confined(case: &Decided, verdict: &mut Verdict) {
     haft.close().await.unwrap();
     let leaked = nothing_leaked(&stage.scene, &said);
     verdict.attempt("the search for the secret", leaked);
+    ran
 }
 
 async fn hold(text: &str, fewest: usize) {
     log::keep();
     let scripts: Scripts = toml::from_str(text).unwrap();
-    let (mut total, mut worked) = (Verdict::default(), 0);
+    let (mut total, mut worked, mut ran) = (Verdict::default(), 0, 0);
     for case in scripts.case.iter().filter(|case| !case.probes().is_empty()) {
         let mut verdict = Verdict::default();
         worked += control(case, &mut verdict);
         decided(case, &mut verdict).await;
-        confined(case, &mut verdict).await;
+        ran += confined(case, &mut verdict).await;
         let faults = verdict.faults.iter_mut();
         faults.for_each(|fault| *fault = format!("{}: {fault}", case.id));
         println!("{} {:?} {}", case.id, verdict.tally, case.title);
         total.add(verdict);
     }
     println!("{}", table::sum(&scripts.group, Place::T2, total.tally));
-    println!("{worked} scripts made the file in plain bash");
+    println!("{worked} scripts made the file in plain bash, {ran} ran in the sandbox");
     assert!(total.faults.is_empty(), "{}", total.faults.join("\n"));
     assert!(worked >= fewest, "only {worked} scripts work in plain bash");
+    assert!(ran >= worked, "only {ran} scripts ran in the sandbox");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "ci: needs bubblewrap; a sandbox for every script"]
 async fn sh_01_to_sh_49_scripts_are_denied_and_harmless_in_t2() {
     hold(include_str!("../../../../../attacks/sh.toml"), 80).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "ci: needs bubblewrap; a sandbox for every script"]
 async fn ai_01_to_ai_20_scripts_are_denied_and_harmless_in_t2() {
     hold(include_str!("../../../../../attacks/ai.toml"), 30).await;
 }
