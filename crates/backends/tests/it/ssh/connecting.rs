@@ -207,20 +207,24 @@ async fn a_root_that_is_not_there_is_told() {
     );
 }
 
-/// What a login shell prints does not get into the frames.
+/// What a login prints does not get into the frames.
 #[tokio::test]
 #[ignore = "ci: needs OpenSSH"]
 async fn a_talkative_login_does_not_disturb() {
     let server = SshServer::start();
     server.install_helper();
-    let environment = format!("ENV={}\n", server.home().join(".profile").display());
-    fs::write(server.home().join(".profile"), "echo welcome\n").unwrap();
-    fs::write(server.home().join(".shrc"), environment).unwrap();
+    // The server runs this before every command, on the same standard output.
+    let said = server.home().join("said");
+    let greeting = format!("echo welcome | tee '{}'\n", said.display());
+    fs::create_dir(server.home().join(".ssh")).unwrap();
+    fs::write(server.home().join(".ssh/rc"), greeting).unwrap();
     fs::create_dir(server.home().join("work")).unwrap();
     let operations = SshBackend::connect(server.options(), "~/work")
         .await
         .unwrap();
     operations.files.stat(&at(".")).await.unwrap();
+    let said = fs::read_to_string(said).expect("the control: it was said");
+    assert_eq!(said, "welcome\n");
 }
 
 /// A tool that could write to the helper would be obeyed by the next connection.
