@@ -87,8 +87,9 @@ pub(super) async fn left_for_later(case: &Case, verdict: &mut Verdict) {
         )
         .await;
     println!("SB-29: the race: {:.200}", outcome.text());
-    let left = scene.at(".bashrc").exists();
-    verdict.attempt("a race for the name", check(!left, || outcome.model_text()));
+    // A race that did not take place, say because there is no Python, shows nothing.
+    let held = outcome.text().contains("won ") && !scene.at(".bashrc").exists();
+    verdict.attempt("a race for the name", check(held, || outcome.model_text()));
     haft.close().await.unwrap();
 }
 
