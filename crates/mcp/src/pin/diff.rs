@@ -76,4 +76,19 @@ mod tests {
         assert_eq!(found[2].after, None);
         assert_eq!(difference(&before, &before), []);
     }
+
+    #[test]
+    fn past_the_cap_a_branch_is_one_difference() {
+        let object = |members: usize, value: u8| -> Value {
+            (0..members).map(|n| (n.to_string(), value)).collect()
+        };
+        for (members, last) in [(MAX_DIFFERENCES - 1, "/b/1"), (MAX_DIFFERENCES, "/b")] {
+            let of = |value| json!({"a": object(members, value), "b": object(2, value)});
+            let found = difference(&of(0), &of(1));
+            assert_eq!(found.last().unwrap().at, last, "{members}");
+            let of = |value| json!({"a": object(members, value), "b": [value, value]});
+            let found = difference(&of(0), &of(1));
+            assert_eq!(found.last().unwrap().at, last, "{members}");
+        }
+    }
 }

@@ -132,8 +132,22 @@ mod tests {
     #[test]
     fn a_hash_parses_back() {
         let digest = Digest::of(&json!({})).unwrap();
-        assert_eq!(Digest::parse(&digest.to_string()), Some(digest));
-        assert_eq!(Digest::parse("+1"), None);
-        assert_eq!(Digest::parse(&"+1".repeat(32)), None);
+        // As it is stored: what was accepted by an older version is still accepted.
+        let text = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a";
+        assert_eq!(digest.to_string(), text);
+        assert_eq!(format!("{digest:?}"), text);
+        assert_eq!(digest.short(), "44136fa355b3");
+        assert_eq!(Digest::parse(text), Some(digest));
+        assert_eq!(Digest::from_bytes(digest.bytes()), digest);
+        for other in [
+            "",
+            "+1",
+            &"+1".repeat(32),
+            &text[..62],
+            &format!("{text}00"),
+            &format!("{}\u{e9}", &text[..62]),
+        ] {
+            assert_eq!(Digest::parse(other), None, "{other}");
+        }
     }
 }

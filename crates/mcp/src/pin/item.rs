@@ -89,3 +89,27 @@ pub struct Item {
     /// As it came.
     pub definition: Value,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_is_kept_under_its_word_and_named_by_a_member() {
+        for (kind, word, member) in [
+            (Kind::Tool, "tool", "name"),
+            (Kind::Prompt, "prompt", "name"),
+            (Kind::Template, "template", "uriTemplate"),
+            (Kind::Instructions, "instructions", "name"),
+        ] {
+            assert_eq!((kind.as_str(), kind.named_by()), (word, member));
+            assert_eq!(Kind::parse(word), Some(kind));
+        }
+        // Resources are vetted and never accepted.
+        assert_eq!(Kind::parse(Kind::Resource.as_str()), None);
+        assert_eq!(Kind::Resource.named_by(), "uri");
+        let said = |kind| ItemKey::new(kind, "x").to_string();
+        assert_eq!(said(Kind::Tool), "tool `x`");
+        assert_eq!(said(Kind::Instructions), "the instructions");
+    }
+}

@@ -50,3 +50,32 @@ impl Origin {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn another_program_or_address_is_another_origin() {
+        let of = |what: Value| Origin::new(what).digest();
+        let one = json!({"command": ["npx", "server"]});
+        assert_eq!(of(one.clone()), of(one.clone()));
+        assert_ne!(of(one.clone()), of(json!({"command": ["npx", "server2"]})));
+        assert_ne!(of(one.clone()), of(json!({"url": "npx server"})));
+        assert_eq!(Origin::new(one.clone()).what(), &one);
+    }
+
+    #[test]
+    fn people_are_shown_the_command_or_the_address_and_no_escape() {
+        let words = |what: Value| Origin::new(what).in_words();
+        assert_eq!(
+            words(json!({"url": "https://a.example/mcp"})),
+            "https://a.example/mcp"
+        );
+        assert_eq!(words(json!({"command": ["npx", "server"]})), "npx server");
+        assert_eq!(words(json!(["other"])), "[\"other\"]");
+        assert!(!words(json!({"url": "a\u{1b}[2J"})).contains('\u{1b}'));
+    }
+}

@@ -158,5 +158,41 @@ mod tests {
         pins.accept(&shown).unwrap();
         assert!(pins.revoke(&shown.key));
         assert_eq!(pins.standing(&shown), Standing::New);
+        assert!(!pins.revoke(&shown.key), "it was not accepted any longer");
+        assert!(pins.accept(&shown).is_err(), "it was not shown again");
+    }
+
+    #[test]
+    fn accepted_names_are_listed_by_kind() {
+        let mut pins = Pins::default();
+        let prompt = Item {
+            key: ItemKey::new(Kind::Prompt, "greet"),
+            ..tool("greet", "says hello")
+        };
+        let shown = [tool("send", "a"), prompt];
+        pins.review(&shown);
+        for item in &shown {
+            pins.accept(item).unwrap();
+        }
+        assert!(!pins.is_new_server());
+        let names = |kind| pins.names(kind).collect::<Vec<_>>();
+        assert_eq!(names(Kind::Tool), ["send"]);
+        assert_eq!(names(Kind::Prompt), ["greet"]);
+        assert!(names(Kind::Template).is_empty());
+    }
+
+    #[test]
+    fn each_standing_has_its_word() {
+        let accepted = Digest::of_bytes(b"");
+        let words = [
+            Standing::Accepted,
+            Standing::New,
+            Standing::Changed { accepted },
+        ];
+        assert_eq!(words.map(Standing::as_str), ["accepted", "new", "changed"]);
+        let lapsed = Lapsed::Origin(Origin::new(json!({"command": ["secret-path"]})));
+        assert!(lapsed.to_string().contains("another program or address"));
+        assert!(!lapsed.to_string().contains("secret-path"));
+        assert!(Lapsed::Version.to_string().contains("older version"));
     }
 }

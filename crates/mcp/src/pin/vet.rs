@@ -421,6 +421,29 @@ mod tests {
     }
 
     #[test]
+    fn mc_06_what_is_exactly_at_a_limit_is_taken() {
+        let many = |count: usize| (0..count).map(|n| named(&format!("t{n}"))).collect();
+        assert_eq!(check(many(MAX_ITEMS)).unwrap().items.len(), MAX_ITEMS);
+        assert!(check(many(MAX_ITEMS + 1)).is_err());
+        let longest = "n".repeat(MAX_NAME_CHARS);
+        let vetted = check(vec![named(&longest), named(&format!("{longest}n"))]).unwrap();
+        assert_eq!(taken(&vetted), [longest]);
+
+        let bad_resources = |count: usize| {
+            let definitions = Definitions {
+                resources: vec![json!({"uri": ""}); count],
+                ..Definitions::default()
+            };
+            let server = ServerId::parse("s").unwrap();
+            vet(&server, Naming::Prefixed, &Filter::default(), &definitions)
+        };
+        // Nobody reads five thousand complaints.
+        let vetted = bad_resources(MAX_RESOURCES).unwrap();
+        assert_eq!(vetted.refused.len(), MAX_ITEMS);
+        assert!(bad_resources(MAX_RESOURCES + 1).is_err());
+    }
+
+    #[test]
     fn mc_02_numbers_that_read_like_their_neighbours_are_refused() {
         let limited = |name: &str, maximum: u64| json!({"name": name, "inputSchema": {"properties": {"n": {"maximum": maximum}}}});
         let vetted = check(vec![limited("fine", 5), limited("odd", (1 << 53) + 1)]).unwrap();
