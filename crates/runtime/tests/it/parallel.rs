@@ -2,12 +2,17 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
-use haft_contract::{Access, Effects, ErrorKind, ToolError, WorkPath};
-use haft_testkit::Harness;
+use haft_contract::{
+    Access, Effects, ErrorKind, Terminal, ToolError, WorkPath, host::Verdict, outcome::DeniedBy,
+};
+use haft_testkit::{FixedPolicy, Harness};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -90,6 +95,56 @@ async fn calls_share_or_queue_by_what_they_touch() {
     check(&[("write", "a"), ("write", "dir/b"), ("write", "new")], 1).await;
     check(&[("tree", "."), ("read", "a"), ("write", "dir/b")], 2).await;
     check(&[("write", "not/there"), ("write", "not/there")], 2).await;
+}
+
+/// Two calls that touch one file, of which the first to run changes the rules: how the second
+/// ends, and how many of them ran.
+async fn rules_change_while_waiting(to: Verdict) -> (Terminal, Option<DeniedBy>, String, usize) {
+    let rules = Arc::new(Mutex::new(Verdict::Allow));
+    let runs = Arc::<AtomicUsize>::default();
+    let tool = Scripted::new("act", {
+        let (rules, runs) = (Arc::clone(&rules), Arc::clone(&runs));
+        move |_, _| {
+            runs.fetch_add(1, Ordering::SeqCst);
+            let rules = Arc::clone(&rules);
+            async move {
+                tokio::time::sleep(STEP).await;
+                *rules.lock().unwrap() = to;
+                Ok(json!("done"))
+            }
+        }
+    })
+    .effects(Effects::CHANGES)
+    .accesses(|_| vec![Access::write(WorkPath::relative("a").unwrap())]);
+    let harness = Harness::memory()
+        .tools(vec![tool.tool()])
+        .policy(FixedPolicy::by(move |_| *rules.lock().unwrap()))
+        .build();
+    let requests = [1, 2].map(|n| harness.request("act", json!({ "n": n })));
+    let outcomes = harness.runtime.batch(requests.into()).await;
+    assert!(outcomes[0].succeeded(), "{}", outcomes[0].model_text());
+    let second = &outcomes[1];
+    let text = second.model_text();
+    let runs = runs.load(Ordering::SeqCst);
+    (second.terminal, second.facts.denied_by, text, runs)
+}
+
+/// A call that waited for its turn is judged by the rules of the moment at which it comes.
+#[tokio::test(start_paused = true)]
+async fn ap_15_rules_that_change_while_a_call_waits_for_its_turn_count() {
+    let (terminal, by, text, runs) = rules_change_while_waiting(Verdict::Deny).await;
+    assert_eq!((terminal, by), (Terminal::Denied, Some(DeniedBy::Policy)));
+    assert!(text.contains("the test says deny"), "{text}");
+    assert_eq!(runs, 1);
+    let (terminal, by, text, runs) = rules_change_while_waiting(Verdict::Ask).await;
+    assert_eq!((terminal, by), (Terminal::Denied, Some(DeniedBy::Expired)));
+    assert!(
+        text.contains("the rules changed while the call waited"),
+        "{text}"
+    );
+    assert_eq!(runs, 1);
+    let (terminal, by, _, runs) = rules_change_while_waiting(Verdict::Allow).await;
+    assert_eq!((terminal, by, runs), (Terminal::Succeeded, None, 2));
 }
 
 /// Two names of one file are one file.

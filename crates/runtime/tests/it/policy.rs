@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use haft_contract::{
-    Effects, ErrorKind, Principal, Terminal,
+    Access, Effects, ErrorKind, Principal, Terminal, WorkPath,
     host::{Decision, Policy, PolicyVersion, Question, ToolFacts, Visibility},
     identity::Scope,
     outcome::DeniedBy,
@@ -43,6 +43,23 @@ async fn r25_a_tool_that_requires_a_scope_needs_a_credential_with_it() {
 }
 
 /// A policy engine that breaks down has not allowed anything.
+/// A plan that nobody could read is none.
+#[tokio::test]
+async fn a_call_touches_at_most_4096_things() {
+    for (count, terminal) in [(4096, Terminal::Succeeded), (4097, Terminal::Failed)] {
+        let tool = Scripted::echo("many").accesses(move |_| {
+            let path = |n| WorkPath::relative(&format!("f{n}")).unwrap();
+            (0..count).map(|n| Access::read(path(n))).collect()
+        });
+        let harness = Harness::memory().tools(vec![tool.tool()]).build();
+        let outcome = harness.call("many", json!({})).await;
+        assert_eq!(outcome.terminal, terminal, "{count}");
+        let kind = outcome.error.as_ref().map(|failure| failure.kind);
+        let limited = kind == Some(ErrorKind::LimitExceeded);
+        assert_eq!(limited, terminal == Terminal::Failed, "{kind:?}");
+    }
+}
+
 #[tokio::test]
 async fn mistake_02_a_policy_that_panics_denies() {
     struct Broken;

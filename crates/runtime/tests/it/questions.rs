@@ -531,6 +531,7 @@ async fn what_led_to_a_refused_start_stays_on_record() {
         .iter()
         .find(|outcome| !outcome.succeeded())
         .unwrap();
+    denied(loser, DeniedBy::Expired, "used by another call");
     let kinds = questions.ledger.kinds(loser.call);
     for kind in [
         "planned",
