@@ -76,6 +76,13 @@ const KEPT_BEHIND: &[(&str, &[&str])] = &[
     ("tracing-subscriber", &["cli"]),
 ];
 
+/// How the attribute begins that leaves a test out of a plain run.
+const IGNORED: &str = concat!("#[ign", "ore");
+
+/// What a test's reason to be ignored begins with, by the tier that runs it all the same.
+const CI_TIER: &str = "ci: ";
+const SOAK_TIER: &str = "soak: ";
+
 /// File names that say nothing about what is inside.
 const VAGUE_NAMES: &[&str] = &[
     "common", "helpers", "manager", "misc", "shared", "util", "utils",
@@ -236,8 +243,9 @@ fn every_promise_names_the_tests_that_show_it() {
     let readme = read("README.md");
     let promises = numbered_items(section(&readme, "## Promises"));
     assert!(!promises.is_empty(), "the README has no `## Promises`");
-    let tests: BTreeSet<String> = rust_files()
+    let tests: BTreeMap<String, Option<String>> = rust_files()
         .flat_map(|file| test_functions(&file.text))
+        .map(|test| (test.name, test.ignored))
         .collect();
     let mut problems = Vec::new();
     for promise in promises {
@@ -250,16 +258,62 @@ fn every_promise_names_the_tests_that_show_it() {
         if names.is_empty() {
             problems.push(format!("no test named in: {title}…"));
         }
+        let mut in_ci = 0;
         for name in names {
-            if !tests.contains(&name) {
-                problems.push(format!("no test is called `{name}`: {title}…"));
+            match tests.get(&name) {
+                None => problems.push(format!("no test is called `{name}`: {title}…")),
+                Some(None) => in_ci += 1,
+                Some(Some(reason)) if reason.starts_with(CI_TIER) => in_ci += 1,
+                Some(Some(reason)) if reason.starts_with(SOAK_TIER) => {}
+                Some(Some(reason)) => {
+                    problems.push(format!("`{name}` is ignored ({reason}): {title}…"));
+                }
             }
+        }
+        if in_ci == 0 {
+            problems.push(format!("CI runs no test of: {title}…"));
         }
     }
     report(
         &problems,
         "a promise is only printed with the test that would fail without it",
     );
+}
+
+#[test]
+fn attacks_that_promises_name_are_in_the_corpus() {
+    let corpus: BTreeSet<String> = tree()
+        .into_iter()
+        .filter(|file| file.path.starts_with("attacks/"))
+        .flat_map(|file| attack_ids(&file.text))
+        .collect();
+    assert!(!corpus.is_empty(), "attacks/ names no attack");
+    let mut problems = Vec::new();
+    for path in ["README.md", "SECURITY.md"] {
+        for id in attack_ids(&read(path)) {
+            if !corpus.contains(&id) {
+                problems.push(format!("{path} names {id}"));
+            }
+        }
+    }
+    report(&problems, "no file in attacks/ has a case of that number");
+}
+
+/// A file that no `mod` names is not compiled, and its tests never run.
+#[test]
+fn every_file_is_a_module_of_its_crate() {
+    let files: BTreeMap<String, String> = rust_files().map(|file| (file.path, file.text)).collect();
+    let mut problems = Vec::new();
+    for path in files.keys() {
+        let Some((parents, module)) = module_of(path) else {
+            continue;
+        };
+        let declared = parents.iter().filter_map(|parent| files.get(parent));
+        if !declared.into_iter().any(|text| declares(text, &module)) {
+            problems.push(format!("{path} is in none of {parents:?}"));
+        }
+    }
+    report(&problems, "declare it with `mod`, or remove it");
 }
 
 #[test]
@@ -563,25 +617,84 @@ fn implementors(text: &str, of: &str) -> Vec<String> {
         .collect()
 }
 
-/// The names of functions that carry a test attribute or sit in a `proptest!` block.
-fn test_functions(text: &str) -> Vec<String> {
-    let mut names = Vec::new();
+/// A test, and why a plain run leaves it out, if it does.
+#[derive(Debug, PartialEq)]
+struct TestFunction {
+    name: String,
+    ignored: Option<String>,
+}
+
+/// The functions that carry a test attribute, also in a `proptest!` block.
+fn test_functions(text: &str) -> Vec<TestFunction> {
+    let mut tests = Vec::new();
     let mut is_test = false;
+    let mut ignored = None;
     for line in text.lines().map(str::trim) {
         if line.starts_with("#[test]") || line.starts_with("#[tokio::test") {
             is_test = true;
+        } else if let Some(rest) = line.strip_prefix(IGNORED) {
+            ignored = Some(rest.split('"').nth(1).unwrap_or_default().to_owned());
         } else if let Some(rest) = line
             .strip_prefix("async fn ")
             .or_else(|| line.strip_prefix("fn "))
         {
+            let ignored = ignored.take();
             if is_test {
                 let name = rest.split(['(', '<']).next().unwrap_or_default();
-                names.push(name.to_owned());
+                tests.push(TestFunction {
+                    name: name.to_owned(),
+                    ignored,
+                });
             }
             is_test = false;
         }
     }
-    names
+    tests
+}
+
+/// The numbers of attacks in a text, such as `PE-03`.
+fn attack_ids(text: &str) -> Vec<String> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-')
+        .filter(|word| {
+            let is_id = |group: &str, number: &str| {
+                group.len() == 2
+                    && number.len() == 2
+                    && group.bytes().all(|byte| byte.is_ascii_uppercase())
+                    && number.bytes().all(|byte| byte.is_ascii_digit())
+            };
+            word.split_once('-').is_some_and(|(a, b)| is_id(a, b))
+        })
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The files of which one must declare the module that a file is, and the module's name. `None` for
+/// files that cargo finds by itself.
+fn module_of(path: &str) -> Option<(Vec<String>, String)> {
+    let (mut folder, name) = path.rsplit_once('/')?;
+    if !path.starts_with("crates/") || ["lib.rs", "main.rs", "build.rs"].contains(&name) {
+        return None;
+    }
+    let mut module = name.strip_suffix(".rs")?;
+    if name == "mod.rs" {
+        (folder, module) = folder.rsplit_once('/')?;
+    }
+    if ["examples", "bin", "benches"].contains(&folder.rsplit('/').next()?) {
+        return None;
+    }
+    let parents = ["/mod.rs", "/main.rs", "/lib.rs", ".rs"];
+    let parents = parents.map(|end| format!("{folder}{end}")).to_vec();
+    Some((parents, module.to_owned()))
+}
+
+/// Whether a text has a `mod` of this name that is a file.
+fn declares(text: &str, module: &str) -> bool {
+    let end = format!("mod {module};");
+    text.lines().any(|line| {
+        line.trim()
+            .strip_suffix(&end)
+            .is_some_and(|before| before.is_empty() || before.ends_with(' '))
+    })
 }
 
 /// The part of a document under a heading, up to the next one of the same level.
@@ -705,10 +818,20 @@ fn the_readers_of_the_tree_read_right() {
     assert_eq!(production_lines(code), 3);
     assert_eq!(implementors(code, "Tool"), ["Read"]);
     assert!(implementors("impl ErasedTool for Script {", "Tool").is_empty());
+    let tests = "#[test]\nfn one() {\n#[tokio::test]\n#[IGNORED = \"ci: slow\"]\nasync fn two() {\nfn three() {";
+    let tests = test_functions(&tests.replace("#[IGNORED", IGNORED));
+    let tests: Vec<_> = tests
+        .iter()
+        .map(|test| (test.name.as_str(), test.ignored.as_deref()))
+        .collect();
+    assert_eq!(tests, [("one", None), ("two", Some("ci: slow"))]);
+    assert_eq!(attack_ids("(PE-03) AB-1, x-12 SH-46."), ["PE-03", "SH-46"]);
+    let (parents, module) = module_of("crates/a/src/b/mod.rs").unwrap();
     assert_eq!(
-        test_functions("#[test]\nfn one() {\n#[tokio::test]\nasync fn two() {\nfn three() {"),
-        ["one", "two"]
+        (parents[2].as_str(), &*module),
+        ("crates/a/src/lib.rs", "b")
     );
+    assert!(declares("pub(crate) mod b;", "b") && !declares("mod ab;\nmod b {", "b"));
     assert_eq!(
         braces_expanded("a/{b,c}/{d,e}"),
         ["a/b/d", "a/b/e", "a/c/d", "a/c/e"]
