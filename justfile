@@ -59,3 +59,7 @@ deny:
 # Measures Haft beside the bare thing and writes docs/benchmarks.md; `--profile dev -- --smoke` is the short run.
 bench *args:
     cargo bench --workspace --bench scoreboard --locked {{ args }}
+
+# Breaks the code and looks whether a test notices (cargo-mutants 27.1.0); `just mutants haft-runtime --re start.rs`.
+mutants package *args:
+    cargo mutants --package {{ package }} {{ args }}
