@@ -19,12 +19,14 @@
 
 pub mod approver;
 pub mod clock;
+pub mod cpu_time;
 pub mod events;
 pub mod harness;
 pub mod helper_program;
 pub mod junit;
 pub mod ledger;
 pub mod memory;
+pub mod patience;
 pub mod policy;
 pub mod principal;
 pub mod sample;
@@ -34,11 +36,13 @@ pub mod tier;
 
 pub use approver::ScriptedApprover;
 pub use clock::TestClock;
+pub use cpu_time::CpuTime;
 pub use events::EventLog;
 pub use haft_runtime::{Limits, ProcessLimits};
 pub use harness::Harness;
 pub use helper_program::helper_program;
 pub use ledger::MemoryLedger;
+pub use patience::{PATIENCE, eventually, until_none};
 pub use policy::FixedPolicy;
 pub use principal::principal;
 pub use stopwatch::Stopwatch;
