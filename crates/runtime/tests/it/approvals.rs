@@ -63,7 +63,7 @@ async fn check(answer: Answer, terminal: Terminal, by: Option<DeniedBy>, expect_
     assert_eq!(harness.tree.bytes("a").is_some(), expect_runs == 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn only_a_yes_to_this_very_plan_lets_a_call_pass() {
     check(Answer::Approve, Terminal::Succeeded, None, 1).await;
     check(

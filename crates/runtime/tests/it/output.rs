@@ -111,21 +111,14 @@ async fn mistake_20_split_sequences_do_not_reach_the_model() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn output_is_kept_when_a_call_is_stopped() {
     let tool = Scripted::new("stuck", |_, cx| async move {
         cx.output().push(Stream::Stdout, b"so far so good\n").await;
         std::future::pending::<()>().await;
         Ok(json!(null))
     });
-    let limits = Limits {
-        stop_grace: Duration::from_millis(10),
-        ..Limits::default()
-    };
-    let harness = Harness::memory()
-        .tools(vec![tool.tool()])
-        .limits(limits)
-        .build();
+    let harness = Harness::memory().tools(vec![tool.tool()]).build();
     let request = harness
         .request("stuck", json!({}))
         .timeout(Duration::from_secs(1));

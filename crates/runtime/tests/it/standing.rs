@@ -1,7 +1,7 @@
 //! Standing approvals: they turn an ask into an allow and nothing else, are counted with the start,
 //! and a wish for one is held against the very call that caused it.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use haft_contract::{
     CallEvent, Effects, Outcome, Terminal,
@@ -170,9 +170,13 @@ async fn a_wish_that_does_not_fit_counts_once_and_the_result_says_why() {
 
 #[tokio::test]
 async fn a_grant_that_is_revoked_while_the_call_waits_for_its_turn_stops_it() {
-    let slow = Scripted::new("act", |_, _| async {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        Ok(json!("done"))
+    let (release, released) = tokio::sync::watch::channel(false);
+    let slow = Scripted::new("act", move |_, _| {
+        let mut released = released.clone();
+        async move {
+            let _ = released.wait_for(|released| *released).await;
+            Ok(json!("done"))
+        }
     })
     .effects(Effects::CHANGES)
     .accesses(|_| {
@@ -202,6 +206,7 @@ async fn a_grant_that_is_revoked_while_the_call_waits_for_its_turn_stops_it() {
     }
     let tenant = harness.principal.tenant.clone();
     assert!(harness.ledger.revoke(&tenant, held.id).await.unwrap());
+    release.send(true).unwrap();
     assert!(first.await.unwrap().succeeded());
     let stopped = second.await.unwrap();
     assert_eq!(
