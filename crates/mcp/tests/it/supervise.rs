@@ -53,8 +53,8 @@ const ATTEMPTS: usize = 3;
 /// How much slower the slowest hundredth may be among bad servers.
 const SLOWER: u32 = 2;
 
-/// How long something may take to come to be on a busy machine.
-const COMES_TO_BE: Duration = Duration::from_mins(1);
+/// How long anything that must come about is waited for.
+const COMES_TO_BE: Duration = haft_testkit::PATIENCE;
 
 /// Of ten servers three hang (two at the start, one in every call), three exit (two at the start, one
 /// with every call) and one speaks garbage.
@@ -108,7 +108,7 @@ fn mount(place: &Place, server: &str, how: &str) -> Mount {
         connect: Arc::new(StdioConnector::new(processes, command, introduction)),
         make: Arc::new(Maker(Mounting::new(Arc::<Clients>::default()))),
         options: Options {
-            start_timeout: Duration::from_secs(30),
+            start_timeout: COMES_TO_BE,
             ..Options::default()
         },
     }
@@ -136,7 +136,7 @@ fn say() -> Request {
     Request {
         method: "tools/call",
         parameters: json!({"name": "say", "arguments": {"text": "x"}}),
-        deadline: Duration::from_secs(30),
+        deadline: COMES_TO_BE,
         progress: None,
         client: None,
     }

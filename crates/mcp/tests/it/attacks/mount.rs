@@ -39,8 +39,8 @@ use tokio::sync::broadcast;
 use super::{corpus::Transport, peer};
 use crate::house::accept;
 
-/// How long something may take to come to be on a busy machine.
-const COMES_TO_BE: Duration = Duration::from_mins(2);
+/// How long anything that must come about is waited for.
+const COMES_TO_BE: Duration = haft_testkit::PATIENCE;
 
 /// How long about a server that failed is down, so that it is seen to be.
 const DOWN: Duration = Duration::from_secs(20);

@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 
 use super::corpus::Transport;
 
-/// How long what a script sends may take to come on a busy machine.
-const COMES: Duration = Duration::from_mins(2);
+/// How long what a script sends is waited for.
+const COMES: Duration = haft_testkit::PATIENCE;
 
 /// How long nothing must come for it to count as silence.
 const SILENCE: Duration = Duration::from_millis(500);

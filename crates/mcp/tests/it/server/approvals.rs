@@ -125,7 +125,7 @@ async fn elicited(wire: &mut Wire, answer: Value) -> Value {
     asked
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_client_of_the_old_era_is_asked_on_its_stream() {
     let stage = asking(Elicitation::Ask);
     let (mut wire, _) = stage.connect_able(Era::Legacy, able(FORM)).await;
@@ -151,7 +151,7 @@ async fn a_client_of_the_old_era_is_asked_on_its_stream() {
     assert!(answers[0].contains("mcp:test"), "{answers:?}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn no_is_no_and_a_dismissed_form_is_no_answer() {
     let stage = asking(Elicitation::Ask);
     let (mut wire, _) = stage.connect_able(Era::Legacy, able(FORM)).await;
@@ -187,7 +187,7 @@ fn every_append(principal: &haft_contract::Principal) -> GrantChoice {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_a_person_chooses_to_remember_is_their_wish_and_the_call_is_allowed() {
     let draw: Draw = Arc::new(|request, _| {
         Some(QuestionText {
@@ -224,7 +224,7 @@ async fn what_a_person_chooses_to_remember_is_their_wish_and_the_call_is_allowed
     assert!(result.to_string().contains("was not kept"), "{result}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_question_answered_elsewhere_is_withdrawn_at_the_client() {
     let stage = asking(Elicitation::Ask);
     let (mut wire, _) = stage.connect_able(Era::Legacy, able(FORM)).await;
@@ -237,7 +237,7 @@ async fn a_question_answered_elsewhere_is_withdrawn_at_the_client() {
     assert_eq!(result["result"]["isError"], json!(false), "{result}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_client_of_the_new_era_takes_the_question_back() {
     let stage = asking(Elicitation::Ask);
     let (mut wire, _) = stage.connect_able(Era::Modern, able(FORM)).await;
@@ -252,7 +252,7 @@ async fn a_client_of_the_new_era_takes_the_question_back() {
     stage.until_quiet().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn mc_14_a_state_is_opaque_bound_and_good_once() {
     let stage = asking(Elicitation::Ask);
     let (mut wire, _) = stage.connect_able(Era::Modern, able(FORM)).await;
@@ -281,7 +281,7 @@ async fn mc_14_a_state_is_opaque_bound_and_good_once() {
     assert_eq!(stage.log().as_deref(), Some("x\n"));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn mc_14_another_client_of_the_same_token_does_not_get_at_a_call_by_asking_the_same() {
     let stage = asking(Elicitation::Ask);
     let (mut one, _) = stage.connect_able(Era::Modern, able(FORM)).await;
@@ -309,7 +309,7 @@ async fn mc_14_another_client_of_the_same_token_does_not_get_at_a_call_by_asking
     stage.until_quiet().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn mc_14_a_state_is_no_other_principals() {
     let stage = Stage::configured(
         |harness, calls| {
@@ -345,7 +345,7 @@ async fn mc_14_a_state_is_no_other_principals() {
     assert_eq!(refused["error"]["code"], json!(-32602), "{refused}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_answer_nobody_asked_for_is_dropped() {
     let stage = asking(Elicitation::Ask);
     let (mut wire, _) = stage.connect_able(Era::Modern, able(FORM)).await;
@@ -362,7 +362,7 @@ async fn an_answer_nobody_asked_for_is_dropped() {
     assert_eq!(stage.log(), None);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn ap_08_what_is_too_long_to_show_cannot_be_allowed_at_the_client() {
     let draw: Draw = Arc::new(|request, _| {
         Some(QuestionText {
@@ -383,7 +383,7 @@ async fn ap_08_what_is_too_long_to_show_cannot_be_allowed_at_the_client() {
     assert_eq!(stage.log(), None);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn ap_09_a_form_that_is_not_the_one_with_the_digest_is_not_asked_about() {
     let draw: Draw = Arc::new(|_, _| None);
     let stage = asking_with(Elicitation::Ask, Duration::from_millis(50), draw);
@@ -393,7 +393,7 @@ async fn ap_09_a_form_that_is_not_the_one_with_the_digest_is_not_asked_about() {
     assert!(wire.heard.is_empty(), "{:?}", wire.heard);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_client_that_takes_tasks_gets_one() {
     let stage = asking(Elicitation::Ask);
     let (mut wire, _) = stage.connect_able(Era::Modern, able(TASKS)).await;
@@ -422,7 +422,7 @@ async fn a_client_that_takes_tasks_gets_one() {
 
 /// A client that can put a form before its person is asked first: with a task at once, agents let
 /// their model go on without the result. Once the form is dismissed, the call waits as a task.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_client_that_can_be_asked_gets_a_task_only_once_it_was() {
     let stage = asking(Elicitation::Ask);
     let (mut wire, _) = stage.connect_able(Era::Modern, able(BOTH)).await;
@@ -452,7 +452,7 @@ async fn a_client_that_can_be_asked_gets_a_task_only_once_it_was() {
     assert_eq!(refused["error"]["code"], json!(-32602), "{refused}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_client_that_can_be_asked_nothing_is_told_how_a_person_answers() {
     for era in Era::BOTH {
         let stage = asking(Elicitation::Ask);
@@ -492,7 +492,7 @@ async fn a_client_that_can_be_asked_nothing_is_told_how_a_person_answers() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn ap_06_a_client_is_not_asked_where_it_should_not_be() {
     // The operator says so.
     let stage = asking(Elicitation::Never);
@@ -505,7 +505,7 @@ async fn ap_06_a_client_is_not_asked_where_it_should_not_be() {
     assert_eq!(told["result"]["isError"], json!(true), "{told}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn questions_of_mounted_servers_take_the_same_doors() {
     let stage = asking(Elicitation::Ask);
     let (mut wire, _) = stage.connect_able(Era::Modern, able(FORM)).await;
@@ -527,7 +527,7 @@ async fn questions_of_mounted_servers_take_the_same_doors() {
     assert_eq!(said["content"]["name"], "Ada", "{result}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn mc_13_a_mounted_server_sends_nobody_to_a_dangerous_address() {
     let stage = asking(Elicitation::Ask);
     let url = json!({"elicitation": {"url": {}}});
@@ -541,7 +541,7 @@ async fn mc_13_a_mounted_server_sends_nobody_to_a_dangerous_address() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_a_client_waited_for_ends_with_it_though_a_server_hangs() {
     let stage = Stage::configured(
         |harness, calls| {

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{Era, Stage};
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_tool_is_called_in_both_eras() {
     let stage = Stage::new();
     for era in Era::BOTH {
@@ -21,7 +21,7 @@ async fn a_tool_is_called_in_both_eras() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_a_model_gets_wrong_it_can_read() {
     let stage = Stage::new();
     for era in Era::BOTH {
@@ -38,7 +38,7 @@ async fn what_a_model_gets_wrong_it_can_read() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn progress_is_for_whoever_asked_for_it_and_only_increases() {
     let stage = Stage::new();
     for era in Era::BOTH {
@@ -65,7 +65,7 @@ async fn progress_is_for_whoever_asked_for_it_and_only_increases() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_cancelled_request_cancels_its_call_and_gets_no_answer() {
     let stage = Stage::new();
     for era in Era::BOTH {
@@ -84,7 +84,7 @@ async fn a_cancelled_request_cancels_its_call_and_gets_no_answer() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_client_that_is_gone_leaves_no_call_behind() {
     let stage = Stage::new();
     for era in Era::BOTH {
@@ -99,7 +99,7 @@ async fn a_client_that_is_gone_leaves_no_call_behind() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_client_that_writes_and_then_reads_gets_its_answers() {
     let stage = Stage::new();
     for era in Era::BOTH {
@@ -113,7 +113,7 @@ async fn a_client_that_writes_and_then_reads_gets_its_answers() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn spilled_output_is_linked_and_read_as_a_resource() {
     let stage = Stage::new();
     for era in Era::BOTH {
@@ -139,7 +139,7 @@ async fn spilled_output_is_linked_and_read_as_a_resource() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_line_that_is_too_long_is_dropped_and_the_connection_kept() {
     let stage = Stage::new();
     let (mut wire, _) = stage.connect(Era::Legacy).await;
@@ -151,7 +151,7 @@ async fn a_line_that_is_too_long_is_dropped_and_the_connection_kept() {
     assert!(wire.heard.iter().all(|it| it["id"] != json!(900)));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn so_many_requests_of_a_connection_are_served_at_once_and_no_more() {
     let stage = Stage::with(
         |endpoint| endpoint.requests_in_flight(2),

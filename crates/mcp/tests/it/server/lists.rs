@@ -24,7 +24,7 @@ async fn every_page(wire: &mut Wire, method: &str, key: &str) -> (Vec<Value>, us
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn tools_are_listed_in_order_with_their_effects() {
     let stage = Stage::new();
     for era in Era::BOTH {
@@ -50,7 +50,7 @@ async fn tools_are_listed_in_order_with_their_effects() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_long_list_comes_in_pages() {
     let stage = Stage::with(|endpoint| endpoint.page_entries(3), Sessions::OfEndpoint);
     for era in Era::BOTH {
@@ -64,7 +64,7 @@ async fn a_long_list_comes_in_pages() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_mounted_servers_offer_is_listed_and_read() {
     let stage = Stage::new();
     for era in Era::BOTH {
@@ -100,7 +100,7 @@ async fn what_mounted_servers_offer_is_listed_and_read() {
     assert_eq!(stage.terminals().len(), 6);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_is_not_there_is_said_so() {
     let stage = Stage::new();
     for era in Era::BOTH {
@@ -124,7 +124,7 @@ async fn what_is_not_there_is_said_so() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_version_nobody_speaks_is_refused_with_those_we_do() {
     let stage = Stage::new();
     let (mut wire, _) = stage.connect(Era::Modern).await;

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::{Era, Stage};
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn changes_are_announced_once_a_burst() {
     let stage = Stage::new();
     let (mut wire, _) = stage.connect(Era::Legacy).await;
@@ -34,7 +34,7 @@ async fn changes_are_announced_once_a_burst() {
     assert_eq!(wire.heard.iter().filter(tools_again).count(), 0);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_client_that_listens_hears_what_it_asked_for() {
     let stage = Stage::new();
     let (mut wire, _) = stage.connect(Era::Modern).await;
@@ -73,7 +73,7 @@ async fn a_client_that_listens_hears_what_it_asked_for() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_resource_is_subscribed_to_until_the_last_client_is_gone() {
     let stage = Stage::new();
     let (mut one, one_served) = stage.connect(Era::Legacy).await;
@@ -103,7 +103,7 @@ async fn a_resource_is_subscribed_to_until_the_last_client_is_gone() {
     assert_eq!(wishes(), [uri(true), uri(true), uri(false)]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn who_comes_while_another_leaves_keeps_its_subscription() {
     let stage = Stage::new();
     let (mut one, _) = stage.connect(Era::Legacy).await;
@@ -136,7 +136,7 @@ async fn who_comes_while_another_leaves_keeps_its_subscription() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn each_client_that_subscribes_is_judged_by_the_rules() {
     let denies = Arc::new(AtomicBool::new(false));
     let asked = Arc::clone(&denies);
@@ -194,7 +194,7 @@ async fn each_client_that_subscribes_is_judged_by_the_rules() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn log_messages_reach_who_wants_them() {
     let stage = Stage::new();
     let logs = json!([

@@ -8,7 +8,7 @@ fn asks(method: &str, parameters: &Value) -> Value {
     json!({"name": "speak", "arguments": {"ask": [method, parameters]}})
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_question_goes_to_the_client_and_its_answer_to_the_call() {
     let stage = Stage::new();
     let able = json!({"elicitation": {}, "sampling": {}, "roots": {}});
@@ -46,7 +46,7 @@ async fn a_question_goes_to_the_client_and_its_answer_to_the_call() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_client_that_cannot_be_asked_is_not() {
     let stage = Stage::new();
     for era in Era::BOTH {
@@ -59,7 +59,7 @@ async fn a_client_that_cannot_be_asked_is_not() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_client_that_answers_with_an_error_has_refused() {
     let stage = Stage::new();
     let (mut wire, _) = stage.connect_able(Era::Legacy, json!({"roots": {}})).await;
@@ -74,7 +74,7 @@ async fn a_client_that_answers_with_an_error_has_refused() {
     assert!(result.contains("not now"), "{result}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_question_of_a_cancelled_call_is_withdrawn() {
     let stage = Stage::new();
     let (mut wire, _) = stage.connect_able(Era::Legacy, json!({"roots": {}})).await;

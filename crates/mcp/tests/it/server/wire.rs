@@ -13,7 +13,7 @@ use tokio::{
 };
 
 /// How long anything in these tests may take.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const PATIENCE: Duration = haft_testkit::PATIENCE;
 
 /// Which protocol the client speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

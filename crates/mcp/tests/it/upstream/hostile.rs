@@ -20,8 +20,8 @@ use super::{
     text,
 };
 
-/// Long enough for a loaded machine, for requests that are answered.
-const ANSWERED: Duration = Duration::from_secs(30);
+/// For requests that are answered.
+const ANSWERED: Duration = haft_testkit::PATIENCE;
 
 /// For requests that are not.
 const UNANSWERED: Duration = Duration::from_millis(500);
@@ -116,16 +116,15 @@ async fn mc_16_a_server_that_never_answers_is_told_to_stop() {
     for mounted in both().await {
         let silent = how(&mounted, "silent", UNANSWERED).await;
         assert_eq!(silent, Err(RequestError::Slow(UNANSWERED)));
-        let mut told = String::new();
-        for _ in 0..50 {
+        let began = Instant::now();
+        loop {
             let counted = how(&mounted, "was_cancelled", ANSWERED).await.unwrap();
-            text(&counted).clone_into(&mut told);
-            if told == "1" {
+            if text(&counted) == "1" {
                 break;
             }
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            assert!(began.elapsed() < ANSWERED, "it did not hear of the cancel");
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        assert_eq!(told, "1");
     }
 }
 
@@ -141,13 +140,7 @@ async fn mc_17_what_is_printed_is_counted_and_what_was_forked_ends_with_the_serv
     let forked = how(&mounted, "forks", ANSWERED).await.unwrap();
     let process = text(&forked).to_owned();
     assert!(runs(&process));
-    let began = Instant::now();
     mounted.connection.close().await;
-    assert!(
-        began.elapsed() < Duration::from_secs(20),
-        "{:?}",
-        began.elapsed()
-    );
     assert!(!runs(&process), "{:?}", state(&process));
 }
 

@@ -10,7 +10,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use haft_contract::future::BoxFuture;
@@ -20,12 +20,13 @@ use haft_mcp::{
         Connection, Definitions, Era, Noticed, Progress, Request, RequestError,
     },
 };
+use haft_testkit::PATIENCE;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use self::peers::{Mounted, Peer};
 
-const LONG: Duration = Duration::from_mins(1);
+const LONG: Duration = PATIENCE;
 
 fn call(tool: &str, arguments: Value) -> Request {
     Request {
@@ -175,12 +176,13 @@ async fn a_cancel_arrives(connection: &dyn Connection) {
     };
     let cancelled = connection.request(request, &cancel).await;
     assert_eq!(cancelled, Err(RequestError::Cancelled));
-    for _ in 0..100 {
+    let began = Instant::now();
+    while began.elapsed() < PATIENCE {
         let often = run(connection, call("how_often_cancelled", json!({}))).await;
         if text(&often) == "1" {
             return;
         }
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
     panic!("the server did not hear of the cancel");
 }
@@ -259,7 +261,8 @@ async fn a_change_is_noticed(mounted: &Mounted) {
     );
     let mut changes = connection.changes();
     // Listening begins beside the first requests, so a first change may come before it.
-    for _ in 0..20 {
+    let began = Instant::now();
+    while began.elapsed() < PATIENCE {
         run(connection, call("widen", json!({}))).await;
         let noticed = tokio::time::timeout(Duration::from_secs(2), changes.recv()).await;
         if let Ok(Ok(noticed)) = noticed {

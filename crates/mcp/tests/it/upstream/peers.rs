@@ -257,14 +257,15 @@ fn free_port() -> u16 {
 }
 
 async fn until_listening(port: u16) {
-    for _ in 0..600 {
+    let began = std::time::Instant::now();
+    while began.elapsed() < haft_testkit::PATIENCE {
         if tokio::net::TcpStream::connect(("127.0.0.1", port))
             .await
             .is_ok()
         {
             return;
         }
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
     panic!("nobody listens on port {port}");
 }
