@@ -2,7 +2,8 @@
 //! Everything it accepts means the same in bash; everything else is a parse error.
 //!
 //! Words with single and double quotes and `$NAME`; `;`, newline and `&` between commands;
-//! `( … )`; the redirections `>&1`, `>&2`, `>&3` and `> file`.
+//! `( … )`; the redirections `>&1`, `>&2`, `>&3` and `> file`; and one loop,
+//! `until test -e FILE; do sleep N; done`, to wait until the test says so.
 
 /// A command list.
 pub(super) type Script = Vec<Step>;

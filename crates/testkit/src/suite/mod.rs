@@ -20,7 +20,7 @@ pub mod tool;
 use std::{future::Future, time::Duration};
 
 /// How long one case may take. A hang is a failure, not a stuck build.
-pub const CASE_LIMIT: Duration = Duration::from_mins(1);
+pub const CASE_LIMIT: Duration = crate::PATIENCE;
 
 /// Runs one case on a runtime of its own. Called by the suite macros.
 pub fn run(case: impl Future<Output = ()>) {

@@ -70,7 +70,7 @@ use haft_contract::{
 use super::fixture::{BackendFixture, at, works};
 
 /// Long enough that a case would fail its own limit if it were waited for.
-const LONG: &str = "300";
+const LONG: &str = "1000";
 
 /// What a child left behind.
 struct Ended {
@@ -133,12 +133,23 @@ async fn nothing_writes(fixture: &impl BackendFixture, path: &str, within: Durat
     );
 }
 
-/// Writes a file each from the shell and from a child of it, later than a stop takes on a slow machine.
-const WRITES_LATE: &str =
-    "(sleep 3; echo x > child.txt) & echo ready; sleep 3; echo x > shell.txt; wait";
+/// Writes a file each from the shell and from a child of it, once there is a file `go`.
+const WRITES_WHEN_TOLD: &str = "(until test -e go; do sleep 0.02; done; echo x > child.txt) & \
+     echo ready; until test -e go; do sleep 0.02; done; echo x > shell.txt; wait";
 
-/// Asserts that nobody is left who would do so.
-async fn nobody_writes_late(fixture: &impl BackendFixture) {
-    nothing_writes(fixture, "child.txt", Duration::from_millis(3_500)).await;
-    assert_eq!(fixture.bytes("shell.txt").await, None);
+/// Tells whoever is left to write, and says which files they wrote.
+async fn written_when_told(fixture: &impl BackendFixture) -> Vec<String> {
+    fixture.put("go", b"").await;
+    // Somebody who looks for the same file, and takes longer to act on it, has acted.
+    let witness = "until test -e go; do sleep 0.02; done; sleep 0.3";
+    finish(fixture, script(fixture, witness)).await;
+    let mut names = fixture.names(".").await;
+    names.retain(|name| name != "go");
+    names
+}
+
+/// Asserts that nobody is left who would write.
+async fn nobody_writes_when_told(fixture: &impl BackendFixture) {
+    let written = written_when_told(fixture).await;
+    assert!(written.is_empty(), "a child lived on: {written:?}");
 }

@@ -18,13 +18,10 @@ use super::{
     write::local,
 };
 use crate::{
-    principal,
+    PATIENCE, principal,
     principal::{in_session, in_tenant},
     suite::fixture::works,
 };
-
-/// How long a wait of a case may take.
-const SOON: Duration = Duration::from_secs(20);
 
 /// The same call asked again finds its question, and its answer; anything else is another one.
 pub async fn the_same_question_is_asked_once(fixture: impl LedgerFixture) {
@@ -321,7 +318,7 @@ pub async fn whoever_waits_is_told(fixture: impl LedgerFixture) {
         for _ in 0..2 {
             let (store, id) = (Arc::clone(&store), asked.id);
             let wait = async move { store.answered(&local(), id).await };
-            waits.push((number, tokio::spawn(tokio::time::timeout(SOON, wait))));
+            waits.push((number, tokio::spawn(tokio::time::timeout(PATIENCE, wait))));
         }
         tokio::task::yield_now().await;
         match number {
@@ -333,7 +330,7 @@ pub async fn whoever_waits_is_told(fixture: impl LedgerFixture) {
                 store.end_session(&local(), &mine.session, START).await,
             ),
         }
-        let known = tokio::time::timeout(SOON, store.answered(&local(), asked.id)).await;
+        let known = tokio::time::timeout(PATIENCE, store.answered(&local(), asked.id)).await;
         works("known", works("in time", known));
     }
     for (number, wait) in waits {

@@ -4,7 +4,7 @@ use std::{
     pin::pin,
     sync::Arc,
     task::{Context, Poll, Waker},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use haft_contract::{
@@ -15,7 +15,9 @@ use haft_contract::{
     },
 };
 
-use super::{LONG, WRITES_LATE, finish, nobody_writes_late, nothing_writes, script, start, until};
+use super::{
+    LONG, WRITES_WHEN_TOLD, finish, nobody_writes_when_told, nothing_writes, script, start, until,
+};
 use crate::suite::fixture::{BackendFixture, fails, fails_as, works};
 
 /// The size terminals start with here.
@@ -23,9 +25,6 @@ const SIZE: TerminalSize = TerminalSize {
     rows: 24,
     columns: 80,
 };
-
-/// How long something that must happen soon may take on a busy machine.
-const SOON: Duration = Duration::from_secs(15);
 
 /// Between two looks.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -53,13 +52,11 @@ async fn write(controls: &Arc<dyn ProcessControls>, text: &str) {
 /// Waits until the child waits for input, while its output is read: it must not block on that.
 async fn until_waiting(child: &mut dyn ProcessHandle) {
     let controls = child.controls();
-    let begun = Instant::now();
     loop {
         let _ = tokio::time::timeout(LOOK_AGAIN, child.next_chunk()).await;
         if works("waits_for_input", controls.waits_for_input().await) {
             return;
         }
-        assert!(begun.elapsed() < SOON, "it never waited for input");
     }
 }
 
@@ -77,7 +74,6 @@ pub async fn a_chunk_that_was_not_waited_for_comes_with_the_next_call(
                 echo 5";
     let mut child = start(&fixture, script(&fixture, text)).await;
     let mut seen = Vec::new();
-    let begun = Instant::now();
     loop {
         match poll_once(&mut *child) {
             Poll::Ready(Some(chunk)) => {
@@ -87,7 +83,6 @@ pub async fn a_chunk_that_was_not_waited_for_comes_with_the_next_call(
             Poll::Ready(None) => break,
             Poll::Pending => tokio::time::sleep(Duration::from_millis(1)).await,
         }
-        assert!(begun.elapsed() < SOON, "the output never ended");
     }
     let bytes: Vec<u8> = seen.into_iter().flat_map(|chunk| chunk.bytes).collect();
     assert_eq!(String::from_utf8_lossy(&bytes), "1\n2\n3\n4\n5\n");
@@ -149,11 +144,9 @@ pub async fn a_write_that_nobody_reads_does_not_wait_for_ever(fixture: impl Back
     let text = format!("echo ready; sleep {LONG}");
     let mut child = start(&fixture, open(&fixture, &text)).await;
     until(&mut *child, "ready").await;
-    let begun = Instant::now();
     let much = vec![b'x'; 4 << 20];
     let refused = child.controls().write(&much).await;
     fails_as("write", refused, &[ErrorKind::TimedOut]);
-    assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
 }
 
 /// Programs ask whether they talk to a person.
@@ -283,8 +276,7 @@ pub async fn a_stopped_child_goes_on_when_told(fixture: impl BackendFixture) {
 
 /// Told while it waits, and not before or after.
 pub async fn waiting_for_input_is_told(fixture: impl BackendFixture) {
-    let text = format!("echo ready; sleep 0.5; read A; echo \"got $A\"; sleep {LONG}");
-    waits_only_in_read(&fixture, open(&fixture, &text)).await;
+    waits_only_in_read(&fixture, open(&fixture, READS_WHEN_TOLD)).await;
     // Who waits for something else, or for input that is at its end, does not wait for us.
     let text = format!("echo ready; read A; sleep {LONG}");
     let mut child = start(&fixture, script(&fixture, &text)).await;
@@ -296,9 +288,12 @@ pub async fn waiting_for_input_is_told(fixture: impl BackendFixture) {
 
 /// The same on a terminal.
 pub async fn waiting_for_a_terminal_is_told(fixture: impl BackendFixture) {
-    let text = format!("echo ready; sleep 0.5; read A; echo \"got $A\"; sleep {LONG}");
-    waits_only_in_read(&fixture, on_terminal(&fixture, &text)).await;
+    waits_only_in_read(&fixture, on_terminal(&fixture, READS_WHEN_TOLD)).await;
 }
+
+/// Reads once there is a file `go`.
+const READS_WHEN_TOLD: &str = "echo ready; until test -e go; do sleep 0.02; done; read A; \
+     echo \"got $A\"; sleep 1000";
 
 async fn waits_only_in_read(fixture: &impl BackendFixture, spawn: Spawn) {
     let mut child = start(fixture, spawn).await;
@@ -308,6 +303,7 @@ async fn waits_only_in_read(fixture: &impl BackendFixture, spawn: Spawn) {
         !works("waits", controls.waits_for_input().await),
         "it sleeps"
     );
+    fixture.put("go", b"").await;
     until_waiting(&mut *child).await;
     write(&controls, "this\n").await;
     until(&mut *child, "got this").await;
@@ -337,11 +333,10 @@ pub async fn controls_of_an_ended_child_are_harmless(fixture: impl BackendFixtur
 
 /// Promise 6 holds for what runs on a terminal too.
 pub async fn a_terminal_goes_with_its_tree(fixture: impl BackendFixture) {
-    let mut child = start(&fixture, on_terminal(&fixture, WRITES_LATE)).await;
+    let mut child = start(&fixture, on_terminal(&fixture, WRITES_WHEN_TOLD)).await;
     until(&mut *child, "ready").await;
     works("stop", child.stop(Duration::from_secs(10)).await);
     // The end of the line may come apart from the line.
-    let rest = async { while child.next_chunk().await.is_some() {} };
-    assert_eq!(tokio::time::timeout(SOON, rest).await, Ok(()));
-    nobody_writes_late(&fixture).await;
+    while child.next_chunk().await.is_some() {}
+    nobody_writes_when_told(&fixture).await;
 }

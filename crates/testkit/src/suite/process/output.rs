@@ -5,16 +5,34 @@ use haft_contract::{
     ops::{ExitStatus, Input, Spawn, Stream},
 };
 
-use super::{finish, script};
-use crate::suite::fixture::{BackendFixture, at};
+use super::{Ended, finish, script, start};
+use crate::suite::fixture::{BackendFixture, at, works};
+
+/// Runs commands that print a line each, the next one when the line before was read.
+async fn line_by_line(fixture: &impl BackendFixture, commands: &[&str]) -> Ended {
+    let mut text = String::new();
+    for (number, command) in commands.iter().enumerate() {
+        if number > 0 {
+            text += &format!("until test -e read{number}; do sleep 0.02; done; ");
+        }
+        text += &format!("{command}; ");
+    }
+    let mut child = start(fixture, script(fixture, &text)).await;
+    let mut chunks = Vec::new();
+    while let Some(chunk) = child.next_chunk().await {
+        chunks.push(chunk);
+        fixture.put(&format!("read{}", chunks.len()), b"").await;
+    }
+    let status = works("wait", child.wait().await).status;
+    Ended { chunks, status }
+}
 
 /// Sequence numbers count up from 0 over all streams.
 pub async fn output_is_numbered_without_gaps(fixture: impl BackendFixture) {
-    let text = "echo a; echo b >&2; sleep 0.1; echo c; sleep 0.1; echo d >&2; sleep 0.1; echo e";
-    let ended = finish(&fixture, script(&fixture, text)).await;
+    let commands = ["echo a", "echo b >&2", "echo c", "echo d >&2", "echo e"];
+    let ended = line_by_line(&fixture, &commands).await;
     let numbers: Vec<u64> = ended.chunks.iter().map(|chunk| chunk.sequence).collect();
-    assert!(numbers.len() >= 4, "{numbers:?}");
-    assert_eq!(numbers, (0..numbers.len() as u64).collect::<Vec<_>>());
+    assert_eq!(numbers, [0, 1, 2, 3, 4]);
     assert!(ended.chunks.iter().all(|chunk| !chunk.bytes.is_empty()));
     assert_eq!(ended.stdout(), "a\nc\ne\n");
     assert_eq!(ended.stream(Stream::Stderr), "b\nd\n");
@@ -22,8 +40,8 @@ pub async fn output_is_numbered_without_gaps(fixture: impl BackendFixture) {
 
 /// What was written first, whichever stream it went to, comes first.
 pub async fn streams_keep_the_order_they_were_written_in(fixture: impl BackendFixture) {
-    let text = "echo 1; sleep 0.2; echo 2 >&2; sleep 0.2; echo 3; sleep 0.2; echo 4 >&2";
-    let ended = finish(&fixture, script(&fixture, text)).await;
+    let commands = ["echo 1", "echo 2 >&2", "echo 3", "echo 4 >&2"];
+    let ended = line_by_line(&fixture, &commands).await;
     let merged: Vec<u8> = ended
         .chunks
         .iter()

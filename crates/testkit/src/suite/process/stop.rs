@@ -1,39 +1,36 @@
 //! Stop means stop: the whole tree, in time, whoever asks.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use haft_contract::ops::ExitStatus;
+use haft_contract::ops::{ExitStatus, RemoveScope};
 
-use super::{LONG, WRITES_LATE, finish, nobody_writes_late, script, start, until};
-use crate::suite::fixture::{BackendFixture, works};
+use super::{
+    LONG, WRITES_WHEN_TOLD, finish, nobody_writes_when_told, script, start, until,
+    written_when_told,
+};
+use crate::suite::fixture::{BackendFixture, at, works};
 
-/// How long a stop may take beyond its grace.
-const SLACK: Duration = Duration::from_secs(5);
+/// A grace that no case lives to see the end of: whoever waits for it hangs.
+const ENDLESS: Duration = Duration::from_hours(1);
 
 /// Promise 6, mistake 4: children of the child are gone when `stop` returns.
 pub async fn stop_ends_the_whole_tree(fixture: impl BackendFixture) {
-    let mut child = start(&fixture, script(&fixture, WRITES_LATE)).await;
+    let mut child = start(&fixture, script(&fixture, WRITES_WHEN_TOLD)).await;
     until(&mut *child, "ready").await;
-    let begun = Instant::now();
-    works("stop", child.stop(Duration::from_secs(10)).await);
-    assert!(
-        begun.elapsed() < SLACK,
-        "a child that heeds SIGTERM needs no grace"
-    );
+    // A child that heeds SIGTERM needs no grace.
+    works("stop", child.stop(ENDLESS).await);
     let status = works("wait", child.wait().await).status;
     assert!(matches!(status, ExitStatus::Signal(15 | 9)), "{status:?}");
-    nobody_writes_late(&fixture).await;
+    nobody_writes_when_told(&fixture).await;
 }
 
-/// What ignores SIGTERM has the grace and not a moment more.
+/// What ignores SIGTERM is killed, although it would go on for longer than any case lasts.
 pub async fn stop_kills_what_ignores_it_after_the_grace(fixture: impl BackendFixture) {
     let grace = Duration::from_millis(300);
     let text = format!("trap '' TERM; echo ready; sleep {LONG}; echo over");
     let mut child = start(&fixture, script(&fixture, &text)).await;
     until(&mut *child, "ready").await;
-    let begun = Instant::now();
     works("stop", child.stop(grace).await);
-    assert!(begun.elapsed() < grace + SLACK, "{:?}", begun.elapsed());
     assert_eq!(
         works("wait", child.wait().await).status,
         ExitStatus::Signal(9)
@@ -49,7 +46,7 @@ pub async fn stop_of_an_ended_child_is_fine(fixture: impl BackendFixture) {
         ExitStatus::Code(5)
     );
     for _ in 0..2 {
-        works("stop", child.stop(Duration::from_secs(10)).await);
+        works("stop", child.stop(ENDLESS).await);
     }
     assert_eq!(
         works("wait", child.wait().await).status,
@@ -57,24 +54,31 @@ pub async fn stop_of_an_ended_child_is_fine(fixture: impl BackendFixture) {
     );
 }
 
-/// A dropped call leaves nothing running.
+/// A dropped call leaves nothing running. It ends behind the caller's back, so whoever still writes
+/// may only have been slow to go: then once more, and told later.
 pub async fn dropping_the_handle_ends_the_whole_tree(fixture: impl BackendFixture) {
-    let mut child = start(&fixture, script(&fixture, WRITES_LATE)).await;
-    until(&mut *child, "ready").await;
-    drop(child);
-    nobody_writes_late(&fixture).await;
+    let files = fixture.operations().files;
+    for pause in [0.2, 1.0, 5.0, 20.0] {
+        let mut child = start(&fixture, script(&fixture, WRITES_WHEN_TOLD)).await;
+        until(&mut *child, "ready").await;
+        drop(child);
+        tokio::time::sleep(Duration::from_secs_f64(pause)).await;
+        let written = written_when_told(&fixture).await;
+        if written.is_empty() {
+            return;
+        }
+        println!("{written:?} after {pause} s");
+        for name in written.iter().map(String::as_str).chain(["go"]) {
+            works("remove", files.remove(&at(name), RemoveScope::File).await);
+        }
+    }
+    panic!("a child lived on");
 }
 
 /// A grandchild that keeps the pipe delays the end by the drain limit, not by its whole life.
 pub async fn output_ends_although_a_grandchild_holds_it(fixture: impl BackendFixture) {
-    let begun = Instant::now();
     let text = format!("sleep {LONG} & echo done");
     let ended = finish(&fixture, script(&fixture, &text)).await;
-    assert!(
-        begun.elapsed() < Duration::from_secs(10),
-        "{:?}",
-        begun.elapsed()
-    );
     assert_eq!(
         (ended.stdout().as_str(), ended.status),
         ("done\n", ExitStatus::Code(0))
