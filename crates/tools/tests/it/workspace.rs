@@ -136,3 +136,18 @@ pub(crate) fn first_text(outcome: &Outcome) -> &str {
         .find_map(Content::as_text)
         .unwrap_or_default()
 }
+
+/// Makes a call with more and more milliseconds, until they were enough to print something: how
+/// long a command takes to come to that is for the machine to say.
+pub(crate) async fn long_enough(call: impl AsyncFn(u64) -> Arc<Outcome>) -> Arc<Outcome> {
+    for time in [700, 7_000, 70_000] {
+        let outcome = call(time).await;
+        if outcome.content.iter().any(|part| {
+            let text = Content::as_text(part).unwrap_or_default();
+            !text.is_empty() && !text.starts_with('[')
+        }) {
+            return outcome;
+        }
+    }
+    panic!("nothing was printed")
+}
