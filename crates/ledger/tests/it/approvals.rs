@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// How long something that another process does may take to be seen.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = haft_testkit::PATIENCE;
 
 async fn start(
     ledger: &SqliteLedger,

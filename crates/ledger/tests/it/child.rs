@@ -250,7 +250,7 @@ async fn disk_full(ledger: &SqliteLedger) {
         record.settled().await.unwrap();
         ledger.close().await.unwrap();
     };
-    tokio::time::timeout(Duration::from_secs(30), again)
+    tokio::time::timeout(haft_testkit::PATIENCE, again)
         .await
         .unwrap();
 }

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// How long something that another process does may take to be seen.
-const SOON: Duration = Duration::from_mins(1);
+const SOON: Duration = haft_testkit::PATIENCE;
 
 /// How many calls wait at once.
 const WAITING: usize = 10_000;

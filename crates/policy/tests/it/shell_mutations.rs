@@ -9,8 +9,8 @@ use crate::shell_bytes::hold;
 
 /// How many mutations are tried.
 const MUTATIONS: usize = 1500;
-/// The longest one script may take in a build without optimisation on a busy machine.
-const LONGEST: Duration = Duration::from_secs(10);
+/// The longest one script may take in a build without optimisation.
+const LONGEST: Duration = Duration::from_secs(3);
 
 /// Every script of the attack groups that is not repeated.
 fn seeds() -> Vec<String> {
@@ -79,14 +79,14 @@ fn known_scripts_and_their_mutations_are_read_in_time() {
     let mutations = (0..MUTATIONS).map(|_| mutated(&seeds, &mut numbers));
     let known = seeds.iter().map(|seed| seed.clone().into_bytes());
     for bytes in known.chain(mutations.collect::<Vec<_>>()) {
-        let begun = Instant::now();
-        hold(&bytes);
-        let took = begun.elapsed();
-        assert!(
-            took < LONGEST,
-            "{took:?}: {:?}",
-            String::from_utf8_lossy(&bytes)
-        );
+        let quick = || {
+            let begun = Instant::now();
+            hold(&bytes);
+            begun.elapsed() < LONGEST
+        };
+        // What takes long takes long each time; a machine that stops does not.
+        let in_time = (0..5).any(|_| quick());
+        assert!(in_time, "{:?}", String::from_utf8_lossy(&bytes));
     }
 }
 
