@@ -2,11 +2,7 @@
 //! record. What cannot be settled in time is settled by the next start. On the host and in a
 //! sandbox alike.
 
-use std::{
-    fs,
-    process::Stdio,
-    time::{Duration, Instant},
-};
+use std::{fs, process::Stdio};
 
 use crate::support::{Stage, eventually, wait};
 
@@ -18,9 +14,6 @@ const WAYS: [(u32, &str); 2] = [
         "[policy]\nallow = [\"bash\"]\n[tools.bash]\nsandbox = \"off\"\n",
     ),
 ];
-
-/// How long a command may outlive the program that was killed.
-const GONE_WITHIN: Duration = Duration::from_secs(20);
 
 /// A command that prints, leaves a process in a session of its own, says that it runs and waits;
 /// and the word by which both are found from outside.
@@ -93,11 +86,9 @@ fn a_killed_program_takes_its_commands_with_it_and_the_next_start_settles_the_ca
         runs(&stage, &mark);
         child.kill().unwrap();
         wait(&mut child);
-        let killed = Instant::now();
         eventually("the command is gone", || {
             with_mark(&mark).is_empty().then_some(())
         });
-        assert!(killed.elapsed() < GONE_WITHIN, "{:?}", killed.elapsed());
         let ran = stage.haft(&["log"]);
         assert!(
             ran.stderr

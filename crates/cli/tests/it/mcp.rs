@@ -6,7 +6,7 @@ use std::{
     net::TcpStream,
     os::unix::fs::PermissionsExt as _,
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use serde_json::{Value, json};
@@ -166,16 +166,14 @@ fn a_command_ends_with_the_agent_that_ran_it() {
     let stage = Stage::with_config("[policy]\nallow = [\"bash(sleep *)\"]\n");
     let mut agent = Agent::start(&stage, &[]);
     agent.initialize();
-    let sleep = json!({"name": "bash", "arguments": {"command": "sleep 61"}});
+    let sleep = json!({"name": "bash", "arguments": {"command": "sleep 100000"}});
     agent.start_request("tools/call", &sleep);
     let began = Instant::now();
     while lines(&stage, &["log", "--json"]).is_empty() {
         assert!(began.elapsed() < PATIENCE, "it is on record");
     }
-    let closing = Instant::now();
     let (_, error, code) = agent.close();
     assert_eq!(code, 0, "{error}");
-    assert!(closing.elapsed() < Duration::from_secs(10));
     let log = lines(&stage, &["log", "--json"]);
     assert_eq!(log[0]["outcome"], "cancelled", "{log:?}");
 }

@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::support::{PATIENCE, Ran, Stage, eventually};
+use crate::support::{Ran, Stage, eventually};
 
 const SERVER: &str = include_str!("../../../mcp/tests/fixtures/plain.py");
 
@@ -328,9 +328,7 @@ fn an_agent_that_goes_takes_its_servers_with_it() {
     let mut haft = mounted.serve();
     eventually("it runs", || (mounted.processes() > 0).then_some(()));
     drop(haft.stdin.take());
-    let started = std::time::Instant::now();
     eventually("it ends", || haft.try_wait().unwrap());
-    assert!(started.elapsed() < PATIENCE);
     eventually("nothing is left", || {
         (mounted.processes() == 0).then_some(())
     });

@@ -13,8 +13,8 @@ use regex::Regex;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// How long anything in these tests may take.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+/// When a test gives up waiting for what must come about. Says nothing about how long it takes.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 
 /// A home and a workspace.
 pub(crate) struct Stage {
