@@ -1,17 +1,19 @@
 //! The decide stage: scopes, a policy that breaks, a ledger that is down.
 
 use std::sync::{
-    Arc,
+    Arc, Mutex,
     atomic::{AtomicBool, Ordering},
 };
 
 use haft_contract::{
-    Access, Effects, ErrorKind, Principal, Terminal, WorkPath,
+    Access, CallId, Effects, ErrorKind, Principal, Terminal, WorkPath,
     host::{Decision, Policy, PolicyVersion, Question, ToolFacts, Visibility},
     identity::Scope,
     outcome::DeniedBy,
 };
-use haft_testkit::{FixedPolicy, Harness, principal};
+use haft_testkit::{
+    FixedPolicy, Harness, MemoryLedger, ScriptedApprover, approver::Answer, principal,
+};
 use serde_json::json;
 
 use crate::scripted::Scripted;
@@ -109,6 +111,48 @@ async fn a_denial_has_no_effect_is_recorded_and_names_its_reason() {
     assert_eq!(outcome.facts.denied_by, Some(DeniedBy::Policy));
     assert!(outcome.facts.decision.as_ref().unwrap().rule.is_some());
     assert!(harness.ledger.kinds(outcome.call).contains(&"settled"));
+}
+
+/// What would be left of a call's record if the machine died while its tool runs.
+async fn survives_a_crash(effects: Effects, policy: FixedPolicy) -> Vec<&'static str> {
+    let ledger = MemoryLedger::new();
+    let left = Arc::<Mutex<Vec<_>>>::default();
+    let call = Arc::<Mutex<Option<CallId>>>::default();
+    let tool = Scripted::new("tool", {
+        let (ledger, left, call) = (ledger.clone(), Arc::clone(&left), Arc::clone(&call));
+        move |_, _| {
+            let call = call.lock().unwrap().unwrap();
+            *left.lock().unwrap() = ledger.after_crash().kinds(call);
+            async { Ok(json!(1)) }
+        }
+    })
+    .effects(effects);
+    let harness = Harness::memory()
+        .tools(vec![tool.tool()])
+        .policy(policy)
+        .person(&ScriptedApprover::always(Answer::Approve))
+        .ledger(Arc::new(ledger))
+        .build();
+    let request = harness.request("tool", json!({}));
+    *call.lock().unwrap() = Some(request.id);
+    let outcome = harness.runtime.call(request).await;
+    assert!(outcome.succeeded(), "{}", outcome.model_text());
+    std::mem::take(&mut left.lock().unwrap())
+}
+
+/// Promise 4: a call that changes something, or rests on a person's yes, is on disk before it runs.
+#[tokio::test]
+async fn au_07_an_intent_is_durable_before_its_call_runs() {
+    for (effects, policy, durable) in [
+        (Effects::CHANGES, FixedPolicy::allow_all(), true),
+        (Effects::CHANGES, FixedPolicy::ask_all(), true),
+        (Effects::READ_ONLY, FixedPolicy::ask_all(), true),
+        // Looking waits for no disk.
+        (Effects::READ_ONLY, FixedPolicy::allow_all(), false),
+    ] {
+        let left = survives_a_crash(effects, policy).await;
+        assert_eq!(left.contains(&"started"), durable, "{effects:?}: {left:?}");
+    }
 }
 
 /// AU-06: what cannot be recorded does not run.
