@@ -139,3 +139,59 @@ impl Store for MemoryStore {
         self.revision.load(Ordering::Relaxed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::pin::{ItemKey, Kind};
+
+    #[test]
+    fn what_was_accepted_of_one_origin_does_not_count_for_another() {
+        let store = MemoryStore::default();
+        let server = ServerId::parse("s").unwrap();
+        let [one, other] = ["a", "b"].map(|program| Origin::new(json!({"command": [program]})));
+        let definition = json!({"name": "send"});
+        let item = Item {
+            key: ItemKey::new(Kind::Tool, "send"),
+            digest: Digest::of(&definition).unwrap(),
+            definition,
+        };
+        let before = store.revision();
+        let mut accept = |pins: &mut Pins| {
+            pins.review([&item]);
+            pins.accept(&item).unwrap();
+        };
+        let kept = std::slice::from_ref(&item);
+        store.change(&server, &one, kept, &mut accept).unwrap();
+        assert_ne!(store.revision(), before);
+        let pins = store.pins(&server, &one).unwrap();
+        assert!(!pins.is_new_server() && pins.lapsed.is_none());
+        let pins = store.pins(&server, &other).unwrap();
+        assert!(pins.is_new_server());
+        assert_eq!(pins.lapsed, Some(Lapsed::Origin(one.clone())));
+        let found = store.definition(item.digest).unwrap();
+        assert_eq!(found, Some(item.definition.clone()));
+
+        let mut revoke = |pins: &mut Pins| assert!(pins.revoke(&item.key));
+        store.change(&server, &one, &[], &mut revoke).unwrap();
+        assert!(store.pins(&server, &one).unwrap().is_new_server());
+        assert_eq!(store.pins(&server, &other).unwrap().lapsed, None);
+    }
+
+    #[test]
+    fn what_was_seen_is_kept_by_origin() {
+        let store = MemoryStore::default();
+        let server = ServerId::parse("s").unwrap();
+        let [one, other] = ["a", "b"].map(|program| Origin::new(json!({"command": [program]})));
+        let seen = Seen {
+            at: Timestamp(1),
+            era: Era::Modern,
+            definitions: Definitions::default(),
+        };
+        store.remember(&server, &one, &seen).unwrap();
+        assert_eq!(store.seen(&server, &one).unwrap(), Some(seen));
+        assert_eq!(store.seen(&server, &other).unwrap(), None);
+    }
+}
