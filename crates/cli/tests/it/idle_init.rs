@@ -4,9 +4,10 @@ use std::{fs, process::Command};
 
 use crate::support::{Stage, same_as};
 
-/// A listener hangs up once. A poll or two may see it before it is closed; an init that takes it
-/// for work sees it some hundred times.
-const MAX_HANGUPS_SEEN: usize = 4;
+/// How often everybody together waits for events while a command runs that does nothing: some dozen
+/// times. An init that takes a listener that hung up for work waits some hundred times more. It cannot
+/// be looked into, so its waits are counted and not read.
+const MAX_WAITS: usize = 100;
 
 #[test]
 #[ignore = "ci: needs strace and the sandbox"]
@@ -27,12 +28,9 @@ fn an_init_whose_command_has_exited_does_not_spin() {
         assert!(ran.status.success(), "{ran:?}");
 
         let trace = fs::read_to_string(trace).unwrap();
-        let hangups: Vec<&str> = trace
-            .lines()
-            .filter(|line| line.contains("revents=POLLHUP}"))
-            .collect();
-        println!("{sandbox}: {} polls saw a hang-up", hangups.len());
-        assert!(!hangups.is_empty(), "nothing was traced:\n{trace}");
-        assert!(hangups.len() <= MAX_HANGUPS_SEEN, "{}", hangups.join("\n"));
+        let waits = trace.lines().filter(|line| line.contains("ppoll(")).count();
+        println!("{sandbox}: {waits} waits for events");
+        assert!(waits > 0, "nothing was traced:\n{trace}");
+        assert!(waits <= MAX_WAITS, "{waits} waits:\n{trace}");
     }
 }
