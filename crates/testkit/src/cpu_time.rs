@@ -21,7 +21,7 @@ impl CpuTime {
 
     /// What all threads of this process used since, in steps of ten milliseconds.
     pub fn used(&self) -> Duration {
-        used() - self.0
+        used().saturating_sub(self.0)
     }
 }
 

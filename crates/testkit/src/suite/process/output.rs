@@ -1,5 +1,7 @@
 //! Output, input and how a child ends.
 
+use std::fmt::Write as _;
+
 use haft_contract::{
     access::Command,
     ops::{ExitStatus, Input, Spawn, Stream},
@@ -13,9 +15,9 @@ async fn line_by_line(fixture: &impl BackendFixture, commands: &[&str]) -> Ended
     let mut text = String::new();
     for (number, command) in commands.iter().enumerate() {
         if number > 0 {
-            text += &format!("until test -e read{number}; do sleep 0.02; done; ");
+            let _ = write!(text, "until test -e read{number}; do sleep 0.02; done; ");
         }
-        text += &format!("{command}; ");
+        let _ = write!(text, "{command}; ");
     }
     let mut child = start(fixture, script(fixture, &text)).await;
     let mut chunks = Vec::new();

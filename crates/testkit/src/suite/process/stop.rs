@@ -67,7 +67,6 @@ pub async fn dropping_the_handle_ends_the_whole_tree(fixture: impl BackendFixtur
         if written.is_empty() {
             return;
         }
-        println!("{written:?} after {pause} s");
         for name in written.iter().map(String::as_str).chain(["go"]) {
             works("remove", files.remove(&at(name), RemoveScope::File).await);
         }
