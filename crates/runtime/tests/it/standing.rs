@@ -130,9 +130,15 @@ async fn wish(wish: GrantWish) -> (Arc<Outcome>, usize) {
 
 #[tokio::test]
 async fn a_wish_that_fits_the_call_is_kept_and_serves_the_next_one() {
-    let (outcome, kept) = wish(session_wish("act")).await;
-    assert_eq!(kept, 1);
-    assert!(!outcome.text().contains("not kept"), "{}", outcome.text());
+    let for_the_agent = GrantWish {
+        scope: GrantScope::Agent(principal().agent.clone()),
+        ..session_wish("act")
+    };
+    for fit in [session_wish("act"), for_the_agent] {
+        let (outcome, kept) = wish(fit).await;
+        assert_eq!(kept, 1);
+        assert!(!outcome.text().contains("not kept"), "{}", outcome.text());
+    }
 }
 
 #[tokio::test]
@@ -145,12 +151,20 @@ async fn a_wish_that_does_not_fit_counts_once_and_the_result_says_why() {
         assert!(text.contains(says), "{text}");
     };
     check(session_wish("other"), "would still not be allowed").await;
-    let scope = GrantScope::Session("other".parse().unwrap());
-    let elsewhere = GrantWish {
-        scope,
-        ..session_wish("act")
-    };
-    check(elsewhere, "another session").await;
+    for (scope, says) in [
+        (
+            GrantScope::Session("other".parse().unwrap()),
+            "another session",
+        ),
+        (GrantScope::Project("other".to_owned()), "another project"),
+        (GrantScope::Agent("other".parse().unwrap()), "another agent"),
+    ] {
+        let elsewhere = GrantWish {
+            scope,
+            ..session_wish("act")
+        };
+        check(elsewhere, says).await;
+    }
     let idle = GrantWish {
         rules: vec!["act".to_owned(), "other".to_owned()],
         ..session_wish("act")
