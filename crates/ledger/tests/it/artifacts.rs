@@ -230,6 +230,8 @@ async fn sl_13_a_planted_link_is_not_followed() {
     assert_eq!(std::fs::read_to_string(&victim).unwrap(), "untouched");
     let read = artifacts.open(id).await.unwrap();
     assert_eq!(read.read_at(0, 100).await.unwrap(), bytes);
+    let kept = std::fs::symlink_metadata(folder.join(&hex[2..])).unwrap();
+    assert_eq!(kept.permissions().mode() & 0o777, 0o600);
     // The folder is a link to somewhere else: refused, nothing is written there.
     std::fs::remove_dir_all(&folder).unwrap();
     std::os::unix::fs::symlink(outside.path(), &folder).unwrap();

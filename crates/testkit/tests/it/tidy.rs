@@ -422,6 +422,13 @@ fn no_path_of_the_machine_it_was_written_on() {
 }
 
 #[test]
+fn the_readme_names_the_rust_that_is_needed() {
+    let needed = parse("Cargo.toml")["workspace"]["package"]["rust-version"].clone();
+    let needed = format!("Rust {}.", needed.as_str().unwrap());
+    assert!(read("README.md").contains(&needed), "{needed}");
+}
+
+#[test]
 fn documents_name_only_files_that_exist() {
     let mut problems = Vec::new();
     for file in tree().into_iter().filter(SourceFile::is_document) {

@@ -95,3 +95,19 @@ fn r6_aliases() {
         );
     }
 }
+
+/// The README counts the tools and names each of them.
+#[test]
+fn the_readme_names_every_tool() {
+    let readme = include_str!("../../../../README.md");
+    let line = readme
+        .lines()
+        .find(|line| line.starts_with("- **Eleven tools"))
+        .expect("the README counts the tools");
+    let (listed, _) = line.split_once(';').unwrap();
+    let mut named: Vec<&str> = listed.split('`').skip(1).step_by(2).collect();
+    named.sort_unstable();
+    let tools = builtins();
+    let names: Vec<&str> = tools.iter().map(|tool| tool.name().as_str()).collect();
+    assert_eq!((named.len(), named), (11, names));
+}
