@@ -62,6 +62,12 @@ pub(crate) fn has_subcommands(program: &str) -> bool {
     GLOBAL_VALUES.iter().any(|(name, _)| *name == program)
 }
 
+/// Whether an option before the subcommand takes the next word.
+fn takes_value(program: &str, option: &str) -> bool {
+    let known = GLOBAL_VALUES.iter().find(|(name, _)| *name == program);
+    known.is_some_and(|(_, options)| options.split(' ').any(|known| known == option))
+}
+
 /// A pattern as words.
 #[derive(Debug, Clone)]
 pub(crate) struct CommandPattern {
@@ -158,8 +164,17 @@ impl CommandPattern {
             return Reaches::No;
         }
         let words = segment.words.get(1..).unwrap_or_default();
+        // Spelt as it is written, as an `allow` would have it: no need to tell the words apart.
+        let in_place = rest.len() <= words.len()
+            && rest
+                .iter()
+                .zip(words)
+                .all(|(pattern, word)| word.text().is_some_and(|text| pattern.matches(text)));
+        if in_place {
+            return Reaches::Yes;
+        }
         let given = Given::of(name, words);
-        let wanted = Wanted::of(rest);
+        let wanted = Wanted::of(name, rest);
         let known = words.iter().all(|word| word.text().is_some());
         let options = wanted.options.iter().all(|option| given.has(option));
         let operands = wanted.operands.len() <= given.operands.len()
@@ -217,15 +232,21 @@ enum Letter<'p> {
 }
 
 impl<'p> Wanted<'p> {
-    fn of(words: &'p [TextPattern]) -> Self {
+    /// The words after the program, told apart as those of a command are: a pattern that is spelt as
+    /// the command is must reach it.
+    fn of(program: &str, words: &'p [TextPattern]) -> Self {
         let mut wanted = Self {
             options: Vec::new(),
             operands: Vec::new(),
         };
-        for word in words {
+        let mut words = words.iter();
+        let mut ended = false;
+        while let Some(word) = words.next() {
             match word {
+                _ if ended => wanted.operands.push(word),
+                TextPattern::Literal(text) if text == "--" => ended = true,
                 TextPattern::Literal(text) => match text.strip_prefix('-') {
-                    Some(name) if name.starts_with('-') && name.len() > 1 => {
+                    Some(name) if name.starts_with('-') => {
                         wanted.options.push(Letter::Long(text));
                     }
                     Some(cluster) if is_cluster(cluster) => {
@@ -239,6 +260,10 @@ impl<'p> Wanted<'p> {
                 }
                 TextPattern::Wild(_) => wanted.operands.push(word),
             }
+            let takes_value = literal(word).is_some_and(|text| takes_value(program, text));
+            if takes_value && !ended && wanted.operands.is_empty() {
+                wanted.options.extend(words.next().map(Letter::Like));
+            }
         }
         wanted
     }
@@ -246,10 +271,6 @@ impl<'p> Wanted<'p> {
 
 impl<'s> Given<'s> {
     fn of(program: &str, words: &'s [Word]) -> Self {
-        let values = GLOBAL_VALUES
-            .iter()
-            .find(|(name, _)| *name == program)
-            .map(|(_, values)| *values);
         let mut given = Self {
             letters: Vec::new(),
             names: Vec::new(),
@@ -281,15 +302,13 @@ impl<'s> Given<'s> {
                 given.letters.extend(text.chars().skip(1));
             }
             if given.operands.is_empty() {
-                match values {
-                    Some(values) if values.split(' ').any(|value| value == text) => {
-                        let value = words.next();
-                        // A glob can be the value and the operand after it.
-                        given.certain &= value.is_none_or(|value| value.text().is_some());
-                        given.names.extend(value.map(Word::shown));
-                    }
-                    Some(_) => {}
-                    None => given.certain = false,
+                if takes_value(program, text) {
+                    let value = words.next();
+                    // A glob can be the value and the operand after it.
+                    given.certain &= value.is_none_or(|value| value.text().is_some());
+                    given.names.extend(value.map(Word::shown));
+                } else {
+                    given.certain &= has_subcommands(program);
                 }
             }
         }
@@ -432,6 +451,35 @@ mod tests {
             Reaches::Maybe
         );
         assert_eq!(reaches("git push *", "git add *"), Reaches::No);
+    }
+
+    #[test]
+    fn a_deny_reaches_its_own_spelling() {
+        for text in [
+            "git -C x push",
+            "git -c a=b --git-dir d push -f",
+            "kubectl -n prod delete pod",
+            "npm --prefix a run b",
+            "rm -- -x",
+            "rm -rf -- -x y",
+            "git -C",
+        ] {
+            let pattern = CommandPattern::parse(text).unwrap();
+            assert_eq!(pattern.reaches(&first(text)), Reaches::Yes, "{text}");
+        }
+        let reaches = |pattern: &str, script: &str| {
+            CommandPattern::parse(pattern)
+                .unwrap()
+                .reaches(&first(script))
+        };
+        assert_eq!(
+            reaches("git -C x push", "git -c a=b -C x push -f"),
+            Reaches::Yes
+        );
+        assert_eq!(reaches("git -C x push", "git -C y push"), Reaches::No);
+        assert_eq!(reaches("git -C x push", "git -C x status"), Reaches::No);
+        assert_eq!(reaches("rm -r -- -x", "rm -v -r -- -x"), Reaches::Yes);
+        assert_eq!(reaches("cargo *r test", "cargo -r test"), Reaches::Yes);
     }
 
     #[test]
