@@ -267,9 +267,10 @@ impl Reader<'_> {
         match (kind, name) {
             (Some(kind), name) => {
                 let name = name.unwrap_or_else(|| kind.clone());
-                let config = table
-                    .get("config")
-                    .map_or_else(|| Json::Object(serde_json::Map::new()), json);
+                let config = match table.get("config") {
+                    Some(config) => self.json(config),
+                    None => Json::Object(serde_json::Map::new()),
+                };
                 self.file.tools.push(ConfiguredTool {
                     kind,
                     name,
@@ -290,6 +291,42 @@ impl Reader<'_> {
                 self.problem(at, "a tool without `name` or `type`", "add `type = \"…\"`");
             }
         }
+    }
+
+    /// A TOML value as JSON, for a tool's own settings. JSON has no number for some of TOML's; they
+    /// are refused, because nothing in their place would be no setting.
+    fn json(&mut self, value: &Value<'_>) -> Json {
+        let number = match value.get_ref() {
+            DeValue::Integer(number) => {
+                let (text, radix) = (number.as_str(), number.radix());
+                let signed = i64::from_str_radix(text, radix).map(Json::from);
+                signed
+                    .or_else(|_| u64::from_str_radix(text, radix).map(Json::from))
+                    .ok()
+            }
+            DeValue::Float(number) => {
+                let number: Option<f64> = number.as_str().parse().ok();
+                number.filter(|number| number.is_finite()).map(Json::from)
+            }
+            DeValue::String(text) => return Json::from(text.as_ref()),
+            DeValue::Boolean(value) => return Json::from(*value),
+            DeValue::Datetime(moment) => return Json::from(moment.to_string()),
+            DeValue::Array(items) => return items.iter().map(|item| self.json(item)).collect(),
+            DeValue::Table(table) => {
+                let members = table.iter();
+                return members
+                    .map(|(key, value)| (key.get_ref().to_string(), self.json(value)))
+                    .collect();
+            }
+        };
+        number.unwrap_or_else(|| {
+            self.problem(
+                value.span().start,
+                "a number that cannot be used",
+                "write one that fits into 64 bits",
+            );
+            Json::Null
+        })
     }
 
     pub(super) fn table<'v, 't>(
@@ -369,29 +406,6 @@ pub(super) fn whole_number(value: &Value<'_>) -> Option<u64> {
     u64::from_str_radix(number.as_str(), number.radix()).ok()
 }
 
-/// A TOML value as JSON, for a tool's own settings.
-fn json(value: &Value<'_>) -> Json {
-    match value.get_ref() {
-        DeValue::String(text) => Json::from(text.as_ref()),
-        DeValue::Integer(number) => {
-            i64::from_str_radix(number.as_str(), number.radix()).map_or(Json::Null, Json::from)
-        }
-        DeValue::Float(number) => number
-            .as_str()
-            .parse::<f64>()
-            .map_or(Json::Null, Json::from),
-        DeValue::Boolean(value) => Json::from(*value),
-        DeValue::Datetime(moment) => Json::from(moment.to_string()),
-        DeValue::Array(items) => Json::Array(items.iter().map(json).collect()),
-        DeValue::Table(table) => Json::Object(
-            table
-                .iter()
-                .map(|(key, value)| (key.get_ref().to_string(), json(value)))
-                .collect(),
-        ),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -427,6 +441,24 @@ mod tests {
             "[limits]\nhard_deadline_ms = 0\n",
             "haft.toml:2:20: `hard_deadline_ms` is a whole number above 0\n  hint: write a plain number; the unit is in the name",
         );
+    }
+
+    #[test]
+    fn a_number_that_no_tool_can_be_given_is_refused() {
+        for number in [
+            "99999999999999999999",
+            "inf",
+            "-nan",
+            "1e999",
+            "[{ n = inf }]",
+        ] {
+            let text = format!("[tools.x]\ntype = \"bash\"\nconfig = {{ timeout_ms = {number} }}");
+            let problems = parse(&PolicySource::new("haft.toml", text)).unwrap_err();
+            let [problem] = problems.as_slice() else {
+                panic!("{problems:?}");
+            };
+            assert_eq!(problem.line, Some(3), "{problem}");
+        }
     }
 
     #[test]
