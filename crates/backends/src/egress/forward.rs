@@ -44,7 +44,7 @@ pub(super) async fn run(
     let pulse = Pulse::new();
     let counters: &Counters = &shared.counters;
     let asking = async {
-        to.write_all(text(request).as_bytes()).await?;
+        to.write_all(&text(request)).await?;
         match request.body {
             Body::None => {}
             Body::Length(length) => {
@@ -79,7 +79,7 @@ pub(super) async fn run(
 }
 
 /// The head as it is sent: the path alone, the host that was checked, and no second request.
-fn text(request: &Request<'_>) -> String {
+fn text(request: &Request<'_>) -> Vec<u8> {
     let Request {
         head,
         host,
@@ -102,7 +102,8 @@ fn text(request: &Request<'_>) -> String {
         let _ = write!(text, "\r\n{}: {}", header.name, header.value);
     }
     text.push_str("\r\nconnection: close\r\n\r\n");
-    text
+    // One character, one byte, as the head was read: none is beyond a byte.
+    text.chars().filter_map(|c| u8::try_from(c).ok()).collect()
 }
 
 type Reader = super::client::Peeked<tokio::net::unix::OwnedReadHalf>;
@@ -148,4 +149,25 @@ fn malformed() -> io::Error {
         io::ErrorKind::InvalidData,
         "a chunked request body cannot be read",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_beyond_ascii_is_passed_on_byte_for_byte() {
+        let head = b"GET http://a/ HTTP/1.0\r\nX: \xe9\xff\r\n\r\n";
+        let head = Head::parse(head).expect("a head");
+        let host = Host::parse("a").expect("a host");
+        let request = Request {
+            head: &head,
+            host: &host,
+            port: 80,
+            path: "/",
+            body: Body::None,
+        };
+        let sent = b"GET / HTTP/1.0\r\nHost: a\r\nx: \xe9\xff\r\nconnection: close\r\n\r\n";
+        assert_eq!(text(&request), sent);
+    }
 }
