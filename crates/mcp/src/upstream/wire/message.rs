@@ -6,6 +6,9 @@ use serde_json::{Value, json, value::RawValue};
 
 use crate::upstream::{connection::RequestError, limits::WORDS_CHARS};
 
+/// What JSON has for blanks; others are no part of a message.
+const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
+
 /// A message from a server. What it carries is not parsed yet.
 #[derive(Debug)]
 pub(crate) enum Incoming<'a> {
@@ -81,7 +84,7 @@ fn present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<&'de RawV
 
 /// Reads a message.
 pub(crate) fn read(text: &str) -> Result<Incoming<'_>, Fault> {
-    let text = text.trim();
+    let text = text.trim_matches(BLANKS);
     if text.starts_with('[') {
         return Err(Fault::Batch);
     }
@@ -172,7 +175,7 @@ impl Answer<'_> {
 
 /// Reads an error that may lack its id, as HTTP servers answer what they could not read.
 pub(crate) fn read_error(text: &str) -> Option<RequestError> {
-    let envelope: Envelope<'_> = serde_json::from_str(text.trim()).ok()?;
+    let envelope: Envelope<'_> = serde_json::from_str(text.trim_matches(BLANKS)).ok()?;
     let error = Answer {
         result: None,
         error: Some(envelope.error?),
@@ -307,6 +310,9 @@ mod tests {
         let fault = |text: &str| read(text).unwrap_err();
         assert_eq!(fault("Listening on port 3000"), Fault::NotAMessage);
         assert_eq!(fault("{ not json"), Fault::NotAMessage);
+        // Blank to us, but not to JSON: what others would not read is not read.
+        let strange = "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\u{2028}";
+        assert_eq!(fault(strange), Fault::NotAMessage);
         assert_eq!(
             fault(r#"[{"jsonrpc":"2.0","id":1,"result":{}}]"#),
             Fault::Batch
