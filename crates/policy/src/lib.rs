@@ -33,6 +33,8 @@ pub mod engine;
 pub mod examples;
 pub mod explain;
 pub mod facts;
+#[cfg(test)]
+mod fuzz;
 pub mod grant;
 mod index;
 mod judge;

@@ -10,6 +10,7 @@
 
 mod attacks;
 mod decide;
+mod fuzz;
 mod grants;
 mod labels;
 mod load;
@@ -18,8 +19,6 @@ mod properties;
 mod reference;
 mod requirements;
 mod shell;
-mod shell_bytes;
-mod shell_mutations;
 mod shell_options;
 mod shell_properties;
 mod world;
