@@ -1,13 +1,16 @@
 //! One plain HTTP request, passed on to a server that was admitted. The body is framed here, so that
 //! nothing can follow it; the answer is passed on as it comes.
 
-use std::{fmt::Write as _, io};
+use std::{fmt::Write as _, io, sync::atomic::AtomicU64};
 
 use haft_contract::egress::Host;
-use tokio::{io::AsyncWriteExt as _, net::TcpStream};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt as _},
+    net::TcpStream,
+};
 
 use super::{
-    client::Client,
+    client::{Client, Peeked},
     head::{Body, Head},
     relay::{self, Pulse},
     session::{Counters, Shared},
@@ -50,20 +53,7 @@ pub(super) async fn run(
             Body::Length(length) => {
                 relay::exactly(length, &mut reader, &mut to, &pulse, &counters.sent).await?;
             }
-            Body::Chunked => loop {
-                let size = chunk_size(&line(&mut reader).await?)?;
-                to.write_all(format!("{size:x}\r\n").as_bytes()).await?;
-                if size == 0 {
-                    skip_trailers(&mut reader).await?;
-                    to.write_all(b"\r\n").await?;
-                    break;
-                }
-                relay::exactly(size, &mut reader, &mut to, &pulse, &counters.sent).await?;
-                if !line(&mut reader).await?.is_empty() {
-                    return Err(malformed());
-                }
-                to.write_all(b"\r\n").await?;
-            },
+            Body::Chunked => chunks(&mut reader, &mut to, &pulse, &counters.sent).await?,
         }
         // The server ends the connection; ending it here first would make some drop the answer.
         std::future::pending().await
@@ -79,7 +69,7 @@ pub(super) async fn run(
 }
 
 /// The head as it is sent: the path alone, the host that was checked, and no second request.
-fn text(request: &Request<'_>) -> Vec<u8> {
+pub(super) fn text(request: &Request<'_>) -> Vec<u8> {
     let Request {
         head,
         host,
@@ -106,10 +96,30 @@ fn text(request: &Request<'_>) -> Vec<u8> {
     text.chars().filter_map(|c| u8::try_from(c).ok()).collect()
 }
 
-type Reader = super::client::Peeked<tokio::net::unix::OwnedReadHalf>;
+/// Passes a chunked body on, in chunks of our own spelling, and nothing behind it.
+pub(super) async fn chunks(
+    reader: &mut Peeked<impl AsyncRead + Unpin>,
+    to: &mut (impl AsyncWrite + Unpin),
+    pulse: &Pulse,
+    sent: &AtomicU64,
+) -> io::Result<()> {
+    loop {
+        let size = chunk_size(&line(reader).await?)?;
+        to.write_all(format!("{size:x}\r\n").as_bytes()).await?;
+        if size == 0 {
+            skip_trailers(reader).await?;
+            return to.write_all(b"\r\n").await;
+        }
+        relay::exactly(size, reader, to, pulse, sent).await?;
+        if !line(reader).await?.is_empty() {
+            return Err(malformed());
+        }
+        to.write_all(b"\r\n").await?;
+    }
+}
 
 /// The next line, without its end.
-async fn line(reader: &mut Reader) -> io::Result<Vec<u8>> {
+async fn line(reader: &mut Peeked<impl AsyncRead + Unpin>) -> io::Result<Vec<u8>> {
     loop {
         let seen = reader.seen();
         if let Some(end) = seen.windows(2).position(|window| window == b"\r\n") {
@@ -135,7 +145,7 @@ fn chunk_size(line: &[u8]) -> io::Result<u64> {
         .ok_or_else(malformed)
 }
 
-async fn skip_trailers(reader: &mut Reader) -> io::Result<()> {
+async fn skip_trailers(reader: &mut Peeked<impl AsyncRead + Unpin>) -> io::Result<()> {
     for _ in 0..MAX_TRAILERS {
         if line(reader).await?.is_empty() {
             return Ok(());

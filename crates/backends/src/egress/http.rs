@@ -189,7 +189,7 @@ async fn answer(client: Client, status: &str, error: &str, line: &str) -> io::Re
 }
 
 /// A host and its port; one without a port needs a default.
-fn authority(text: &str, default: Option<u16>) -> Result<(Host, u16), Reason> {
+pub(super) fn authority(text: &str, default: Option<u16>) -> Result<(Host, u16), Reason> {
     let after_brackets = text.rfind(']').map_or(0, |end| end + 1);
     let (host, port) = match text.get(after_brackets..).and_then(|rest| rest.rfind(':')) {
         Some(colon) => {
@@ -212,7 +212,7 @@ fn authority(text: &str, default: Option<u16>) -> Result<(Host, u16), Reason> {
 }
 
 /// The host and the path of an `http://` address.
-fn absolute(target: &str) -> Result<(&str, &str), Reason> {
+pub(super) fn absolute(target: &str) -> Result<(&str, &str), Reason> {
     let scheme = target
         .get(..7)
         .filter(|scheme| scheme.eq_ignore_ascii_case("http://"));

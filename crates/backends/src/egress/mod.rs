@@ -14,6 +14,8 @@ pub(crate) mod bridge;
 mod client;
 mod denial;
 mod forward;
+#[cfg(test)]
+mod fuzz;
 mod head;
 mod hello;
 mod http;

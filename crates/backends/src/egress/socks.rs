@@ -8,13 +8,13 @@ use std::{
 
 use haft_contract::egress::Host;
 use tokio::{
-    io::AsyncWriteExt as _,
+    io::{AsyncRead, AsyncWriteExt as _},
     time::{Instant, timeout_at},
 };
 
 use super::{
     admit::Turned,
-    client::Client,
+    client::{Client, Peeked},
     denial::{Denial, Reason},
     session::Shared,
     tunnel,
@@ -28,7 +28,7 @@ const CONNECT: u8 = 1;
 /// What a reply says.
 #[derive(Debug, Clone, Copy)]
 #[repr(u8)]
-enum Reply {
+pub(super) enum Reply {
     Succeeded = 0,
     NotAllowed = 2,
     HostUnreachable = 4,
@@ -38,21 +38,21 @@ enum Reply {
 }
 
 /// Where a request wants to go, before it is read as a host.
-enum Asked {
+pub(super) enum Asked {
     Host(Host),
     Text(Vec<u8>),
 }
 
 /// Serves one connection.
 pub(super) async fn serve(shared: &Shared, mut client: Client, until: Instant) -> io::Result<()> {
-    if !timeout_at(until, greet(&mut client)).await?? {
+    if !timeout_at(until, greet(&mut client.reader)).await?? {
         return client.end_with(&[VERSION, NO_METHOD]).await;
     }
     client
         .writer
         .write_all(&[VERSION, NO_AUTHENTICATION])
         .await?;
-    let (asked, port) = match timeout_at(until, read_request(&mut client)).await?? {
+    let (asked, port) = match timeout_at(until, read_request(&mut client.reader)).await?? {
         Ok(request) => request,
         Err((reply, what)) => {
             let why = "the proxy speaks SOCKS5 CONNECT to names and addresses only";
@@ -87,17 +87,19 @@ async fn deny(shared: &Shared, client: Client, denial: &Denial) -> io::Result<()
 }
 
 /// Whether the program can do without authentication.
-async fn greet(client: &mut Client) -> io::Result<bool> {
-    let head = client.reader.exactly(2).await?;
+pub(super) async fn greet(reader: &mut Peeked<impl AsyncRead + Unpin>) -> io::Result<bool> {
+    let head = reader.exactly(2).await?;
     let count = head.last().copied().unwrap_or_default();
-    let methods = client.reader.exactly(usize::from(count)).await?;
+    let methods = reader.exactly(usize::from(count)).await?;
     Ok(methods.contains(&NO_AUTHENTICATION))
 }
 
-type Request = Result<(Asked, u16), (Reply, &'static str)>;
+pub(super) type Request = Result<(Asked, u16), (Reply, &'static str)>;
 
-async fn read_request(client: &mut Client) -> io::Result<Request> {
-    let head = client.reader.exactly(4).await?;
+pub(super) async fn read_request(
+    reader: &mut Peeked<impl AsyncRead + Unpin>,
+) -> io::Result<Request> {
+    let head = reader.exactly(4).await?;
     let &[version, command, reserved, kind] = head.as_slice() else {
         return Err(io::ErrorKind::InvalidData.into());
     };
@@ -112,17 +114,17 @@ async fn read_request(client: &mut Client) -> io::Result<Request> {
     }
     let asked = match kind {
         1 => {
-            let bytes = client.reader.exactly(4).await?;
+            let bytes = reader.exactly(4).await?;
             let bytes: [u8; 4] = bytes.try_into().unwrap_or_default();
             Asked::Host(Host::Address(Ipv4Addr::from(bytes).into()))
         }
         3 => {
-            let count = client.reader.exactly(1).await?;
+            let count = reader.exactly(1).await?;
             let count = count.first().copied().unwrap_or_default();
-            Asked::Text(client.reader.exactly(usize::from(count)).await?)
+            Asked::Text(reader.exactly(usize::from(count)).await?)
         }
         4 => {
-            let bytes = client.reader.exactly(16).await?;
+            let bytes = reader.exactly(16).await?;
             let bytes: [u8; 16] = bytes.try_into().unwrap_or_default();
             Asked::Host(Host::Address(Ipv6Addr::from(bytes).into()))
         }
@@ -133,13 +135,13 @@ async fn read_request(client: &mut Client) -> io::Result<Request> {
             )));
         }
     };
-    let port = client.reader.exactly(2).await?;
+    let port = reader.exactly(2).await?;
     let port: [u8; 2] = port.try_into().unwrap_or_default();
     Ok(Ok((asked, u16::from_be_bytes(port))))
 }
 
 /// A name is read as strictly as anywhere else: bytes that are no text are no host.
-fn read_host(asked: &Asked) -> Result<Host, Denial> {
+pub(super) fn read_host(asked: &Asked) -> Result<Host, Denial> {
     match asked {
         Asked::Host(host) => Ok(host.clone()),
         Asked::Text(bytes) => {

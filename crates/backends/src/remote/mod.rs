@@ -14,6 +14,8 @@ mod connect;
 mod convert;
 mod credit;
 mod frame;
+#[cfg(test)]
+mod fuzz;
 mod outbox;
 mod serve;
 mod stdio;
