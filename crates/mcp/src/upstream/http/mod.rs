@@ -4,6 +4,8 @@
 mod beside;
 mod deliver;
 mod exchange;
+#[cfg(test)]
+mod fuzz;
 mod listen;
 mod sse;
 

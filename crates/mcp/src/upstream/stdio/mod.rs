@@ -2,6 +2,8 @@
 //! message a line.
 
 mod frame;
+#[cfg(test)]
+mod fuzz;
 mod mailbox;
 mod pump;
 mod ring;

@@ -1,5 +1,7 @@
 //! What a session needs of a transport: to send messages, and to hear what belongs to a request.
 
+#[cfg(test)]
+mod fuzz;
 pub(crate) mod message;
 
 use std::sync::atomic::{AtomicU64, Ordering};
