@@ -15,6 +15,7 @@ mod conflict;
 mod copy;
 mod edit;
 mod frugal;
+mod fuzz;
 mod patch;
 mod preview;
 mod process;

@@ -5,6 +5,8 @@
 //! is an error that names the line.
 
 mod envelope;
+#[cfg(test)]
+mod fuzz;
 mod place;
 mod unified;
 
