@@ -15,6 +15,8 @@ pub(crate) mod env;
 pub(crate) mod failures;
 pub(crate) mod file;
 pub(crate) mod foreign;
+#[cfg(test)]
+mod fuzz;
 pub(crate) mod installed;
 pub(crate) mod launcher;
 pub(crate) mod limits;
