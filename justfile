@@ -44,6 +44,10 @@ test-times report="target/nextest/ci/junit.xml":
 security:
     cargo nextest run --workspace --locked --profile security --run-ignored all
 
+# Hostile input against every parser written by hand, a minute for each harness; `just fuzz shell` for some.
+fuzz name="" $HAFT_FUZZ_SECONDS="60":
+    cargo nextest run --workspace --locked -E 'test(/(^|::)fuzz::.*{{ name }}/) - package(haft-testkit)'
+
 # Examples in documentation, among them the README's quick start.
 doctest:
     cargo test --workspace --doc --locked
