@@ -454,7 +454,7 @@ async fn a_python_prompt_is_talked_to() {
     .await;
     assert!(!text.contains('\u{1b}'), "{text:?}");
     // A loop that only Ctrl-C ends.
-    let endless = "for n in __import__('itertools').count(): n or print('turning', n)\n\n";
+    let endless = "for n in __import__('itertools').count(): _ = n or print('turning', n)\n\n";
     process(
         &workspace,
         json!({"action": "write", "id": id, "text": endless}),
