@@ -1,8 +1,8 @@
 //! Waiting in tests: for a condition, never for a while.
 //!
 //! The one limit here only turns a hang into a failure with a name. It says nothing about how long
-//! anything takes, so no machine is too slow for it. What is promised in wall time is measured in
-//! `crates/haft/tests/it/wall_time.rs` and nowhere else.
+//! anything takes, so no machine is too slow for it. That a stopped tree is gone in time is measured
+//! in `crates/haft/tests/it/wall_time.rs`.
 
 use std::{
     fmt::Debug,

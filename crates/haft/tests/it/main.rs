@@ -31,4 +31,5 @@ mod shapes;
 mod storm;
 mod tool;
 mod waiting;
+mod wall_time;
 mod webhook;
