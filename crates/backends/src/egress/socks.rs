@@ -38,7 +38,7 @@ pub(super) enum Reply {
 }
 
 /// Where a request wants to go, before it is read as a host.
-pub(super) enum Asked {
+pub(super) enum Destination {
     Host(Host),
     Text(Vec<u8>),
 }
@@ -94,7 +94,7 @@ pub(super) async fn greet(reader: &mut Peeked<impl AsyncRead + Unpin>) -> io::Re
     Ok(methods.contains(&NO_AUTHENTICATION))
 }
 
-pub(super) type Request = Result<(Asked, u16), (Reply, &'static str)>;
+pub(super) type Request = Result<(Destination, u16), (Reply, &'static str)>;
 
 pub(super) async fn read_request(
     reader: &mut Peeked<impl AsyncRead + Unpin>,
@@ -116,17 +116,17 @@ pub(super) async fn read_request(
         1 => {
             let bytes = reader.exactly(4).await?;
             let bytes: [u8; 4] = bytes.try_into().unwrap_or_default();
-            Asked::Host(Host::Address(Ipv4Addr::from(bytes).into()))
+            Destination::Host(Host::Address(Ipv4Addr::from(bytes).into()))
         }
         3 => {
             let count = reader.exactly(1).await?;
             let count = count.first().copied().unwrap_or_default();
-            Asked::Text(reader.exactly(usize::from(count)).await?)
+            Destination::Text(reader.exactly(usize::from(count)).await?)
         }
         4 => {
             let bytes = reader.exactly(16).await?;
             let bytes: [u8; 16] = bytes.try_into().unwrap_or_default();
-            Asked::Host(Host::Address(Ipv6Addr::from(bytes).into()))
+            Destination::Host(Host::Address(Ipv6Addr::from(bytes).into()))
         }
         _ => {
             return Ok(Err((
@@ -141,10 +141,10 @@ pub(super) async fn read_request(
 }
 
 /// A name is read as strictly as anywhere else: bytes that are no text are no host.
-pub(super) fn read_host(asked: &Asked) -> Result<Host, Denial> {
+pub(super) fn read_host(asked: &Destination) -> Result<Host, Denial> {
     match asked {
-        Asked::Host(host) => Ok(host.clone()),
-        Asked::Text(bytes) => {
+        Destination::Host(host) => Ok(host.clone()),
+        Destination::Text(bytes) => {
             let text = String::from_utf8_lossy(bytes);
             Host::parse(&text).map_err(|error| Denial::of_text(bytes, Reason::Host(error)))
         }
