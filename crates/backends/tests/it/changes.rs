@@ -12,7 +12,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use haft_backends::{ChangeOptions, LocalOptions};
@@ -632,10 +632,8 @@ async fn files_swapped_during_a_look_neither_hang_nor_escape() {
         .spawn()
         .unwrap();
     while child.try_wait().unwrap().is_none() {
-        let began = Instant::now();
         let scan = watched.begin().await;
         let changes = scan.finish().await.unwrap();
-        assert!(began.elapsed() < Duration::from_secs(20), "{changes:?}");
         for line in watched.lines(&changes).await {
             assert!(!line.contains(crate::workspace::SECRET), "{line}");
         }
@@ -648,6 +646,18 @@ async fn files_swapped_during_a_look_neither_hang_nor_escape() {
     assert!(watched.store.open(secret).await.is_err(), "it was kept");
 }
 
+/// A look that has no time left ends, and says so.
+#[tokio::test]
+async fn a_look_that_takes_too_long_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let watched = Watched::within(directory, |options| options.max_time = Duration::ZERO);
+    watched.ws.put("f", "one");
+    let scan = watched.begin().await;
+    watched.ws.put("f", "another");
+    let missed = scan.finish().await.unwrap().missed.unwrap();
+    assert!(missed.contains("takes too long"), "{missed}");
+}
+
 /// A command that makes a hundred thousand files: bounded, and what was left out is said.
 #[tokio::test]
 async fn a_flood_of_files_is_bounded() {
@@ -655,20 +665,15 @@ async fn a_flood_of_files_is_bounded() {
     let memory = tempfile::tempdir_in("/dev/shm").unwrap();
     let watched = Watched::within(memory, |options| {
         options.max_files = 20_000;
-        options.max_time = Duration::from_secs(2);
+        options.max_time = haft_testkit::PATIENCE;
     });
     watched.ws.put("f", "one");
     let scan = watched.begin().await;
     for n in 0..100_000 {
         fs::File::create(watched.ws.root.join(format!("{n}"))).unwrap();
     }
-    let began = Instant::now();
     let changes = scan.finish().await.unwrap();
-    assert!(began.elapsed() < Duration::from_secs(20));
     assert!(changes.files.len() <= 20_000 && changes.files.len() > 1_000);
     let missed = changes.missed.unwrap();
-    assert!(
-        missed.contains("more than the 20000 files") || missed.contains("took too long"),
-        "{missed}"
-    );
+    assert!(missed.contains("more than the 20000 files"), "{missed}");
 }

@@ -4,7 +4,6 @@ use std::{
     fs,
     os::unix::{fs::PermissionsExt, fs::symlink, net::UnixListener},
     sync::Arc,
-    time::{Duration, Instant},
 };
 
 use haft_backends::{LocalBackend, LocalOptions, Mounts};
@@ -336,7 +335,6 @@ async fn pe_18_fifos_and_sockets_are_refused_at_once() {
     )
     .unwrap();
     let _socket = UnixListener::bind(ws.root.join("socket")).unwrap();
-    let start = Instant::now();
     for name in ["fifo", "socket"] {
         refused(ws.read(name).await, ErrorKind::NotRegularFile);
         refused(ws.write(name, "x").await, ErrorKind::NotRegularFile);
@@ -350,7 +348,6 @@ async fn pe_18_fifos_and_sockets_are_refused_at_once() {
         );
         assert_eq!(ws.stat(name).await.unwrap().kind, FileKind::Other);
     }
-    assert!(start.elapsed() < Duration::from_secs(10));
     fs::create_dir(ws.root.join("dir")).unwrap();
     refused(ws.read("dir").await, ErrorKind::NotRegularFile);
 }
@@ -360,7 +357,6 @@ async fn pe_18_fifos_and_sockets_are_refused_at_once() {
 #[tokio::test]
 async fn pe_18_devices_are_refused_at_once() {
     let files = open_as_workspace("/dev", Mounts::Refuse);
-    let start = Instant::now();
     for name in ["zero", "null", "full", "random"] {
         assert_eq!(files.stat(&at(name)).await.unwrap().kind, FileKind::Other);
         refused(
@@ -368,7 +364,6 @@ async fn pe_18_devices_are_refused_at_once() {
             ErrorKind::NotRegularFile,
         );
     }
-    assert!(start.elapsed() < Duration::from_secs(10));
 }
 
 /// PE-28: another file system inside the workspace. Mounting takes root, so the whole machine is

@@ -11,13 +11,10 @@ use haft_contract::{
     access::Command,
     ops::{ExitStatus, ProcessHandle, Spawn, Stream, Tier},
 };
-use haft_testkit::Stopwatch;
+use haft_testkit::eventually;
 use sha2::Digest as _;
 
 use crate::workspace::{Workspace, at, refused};
-
-/// How soon a stopped tree must be gone (promise 6).
-const STOP_LIMIT: Duration = Duration::from_secs(2);
 
 fn script(text: &str) -> Spawn {
     Spawn::new(
@@ -91,20 +88,12 @@ fn is_reaped(pid: &str) -> bool {
     !fs::exists(format!("/proc/{pid}")).unwrap()
 }
 
-async fn until_reaped(pid: &str, limit: Duration) {
-    let begun = Stopwatch::start();
-    while !is_reaped(pid) {
-        assert!(begun.elapsed() < limit, "process {pid} was not reaped");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+async fn until_reaped(pid: &str) {
+    eventually("it is reaped", || is_reaped(pid)).await;
 }
 
-async fn until_gone(pid: &str, limit: Duration) {
-    let begun = Stopwatch::start();
-    while is_running(pid) {
-        assert!(begun.elapsed() < limit, "process {pid} still runs");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+async fn until_gone(pid: &str) {
+    eventually("it is gone", || !is_running(pid)).await;
 }
 
 #[tokio::test]
@@ -132,22 +121,15 @@ async fn no_start_up_file_is_read() {
 #[tokio::test]
 async fn rx_05_a_grandchild_that_holds_the_pipe_is_killed_after_the_drain_limit() {
     let ws = Workspace::new();
-    let mut child = start(&ws, script("sleep 1000 & echo $! $$; exit 4")).await;
+    let begun = Instant::now();
+    let mut child = start(&ws, script("sleep 100000 & echo $! $$; exit 4")).await;
     let pids = line(&mut *child).await;
     let (sleeper, leader) = pids.split_once(' ').unwrap();
-    let begun = Instant::now();
     let ended = finish(&mut *child).await;
     let took = begun.elapsed();
-    assert!(
-        took + Duration::from_millis(50) >= haft_backends::DRAIN_LIMIT,
-        "{took:?}"
-    );
-    assert!(
-        took < haft_backends::DRAIN_LIMIT + Duration::from_secs(5),
-        "{took:?}"
-    );
+    assert!(took >= haft_backends::DRAIN_LIMIT, "{took:?}");
     assert_eq!(ended.status, ExitStatus::Code(4));
-    until_gone(sleeper, STOP_LIMIT).await;
+    until_gone(sleeper).await;
     assert!(is_reaped(leader));
 }
 
@@ -156,15 +138,13 @@ async fn rx_05_a_grandchild_that_holds_the_pipe_is_killed_after_the_drain_limit(
 async fn rx_05_a_grandchild_that_floods_is_killed_too() {
     let ws = Workspace::new();
     let mut child = start(&ws, script("setsid yes & echo $! >&2; exit 0")).await;
-    let begun = Instant::now();
     let mut pid = String::new();
     while let Some(chunk) = child.next_chunk().await {
         if chunk.stream == Stream::Stderr {
             pid = String::from_utf8(chunk.bytes).unwrap().trim().to_owned();
         }
     }
-    assert!(begun.elapsed() < haft_backends::DRAIN_LIMIT + Duration::from_secs(5));
-    until_gone(&pid, STOP_LIMIT).await;
+    until_gone(&pid).await;
 }
 
 /// A consumer that is slow to read loses nothing of what was written before the end.
@@ -178,7 +158,6 @@ async fn output_waits_for_a_slow_reader() {
     .await;
     assert_eq!(child.wait().await.unwrap().status, ExitStatus::Code(0));
     assert!(child.next_chunk().await.is_some());
-    tokio::time::sleep(haft_backends::DRAIN_LIMIT + Duration::from_millis(200)).await;
     drop(child);
 
     let mut child = start(
@@ -203,13 +182,7 @@ async fn rx_06_what_ignores_sigterm_is_killed() {
     ] {
         let mut child = start(&ws, script(text)).await;
         let pid = line(&mut *child).await;
-        let begun = Stopwatch::start();
         child.stop(Duration::from_millis(200)).await.unwrap();
-        assert!(
-            begun.elapsed() < STOP_LIMIT,
-            "{text}: {:?}",
-            begun.elapsed()
-        );
         assert!(is_reaped(&pid), "{text}");
         assert!(matches!(
             child.wait().await.unwrap().status,
@@ -218,19 +191,13 @@ async fn rx_06_what_ignores_sigterm_is_killed() {
     }
 }
 
-/// RX-07: cancelling a child that sleeps for ever.
+/// RX-07: a child that sleeps for ever ends when it is told, so the grace is not waited for.
 #[tokio::test]
-async fn rx_07_a_sleeper_is_stopped_within_a_second() {
+async fn rx_07_a_sleeper_needs_no_grace() {
     let ws = Workspace::new();
     let mut child = start(&ws, script("echo $$; sleep inf")).await;
     let pid = line(&mut *child).await;
-    let begun = Stopwatch::start();
-    child.stop(Duration::from_secs(10)).await.unwrap();
-    assert!(
-        begun.elapsed() < Duration::from_secs(1),
-        "{:?}",
-        begun.elapsed()
-    );
+    child.stop(Duration::from_hours(1)).await.unwrap();
     assert!(!is_running(&pid));
 }
 
@@ -255,8 +222,8 @@ async fn drop_kills_the_whole_tree_and_leaves_no_zombie() {
     let mut child = start(&ws, script(text)).await;
     let escaped = line(&mut *child).await;
     drop(child);
-    until_gone(&escaped, STOP_LIMIT).await;
-    until_reaped(ws.text("leader").trim(), STOP_LIMIT).await;
+    until_gone(&escaped).await;
+    until_reaped(ws.text("leader").trim()).await;
 }
 
 /// A spawn that nobody waits for any more leaves nothing running.
@@ -276,7 +243,7 @@ async fn a_dropped_spawn_leaves_nothing_running() {
     // One that was ended before it wrote anything has ended.
     let started = fs::read_to_string(ws.root.join("started")).unwrap_or_default();
     if let Some(pid) = started.lines().next() {
-        until_reaped(pid, STOP_LIMIT).await;
+        until_reaped(pid).await;
     }
 }
 

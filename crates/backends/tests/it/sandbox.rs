@@ -10,6 +10,8 @@ use haft_contract::{
     ops::{Exit, ExitStatus, Layer, Refusal, Spawn, Tier},
 };
 
+use haft_testkit::eventually;
+
 use crate::workspace::{Workspace, at, finish, sandbox_options};
 
 /// A command's output and end.
@@ -514,22 +516,14 @@ async fn nothing_is_left_of_many_commands() {
             run(&ws, tier, "true").await;
         }
     }
-    let begun = std::time::Instant::now();
     let children = || {
         let path = format!("/proc/self/task/{}/children", std::process::id());
         fs::read_to_string(path).unwrap_or_default()
     };
     let private = || fs::exists(&private).unwrap();
-    while descriptors() > before || !children().is_empty() || private() {
-        assert!(
-            begun.elapsed() < std::time::Duration::from_secs(30),
-            "{} descriptors instead of {before}, children `{}`, directory {}",
-            descriptors(),
-            children(),
-            private()
-        );
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    eventually("no more descriptors", || descriptors() <= before).await;
+    eventually("no children", || children().is_empty()).await;
+    eventually("no directory", || !private()).await;
 }
 
 /// SL-16: what is bound is what was opened, or nothing runs.
@@ -617,21 +611,10 @@ async fn a_killed_haft_takes_its_commands_with_it() {
         lines.filter(|line| line == wanted.as_bytes()).count()
     };
     // Two commands, each with a child that left its session.
-    let begun = std::time::Instant::now();
-    while sleeping() < 4 && begun.elapsed() < std::time::Duration::from_mins(1) {
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
+    eventually("all sleep", || sleeping() >= 4).await;
     let before = sleeping();
     haft.kill().unwrap();
     haft.wait().unwrap();
     assert_eq!(before, 4);
-    let begun = std::time::Instant::now();
-    while sleeping() > 0 {
-        assert!(
-            begun.elapsed() < std::time::Duration::from_secs(20),
-            "{} live on",
-            sleeping()
-        );
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
+    eventually("all are gone", || sleeping() == 0).await;
 }

@@ -11,6 +11,7 @@ use haft::{
     contract::host::{Ledger as _, Timestamp, Verdict},
     prelude::*,
 };
+use haft_testkit::PATIENCE;
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/spec/approvals.md");
 const UPDATE: &str = "HAFT_UPDATE";
@@ -27,9 +28,6 @@ no question is left behind.
 | rule | preset | confinement | decision | yes | no | headless |
 |---|---|---|---|---|---|---|
 ";
-
-/// How long the record may take to show what was decided.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What a person does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

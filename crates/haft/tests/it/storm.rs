@@ -32,9 +32,9 @@ const ONE_CANCELLED_OF: usize = 5;
 /// Calls at once.
 const AT_ONCE: usize = 8;
 
-/// How long a process may be seen after its call was stopped, as promise 6 has it; in the soak in 99 of
-/// 100 calls, on a machine that does nothing else.
-pub(crate) const GONE_WITHIN: Duration = Duration::from_secs(2);
+/// How long after its call a process may be seen, in 99 of 100 calls, on a machine that does nothing
+/// else.
+const GONE_WITHIN: Duration = Duration::from_secs(2);
 
 /// When a process counts as left behind. If nobody ends them, they run for hours.
 const LEFT_BEHIND: Duration = Duration::from_secs(30);
@@ -50,7 +50,7 @@ const DIRECTORY: &str = "HAFT_STORM_DIRECTORY";
 
 /// Commands of one call, each of which outlives its shell if nobody ends it. `<n>` is the number by
 /// which their processes are found; no real sleep is that long.
-pub(crate) const STUBBORN: [&str; 6] = [
+const STUBBORN: [&str; 6] = [
     "sleep <n>",
     "setsid sleep <n> & disown; sleep <n>",
     "trap '' TERM INT HUP; sleep <n> & sleep <n>",
@@ -79,7 +79,7 @@ async fn open(place: &Place) -> Haft {
 }
 
 /// A number that appears in no other process's command line.
-pub(crate) fn mark(n: usize) -> String {
+fn mark(n: usize) -> String {
     format!("{}{n:06}", 7_000_000 + std::process::id())
 }
 
@@ -135,7 +135,7 @@ impl Random {
 }
 
 /// Waits until no process with a mark is left, and says how long that took.
-pub(crate) async fn gone(mark: &str) -> Duration {
+async fn gone(mark: &str) -> Duration {
     let began = Instant::now();
     loop {
         // Reading the process table blocks, and the calls beside this one go on.

@@ -15,7 +15,9 @@ use haft::{
     },
     runtime::{Limits, SystemClock, digest_of},
 };
-use haft_testkit::{FixedPolicy, Harness, ScriptedApprover, approver::Answer as Scripted, sample};
+use haft_testkit::{
+    FixedPolicy, Harness, PATIENCE, ScriptedApprover, approver::Answer as Scripted, sample,
+};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::{Value, json};
 use sha2::Sha256;
@@ -186,9 +188,6 @@ async fn write(stream: &mut TcpStream, response: &Response) {
         .write_all(format!("{text}\r\n{}", response.body).as_bytes())
         .await;
 }
-
-/// Long enough for an answer that comes, however slow the machine.
-const PATIENCE: Duration = Duration::from_mins(1);
 
 fn harness(approver: impl haft::contract::host::Approver, wait: Duration) -> Harness {
     let limits = Limits {

@@ -170,7 +170,7 @@ mod tests {
             let pid = i32::try_from(child.id()).expect("an id");
             tree::mark_of(pid).is_some()
         };
-        let until = Instant::now() + LIMIT;
+        let until = Instant::now() + haft_testkit::PATIENCE;
         while !carries_mark(&orphan) || !carries_mark(&child) {
             assert!(Instant::now() < until, "the sleeps never started");
             std::thread::sleep(LOOK_AGAIN);

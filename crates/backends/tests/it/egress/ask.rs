@@ -5,11 +5,9 @@ use std::{
     net::IpAddr,
     os::unix::net::UnixStream,
     path::Path,
-    time::Duration,
 };
 
-/// How long a program waits for an answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+use haft_testkit::PATIENCE;
 
 /// A way to ask for a host and port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

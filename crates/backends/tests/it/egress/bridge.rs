@@ -44,7 +44,7 @@ fn bridge(proxy: &EgressProxy, port: u16, more: &[&str]) -> Helper {
 
 /// Connects once the bridge is up.
 fn dial(port: u16) -> TcpStream {
-    let until = Instant::now() + Duration::from_secs(10);
+    let until = Instant::now() + haft_testkit::PATIENCE;
     loop {
         match TcpStream::connect(("127.0.0.1", port)) {
             Ok(stream) => return stream,

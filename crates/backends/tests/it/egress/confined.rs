@@ -1,7 +1,15 @@
 //! Real programs in a real sandbox: what they reach through the proxy, and what they do not reach
 //! without it.
 
-use std::{fs, net::TcpStream, thread};
+use std::{
+    fs,
+    net::TcpStream,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
 
 use haft_backends::egress::{Bridge, EgressProxy, ProxyOptions};
 use haft_contract::{
@@ -156,21 +164,24 @@ ask("GET http://127.0.0.1:{port}/ HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n", m
 ask("GET http://169.254.169.254/ HTTP/1.1\r\nHost: 169.254.169.254\r\n\r\n", marked.fileno())
 X
         rm -f /run/haft/proxy 2>/dev/null && echo REMOVED
-        sleep 1
+        sleep 0.2
         "#
     );
-    let held = thread::spawn(|| {
+    let over = Arc::new(AtomicBool::new(false));
+    let ended = Arc::clone(&over);
+    let held = thread::spawn(move || {
         let mut most = 0;
-        for _ in 0..100 {
+        while !ended.load(Ordering::Relaxed) {
             let entries = fs::read_dir("/proc/self/fd").unwrap();
             let links = entries.filter_map(|entry| fs::read_link(entry.unwrap().path()).ok());
             let marked = |link: &std::path::PathBuf| link.to_string_lossy().contains("marked-by");
             most = most.max(links.filter(marked).count());
-            thread::sleep(std::time::Duration::from_millis(10));
+            thread::sleep(std::time::Duration::from_millis(5));
         }
         most
     });
     let (output, exit) = run(&ws, &[format!("127.0.0.1:{port}")], &script).await;
+    over.store(true, Ordering::Relaxed);
     assert!(
         output.starts_with(&format!("0 {CANARY}\n0 haft refused to connect")),
         "{output}"

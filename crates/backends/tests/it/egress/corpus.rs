@@ -9,7 +9,6 @@ use std::{
     net::{IpAddr, TcpStream},
     process::Command,
     sync::Arc,
-    time::Duration,
 };
 
 use haft_backends::egress::{EgressProxy, ProxyOptions, SETTING};
@@ -312,9 +311,10 @@ fn nobody_came(server: &Server, port: &str) -> Result<(), String> {
 fn arrives(target: &str, server: &Server) -> Result<(), String> {
     let (host, port) = split(target);
     let port: u16 = port.parse().unwrap();
-    let patience = Duration::from_secs(5);
     let mut stream = TcpStream::connect((host, port)).map_err(|error| error.to_string())?;
-    stream.set_read_timeout(Some(patience)).unwrap();
+    stream
+        .set_read_timeout(Some(haft_testkit::PATIENCE))
+        .unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     let mut text = String::new();
     stream

@@ -11,6 +11,7 @@ use std::{
 };
 
 use haft_backends::egress::{EgressProxy, ProxyOptions, Timing};
+use haft_testkit::PATIENCE;
 use rustix::{
     fs::{MemfdFlags, memfd_create},
     net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg},
@@ -23,10 +24,8 @@ use super::{
     server::{CANARY, Server},
 };
 
-const SHORT: Duration = Duration::from_millis(400);
-
-/// How much later than a limit something may end on a busy machine.
-const SLACK: Duration = Duration::from_secs(5);
+/// The limits of the proxy. What keeps within them here takes no time of its own.
+const SHORT: Duration = Duration::from_secs(1);
 
 fn hurried(allow: &[impl AsRef<str>]) -> EgressProxy {
     proxy_with(allow, |options| {
@@ -34,7 +33,7 @@ fn hurried(allow: &[impl AsRef<str>]) -> EgressProxy {
             request: SHORT,
             connect: SHORT,
             idle: SHORT,
-            total: 4 * SHORT,
+            total: 2 * SHORT,
         };
     })
 }
@@ -48,7 +47,6 @@ fn refusals(proxy: &EgressProxy) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rx_18_a_head_that_comes_byte_by_byte_is_ended() {
     let proxy = hurried(&[""; 0]);
-    let begun = Instant::now();
     let mut stream = ask::dial(proxy.socket());
     let mut writer = stream.try_clone().unwrap();
     thread::spawn(move || {
@@ -64,7 +62,6 @@ async fn rx_18_a_head_that_comes_byte_by_byte_is_ended() {
     });
     let answer = ask::rest(&mut stream);
     assert!(answer.contains("took too long"), "{answer}");
-    assert!(begun.elapsed() < SHORT + SLACK);
     assert!(refusals(&proxy).contains("took too long"));
 }
 
@@ -73,7 +70,6 @@ async fn rx_18_silence_before_and_inside_a_tunnel_is_ended() {
     let server = Server::on_loopback();
     let target = format!("127.0.0.1:{}", server.port());
     let proxy = hurried(&[&target]);
-    let begun = Instant::now();
     let mut silent = ask::dial(proxy.socket());
     let mut socks = ask::dial(proxy.socket());
     socks.write_all(&[5]).unwrap();
@@ -84,7 +80,6 @@ async fn rx_18_silence_before_and_inside_a_tunnel_is_ended() {
     for stream in [&mut silent, &mut socks, &mut tunnel] {
         assert_eq!(ask::rest(stream), "");
     }
-    assert!(begun.elapsed() < SHORT + SLACK);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -92,14 +87,14 @@ async fn rx_18_a_body_without_end_is_ended_at_the_total() {
     let server = Server::on_loopback();
     let target = format!("127.0.0.1:{}", server.port());
     let proxy = hurried(&[&target]);
-    let begun = Instant::now();
     let mut stream = ask::dial(proxy.socket());
     let head = format!(
         "POST http://{target}/ HTTP/1.1\r\nHost: {target}\r\nTransfer-Encoding: chunked\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).unwrap();
+    let begun = Instant::now();
     while stream.write_all(b"1\r\nx\r\n").is_ok() {
-        assert!(begun.elapsed() < 4 * SHORT + SLACK, "it goes on and on");
+        assert!(begun.elapsed() < PATIENCE, "it goes on and on");
         thread::sleep(Duration::from_millis(20));
     }
 }
@@ -138,7 +133,8 @@ async fn connections_beyond_the_cap_wait_and_are_served_later() {
         let target = target.clone();
         move || ask::ask(&socket, Way::Plain, &target)
     });
-    thread::sleep(SHORT);
+    // Waiting is the only way to show that something does not happen.
+    thread::sleep(Duration::from_millis(300));
     assert!(!asked.is_finished(), "it should wait for a place");
     assert!(server.visits(0).is_empty());
     drop(held);

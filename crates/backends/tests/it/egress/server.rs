@@ -6,17 +6,15 @@ use std::{
     net::{IpAddr, Ipv6Addr, Shutdown, TcpListener, TcpStream},
     sync::{Arc, Condvar, Mutex},
     thread,
-    time::Duration,
 };
+
+use haft_testkit::PATIENCE;
 
 /// What only somebody who reached the server can have.
 pub(crate) const CANARY: &str = "canary-of-the-server-5f1c";
 
 /// What the test itself says, to be sure that everything before it was noted.
 const PROBE: &[u8] = b"probe";
-
-/// How long the server waits for somebody to speak, and the test for the server.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Somebody who connected.
 #[derive(Debug, Clone)]

@@ -4,7 +4,6 @@ use std::{
     fs,
     process::Stdio,
     sync::{Arc, Mutex},
-    time::Duration,
 };
 
 use haft_backends::remote::{Carrier, Connect, ConnectError, Connection};
@@ -13,18 +12,15 @@ use haft_contract::{
     future::BoxFuture,
     ops::{ProcessHandle, Spawn, Tier},
 };
-use haft_testkit::Stopwatch;
+use haft_testkit::{eventually, until_none};
 use tokio::process;
 
 use super::fixture::RemoteFixture;
 use crate::workspace::at;
 
-/// How long everything may take to be gone.
-const GONE_LIMIT: Duration = Duration::from_secs(2);
-
 /// Leaves its session, is given away to whoever reaps, and has an empty environment: nothing that
 /// looks for marks, groups or descendants of the shell finds it.
-const HIDDEN: &str = "(setsid env -i /bin/sleep 4321 & exec 1>&- 2>&-); echo ready; sleep 300";
+const HIDDEN: &str = "(setsid env -i /bin/sleep 4321 & exec 1>&- 2>&-); echo ready; sleep 100000";
 
 /// Starts the helper program.
 #[derive(Default)]
@@ -81,11 +77,10 @@ pub(crate) async fn start_hidden(fixture: &RemoteFixture) -> Box<dyn ProcessHand
     assert_eq!(child.next_chunk().await.unwrap().bytes, b"ready\n");
     let root = &fixture.place.0.root;
     // The control: both run, the shell and what hides from it.
-    let begun = Stopwatch::start();
-    while !running_in(root).into_iter().any(is_hidden) || running_in(root).len() < 2 {
-        assert!(begun.elapsed() < GONE_LIMIT, "{:?}", running_in(root));
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    eventually("both run", || {
+        running_in(root).into_iter().any(is_hidden) && running_in(root).len() >= 2
+    })
+    .await;
     child
 }
 
@@ -94,16 +89,7 @@ fn is_hidden(pid: u32) -> bool {
 }
 
 pub(crate) async fn all_are_gone(root: &std::path::Path) {
-    let begun = Stopwatch::start();
-    while !running_in(root).is_empty() {
-        assert!(
-            begun.elapsed() < GONE_LIMIT,
-            "still there: {:?}",
-            running_in(root)
-        );
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    println!("gone after {:?}", begun.elapsed());
+    until_none("all are gone", || running_in(root)).await;
 }
 
 /// The processes of the helper: the supervisor, and the server it started.

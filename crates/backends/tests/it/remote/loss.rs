@@ -3,7 +3,7 @@
 
 use std::{
     sync::{Arc, atomic::Ordering},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use haft_contract::{
@@ -12,12 +12,15 @@ use haft_contract::{
     ops::{ExitStatus, ProcessHandle, Spawn, Tier},
 };
 
-use super::fixture::{InProcess, RemoteFixture};
+use super::{
+    child::all_are_gone,
+    fixture::{InProcess, RemoteFixture},
+};
 use crate::workspace::at;
 
-/// A script that says it is there, and writes a file later if nobody ends it.
+/// A script that says it is there, and stays if nobody ends it.
 fn long_running() -> Spawn {
-    let text = "echo ready; sleep 1; echo x > late.txt; sleep 300";
+    let text = "echo ready; sleep 100000";
     Spawn::new(Command::Shell(text.to_owned()), at("."), Tier::Host)
 }
 
@@ -84,8 +87,7 @@ async fn letting_go_of_everything_ends_what_runs() {
     until_ready(&mut *child).await;
     drop(child);
     drop(fixture.operations);
-    tokio::time::sleep(Duration::from_millis(1500)).await;
-    assert!(!place.0.root.join("late.txt").exists());
+    all_are_gone(&place.0.root).await;
 }
 
 /// Back-pressure: a child that floods is held back by a caller that does not read, and other calls
@@ -97,13 +99,8 @@ async fn a_flood_nobody_reads_does_not_hold_up_others() {
     let spawn = Spawn::new(flood, at("."), Tier::Host);
     let mut child = fixture.operations.processes.spawn(spawn).await.unwrap();
     tokio::time::sleep(Duration::from_millis(300)).await;
-    let begun = Instant::now();
+    // Held up, it would wait for ever: nobody reads meanwhile.
     fixture.operations.files.stat(&at(".")).await.unwrap();
-    assert!(
-        begun.elapsed() < Duration::from_secs(20),
-        "{:?}",
-        begun.elapsed()
-    );
     let mut bytes = 0;
     let mut errors = Vec::new();
     while let Some(chunk) = child.next_chunk().await {

@@ -1,6 +1,6 @@
 //! A peer that talks nonsense ends its own connection, and nothing else.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use haft_backends::remote::{Account, Connect, ConnectError, Connection, serve};
 use haft_contract::future::BoxFuture;
@@ -69,7 +69,7 @@ async fn a_caller_that_is_none_ends_its_own_connection() {
         let (mut reader, mut writer) = tokio::io::split(near);
         writer.write_all(said).await.unwrap();
         let mut heard = Vec::new();
-        let ended = tokio::time::timeout(Duration::from_secs(30), reader.read_to_end(&mut heard));
+        let ended = tokio::time::timeout(haft_testkit::PATIENCE, reader.read_to_end(&mut heard));
         ended.await.expect("it is let go of").unwrap();
         serving.await.unwrap().ok();
     }

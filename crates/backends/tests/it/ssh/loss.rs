@@ -1,9 +1,8 @@
 //! A connection that is killed in the middle of a command, on either side: the whole remote tree
 //! is gone within two seconds, and the next call connects anew.
 
-use std::time::{Duration, Instant};
-
 use haft_contract::ErrorKind;
+use haft_testkit::until_none;
 
 use super::server::{SshServer, children, fixture, kill, name, over};
 use crate::{
@@ -39,11 +38,7 @@ async fn when_the_servers_session_is_killed_the_remote_tree_is_gone() {
     let server = SshServer::start();
     server.install_helper();
     // Whoever asked whether it listens may not have gone yet.
-    let until = Instant::now() + Duration::from_secs(5);
-    while !server.sessions().is_empty() {
-        assert!(Instant::now() < until, "{:?}", server.sessions());
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    until_none("no session", || server.sessions()).await;
     let fixture = over(server).await;
     let mut child = start_hidden(&fixture).await;
     let sessions = fixture.kept::<SshServer>().sessions();

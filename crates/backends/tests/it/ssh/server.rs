@@ -26,7 +26,7 @@ use crate::{remote::fixture::RemoteFixture, suites::LocalFixture};
 const SSHD: &str = "/usr/sbin/sshd";
 
 /// How long a server may take to listen.
-const START_LIMIT: Duration = Duration::from_mins(1);
+const START_LIMIT: Duration = haft_testkit::PATIENCE;
 
 pub(crate) struct SshServer {
     directory: tempfile::TempDir,

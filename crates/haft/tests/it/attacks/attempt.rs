@@ -4,12 +4,10 @@
 //! compared by inode and content, the record is read back, and everything that was said or
 //! stored is searched for the secret.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use haft::{Haft, contract::host::StoredCall, prelude::*};
+use haft_testkit::CpuTime;
 
 use super::{
     canary::Forms,
@@ -132,7 +130,7 @@ pub(crate) fn calling(tool: &str, arguments: Value, expect: &str) -> Attempt {
         expect: expect.to_owned(),
         shows: Vec::new(),
         hides: Vec::new(),
-        within_ms: 10_000,
+        cpu_ms: 10_000,
         leaves: Vec::new(),
     }
 }
@@ -147,16 +145,16 @@ pub(crate) async fn judge(
     attempt.first.iter().for_each(|step| scene.step(step));
     let arguments = expand(scene, &attempt.arguments);
     let (around, inside) = (scene.around(), scene.inside());
-    let begun = Instant::now();
+    let cpu = CpuTime::start();
     let outcome = haft.call(attempt.tool.as_str(), arguments).await;
-    let took = begun.elapsed();
+    let used = cpu.used();
     said.note(&format!("{outcome:?}"));
 
     ended_as(&outcome, &attempt.expect)?;
     recorded(haft, &outcome).await?;
-    let limit = Duration::from_millis(attempt.within_ms);
-    check(took <= limit, || {
-        format!("it took {took:?}, more than {limit:?}")
+    let limit = Duration::from_millis(attempt.cpu_ms);
+    check(used <= limit, || {
+        format!("it took {used:?} of CPU time, more than {limit:?}")
     })?;
     let text = format!(
         "{}\n{}",

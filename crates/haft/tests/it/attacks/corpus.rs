@@ -261,8 +261,9 @@ pub(crate) struct Attempt {
     /// What the answer must not hold. The canary is always looked for.
     #[serde(default)]
     pub(crate) hides: Vec<String>,
+    /// The CPU time it may cost our own process.
     #[serde(default = "ten_seconds")]
-    pub(crate) within_ms: u64,
+    pub(crate) cpu_ms: u64,
     /// Files as they must be afterwards, seen from outside.
     #[serde(default)]
     pub(crate) leaves: Vec<Leaves>,
@@ -284,8 +285,6 @@ pub(crate) struct Commanded {
     pub(crate) hides: Vec<String>,
     #[serde(default)]
     pub(crate) leaves: Vec<Leaves>,
-    #[serde(default = "ten_seconds")]
-    pub(crate) within_ms: u64,
     /// What the outcome must say the sandbox refused, in part.
     pub(crate) told: Option<String>,
     /// Whether it would harm the machine if a layer were missing.

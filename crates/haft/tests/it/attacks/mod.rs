@@ -23,7 +23,10 @@ mod stage;
 mod table;
 mod twins;
 
-pub(crate) use self::place::helper;
+pub(crate) use self::{
+    corpus::Place,
+    place::{helper, open},
+};
 
 /// The sandbox of this process's tests.
 pub(crate) fn sandbox() -> haft::sandbox::SandboxOptions {
@@ -34,7 +37,7 @@ use std::time::Instant;
 
 use self::{
     attempt::{Tally, Verdict},
-    corpus::{Case, Place, cases_in},
+    corpus::{Case, cases_in},
 };
 
 /// A test for a group in a place.

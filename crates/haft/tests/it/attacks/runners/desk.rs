@@ -24,7 +24,7 @@ use tokio::task::JoinHandle;
 use crate::attacks::{attempt::check, corpus::Case, scene::Scene};
 
 /// How long anything that must come about is waited for, on however slow a machine.
-pub(super) const PATIENCE: Duration = Duration::from_mins(1);
+pub(super) const PATIENCE: Duration = haft_testkit::PATIENCE;
 
 /// How long between two looks.
 const A_MOMENT: Duration = Duration::from_millis(10);

@@ -7,10 +7,11 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use haft::prelude::*;
+use haft_testkit::CpuTime;
 
 use super::health::Health;
 use crate::attacks::{
@@ -74,7 +75,7 @@ pub(super) async fn sparse(case: &Case, verdict: &mut Verdict) {
             }
         }
     });
-    let begun = Instant::now();
+    // Whoever follows it to its end never comes back.
     let read = haft.call("read", json!({ "path": "log" })).await;
     let found = haft
         .call(
@@ -82,7 +83,6 @@ pub(super) async fn sparse(case: &Case, verdict: &mut Verdict) {
             json!({ "pattern": "x", "path": "log", "mode": "count" }),
         )
         .await;
-    let took = begun.elapsed();
     stop.store(true, Ordering::Relaxed);
     writer.join().unwrap();
     verdict.attempt(
@@ -95,10 +95,6 @@ pub(super) async fn sparse(case: &Case, verdict: &mut Verdict) {
         "a growing file",
         check(found.succeeded(), || found.model_text()),
     );
-    verdict.attempt(
-        "a growing file",
-        check(took < Duration::from_secs(30), || format!("{took:?}")),
-    );
     fs::write(scene.at("log"), "first\n").unwrap();
     let whole = haft.call("read", json!({ "path": "log" })).await;
     verdict.twin(
@@ -109,7 +105,8 @@ pub(super) async fn sparse(case: &Case, verdict: &mut Verdict) {
 }
 
 pub(super) async fn json(case: &Case, verdict: &mut Verdict) {
-    const LIMIT: Duration = Duration::from_secs(20);
+    // Of CPU time, in a build without optimisation.
+    const LIMIT: Duration = Duration::from_secs(10);
     let scene = Scene::of(case);
     let haft = scene.haft(case, &Said::default()).await;
     let keys: Vec<String> = (0..1_000_000).map(|key| format!("\"k{key}\":1")).collect();
@@ -148,9 +145,9 @@ pub(super) async fn json(case: &Case, verdict: &mut Verdict) {
     ];
     for (what, text) in texts {
         let request = CallRequest::from_text("read", text, Arc::clone(haft.principal()));
-        let begun = Instant::now();
+        let cpu = CpuTime::start();
         let outcome = haft.runtime().call(request).await;
-        let took = begun.elapsed();
+        let took = cpu.used();
         let kind = outcome.error.as_ref().map(|failure| failure.kind);
         let refused = matches!(
             kind,
