@@ -43,12 +43,9 @@ const CALLS: usize = 200;
 /// Between two of these, so that a round spans several failures of the bad ones.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Rounds of each kind, in turns; the one in the middle counts. On a machine that does other things,
-/// the slowest hundredth is sometimes somebody else's doing.
-const ROUNDS: usize = 5;
-
-/// How often the whole is measured before it counts as slow.
-const ATTEMPTS: usize = 3;
+/// How often it is measured before it counts as slow. On a machine that does other things, the slowest
+/// hundredth is sometimes somebody else's doing; if it is Haft's, it is so every time.
+const ATTEMPTS: usize = 5;
 
 /// How much slower the slowest hundredth may be among bad servers.
 const SLOWER: u32 = 2;
@@ -330,24 +327,12 @@ async fn gone(folder: &Path) {
     }
 }
 
-/// The one in the middle.
-fn median(mut rounds: Vec<Duration>) -> Duration {
-    rounds.sort_unstable();
-    rounds[rounds.len() / 2]
-}
-
-/// The other three answer as they do without the bad ones, measured in turns.
+/// The other three answer as they do without the bad ones.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn mc_16_bad_servers_do_not_slow_the_others_down() {
     let place = place();
     for attempt in 1..=ATTEMPTS {
-        let (mut alone, mut among) = (Vec::new(), Vec::new());
-        for _ in 0..ROUNDS {
-            alone.push(round_alone(&place).await);
-            among.push(round_among(&place).await);
-        }
-        println!("attempt {attempt}: p99 of each round alone {alone:?}, among bad ones {among:?}");
-        let (alone, among) = (median(alone), median(among));
+        let (alone, among) = (round_alone(&place).await, round_among(&place).await);
         println!("attempt {attempt}: p99 alone {alone:?}, among bad ones {among:?}");
         if among <= alone * SLOWER {
             return;
