@@ -77,7 +77,8 @@ groups! {
 /// Runs what all of `which` take of a group in a place, and says what came of it.
 async fn hold(name: &str, place: Place, which: &[fn(&str) -> bool], test: &str) {
     assert!(
-        !rustix::process::geteuid().is_root(),
+        // A stage is a user namespace, whose root is nobody outside.
+        stage::is_staged() || !rustix::process::geteuid().is_root(),
         "not as root: what the kernel refuses anybody else would change this machine"
     );
     log::keep();
