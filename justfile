@@ -48,6 +48,10 @@ security:
 fuzz name="" $HAFT_FUZZ_SECONDS="60":
     cargo nextest run --workspace --locked -E 'test(/(^|::)fuzz::.*{{ name }}/) - package(haft-testkit)'
 
+# Scripts made by mutation, decided, and run by a real bash that reports what started; an hour, or as long as you say.
+fuzz-shell $HAFT_FUZZ_SECONDS="3600":
+    cargo nextest run -p haft-policy --locked --profile soak --run-ignored only -E 'test(/fuzz::differential::/)'
+
 # Examples in documentation, among them the README's quick start.
 doctest:
     cargo test --workspace --doc --locked

@@ -74,14 +74,13 @@ pub trait ErasedTool: Send + Sync {
     fn output_schema(&self) -> Value;
     /// SHA-256 of what runs, for a tool that is a program of its own (a script): part of what an
     /// approval binds. Other tools are what this build of Haft, their spec and their schemas say.
-    fn program_digest(&self) -> Option<[u8; 32]> {
-        None
-    }
+    ///
+    /// Has no default: a wrapper that forgot to pass it on would loosen every approval of what it wraps.
+    fn program_digest(&self) -> Option<[u8; 32]>;
     /// Why the tool is known but neither shown nor run, where a person has to look at it first (a
-    /// foreign definition nobody accepted). Asked once, when it is registered.
-    fn withheld(&self) -> Option<Withheld> {
-        None
-    }
+    /// foreign definition nobody accepted). Asked once, when it is registered. Has no default, for
+    /// the same reason.
+    fn withheld(&self) -> Option<Withheld>;
     /// Parses a validated input into the tool's own type.
     fn parse(&self, input: &Value) -> Result<ParsedInput, ToolError>;
     /// Says what an input will touch.
@@ -140,6 +139,14 @@ impl<T: Tool> ErasedTool for Typed<T> {
 
     fn output_schema(&self) -> Value {
         schemars::schema_for!(T::Output).to_value()
+    }
+
+    fn program_digest(&self) -> Option<[u8; 32]> {
+        None
+    }
+
+    fn withheld(&self) -> Option<Withheld> {
+        None
     }
 
     fn parse(&self, input: &Value) -> Result<ParsedInput, ToolError> {

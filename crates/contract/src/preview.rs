@@ -89,8 +89,13 @@ pub struct CommandPreview {
     pub text: String,
     /// What it may touch, as far as its words say.
     pub touches: Vec<Touched>,
+    /// Every path its words may name, absolute and in whatever position. Not shown: the files among
+    /// them are bound to the answer.
+    pub may_name: Vec<String>,
     /// Why it is not fully understood, if it is not.
     pub opaque: Option<String>,
+    /// What about it is not bound to the answer, if anything is not.
+    pub unbound: Option<String>,
     /// What policy says to this one.
     pub verdict: Verdict,
 }

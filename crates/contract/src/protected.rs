@@ -21,6 +21,8 @@ const GIT: &str = "git runs programs that files in this place name";
 const SHELL: &str = "a shell runs it when it starts or ends";
 const SESSION: &str = "the system starts what it names when its user logs in";
 const EDITOR: &str = "an editor runs or obeys it when it opens the directory";
+const DEBUGGER: &str = "a debugger or an interpreter runs it when it starts in the directory";
+const HOOKS: &str = "git runs it as a hook once it is installed";
 const AGENT: &str = "an agent takes its permissions and servers from it";
 const PACKAGES: &str = "a package manager takes its sources, programs and credentials from it";
 const CREDENTIALS: &str = "it decides which credentials are used, and where they are sent";
@@ -68,11 +70,30 @@ pub const PROTECTED_NAMES: &[ProtectedName] = &[
     name(&[".nvim.lua"], EDITOR),
     name(&[".config", "nvim"], EDITOR),
     name(&[".dir-locals.el"], EDITOR),
+    name(&[".devcontainer"], EDITOR),
+    name(&[".devcontainer.json"], EDITOR),
+    name(&[".gdbinit"], DEBUGGER),
+    name(&[".lldbinit"], DEBUGGER),
+    name(&[".ghci"], DEBUGGER),
+    name(&[".Rprofile"], DEBUGGER),
+    name(&[".husky"], HOOKS),
+    name(&["mise.toml"], SHELL),
+    name(&[".mise.toml"], SHELL),
     name(&[".mcp.json"], AGENT),
     name(&[".claude"], AGENT),
     name(&[".codex"], AGENT),
     name(&[".cursor"], AGENT),
     name(&[".gemini"], AGENT),
+    name(&[".windsurf"], AGENT),
+    name(&[".continue"], AGENT),
+    name(&[".roo"], AGENT),
+    name(&[".kiro"], AGENT),
+    name(&[".qwen"], AGENT),
+    name(&[".pi"], AGENT),
+    name(&[".opencode"], AGENT),
+    name(&["opencode.json"], AGENT),
+    name(&["opencode.jsonc"], AGENT),
+    name(&[".aider.conf.yml"], AGENT),
     name(&["AGENTS-policy"], AGENT),
     name(&["AGENTS-policy.md"], AGENT),
     name(&["AGENTS-policy.toml"], AGENT),
@@ -86,6 +107,10 @@ pub const PROTECTED_NAMES: &[ProtectedName] = &[
     name(&[".config", "pip"], PACKAGES),
     name(&[".cargo"], PACKAGES),
     name(&[".gemrc"], PACKAGES),
+    name(&[".mvn"], PACKAGES),
+    name(&[".bundle"], PACKAGES),
+    name(&["bunfig.toml"], PACKAGES),
+    name(&[".pnpmfile.cjs"], PACKAGES),
     name(&[".m2"], PACKAGES),
     name(&[".gradle", "init.d"], PACKAGES),
     name(&[".gradle", "init.gradle"], PACKAGES),

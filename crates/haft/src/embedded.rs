@@ -166,11 +166,11 @@ impl Haft {
         self.runtime.end_session(&self.principal).await;
     }
 
-    /// Ends what runs in the background, writes what is left and closes the record. Calls of every
-    /// clone are refused from now on.
+    /// Shuts down: calls of every clone are refused from now on, those in flight are stopped, awaited
+    /// and settled, what runs in the background ends, and then the record is closed.
     pub async fn close(&self) -> Result<(), LedgerError> {
-        self.runtime.end_processes().await;
-        self.ledger.close().await
+        let flushed = self.runtime.shut_down().await;
+        self.ledger.close().await.and(flushed)
     }
 }
 

@@ -6,7 +6,7 @@
 use std::{
     fs::File,
     io::{self, Read as _, Write as _},
-    os::fd::OwnedFd,
+    os::{fd::OwnedFd, unix::fs::DirBuilderExt as _},
     path::{Path, PathBuf},
 };
 
@@ -56,11 +56,13 @@ impl PrivateDirectory {
             .parent()
             .filter(|parent| !parent.as_os_str().is_empty())
         {
-            #[expect(
-                clippy::disallowed_methods,
-                reason = "the parents of the record's own directory, not a tool's files"
-            )]
-            std::fs::create_dir_all(parent).map_err(|source| failed(parent, source))?;
+            // For this user alone, whatever the umask: who can write there could put another
+            // record in place.
+            std::fs::DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(parent)
+                .map_err(|source| failed(parent, source))?;
         }
         Self::open_beneath(CWD, path, path.to_owned())
     }

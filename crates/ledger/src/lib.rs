@@ -46,6 +46,7 @@ mod chain;
 mod convert;
 mod directory;
 mod draft;
+mod high_water;
 mod listed;
 mod message;
 pub mod options;

@@ -22,7 +22,7 @@ pub const MIN_SECRET_BYTES: usize = 6;
 pub const MAX_SECRETS: usize = 1_024;
 
 /// Fields whose content is a secret by its name. Compared in lower case without `_` and `-`.
-const SECRET_FIELDS: [&str; 13] = [
+const SECRET_FIELDS: [&str; 15] = [
     "password",
     "passwd",
     "passphrase",
@@ -36,6 +36,8 @@ const SECRET_FIELDS: [&str; 13] = [
     "privatekey",
     "secretaccesskey",
     "authorization",
+    "cookie",
+    "setcookie",
 ];
 
 /// A name that says that a secret follows, with what stands between the two (`DB_PASSWORD=`,
@@ -55,7 +57,7 @@ macro_rules! named {
 ///
 /// Case is ignored in words alone: folding the case of a class such as `[^"]` means all of Unicode,
 /// and took half the time that a program needs to start.
-const PATTERNS: [&str; 19] = [
+const PATTERNS: [&str; 27] = [
     // PEM private keys, whole or cut off.
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----|\z)",
     r"\b(?:AKIA|ASIA|AGPA|AROA|AIDA)[A-Z0-9]{16}\b",
@@ -79,6 +81,29 @@ const PATTERNS: [&str; 19] = [
     // `mysql -psecret`, `sshpass -p secret`: elsewhere `-p` is a port or a path.
     r#"(?P<keep>\b(?:(?:mysql|mariadb)[a-z-]{0,20}\b[^\n|;&]*?\s-p|sshpass\s+-p\s*))(?:'[^']+'|"[^"]+"|[^\s"'\[-][^\s"']*)"#,
     r#"(?P<keep>\bcurl\b[^\n|;&]*?\s(?:-u|--user)[\s=]{0,4}["']?[^\s:"']{1,128}:)[^\s"'\[]+"#,
+    // Tokens that say by their beginning whose they are.
+    concat!(
+        r"\b(?:[spr]k_(?:live|test)_[A-Za-z0-9]{16,250}|whsec_[A-Za-z0-9+/=]{24,250}|npm_[A-Za-z0-9]{36}\b|",
+        r"hf_[A-Za-z0-9]{30,250}|d(?:op|oo|or)_v1_[a-f0-9]{64}|shp(?:at|ss|ca|pa)_[a-fA-F0-9]{32}|",
+        r"gl(?:sa|c)_[A-Za-z0-9_=]{32,250}|figd_[A-Za-z0-9_-]{30,250}|lin_api_[A-Za-z0-9]{32,250}|",
+        r"ntn_[A-Za-z0-9]{40,250}|sntry[su]_[A-Za-z0-9_=/+-]{40,250}|pscale_(?:tkn|pw)_[A-Za-z0-9._-]{32,250}|",
+        r"sbp_[a-f0-9]{40}|rubygems_[a-f0-9]{48}|dckr_pat_[A-Za-z0-9_-]{20,250}|gsk_[A-Za-z0-9]{40,250}|",
+        r"r8_[A-Za-z0-9]{37}|xai-[A-Za-z0-9]{40,250}|pplx-[A-Za-z0-9]{40,250}|PMAK-[a-f0-9]{24}-[a-f0-9]{34}|",
+        r"NRAK-[A-Z0-9]{27}|ATATT3[A-Za-z0-9_=-]{50,250}|ATBB[A-Za-z0-9]{28,250}|dapi[a-f0-9]{32}|",
+        r"tskey-(?:auth|api|client)-[A-Za-z0-9-]{16,250}|GOCSPX-[A-Za-z0-9_-]{20,250}|ya29\.[A-Za-z0-9_-]{20,250}|",
+        r"dp\.(?:pt|st|ct)\.[A-Za-z0-9]{40,250}|hv[sbr]\.[A-Za-z0-9_-]{24,250}|",
+        r"SG\.[A-Za-z0-9_-]{16,32}\.[A-Za-z0-9_-]{32,64}|AGE-SECRET-KEY-1[A-Z0-9]{50,100}|",
+        r"pypi-[A-Za-z0-9_-]{50,250}|SK[a-f0-9]{32}\b|[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_-]{40,250})",
+    ),
+    r"(?P<keep>hooks\.slack\.com/(?:services|workflows|triggers)/)[A-Za-z0-9/_-]{20,250}",
+    r"(?P<keep>discord(?:app)?\.com/api/webhooks/[0-9]{15,22}/)[A-Za-z0-9_-]{40,250}",
+    // Telegram and Discord bots.
+    r"\b[0-9]{8,10}:AA[A-Za-z0-9_-]{32,35}",
+    r"\b[MNO][A-Za-z0-9_-]{22,28}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40}\b",
+    r"(?P<keep>\b(?:AccountKey|SharedAccessKey|sig)=)[A-Za-z0-9+/%=]{40,250}",
+    r#"(?P<keep>\b(?i-u:set-cookie|cookie)["']?\s{0,2}:\s{0,4}["']?)[^\s"'\[][^\r\n"']{4,}"#,
+    // A private key in base64: its first line says which.
+    r"LS0tLS1CRUdJTiB(?:QUklWQVRF|SU0EgUFJJVk|FQyBQUklWQVR|PUEVOU1NIIFB|EU0EgUFJJVk|FTkNSWVBURUQg|QR1AgUFJJVk)[A-Za-z0-9+/=]*",
     // `scheme://user:secret@host`.
     r"(?P<keep>\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{0,128}:)[^\s/@]{1,256}(?P<after>@)",
 ];
@@ -88,7 +113,11 @@ const PATTERNS: [&str; 19] = [
 const HINTS: &str = concat!(
     "-----BEGIN |AKIA|ASIA|AGPA|AROA|AIDA|gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|sk-|AIza|eyJ|",
     "(?i-u:authorization|password|passwd|passphrase|secret|token|api[_-]?key)|",
-    "mysql|mariadb|sshpass|curl|://",
+    "mysql|mariadb|sshpass|curl|://|",
+    "[spr]k_(?:live|test)_|whsec_|npm_|hf_|_v1_|shp[a-z]{2}_|gl(?:sa|c)_|figd_|lin_api_|ntn_|sntry|pscale_|sbp_|",
+    "rubygems_|dckr_|gsk_|r8_|xai-|pplx-|PMAK-|NRAK-|ATATT3|ATBB|dapi|tskey-|GOCSPX-|ya29|dp\\.[psc]t|hv[sbr]\\.|",
+    "SG\\.|AGE-SECRET|pypi-|SK[a-f0-9]{8}|atlasv1|slack\\.com|discord|:AA|[MNO][A-Za-z0-9_-]{22,28}\\.|",
+    "AccountKey|SharedAccessKey|sig=|(?i-u:cookie)|LS0tLS1",
 );
 
 /// The shortest text in which a pattern finds something, such as `a1://:x@`.
@@ -373,6 +402,124 @@ mod tests {
             "http://localhost:8080/a@b",
         ] {
             check(plain, plain);
+        }
+    }
+
+    /// A made-up value of a length, in the alphabet of a token.
+    fn made_up(length: usize) -> String {
+        "Q1w2E3r4T5y6U7i8O9p0"
+            .chars()
+            .cycle()
+            .take(length)
+            .collect()
+    }
+
+    fn hexadecimal(length: usize) -> String {
+        "0f1e2d3c4b5a6978".chars().cycle().take(length).collect()
+    }
+
+    /// Each with the part that must not be left.
+    fn thirty_eight_shapes() -> Vec<(String, String)> {
+        let (long, hex) = (made_up(64), hexadecimal(64));
+        let upper = long.to_ascii_uppercase();
+        let prefixed = [
+            ("sk_live_", &long[..24]),
+            ("rk_test_", &long[..24]),
+            ("whsec_", &long[..32]),
+            ("npm_", &long[..36]),
+            ("hf_", &long[..34]),
+            ("dop_v1_", &hex[..]),
+            ("shpat_", &hex[..32]),
+            ("glsa_", &long[..41]),
+            ("figd_", &long[..40]),
+            ("lin_api_", &long[..40]),
+            ("ntn_", &long[..46]),
+            ("sntrys_", &long[..50]),
+            ("pscale_tkn_", &long[..43]),
+            ("sbp_", &hex[..40]),
+            ("rubygems_", &hex[..48]),
+            ("dckr_pat_", &long[..27]),
+            ("gsk_", &long[..52]),
+            ("r8_", &long[..37]),
+            ("xai-", &long[..60]),
+            ("dapi", &hex[..32]),
+            ("tskey-auth-", &long[..30]),
+            ("GOCSPX-", &long[..28]),
+            ("ya29.", &long[..60]),
+            ("dp.pt.", &long[..43]),
+            ("hvs.", &long[..24]),
+            ("AGE-SECRET-KEY-1", &upper[..58]),
+            ("pypi-", &long[..60]),
+            ("SK", &hex[..32]),
+            ("ATATT3", &long[..60]),
+            ("NRAK-", &upper[..27]),
+            ("LS0tLS1CRUdJTiBQUklWQVRF", &long[..60]),
+            ("https://hooks.slack.com/services/T0/B0/", &long[..24]),
+            (
+                "https://discord.com/api/webhooks/123456789012345678/",
+                &long[..60],
+            ),
+            ("123456789:AA", &long[..33]),
+            ("DefaultEndpointsProtocol=https;AccountKey=", &long[..60]),
+            ("Cookie: session=", &long[..30]),
+        ];
+        let mut shapes: Vec<(String, String)> = prefixed
+            .iter()
+            .map(|(prefix, value)| (format!("{prefix}{value}"), (*value).to_owned()))
+            .collect();
+        let sendgrid = format!("SG.{}.{}", &long[..22], &long[..43]);
+        shapes.push((sendgrid, long[..43].to_owned()));
+        let discord = format!("M{}.{}.{}", &long[..23], &long[..6], &long[..38]);
+        shapes.push((discord, long[..38].to_owned()));
+        shapes
+    }
+
+    #[test]
+    fn au_12_thirty_eight_shapes_are_found_wherever_they_stand() {
+        let redactor = Redactor::new([]);
+        let shapes = thirty_eight_shapes();
+        assert_eq!(shapes.len(), 38);
+        for (shape, secret) in shapes {
+            for text in [
+                shape.clone(),
+                format!("a line with {shape} in it"),
+                format!("{{\"x\": \"{shape}\"}}"),
+                format!("export X={shape}\n"),
+            ] {
+                let clean = redactor.text(&text);
+                assert!(!clean.contains(&secret), "{text}: {clean}");
+                assert!(clean.contains(REDACTED), "{text}: {clean}");
+            }
+        }
+    }
+
+    #[test]
+    fn au_12_twenty_look_alikes_are_left() {
+        let redactor = Redactor::new([]);
+        let certificate = format!("LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS{}", made_up(60));
+        for text in [
+            "commit 0f1e2d3c4b5a69780f1e2d3c4b5a69780f1e2d3c",
+            "npm_config_registry_and_other_settings_of_npm",
+            "npm_package_version",
+            "hf_hub_download(repo_id)",
+            "pypi-publish",
+            "dapi is a word",
+            "r8_g8_b8",
+            "SKU 0f1e2d3c4b5a",
+            "SG.json",
+            "xai-org/grok",
+            "sbp_total",
+            "https://slack.com/help",
+            "https://discord.com/channels/1/2",
+            "12:30:45 AAA",
+            "sig=short",
+            "design=AccountKeys",
+            "cookiecutter: a tool",
+            "550e8400-e29b-41d4-a716-446655440000",
+            "ya29 degrees",
+            certificate.as_str(),
+        ] {
+            assert_eq!(redactor.text(text), text);
         }
     }
 

@@ -91,6 +91,8 @@ struct Key {
     usual_effects: Effects,
     effects: Effects,
     tier: Tier,
+    /// Whether there is network, not which.
+    network: bool,
     accesses: Vec<Access>,
     /// Absolute paths in a command are inside it or not.
     workspace: String,
@@ -167,6 +169,7 @@ impl Key {
             usual_effects: tool.effects,
             effects: plan.effects,
             tier: plan.tier,
+            network: plan.egress.is_some(),
             accesses: plan.accesses.clone(),
             workspace: plan.workspace.clone(),
             read_from: plan.read_from.clone(),
@@ -190,6 +193,7 @@ impl Key {
             && self.usual_effects == tool.effects
             && self.effects == plan.effects
             && self.tier == plan.tier
+            && self.network == plan.egress.is_some()
             && self.workspace == plan.workspace
             && self.read_from == plan.read_from
     }

@@ -11,62 +11,11 @@
 
 use crate::{
     pattern::TextPattern,
-    shell::{Segment, Value, Word, name_of},
+    shell::{
+        Class, Leading, Segment, Value, Word, family, has_subcommands, leading, name_of,
+        one_name_each, reads_clusters, spellings,
+    },
 };
-
-/// Options that take the next word, before the subcommand of programs that have subcommands. For
-/// these programs the first word that is neither is certainly the subcommand.
-const GLOBAL_VALUES: &[(&str, &str)] = &[
-    (
-        "git",
-        "-C -c --git-dir --work-tree --namespace --exec-path --super-prefix --config-env --attr-source",
-    ),
-    (
-        "docker",
-        "-H --host -c --context --config -l --log-level --tlscacert --tlscert --tlskey",
-    ),
-    (
-        "podman",
-        "-c --connection --log-level --root --runroot --url",
-    ),
-    (
-        "kubectl",
-        "-n --namespace --context --kubeconfig --cluster -s --server --user --token --as",
-    ),
-    (
-        "npm",
-        "--prefix -C -w --workspace --registry --cache --userconfig",
-    ),
-    ("pnpm", "-C --dir --filter -F"),
-    ("yarn", "--cwd"),
-    ("cargo", "-C --config -Z --color --manifest-path"),
-    ("gh", "-R --repo --hostname"),
-    ("go", "-C"),
-    ("systemctl", "-H --host -M --machine -t --type --root"),
-    (
-        "aws",
-        "--profile --region --output --endpoint-url --query --color",
-    ),
-    ("gcloud", "--project --account --configuration --format"),
-    ("terraform", "-chdir"),
-    (
-        "pip",
-        "--proxy --timeout --retries --cache-dir --log --python",
-    ),
-    ("apt-get", "-o -c -t --option --config-file"),
-    ("apt", "-o -c -t --option --config-file"),
-];
-
-/// Whether a program is known to do what the word after it says.
-pub(crate) fn has_subcommands(program: &str) -> bool {
-    GLOBAL_VALUES.iter().any(|(name, _)| *name == program)
-}
-
-/// Whether an option before the subcommand takes the next word.
-fn takes_value(program: &str, option: &str) -> bool {
-    let known = GLOBAL_VALUES.iter().find(|(name, _)| *name == program);
-    known.is_some_and(|(_, options)| options.split(' ').any(|known| known == option))
-}
 
 /// A pattern as words.
 #[derive(Debug, Clone)]
@@ -119,13 +68,17 @@ impl CommandPattern {
         words.map(|words| words.join("\0"))
     }
 
-    /// Whether an `allow` covers this command.
-    pub(crate) fn covers(&self, segment: &Segment) -> bool {
+    /// Whether an `allow` covers this command. Unless the kernel holds whatever it may do (`held`), a
+    /// star covers only words that are known to be harmless.
+    pub(crate) fn covers(&self, segment: &Segment, held: bool) -> bool {
         if !segment.unclear.is_empty() || segment.words.len() < self.words.len() {
             return false;
         }
         let named = |place: usize| self.words.get(place).and_then(literal).is_some();
         if !segment.hazards.iter().all(|hazard| named(hazard.place)) {
+            return false;
+        }
+        if !held && !segment.unlisted.iter().all(|place| named(*place)) {
             return false;
         }
         let in_place = self.words.iter().zip(&segment.words).all(|(pattern, word)| {
@@ -149,21 +102,46 @@ impl CommandPattern {
 
     /// Whether a `deny` or `ask` reaches this command.
     pub(crate) fn reaches(&self, segment: &Segment) -> Reaches {
-        let (Some(program), Some(name)) = (segment.program(), segment.name()) else {
+        let reaches = self.reaches_words(&segment.words);
+        let Some(program) = self.program() else {
+            return reaches;
+        };
+        if reaches == Reaches::Yes || segment.class() != Class::Unknown {
+            return reaches;
+        }
+        // A program that is not known may run what its words say: `chrt 1 git push`.
+        let later = (1..segment.words.len()).filter_map(|place| segment.words.get(place..));
+        let named = later.filter(|words| {
+            let first = words.first().and_then(Word::text);
+            first.is_some_and(|first| family(first) == family(program))
+        });
+        let inside = named.map(|words| self.reaches_words(words)).max();
+        reaches.max(inside.unwrap_or(Reaches::No).min(Reaches::Maybe))
+    }
+
+    fn reaches_words(&self, words: &[Word]) -> Reaches {
+        let Some(program) = words.first().and_then(Word::text) else {
             // Nobody knows which program it is; the command says so itself.
             return Reaches::No;
         };
+        let name = name_of(program);
         let Some((first, rest)) = self.words.split_first() else {
             return Reaches::No;
         };
         let by_name = match first {
-            TextPattern::Literal(written) => name_of(written) == name,
+            TextPattern::Literal(written) => family(written) == family(name),
             TextPattern::Wild(_) => first.matches(name) || first.matches(program),
         };
         if !by_name {
-            return Reaches::No;
+            // `git-push` is `git push`.
+            let Some(subcommand) = name.strip_prefix("git-") else {
+                return Reaches::No;
+            };
+            let mut apart = vec![Word::literal("git"), Word::literal(subcommand)];
+            apart.extend(words.iter().skip(1).cloned());
+            return self.reaches_words(&apart);
         }
-        let words = segment.words.get(1..).unwrap_or_default();
+        let words = words.get(1..).unwrap_or_default();
         // Spelt as it is written, as an `allow` would have it: no need to tell the words apart.
         let in_place = rest.len() <= words.len()
             && rest
@@ -176,19 +154,24 @@ impl CommandPattern {
         let given = Given::of(name, words);
         let wanted = Wanted::of(name, rest);
         let known = words.iter().all(|word| word.text().is_some());
-        let options = wanted.options.iter().all(|option| given.has(option));
-        let operands = wanted.operands.len() <= given.operands.len()
-            && wanted
-                .operands
-                .iter()
-                .zip(&given.operands)
-                .all(|(pattern, operand)| pattern.matches(operand));
+        let spelt = |option: &Letter<'_>| given.has(option, name);
+        let options = wanted.options.iter().all(spelt);
+        // An option nobody knows may have taken the word after it.
+        let operands = (0..=given.skippable).any(|skipped| {
+            let operands = given.operands.get(skipped..).unwrap_or_default();
+            wanted.operands.len() <= operands.len()
+                && wanted
+                    .operands
+                    .iter()
+                    .zip(operands)
+                    .all(|(pattern, operand)| names(name, pattern, operand))
+        });
         if options && operands {
             return Reaches::Yes;
         }
         let subcommand_differs = given.certain
             && match (wanted.operands.first(), given.operands.first()) {
-                (Some(pattern), Some(operand)) => !pattern.matches(operand),
+                (Some(pattern), Some(operand)) => !names(name, pattern, operand),
                 (Some(_), None) => known,
                 (None, _) => false,
             };
@@ -198,9 +181,17 @@ impl CommandPattern {
         if !known {
             return Reaches::Maybe;
         }
-        // An option may have taken an operand for its value.
-        let somewhere = is_subsequence(&wanted.operands, &given.operands);
+        // An option may have taken an operand for its value, or the pattern names a value of one.
+        let somewhere = wanted.operands.iter().all(|pattern| {
+            let mut texts = given.operands.iter().chain(&given.names);
+            texts.any(|text| names(name, pattern, text))
+        });
         if options && somewhere && given.any_option {
+            return Reaches::Maybe;
+        }
+        // The long form of a short option, or the other way round, of a program nobody knows.
+        let akin = |option: &Letter<'_>| spelt(option) || given.has_akin(option);
+        if operands && wanted.options.iter().all(akin) {
             return Reaches::Maybe;
         }
         Reaches::No
@@ -210,7 +201,7 @@ impl CommandPattern {
 /// The words of a pattern, told apart.
 struct Wanted<'p> {
     options: Vec<Letter<'p>>,
-    operands: Vec<&'p TextPattern>,
+    operands: Vec<TextPattern>,
 }
 
 /// The words of a command, told apart as far as possible.
@@ -222,6 +213,8 @@ struct Given<'s> {
     /// have taken it, and no word up to it is known only when it runs.
     certain: bool,
     any_option: bool,
+    /// How many of the first operands may be values of options nobody knows.
+    skippable: usize,
 }
 
 /// An option: a letter of a cluster, or a name.
@@ -239,11 +232,16 @@ impl<'p> Wanted<'p> {
             options: Vec::new(),
             operands: Vec::new(),
         };
+        let clusters = reads_clusters(program);
         let mut words = words.iter();
         let mut ended = false;
         while let Some(word) = words.next() {
             match word {
-                _ if ended => wanted.operands.push(word),
+                _ if ended => wanted.operands.push(word.clone()),
+                // `tar xf`.
+                TextPattern::Literal(text) if clusters && wanted.is_empty() && is_cluster(text) => {
+                    wanted.options.extend(text.chars().map(Letter::Short));
+                }
                 TextPattern::Literal(text) if text == "--" => ended = true,
                 TextPattern::Literal(text) => match text.strip_prefix('-') {
                     Some(name) if name.starts_with('-') => {
@@ -253,19 +251,29 @@ impl<'p> Wanted<'p> {
                         wanted.options.extend(cluster.chars().map(Letter::Short));
                     }
                     Some(rest) if !rest.is_empty() => wanted.options.push(Letter::Long(text)),
-                    Some(_) | None => wanted.operands.push(word),
+                    Some(_) | None => wanted.operands.push(word.clone()),
                 },
                 TextPattern::Wild(pieces) if pieces.first().is_some_and(|p| p.starts_with('-')) => {
                     wanted.options.push(Letter::Like(word));
                 }
-                TextPattern::Wild(_) => wanted.operands.push(word),
+                TextPattern::Wild(_) => wanted.operands.push(word.clone()),
             }
-            let takes_value = literal(word).is_some_and(|text| takes_value(program, text));
+            let takes_value = literal(word)
+                .filter(|text| text.starts_with('-'))
+                .is_some_and(|text| leading(program, text) == Leading::TakesNext);
             if takes_value && !ended && wanted.operands.is_empty() {
                 wanted.options.extend(words.next().map(Letter::Like));
             }
         }
+        let texts: Option<Vec<&str>> = wanted.operands.iter().map(literal).collect();
+        if let Some(named) = texts.and_then(|texts| one_name_each(program, &texts)) {
+            wanted.operands = named.iter().map(|name| TextPattern::parse(name)).collect();
+        }
         wanted
+    }
+
+    fn is_empty(&self) -> bool {
+        self.options.is_empty() && self.operands.is_empty()
     }
 }
 
@@ -277,8 +285,15 @@ impl<'s> Given<'s> {
             operands: Vec::new(),
             certain: true,
             any_option: false,
+            skippable: 0,
         };
-        let mut words = words.iter();
+        // `tar xf`.
+        let cluster = words.first().filter(|_| reads_clusters(program));
+        let cluster = cluster
+            .map(Word::shown)
+            .filter(|text| !text.starts_with('-'));
+        given.letters.extend(cluster.unwrap_or_default().chars());
+        let mut words = words.iter().skip(usize::from(cluster.is_some()));
         let mut ended = false;
         while let Some(word) = words.next() {
             let text = word.shown();
@@ -295,32 +310,131 @@ impl<'s> Given<'s> {
                 continue;
             }
             given.any_option = true;
-            let name = text.split_once('=').map_or(text, |(name, _)| name);
             given.names.push(text);
-            given.names.push(name);
+            if let Some((name, value)) = text.split_once('=') {
+                given.names.extend([name, value]);
+            }
             if !text.starts_with("--") {
                 given.letters.extend(text.chars().skip(1));
+                // `-nprod`: the value may be written into the option.
+                given
+                    .names
+                    .extend(text.get(2..).filter(|value| !value.is_empty()));
             }
             if given.operands.is_empty() {
-                if takes_value(program, text) {
-                    let value = words.next();
-                    // A glob can be the value and the operand after it.
-                    given.certain &= value.is_none_or(|value| value.text().is_some());
-                    given.names.extend(value.map(Word::shown));
-                } else {
-                    given.certain &= has_subcommands(program);
+                match leading(program, text) {
+                    Leading::TakesNext => {
+                        let value = words.next();
+                        // A glob can be the value and the operand after it.
+                        given.certain &= value.is_none_or(|value| value.text().is_some());
+                        given.names.extend(value.map(Word::shown));
+                    }
+                    Leading::Alone => given.certain &= has_subcommands(program),
+                    Leading::Unlisted => {
+                        given.certain = false;
+                        given.skippable += usize::from(has_subcommands(program));
+                    }
                 }
             }
+        }
+        if let Some(named) = one_name_each(program, &given.operands) {
+            given.operands = named;
         }
         given
     }
 
-    fn has(&self, option: &Letter<'_>) -> bool {
-        match option {
-            Letter::Short(letter) => self.letters.contains(letter),
-            Letter::Long(name) => self.names.contains(name),
-            Letter::Like(pattern) => self.names.iter().any(|name| pattern.matches(name)),
+    /// Whether an option was given, in any of its spellings.
+    fn has(&self, option: &Letter<'_>, program: &str) -> bool {
+        let mut buffer = [0; 4];
+        let name = match option {
+            Letter::Short(letter) => {
+                if self.letters.contains(letter) {
+                    return true;
+                }
+                &*letter.encode_utf8(&mut buffer)
+            }
+            Letter::Long(name) => {
+                if self.names.iter().any(|given| is_shortened(given, name)) {
+                    return true;
+                }
+                name.trim_start_matches('-')
+            }
+            Letter::Like(pattern) => return self.names.iter().any(|name| pattern.matches(name)),
+        };
+        spellings(program, &self.operands, name)
+            .into_iter()
+            .any(|spelling| self.is_spelt(spelling))
+    }
+
+    /// Whether one spelling of an option was given: a letter, a name, or a sign before an operand.
+    fn is_spelt(&self, spelling: &str) -> bool {
+        let mut characters = spelling.chars();
+        match (characters.next(), characters.next()) {
+            (Some(sign @ ('+' | ':')), None) => self
+                .operands
+                .iter()
+                .any(|operand| operand.starts_with(sign)),
+            (Some(letter), None) => self.letters.contains(&letter),
+            // Two options that together are one: `d+f`.
+            _ if spelling.contains('+') => spelling.split('+').all(|part| self.is_spelt(part)),
+            _ => {
+                let name = format!("--{spelling}");
+                self.names.iter().any(|given| is_shortened(given, &name))
+            }
         }
+    }
+
+    /// Whether an option was given that may be another spelling of this one.
+    fn has_akin(&self, option: &Letter<'_>) -> bool {
+        match option {
+            Letter::Short(letter) => self.names.iter().any(|name| {
+                let long = name.strip_prefix("--");
+                long.is_some_and(|long| long.starts_with(letter.to_ascii_lowercase()))
+            }),
+            Letter::Long(name) => {
+                let first = name.trim_start_matches('-').chars().next();
+                first.is_some_and(|first| {
+                    let akin = |letter: &char| letter.eq_ignore_ascii_case(&first);
+                    self.letters.iter().any(akin)
+                })
+            }
+            Letter::Like(_) => false,
+        }
+    }
+}
+
+/// Whether a long option is this one, or a beginning of its name that still says something.
+fn is_shortened(given: &str, name: &str) -> bool {
+    const SHORTEST: usize = "--f".len();
+    let given = given.split_once('=').map_or(given, |(name, _)| name);
+    let bare = |text: &str| text.trim_start_matches('-').to_owned();
+    // `-auto-approve` and `--auto-approve` are one to the programs that have such.
+    let same = given.starts_with('-') && bare(name).len() > 1 && bare(given) == bare(name);
+    same || given == name
+        || (given.len() >= SHORTEST && given.starts_with("--") && name.starts_with(given))
+}
+
+/// Whether an operand of a pattern is one of a command, in another spelling too: `./infra/` is
+/// `infra`, and to git `HEAD:main` and `+main` are `main`.
+fn names(program: &str, pattern: &TextPattern, operand: &str) -> bool {
+    let plain = |text: &str| {
+        let text = text.strip_prefix("./").unwrap_or(text);
+        text.strip_suffix('/').unwrap_or(text).to_owned()
+    };
+    let same = |text: &str| {
+        pattern.matches(text)
+            || match pattern {
+                TextPattern::Literal(written) => plain(written) == plain(text),
+                TextPattern::Wild(_) => pattern.matches(&plain(text)),
+            }
+    };
+    if same(operand) {
+        return true;
+    }
+    program == "git" && {
+        let target = operand.rsplit(':').next().unwrap_or(operand);
+        let target = target.trim_start_matches('+');
+        same(target) || target.strip_prefix("refs/heads/").is_some_and(same)
     }
 }
 
@@ -334,13 +448,6 @@ fn literal(pattern: &TextPattern) -> Option<&str> {
 fn is_cluster(text: &str) -> bool {
     let length = text.chars().count();
     (1..=4).contains(&length) && text.chars().all(|c| c.is_ascii_alphabetic())
-}
-
-fn is_subsequence(patterns: &[&TextPattern], operands: &[&str]) -> bool {
-    let mut operands = operands.iter();
-    patterns
-        .iter()
-        .all(|pattern| operands.any(|operand| pattern.matches(operand)))
 }
 
 /// The words of a pattern: blanks part them, quotes hold them together, `\*` stays as it is. `None`
@@ -487,7 +594,7 @@ mod tests {
         let covers = |pattern: &str, script: &str| {
             CommandPattern::parse(pattern)
                 .unwrap()
-                .covers(&first(script))
+                .covers(&first(script), true)
         };
         assert!(covers("npm test", "npm test"));
         assert!(covers("npm test", "npm  test"));
@@ -504,6 +611,117 @@ mod tests {
         assert!(covers("grep 'a b' *", "grep \"a b\" f"));
         assert!(!covers("python3 *", "python3 -c x"));
         assert!(covers("python3 -c *", "python3 -c x"));
+    }
+
+    #[test]
+    fn a_deny_means_what_it_says_in_any_spelling() {
+        let reaches = |pattern: &str, script: &str| {
+            CommandPattern::parse(pattern)
+                .unwrap()
+                .reaches(&first(script))
+        };
+        for (pattern, script) in [
+            ("rm -rf *", "rm -Rf x"),
+            ("rm -rf *", "rm -r -f x"),
+            ("rm -rf *", "rm --recursive --force x"),
+            ("rm -rf *", "rm --rec -f x"),
+            ("rm -rf *", "rm x -fR"),
+            ("rm --recursive *", "rm -r x"),
+            ("git push --force *", "git push -f"),
+            ("git push --force *", "git push origin +main"),
+            ("git push --force *", "git -C . push origin --forc main"),
+            ("git push -f", "git push --force origin"),
+            ("npm publish *", "npm --access public publish"),
+            ("kubectl delete *", "kubectl --v 5 delete pod x"),
+            ("kubectl delete *", "kubectl --some new delete pod x"),
+            ("docker rm -f *", "docker rm --force x"),
+            (
+                "kubectl --context prod delete *",
+                "kubectl --context=prod delete x",
+            ),
+            ("kubectl -n prod delete *", "kubectl -nprod delete x"),
+            (
+                "terraform apply -auto-approve *",
+                "terraform apply --auto-approve",
+            ),
+            ("terraform destroy infra", "terraform destroy ./infra/"),
+            ("tar -x *", "tar xzf a.tgz"),
+            ("tar xf *", "tar -x -f a"),
+            ("make deploy *", "make -j deploy"),
+            ("make deploy *", "make -j4 deploy"),
+            ("npm install *", "npm i x"),
+            ("npm i *", "npm install x"),
+            ("npm publish *", "npm publ"),
+            ("docker run *", "docker container run x"),
+            ("docker push *", "docker image push x"),
+            ("cargo build *", "cargo b"),
+            ("pip install *", "pip3 install x"),
+            ("python *", "python3.11 x"),
+            ("git branch -D *", "git branch -df x"),
+            ("git push origin main", "git push origin HEAD:main"),
+            ("git push --force *", "git push --mirror"),
+            ("git push *", "git-push origin"),
+            ("cp -r *", "cp -a x y"),
+        ] {
+            assert_eq!(
+                reaches(pattern, script),
+                Reaches::Yes,
+                "{pattern}: {script}"
+            );
+        }
+        for (pattern, script) in [
+            ("deploy -f *", "deploy --force x"),
+            ("deploy --force *", "deploy -f x"),
+            ("kubectl delete -n prod *", "kubectl delete pod x -nprod"),
+            (
+                "kubectl delete -n prod *",
+                "kubectl delete pod x --namespace=prod",
+            ),
+            ("git push *", "chrt 1 git push"),
+            ("git push *", "uv run git push"),
+            ("git push *", "bwrap --bind / / /usr/bin/git push"),
+        ] {
+            assert_eq!(
+                reaches(pattern, script),
+                Reaches::Maybe,
+                "{pattern}: {script}"
+            );
+        }
+        for (pattern, script) in [
+            ("rm -rf *", "rm -r x"),
+            ("rm -rf *", "rm -f x"),
+            ("git push --force *", "git push --follow-tags"),
+            ("git push --force *", "git push origin main"),
+            ("npm publish *", "npm --silent run publish"),
+            ("kubectl delete *", "kubectl -n delete get pods"),
+            ("git push *", "brew install git"),
+            ("git push *", "echo git push"),
+            ("git push origin main", "git push origin feature"),
+            ("npm install *", "npm ls"),
+        ] {
+            assert_eq!(reaches(pattern, script), Reaches::No, "{pattern}: {script}");
+        }
+    }
+
+    #[test]
+    fn a_star_covers_only_what_is_listed_where_no_kernel_holds_the_rest() {
+        let covers = |pattern: &str, script: &str, held: bool| {
+            CommandPattern::parse(pattern)
+                .unwrap()
+                .covers(&first(script), held)
+        };
+        for (pattern, script) in [
+            ("tar *", "tar xf a.tar --new-option"),
+            ("deploy *", "deploy --hook x"),
+            ("git *", "git frobnicate"),
+            ("git push *", "git push --new-option"),
+        ] {
+            assert!(covers(pattern, script, true), "{script}");
+            assert!(!covers(pattern, script, false), "{script}");
+        }
+        assert!(covers("deploy --hook *", "deploy --hook x", false));
+        assert!(covers("git push *", "git push -u origin main", false));
+        assert!(covers("deploy *", "deploy staging", false));
     }
 
     #[test]

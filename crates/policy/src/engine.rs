@@ -193,13 +193,13 @@ impl CedarPolicy {
     ) -> Case<'q> {
         let (patterns, shell) = match (item.access, item.part) {
             (Some(_), Part::Segment(..)) => segment::patterns(&self.index, slots, call, item),
-            (Some(access), Part::Touch(_, reading, how)) => {
-                let named = how == How::Named || self.index.spells_out(slots, &reading.text);
+            (Some(access), Part::Touch(_, reading, touch)) => {
+                let named = touch.how == How::Named || self.index.spells_out(slots, &reading.text);
                 let shell = ShellFacts {
                     named,
                     ..ShellFacts::default()
                 };
-                (self.index.matches(access), shell)
+                (self.index.matches_of_touch(touch, access), shell)
             }
             // What is typed may be a command to a shell that runs there, and cannot be told from
             // other text: a rule over the texts of commands is reason enough to ask.
@@ -260,6 +260,9 @@ impl CedarPolicy {
     }
 
     fn decide_uncached(&self, question: &Question<'_>) -> Decision {
+        if let Some(unmatched) = self.unmatched(question) {
+            return self.denied(unmatched.reason, Some(unmatched.rule));
+        }
         let asked = Asked::new(question);
         let mut strictest: Option<Judged<'_>> = None;
         for judged in self.judgements(&asked) {
@@ -449,10 +452,15 @@ impl CedarPolicy {
     }
 
     fn broken(&self, why: &str) -> Decision {
+        let reason = format!("the policy could not be evaluated ({why}), so the call is denied");
+        self.denied(reason, None)
+    }
+
+    fn denied(&self, reason: String, rule: Option<RuleRef>) -> Decision {
         Decision {
             verdict: Verdict::Deny,
-            rule: None,
-            reason: format!("the policy could not be evaluated ({why}), so the call is denied"),
+            rule,
+            reason,
             access: None,
             withheld: Vec::new(),
             policy: self.version.clone(),

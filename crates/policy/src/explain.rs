@@ -46,14 +46,37 @@ impl CedarPolicy {
     /// Decides a question and says why, step by step.
     pub fn explain(&self, question: &Question<'_>) -> Explanation {
         let asked = Asked::new(question);
-        let steps = self
+        let judged = self
             .judgements(&asked)
-            .map(|judged| self.step(question, judged))
+            .map(|judged| self.step(question, judged));
+        let steps = self
+            .unmatched_step(question)
+            .into_iter()
+            .chain(judged)
             .collect();
         Explanation {
             decision: self.decide(question),
             steps,
         }
+    }
+
+    fn unmatched_step(&self, question: &Question<'_>) -> Option<Step> {
+        let unmatched = self.unmatched(question)?;
+        let agent = &question.principal.agent;
+        Some(Step {
+            agent: agent.clone(),
+            preset: self
+                .presets
+                .of(question.principal, agent)
+                .into_iter()
+                .next()?,
+            action: Action::Use,
+            access: None,
+            verdict: Verdict::Deny,
+            rule: Some(unmatched.rule.clone()),
+            reason: unmatched.reason,
+            considered: vec![(Verdict::Deny, unmatched.rule)],
+        })
     }
 
     fn step(&self, question: &Question<'_>, judged: Judged<'_>) -> Step {

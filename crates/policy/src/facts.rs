@@ -10,7 +10,7 @@ use haft_contract::{
     ops::Tier,
 };
 
-use crate::shell::{self, Analysis, How, Refusal, Segment};
+use crate::shell::{self, Analysis, How, Refusal, Segment, Touch};
 
 /// The longest text of an access that is shown in a decision.
 const MAX_SHOWN_CHARS: usize = 200;
@@ -99,7 +99,7 @@ pub(crate) enum Part<'q> {
     /// One command of what was read.
     Segment(&'q Segment, &'q Reading),
     /// Something that command touches.
-    Touch(&'q Segment, &'q Reading, How),
+    Touch(&'q Segment, &'q Reading, &'q Touch),
     /// A command that is not even looked at.
     Refused(Refusal),
 }
@@ -170,7 +170,7 @@ impl<'q> Asked<'q> {
                         items.extend(touches.map(|touch| Item {
                             action: Action::of(&touch.access),
                             access: Some(&touch.access),
-                            part: Part::Touch(segment, reading, touch.how),
+                            part: Part::Touch(segment, reading, touch),
                         }));
                     }
                     items
@@ -215,6 +215,9 @@ pub(crate) struct CallFacts {
     pub(crate) harmless: bool,
     /// Its child processes are confined.
     pub(crate) sandboxed: bool,
+    /// The kernel holds whatever its child processes may do: they have no network, leave no process
+    /// behind and cannot change a protected name.
+    pub(crate) held: bool,
     /// It does something at a mounted server, after the session has read from another one.
     pub(crate) crosses: bool,
 }
@@ -242,6 +245,10 @@ impl CallFacts {
             sandboxed: match plan.tier {
                 Tier::T1 | Tier::T2 | Tier::T3 => true,
                 Tier::Host | Tier::InProcess => false,
+            },
+            held: match plan.tier {
+                Tier::T2 | Tier::T3 => plan.egress.is_none(),
+                Tier::Host | Tier::InProcess | Tier::T1 => false,
             },
         }
     }

@@ -88,7 +88,7 @@ fn a_command_pattern_allows_no_more_than_it_denies_and_matches_itself() {
             return Parsed::Refused;
         };
         for segment in segments(&script).iter().chain(&segments(&text)) {
-            let covers = covering.covers(segment);
+            let covers = covering.covers(segment, true);
             // A key is words joined by NUL, which a word that holds one cannot be told from.
             let itself = !bytes.contains(&0)
                 && words(segment).is_some_and(|words| covering.literal_key() == Some(words));
@@ -99,6 +99,11 @@ fn a_command_pattern_allows_no_more_than_it_denies_and_matches_itself() {
                     segment.line()
                 );
             }
+            assert!(
+                covers || !covering.covers(segment, false),
+                "{}",
+                segment.line()
+            );
             if covers || itself {
                 let reaches = reaching.reaches(segment);
                 let line = segment.line();

@@ -19,7 +19,7 @@ use crate::{
     pattern::{Pattern, PatternKind, Reach},
     pattern_index::{self, PatternId, Patterns},
     rule::{Rule, Section, Selector, name_matches},
-    shell::Segment,
+    shell::{Segment, Touch},
 };
 
 /// The rules, found by what they speak of.
@@ -345,8 +345,26 @@ impl Index {
         found
     }
 
-    /// The patterns one command of a script meets.
-    pub(crate) fn segment_matches(&self, script: &str, segment: &Segment) -> SegmentMatches {
+    /// The patterns that speak of what a command touches: where that is a whole tree, also those of
+    /// `deny` and `ask` that name something in it.
+    pub(crate) fn matches_of_touch(&self, touch: &Touch, access: &Access) -> Vec<PatternId> {
+        let mut found = self.matches(access);
+        if let (true, Access::Path(path)) = (touch.tree, access) {
+            self.wide
+                .named_beneath(path.path.as_str(), &self.patterns, &mut found);
+            found.sort_unstable();
+            found.dedup();
+        }
+        found
+    }
+
+    /// The patterns one command of a script meets. `held`: the kernel holds whatever it may do.
+    pub(crate) fn segment_matches(
+        &self,
+        script: &str,
+        segment: &Segment,
+        held: bool,
+    ) -> SegmentMatches {
         let mut matches = SegmentMatches::default();
         let found = &mut matches.patterns;
         self.exact.literal_texts(script, &mut matches.spelt_out);
@@ -359,7 +377,7 @@ impl Index {
             let plain: Vec<&str> = std::iter::once(name).chain(words).collect();
             self.wide.texts(&plain.join(" "), &self.patterns, found);
         }
-        self.exact.covering(segment, &self.patterns, found);
+        self.exact.covering(segment, held, &self.patterns, found);
         for (id, reaches) in self.wide.reaching(segment, &self.patterns) {
             match reaches {
                 Reaches::No => {}
@@ -390,8 +408,8 @@ impl Index {
     }
 
     /// Whether a deny or ask rule with a pattern speaks of an access.
-    pub(crate) fn restricts(&self, slots: &Slots, access: &Access) -> bool {
-        let mut wide = self.matches(access);
+    pub(crate) fn restricts(&self, slots: &Slots, touch: &Touch, access: &Access) -> bool {
+        let mut wide = self.matches_of_touch(touch, access);
         wide.retain(|id| {
             self.pattern_at(*id)
                 .is_some_and(|pattern| pattern.reach == Reach::Wide)

@@ -51,6 +51,7 @@ mod segment;
 pub mod settings;
 pub mod shell;
 mod suggest;
+mod unmatched;
 mod visibility;
 
 pub use compile::CompileError;

@@ -166,7 +166,7 @@ impl Pattern {
         };
         let mut segments = analysis.segments().iter();
         match self.reach {
-            Reach::Exact => segments.all(|segment| pattern.covers(segment)),
+            Reach::Exact => segments.all(|segment| pattern.covers(segment, true)),
             Reach::Wide => segments.any(|segment| pattern.reaches(segment) == Reaches::Yes),
         }
     }

@@ -10,7 +10,7 @@ use globset::{Candidate, GlobSet, GlobSetBuilder};
 use crate::{
     command_pattern::Reaches,
     pattern::{PathPattern, PathShape, Pattern, Reach, TextPattern, ancestors, domains},
-    shell::Segment,
+    shell::{Segment, family},
 };
 
 /// A pattern's number. The same text in the same kind of list has one number.
@@ -69,7 +69,12 @@ impl Patterns {
             let ids = match (pattern.reach, literal, command.program()) {
                 // In `deny` and `ask` a command without wildcards reaches longer ones too.
                 (Reach::Exact, Some(key), _) => self.literal_commands.entry(key).or_default(),
-                (_, _, Some(program)) => self.commands.entry(program.to_owned()).or_default(),
+                (Reach::Exact, None, Some(program)) => {
+                    self.commands.entry(program.to_owned()).or_default()
+                }
+                (Reach::Wide, _, Some(program)) => {
+                    self.commands.entry(family(program).to_owned()).or_default()
+                }
                 (_, _, None) => &mut self.wild_commands,
             };
             ids.push(id);
@@ -175,6 +180,27 @@ impl Patterns {
         found.extend(self.all_paths.iter().filter(reaches));
     }
 
+    /// The patterns that name something beneath a directory: by a path, or by the directory that a
+    /// glob starts with. One that may be anywhere (`**/.env`) names nothing.
+    pub(crate) fn named_beneath(
+        &self,
+        root: &str,
+        patterns: &[Pattern],
+        found: &mut Vec<PatternId>,
+    ) {
+        let beneath = |place: &str| {
+            let rest = place.strip_prefix(root);
+            let everywhere = root == "." && !place.is_empty();
+            everywhere || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let names = |id: &&PatternId| match path_shape(patterns, **id) {
+            Some(PathShape::Literal(place) | PathShape::Beneath(place)) => beneath(place),
+            Some(PathShape::Glob { stem, .. }) => beneath(stem),
+            Some(PathShape::Everything) | None => false,
+        };
+        found.extend(self.all_paths.iter().filter(names));
+    }
+
     /// The patterns without a wildcard that are this text.
     pub(crate) fn literal_texts(&self, text: &str, found: &mut Vec<PatternId>) {
         found.extend(self.literal_texts.get(text).into_iter().flatten());
@@ -197,6 +223,7 @@ impl Patterns {
     pub(crate) fn covering(
         &self,
         segment: &Segment,
+        held: bool,
         patterns: &[Pattern],
         found: &mut Vec<PatternId>,
     ) {
@@ -209,7 +236,7 @@ impl Patterns {
         let covers = |id: &&PatternId| {
             pattern_at(patterns, **id)
                 .and_then(|pattern| pattern.command.as_ref())
-                .is_some_and(|command| command.covers(segment))
+                .is_some_and(|command| command.covers(segment, held))
         };
         found.extend(same.into_iter().chain(named).flatten().filter(covers));
     }
@@ -220,15 +247,20 @@ impl Patterns {
         segment: &Segment,
         patterns: &[Pattern],
     ) -> impl Iterator<Item = (PatternId, Reaches)> {
-        let named = segment.name().and_then(|name| self.commands.get(name));
-        named
+        // Any word may be the program that a program nobody knows runs; `git-push` is `git push`.
+        let mut programs: Vec<&str> = segment.argv().flatten().map(family).collect();
+        if programs.iter().any(|name| name.starts_with("git-")) {
+            programs.push("git");
+        }
+        programs.sort_unstable();
+        programs.dedup();
+        let named = programs
             .into_iter()
-            .flatten()
-            .chain(&self.wild_commands)
-            .filter_map(|id| {
-                let command = pattern_at(patterns, *id)?.command.as_ref()?;
-                Some((*id, command.reaches(segment)))
-            })
+            .filter_map(|name| self.commands.get(name));
+        named.flatten().chain(&self.wild_commands).filter_map(|id| {
+            let command = pattern_at(patterns, *id)?.command.as_ref()?;
+            Some((*id, command.reaches(segment)))
+        })
     }
 
     /// The patterns that speak of a host.

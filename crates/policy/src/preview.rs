@@ -37,7 +37,9 @@ impl CedarPolicy {
                         let preview = CommandPreview {
                             text,
                             touches: Vec::new(),
+                            may_name: Vec::new(),
                             opaque: Some(refusal.to_string()),
+                            unbound: None,
                             verdict,
                         };
                         found.push((None, preview));
@@ -49,6 +51,10 @@ impl CedarPolicy {
         found.into_iter().map(|(_, preview)| preview).collect()
     }
 }
+
+/// What is said of a command whose files cannot be made out.
+const UNBOUND: &str =
+    "which files it works on is known only when it runs; they may change after the answer";
 
 fn of_segment(segment: &Segment, verdict: Verdict) -> CommandPreview {
     let runs = segment.runs().iter().map(|what| Touched {
@@ -76,7 +82,9 @@ fn of_segment(segment: &Segment, verdict: Verdict) -> CommandPreview {
     CommandPreview {
         text: line,
         touches,
+        may_name: segment.may_name().to_vec(),
         opaque: segment.opaque(),
+        unbound: segment.is_vague().then(|| UNBOUND.to_owned()),
         verdict,
     }
 }

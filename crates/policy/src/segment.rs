@@ -26,7 +26,7 @@ pub(crate) fn patterns(
     let Part::Segment(segment, reading) = item.part else {
         return (Vec::new(), ShellFacts::default());
     };
-    let mut matches = index.segment_matches(&reading.text, segment);
+    let mut matches = index.segment_matches(&reading.text, segment, call.held);
     let spelt_out = index.has_rule(slots, &matches.spelt_out);
     let is_allow = |id: &PatternId| {
         let pattern = index.pattern_at(*id);
@@ -72,14 +72,22 @@ pub(crate) fn why(question: &Question<'_>, judged: &Judged<'_>) -> Option<String
     if judged.judgement.cause == Cause::Unclear {
         return Some(Unclear::MayMatch.to_string());
     }
-    (!is_confined(segment, CallFacts::of(question))).then(|| {
-        "it runs what files in the workspace say, which a rule allows only in a sandbox".to_owned()
-    })
+    let call = CallFacts::of(question);
+    if !is_confined(segment, call) {
+        let why = "it runs what files in the workspace or its input say, which a rule allows only in a sandbox";
+        return Some(why.to_owned());
+    }
+    let unlisted = segment
+        .unlisted
+        .first()
+        .and_then(|place| segment.words.get(*place));
+    let unlisted = unlisted.filter(|_| !call.held)?;
+    Some(Unclear::Unlisted(unlisted.shown().to_owned()).to_string())
 }
 
 /// Whether what it runs is confined, or is not the workspace's.
 pub(crate) fn is_confined(segment: &Segment, call: CallFacts) -> bool {
-    call.sandboxed || segment.class() != Class::Runs
+    call.sandboxed || !(segment.runs_files || segment.class() == Class::Runs)
 }
 
 /// Whether a preset may know it. A tool that runs one program of its own choice, without a shell,
@@ -108,7 +116,7 @@ fn doubtful(index: &Index, slots: &Slots, segment: &Segment, named: bool) -> boo
             Access::Path(path) => [PathMode::Read, PathMode::Write].iter().any(|mode| {
                 let mut path = path.clone();
                 path.mode = *mode;
-                index.restricts(slots, &Access::Path(path))
+                index.restricts(slots, touch, &Access::Path(path))
             }),
             Access::Command(_)
             | Access::Process(_)

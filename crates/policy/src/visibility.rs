@@ -39,6 +39,7 @@ impl CedarPolicy {
                 accounted: true,
                 harmless: true,
                 sandboxed: true,
+                held: true,
                 crosses: false,
             },
             item,

@@ -18,6 +18,7 @@ use crate::{
     background::Processes,
     clock::SystemClock,
     executor::LocalExecutor,
+    in_flight::InFlight,
     labels::Sessions,
     limits::Limits,
     locks::Locks,
@@ -217,7 +218,7 @@ impl RuntimeBuilder {
             sessions: Sessions::default(),
             processes: Processes::new(self.limits.processes),
             asking: Asking::default(),
-            in_flight: std::sync::Mutex::default(),
+            in_flight: InFlight::default(),
         }))
     }
 }

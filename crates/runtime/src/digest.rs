@@ -19,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 use crate::{preview::Program, registry::Entry};
 
 /// Names the form, so that it can change without two forms ever colliding.
-const FORM: &str = "haft-plan-2";
+const FORM: &str = "haft-plan-3";
 
 /// Everything an approval binds.
 pub(crate) struct Bound<'a> {
@@ -29,7 +29,7 @@ pub(crate) struct Bound<'a> {
     pub(crate) plan: &'a SealedPlan,
     /// The version of each access's target.
     pub(crate) versions: &'a [Option<FileVersion>],
-    /// The programs of the workspace that its commands run.
+    /// The files of the workspace that its commands run or name.
     pub(crate) programs: &'a [Program],
     /// What the person is shown, as [`crate::preview::to_json`] writes it.
     pub(crate) preview: &'a Value,
@@ -71,6 +71,7 @@ pub(crate) fn plan_form(bound: &Bound<'_>) -> Value {
                 "path": program.path.as_str(),
                 "resolved": program.resolved.as_ref().map(WorkPath::as_str),
                 "version": program.version.as_ref().map(FileVersion::as_str),
+                "content": program.content,
             }))
             .collect::<Vec<_>>(),
         "preview": bound.preview,

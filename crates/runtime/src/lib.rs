@@ -15,6 +15,7 @@ mod deadline;
 mod digest;
 mod executor;
 mod guard;
+mod in_flight;
 mod input;
 mod labels;
 mod limits;

@@ -8,7 +8,7 @@ use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
 use haft_contract::{
-    Access, ErrorKind, SealedPlan, ToolError, WorkPath,
+    Access, ErrorKind, PlanDigest, SealedPlan, ToolError, WorkPath,
     access::{Command, CommandAccess},
     context::PreviewContext,
     erased::ParsedInput,
@@ -19,6 +19,7 @@ use haft_contract::{
     },
 };
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use crate::{
     guard::{Guard, ReadOnly, changes::ChangeWatch, confinement::Confinement},
@@ -30,10 +31,19 @@ use crate::{
 /// How long a tool may take to show what it will do.
 const PREVIEW_WAIT: Duration = Duration::from_secs(10);
 
-/// The most programs of the workspace that one question binds.
-const MAX_PROGRAMS: usize = 256;
+/// The most files of the workspace that one question binds.
+const MAX_FILES: usize = 256;
 
-/// A program of the workspace that a command of the plan runs.
+/// The most words that are looked at as names of files.
+const MAX_LOOKS: usize = 1_024;
+
+/// The largest file whose content is bound; a larger one is bound by its version alone.
+const MAX_HASHED_BYTES: u64 = 16 << 20;
+
+/// Bytes read at once.
+const READ_BYTES: usize = 256 << 10;
+
+/// A file of the workspace that a command of the plan runs or names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Program {
     /// As the command names it.
@@ -42,6 +52,8 @@ pub(crate) struct Program {
     pub(crate) resolved: Option<WorkPath>,
     /// Which file is there; absent when there is none.
     pub(crate) version: Option<FileVersion>,
+    /// SHA-256 of what it holds. A version alone is as fine as the clock of the file system.
+    pub(crate) content: Option<String>,
 }
 
 /// What a person is shown, and the programs that it speaks of.
@@ -61,7 +73,7 @@ pub(crate) async fn show(
 ) -> Result<Shown, ToolError> {
     let mut preview = ask_tool(luggage, entry, parsed, plan).await?;
     let commands = commands(luggage, entry, plan)?;
-    let programs = programs_of(plan, &commands)?;
+    let files = files_of(plan, &commands)?;
     preview.parts.extend(from_plan(plan));
     preview
         .parts
@@ -75,36 +87,78 @@ pub(crate) async fn show(
         .hint("split it into several calls; nothing is approved that cannot be shown whole"));
     }
     Ok(Shown {
-        programs: look_at(programs, luggage).await,
+        programs: bound(files, luggage).await?,
         summary: summary(plan),
         preview: to_json(&preview),
     })
 }
 
-/// The programs as they are now, for comparing with what was approved.
+/// What of the named is bound: every program, there or not, and every other file that is there.
+async fn bound(named: Named, luggage: &Luggage) -> Result<Vec<Program>, ToolError> {
+    let mut found = look_at(named.run, luggage).await;
+    for file in look_at(named.others, luggage).await {
+        if file.version.is_some() {
+            found.push(file);
+        }
+    }
+    if found.len() > MAX_FILES {
+        return Err(cannot_be_shown(format!(
+            "its commands name more than {MAX_FILES} files of the workspace"
+        ))
+        .hint("split it into several calls"));
+    }
+    Ok(found)
+}
+
+/// The files as they are now, for comparing with what was approved.
 pub(crate) async fn look_at(paths: Vec<WorkPath>, luggage: &Luggage) -> Vec<Program> {
     let files = &luggage.runtime.operations.files;
     let mut programs = Vec::with_capacity(paths.len());
     for path in paths {
         programs.push(match files.resolve(&path).await {
-            Ok(there) => Program {
-                path,
-                resolved: Some(there.path),
-                version: there
-                    .stat
-                    .filter(|stat| stat.kind == FileKind::File)
-                    .map(|stat| stat.version),
-            },
+            Ok(there) => {
+                let stat = there.stat.filter(|stat| stat.kind == FileKind::File);
+                let content = match &stat {
+                    Some(stat) if stat.size <= MAX_HASHED_BYTES => {
+                        content(&**files, &there.path).await
+                    }
+                    Some(_) | None => None,
+                };
+                Program {
+                    path,
+                    resolved: Some(there.path),
+                    version: stat.map(|stat| stat.version),
+                    content,
+                }
+            }
             // Outside the workspace, or behind something that cannot be followed: there is no file
             // of the workspace to bind.
             Err(_) => Program {
                 path,
                 resolved: None,
                 version: None,
+                content: None,
             },
         });
     }
     programs
+}
+
+/// SHA-256 of a file; none where it cannot be read, which differs from every content.
+async fn content(files: &dyn FileOps, path: &WorkPath) -> Option<String> {
+    let reader = files.open(path).await.ok()?;
+    let mut hasher = Sha256::new();
+    let mut buffer = Vec::new();
+    let mut offset = 0;
+    while offset <= MAX_HASHED_BYTES {
+        buffer = reader.read_at(offset, READ_BYTES, buffer).await.ok()?;
+        hasher.update(&buffer);
+        offset = offset.saturating_add(u64::try_from(buffer.len()).ok()?);
+        if buffer.len() < READ_BYTES {
+            break;
+        }
+    }
+    Some(PlanDigest(hasher.finalize().into()).to_string())
 }
 
 async fn ask_tool(
@@ -179,42 +233,58 @@ fn commands(
     let whole = |access: &&CommandAccess| CommandPreview {
         text: access.command.text(),
         touches: Vec::new(),
+        may_name: Vec::new(),
         opaque: Some("its words were not looked at one by one".to_owned()),
+        unbound: None,
         verdict: Verdict::Ask,
     };
     Ok(planned.iter().map(whole).collect())
 }
 
-/// The programs of the workspace that the plan's commands run, as paths.
-fn programs_of(plan: &SealedPlan, commands: &[CommandPreview]) -> Result<Vec<WorkPath>, ToolError> {
-    let mut paths = Vec::new();
+/// The files of the workspace that commands may be about, as paths.
+#[derive(Default)]
+struct Named {
+    /// What they run.
+    run: Vec<WorkPath>,
+    /// What their words may name besides.
+    others: Vec<WorkPath>,
+}
+
+/// The files of the workspace that the plan's commands run, and all that their words may name.
+fn files_of(plan: &SealedPlan, commands: &[CommandPreview]) -> Result<Named, ToolError> {
+    let mut named = Named::default();
     for access in plan.accesses.iter().filter_map(command) {
-        let named = commands.iter().flat_map(|command| &command.touches);
-        let run = named
+        let touched = commands.iter().flat_map(|command| &command.touches);
+        let run = touched
             .filter(|touched| touched.how == Touching::Runs)
             .map(|touched| touched.what.as_str());
-        let first = match &access.command {
-            Command::Argv(argv) => argv.first().map(String::as_str),
-            Command::Shell(_) => None,
+        let argv = match &access.command {
+            Command::Argv(argv) => argv.as_slice(),
+            Command::Shell(_) => &[],
         };
-        let found = run
-            .chain(first)
-            // Without a slash it is looked for where programs are installed, which is outside.
-            .filter(|name| name.contains('/'))
-            .filter_map(|name| within(name, &access.cwd, &plan.workspace));
-        for path in found {
-            if !paths.contains(&path) {
-                paths.push(path);
+        let first = argv.first().map(String::as_str);
+        // Without a slash it is looked for where programs are installed, which is outside.
+        let run = run.chain(first).filter(|name| name.contains('/'));
+        for path in run.filter_map(|name| within(name, &access.cwd, &plan.workspace)) {
+            if !named.run.contains(&path) {
+                named.run.push(path);
+            }
+        }
+        let words = commands.iter().flat_map(|command| &command.may_name);
+        let words = words.chain(argv.iter().skip(1));
+        for path in words.filter_map(|name| within(name, &access.cwd, &plan.workspace)) {
+            if !named.run.contains(&path) && !named.others.contains(&path) {
+                named.others.push(path);
             }
         }
     }
-    if paths.len() > MAX_PROGRAMS {
+    if named.run.len() + named.others.len() > MAX_LOOKS {
         return Err(cannot_be_shown(format!(
-            "its commands run more than {MAX_PROGRAMS} programs of the workspace"
+            "its commands have more than {MAX_LOOKS} words that may be names of files"
         ))
         .hint("split it into several calls"));
     }
-    Ok(paths)
+    Ok(named)
 }
 
 /// The path of the workspace that a word means in a directory, if it means one.
@@ -313,6 +383,7 @@ fn part(part: &PreviewPart) -> Value {
                 .map(|touched| json!({"how": touched.how.as_str(), "what": touched.what}))
                 .collect::<Vec<_>>(),
             "opaque": command.opaque,
+            "unbound": command.unbound,
             "verdict": command.verdict.as_str(),
         }),
         PreviewPart::Host { host, port } => json!({"kind": "host", "host": host, "port": port}),

@@ -1,10 +1,6 @@
 //! The runtime: everything a call needs, and the two ways in, one call or a batch.
 
-use std::{
-    collections::{HashMap, hash_map},
-    panic::AssertUnwindSafe,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, panic::AssertUnwindSafe, sync::Arc};
 
 use futures::FutureExt as _;
 use haft_contract::{
@@ -22,6 +18,7 @@ use crate::{
     asking::Asking,
     background::Processes,
     builder::RuntimeBuilder,
+    in_flight::InFlight,
     labels::Sessions,
     limits::Limits,
     locks::Locks,
@@ -56,7 +53,7 @@ pub(crate) struct Inner {
     pub(crate) sessions: Sessions,
     pub(crate) processes: Processes,
     pub(crate) asking: Asking,
-    pub(crate) in_flight: Mutex<HashMap<CallId, CancellationToken>>,
+    pub(crate) in_flight: InFlight,
 }
 
 /// Which hosts sandboxed children may reach.
@@ -86,12 +83,6 @@ impl Inner {
                 .cloned(),
             Tier::Host | Tier::T1 | Tier::InProcess => None,
         }
-    }
-
-    fn in_flight(&self) -> MutexGuard<'_, HashMap<CallId, CancellationToken>> {
-        self.in_flight
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -142,11 +133,10 @@ impl Runtime {
     /// Runs one call to its end with a token of its own.
     async fn run(&self, request: CallRequest, cancel: CancellationToken) -> Arc<Outcome> {
         let call = request.id;
-        let _place = match Place::take(&self.inner, call, &cancel) {
+        let limit = self.inner.limits.calls_in_flight;
+        let _place = match self.inner.in_flight.take(call, &cancel, limit) {
             Ok(place) => place,
-            Err(error) => {
-                return Arc::new(settle_halt(call, Halt::new(error, None, Facts::default())));
-            }
+            Err(refusal) => return Arc::new(settle_halt(call, refusal.halt())),
         };
         // Dropping this future stops whatever the call has started.
         let _stop = cancel.clone().drop_guard();
@@ -206,13 +196,12 @@ impl Runtime {
 
     /// Stops a call that is in flight. Whether there was one.
     pub fn cancel(&self, call: CallId) -> bool {
-        let token = self.inner.in_flight().get(&call).cloned();
-        token.map(|token| token.cancel()).is_some()
+        self.inner.in_flight.cancel(call)
     }
 
     /// How many calls are in flight.
     pub fn in_flight(&self) -> usize {
-        self.inner.in_flight().len()
+        self.inner.in_flight.len()
     }
 
     /// How many questions calls of this process wait on.
@@ -236,6 +225,21 @@ impl Runtime {
             tracing::warn!(%error, "open questions of an ended session could not be taken back");
         }
         warn_of(self.inner.processes.end_session(principal).await);
+    }
+
+    /// Refuses further calls, stops those in flight and waits until they have ended and are on
+    /// record; then ends every process of every session and makes the record durable. For a host
+    /// that goes away: what a call says to its caller is then what the record says.
+    pub async fn shut_down(&self) -> Result<(), haft_contract::host::LedgerError> {
+        let limits = &self.inner.limits;
+        // A stopped tool is dropped after the one, its settlement given up after the other.
+        let wait = limits.stop_grace.saturating_add(limits.settle_wait);
+        let left = self.inner.in_flight.shut_down(wait).await;
+        if left > 0 {
+            tracing::warn!(left, "calls did not end in time");
+        }
+        self.end_processes().await;
+        self.flush().await
     }
 
     /// Ends every process of every session. No more are kept from then on: a runtime whose host
@@ -353,38 +357,4 @@ fn broken() -> Halt {
     let error = ToolError::new(ErrorKind::Internal, "the runtime broke down on this call")
         .hint("this is a fault in Haft; the log has the detail");
     Halt::new(error, None, Facts::default())
-}
-
-/// A call's place among those in flight, given up when dropped.
-struct Place<'a> {
-    inner: &'a Inner,
-    call: CallId,
-}
-
-impl<'a> Place<'a> {
-    fn take(inner: &'a Inner, call: CallId, cancel: &CancellationToken) -> Result<Self, ToolError> {
-        let limit = inner.limits.calls_in_flight;
-        let mut in_flight = inner.in_flight();
-        let full = in_flight.len() >= limit;
-        match in_flight.entry(call) {
-            hash_map::Entry::Occupied(_) => Err(ToolError::invalid_input(
-                "a call with this id is in flight already",
-            )),
-            hash_map::Entry::Vacant(_) if full => {
-                let message = format!("{limit} calls are in flight already");
-                Err(ToolError::new(ErrorKind::Unavailable, message)
-                    .hint("repeat the call when fewer are in flight"))
-            }
-            hash_map::Entry::Vacant(place) => {
-                place.insert(cancel.clone());
-                Ok(Self { inner, call })
-            }
-        }
-    }
-}
-
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
-        self.inner.in_flight().remove(&self.call);
-    }
 }

@@ -2,8 +2,9 @@
 //!
 //! A machine that stops now and then delays one measurement and not the next; code that waits too
 //! long is late every time. So a measurement is made again while it is late, a few times, and every
-//! figure is printed beside the number it is held to. Tests that use this are given the machine for
-//! themselves by `.config/nextest.toml`.
+//! figure is printed beside the number it is held to. They are taken with
+//! [`machine_clock`](crate::machine_clock), which does not count while the machine stands still.
+//! Tests that use this are given the machine for themselves by `.config/nextest.toml`.
 
 use std::time::Duration;
 

@@ -27,6 +27,7 @@ pub mod helper_program;
 pub mod in_time;
 pub mod junit;
 pub mod ledger;
+pub mod machine_clock;
 pub mod memory;
 pub mod patience;
 pub mod policy;

@@ -10,7 +10,7 @@ use std::{
 };
 
 /// When a test gives up waiting for what must come about.
-pub const PATIENCE: Duration = Duration::from_mins(3);
+pub const PATIENCE: Duration = Duration::from_mins(10);
 
 /// Between two looks.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);

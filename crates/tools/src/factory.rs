@@ -12,7 +12,7 @@ use std::{
 use haft_contract::{
     BoxFuture, CallContext, NoProgress, Plan, PlanContext, Tool, ToolError, ToolName, ToolSpec,
     context::PreviewContext,
-    erased::{ErasedTool, ParsedInput, ToolReply, erase_as},
+    erased::{ErasedTool, ParsedInput, ToolReply, Withheld, erase_as},
     name::NameError,
     preview::Preview,
 };
@@ -211,6 +211,14 @@ impl ErasedTool for LazyTool {
         self.tool.output_schema()
     }
 
+    fn program_digest(&self) -> Option<[u8; 32]> {
+        self.tool.program_digest()
+    }
+
+    fn withheld(&self) -> Option<Withheld> {
+        self.tool.withheld()
+    }
+
     fn parse(&self, input: &Value) -> Result<ParsedInput, ToolError> {
         self.tool.parse(input)
     }
@@ -281,7 +289,7 @@ mod tests {
         let script = ScriptTool::new(crate::script::ScriptSource {
             manifest_text: "name = 'x'\ndescription = 'does x'\nprogram = 'x.sh'".to_owned(),
             program_path: "/scripts/x.sh".to_owned(),
-            sha256: [0; 32],
+            sha256: [7; 32],
         })
         .unwrap();
         let mut factory = Factory::builtin();
@@ -291,7 +299,9 @@ mod tests {
                 json!({"type": "script", "name": "mine", "config": {"script": script}}),
             ))
         };
-        assert_eq!(build("x").unwrap().name().as_str(), "mine");
+        let tool = build("x").unwrap();
+        assert_eq!(tool.name().as_str(), "mine");
+        assert_eq!(tool.program_digest(), Some([7; 32]));
         let Err(error) = build("y") else {
             panic!("built a script that is not there");
         };

@@ -271,8 +271,9 @@ fn asked(request: wire::Request) {
         wire::Request::Resolve { path }
         | wire::Request::Write { path, .. }
         | wire::Request::List { path, .. }
+        | wire::Request::RemoveVersion { path, .. }
         | wire::Request::Remove { path, .. } => check_path(&path),
-        wire::Request::Rename { from, to, .. } => {
+        wire::Request::RenameVersion { from, to, .. } | wire::Request::Rename { from, to, .. } => {
             check_path(&from);
             check_path(&to);
         }

@@ -129,6 +129,15 @@ pub(crate) enum Request {
         to: String,
         overwrite: Overwrite,
     },
+    RemoveVersion {
+        path: String,
+        version: String,
+    },
+    RenameVersion {
+        from: String,
+        to: String,
+        version: String,
+    },
     Copy {
         from: String,
         to: String,

@@ -39,8 +39,7 @@ pub(super) const ALLOWED: &[(&str, i64)] = calls! {
     capset=SYS_capset rt_sigpending=SYS_rt_sigpending rt_sigtimedwait=SYS_rt_sigtimedwait
     rt_sigqueueinfo=SYS_rt_sigqueueinfo rt_sigsuspend=SYS_rt_sigsuspend
     sigaltstack=SYS_sigaltstack statfs=SYS_statfs fstatfs=SYS_fstatfs getpriority=SYS_getpriority
-    setpriority=SYS_setpriority sched_setparam=SYS_sched_setparam
-    sched_getparam=SYS_sched_getparam sched_setscheduler=SYS_sched_setscheduler
+    sched_getparam=SYS_sched_getparam
     sched_getscheduler=SYS_sched_getscheduler sched_get_priority_max=SYS_sched_get_priority_max
     sched_get_priority_min=SYS_sched_get_priority_min
     sched_rr_get_interval=SYS_sched_rr_get_interval mlock=SYS_mlock munlock=SYS_munlock
@@ -49,14 +48,14 @@ pub(super) const ALLOWED: &[(&str, i64)] = calls! {
     getxattr=SYS_getxattr lgetxattr=SYS_lgetxattr fgetxattr=SYS_fgetxattr listxattr=SYS_listxattr
     llistxattr=SYS_llistxattr flistxattr=SYS_flistxattr
     tkill=SYS_tkill futex=SYS_futex
-    sched_setaffinity=SYS_sched_setaffinity sched_getaffinity=SYS_sched_getaffinity
+    sched_getaffinity=SYS_sched_getaffinity
     getdents64=SYS_getdents64 set_tid_address=SYS_set_tid_address
     restart_syscall=SYS_restart_syscall fadvise64=SYS_fadvise64 timer_create=SYS_timer_create
     timer_settime=SYS_timer_settime timer_gettime=SYS_timer_gettime
     timer_getoverrun=SYS_timer_getoverrun timer_delete=SYS_timer_delete
     clock_gettime=SYS_clock_gettime clock_getres=SYS_clock_getres
     clock_nanosleep=SYS_clock_nanosleep exit_group=SYS_exit_group epoll_ctl=SYS_epoll_ctl
-    tgkill=SYS_tgkill waitid=SYS_waitid ioprio_set=SYS_ioprio_set ioprio_get=SYS_ioprio_get
+    tgkill=SYS_tgkill waitid=SYS_waitid ioprio_get=SYS_ioprio_get
     inotify_add_watch=SYS_inotify_add_watch inotify_rm_watch=SYS_inotify_rm_watch
     newfstatat=SYS_newfstatat unlinkat=SYS_unlinkat
     readlinkat=SYS_readlinkat faccessat=SYS_faccessat pselect6=SYS_pselect6
@@ -67,7 +66,7 @@ pub(super) const ALLOWED: &[(&str, i64)] = calls! {
     timerfd_gettime=SYS_timerfd_gettime signalfd4=SYS_signalfd4 eventfd2=SYS_eventfd2
     epoll_create1=SYS_epoll_create1 dup3=SYS_dup3 pipe2=SYS_pipe2 inotify_init1=SYS_inotify_init1
     preadv=SYS_preadv pwritev=SYS_pwritev rt_tgsigqueueinfo=SYS_rt_tgsigqueueinfo
-    syncfs=SYS_syncfs getcpu=SYS_getcpu sched_setattr=SYS_sched_setattr
+    syncfs=SYS_syncfs getcpu=SYS_getcpu
     sched_getattr=SYS_sched_getattr seccomp=SYS_seccomp getrandom=SYS_getrandom
     memfd_create=SYS_memfd_create execveat=SYS_execveat membarrier=SYS_membarrier
     mlock2=SYS_mlock2 copy_file_range=SYS_copy_file_range preadv2=SYS_preadv2
@@ -127,7 +126,7 @@ pub(super) const OWN_NAMESPACES: &[(&str, i64)] = calls! {
 #[rustfmt::skip]
 pub(super) const CREATING: &[(&str, i64)] = calls! {
     mkdirat=SYS_mkdirat mknodat=SYS_mknodat symlinkat=SYS_symlinkat linkat=SYS_linkat
-    renameat2=SYS_renameat2 renameat=SYS_renameat openat2=SYS_openat2;
+    renameat2=SYS_renameat2 renameat=SYS_renameat;
     x86_64:
     creat=SYS_creat mkdir=SYS_mkdir mknod=SYS_mknod symlink=SYS_symlink link=SYS_link
     rename=SYS_rename
@@ -156,10 +155,40 @@ pub(super) const CONDITIONAL: &[(&str, i64)] = calls! {
     x86_64:
 };
 
-/// Answered as if unknown: programs try them and do without.
+/// How processes share the processors. Allowed where the processes are the sandbox's own; elsewhere
+/// only on itself.
+#[rustfmt::skip]
+pub(super) const SCHEDULING: &[(&str, i64)] = calls! {
+    setpriority=SYS_setpriority sched_setparam=SYS_sched_setparam
+    sched_setscheduler=SYS_sched_setscheduler sched_setaffinity=SYS_sched_setaffinity
+    sched_setattr=SYS_sched_setattr ioprio_set=SYS_ioprio_set;
+    x86_64:
+};
+
+/// Which argument is the mode of a file that a call makes or changes.
+pub(super) const MODES: &[(i64, u8)] = &[
+    (libc::SYS_fchmod, 1),
+    (libc::SYS_fchmodat, 2),
+    (libc::SYS_mkdirat, 2),
+    (libc::SYS_mknodat, 2),
+    (libc::SYS_openat, 3),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_chmod, 1),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_mkdir, 1),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_mknod, 1),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_creat, 1),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_open, 2),
+];
+
+/// Answered as if unknown: programs try them and do without. `openat2` has its flags and its mode in
+/// memory, which another thread may change after they were looked at.
 #[rustfmt::skip]
 pub(super) const SILENT: &[(&str, i64)] = calls! {
-    clone3=SYS_clone3 io_uring_setup=SYS_io_uring_setup io_uring_enter=SYS_io_uring_enter
+    clone3=SYS_clone3 openat2=SYS_openat2 io_uring_setup=SYS_io_uring_setup io_uring_enter=SYS_io_uring_enter
     io_uring_register=SYS_io_uring_register set_mempolicy=SYS_set_mempolicy mbind=SYS_mbind
     migrate_pages=SYS_migrate_pages move_pages=SYS_move_pages process_madvise=SYS_process_madvise
     memfd_secret=SYS_memfd_secret set_mempolicy_home_node=SYS_set_mempolicy_home_node;

@@ -81,6 +81,15 @@ pub const PROXY_SOCKET: &str = "/run/haft/proxy";
 /// The size of the empty file system that lies over another one; nothing is ever put there.
 const COVER_BYTES: u64 = 4096;
 
+/// Lists in `/proc` that are of the whole machine, whatever namespaces a process is in. They are empty.
+const LISTS: [&str; 5] = [
+    "/proc/keys",
+    "/proc/key-users",
+    "/proc/timer_list",
+    "/proc/sched_debug",
+    "/proc/latency_stats",
+];
+
 /// The sandbox's own places.
 const RESERVED: [&str; 5] = ["/proc", "/dev", "/sys", "/run/haft", SANDBOX_HOME];
 
@@ -109,8 +118,10 @@ pub(super) fn mounts(
     }));
     mounts.extend(view.settings.iter().map(|place| read_only(place, place)));
     mounts.extend(accounts(view, user));
+    mounts.extend([Mount::Processes { at: "/proc".into() }]);
+    let lists = LISTS.iter().filter(|list| Path::new(list).exists());
+    mounts.extend(lists.map(|list| read_only(Path::new("/dev/null"), Path::new(list))));
     mounts.extend([
-        Mount::Processes { at: "/proc".into() },
         Mount::Devices { at: "/dev".into() },
         memory("/dev/shm", limits.tmp_bytes, 0o1777),
         Mount::Seal { at: "/dev".into() },

@@ -22,7 +22,15 @@ const MAX_MODULES: usize = 256;
 const MAX_DEPTH: usize = 4;
 
 /// What in a git directory decides what git runs.
-const GIT_DECIDES: [&str; 5] = ["config", "config.worktree", "hooks", "commondir", "gitdir"];
+const GIT_DECIDES: [&str; 7] = [
+    "branches",
+    "commondir",
+    "config",
+    "config.worktree",
+    "gitdir",
+    "hooks",
+    "remotes",
+];
 
 /// Looks what there is, parents before children.
 pub(crate) fn look(jail: &Jail) -> Result<Vec<ProtectedPlace>, Errno> {

@@ -18,8 +18,8 @@ use seccompiler::{
 
 use super::{
     calls::{
-        ALLOWED, ATTRIBUTES, CONDITIONAL, CONNECTING, CREATING, DENIED, OPENING, OWN_NAMESPACES,
-        PAIRED_SOCKETS, SILENT,
+        ALLOWED, ATTRIBUTES, CONDITIONAL, CONNECTING, CREATING, DENIED, MODES, OPENING,
+        OWN_NAMESPACES, PAIRED_SOCKETS, SCHEDULING, SILENT,
     },
     ranges::{self, Instruction, RETURN},
 };
@@ -138,6 +138,7 @@ impl SeccompRules {
             Sockets::OwnNetwork => {
                 add(OWN_NAMESPACES, libc::SECCOMP_RET_ALLOW);
                 add(ATTRIBUTES, libc::SECCOMP_RET_ALLOW);
+                add(SCHEDULING, libc::SECCOMP_RET_ALLOW);
             }
         }
         match self.creating {
@@ -151,7 +152,40 @@ impl SeccompRules {
             SILENT,
             libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs(),
         );
+        // Those that take a mode depend on it.
+        for (number, _) in MODES {
+            if let Ok(number) = u32::try_from(*number) {
+                verdicts.remove(&number);
+            }
+        }
         verdicts
+    }
+
+    /// When a call that takes a mode just happens: never with a bit that makes a program run as
+    /// whoever owns it, and not where the init looks at it first.
+    fn with_mode(self, number: i64, mode: u8) -> Vec<Conditions> {
+        let in_list = |calls: &[(&str, i64)]| calls.iter().any(|(_, known)| *known == number);
+        let harmless = (mode, SeccompCmpOp::MaskedEq(SET_IDS), 0);
+        if in_list(ATTRIBUTES) {
+            return match self.sockets {
+                Sockets::Pairs => Vec::new(),
+                Sockets::OwnNetwork => vec![Conditions(vec![harmless])],
+            };
+        }
+        if !in_list(OPENING) {
+            return match self.creating {
+                Creating::Unwatched => vec![Conditions(vec![harmless])],
+                Creating::Watched => Vec::new(),
+            };
+        }
+        // The flags stand before the mode, which counts only where a file is made.
+        let without = |bits| (mode - 1, SeccompCmpOp::MaskedEq(bits), 0);
+        let mut rules = vec![Conditions(vec![without(MAKES_A_FILE)])];
+        rules.push(match self.creating {
+            Creating::Unwatched => Conditions(vec![harmless]),
+            Creating::Watched => Conditions(vec![without(CREATES), harmless]),
+        });
+        rules
     }
 
     /// Calls that depend on their arguments.
@@ -184,7 +218,15 @@ impl SeccompRules {
             ),
         ];
         match self.sockets {
-            Sockets::Pairs => {}
+            // Process and itself; whether another number is one of its threads the init finds out.
+            Sockets::Pairs => rules.extend(SCHEDULING.iter().map(|(_, number)| {
+                let itself = match *number {
+                    libc::SYS_setpriority => both((0, PRIO_PROCESS), (1, 0)),
+                    libc::SYS_ioprio_set => both((0, IOPRIO_WHO_PROCESS), (1, 0)),
+                    _ => argument(0, 0),
+                };
+                (*number, vec![itself])
+            })),
             Sockets::OwnNetwork => rules.push((
                 libc::SYS_socket,
                 vec![
@@ -198,18 +240,25 @@ impl SeccompRules {
                 ],
             )),
         }
-        match self.creating {
-            Creating::Unwatched => {}
-            Creating::Watched => {
-                let create = u64::from(libc::O_CREAT.unsigned_abs());
-                rules.push((libc::SYS_openat, vec![without_bits(2, create)]));
-                #[cfg(target_arch = "x86_64")]
-                rules.push((libc::SYS_open, vec![without_bits(1, create)]));
-            }
-        }
+        rules.extend(MODES.iter().filter_map(|(number, mode)| {
+            let rules = self.with_mode(*number, *mode);
+            (!rules.is_empty()).then_some((*number, rules))
+        }));
         rules
     }
 }
+
+/// The bits of a mode that make a program run as its owner or its group.
+pub(super) const SET_IDS: u64 = (libc::S_ISUID | libc::S_ISGID) as u64;
+
+/// The flag by which a file gets a name, and those by which one is made at all.
+const CREATES: u64 = libc::O_CREAT as u64;
+pub(super) const MAKES_A_FILE: u64 =
+    (libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY)) as u64;
+
+/// That a number names a process, to `setpriority` and to `ioprio_set`.
+pub(super) const PRIO_PROCESS: u64 = libc::PRIO_PROCESS as u64;
+pub(super) const IOPRIO_WHO_PROCESS: u64 = 1;
 
 /// Every flag of `clone` that makes a namespace.
 const NEW_NAMESPACES: u64 = (libc::CLONE_NEWNS
@@ -343,6 +392,7 @@ pub(super) fn denied_name(number: i64) -> Option<&'static str> {
         .chain(OWN_NAMESPACES)
         .chain(CONDITIONAL)
         .chain(CONNECTING)
+        .chain(SCHEDULING)
         .find(|(_, known)| *known == number)
         .map(|(name, _)| *name)
 }

@@ -23,6 +23,7 @@ mod protected;
 mod races;
 mod remote;
 mod sandbox;
+mod saved_by_others;
 mod scripts;
 mod search;
 mod ssh;

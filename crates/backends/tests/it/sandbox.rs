@@ -224,6 +224,92 @@ async fn only_hosts_that_were_granted_are_reached() {
     );
 }
 
+/// SB-44: in T1 the processes of the machine can be seen, and only their own scheduling is theirs.
+#[tokio::test]
+#[ignore = "ci: needs Landlock and Python"]
+async fn sb_44_in_t1_only_its_own_scheduling_can_be_changed() {
+    let mut other = std::process::Command::new("sleep")
+        .arg("600")
+        .spawn()
+        .unwrap();
+    let script = format!(
+        "python3 - <<'E'
+import os, threading
+def attempt(what, act):
+    try:
+        act()
+        print(what, 'changed')
+    except PermissionError:
+        print(what, 'refused')
+other = {}
+attempt('own priority', lambda: os.setpriority(os.PRIO_PROCESS, 0, 5))
+attempt('own affinity', lambda: os.sched_setaffinity(os.getpid(), os.sched_getaffinity(0)))
+def of_a_thread():
+    attempt('thread affinity', lambda: os.sched_setaffinity(threading.get_native_id(), os.sched_getaffinity(0)))
+thread = threading.Thread(target=of_a_thread)
+thread.start()
+thread.join()
+attempt('other priority', lambda: os.setpriority(os.PRIO_PROCESS, other, 5))
+attempt('all of the user', lambda: os.setpriority(os.PRIO_USER, os.getuid(), 5))
+attempt('other affinity', lambda: os.sched_setaffinity(other, {{0}}))
+attempt('other policy', lambda: os.sched_setscheduler(other, os.SCHED_IDLE, os.sched_param(0)))
+E",
+        other.id()
+    );
+    let ran = run(&sandboxed(), Tier::T1, &script).await;
+    let _ = other.kill();
+    let _ = other.wait();
+    assert_eq!(
+        ran.output.lines().collect::<Vec<_>>(),
+        [
+            "own priority changed",
+            "own affinity changed",
+            "thread affinity changed",
+            "other priority refused",
+            "all of the user refused",
+            "other affinity refused",
+            "other policy refused",
+        ]
+    );
+    let told = refused(&ran.exit, Layer::Seccomp);
+    assert_eq!(
+        told,
+        ["setpriority", "sched_setaffinity", "sched_setscheduler"]
+    );
+}
+
+/// SB-43: a program that runs as whoever owns it cannot be made, in either tier.
+#[tokio::test]
+#[ignore = "ci: needs bubblewrap and Python"]
+async fn sb_43_no_set_user_id_program_is_made() {
+    for tier in [Tier::T1, Tier::T2] {
+        let ws = sandboxed();
+        ws.put("f", "x");
+        let ran = run(
+            &ws,
+            tier,
+            "chmod u+s f; chmod 2755 f; chmod 755 f && echo plain
+             python3 -c \"import os; os.open('made', os.O_CREAT | os.O_WRONLY, 0o4755)\" 2>/dev/null
+             python3 -c \"import os; os.mknod('made', 0o104755)\" 2>/dev/null; mkdir -m 1777 d && echo sticky; true",
+        )
+        .await;
+        assert!(
+            ran.output.contains("plain\n") && ran.output.contains("sticky"),
+            "{}",
+            ran.output
+        );
+        let mode = fs::metadata(ws.root.join("f")).unwrap().permissions();
+        assert_eq!(
+            std::os::unix::fs::PermissionsExt::mode(&mode) & 0o7777,
+            0o755,
+            "{tier}"
+        );
+        assert!(!ws.root.join("made").exists(), "{tier}");
+        let told = refused(&ran.exit, Layer::Seccomp);
+        assert_eq!(told, ["set a set-user-id or set-group-id bit"], "{tier}");
+    }
+}
+
 #[tokio::test]
 #[ignore = "ci: needs bubblewrap"]
 async fn a_protected_name_that_is_absent_cannot_be_created() {

@@ -206,7 +206,9 @@ impl Ready {
 
     /// Ends what calls left running, makes everything durable and stops the record.
     pub(crate) async fn close(&self) {
-        self.wired.runtime.end_processes().await;
+        if let Err(error) = self.wired.runtime.shut_down().await {
+            tracing::warn!(%error, "not everything could be recorded");
+        }
         self.wired.mounts.keep_failures(&self.mounted);
         self.mounted.stop().await;
         self.housekeeping.close(&self.ledger).await;

@@ -92,8 +92,9 @@ impl App {
         }
     }
 
-    /// Says in one line what an earlier run left open.
+    /// Says what is missing from the record, and in one line what an earlier run left open.
     pub(crate) fn recovered(&self, recovery: &Recovery) {
+        self.notes(&recovery.lost);
         let mut parts = Vec::new();
         match recovery.settled_unknown.len() {
             0 => {}

@@ -37,6 +37,7 @@ pub(crate) async fn run(args: &RecoverArgs, app: &App) -> Result<Exit, Stop> {
         app.output.json_line(&json!({
             "unknown": unknown,
             "never_started": never,
+            "lost": recovery.lost,
             "can_run_again": recovery.rerunnable.iter().map(|call| call.id.to_string()).collect::<Vec<_>>(),
         }))?;
     } else {
@@ -47,6 +48,9 @@ pub(crate) async fn run(args: &RecoverArgs, app: &App) -> Result<Exit, Stop> {
             .chain(never.iter().map(|id| (id, "never started")))
         {
             page = page.text(format!("{id}  {word}")).end();
+        }
+        for lost in &recovery.lost {
+            page = page.text(lost).end();
         }
         if recovery.is_empty() {
             page = page.text("nothing was left open").end();

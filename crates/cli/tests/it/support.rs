@@ -14,7 +14,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// When a test gives up waiting for what must come about. Says nothing about how long it takes.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(10);
 
 /// A home and a workspace.
 pub(crate) struct Stage {

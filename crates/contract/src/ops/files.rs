@@ -67,6 +67,22 @@ pub trait FileOps: Send + Sync {
         overwrite: Overwrite,
     ) -> BoxFuture<'a, Result<(), OpsError>>;
 
+    /// Removes a regular file of exactly this version. Whatever somebody else puts there or writes
+    /// into it meanwhile is not lost: it stays, or comes back, and that is a conflict.
+    fn remove_version<'a>(
+        &'a self,
+        path: &'a WorkPath,
+        version: &'a FileVersion,
+    ) -> BoxFuture<'a, Result<(), OpsError>>;
+
+    /// Renames a regular file of exactly this version to a name that is free, with the same care.
+    fn rename_version<'a>(
+        &'a self,
+        from: &'a WorkPath,
+        to: &'a WorkPath,
+        version: &'a FileVersion,
+    ) -> BoxFuture<'a, Result<(), OpsError>>;
+
     /// Copies a regular file. The destination is complete or untouched, never truncated first.
     fn copy<'a>(
         &'a self,

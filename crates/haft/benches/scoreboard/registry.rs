@@ -5,7 +5,7 @@ use std::{hint::black_box, sync::Arc};
 use haft_contract::{
     BoxFuture, CallContext, NoProgress, Plan, PlanContext, ProviderId, ToolError, ToolName,
     ToolSpec,
-    erased::{ErasedTool, ParsedInput, ToolReply},
+    erased::{ErasedTool, ParsedInput, ToolReply, Withheld},
 };
 use haft_runtime::registry::{Entry, Registry, Snapshot};
 use serde_json::{Value, json};
@@ -208,6 +208,14 @@ impl ErasedTool for OneOfMany {
 
     fn output_schema(&self) -> Value {
         json!({"type": "object"})
+    }
+
+    fn program_digest(&self) -> Option<[u8; 32]> {
+        None
+    }
+
+    fn withheld(&self) -> Option<Withheld> {
+        None
     }
 
     fn parse(&self, input: &Value) -> Result<ParsedInput, ToolError> {

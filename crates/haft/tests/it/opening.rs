@@ -164,3 +164,39 @@ async fn after_closing_calls_are_refused_not_run() {
         outcome.model_text()
     );
 }
+
+/// A command in flight does nothing after `close`, and its caller hears what the record says.
+#[tokio::test]
+async fn closing_stops_and_settles_what_is_in_flight() {
+    let place = Place::new();
+    let haft = place
+        .haft()
+        .preset(Preset::Workspace)
+        .allow("bash")
+        .sandbox("bash", SandboxMode::Off)
+        .build()
+        .await
+        .unwrap();
+    let running = {
+        let haft = haft.clone();
+        let command =
+            "echo begun > begun; while [ ! -e go ]; do sleep 0.05; done; echo late > late";
+        tokio::spawn(async move { haft.call("bash", json!({ "command": command })).await })
+    };
+    while !place.exists("begun") {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    haft.close().await.unwrap();
+    // It would go on from here.
+    std::fs::write(place.path("go"), "").unwrap();
+    let outcome = running.await.unwrap();
+    assert_eq!(outcome.terminal, Terminal::Cancelled);
+    assert_eq!(haft.runtime().in_flight(), 0);
+
+    let again = place.haft().build().await.unwrap();
+    assert!(again.recovery().is_empty(), "{:?}", again.recovery());
+    let tenant = &again.principal().tenant;
+    let call = again.ledger().call(tenant, outcome.call).await.unwrap();
+    assert_eq!(call.unwrap().terminal, Some(Terminal::Cancelled));
+    assert!(!place.exists("late"));
+}

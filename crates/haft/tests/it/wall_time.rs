@@ -9,12 +9,12 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use haft::{Haft, LocalOptions, prelude::*};
 use haft_backends::sandbox::Limits;
-use haft_testkit::{eventually, in_time};
+use haft_testkit::{eventually, in_time, machine_clock};
 
 use crate::{
     attacks::{Place as At, open},
@@ -59,7 +59,7 @@ enum End {
 /// A Haft, and when each of its calls began to run: from then its deadline counts.
 struct Measured {
     haft: Haft,
-    began: Arc<Mutex<HashMap<CallId, Instant>>>,
+    began: Arc<Mutex<HashMap<CallId, Duration>>>,
     place: Place,
 }
 
@@ -77,7 +77,9 @@ impl Measured {
             .on_event(move |happened| {
                 if happened.event.kind() == "running" {
                     let mut noted = noted.lock().unwrap();
-                    noted.entry(happened.call).or_insert_with(Instant::now);
+                    noted
+                        .entry(happened.call)
+                        .or_insert_with(machine_clock::now);
                 }
             })
             .build()
@@ -114,11 +116,11 @@ impl Measured {
             let ended = match end {
                 End::Cancel => {
                     assert!(self.haft.runtime().cancel(call));
-                    Instant::now()
+                    machine_clock::now()
                 }
                 End::Drop => {
                     running.abort();
-                    Instant::now()
+                    machine_clock::now()
                 }
                 End::Deadline => self.began.lock().unwrap()[&call] + time,
             };
@@ -132,7 +134,7 @@ impl Measured {
                     assert_eq!(outcome.unwrap().terminal, Terminal::TimedOut);
                 }
             }
-            return gone.saturating_duration_since(ended);
+            return gone.saturating_sub(ended);
         }
         panic!("the tree never came to be");
     }
@@ -154,9 +156,9 @@ fn mark() -> String {
 }
 
 /// Waits until no process has the mark; when that was seen first.
-async fn gone(mark: &str) -> Instant {
+async fn gone(mark: &str) -> Duration {
     eventually("all are gone", || marked(mark).is_empty()).await;
-    Instant::now()
+    machine_clock::now()
 }
 
 async fn promise_6(at: At, mode: SandboxMode) {
@@ -224,9 +226,9 @@ async fn promise_6_the_trees_of_a_session_are_gone_within_2_s_of_its_end() {
         }
         let all = 3 * STUBBORN_PROCESSES;
         eventually("the trees are there", || marked(&mark).len() >= all).await;
-        let ended = Instant::now();
+        let ended = machine_clock::now();
         haft.runtime().end_session(haft.principal()).await;
-        gone(&mark).await - ended
+        gone(&mark).await.saturating_sub(ended)
     })
     .await;
     measured.haft.close().await.unwrap();
@@ -242,10 +244,10 @@ async fn rx_05_a_call_ends_with_the_drain_limit_of_2_s() {
     in_time("the drain limit", limit, async || {
         let mark = mark();
         let command = format!("setsid sleep {mark} & echo started");
-        let begun = Instant::now();
+        let begun = machine_clock::now();
         let outcome = haft.call("bash", json!({ "command": command })).await;
         assert!(outcome.succeeded(), "{}", outcome.model_text());
-        gone(&mark).await - begun
+        gone(&mark).await.saturating_sub(begun)
     })
     .await;
     measured.haft.close().await.unwrap();
@@ -268,10 +270,10 @@ async fn pe_18_a_pipe_is_refused_within_1_s() {
         ("grep", json!({ "pattern": "x", "path": "pipe" })),
     ] {
         in_time(tool, REFUSED_WITHIN, async || {
-            let begun = Instant::now();
+            let begun = machine_clock::now();
             let outcome = measured.haft.call(tool, input.clone()).await;
             assert!(!outcome.succeeded(), "{}", outcome.model_text());
-            begun.elapsed()
+            machine_clock::now().saturating_sub(begun)
         })
         .await;
     }

@@ -14,6 +14,7 @@ pub(crate) mod connect;
 mod expire;
 mod fold;
 mod grants;
+mod lost;
 pub(crate) mod migrate;
 mod read;
 mod record;
@@ -55,6 +56,7 @@ pub use recover::{InterruptedCall, Recovery};
 use self::{approvals::Approvals, grants::Grants};
 use crate::{
     artifacts::FileArtifacts,
+    high_water::HighWater,
     message::SeenKey,
     options::LedgerOptions,
     queue::{Queue, unavailable},
@@ -105,6 +107,7 @@ struct Shared {
     redactor: Arc<Redactor>,
     pool: SqlitePool,
     key: [u8; 32],
+    mark: Arc<HighWater>,
     artifacts: Arc<FileArtifacts>,
     approvals: Arc<Approvals>,
     grants: Arc<Grants>,
@@ -164,6 +167,7 @@ impl SqliteLedger {
             counting: opening.counting,
             redactor: opening.redactor,
             key: shared.key,
+            mark: shared.mark,
             artifacts: Arc::new(artifacts),
             seen: Mutex::new(SeenHere::default()),
             writer: Mutex::new(Some(Running {
@@ -405,7 +409,8 @@ impl History for SqliteLedger {
     ) -> BoxFuture<'a, Result<Verification, LedgerError>> {
         Box::pin(async move {
             self.settle_down().await;
-            verify::verify(&self.shared.pool, tenant, &self.shared.key).await
+            let shared = &self.shared;
+            verify::verify(&shared.pool, tenant, &shared.key, &shared.mark).await
         })
     }
 }

@@ -34,6 +34,9 @@ pub struct Recovery {
     /// Those of `settled_unknown` that only read, with what is needed to run them again (as new
     /// calls). A call whose request held a secret is not among them: the record does not have it.
     pub rerunnable: Vec<InterruptedCall>,
+    /// What the record once held and does not any more, by its high-water mark: it was emptied, taken
+    /// away or put back from an older copy. Each a sentence for people.
+    pub lost: Vec<String>,
 }
 
 /// A call that can be asked for again.
@@ -50,9 +53,9 @@ pub struct InterruptedCall {
 }
 
 impl Recovery {
-    /// Whether nothing had been left open.
+    /// Whether nothing had been left open, and nothing is missing.
     pub fn is_empty(&self) -> bool {
-        self.settled_unknown.is_empty() && self.never_started.is_empty()
+        self.settled_unknown.is_empty() && self.never_started.is_empty() && self.lost.is_empty()
     }
 }
 

@@ -15,11 +15,12 @@ use sqlx::{SqliteConnection, SqlitePool, sqlite::SqliteRow};
 use uuid::Uuid;
 
 use super::{
-    approvals, grants,
+    approvals, grants, lost,
     read::{column, corrupt, failed, unsigned},
 };
 use crate::{
     chain::{Hash, Head, Link, Verifier, broken},
+    high_water::{HighWater, Read},
     listed::Listed,
 };
 
@@ -34,7 +35,10 @@ pub(crate) async fn verify(
     pool: &SqlitePool,
     tenant: &TenantId,
     key: &[u8; 32],
+    mark: &HighWater,
 ) -> Result<Verification, LedgerError> {
+    // Before the snapshot, so that what is written meanwhile is not missed in it.
+    let marks = mark.read().map_err(|error| corrupt(&error.to_string()))?;
     // One snapshot for records, checkpoints, lists and the signed end.
     let mut snapshot = pool.begin().await.map_err(failed)?;
     let signed = signed_places(&mut snapshot, tenant, key).await?;
@@ -86,11 +90,38 @@ pub(crate) async fn verify(
             if let Some(differs) = lists.compare_rest(&mut snapshot, tenant, head).await? {
                 return Ok(differs);
             }
-            let forged = forged(&mut snapshot, tenant, key).await?;
-            Ok(forged.map_or(intact, |reason| broken(head + 1, reason)))
+            if let Some(reason) = forged(&mut snapshot, tenant, key).await? {
+                return Ok(broken(head + 1, reason));
+            }
+            let lost = below_mark(&mut snapshot, tenant, marks).await?;
+            Ok(lost.map_or(intact, |reason| broken(head + 1, reason)))
         }
         broken @ Verification::Broken { .. } => Ok(broken),
     }
+}
+
+/// What the high-water mark says of this and every other tenant of the record that is not there any
+/// more. Rows that were moved to another tenant are missing from their own.
+async fn below_mark(
+    snapshot: &mut SqliteConnection,
+    tenant: &TenantId,
+    marks: Read,
+) -> Result<Option<String>, LedgerError> {
+    let Read::Marks(mut marks) = marks else {
+        let reason = "the record that was here is gone or another: its high-water mark was not \
+                      signed by this one";
+        return Ok(Some(reason.to_owned()));
+    };
+    let own = marks.remove_entry(tenant.as_str());
+    for (tenant, head) in own.into_iter().chain(marks) {
+        let differs = lost::differs(snapshot, &tenant, &head)
+            .await
+            .map_err(failed)?;
+        if let Some(reason) = differs {
+            return Ok(Some(format!("the record of tenant `{tenant}` {reason}")));
+        }
+    }
+    Ok(None)
 }
 
 /// What is wrong with questions and grants: one that this ledger did not sign, or that says of its

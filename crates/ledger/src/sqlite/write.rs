@@ -56,8 +56,8 @@ pub(crate) struct Committed {
     pub(super) stored: Vec<(Handle, Stored)>,
     /// Records written.
     pub(crate) records: u64,
-    /// Tenants whose chains grew.
-    pub(crate) tenants: Vec<TenantId>,
+    /// The new ends of the chains that grew.
+    pub(crate) heads: Vec<(TenantId, Head)>,
 }
 
 /// Why a transaction was not committed.
@@ -148,12 +148,12 @@ async fn write_all(
         .iter()
         .filter(|record| !calls.refused.contains(&record.handle))
         .collect();
-    let tenants = append_records(connection, &records, signing).await?;
+    let heads = append_records(connection, &records, signing).await?;
     write_seen(connection, &pending.seen).await?;
     Ok(Committed {
         stored: calls.stored,
         records: records.len() as u64,
-        tenants,
+        heads,
     })
 }
 
@@ -176,7 +176,7 @@ async fn append_records(
     connection: &mut SqliteConnection,
     records: &[&Record],
     signing: &Signing,
-) -> Result<Vec<TenantId>, WriteError> {
+) -> Result<Vec<(TenantId, Head)>, WriteError> {
     let mut heads: BTreeMap<&TenantId, Head> = BTreeMap::new();
     let mut chained: Vec<(&Record, u64, Hash)> = Vec::with_capacity(records.len());
     let mut checkpoints: Vec<(&TenantId, Head)> = Vec::new();
@@ -228,7 +228,8 @@ async fn append_records(
     for (tenant, head) in &checkpoints {
         write_checkpoint(connection, tenant, head, &signing.key).await?;
     }
-    Ok(heads.into_keys().cloned().collect())
+    let heads = heads.into_iter();
+    Ok(heads.map(|(tenant, head)| (tenant.clone(), head)).collect())
 }
 
 async fn read_head(

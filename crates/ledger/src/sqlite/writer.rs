@@ -23,11 +23,13 @@ use super::{
     expire,
     fold::{Folder, Pending},
     grants::Remembered,
-    migrate, recover,
+    lost, migrate, recover,
     write::{self, Commit, Committed, Signing, WriteError},
 };
 use crate::{
+    chain::Head,
     directory::{DirectoryError, PrivateDirectory},
+    high_water::HighWater,
     options::LedgerOptions,
     owner::{self, Owner},
     queue::{Queue, unavailable},
@@ -66,6 +68,7 @@ pub(crate) struct Shared {
     pub(crate) key: [u8; 32],
     pub(crate) waiting: Arc<Waiting>,
     pub(crate) remembered: Arc<Remembered>,
+    pub(crate) mark: Arc<HighWater>,
     /// The writer's own runtime, which lives as long as it does.
     pub(crate) runtime: Handle,
 }
@@ -108,6 +111,7 @@ pub(crate) async fn start(options: LedgerOptions) -> Result<Opening, OpenError> 
                                 key: writer.signing.key,
                                 waiting: Arc::clone(&writer.waiting),
                                 remembered: Arc::clone(&writer.remembered),
+                                mark: Arc::clone(&writer.mark),
                                 runtime: Handle::current(),
                             };
                             if ready.send(Ok((shared, found))).is_ok() {
@@ -160,6 +164,7 @@ struct Writer {
     tenants: BTreeSet<TenantId>,
     waiting: Arc<Waiting>,
     remembered: Arc<Remembered>,
+    mark: Arc<HighWater>,
 }
 
 impl Writer {
@@ -176,6 +181,9 @@ impl Writer {
         let key = directory.signing_key()?;
         let mut connection = connect::writer(directory.path()).await?;
         migrate::migrate(&mut connection).await?;
+        let mark = Arc::new(HighWater::open(&directory, key)?);
+        // Before anything is written: what is missing is missing now.
+        let lost = lost::lost(&mut connection, &mark).await?;
         let owner = Owner::register(&directory)?;
         let signing = Signing {
             owner: owner.id().to_owned(),
@@ -185,8 +193,9 @@ impl Writer {
         let now = options.clock.now();
         recover::register(&mut connection, owner.id(), now).await?;
         let mut folder = Folder::new(redactor);
-        let recovery =
+        let mut recovery =
             recover::recover(&mut connection, &directory, &mut folder, &signing, now).await?;
+        recovery.lost = lost;
         if let Some(retention) = options.retention {
             expire::expire(&mut connection, now, retention).await?;
         }
@@ -206,6 +215,7 @@ impl Writer {
             tenants: BTreeSet::new(),
             waiting: Arc::default(),
             remembered: Arc::default(),
+            mark,
         };
         Ok((writer, found))
     }
@@ -278,7 +288,9 @@ impl Writer {
 
     fn written(&mut self, pending: &mut Pending, committed: &Committed) {
         let ended = self.folder.committed(pending, committed);
-        self.tenants.extend(committed.tenants.iter().cloned());
+        let tenants = committed.heads.iter().map(|(tenant, _)| tenant.clone());
+        self.tenants.extend(tenants);
+        self.raise_mark(&committed.heads);
         self.counting
             .records
             .fetch_add(committed.records, Ordering::Relaxed);
@@ -289,6 +301,17 @@ impl Writer {
             self.waiting.wake(&pending.woken);
         }
         pending.report();
+    }
+
+    /// Marks how far the record has come. It is on the disk already; that its mark is behind is no
+    /// reason not to go on.
+    fn raise_mark(&self, heads: &[(TenantId, Head)]) {
+        if heads.is_empty() {
+            return;
+        }
+        if let Err(error) = self.mark.raise(heads) {
+            tracing::warn!(%error, "the record's high-water mark could not be written");
+        }
     }
 
     /// Signs the ends of the chains and gives up the owner's name, if it holds no open call.

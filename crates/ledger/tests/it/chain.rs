@@ -300,3 +300,76 @@ async fn au_05_an_identity_that_looks_like_a_secret_does_not_break_the_record() 
     let verified = ledger.verify(&tenant()).await.unwrap();
     assert_eq!(verified, Verification::Intact { records: 4 });
 }
+
+/// AU-11: what was emptied, taken away, moved to another tenant or put back from an older copy ends
+/// before its high-water mark, and that is said at the next start and by `verify`.
+#[tokio::test]
+async fn au_11_a_record_that_ends_before_its_mark_is_named() {
+    for (tamper, says) in [
+        (
+            "DELETE FROM event; DELETE FROM chain; DELETE FROM checkpoint; DELETE FROM call; DELETE FROM session",
+            "once had 20 entries and has 0",
+        ),
+        (
+            "UPDATE event SET tenant = 'other'; UPDATE chain SET tenant = 'other';
+             UPDATE checkpoint SET tenant = 'other'; UPDATE call SET tenant = 'other';
+             UPDATE session SET tenant = 'other'",
+            "once had 20 entries and has 0",
+        ),
+    ] {
+        let fixture = twenty_records().await;
+        fixture.tamper(tamper).await;
+        lost(&fixture, says).await;
+    }
+}
+
+#[tokio::test]
+async fn au_11_an_older_copy_that_is_put_back_is_named() {
+    let fixture = twenty_records().await;
+    let database = fixture.directory().join("ledger.db");
+    let older = std::fs::read(&database).unwrap();
+    let ledger = fixture.open().await;
+    let (_, record) = whole_call(&ledger, "s1", "one more").await;
+    record.settled().await.unwrap();
+    ledger.close().await.unwrap();
+    // The control: untouched, it is whole.
+    let (ledger, recovery) = fixture.recover().await;
+    assert!(recovery.lost.is_empty(), "{:?}", recovery.lost);
+    ledger.close().await.unwrap();
+    for name in ["ledger.db-wal", "ledger.db-shm"] {
+        let _ = std::fs::remove_file(fixture.directory().join(name));
+    }
+    std::fs::write(&database, older).unwrap();
+    lost(&fixture, "once had 24 entries and has 20").await;
+}
+
+#[tokio::test]
+async fn au_11_a_record_that_was_taken_away_is_named() {
+    let fixture = twenty_records().await;
+    std::fs::remove_file(fixture.directory().join("ledger.db")).unwrap();
+    lost(&fixture, "once had 20 entries and has 0").await;
+    let fixture = twenty_records().await;
+    std::fs::remove_dir_all(fixture.directory()).unwrap();
+    lost(&fixture, "the record that was here is gone or another").await;
+}
+
+async fn lost(fixture: &Fixture, says: &str) {
+    let (ledger, recovery) = fixture.recover().await;
+    assert!(
+        recovery.lost.iter().any(|lost| lost.contains(says)),
+        "{says}: {:?}",
+        recovery.lost
+    );
+    assert!(!recovery.is_empty());
+    match ledger.verify(&tenant()).await.unwrap() {
+        Verification::Broken { reason, .. } => assert!(reason.contains(says), "{reason}"),
+        intact @ Verification::Intact { .. } => panic!("{says}: {intact:?}"),
+    }
+    // What is recorded from here on does not hide it.
+    let (_, record) = whole_call(&ledger, "s2", "later").await;
+    record.settled().await.unwrap();
+    ledger.close().await.unwrap();
+    let (ledger, recovery) = fixture.recover().await;
+    assert!(!recovery.lost.is_empty(), "{says}");
+    ledger.close().await.unwrap();
+}

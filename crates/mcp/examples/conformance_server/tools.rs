@@ -7,7 +7,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use haft_contract::{
     CallContext, Effects, ErrorKind, NoProgress, Plan, PlanContext, ToolError, ToolName, ToolSpec,
     content::{Content, ResourceBody},
-    erased::{ErasedTool, ParsedInput, ToolReply},
+    erased::{ErasedTool, ParsedInput, ToolReply, Withheld},
     future::BoxFuture,
 };
 use serde_json::{Map, Value, json};
@@ -189,6 +189,14 @@ impl ErasedTool for Scripted {
 
     fn output_schema(&self) -> Value {
         json!({})
+    }
+
+    fn program_digest(&self) -> Option<[u8; 32]> {
+        None
+    }
+
+    fn withheld(&self) -> Option<Withheld> {
+        None
     }
 
     fn parse(&self, input: &Value) -> Result<ParsedInput, ToolError> {

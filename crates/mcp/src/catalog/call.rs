@@ -8,7 +8,7 @@
 use haft_contract::{
     BoxFuture, CallContext, ErrorKind, NoProgress, Plan, PlanContext, Tool as _, ToolError,
     ToolName, ToolSpec,
-    erased::{ErasedTool, ParsedInput, ToolReply},
+    erased::{ErasedTool, ParsedInput, ToolReply, Withheld},
     name::NameError,
 };
 use haft_runtime::registry::{Entry, Snapshot};
@@ -180,6 +180,14 @@ impl ErasedTool for CallTool {
 
     fn output_schema(&self) -> Value {
         json!({"type": "object"})
+    }
+
+    fn program_digest(&self) -> Option<[u8; 32]> {
+        None
+    }
+
+    fn withheld(&self) -> Option<Withheld> {
+        None
     }
 
     fn parse(&self, input: &Value) -> Result<ParsedInput, ToolError> {

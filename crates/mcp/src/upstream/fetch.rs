@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use haft_contract::{
     CallContext, Deadline, Effects, NoProgress, Plan, PlanContext, ToolError, ToolName, ToolSpec,
-    erased::{ErasedTool, ParsedInput, ToolReply},
+    erased::{ErasedTool, ParsedInput, ToolReply, Withheld},
     future::BoxFuture,
     name::NameError,
 };
@@ -189,6 +189,14 @@ impl ErasedTool for Fetcher {
 
     fn output_schema(&self) -> Value {
         json!({ "type": "object" })
+    }
+
+    fn program_digest(&self) -> Option<[u8; 32]> {
+        None
+    }
+
+    fn withheld(&self) -> Option<Withheld> {
+        None
     }
 
     fn parse(&self, input: &Value) -> Result<ParsedInput, ToolError> {

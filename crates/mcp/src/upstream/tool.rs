@@ -13,7 +13,7 @@ use haft_contract::{
     CallContext, Deadline, Effects, ErrorKind, NoProgress, Plan, PlanContext, ToolError, ToolName,
     ToolSpec,
     access::Access,
-    erased::{ErasedTool, ParsedInput, ToolReply},
+    erased::{ErasedTool, ParsedInput, ToolReply, Withheld},
     future::BoxFuture,
     progress::{Progress as CallProgress, ProgressSink},
 };
@@ -205,6 +205,14 @@ impl ErasedTool for MountedTool {
 
     fn output_schema(&self) -> Value {
         self.output_schema.clone()
+    }
+
+    fn program_digest(&self) -> Option<[u8; 32]> {
+        None
+    }
+
+    fn withheld(&self) -> Option<Withheld> {
+        None
     }
 
     fn parse(&self, input: &Value) -> Result<ParsedInput, ToolError> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use haft_contract::{
     BoxFuture, CallContext, CallEvent, CallRequest, Content, Effects, NoProgress, Outcome, Plan,
     PlanContext, ProviderId, ToolError, ToolName, ToolSpec,
-    erased::{ErasedTool, ParsedInput, ToolReply},
+    erased::{ErasedTool, ParsedInput, ToolReply, Withheld},
     host::Verdict,
 };
 use haft_mcp::catalog::{self, Catalog, Cost, EffectClass, Mode};
@@ -46,6 +46,14 @@ impl ErasedTool for Foreign {
 
     fn output_schema(&self) -> Value {
         json!({"type": "object"})
+    }
+
+    fn program_digest(&self) -> Option<[u8; 32]> {
+        None
+    }
+
+    fn withheld(&self) -> Option<Withheld> {
+        None
     }
 
     fn parse(&self, input: &Value) -> Result<ParsedInput, ToolError> {

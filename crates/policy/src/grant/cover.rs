@@ -37,8 +37,8 @@ impl GrantRule {
                 is_confined(segment, CallFacts::of(question))
                     && self.covers_command(question, segment, reading, &judged.judgement.cause)
             }
-            (Some(_), Part::Touch(segment, reading, how)) => {
-                self.covers_touch(segment, reading, how)
+            (Some(_), Part::Touch(segment, reading, touch)) => {
+                self.covers_touch(segment, reading, touch.how)
             }
             (Some(access), Part::Whole) => self.covers_access(access),
         }
@@ -74,7 +74,7 @@ impl GrantRule {
         let covered = pattern
             .command
             .as_ref()
-            .is_some_and(|command| command.covers(segment));
+            .is_some_and(|command| command.covers(segment, CallFacts::of(question).held));
         covered
             && (!pattern.is_wild_text()
                 || (segment.hazards.is_empty() && stays_inside(segment, &question.plan.workspace)))
@@ -89,7 +89,7 @@ impl GrantRule {
             let command = pattern.command.as_ref();
             how == How::Named
                 && !pattern.is_wild_text()
-                && command.is_some_and(|command| command.covers(segment))
+                && command.is_some_and(|command| command.covers(segment, true))
         };
         is_whole(pattern, reading) || spelt_out()
     }

@@ -12,10 +12,9 @@ use haft_contract::{
 
 use super::GrantRule;
 use crate::{
-    command_pattern::has_subcommands,
     engine::CedarPolicy,
     facts::{Asked, CallFacts, Item, Part},
-    shell::{How, Segment, Value, Word},
+    shell::{How, Segment, Value, Word, has_subcommands},
 };
 
 /// The most rules one proposal holds. A person has to read them all.

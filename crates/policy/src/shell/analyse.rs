@@ -4,16 +4,24 @@
 use haft_contract::{PathMode, WorkPath, access::Command};
 
 use super::{
+    builtins::changes_shell,
+    changes::{
+        COMPILERS, assignments_of_dd, attached_outputs, changes, copies, is_source,
+        paths_in_revisions, response_files, selects_by_pattern, target_directories, works_on_trees,
+        writes_what_a_file_names,
+    },
+    characters::strange,
+    entry::Class,
     hazard::{Hazard, hazards},
     limits::{MAX_COMMANDS, MAX_WRAPPERS, Refusal},
+    may_name::{BEFORE_PATHS, may_be_protected, may_name, paths_in},
+    options::has,
     parse::{Assignment, Simple, parse},
     second::{Opinion, opinion},
     segment::{Segment, name_of},
-    table::{Class, Known, known},
-    touch::{
-        Directories, How, Touched, assignments_of_dd, attached_outputs, changes,
-        paths_in_revisions, response_files, runs,
-    },
+    star::{runs_files, unlisted},
+    table::{Known, known},
+    touch::{Directories, How, Touched, runs},
     unclear::Unclear,
     word::{Value, Word},
     wrapper::{Inner, inner, is_transparent, reads},
@@ -54,11 +62,6 @@ const HARMLESS_VARIABLES: [&str; 22] = [
     "TERM",
     "TZ",
 ];
-
-/// Builtins that change the shell which runs the commands after them, or run what nobody can see.
-const CHANGES_SHELL: &str = "source . alias unalias enable shopt mapfile readarray read declare \
-     typeset local export readonly unset hash bind complete compopt coproc fc history pushd popd \
-     umask ulimit let getopts exec set eval trap return select function";
 
 /// What is known about a command before it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -196,7 +199,7 @@ impl Analyst<'_> {
             None if passes_on && ordinary => Class::Looks,
             None => Class::Unknown,
         };
-        if entry.is_none() && super::options::has(CHANGES_SHELL, &name) {
+        if entry.is_none() && changes_shell(&name) {
             unclear.push(Unclear::Shell(name.clone()));
         }
         let mut touched = Touched::default();
@@ -230,7 +233,19 @@ impl Analyst<'_> {
             unclear.push(Unclear::Wrapper(name.clone()));
         }
         let hazards = hazards_beside(entry.as_ref(), &name, &words);
+        let mut unlisted = match &found {
+            // Its own options were all known, and what it runs is judged by itself.
+            Inner::Words { .. } | Inner::Several(_) | Inner::Script(_) => Vec::new(),
+            Inner::Nothing | Inner::Hidden if ordinary => unlisted(&name, &words),
+            Inner::Nothing | Inner::Hidden => unlisted("", &words),
+        };
+        if !entry.as_ref().is_some_and(|entry| entry.exact) {
+            // Whatever option it belongs to, it may be written.
+            unlisted.extend(may_be_protected(&self.directories, &words));
+        }
+        let runs_files = ordinary && runs_files(&name, &words);
         let runs = runs(&self.directories, &name, &words);
+        let may_name = may_name(&self.directories, &words, &redirections);
         let place = self.segments.len();
         self.push(Segment {
             text,
@@ -239,11 +254,14 @@ impl Analyst<'_> {
             words,
             beside,
             runs,
+            may_name,
             touches: touched.touches,
             names: touched.named,
             unclear,
             hazards,
+            unlisted,
             class,
+            runs_files,
             vague: touched.vague,
         })?;
         self.inside(place, &name, found, inside, depth)
@@ -306,6 +324,7 @@ impl Analyst<'_> {
                 touched.text(&self.directories, path, PathMode::Read, How::Named);
             }
         }
+        touched.vague |= selects_by_pattern(name, words) || writes_what_a_file_names(name, words);
         let responses = response_files(name, words);
         for path in &responses {
             touched.text(&self.directories, path, PathMode::Read, How::Named);
@@ -319,13 +338,18 @@ impl Analyst<'_> {
 
     /// What the words of a command touch that fits its entry.
     fn listed(&self, name: &str, words: &[Word], entry: &Known, touched: &mut Touched) {
+        let whole = works_on_trees(name, words);
         for (place, mode) in &entry.paths {
             for word in words.get(*place).map(without_option).unwrap_or_default() {
+                let before = touched.touches.len();
                 touched.word(&self.directories, &word, *mode, How::Named);
+                if whole && is_source(&entry.paths, *place) {
+                    touched.mark_trees(before);
+                }
             }
         }
         if matches!(name, "cp" | "mv") {
-            touched.copied_into(&self.directories, &entry.paths, words);
+            touched.copied_into(&self.directories, &entry.paths, words, whole);
         }
         if !entry.exact {
             self.maybe(words, touched);
@@ -337,16 +361,29 @@ impl Analyst<'_> {
         let mut all_known = passes_on;
         if let Some(changed) = changes(name, words) {
             let how = match name {
-                "sort" | "curl" | "gcc" | "cc" | "clang" | "tree" | "go" | "wget" | "git"
-                | "uniq" | "xxd" => How::Beside,
+                "sort" | "curl" | "tree" | "go" | "wget" | "git" | "uniq" | "xxd" => How::Beside,
+                _ if has(COMPILERS, name) => How::Beside,
                 _ => How::Named,
             };
             all_known |= how == How::Named;
-            for (place, mode) in changed {
-                if let Some(word) = words.get(place) {
-                    touched.word(&self.directories, word, mode, how);
+            let whole = works_on_trees(name, words);
+            for (place, mode) in &changed {
+                if let Some(word) = words.get(*place) {
+                    let before = touched.touches.len();
+                    touched.word(&self.directories, word, *mode, how);
+                    if whole && is_source(&changed, *place) {
+                        touched.mark_trees(before);
+                    }
                 }
             }
+            if copies(name) {
+                touched.copied_into(&self.directories, &changed, words, whole);
+            }
+        }
+        for path in target_directories(name, words) {
+            let before = touched.touches.len();
+            touched.text(&self.directories, path, PathMode::Write, How::Named);
+            touched.mark_trees(before);
         }
         for path in attached_outputs(name, words) {
             touched.text(&self.directories, &path, PathMode::Write, How::Beside);
@@ -366,12 +403,21 @@ impl Analyst<'_> {
         for word in words.iter().skip(1) {
             match &word.value {
                 Value::Literal(text) => {
-                    let path = match text.strip_prefix('-') {
-                        None => Some(text.as_str()),
-                        Some(_) => text.split_once('=').map(|(_, value)| value),
+                    // Of a cluster only what follows the first letter, or looks like a path.
+                    let likely = |path: &&str| {
+                        let letters = text.len() - path.len();
+                        let cluster = text.starts_with('-') && !text.contains(BEFORE_PATHS);
+                        !path.starts_with('-')
+                            && (!cluster || letters <= 2 || path.contains(['/', '.']))
                     };
-                    if let Some(path) = path.filter(|path| is_pathlike(path)) {
+                    for path in paths_in(text)
+                        .filter(likely)
+                        .filter(|path| is_pathlike(path))
+                    {
+                        let before = touched.touches.len();
                         touched.text(&self.directories, path, PathMode::Read, How::Maybe);
+                        // It may be a directory, and read to the bottom.
+                        touched.mark_possible_trees(before);
                     }
                 }
                 Value::Glob(_) | Value::Given | Value::Unknown => touched.vague = true,
@@ -482,11 +528,14 @@ fn blank(text: &str, inside: &[String]) -> Segment {
         words: Vec::new(),
         beside: Vec::new(),
         runs: Vec::new(),
+        may_name: Vec::new(),
         touches: Vec::new(),
         names: Vec::new(),
         unclear: Vec::new(),
         hazards: Vec::new(),
+        unlisted: Vec::new(),
         class: Class::Unknown,
+        runs_files: false,
         vague: false,
     }
 }
@@ -526,34 +575,4 @@ fn program_and_words(words: &[Word]) -> Vec<Unclear> {
         unclear.push(Unclear::Expansion);
     }
     unclear
-}
-
-/// Whether a script holds characters that cannot be seen, or that a terminal or a parser may take
-/// for others.
-fn strange(script: &str) -> bool {
-    script.chars().any(|character| match character {
-        '\n' | '\t' => false,
-        _ if character.is_ascii() => character.is_control(),
-        _ => {
-            character.is_control()
-                || character.is_whitespace()
-                || matches!(
-                    u32::from(character),
-                    0xAD | 0x34F
-                        | 0x61C
-                        | 0x115F..=0x1160
-                        | 0x17B4..=0x17B5
-                        | 0x180B..=0x180F
-                        | 0x200B..=0x200F
-                        | 0x2028..=0x202E
-                        | 0x2060..=0x206F
-                        | 0x3164
-                        | 0xFE00..=0xFE0F
-                        | 0xFEFF
-                        | 0xFFA0
-                        | 0xFFF0..=0xFFFB
-                        | 0xE0000..=0xE0FFF
-                )
-        }
-    })
 }

@@ -1,11 +1,15 @@
 //! Words by which a program that looks harmless runs or writes something else: `git -c`,
 //! `find -delete`, `sort -o`, `rg --pre`, `awk` programs that call `system`.
 //!
-//! A rule that allows by wildcard does not cover such a word; it must be written out in the rule.
-//! The list cannot be complete and need not be: nothing is allowed for *not* being in it. What the
-//! `workspace` preset allows by itself is listed the other way round, in `commands.toml`.
+//! A rule that allows by wildcard does not cover such a word, wherever the command runs; it must be
+//! written out in the rule. The list cannot be complete and need not be: what the preset allows by
+//! itself, and what a star stands for where no sandbox holds it, is listed the other way round, in
+//! `commands.toml` (`star.rs`).
 
-use super::word::{Value, Word};
+use super::{
+    star::subcommand_place,
+    word::{Value, Word},
+};
 
 /// A word that does more than it seems to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +24,7 @@ pub(crate) struct Hazard {
 
 /// Programs and their hazards. `-x` stands for the letter in any cluster, `-word` for that option
 /// alone, `--word` for it and every abbreviation, `=word` for an operand, `+` and `@` for every
-/// word that starts so, `~text` for every word that holds it, `!` for the program as such. `^`
+/// word that starts so, `.` for one that starts so and is no path, `<text` for every word that starts so, `~text` for every word that holds it, `!` for the program as such. `^`
 /// before one limits it to what stands before the first operand, `name:` to commands with that
 /// operand.
 const HAZARDS: &[(&str, &str)] = &[
@@ -30,7 +34,8 @@ const HAZARDS: &[(&str, &str)] = &[
          --open-files-in-pager --output --ext-diff --textconv --contents rebase:-x --template \
          ^--git-dir ^--work-tree clone:-c clone:--config clone:-u fetch:-u ls-remote:-u \
          ^=bisect =foreach ^=difftool ^=mergetool ^=filter-branch ^=config ^=hook ^=credential ^=instaweb \
-         ^=send-email ^=daemon ^=alias ~ext:: ~fd::",
+         ^=send-email ^=daemon ^=alias ^=remote-ext ^=remote-fd ^=merge-index ^=merge-one-file \
+         ^=imap-send ^=web--browse ^=shell ^=upload-pack ^=receive-pack ~ext:: ~fd::",
     ),
     ("rg", "--pre --pre-glob --hostname-bin -z --search-zip"),
     (
@@ -50,7 +55,7 @@ const HAZARDS: &[(&str, &str)] = &[
     ("sed gsed", "-i --in-place -f --file"),
     (
         "awk gawk mawk nawk original-awk",
-        "-f --file -i --include -l --load -E --exec",
+        "-f --file -i --include -l --load -E --exec -o -p -d --pretty-print --profile --dump-variables --debug",
     ),
     ("parallel watch entr npx uvx pipx", "!"),
     (
@@ -66,13 +71,16 @@ const HAZARDS: &[(&str, &str)] = &[
     ),
     ("php", "-r -B -R -F -E -d"),
     ("lua luajit", "-e -l"),
-    ("ssh", "-o -F -J -S -L -R -D -w"),
+    ("ssh", "-o -F -J -S -L -R -D -w -I -E -A"),
     ("scp sftp", "-S -o -F -D -s"),
-    ("rsync", "-e --rsh --rsync-path"),
+    (
+        "rsync",
+        "-e --rsh --rsync-path --log-file --write-batch --only-write-batch --daemon --files-from",
+    ),
     (
         "curl",
         "-K --config -o -O --output --remote-name -J -T --upload-file -c --cookie-jar -D \
-              --dump-header --trace --libcurl --engine",
+              --dump-header --trace --trace-ascii --libcurl --engine --stderr -w --write-out --etag-save --hsts --alt-svc",
     ),
     (
         "wget",
@@ -80,21 +88,30 @@ const HAZARDS: &[(&str, &str)] = &[
               -i --input-file --config -P --directory-prefix",
     ),
     ("zip", "-T -TT --unzip-command"),
+    ("split", "--filter"),
+    ("install", "--strip-program"),
+    ("jobs", "-x"),
+    ("nm", "--plugin"),
+    ("dc", "-e --expression"),
+    ("patch", "-e --ed -o --output"),
     ("vi vim nvim view ex vimdiff gvim", "-c --cmd -S -s -u -U +"),
     ("emacs", "--eval -l --load -f --funcall"),
-    ("less more most", "+ -k -o -O --lesskey-file"),
+    (
+        "less more most",
+        "+ -k -o -O --lesskey-file --log-file --LOG-FILE --lesskey-src --lesskey-content",
+    ),
     ("man", "-P --pager -H --html -C --config-file"),
     (
         "gdb lldb",
-        "-ex =-x -iex -ix --command --eval-command --args =-o =-O =-s =-S",
+        "-ex =-x -iex -ix -eval-command -command -init-eval-command -init-command --command --eval-command --args =-o =-O =-s =-S",
     ),
     (
         "make gmake",
-        "-f --file --makefile --eval -C --directory -I --include-dir ~=",
+        "-f --file --makefile --eval -C --directory -E -I --include-dir ~=",
     ),
     (
         "gcc g++ cc c++ clang clang++ cpp tcc",
-        "@ =-B =-o ~-fplugin ~-specs ~-wrapper",
+        "@ <-B <-o ~-fplugin ~-specs ~-wrapper",
     ),
     ("ld", "@ =-o -plugin --plugin --dynamic-linker"),
     ("date", "-f --file -s --set"),
@@ -106,7 +123,7 @@ const HAZARDS: &[(&str, &str)] = &[
     ),
     (
         "sqlite3 sqlite",
-        "-cmd -init ~.shell ~.system ~.output ~.once ~.read ~.load ~load_extension ~writefile ~edit(",
+        "-cmd -init . ~.shell ~.system ~.output ~.once ~.read ~.load ~load_extension ~writefile ~edit(",
     ),
     (
         "mysql mariadb",
@@ -130,7 +147,7 @@ const HAZARDS: &[(&str, &str)] = &[
     ),
     (
         "go",
-        "-exec -toolexec -vettool -overlay -modfile =-o ^=generate ^=tool",
+        "-exec --exec -toolexec --toolexec -vettool --vettool -overlay -modfile =-o ^=generate ^=tool",
     ),
     ("env", "-S --split-string"),
     (
@@ -155,18 +172,18 @@ pub(super) fn hazards(program: &str, words: &[Word]) -> Vec<Hazard> {
         .iter()
         .filter(|(programs, _)| programs.split(' ').any(|known| known == program))
         .map(|(_, list)| *list);
-    let operand = |word: &Word| !word.shown().starts_with('-');
     for list in lists {
-        let first = words.iter().skip(1).position(operand);
-        let first = first.map_or(words.len(), |place| place + 1);
+        let first = subcommand_place(program, words);
+        // To find it ends only the three options before the places.
         let ended = words.iter().position(|word| word.text() == Some("--"));
+        let ended = ended.filter(|_| program != "find");
         for (place, word) in words.iter().enumerate() {
             let hazardous = match &word.value {
                 _ if place == 0 => list == "!",
                 // After `--` nothing is an option any more.
                 Value::Literal(text) if ended.is_some_and(|end| place > end) => list
                     .split_ascii_whitespace()
-                    .filter(|hazard| hazard.starts_with(['=', '~', '@']))
+                    .filter(|hazard| hazard.starts_with(['=', '~', '@', '.', '<']))
                     .any(|hazard| is_hazard(hazard, text)),
                 Value::Literal(text) => list
                     .split_ascii_whitespace()
@@ -239,7 +256,12 @@ fn is_hazard(hazard: &str, text: &str) -> bool {
     match hazard.split_at_checked(1) {
         Some(("=", operand)) => text == operand,
         Some(("~", part)) => text.contains(part),
+        Some(("<", part)) => text.starts_with(part),
         Some(("+" | "@", "")) => text.starts_with(hazard),
+        // A command of the program, which may be shortened, and no path.
+        Some((".", "")) => {
+            text.starts_with('.') && !text.starts_with("./") && !text.starts_with("..")
+        }
         Some(_) | None => false,
     }
 }

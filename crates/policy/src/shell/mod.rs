@@ -6,16 +6,22 @@
 //! command *can* do is decided by the sandbox, not here.
 //!
 //! Order of reading: `parse` (script to simple commands), `wrapper` (commands inside commands),
-//! `hazard` and `table` (what is known about programs), `touch` (files), `second` (the other
-//! parser), `analyse` (all of it together).
+//! `entry`, `table`, `star` and `hazard` (what is known about programs), `touch` and `changes`
+//! (files), `second` (the other parser), `analyse` (all of it together).
 
 mod analyse;
+mod builtins;
+mod changes;
+mod characters;
+mod entry;
 mod hazard;
 mod limits;
+mod may_name;
 mod options;
 mod parse;
 mod second;
 mod segment;
+mod star;
 mod table;
 mod touch;
 mod tree;
@@ -24,11 +30,14 @@ mod word;
 mod wrapper;
 
 pub use analyse::{Analysis, analyse};
+pub use entry::Class;
 pub use limits::Refusal;
 pub use segment::Segment;
-pub use table::Class;
 pub use unclear::Unclear;
 
-pub(crate) use segment::name_of;
-pub(crate) use touch::How;
+pub(crate) use segment::{family, name_of};
+pub(crate) use star::{
+    Leading, has_subcommands, leading, one_name_each, reads_clusters, spellings,
+};
+pub(crate) use touch::{How, Touch};
 pub(crate) use word::{Value, Word};

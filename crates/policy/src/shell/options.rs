@@ -24,6 +24,8 @@ pub(super) struct Options<'t> {
     pub(super) dash_values: &'t str,
     /// `-20` as a number.
     pub(super) numbers: bool,
+    /// Whether `--` ends no options, and is none.
+    pub(super) no_end: bool,
     /// Whether options may follow operands.
     pub(super) anywhere: bool,
 }
@@ -37,6 +39,17 @@ pub(super) struct Scanned {
     pub(super) given: Vec<Given>,
     /// The first word that does not fit.
     pub(super) odd: Option<usize>,
+}
+
+/// What the words of a command are, where some do not fit.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Sorted {
+    /// The places of the operands.
+    pub(super) operands: Vec<usize>,
+    /// The places of the words that do not fit.
+    pub(super) odd: Vec<usize>,
+    /// The options with a value: the letter or name, and the value.
+    pub(super) values: Vec<(String, String)>,
 }
 
 /// A word that is an option, or several in a cluster.
@@ -79,7 +92,7 @@ impl Options<'_> {
                 Value::Glob(glob) => glob.as_str(),
                 Value::Given | Value::Unknown => "",
             };
-            if text == "--" {
+            if text == "--" && !self.no_end {
                 scanned.operands.extend(place..words.len());
                 return scanned;
             }
@@ -113,8 +126,62 @@ impl Options<'_> {
         scanned
     }
 
+    /// Sorts the words from `start` on into operands and words that do not fit, to the end. Whether
+    /// a word that does not fit takes the next one is not known, so from there on no word is taken
+    /// for a value, and `--` ends nothing.
+    pub(super) fn sort(&self, words: &[Word], start: usize) -> Sorted {
+        let mut sorted = Sorted::default();
+        let mut place = start;
+        while let Some(word) = words.get(place) {
+            let here = place;
+            place += 1;
+            let lost = !sorted.odd.is_empty();
+            let text = match &word.value {
+                Value::Literal(text) => text.as_str(),
+                Value::Glob(_) | Value::Given | Value::Unknown if word.may_be_option() => {
+                    sorted.odd.push(here);
+                    continue;
+                }
+                Value::Glob(_) | Value::Given | Value::Unknown => "",
+            };
+            if !text.starts_with('-') || text == "-" {
+                sorted.operands.push(here);
+                if !self.anywhere && !lost {
+                    sorted.operands.extend(place..words.len());
+                    return sorted;
+                }
+                continue;
+            }
+            if text == "--" && !self.no_end {
+                if !lost {
+                    sorted.operands.extend(place..words.len());
+                    return sorted;
+                }
+                continue;
+            }
+            match self.option(text, words.get(place)) {
+                Some(Taken::Next(key)) if !lost => {
+                    let value = words.get(place).map(Word::shown).unwrap_or_default();
+                    sorted.values.push((key.to_owned(), value.to_owned()));
+                    place += 1;
+                }
+                Some(Taken::Inside(key, value)) => {
+                    sorted.values.push((key.to_owned(), value.to_owned()));
+                }
+                Some(Taken::Alone(_) | Taken::Next(_)) => {}
+                None => sorted.odd.push(here),
+            }
+        }
+        sorted
+    }
+
     fn option<'w>(&self, text: &'w str, next: Option<&Word>) -> Option<Taken<'w>> {
-        let following = |key| next.map(|_| Taken::Next(key));
+        // An option that stands where a value should be is one to a program that takes its value
+        // only attached, so it is not swallowed.
+        let following = |key| {
+            let value = next.filter(|next| !is_like_option(next));
+            value.map(|_| Taken::Next(key))
+        };
         if let Some(long) = text.strip_prefix("--") {
             return match long.split_once('=') {
                 Some((name, value)) => {
@@ -171,6 +238,12 @@ enum Taken<'w> {
     Next(&'w str),
 }
 
+/// Whether a word looks like an option, and not like a negative number or standard input.
+fn is_like_option(word: &Word) -> bool {
+    let rest = word.text().and_then(|text| text.strip_prefix('-'));
+    rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
 fn name_of(text: &str) -> String {
     let name = text.trim_start_matches('-');
     let name = name.split_once('=').map_or(name, |(name, _)| name);
@@ -195,6 +268,7 @@ mod tests {
         dash: "",
         dash_values: "",
         numbers: false,
+        no_end: false,
         anywhere: true,
     };
 
@@ -233,6 +307,22 @@ mod tests {
             assert_eq!(given.value, value, "{text}");
             assert_eq!(given.attached.as_deref(), attached, "{text}");
         }
+    }
+
+    #[test]
+    fn after_a_word_that_does_not_fit_nothing_is_taken_for_a_value() {
+        let sort = |text: &str| {
+            let words: Vec<Word> = text.split(' ').map(Word::bare).collect();
+            let sorted = SORT.sort(&words, 1);
+            (sorted.operands, sorted.odd)
+        };
+        assert_eq!(sort("sort -k 2 f"), (vec![3], vec![]));
+        assert_eq!(sort("sort -k -o f"), (vec![3], vec![1, 2]));
+        assert_eq!(sort("sort -k -2 f"), (vec![3], vec![]));
+        assert_eq!(sort("sort -x -k -o f"), (vec![4], vec![1, 2, 3]));
+        assert_eq!(sort("sort -n -- -o"), (vec![3], vec![]));
+        assert_eq!(sort("sort -x -- -o f"), (vec![4], vec![1, 3]));
+        assert_eq!(sort("sort a* *"), (vec![1], vec![2]));
     }
 
     #[test]

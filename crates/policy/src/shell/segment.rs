@@ -3,8 +3,8 @@
 use haft_contract::PathMode;
 
 use super::{
+    entry::Class,
     hazard::Hazard,
-    table::Class,
     touch::Touch,
     unclear::Unclear,
     word::{Value, Word},
@@ -24,12 +24,17 @@ pub struct Segment {
     /// Its redirections and here-documents, as written.
     pub(crate) beside: Vec<String>,
     pub(crate) runs: Vec<String>,
+    pub(crate) may_name: Vec<String>,
     pub(crate) touches: Vec<Touch>,
     /// The paths among its words and redirections, as written.
     pub(crate) names: Vec<(PathMode, String)>,
     pub(crate) unclear: Vec<Unclear>,
     pub(crate) hazards: Vec<Hazard>,
+    /// The places of words that a star does not stand for where no sandbox holds what they do.
+    pub(crate) unlisted: Vec<usize>,
     pub(crate) class: Class,
+    /// Whether it runs what files of the workspace or its input say, also where it is not known.
+    pub(crate) runs_files: bool,
     /// Whether it touches files that are known only when it runs.
     pub(crate) vague: bool,
 }
@@ -67,6 +72,19 @@ impl Segment {
     /// is not certain.
     pub fn runs(&self) -> &[String] {
         &self.runs
+    }
+
+    /// Every path of the workspace that its words and redirections may name, in whatever position,
+    /// absolute.
+    pub fn may_name(&self) -> &[String] {
+        &self.may_name
+    }
+
+    /// Whether files it works on are known only when it runs: a glob, a variable, what another
+    /// command passes on.
+    pub fn is_vague(&self) -> bool {
+        let known = |word: &Word| word.text().is_some();
+        self.vague || !self.words.iter().all(known)
     }
 
     /// The command as it was read, each word quoted where a reader needs it, with what it sets and
@@ -134,6 +152,18 @@ impl Segment {
 /// The last component of a program's path.
 pub(crate) fn name_of(program: &str) -> &str {
     program.rsplit('/').next().unwrap_or(program)
+}
+
+/// The name of a program without its directory and version: `python3.11` is `python`, `gcc-12` is
+/// `gcc`.
+pub(crate) fn family(program: &str) -> &str {
+    let name = name_of(program);
+    let versionless = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let family = versionless.trim_end_matches('-');
+    if family.is_empty() || name.len() == versionless.len() {
+        return name;
+    }
+    family
 }
 
 /// A word as a person would write it for bash.

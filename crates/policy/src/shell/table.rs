@@ -1,30 +1,14 @@
-//! The commands that are known to be ordinary, from `commands.toml`: which words of them are paths,
-//! and whether they look or build. A command that does not fit its entry in every word is not known.
-
-use std::{collections::HashMap, sync::LazyLock};
+//! The commands that are known to be ordinary: which words of them are paths, and whether they look
+//! or build. A command that does not fit its entry (`entry.rs`) in every word is not known.
 
 use haft_contract::PathMode;
-use toml::{Table, Value as Toml};
 
 use super::{
+    entry::{Check, Class, Entry, Fits, Operands, Order, Writes, entry_of},
     hazard::{harmless_awk, harmless_sed},
-    options::{Options, Scanned, has},
+    options::{Scanned, has},
     word::{Value, Word},
 };
-
-/// What a known command does.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Class {
-    /// It looks, and that is all.
-    #[default]
-    Looks,
-    /// It changes the files its words name, and nothing else.
-    Changes,
-    /// It runs what files in the workspace say: builds, tests, formatters, hooks.
-    Runs,
-    /// Nothing is known about it.
-    Unknown,
-}
 
 /// A known command.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,81 +22,9 @@ pub(super) struct Known {
     pub(super) exact: bool,
 }
 
-/// An entry of the table.
-#[derive(Debug, Default)]
-struct Entry {
-    short: String,
-    short_values: String,
-    long: String,
-    long_values: String,
-    dash: String,
-    dash_values: String,
-    pattern_options: String,
-    path_options: String,
-    changes_with: String,
-    writes: Writes,
-    numbers: bool,
-    fits: Fits,
-    class: Class,
-    operands: Operands,
-    max: Option<usize>,
-    check: Check,
-    subcommands: HashMap<String, Entry>,
-}
-
-/// Which options a command may have and still be the one of the entry.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Fits {
-    /// Those that are listed.
-    #[default]
-    Listed,
-    /// Those that are listed, and at least one: without any it is an interpreter of its input.
-    Some,
-    /// All.
-    Any,
-}
-
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Operands {
-    #[default]
-    None,
-    Paths,
-    Text,
-    /// The first is text.
-    Pattern,
-}
-
-/// Which of its paths a command writes.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Writes {
-    #[default]
-    Nothing,
-    All,
-    /// The last of at least two.
-    Last,
-    /// All, and all but the last are read too, because their content is found elsewhere afterwards.
-    Moved,
-}
-
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Check {
-    #[default]
-    Nothing,
-    Sed,
-    Awk,
-    Jq,
-    /// Every operand starts with `+`.
-    Plus,
-}
-
-/// Read once, when the first command is judged. A fault in the table is an empty table, and so an
-/// answer that asks; a test reads it strictly.
-static TABLE: LazyLock<HashMap<String, Entry>> =
-    LazyLock::new(|| read(include_str!("commands.toml")).unwrap_or_default());
-
 /// What is known about a command: its program (without a directory) and all its words.
 pub(super) fn known(program: &str, words: &[Word]) -> Option<Known> {
-    let mut entry = TABLE.get(program)?;
+    let mut entry = entry_of(program)?;
     let mut start = 1;
     let mut outer = Vec::new();
     let with = |known: Option<Known>, outer: Vec<(usize, PathMode)>| {
@@ -121,6 +33,9 @@ pub(super) fn known(program: &str, words: &[Word]) -> Option<Known> {
         Some(known)
     };
     loop {
+        if entry.by_rule {
+            return None;
+        }
         if entry.subcommands.is_empty() {
             return with(entry.known(words, start), outer);
         }
@@ -185,28 +100,7 @@ impl Writes {
     }
 }
 
-enum Order {
-    /// Options end at the first operand.
-    First,
-    /// Options stand anywhere.
-    Any,
-}
-
 impl Entry {
-    fn options(&self, order: Order) -> Options<'_> {
-        Options {
-            short: &self.short,
-            short_values: &self.short_values,
-            short_maybe: "",
-            long: &self.long,
-            long_values: &self.long_values,
-            dash: &self.dash,
-            dash_values: &self.dash_values,
-            numbers: self.numbers,
-            anywhere: matches!(order, Order::Any),
-        }
-    }
-
     fn known(&self, words: &[Word], start: usize) -> Option<Known> {
         let fitting = match self.fits {
             Fits::Any => self.any_words(words, start)?,
@@ -273,6 +167,16 @@ impl Entry {
             .iter()
             .filter_map(|given| given.value.as_ref());
         if !scanned.operands.iter().all(literal) || !values.into_iter().all(literal) {
+            return None;
+        }
+        let modes = scanned
+            .given
+            .iter()
+            .filter(|given| has(&self.mode_options, &given.key));
+        if !modes
+            .into_iter()
+            .all(|given| given.value_in(words).is_some_and(harmless_mode))
+        {
             return None;
         }
         let given = |list: &str| {
@@ -342,9 +246,28 @@ impl Entry {
         Some(fitting)
     }
 
-    fn passes(&self, words: &[Word], operands: &[usize], patterned: bool) -> bool {
+    pub(super) fn passes(&self, words: &[Word], operands: &[usize], patterned: bool) -> bool {
         let harmless: fn(&str) -> bool = match self.check {
             Check::Nothing => return true,
+            Check::Set => return words.iter().skip(1).all(is_option_of_set),
+            Check::Printf => harmless_format,
+            Check::Mode => harmless_mode,
+            Check::Sqlite => {
+                let statements = operands.iter().skip(1);
+                let texts = statements.map(|place| words.get(*place).and_then(Word::text));
+                return texts
+                    .into_iter()
+                    .all(|text| text.is_some_and(harmless_statement));
+            }
+            Check::Remote => {
+                let first = operands.first().and_then(|place| words.get(*place));
+                return first.is_none_or(|word| word.text().is_some_and(is_remote));
+            }
+            Check::Local => return !words.iter().skip(1).any(names_a_machine),
+            Check::Host => {
+                let next = operands.first().and_then(|place| words.get(place + 1));
+                return !next.is_some_and(Word::may_be_option);
+            }
             Check::Sed => harmless_sed,
             Check::Awk => harmless_awk,
             Check::Jq => harmless_jq,
@@ -366,93 +289,171 @@ impl Entry {
     }
 }
 
+/// Options of the shell that change how a script fails and what it shows. Any other may change how
+/// the rest of the script is read: `set -o history`, `set -o keyword`.
+const OPTIONS_OF_SET: [&str; 4] = ["errexit", "nounset", "pipefail", "xtrace"];
+
+/// Whether a word of `set` is an option that changes nothing else, or the name of one.
+fn is_option_of_set(word: &Word) -> bool {
+    let Some(text) = word.text() else {
+        return false;
+    };
+    match text.strip_prefix(['-', '+']) {
+        // `o` last, because the next word is its value.
+        Some(letters) => {
+            let letters = letters.strip_suffix('o').unwrap_or(letters);
+            text.len() > 1 && letters.chars().all(|letter| "eux".contains(letter))
+        }
+        None => OPTIONS_OF_SET.contains(&text),
+    }
+}
+
+/// Whether a format of `printf` only prints: `%n` assigns to the variable that a word names.
+pub(super) fn harmless_format(format: &str) -> bool {
+    let mut rest = format;
+    while let Some((_, after)) = rest.split_once('%') {
+        if let Some(after) = after.strip_prefix('%') {
+            rest = after;
+            continue;
+        }
+        let conversion =
+            after.trim_start_matches(|c: char| c.is_ascii_digit() || "-+ #'0.*hlLjzt$".contains(c));
+        // A letter at the end that is also a length, as in `%l`, converts nothing.
+        if conversion.starts_with('n') {
+            return false;
+        }
+        rest = after;
+    }
+    true
+}
+
+/// Whether a mode sets no set-user-id or set-group-id bit, by letters or by a number, alone or after
+/// a sign (`+4000`).
+pub(super) fn harmless_mode(mode: &str) -> bool {
+    let harmless_bits = |digits: &str| {
+        let bits = u32::from_str_radix(digits, 8).unwrap_or(u32::MAX);
+        bits & 0o6000 == 0 && bits <= 0o7777
+    };
+    let mut numbers = mode
+        .split(|c: char| !c.is_ascii_digit())
+        .filter(|digits| !digits.is_empty());
+    numbers.all(harmless_bits) && !mode.contains('s') && !mode.starts_with('-')
+}
+
+/// Whether a word of git is the name of a remote or an address, and no directory of this machine:
+/// pushing to one runs the hooks in it.
+fn is_remote(text: &str) -> bool {
+    let address = text.contains(':') && !text.starts_with("file:");
+    let directory = text.starts_with(['.', '/', '~']) || text.contains('/');
+    address || (!directory && !text.starts_with("file:"))
+}
+
+/// Whether a word of tar may name a file on another machine, which a program is run to reach.
+fn names_a_machine(word: &Word) -> bool {
+    let text = word.shown();
+    let value = match text.strip_prefix("--") {
+        Some(long) => long.split_once('=').map_or("", |(_, value)| value),
+        None => text,
+    };
+    let before = value.split_once(':').map(|(before, _)| before);
+    before.is_some_and(|before| !before.contains('/'))
+}
+
+/// Whether a statement of SQLite is one, and calls nothing that reaches outside its database.
+fn harmless_statement(statement: &str) -> bool {
+    const NEVER: [&str; 11] = [
+        "pragma",
+        "virtual",
+        "zipfile",
+        "fsdir",
+        "sqlar",
+        "load_extension",
+        "writefile",
+        "readfile",
+        "edit",
+        "attach",
+        "vacuum",
+    ];
+    const FIRST: [&str; 9] = [
+        "select", "insert", "update", "delete", "create", "drop", "alter", "explain", "with",
+    ];
+    let lower = statement.trim().to_ascii_lowercase();
+    let commands = lower.lines().any(|line| line.trim_start().starts_with('.'));
+    !commands
+        && FIRST.iter().any(|word| lower.starts_with(word))
+        && NEVER.iter().all(|word| !lower.contains(word))
+}
+
 fn harmless_jq(filter: &str) -> bool {
     const NEVER: [&str; 5] = ["env", "ENV", "include", "import", "input"];
     NEVER.iter().all(|word| !filter.contains(word))
-}
-
-fn read(text: &str) -> Result<HashMap<String, Entry>, String> {
-    let table: Table = text
-        .parse()
-        .map_err(|error: toml::de::Error| error.to_string())?;
-    table
-        .into_iter()
-        .map(|(name, value)| match value {
-            Toml::Table(table) => Ok((name, entry(table)?)),
-            other => Err(format!("`{name}` is {other}, not a table")),
-        })
-        .collect()
-}
-
-fn entry(table: Table) -> Result<Entry, String> {
-    let mut entry = Entry::default();
-    for (key, value) in table {
-        match (key.as_str(), value) {
-            ("short", Toml::String(text)) => entry.short = text,
-            ("short_values", Toml::String(text)) => entry.short_values = text,
-            ("long", Toml::String(text)) => entry.long = text,
-            ("long_values", Toml::String(text)) => entry.long_values = text,
-            ("dash", Toml::String(text)) => entry.dash = text,
-            ("dash_values", Toml::String(text)) => entry.dash_values = text,
-            ("pattern_options", Toml::String(text)) => entry.pattern_options = text,
-            ("path_options", Toml::String(text)) => entry.path_options = text,
-            ("changes_with", Toml::String(text)) => entry.changes_with = text,
-            ("writes", Toml::String(text)) => {
-                entry.writes = match text.as_str() {
-                    "all" => Writes::All,
-                    "last" => Writes::Last,
-                    "moved" => Writes::Moved,
-                    other => return Err(format!("unknown writes `{other}`")),
-                };
-            }
-            ("numbers", Toml::Boolean(flag)) => entry.numbers = flag,
-            ("any", Toml::Boolean(true)) => entry.fits = Fits::Any,
-            ("needs_option", Toml::Boolean(true)) => entry.fits = Fits::Some,
-            ("runs", Toml::Boolean(true)) => entry.class = Class::Runs,
-            ("max", Toml::Integer(max)) => {
-                entry.max = Some(usize::try_from(max).map_err(|error| error.to_string())?);
-            }
-            ("operands", Toml::String(text)) => {
-                entry.operands = match text.as_str() {
-                    "none" => Operands::None,
-                    "paths" => Operands::Paths,
-                    "text" => Operands::Text,
-                    "pattern" => Operands::Pattern,
-                    other => return Err(format!("unknown operands `{other}`")),
-                };
-            }
-            ("check", Toml::String(text)) => {
-                entry.check = match text.as_str() {
-                    "sed" => Check::Sed,
-                    "awk" => Check::Awk,
-                    "jq" => Check::Jq,
-                    "plus" => Check::Plus,
-                    other => return Err(format!("unknown check `{other}`")),
-                };
-            }
-            (_, Toml::Table(table)) => {
-                entry.subcommands.insert(key, self::entry(table)?);
-            }
-            (other, value) => return Err(format!("unknown key `{other}` = {value}")),
-        }
-    }
-    Ok(entry)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    #[test]
+    fn formats_modes_and_statements() {
+        for format in [r"%s\n", "%5.2f %d", "100%%n", "%(%Y)T", "n", "%%", "%"] {
+            assert!(harmless_format(format), "{format}");
+        }
+        for format in ["x%n", "%5n", "%-*n", "%ln", "%%%n", "%s%hhn"] {
+            assert!(!harmless_format(format), "{format}");
+        }
+        for mode in ["644", "0755", "+x", "u+rwx,go-w", "1777", "a=rX", "+t"] {
+            assert!(harmless_mode(mode), "{mode}");
+        }
+        for mode in [
+            "4755", "u+s", "g+s", "+s", "02755", "u=rwxs", "6000", "00004755", "+4000", "=4755",
+            "a=6777",
+        ] {
+            assert!(!harmless_mode(mode), "{mode}");
+        }
+        for text in ["select 1", " SELECT * from t;", "insert into t values (1)"] {
+            assert!(harmless_statement(text), "{text}");
+        }
+        for text in [
+            ".sh id",
+            "select 1;\n .shell id",
+            "select load_extension('x')",
+            "pragma x",
+            "select 1; pragma x",
+            "create virtual table t using zipfile('x')",
+        ] {
+            assert!(!harmless_statement(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn set_changes_only_how_a_script_fails_and_what_it_shows() {
+        for text in [
+            "set -e",
+            "set -euo pipefail",
+            "set +e",
+            "set -o pipefail",
+            "set -x +u",
+        ] {
+            assert_eq!(class(text), Some(Class::Looks), "{text}");
+        }
+        for text in [
+            "set -o history",
+            "set -o keyword",
+            "set -k",
+            "set -H",
+            "set -eo posix",
+            "set a b",
+            "set --",
+            "set +B",
+        ] {
+            assert_eq!(class(text), None, "{text}");
+        }
+    }
+
     fn class(text: &str) -> Option<Class> {
         let words: Vec<Word> = text.split(' ').map(Word::bare).collect();
         let program = words.first()?.text()?.to_owned();
         known(&program, &words).map(|known| known.class)
-    }
-
-    #[test]
-    fn the_table_can_be_read() {
-        let table = read(include_str!("commands.toml")).unwrap();
-        assert!(table.len() > 100, "{}", table.len());
     }
 
     #[test]

@@ -1,11 +1,14 @@
 //! What a command touches, as far as its words say: files it reads and writes, hosts it connects
 //! to. Paths are compared by name; where they really lead is the back end's business.
 
+use std::borrow::Cow;
+
 use haft_contract::{Access, PathMode, WorkPath};
 
 use crate::protected::protecting_rule;
 
 use super::{
+    changes::is_flag,
     options::has,
     parse::Redirection,
     word::{Value, Word},
@@ -23,6 +26,8 @@ const MAX_TOUCHES: usize = 64;
 pub(crate) struct Touch {
     pub(crate) access: Access,
     pub(crate) how: How,
+    /// Whether everything beneath it is touched too, as far as a rule names something there.
+    pub(crate) tree: bool,
 }
 
 /// How a command comes to touch something.
@@ -40,7 +45,7 @@ pub(crate) enum How {
 /// because it may not have been reached.
 #[derive(Debug, Clone)]
 pub(super) struct Directories<'r> {
-    root: &'r str,
+    pub(super) root: &'r str,
     places: Vec<WorkPath>,
     /// Whether there may be others.
     lost: bool,
@@ -111,20 +116,28 @@ impl<'r> Directories<'r> {
             let (host, port) = rest.split_once('/').unwrap_or((rest, ""));
             return Place::Host(host.to_owned(), port.parse().unwrap_or(0));
         }
+        let text = &*without_aliases(text);
         let outside =
             || Place::Outside(WorkPath::relative(text.trim_start_matches(['/', '~'])).ok());
         if text.starts_with('~') {
             return outside();
         }
         if text.starts_with('/') {
-            return match WorkPath::parse(text, self.root) {
+            return match WorkPath::parse(&folded(text), self.root) {
                 Ok(path) if self.root != "/" => Place::Inside(vec![path]),
                 Ok(_) | Err(_) => outside(),
             };
         }
         let mut places = Vec::with_capacity(self.places.len());
         for directory in &self.places {
-            let Ok(path) = WorkPath::parse(&format!("{directory}/{text}"), self.root) else {
+            // Up and out, and perhaps in again by the name of the workspace.
+            let around = || {
+                let absolute = folded(&format!("{}/{directory}/{text}", self.root));
+                WorkPath::parse(&absolute, self.root).ok()
+            };
+            let path = WorkPath::parse(&format!("{directory}/{text}"), self.root).ok();
+            let around = path.or_else(|| around().filter(|_| self.root != "/"));
+            let Some(path) = around else {
                 let name = text.rsplit("../").next().unwrap_or_default();
                 return Place::Outside(WorkPath::relative(name).ok());
             };
@@ -200,7 +213,11 @@ impl Touched {
                 PathMode::Read => Access::read(path),
                 PathMode::Write => Access::write(path),
             };
-            self.touches.push(Touch { access, how });
+            self.touches.push(Touch {
+                access,
+                how,
+                tree: false,
+            });
         };
         match place {
             Place::Nowhere => {}
@@ -223,33 +240,81 @@ impl Touched {
             Place::Host(host, port) => self.touches.push(Touch {
                 access: Access::Host { host, port },
                 how: How::Beside,
+                tree: false,
             }),
         }
     }
 
-    /// A copy into a directory gets the name of what is copied. Where that would be a protected name,
-    /// nobody can tell from the words whether it is written.
+    /// What was added since is touched with everything beneath it.
+    pub(super) fn mark_trees(&mut self, since: usize) {
+        for touch in self.touches.iter_mut().skip(since) {
+            touch.tree = matches!(&touch.access, Access::Path(_));
+        }
+    }
+
+    /// The same of what may be touched. The root is not: whatever looks at the whole workspace would
+    /// meet every rule about something in it.
+    pub(super) fn mark_possible_trees(&mut self, since: usize) {
+        for touch in self.touches.iter_mut().skip(since) {
+            touch.tree = matches!(&touch.access, Access::Path(path) if !path.path.is_root());
+        }
+    }
+
+    /// A copy into a directory gets the name of what is copied, and whether the target is one cannot
+    /// be told from the words. Where that would be a protected name, it asks.
     pub(super) fn copied_into(
         &mut self,
         at: &Directories<'_>,
         paths: &[(usize, PathMode)],
         words: &[Word],
+        whole: bool,
     ) {
         let Some(((last, _), sources)) = paths.split_last() else {
             return;
         };
         let target = words.get(*last).map(Word::shown).unwrap_or_default();
+        let exactly = words
+            .iter()
+            .any(|word| is_flag(word, 'T', "no-target-directory"));
+        let parents = words.iter().any(|word| word.shown().starts_with("--par"));
+        if whole {
+            let how = if exactly { How::Named } else { How::Maybe };
+            self.written(at, target, how, true);
+        }
         for (place, _) in sources {
             let source = words.get(*place).map(Word::shown).unwrap_or_default();
             let name = source.trim_end_matches('/').rsplit('/').next();
-            let path = format!("{target}/{}", name.unwrap_or_default());
+            let name = name.filter(|_| !parents).unwrap_or(source);
+            let path = format!("{target}/{name}");
             if let Place::Inside(paths) = at.place(&path)
                 && paths
                     .iter()
                     .any(|path| protecting_rule(path.as_str()).is_some())
             {
-                self.outside.push(path);
+                self.outside.push(path.clone());
             }
+            if !exactly && words.get(*place).is_some_and(|word| word.text().is_some()) {
+                self.written(at, &path, How::Named, whole);
+            }
+        }
+    }
+
+    /// Adds what is written without a word that names it.
+    fn written(&mut self, at: &Directories<'_>, text: &str, how: How, tree: bool) {
+        let (Place::Inside(paths) | Place::Lost(paths)) = at.place(text) else {
+            return;
+        };
+        for path in paths {
+            if self.touches.len() >= MAX_TOUCHES {
+                self.vague = true;
+                return;
+            }
+            let tree = tree && !path.is_root();
+            self.touches.push(Touch {
+                access: Access::write(path),
+                how,
+                tree,
+            });
         }
     }
 
@@ -275,6 +340,56 @@ impl Touched {
     }
 }
 
+/// A path whose first part is another name for where the process is: `~+`, `/proc/self/cwd`,
+/// `/proc/self/root`.
+fn without_aliases(text: &str) -> Cow<'_, str> {
+    let relative = |rest: &str| match rest.trim_start_matches('/') {
+        "" => ".".to_owned(),
+        rest => rest.to_owned(),
+    };
+    if let Some(rest) = text.strip_prefix("~+")
+        && (rest.is_empty() || rest.starts_with('/'))
+    {
+        return Cow::Owned(relative(rest));
+    }
+    if !text.starts_with('/') {
+        return Cow::Borrowed(text);
+    }
+    let path = folded(text);
+    let process = path
+        .strip_prefix("/proc/")
+        .and_then(|rest| rest.split_once('/'));
+    let rest = match process {
+        Some((process, rest)) if process.bytes().all(|byte| byte.is_ascii_digit()) => rest,
+        Some(("self" | "thread-self", rest)) => rest,
+        Some(_) | None => return Cow::Borrowed(text),
+    };
+    let beneath = |name: &str| {
+        let rest = rest.strip_prefix(name)?;
+        (rest.is_empty() || rest.starts_with('/')).then_some(rest)
+    };
+    match (beneath("cwd"), beneath("root")) {
+        (Some(rest), _) => Cow::Owned(relative(rest)),
+        (None, Some(rest)) => Cow::Owned(format!("/{}", rest.trim_start_matches('/'))),
+        (None, None) => Cow::Borrowed(text),
+    }
+}
+
+/// An absolute path without `.` and `..`, by its text alone.
+fn folded(text: &str) -> String {
+    let mut components: Vec<&str> = Vec::new();
+    for component in text.split('/') {
+        match component {
+            "" | "." => {}
+            ".." => {
+                components.pop();
+            }
+            name => components.push(name),
+        }
+    }
+    format!("/{}", components.join("/"))
+}
+
 /// Programs that run the file they are given.
 const RUN_A_FILE: &str = "sh bash dash zsh ksh mksh ash fish source . python python2 python3 pypy pypy3 \
      perl ruby node nodejs bun deno php lua luajit";
@@ -296,153 +411,4 @@ pub(super) fn runs(at: &Directories<'_>, name: &str, words: &[Word]) -> Vec<Stri
         }
     }
     found
-}
-
-/// The operands of programs that change files: which words they write, and which they read.
-pub(super) fn changes(program: &str, words: &[Word]) -> Option<Vec<(usize, PathMode)>> {
-    let operands: Vec<usize> = words
-        .iter()
-        .enumerate()
-        .skip(1)
-        .filter(|(_, word)| !word.shown().starts_with('-'))
-        .map(|(place, _)| place)
-        .collect();
-    let all = |mode| {
-        operands
-            .iter()
-            .map(|place| (*place, mode))
-            .collect::<Vec<_>>()
-    };
-    let last_written = || {
-        let mut found = all(PathMode::Read);
-        if let Some((_, mode)) = found.last_mut() {
-            *mode = PathMode::Write;
-        }
-        found
-    };
-    let into = words.iter().any(|word| {
-        let text = word.shown();
-        text.starts_with("-t") || text.starts_with("--t")
-    });
-    let found = match program {
-        "mv" => {
-            let mut found = all(PathMode::Read);
-            found.extend(all(PathMode::Write));
-            found
-        }
-        "tee" | "touch" | "mkdir" | "rmdir" | "rm" | "unlink" | "shred" | "truncate" | "patch"
-        | "mkfifo" | "mknod" | "ex" | "ed" => all(PathMode::Write),
-        "chmod" | "chown" | "chgrp" | "setfacl" | "chattr" => {
-            all(PathMode::Write).into_iter().skip(1).collect()
-        }
-        "cp" | "install" | "ln" | "rsync" | "scp" if into => all(PathMode::Write),
-        "cp" | "install" | "ln" | "rsync" | "scp" => last_written(),
-        "uniq" | "xxd" if operands.len() > 1 => last_written(),
-        "sed" | "gsed" if has_letter(words, 'i', "in-place") => all(PathMode::Write),
-        "sort" | "curl" | "gcc" | "cc" | "clang" | "tree" | "go" => values(words, 'o', "output"),
-        "wget" => values(words, 'O', "output-document"),
-        "git" => values(words, '\0', "output"),
-        _ => return None,
-    };
-    (!found.is_empty()).then_some(found)
-}
-
-/// `of=FILE` of `dd` and the like: the text after the sign.
-pub(super) fn assignments_of_dd(words: &[Word]) -> Vec<(&str, PathMode)> {
-    words
-        .iter()
-        .filter_map(|word| {
-            let text = word.shown();
-            let read = text.strip_prefix("if=").map(|path| (path, PathMode::Read));
-            read.or_else(|| text.strip_prefix("of=").map(|path| (path, PathMode::Write)))
-        })
-        .collect()
-}
-
-fn has_letter(words: &[Word], letter: char, long: &str) -> bool {
-    words.iter().any(|word| {
-        let text = word.shown();
-        match text.strip_prefix("--") {
-            Some(name) => {
-                let name = name.split_once('=').map_or(name, |(name, _)| name);
-                !name.is_empty() && long.starts_with(name)
-            }
-            None => text.starts_with('-') && text.contains(letter),
-        }
-    })
-}
-
-/// The words that follow an option which names an output file.
-fn values(words: &[Word], letter: char, long: &str) -> Vec<(usize, PathMode)> {
-    let mut found = Vec::new();
-    for (place, word) in words.iter().enumerate().skip(1) {
-        let text = word.shown();
-        let following = match text.strip_prefix("--") {
-            Some(name) => !name.is_empty() && !name.contains('=') && long.starts_with(name),
-            None => text.starts_with('-') && text.ends_with(letter),
-        };
-        if following && place + 1 < words.len() {
-            found.push((place + 1, PathMode::Write));
-        }
-    }
-    found
-}
-
-/// Output files that are written into their option: `--output=f`, `-of`.
-pub(super) fn attached_outputs(program: &str, words: &[Word]) -> Vec<String> {
-    let (letter, long) = match program {
-        "sort" | "curl" | "gcc" | "cc" | "clang" | "tree" => (Some('o'), "output"),
-        "wget" => (Some('O'), "output-document"),
-        "git" => (None, "output"),
-        _ => return Vec::new(),
-    };
-    words
-        .iter()
-        .skip(1)
-        .filter_map(|word| {
-            let text = word.shown();
-            if let Some(name) = text.strip_prefix("--") {
-                let (name, value) = name.split_once('=')?;
-                return (!name.is_empty() && long.starts_with(name)).then(|| value.to_owned());
-            }
-            let cluster = text.strip_prefix('-')?;
-            let (_, value) = cluster.split_once(letter?)?;
-            (!value.is_empty()).then(|| value.to_owned())
-        })
-        .collect()
-}
-
-/// The paths in `rev:path`, `:path`, `:0:path` and `-L1,5:path` of Git.
-pub(super) fn paths_in_revisions(words: &[Word]) -> Vec<&str> {
-    let texts = words.iter().skip(1).map(Word::shown);
-    texts
-        .filter(|text| !text.starts_with("--"))
-        .flat_map(|text| {
-            // Every colon may be the one before the path.
-            let starts = text.match_indices(':').map(|(at, _)| at + 1);
-            starts.filter_map(|start| text.get(start..))
-        })
-        .map(|path| {
-            // `:(top)path` and `:/path` are pathspecs.
-            let magic = path.strip_prefix('(').and_then(|rest| rest.split_once(')'));
-            magic.map_or(path, |(_, path)| path).trim_start_matches('/')
-        })
-        .filter(|path| !path.is_empty())
-        .collect()
-}
-
-/// Programs that take more words from `FILE` where one of theirs is `@FILE`.
-const RESPONSES: &str = "strings readelf nm size objdump objcopy strip ar ranlib addr2line c++filt \
-     elfedit ld as gcc g++ cc c++ clang clang++ javac java rustc";
-
-/// The files that are named by `@FILE`.
-pub(super) fn response_files(program: &str, words: &[Word]) -> Vec<String> {
-    if !has(RESPONSES, program) {
-        return Vec::new();
-    }
-    let texts = words.iter().skip(1).map(Word::shown);
-    texts
-        .filter_map(|text| text.strip_prefix('@'))
-        .map(str::to_owned)
-        .collect()
 }

@@ -39,6 +39,8 @@ pub enum Unclear {
     Place(String),
     /// It may be what a rule speaks of.
     MayMatch,
+    /// A star does not stand for this word outside a sandbox without network.
+    Unlisted(String),
 }
 
 impl fmt::Display for Unclear {
@@ -63,6 +65,10 @@ impl fmt::Display for Unclear {
             Self::Hidden(what) => write!(f, "`{what}` can run or write something else"),
             Self::Place(path) => write!(f, "`{path}` is not known to be in the workspace"),
             Self::MayMatch => f.write_str("it may be what a rule speaks of"),
+            Self::Unlisted(what) => write!(
+                f,
+                "`{what}` is not known to be harmless, and a `*` stands for it only in a sandbox without network"
+            ),
         }
     }
 }

@@ -45,6 +45,7 @@ const fn options(short: &'static str, short_values: &'static str) -> Options<'st
         dash: "",
         dash_values: "",
         numbers: false,
+        no_end: false,
         anywhere: false,
     }
 }
@@ -144,12 +145,12 @@ const WRAPPERS: &[Wrapper] = &[
     },
     Wrapper {
         names: "strace",
-        options: options("cCfFqrtTvxy", "abeEoOpPsSu"),
+        options: options("cCfFqrtTvxy", "abepPsS"),
         skip: 0,
     },
     Wrapper {
         names: "ltrace",
-        options: options("bcCfiLrStT", "aADeFlnopsuwxX"),
+        options: options("bcCfiLrStT", "aADenpswxX"),
         skip: 0,
     },
     Wrapper {
@@ -228,7 +229,7 @@ fn env(words: &[Word]) -> Inner {
     let mut variables: Vec<String> = scanned
         .given
         .iter()
-        .filter(|given| matches!(given.key.as_str(), "C" | "chdir" | "u" | "unset"))
+        .filter(|given| !matches!(given.key.as_str(), "0" | "null" | "v" | "debug"))
         .map(|given| format!("env -{}", given.key))
         .collect();
     let mut operands = scanned.operands.iter();
@@ -239,7 +240,12 @@ fn env(words: &[Word]) -> Inner {
                 variables.push(name.to_owned());
                 false
             }
-            None => name != "-",
+            // The same as `-i`.
+            None if name == "-" => {
+                variables.push("env -".to_owned());
+                false
+            }
+            None => true,
         }
     });
     match start {
@@ -400,9 +406,16 @@ fn shell(words: &[Word]) -> Inner {
             .map_or(Inner::Hidden, |text| Inner::Script(text.to_owned())),
         // What comes in on its input is a script nobody has seen.
         (true | false, None) => Inner::Hidden,
+        (false, Some(word)) if is_input(word) => Inner::Hidden,
         // A file: the program of this command, in effect.
         (false, Some(_)) => Inner::Nothing,
     }
+}
+
+/// Whether a file is another name for what a program is given to read.
+pub(super) fn is_input(word: &Word) -> bool {
+    let text = word.shown();
+    text == "-" || text.starts_with("/dev/") || text.starts_with("/proc/")
 }
 
 /// Wrappers whose command is the value of `-c`, or hidden.

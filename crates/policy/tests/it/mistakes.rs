@@ -197,3 +197,37 @@ fn mistake_18_holds_for_command_tools_by_any_name() {
     assert_eq!(findings.len(), 1);
     assert!(findings[0].to_string().contains("can never match"));
 }
+
+/// A rule that can match nothing its tool touches would let through what it was written to stop.
+#[test]
+fn a_deny_with_a_pattern_that_cannot_match_denies_and_says_which_can() {
+    let host = |host: &str| Access::Host {
+        host: host.to_owned(),
+        port: 443,
+    };
+    let rules = policy("[policy]\nallow = [\"deploy\"]\ndeny = [\"deploy(prod.example.com)\"]");
+    for name in ["prod.example.com", "test.example.com"] {
+        let decision = Call::from("embedded", "deploy", vec![host(name)]).decide(&rules);
+        assert_eq!(decision.verdict, Deny);
+        let says = "write `deploy(domain:prod.example.com)` for a host";
+        assert!(decision.reason.contains(says), "{}", decision.reason);
+    }
+    let decision = Call::from("embedded", "deploy", Vec::new()).decide(&rules);
+    assert_eq!(decision.verdict, Deny);
+    assert!(
+        decision.reason.contains("without a pattern"),
+        "{}",
+        decision.reason
+    );
+
+    let rules =
+        policy("[policy]\nallow = [\"deploy\"]\ndeny = [\"deploy(domain:prod.example.com)\"]");
+    for (name, verdict) in [("prod.example.com", Deny), ("test.example.com", Allow)] {
+        let decision = Call::from("embedded", "deploy", vec![host(name)]).decide(&rules);
+        assert_eq!(decision.verdict, verdict, "{}", decision.reason);
+    }
+    let path = Access::write(path("a"));
+    let rules = policy("[policy]\nallow = [\"deploy\"]\ndeny = [\"deploy(secret/**)\"]");
+    let decision = Call::from("embedded", "deploy", vec![path]).decide(&rules);
+    assert_ne!(decision.verdict, Deny, "{}", decision.reason);
+}

@@ -159,6 +159,24 @@ fn at(path: &str) -> WorkPath {
 /// The answer, by trying everything.
 pub(crate) fn decide(rules: &[Written], preset: &str, call: &Call) -> Verdict {
     let agents = std::iter::once(&call.principal.agent).chain(&call.principal.ancestors);
+    let foreign = call.key.provider.as_str() != "builtin";
+    // A rule about paths of a foreign tool that touches none was meant for something else.
+    let misses = |rule: &Written, agent: &str| {
+        rule.list != Allow
+            && rule.tool == call.key.tool.as_str()
+            && rule
+                .pattern
+                .is_some_and(|pattern| !matches!(pattern, "*" | "**"))
+            && rule.concerns(call, agent)
+    };
+    if foreign
+        && call.plan.accesses.is_empty()
+        && agents
+            .clone()
+            .any(|agent| rules.iter().any(|rule| misses(rule, agent.as_str())))
+    {
+        return Deny;
+    }
     agents
         .flat_map(|agent| {
             things(call)

@@ -15,7 +15,7 @@ use toml::{Table, Value};
 use crate::world::{Call, policy};
 
 const GROUPS: [(&str, usize, &str); 2] = [
-    ("SH", 49, include_str!("../../../../attacks/sh.toml")),
+    ("SH", 58, include_str!("../../../../attacks/sh.toml")),
     ("AI", 20, include_str!("../../../../attacks/ai.toml")),
 ];
 
@@ -197,7 +197,7 @@ fn run(group: usize) {
 }
 
 #[test]
-fn sh_01_to_49_are_asked_about_or_denied_and_their_twins_allowed() {
+fn sh_01_to_58_are_asked_about_or_denied_and_their_twins_allowed() {
     run(0);
 }
 

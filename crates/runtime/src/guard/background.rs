@@ -7,7 +7,7 @@ use futures::future::join_all;
 use haft_contract::{
     Access, BoxFuture, ErrorKind, ToolError,
     access::{ProcessAct, RunningCommand},
-    background::{Background, Keep, KeptProcess, LogPage, LogStart, ProcessId},
+    background::{Background, Keep, KeptProcess, LogPage, LogStart, ProcessId, ProcessState},
 };
 use tokio::time::Instant;
 
@@ -57,7 +57,7 @@ impl Background for Guard {
     }
 
     fn look(&self, id: ProcessId) -> BoxFuture<'_, Result<KeptProcess, ToolError>> {
-        Box::pin(async move { Ok(self.find(id)?.look_closely().await) })
+        Box::pin(async move { Ok(self.noted(self.find(id)?.look_closely().await)) })
     }
 
     fn log(&self, id: ProcessId, from: LogStart, most: usize) -> Result<LogPage, ToolError> {
@@ -72,7 +72,7 @@ impl Background for Guard {
     ) -> BoxFuture<'_, Result<KeptProcess, ToolError>> {
         Box::pin(async move {
             let kept = self.find(id)?;
-            Ok(kept.wait(from, Instant::now() + at_most).await)
+            Ok(self.noted(kept.wait(from, Instant::now() + at_most).await))
         })
     }
 
@@ -84,7 +84,7 @@ impl Background for Guard {
             }
             kept.stop.cancel();
             kept.ended().await;
-            Ok(kept.look_closely().await)
+            Ok(self.noted(kept.look_closely().await))
         })
     }
 
@@ -92,7 +92,7 @@ impl Background for Guard {
         Box::pin(async move {
             let kept = self.find(id)?;
             kept.ended().await;
-            Ok(kept.look_closely().await)
+            Ok(self.noted(kept.look_closely().await))
         })
     }
 
@@ -120,6 +120,14 @@ impl Background for Guard {
 impl Guard {
     fn find(&self, id: ProcessId) -> Result<Arc<Kept>, ToolError> {
         self.runtime.processes.find(&self.principal, id)
+    }
+
+    /// How a process ended that the call asks about is a fact of the call.
+    fn noted(&self, kept: KeptProcess) -> KeptProcess {
+        if let ProcessState::Ended(exit) = &kept.state {
+            self.confinement.note_end(exit.status);
+        }
+        kept
     }
 }
 

@@ -1,11 +1,12 @@
-//! What the sandbox did to the children of one call: the limit they exceeded, and what they were
-//! refused. Filled from what back ends report, never from what a command printed.
+//! How the children of one call ended, and what the sandbox did to them: the limit they exceeded, and
+//! what they were refused. Filled from what back ends report, never from what a command printed or a
+//! tool says.
 
 use std::sync::{Mutex, PoisonError};
 
 use haft_contract::{
     Content, DeniedBy, Facts,
-    ops::{Exit, Layer, Limit, Refusal},
+    ops::{Exit, ExitStatus, Layer, Limit, Refusal},
 };
 
 /// Collects over all children of a call.
@@ -14,6 +15,7 @@ pub(crate) struct Confinement(Mutex<Noted>);
 
 #[derive(Debug, Default)]
 struct Noted {
+    status: Option<ExitStatus>,
     exceeded: Option<Limit>,
     refusals: Vec<Refusal>,
 }
@@ -39,12 +41,23 @@ impl Confinement {
         }
     }
 
+    /// Notes how the process that the call is about ended; of several the last counts.
+    pub(crate) fn note_end(&self, status: ExitStatus) {
+        let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        noted.status = Some(status);
+    }
+
     /// Puts what was noted into the facts of the call, and gives the model a line for each refusal
     /// that can matter to it. A program that only tried whether it may do something, and went on
     /// well without it, is not worth a line.
     pub(crate) fn tell(&self, facts: &mut Facts, went: Went) -> Option<Content> {
         let noted = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         facts.exceeded = noted.exceeded;
+        match noted.status {
+            Some(ExitStatus::Code(code)) => facts.exit_code = Some(code),
+            Some(ExitStatus::Signal(signal)) => facts.signal = Some(signal),
+            None => {}
+        }
         if !noted.refusals.is_empty() && went == Went::Wrong {
             facts.denied_by = facts.denied_by.or(Some(DeniedBy::Sandbox));
         }

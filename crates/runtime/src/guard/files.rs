@@ -130,23 +130,43 @@ impl FileOps for Guard {
                 .files
                 .rename(&from, &to, overwrite)
                 .await?;
+            self.renamed(from, to, artifact).await;
+            Ok(())
+        })
+    }
+
+    fn remove_version<'a>(
+        &'a self,
+        path: &'a WorkPath,
+        version: &'a FileVersion,
+    ) -> BoxFuture<'a, Result<(), OpsError>> {
+        Box::pin(async move {
+            let path = self.writable(path)?;
+            self.keep_preimage(&path).await?;
+            let files = &self.operations().files;
+            files.remove_version(&path, version).await?;
             self.recording.note(CallEvent::FileChanged {
-                path: from,
+                path,
                 after: None,
                 artifact: None,
             });
-            let after = self
-                .operations()
-                .files
-                .stat(&to)
-                .await
-                .ok()
-                .map(|stat| stat.version);
-            self.recording.note(CallEvent::FileChanged {
-                path: to,
-                after,
-                artifact,
-            });
+            Ok(())
+        })
+    }
+
+    fn rename_version<'a>(
+        &'a self,
+        from: &'a WorkPath,
+        to: &'a WorkPath,
+        version: &'a FileVersion,
+    ) -> BoxFuture<'a, Result<(), OpsError>> {
+        Box::pin(async move {
+            let (from, to) = (self.writable(from)?, self.writable(to)?);
+            let artifact = self.keep_preimage(&from).await?;
+            self.keep_preimage(&to).await?;
+            let files = &self.operations().files;
+            files.rename_version(&from, &to, version).await?;
+            self.renamed(from, to, artifact).await;
             Ok(())
         })
     }
@@ -175,6 +195,21 @@ impl FileOps for Guard {
 }
 
 impl Guard {
+    /// Notes that a file has another name.
+    async fn renamed(&self, from: WorkPath, to: WorkPath, artifact: Option<ArtifactId>) {
+        self.recording.note(CallEvent::FileChanged {
+            path: from,
+            after: None,
+            artifact: None,
+        });
+        let found = self.operations().files.stat(&to).await;
+        self.recording.note(CallEvent::FileChanged {
+            path: to,
+            after: found.ok().map(|stat| stat.version),
+            artifact,
+        });
+    }
+
     fn changed(&self, path: &WorkPath, written: Written, artifact: Option<ArtifactId>) -> Written {
         self.note_seen(path, &written.version);
         self.recording.note(CallEvent::FileChanged {

@@ -55,6 +55,7 @@ impl ProcessHandle for Observed {
         Box::pin(async move {
             let exit = self.child.wait().await?;
             self.confinement.note(&exit);
+            self.confinement.note_end(exit.status);
             Ok(exit)
         })
     }

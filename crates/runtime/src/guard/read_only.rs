@@ -4,8 +4,8 @@
 use haft_contract::{
     BoxFuture, ErrorKind, WorkPath,
     ops::{
-        CopyFile, FileOps, FileReader, FileStat, ListQuery, Listing, OpsError, Overwrite,
-        RemoveScope, Resolved, WriteFile, Written,
+        CopyFile, FileOps, FileReader, FileStat, FileVersion, ListQuery, Listing, OpsError,
+        Overwrite, RemoveScope, Resolved, WriteFile, Written,
     },
 };
 
@@ -75,6 +75,23 @@ impl FileOps for ReadOnly {
         from: &'a WorkPath,
         _: &'a WorkPath,
         _: Overwrite,
+    ) -> BoxFuture<'a, Result<(), OpsError>> {
+        refuse(from)
+    }
+
+    fn remove_version<'a>(
+        &'a self,
+        path: &'a WorkPath,
+        _: &'a FileVersion,
+    ) -> BoxFuture<'a, Result<(), OpsError>> {
+        refuse(path)
+    }
+
+    fn rename_version<'a>(
+        &'a self,
+        from: &'a WorkPath,
+        _: &'a WorkPath,
+        _: &'a FileVersion,
     ) -> BoxFuture<'a, Result<(), OpsError>> {
         refuse(from)
     }

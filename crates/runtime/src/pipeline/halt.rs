@@ -23,7 +23,7 @@ impl Halt {
     }
 
     /// Says what refused the call, where the kind of error alone does not.
-    pub(super) fn denied_by(mut self, by: DeniedBy) -> Self {
+    pub(crate) fn denied_by(mut self, by: DeniedBy) -> Self {
         self.facts.denied_by = Some(by);
         self
     }

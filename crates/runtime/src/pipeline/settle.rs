@@ -73,7 +73,6 @@ pub async fn settle(finished: Finished) -> Outcome {
     content.extend(confinement.tell(&mut facts, went));
     content.extend(luggage.notes.into_iter().map(Content::text));
     let runtime = luggage.runtime;
-    note_exit(&mut facts, structured.as_ref());
     cap_content(luggage.call, &mut content, &mut facts, &runtime).await;
     let most = match audience {
         Audience::Model => runtime.limits.structured_bytes,
@@ -131,16 +130,6 @@ fn failure(error: &ToolError) -> Failure {
         at: error.pointer().map(str::to_owned),
         hint: error.hint_text().map(str::to_owned),
     }
-}
-
-/// Exit code and signal are facts of their own, wherever a tool reports them.
-fn note_exit(facts: &mut Facts, structured: Option<&Value>) {
-    let number = |key: &str| {
-        let value = structured?.get(key)?.as_i64()?;
-        i32::try_from(value).ok()
-    };
-    facts.exit_code = number("exit_code");
-    facts.signal = number("signal");
 }
 
 /// Caps the text a tool returned whole. Images and documents are capped by the tools that make

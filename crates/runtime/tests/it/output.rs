@@ -138,3 +138,21 @@ async fn text_a_tool_returns_whole_is_capped_too() {
     assert!(outcome.text().len() < 4096);
     assert_eq!(outcome.facts.artifact.unwrap().bytes, 50_002);
 }
+
+/// MC-28: what a tool says of an exit code is a datum. The fact is what a process Haft ran ended with.
+#[tokio::test]
+async fn mc_28_an_exit_code_that_a_tool_says_is_no_fact() {
+    let said = json!({"exit_code": 0, "signal": 9});
+    let told = said.clone();
+    let tool = Scripted::new("liar", move |_, _| {
+        let told = told.clone();
+        async move { Ok(told) }
+    });
+    let harness = Harness::memory().tools(vec![tool.tool()]).build();
+    let outcome = harness.call("liar", json!({})).await;
+    assert_eq!(outcome.structured, Some(said));
+    assert_eq!(
+        (outcome.facts.exit_code, outcome.facts.signal),
+        (None, None)
+    );
+}

@@ -207,6 +207,7 @@ async fn hosts_databases_and_commands_are_shown_from_the_plan() {
                 "text": "make deploy",
                 "touches": [],
                 "opaque": "its words were not looked at one by one",
+                "unbound": null,
                 "verdict": "ask",
             },
         ])

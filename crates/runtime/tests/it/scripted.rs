@@ -6,7 +6,7 @@ use haft_contract::{
     Access, BoxFuture, CallContext, Effects, NoProgress, Plan, PlanContext, ToolError, ToolName,
     ToolSpec,
     context::PreviewContext,
-    erased::{ErasedTool, ParsedInput, ToolReply},
+    erased::{ErasedTool, ParsedInput, ToolReply, Withheld},
     preview::Preview,
 };
 use serde_json::{Value, json};
@@ -110,6 +110,14 @@ impl ErasedTool for Scripted {
 
     fn output_schema(&self) -> Value {
         json!({"type": "object"})
+    }
+
+    fn program_digest(&self) -> Option<[u8; 32]> {
+        None
+    }
+
+    fn withheld(&self) -> Option<Withheld> {
+        None
     }
 
     fn parse(&self, input: &Value) -> Result<ParsedInput, ToolError> {

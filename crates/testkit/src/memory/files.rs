@@ -8,8 +8,8 @@ use std::sync::{
 use haft_contract::{
     BoxFuture, ErrorKind, WorkPath,
     ops::{
-        CopyFile, Expected, FileOps, FileReader, FileStat, ListQuery, Listing, OpsError, Overwrite,
-        RemoveScope, Resolved, WriteFile, Written,
+        CopyFile, Expected, FileOps, FileReader, FileStat, FileVersion, ListQuery, Listing,
+        OpsError, Overwrite, RemoveScope, Resolved, WriteFile, Written,
     },
 };
 
@@ -139,6 +139,31 @@ impl FileOps for MemoryFiles {
         Box::pin(async move { rename(&mut self.tree.lock(), from, to, overwrite) })
     }
 
+    fn remove_version<'a>(
+        &'a self,
+        path: &'a WorkPath,
+        version: &'a FileVersion,
+    ) -> BoxFuture<'a, Result<(), OpsError>> {
+        Box::pin(async move {
+            let mut tree = self.tree.lock();
+            is_of(&tree, path, version)?;
+            remove(&mut tree, path, RemoveScope::File)
+        })
+    }
+
+    fn rename_version<'a>(
+        &'a self,
+        from: &'a WorkPath,
+        to: &'a WorkPath,
+        version: &'a FileVersion,
+    ) -> BoxFuture<'a, Result<(), OpsError>> {
+        Box::pin(async move {
+            let mut tree = self.tree.lock();
+            is_of(&tree, from, version)?;
+            rename(&mut tree, from, to, Overwrite::Never)
+        })
+    }
+
     fn copy<'a>(
         &'a self,
         from: &'a WorkPath,
@@ -229,7 +254,7 @@ fn root_stat() -> FileStat {
         kind: haft_contract::ops::FileKind::Directory,
         size: 0,
         mode: 0o755,
-        version: haft_contract::ops::FileVersion::new("memory-root"),
+        version: FileVersion::new("memory-root"),
         modified_ms: 0,
     }
 }
@@ -350,6 +375,15 @@ fn list(tree: &Tree, path: &WorkPath, query: ListQuery<'_>) -> Result<Listing, O
         }
     }
     Ok(listing)
+}
+
+/// Fails unless there is a file of this version.
+fn is_of(tree: &Tree, path: &WorkPath, version: &FileVersion) -> Result<(), OpsError> {
+    let (node, _) = tree.file(path)?;
+    if node.version() == *version {
+        return Ok(());
+    }
+    Err(OpsError::new(ErrorKind::Conflict, "it changed since it was read").on(path))
 }
 
 fn remove(tree: &mut Tree, path: &WorkPath, scope: RemoveScope) -> Result<(), OpsError> {

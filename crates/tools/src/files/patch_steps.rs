@@ -84,8 +84,7 @@ async fn take(files: &dyn FileOps, step: &Step) -> Result<(), OpsError> {
             after,
             version,
         } => {
-            require(files, from, version).await?;
-            files.rename(from, to, Overwrite::Never).await?;
+            files.rename_version(from, to, version).await?;
             if before == after {
                 return Ok(());
             }
@@ -96,10 +95,7 @@ async fn take(files: &dyn FileOps, step: &Step) -> Result<(), OpsError> {
             }
             changed
         }
-        Step::Remove { path, version, .. } => {
-            require(files, path, version).await?;
-            files.remove(path, RemoveScope::File).await
-        }
+        Step::Remove { path, version, .. } => files.remove_version(path, version).await,
     }
 }
 
@@ -170,19 +166,4 @@ async fn write(
 async fn rewrite(files: &dyn FileOps, path: &WorkPath, bytes: &[u8]) -> Result<(), OpsError> {
     let present = files.stat(path).await?;
     write(files, path, bytes, Expected::Version(&present.version)).await
-}
-
-async fn require(
-    files: &dyn FileOps,
-    path: &WorkPath,
-    version: &FileVersion,
-) -> Result<(), OpsError> {
-    if files.stat(path).await?.version == *version {
-        return Ok(());
-    }
-    Err(OpsError::new(
-        ErrorKind::Conflict,
-        "the file changed while the patch was being applied",
-    )
-    .on(path))
 }

@@ -59,6 +59,9 @@ pub enum ManifestError {
     /// The name is not a tool's name.
     #[error(transparent)]
     Name(#[from] NameError),
+    /// The name is one that people and rules take for Haft's own, or for a mounted server's.
+    #[error("a script cannot be called `{0}`: it would be taken for a tool of Haft or of a server")]
+    Reserved(String),
     /// The description says nothing.
     #[error("the description is empty; say what the tool does and when to use it")]
     NoDescription,
@@ -129,6 +132,11 @@ fn assumed() -> bool {
     true
 }
 
+/// Whether a name means something else than a script.
+fn is_reserved(name: &str) -> bool {
+    matches!(name, "undo" | "haft") || name.starts_with("mcp__") || name.starts_with("haft_")
+}
+
 impl ScriptManifest {
     /// Reads a manifest.
     pub fn parse(text: &str) -> Result<Self, ManifestError> {
@@ -138,6 +146,9 @@ impl ScriptManifest {
         let file: File =
             toml::from_str(text).map_err(|error| ManifestError::Syntax(error.to_string()))?;
         let name = ToolName::parse(&file.name)?;
+        if is_reserved(name.as_str()) {
+            return Err(ManifestError::Reserved(file.name));
+        }
         if file.description.trim().is_empty() {
             return Err(ManifestError::NoDescription);
         }
@@ -201,6 +212,20 @@ mod tests {
             Err(error) => error.to_string(),
         };
         assert_eq!(found.lines().next().unwrap_or_default(), expect);
+    }
+
+    #[test]
+    fn un_04_a_script_does_not_take_a_name_that_means_something_else() {
+        let manifest = |name: &str| {
+            ScriptManifest::parse(&format!(
+                "name = '{name}'\ndescription = 'does x'\nprogram = 'x.sh'"
+            ))
+        };
+        for name in ["undo", "haft", "mcp__x__y", "haft_undo"] {
+            let refused = manifest(name).unwrap_err().to_string();
+            assert!(refused.contains("taken for"), "{refused}");
+        }
+        assert!(manifest("undo_migration").is_ok());
     }
 
     #[test]

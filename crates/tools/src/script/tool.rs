@@ -9,7 +9,7 @@ use haft_contract::{
     Access, BoxFuture, CallContext, Content, ErrorKind, NoProgress, Plan, PlanContext, Progress,
     ToolError, ToolName, ToolSpec, WorkPath,
     access::Command,
-    erased::{ErasedTool, ParsedInput, ToolReply},
+    erased::{ErasedTool, ParsedInput, ToolReply, Withheld},
     ops::{ExitStatus, Input, OutputChunk, Spawn, Stream},
 };
 use serde::Deserialize;
@@ -134,6 +134,10 @@ impl ErasedTool for ScriptTool {
 
     fn program_digest(&self) -> Option<[u8; 32]> {
         Some(self.sha256)
+    }
+
+    fn withheld(&self) -> Option<Withheld> {
+        None
     }
 
     fn parse(&self, input: &Value) -> Result<ParsedInput, ToolError> {

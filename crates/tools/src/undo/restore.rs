@@ -7,7 +7,7 @@ use haft_contract::{
     ErrorKind, ToolError, WorkPath,
     context::PastChanges,
     host::ArtifactId,
-    ops::{Expected, FileKind, FileOps, FileStat, FileVersion, OpsError, RemoveScope, WriteFile},
+    ops::{Expected, FileKind, FileOps, FileStat, FileVersion, OpsError, WriteFile},
 };
 
 use super::fold::{Chain, FileState, FoldedChange};
@@ -119,13 +119,7 @@ pub(super) async fn put_back(
             files.write(path, WriteFile { bytes, expected }).await?;
             Ok(())
         }
-        (None, Some(now)) => {
-            if files.stat(path).await?.version != now.version {
-                let message = "the file changed while it was being put back";
-                return Err(OpsError::new(ErrorKind::Conflict, message).on(path));
-            }
-            files.remove(path, RemoveScope::File).await
-        }
+        (None, Some(now)) => files.remove_version(path, &now.version).await,
         (None, None) => Ok(()),
     }
 }

@@ -8,8 +8,8 @@ use std::sync::{
 use haft_contract::{
     BoxFuture, ErrorKind, WorkPath,
     ops::{
-        CopyFile, FileOps, FileReader, FileStat, ListQuery, Listing, Operations, OpsError,
-        Overwrite, RemoveScope, Resolved, WriteFile, Written,
+        CopyFile, FileOps, FileReader, FileStat, FileVersion, ListQuery, Listing, Operations,
+        OpsError, Overwrite, RemoveScope, Resolved, WriteFile, Written,
     },
 };
 use haft_testkit::{
@@ -64,6 +64,21 @@ impl FileOps for Interfered {
         overwrite: Overwrite,
     ) -> Answer<'a, ()> {
         self.files.rename(from, to, overwrite)
+    }
+    fn remove_version<'a>(
+        &'a self,
+        path: &'a WorkPath,
+        version: &'a FileVersion,
+    ) -> Answer<'a, ()> {
+        self.files.remove_version(path, version)
+    }
+    fn rename_version<'a>(
+        &'a self,
+        from: &'a WorkPath,
+        to: &'a WorkPath,
+        version: &'a FileVersion,
+    ) -> Answer<'a, ()> {
+        self.files.rename_version(from, to, version)
     }
     fn copy<'a>(
         &'a self,

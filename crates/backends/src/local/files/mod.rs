@@ -2,6 +2,7 @@
 //! runs: at once when everything is cached, otherwise on the blocking pool.
 
 mod append;
+mod aside;
 mod copy;
 mod list;
 mod read;
@@ -166,6 +167,25 @@ impl FileOps for LocalFiles {
         Box::pin(self.change(to, move |jail, to| {
             rename::rename(jail, &from, to, overwrite)
         }))
+    }
+
+    fn remove_version<'a>(
+        &'a self,
+        path: &'a WorkPath,
+        version: &'a FileVersion,
+    ) -> BoxFuture<'a, Result<(), OpsError>> {
+        let version = version.clone();
+        Box::pin(self.run(path, move |jail, path| aside::remove(jail, path, &version)))
+    }
+
+    fn rename_version<'a>(
+        &'a self,
+        from: &'a WorkPath,
+        to: &'a WorkPath,
+        version: &'a FileVersion,
+    ) -> BoxFuture<'a, Result<(), OpsError>> {
+        let (from, version) = (from.clone(), version.clone());
+        Box::pin(self.change(to, move |jail, to| aside::rename(jail, &from, to, &version)))
     }
 
     fn copy<'a>(

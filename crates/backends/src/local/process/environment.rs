@@ -82,8 +82,9 @@ pub(super) fn variables<'a>(
     Ok(variables)
 }
 
-/// What every child gets. Programs that would wait for a person fail at once instead.
-const FIXED: [(&str, &str); 16] = [
+/// What every child gets. Programs that would wait for a person fail at once instead, and git takes no
+/// directory for a repository by its looks: one that was laid out as such could name programs to run.
+const FIXED: [(&str, &str); 19] = [
     ("LANG", "C.UTF-8"),
     ("LC_ALL", "C.UTF-8"),
     ("TERM", "dumb"),
@@ -100,6 +101,9 @@ const FIXED: [(&str, &str); 16] = [
     ("GIT_TERMINAL_PROMPT", "0"),
     ("GIT_ASKPASS", "false"),
     ("SSH_ASKPASS", "false"),
+    ("GIT_CONFIG_COUNT", "1"),
+    ("GIT_CONFIG_KEY_0", "safe.bareRepository"),
+    ("GIT_CONFIG_VALUE_0", "explicit"),
 ];
 
 /// Names whose value is Haft's, whatever a call says.

@@ -9,8 +9,8 @@ use haft_contract::{
     WorkPath,
     future::BoxFuture,
     ops::{
-        CopyFile, FileOps, FileReader, FileStat, ListQuery, Listing, OpsError, Overwrite,
-        RemoveScope, Resolved, WriteFile, Written,
+        CopyFile, FileOps, FileReader, FileStat, FileVersion, ListQuery, Listing, OpsError,
+        Overwrite, RemoveScope, Resolved, WriteFile, Written,
     },
 };
 
@@ -152,6 +152,32 @@ impl FileOps for RemoteFiles {
             from: text(from),
             to: text(to),
             overwrite: overwrite.into(),
+        };
+        Box::pin(async move { done(self.quick(request).await?) })
+    }
+
+    fn remove_version<'a>(
+        &'a self,
+        path: &'a WorkPath,
+        version: &'a FileVersion,
+    ) -> BoxFuture<'a, Result<(), OpsError>> {
+        let request = Request::RemoveVersion {
+            path: text(path),
+            version: version.as_str().to_owned(),
+        };
+        Box::pin(async move { done(self.quick(request).await?) })
+    }
+
+    fn rename_version<'a>(
+        &'a self,
+        from: &'a WorkPath,
+        to: &'a WorkPath,
+        version: &'a FileVersion,
+    ) -> BoxFuture<'a, Result<(), OpsError>> {
+        let request = Request::RenameVersion {
+            from: text(from),
+            to: text(to),
+            version: version.as_str().to_owned(),
         };
         Box::pin(async move { done(self.quick(request).await?) })
     }

@@ -121,6 +121,29 @@ pub(super) async fn rename(
     Ok(Reply::Done)
 }
 
+pub(super) async fn remove_version(
+    files: &dyn FileOps,
+    at: &str,
+    version: String,
+) -> Result<Reply, OpsError> {
+    let version = FileVersion::new(version);
+    files.remove_version(&path(at)?, &version).await?;
+    Ok(Reply::Done)
+}
+
+pub(super) async fn rename_version(
+    files: &dyn FileOps,
+    from: &str,
+    to: &str,
+    version: String,
+) -> Result<Reply, OpsError> {
+    let version = FileVersion::new(version);
+    files
+        .rename_version(&path(from)?, &path(to)?, &version)
+        .await?;
+    Ok(Reply::Done)
+}
+
 pub(super) async fn copy(
     files: &dyn FileOps,
     exchange: &Exchange,

@@ -294,6 +294,12 @@ async fn dispatch(
             to,
             overwrite,
         } => files::rename(files, &from, &to, overwrite).await,
+        Request::RemoveVersion { path, version } => {
+            files::remove_version(files, &path, version).await
+        }
+        Request::RenameVersion { from, to, version } => {
+            files::rename_version(files, &from, &to, version).await
+        }
         Request::Copy {
             from,
             to,

@@ -18,13 +18,13 @@ use rustix::{
 use super::{
     attributes::{Attributes, Changed},
     connections::{Destination, destination},
-    names::{Found, Names},
+    names::{Found, Names, low_half},
 };
 use crate::sandbox::{
-    calls::{ATTRIBUTES, CREATING, OPENING},
+    calls::{ATTRIBUTES, CREATING, MODES, OPENING, SCHEDULING},
     filter::{self, Answer, Call},
     landlock::LandlockRules,
-    seccomp::{NATIVE, denied_name},
+    seccomp::{IOPRIO_WHO_PROCESS, MAKES_A_FILE, NATIVE, PRIO_PROCESS, SET_IDS, denied_name},
     wire::RefusalMessage,
 };
 
@@ -119,6 +119,16 @@ impl Listener {
             ));
         }
         let number = i64::from(call.number);
+        if sets_ids(call) {
+            return Verdict::Refuse(
+                Errno::PERM,
+                RefusalMessage::new(
+                    Layer::Seccomp,
+                    "set a set-user-id or set-group-id bit".to_owned(),
+                    "whoever runs the file later would run it as its owner",
+                ),
+            );
+        }
         if let Some(names) = self.names.as_ref().filter(|_| creates(number)) {
             return match names.look(call) {
                 Found::Nothing => Verdict::Answer(Answer::Continue),
@@ -139,6 +149,9 @@ impl Listener {
                     ),
                 ),
             };
+        }
+        if is_of_its_own_threads(call) {
+            return Verdict::Answer(Answer::Continue);
         }
         if ATTRIBUTES.iter().any(|(_, known)| *known == number) {
             return self.judge_attributes(call);
@@ -232,6 +245,46 @@ impl Listener {
     fn is_new(&mut self, refusal: &RefusalMessage) -> bool {
         self.told.len() < Refusal::MAX && self.told.insert(refusal.what().to_owned())
     }
+}
+
+/// Whether a call would make a program that runs as whoever owns it. The mode is in a register, so
+/// nobody can change it after this look.
+fn sets_ids(call: &Call) -> bool {
+    let number = i64::from(call.number);
+    let Some((_, place)) = MODES.iter().find(|(known, _)| *known == number) else {
+        return false;
+    };
+    let argument = |place: u8| {
+        let argument = call.arguments.get(usize::from(place));
+        argument.copied().unwrap_or_default()
+    };
+    let opens = OPENING.iter().any(|(_, known)| *known == number);
+    let makes = !opens || argument(place - 1) & MAKES_A_FILE != 0;
+    makes && argument(*place) & SET_IDS != 0
+}
+
+/// Whether a call changes how a thread of the caller's own process is scheduled: programs name
+/// themselves by number too.
+fn is_of_its_own_threads(call: &Call) -> bool {
+    let number = i64::from(call.number);
+    if !SCHEDULING.iter().any(|(_, known)| *known == number) {
+        return false;
+    }
+    let [first, second, ..] = call.arguments;
+    let target = match number {
+        libc::SYS_setpriority if first == PRIO_PROCESS => second,
+        libc::SYS_ioprio_set if first == IOPRIO_WHO_PROCESS => second,
+        libc::SYS_setpriority | libc::SYS_ioprio_set => return false,
+        _ => first,
+    };
+    // By its leader: the caller may itself be another thread.
+    let leader = |thread: i64| {
+        let status = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+        let line = status.lines().find(|line| line.starts_with("Tgid:"))?;
+        line.split_whitespace().nth(1)?.parse::<i64>().ok()
+    };
+    let own = leader(i64::from(call.pid));
+    own.is_some() && own == leader(i64::from(low_half(target)))
 }
 
 fn creates(number: i64) -> bool {

@@ -73,6 +73,8 @@ impl Names {
                     b"config.worktree",
                     b"commondir",
                     b"gitdir",
+                    b"branches",
+                    b"remotes",
                 ])
                 .collect(),
         }
@@ -80,9 +82,6 @@ impl Names {
 
     /// Looks at a call that creates a name.
     pub(super) fn look(&self, call: &Call) -> Found {
-        if i64::from(call.number) == libc::SYS_openat2 && !openat2_creates(call) {
-            return Found::Nothing;
-        }
         for place in places(call) {
             match self.look_at(call, *place) {
                 Found::Nothing => {}
@@ -170,6 +169,8 @@ fn git_matters(parts: &[&str], path: &Path) -> bool {
         // The git directory itself; one that exists is not created. A file leads git elsewhere.
         None => !path.symlink_metadata().is_ok_and(|found| found.is_dir()),
         Some(first) if DECIDES.contains(first) => true,
+        // Remotes as git once wrote them; those of today are refs and settings.
+        Some(&("branches" | "remotes")) => true,
         Some(&"modules") => after.any(|part| DECIDES.contains(part)),
         // A new work tree has a `commondir` and a `gitdir`; those of others are mounted read-only.
         Some(&"worktrees") => {
@@ -206,24 +207,12 @@ fn places(call: &Call) -> &'static [Place] {
         }
     }
     match i64::from(call.number) {
-        libc::SYS_openat | libc::SYS_openat2 | libc::SYS_mkdirat | libc::SYS_mknodat => {
-            &const { [at(0, 1)] }
-        }
+        libc::SYS_openat | libc::SYS_mkdirat | libc::SYS_mknodat => &const { [at(0, 1)] },
         // The old name too: with a flag the two are exchanged.
         libc::SYS_renameat2 => &const { [at(2, 3), at(0, 1)] },
         libc::SYS_renameat | libc::SYS_linkat => &const { [at(2, 3)] },
         libc::SYS_symlinkat => &const { [at(1, 2)] },
         _ => &[],
-    }
-}
-
-/// Whether an `openat2`, whose flags are in memory, creates.
-fn openat2_creates(call: &Call) -> bool {
-    let mut flags = [0_u8; 8];
-    let address = call.arguments.get(2).copied().unwrap_or_default();
-    match read_memory(call.pid, address, &mut flags) {
-        Ok(8) => u64::from_ne_bytes(flags) & u64::from(libc::O_CREAT.unsigned_abs()) != 0,
-        Ok(_) | Err(_) => true,
     }
 }
 
@@ -288,6 +277,9 @@ mod tests {
     fn git_works_and_what_decides_what_it_runs_is_protected() {
         check("/srv/app/.git/index.lock", None);
         check("/srv/app/.git/refs/heads/hooks/config", None);
+        check("/srv/app/.git/refs/remotes/origin/main", None);
+        check("/srv/app/.git/modules/sub/refs/remotes/origin", None);
+        check("/srv/app/.git/remotes/origin", Some(".git/remotes/origin"));
         check("/srv/app/.git/config.lock", None);
         check(
             "/srv/app/.git/hooks/pre-commit",

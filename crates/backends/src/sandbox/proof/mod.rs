@@ -24,7 +24,7 @@ use super::SandboxOptions;
 use crate::{LocalBackend, LocalOptions, OpenError, helper};
 
 /// How long one attempt may take.
-const ATTEMPT_LIMIT: Duration = Duration::from_secs(20);
+const ATTEMPT_LIMIT: Duration = Duration::from_mins(1);
 
 /// The most output of an attempt that is read.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;

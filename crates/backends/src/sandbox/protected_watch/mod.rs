@@ -14,6 +14,7 @@
 
 mod names;
 mod quarantine;
+mod todo;
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -35,6 +36,7 @@ pub(crate) use self::quarantine::Quarantine;
 use self::{
     names::{Bare, Found, GUARDED},
     quarantine::Kept,
+    todo::Todo,
 };
 use crate::jail::Jail;
 
@@ -67,6 +69,7 @@ struct Shared {
     /// What each guarded place was when the first command began.
     before: Vec<Found>,
     bare_before: Bare,
+    todo_before: Todo,
     events: OwnedFd,
     /// Readable once nobody watches any more.
     stop: OwnedFd,
@@ -158,11 +161,13 @@ impl Shared {
         // After the watch, so that what appears in between is seen by one of the two.
         let before = names::look(&jail);
         let bare_before = Bare::look(&jail);
+        let todo_before = Todo::look(&jail);
         let shared = Arc::new(Self {
             jail,
             quarantine,
             before,
             bare_before,
+            todo_before,
             stop,
             events,
             findings: Mutex::default(),
@@ -197,6 +202,9 @@ impl Shared {
             let reason = "with it git takes the workspace's root for a repository of its own and \
                           runs what it names";
             self.move_away(path, reason, moved);
+        }
+        for path in self.todo_before.added(Todo::look(&self.jail)) {
+            self.move_away(path, todo::REASON, moved);
         }
     }
 

@@ -17,7 +17,14 @@ const GIT_DIRECTORY: &str = ".git";
 
 /// What in a `.git` that is already there would make git run something, or look for its settings
 /// elsewhere. Nothing that `git commit`, `fetch` or `rebase` makes.
-const IN_GIT: [&str; 4] = ["commondir", "config", "config.worktree", "hooks"];
+const IN_GIT: [&str; 6] = [
+    "branches",
+    "commondir",
+    "config",
+    "config.worktree",
+    "hooks",
+    "remotes",
+];
 
 const IN_GIT_REASON: &str = "git runs programs that files in this place name";
 

@@ -193,6 +193,8 @@ fn in_a_git_directory_only_what_git_obeys_is_moved() {
         ".git/COMMIT_EDITMSG",
         ".git/logs/HEAD",
         ".git/objects/ab/cd",
+        ".git/remotes",
+        ".git/refs/remotes/origin/main",
     ] {
         place.write(path);
     }
@@ -201,9 +203,48 @@ fn in_a_git_directory_only_what_git_obeys_is_moved() {
         "create .git/commondir",
         "create .git/config.worktree",
         "create .git/hooks",
+        "create .git/remotes",
     ];
     assert_eq!(whats(&refusals), expect);
     assert!(place.has(".git/config") && place.has(".git/index") && place.has(".git/logs/HEAD"));
+}
+
+/// A rebase may be under way; what it would run when it goes on is moved away (SB-39).
+#[test]
+fn what_git_would_run_when_an_operation_goes_on_is_moved() {
+    let place = place();
+    for path in [".git/HEAD", ".git/config"] {
+        place.write(path);
+    }
+    let list = |path: &str, text: &str| {
+        let path = place.root.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    let watch = place.begin();
+    list(".git/rebase-merge/git-rebase-todo", "pick 1 a\n");
+    list(".git/rebase-merge/strategy", "ort\n");
+    assert_eq!(whats(&watch.finish()), [] as [&str; 0]);
+    let watch = place.begin();
+    list(
+        ".git/rebase-merge/git-rebase-todo",
+        "pick 1 a\nexec touch evil\n",
+    );
+    list(".git/sequencer/todo", "x touch evil\n");
+    list(".git/rebase-merge/strategy", "evil\n");
+    let expect = [
+        "create .git/rebase-merge/git-rebase-todo",
+        "create .git/rebase-merge/strategy",
+        "create .git/sequencer/todo",
+    ];
+    let refusals = watch.finish();
+    let mut told = whats(&refusals);
+    told.sort_unstable();
+    assert_eq!(told, expect);
+    // What a person left there is theirs.
+    list(".git/sequencer/todo", "x make\n");
+    assert_eq!(whats(&place.begin().finish()), [] as [&str; 0]);
+    assert!(place.has(".git/sequencer/todo"));
 }
 
 #[test]

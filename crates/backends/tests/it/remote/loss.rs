@@ -13,7 +13,7 @@ use haft_contract::{
 };
 
 use super::{
-    child::all_are_gone,
+    child::{all_are_gone, running_in},
     fixture::{InProcess, RemoteFixture},
 };
 use crate::workspace::at;
@@ -85,6 +85,7 @@ async fn letting_go_of_everything_ends_what_runs() {
         .await
         .unwrap();
     until_ready(&mut *child).await;
+    assert!(!running_in(&place.0.root).is_empty());
     drop(child);
     drop(fixture.operations);
     all_are_gone(&place.0.root).await;

@@ -263,7 +263,9 @@ impl Serving {
     /// Ends what calls left running, makes everything durable and stops the record.
     async fn close(&self) {
         self.wired.runtime.end_session(&self.principal).await;
-        self.wired.runtime.end_processes().await;
+        if let Err(error) = self.wired.runtime.shut_down().await {
+            tracing::warn!(%error, "not everything could be recorded");
+        }
         self.mounted.stop().await;
         self.housekeeping.close(&self.ledger).await;
     }

@@ -112,7 +112,8 @@ fn happens(form: &Map<String, Value>, room: Room) -> Page {
 /// words, which are shown.
 fn is_plain_command(command: &Value, form: &Map<String, Value>) -> bool {
     let confined = ["t1", "t2", "t3"].contains(&text(form.get("tier")));
-    confined && command.get("opaque").is_none_or(Value::is_null)
+    let said = |key| command.get(key).is_some_and(|value| !value.is_null());
+    confined && !said("opaque") && !said("unbound")
 }
 
 /// A diff with the lines that change and no others, where it is one that can be read so.

@@ -105,5 +105,11 @@ pub(super) fn touches(part: &Value) -> Page {
             .styled(Style::Warn, visible::line(why))
             .end();
     }
+    if let Some(what) = part.get("unbound").and_then(Value::as_str) {
+        page = margin(page)
+            .styled(Style::Bad, "not bound to your answer: ")
+            .styled(Style::Warn, visible::line(what))
+            .end();
+    }
     page
 }

@@ -51,8 +51,7 @@ fn yes(agent: &'static dyn Agent) {
     let form = seat.until("touch made.txt");
     assert!(!scene.stage.exists("made.txt"), "{form}");
     let keys = keys(agent);
-    seat.press(keys.yes);
-    seat.until("that is all");
+    seat.answer(keys.yes, || seat.shows("that is all"));
     assert!(scene.stage.exists("made.txt"));
     let explained = scene.stage.json(&["explain", "--json"]);
     assert_eq!(explained["approval"]["answer"], "approved", "{explained}");
@@ -69,8 +68,7 @@ fn no(agent: &'static dyn Agent) {
     seat.ask("make it");
     seat.until("touch made.txt");
     let keys = keys(agent);
-    seat.press(keys.no);
-    let ended = eventually("the call ends", || {
+    let ended = seat.answer(keys.no, || {
         let ended = scene.ends().pop();
         ended.filter(|ended| ended != "open" && ended != "waiting")
     });
@@ -98,8 +96,7 @@ fn always(agent: &'static dyn Agent) {
     seat.ask("make it twice");
     seat.until("touch made.txt");
     let keys = keys(agent);
-    seat.press(keys.always);
-    seat.until("that is all");
+    seat.answer(keys.always, || seat.shows("that is all"));
     assert_eq!(scene.ends(), ["succeeded", "succeeded"]);
     let grants = scene.stage.haft(&["grants", "list"]).ok();
     assert!(grants.contains("touch made.txt"), "{grants}");

@@ -1,10 +1,18 @@
 //! An agent on its own screen, in a terminal of its own, used with its own keys.
 
+use std::time::{Duration, Instant};
+
 use super::Scene;
 use crate::{
     support::eventually,
     tmux::{Tmux, Window},
 };
+
+/// How long the screen is given to follow a key that may change nothing on it.
+const FOLLOWS: Duration = Duration::from_secs(5);
+
+/// After this a key without any effect was missed.
+const MISSED: Duration = Duration::from_secs(20);
 
 /// Wide enough that no agent folds a line the tests look for.
 const SIZE: (u16, u16) = (120, 45);
@@ -45,9 +53,9 @@ impl<'s> Seat<'s> {
         // is still starting may miss the key.
         let before = self.scene.model.requests().len();
         eventually("the prompt is sent", || {
-            std::thread::sleep(std::time::Duration::from_millis(800));
+            std::thread::sleep(Duration::from_millis(800));
             self.tmux.press(self.window, &["Enter"]);
-            std::thread::sleep(std::time::Duration::from_millis(1_500));
+            std::thread::sleep(Duration::from_millis(1_500));
             (self.scene.model.requests().len() > before).then_some(())
         });
     }
@@ -57,12 +65,47 @@ impl<'s> Seat<'s> {
         self.tmux.until(self.window, text)
     }
 
-    /// Presses keys, one after the other, each once the screen had time to follow.
+    /// Presses keys, one after the other, each once the screen has followed the one before.
     pub(crate) fn press(&self, keys: &[&str]) {
         for key in keys {
+            let before = self.still();
             self.tmux.press(self.window, &[key]);
-            std::thread::sleep(std::time::Duration::from_millis(400));
+            let pressed = Instant::now();
+            std::thread::sleep(Duration::from_millis(400));
+            while self.still() == before && pressed.elapsed() < FOLLOWS {
+                std::thread::sleep(Duration::from_millis(100));
+            }
         }
+    }
+
+    /// Answers a form with these keys and waits for what must come of it. An agent that is busy
+    /// may miss the last key; then it is pressed again.
+    pub(crate) fn answer<T>(&self, keys: &[&str], comes: impl Fn() -> Option<T>) -> T {
+        self.press(keys);
+        let mut pressed = Instant::now();
+        let came = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            eventually("the form is answered", || {
+                if pressed.elapsed() > MISSED {
+                    self.tmux.press(self.window, &keys[keys.len() - 1..]);
+                    pressed = Instant::now();
+                }
+                comes()
+            })
+        }));
+        came.unwrap_or_else(|_| panic!("no answer:\n{}", self.tmux.screen(self.window)))
+    }
+
+    /// What the screen shows, if it shows a text.
+    pub(crate) fn shows(&self, text: &str) -> Option<()> {
+        let screen = self.tmux.screen(self.window);
+        screen.contains(text).then_some(())
+    }
+
+    /// The screen without what moves by itself: clocks and spinners.
+    fn still(&self) -> String {
+        let screen = self.tmux.screen(self.window);
+        let kept = |char: &char| char.is_alphabetic() || "❯›>✔".contains(*char);
+        screen.chars().filter(kept).collect()
     }
 
     /// Waits until the model was given this many results; what it was given last.

@@ -341,9 +341,9 @@ const GROUPS: [(&str, u32, &str); 6] = [
     ("PE", 28, include_str!("../../../../../attacks/pe.toml")),
     ("SL", 19, include_str!("../../../../../attacks/sl.toml")),
     ("EN", 12, include_str!("../../../../../attacks/en.toml")),
-    ("SB", 38, include_str!("../../../../../attacks/sb.toml")),
+    ("SB", 46, include_str!("../../../../../attacks/sb.toml")),
     ("RX", 24, include_str!("../../../../../attacks/rx.toml")),
-    ("AP", 16, include_str!("../../../../../attacks/ap.toml")),
+    ("AP", 18, include_str!("../../../../../attacks/ap.toml")),
 ];
 
 /// Every group of the corpus, in order.

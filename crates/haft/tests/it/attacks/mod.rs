@@ -67,11 +67,11 @@ groups! {
     en_01_to_en_12_environment: "EN" in Local;
     en_01_to_en_12_environment_in_t2: "EN" in T2;
     en_01_to_en_12_environment_over_ssh: "EN" in Ssh;
-    sb_01_to_sb_38_sandbox_escape: "SB" in T2;
+    sb_01_to_sb_46_sandbox_escape: "SB" in T2;
     rx_02_to_rx_24_exhaustion: "RX" in Local, |id| id != FORK_BOMB;
     rx_02_to_rx_24_exhaustion_in_t2: "RX" in T2, |id| id != FORK_BOMB;
     rx_01_a_fork_bomb_in_t2: "RX" in T2, |id| id == FORK_BOMB;
-    ap_01_to_ap_16_approvals: "AP" in Local;
+    ap_01_to_ap_18_approvals: "AP" in Local;
 }
 
 /// Runs what all of `which` take of a group in a place, and says what came of it.

@@ -13,7 +13,7 @@ const MAX_COMMANDS: usize = 512;
 const MAX_WRAPPERS: usize = 8;
 
 /// Every script of the attack groups that is not repeated.
-fn scripts() -> Vec<String> {
+pub(super) fn scripts() -> Vec<String> {
     let texts = [
         include_str!("../../../../../attacks/sh.toml"),
         include_str!("../../../../../attacks/ai.toml"),
@@ -32,7 +32,7 @@ fn scripts() -> Vec<String> {
     scripts
 }
 
-const WORDS: [&str; 56] = [
+pub(super) const WORDS: [&str; 56] = [
     "if ",
     "then ",
     "fi\n",

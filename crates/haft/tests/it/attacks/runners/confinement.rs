@@ -204,7 +204,7 @@ pub(super) async fn missing_layer(case: &Case, verdict: &mut Verdict) {
         namespace: true,
         ..toml::from_str("").unwrap()
     };
-    verdict.add(stage::run(&apart, "attacks::sb_01_to_sb_38_sandbox_escape"));
+    verdict.add(stage::run(&apart, "attacks::sb_01_to_sb_46_sandbox_escape"));
 }
 
 async fn no_namespaces(case: &Case, verdict: &mut Verdict) {

@@ -13,7 +13,7 @@ use haft::{
         host::{
             AnswerError, AnswerPlace, Answerer, Approval, ApprovalId, ApprovalQuestion,
             ApprovalState, ApprovalStore, Clock as _, GivenAnswer, GivenVerdict, Ledger as _,
-            Timestamp,
+            LedgerErrorKind, Timestamp,
         },
     },
     prelude::*,
@@ -100,9 +100,15 @@ impl Desk {
         lines.lines().filter(|line| *line == word).count()
     }
 
+    /// The open questions, as soon as the record is not too busy to say.
     async fn pending(&self) -> Vec<Approval> {
-        let pending = self.store().pending(&self.tenant(), now(), 20_000).await;
-        pending.unwrap()
+        loop {
+            match self.store().pending(&self.tenant(), now(), 20_000).await {
+                Ok(pending) => return pending,
+                Err(error) if error.kind() == LedgerErrorKind::Unavailable => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
     }
 
     /// The open questions, once there are as many.

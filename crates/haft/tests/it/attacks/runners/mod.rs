@@ -15,6 +15,7 @@ mod processes;
 mod races;
 mod shown;
 mod storage;
+mod swapped_files;
 mod swapper;
 
 use super::{attempt::Verdict, corpus::Case};
@@ -75,6 +76,8 @@ pub(crate) async fn run(name: &str, case: &Case, verdict: &mut Verdict) {
         "asked_flood" => Box::pin(approvals::flood(case, verdict)).await,
         "restart" => Box::pin(answers::restart(case, verdict)).await,
         "denied_meanwhile" => Box::pin(answers::denied_meanwhile(case, verdict)).await,
+        "swapped_files" => Box::pin(swapped_files::named(case, verdict)).await,
+        "many_named_files" => Box::pin(swapped_files::many(case, verdict)).await,
         "swapped_program" => Box::pin(answers::swapped_program(case, verdict)).await,
         other => panic!("{}: there is no runner `{other}`", case.id),
     }

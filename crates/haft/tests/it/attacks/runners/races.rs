@@ -25,6 +25,9 @@ fn rounds(place: Place) -> usize {
 /// Rounds after which a control that has not lost counts as one that cannot.
 const CONTROL_ROUNDS: usize = 2_000_000;
 
+/// Swaps without which there was no race.
+const FEWEST_SWAPS: u64 = 50;
+
 /// A tool, and its arguments in a round.
 type Raced = (&'static str, fn(usize) -> Value);
 
@@ -223,8 +226,11 @@ async fn race(
     arguments: impl Fn(usize) -> Value,
 ) -> Result<(), String> {
     let swapper = Swapper::start(&scene.workspace);
-    let mut worked = 0;
-    for round in 0..rounds {
+    let (mut worked, mut made) = (0, 0);
+    // Where calls are quick and the swapping thread gets no turn, more of them are made.
+    while made < rounds || (swapper.swaps() < FEWEST_SWAPS && made < rounds * 100) {
+        let round = made;
+        made += 1;
         let outcome = haft.call(tool, arguments(round)).await;
         let text = outcome.model_text();
         check(!text.contains(&scene.canary), || {
@@ -233,9 +239,11 @@ async fn race(
         worked += usize::from(outcome.succeeded());
     }
     let swaps = swapper.swaps();
-    println!("{tool}: {rounds} calls, {worked} worked, {swaps} swaps, 0 escapes");
-    check(swaps > 50, || "the race did not take place".to_owned())?;
-    check(worked < rounds, || "the swap was never met".to_owned())
+    println!("{tool}: {made} calls, {worked} worked, {swaps} swaps, 0 escapes");
+    check(swaps >= FEWEST_SWAPS, || {
+        "the race did not take place".to_owned()
+    })?;
+    check(worked < made, || "the swap was never met".to_owned())
 }
 
 async fn haft_without_race(case: &Case) -> Result<(), String> {

@@ -39,11 +39,16 @@ impl Swapper {
                 }
             }
         });
-        Self {
+        let swapper = Self {
             stop,
             swaps,
             thread: Some(thread),
+        };
+        // There is no race before the first swap.
+        while swapper.swaps() == 0 {
+            std::thread::yield_now();
         }
+        swapper
     }
 
     pub(super) fn swaps(&self) -> u64 {

@@ -14,7 +14,7 @@ use std::{
 
 use haft_contract::{
     CallContext, ErrorKind, Plan, PlanContext, Terminal, ToolError, ToolName, ToolSpec,
-    erased::{ErasedTool, ParsedInput, ToolReply},
+    erased::{ErasedTool, ParsedInput, ToolReply, Withheld},
     future::BoxFuture,
     progress::NoProgress,
 };
@@ -243,6 +243,14 @@ impl ErasedTool for Asking {
     }
     fn output_schema(&self) -> Value {
         json!({})
+    }
+
+    fn program_digest(&self) -> Option<[u8; 32]> {
+        None
+    }
+
+    fn withheld(&self) -> Option<Withheld> {
+        None
     }
     fn parse(&self, input: &Value) -> Result<ParsedInput, ToolError> {
         Ok(ParsedInput::new(input.clone()))

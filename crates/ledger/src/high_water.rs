@@ -1,0 +1,208 @@
+//! The high-water mark: how far each tenant's record had come, signed, in a file of its own beside the
+//! record's directory. A record that was emptied, taken away or put back from an older copy ends
+//! before its mark, and that is said when it is opened and by `verify`.
+//!
+//! The mark never goes back by itself. Whoever puts an older copy back on purpose removes the file.
+//! It cannot detect somebody who puts back an older mark as well, or who has the key.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    fs::File,
+    io,
+    os::unix::fs::FileExt as _,
+    path::{Path, PathBuf},
+};
+
+use haft_contract::TenantId;
+
+use crate::{
+    chain::Head,
+    directory::{DirectoryError, PrivateDirectory},
+    seal::Seal,
+};
+
+/// Names the form of the file.
+const FORM: &str = "haft-high-water-1";
+
+/// The most bytes of a mark. Some 15,000 tenants; beyond it the mark is not written any more.
+const MAX_BYTES: u64 = 4 << 20;
+
+/// The mark of one record, held open.
+#[derive(Debug)]
+pub(crate) struct HighWater {
+    file: File,
+    path: PathBuf,
+    key: [u8; 32],
+}
+
+/// How far tenants had come.
+pub(crate) type Marks = BTreeMap<String, Head>;
+
+/// What a mark says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Read {
+    /// These tenants had come this far; none where nothing was ever recorded.
+    Marks(Marks),
+    /// The key of this record did not sign it: the record it belongs to is gone, or it was changed.
+    Foreign,
+}
+
+impl HighWater {
+    /// Opens the mark of a record, beside its directory.
+    pub(crate) fn open(
+        directory: &PrivateDirectory,
+        key: [u8; 32],
+    ) -> Result<Self, DirectoryError> {
+        let path = beside(directory.path());
+        let failed = |source| DirectoryError::Io {
+            path: path.clone(),
+            source,
+        };
+        let flags = rustix::fs::OFlags::RDWR
+            | rustix::fs::OFlags::CREATE
+            | rustix::fs::OFlags::NOFOLLOW
+            | rustix::fs::OFlags::NONBLOCK
+            | rustix::fs::OFlags::CLOEXEC;
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        let held = rustix::fs::open(&path, flags, mode).map_err(|error| failed(error.into()))?;
+        let file = File::from(held);
+        let is_file = file.metadata().map_err(failed)?.is_file();
+        if !is_file {
+            return Err(failed(io::Error::other("it is not a regular file")));
+        }
+        Ok(Self { file, path, key })
+    }
+
+    /// Where it is, for showing.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What it says.
+    pub(crate) fn read(&self) -> io::Result<Read> {
+        let text = self.text()?;
+        if text.is_empty() {
+            return Ok(Read::Marks(Marks::new()));
+        }
+        Ok(parse(&text, &self.key).map_or(Read::Foreign, Read::Marks))
+    }
+
+    /// Raises the marks of tenants whose records are on the disk. What is higher stays: several
+    /// processes write one record.
+    pub(crate) fn raise(&self, heads: &[(TenantId, Head)]) -> io::Result<()> {
+        self.file.lock()?;
+        let raised = self.raise_locked(heads);
+        self.file.unlock()?;
+        raised
+    }
+
+    fn raise_locked(&self, heads: &[(TenantId, Head)]) -> io::Result<()> {
+        let Read::Marks(mut marks) = self.read()? else {
+            // What it says of another record is not ours to lose.
+            return Ok(());
+        };
+        for (tenant, head) in heads {
+            let mark = marks.entry(tenant.as_str().to_owned()).or_insert(*head);
+            if mark.sequence < head.sequence {
+                *mark = *head;
+            }
+        }
+        let text = written(&marks, &self.key);
+        let length = u64::try_from(text.len()).unwrap_or(u64::MAX);
+        if length > MAX_BYTES {
+            return Err(io::Error::other("it names too many tenants"));
+        }
+        // One write, and never shorter than before: a process that dies leaves no half of it.
+        self.file.write_all_at(text.as_bytes(), 0)
+    }
+
+    fn text(&self) -> io::Result<String> {
+        let length = self.file.metadata()?.len().min(MAX_BYTES);
+        let mut bytes = vec![0; usize::try_from(length).unwrap_or_default()];
+        self.file.read_exact_at(&mut bytes, 0)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+/// `record` has its mark in `record.mark`.
+fn beside(directory: &Path) -> PathBuf {
+    let mut name = directory.as_os_str().to_owned();
+    name.push(".mark");
+    PathBuf::from(name)
+}
+
+fn written(marks: &Marks, key: &[u8; 32]) -> String {
+    let mut text = format!("{FORM}\n");
+    for (tenant, head) in marks {
+        let hash = blake3::Hash::from_bytes(head.hash).to_hex();
+        // Writing to a `String` cannot fail.
+        let _ = writeln!(text, "{:020} {hash} {tenant}", head.sequence);
+    }
+    let seal = Seal::new(FORM, key).text(&text).sign();
+    let _ = writeln!(text, "{}", blake3::Hash::from_bytes(seal).to_hex());
+    text
+}
+
+fn parse(text: &str, key: &[u8; 32]) -> Option<Marks> {
+    let (body, seal) = text.strip_suffix('\n')?.rsplit_once('\n')?;
+    let body = format!("{body}\n");
+    let seal = blake3::Hash::from_hex(seal).ok()?;
+    if !Seal::new(FORM, key).text(&body).is(seal.as_bytes()) {
+        return None;
+    }
+    let mut lines = body.lines();
+    if lines.next() != Some(FORM) {
+        return None;
+    }
+    lines
+        .map(|line| {
+            let mut parts = line.splitn(3, ' ');
+            let sequence = parts.next()?.parse().ok()?;
+            let hash = *blake3::Hash::from_hex(parts.next()?).ok()?.as_bytes();
+            Some((parts.next()?.to_owned(), Head { sequence, hash }))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(sequence: u64) -> Head {
+        Head {
+            sequence,
+            hash: [7; 32],
+        }
+    }
+
+    #[test]
+    fn a_mark_is_read_as_it_was_written_and_no_other_key_will_do() {
+        let marks: Marks = [("local".to_owned(), head(3)), ("a b".to_owned(), head(9))].into();
+        let text = written(&marks, &[1; 32]);
+        assert_eq!(parse(&text, &[1; 32]), Some(marks));
+        assert_eq!(parse(&text, &[2; 32]), None);
+        assert_eq!(parse(&text.replace("09 ", "08 "), &[1; 32]), None);
+        assert_eq!(parse("", &[1; 32]), None);
+        assert_eq!(parse(FORM, &[1; 32]), None);
+    }
+
+    #[test]
+    fn a_mark_only_rises() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = PrivateDirectory::open(&place.path().join("record")).unwrap();
+        let mark = HighWater::open(&directory, [1; 32]).unwrap();
+        let tenant = TenantId::parse("local").unwrap();
+        for (raised, expect) in [(5, 5), (3, 5), (8, 8)] {
+            mark.raise(&[(tenant.clone(), head(raised))]).unwrap();
+            let Read::Marks(marks) = mark.read().unwrap() else {
+                panic!("it is not ours");
+            };
+            assert_eq!(marks.get("local"), Some(&head(expect)));
+        }
+        let other = HighWater::open(&directory, [2; 32]).unwrap();
+        assert_eq!(other.read().unwrap(), Read::Foreign);
+        other.raise(&[(tenant, head(99))]).unwrap();
+        assert_eq!(other.read().unwrap(), Read::Foreign);
+    }
+}

@@ -1,0 +1,100 @@
+//! Rules that name a tool and a pattern, and cannot speak of anything the tool touches: whoever wrote
+//! `deny = ["deploy(prod.example.com)"]` meant a host, and without `domain:` it is a path. Such a rule
+//! would let everything through that it was written to stop, so the call is denied and told the
+//! form that can match. Tools of our own are known to touch what their patterns are about.
+
+use haft_contract::{
+    Access, ProviderId,
+    host::{Question, RuleRef, Verdict},
+};
+
+use crate::{
+    engine::CedarPolicy,
+    pattern::PatternKind,
+    rule::{Rule, Section, Selector},
+};
+
+/// The provider whose tools are known.
+const BUILT_IN: &str = "builtin";
+
+/// A rule that cannot speak of the call, and what to write instead.
+pub(crate) struct Unmatched {
+    pub(crate) rule: RuleRef,
+    pub(crate) reason: String,
+}
+
+impl CedarPolicy {
+    /// The rule that names the call's tool and cannot match anything it touches.
+    pub(crate) fn unmatched(&self, question: &Question<'_>) -> Option<Unmatched> {
+        let provider: &ProviderId = &question.tool.key.provider;
+        if provider.as_str() == BUILT_IN {
+            return None;
+        }
+        let accesses = &question.plan.accesses;
+        let rule = self.rules.iter().find(|rule| {
+            let pattern = rule.pattern.as_ref();
+            rule.verdict != Verdict::Allow
+                && names(&rule.selector, question)
+                && holds_for(&rule.section, question)
+                && pattern.is_some_and(|pattern| {
+                    !accesses
+                        .iter()
+                        .any(|access| can_match(pattern.kind(), access))
+                })
+        })?;
+        let reason = format!(
+            "{} cannot match anything this call touches, so the call is denied; {}",
+            rule.origin,
+            instead(rule, accesses)
+        );
+        Some(Unmatched {
+            rule: rule.origin.clone(),
+            reason,
+        })
+    }
+}
+
+fn names(selector: &Selector, question: &Question<'_>) -> bool {
+    match selector {
+        Selector::Named(name) => *name == question.tool.key.tool,
+        Selector::Provided(key) => key == question.tool.key,
+        Selector::Like(_) | Selector::Group(_) | Selector::Accesses(_) => false,
+    }
+}
+
+fn holds_for(section: &Section, question: &Question<'_>) -> bool {
+    let principal = question.principal;
+    match section {
+        Section::Everyone => true,
+        Section::Agent(agent) => *agent == principal.agent || principal.ancestors.contains(agent),
+        Section::Session(kind) => *kind == principal.session_kind,
+        Section::NonMainSessions => principal.session_kind != haft_contract::SessionKind::Main,
+        Section::Channel(channel) => principal.channel.as_ref() == Some(channel),
+    }
+}
+
+/// Whether a pattern of this kind can speak of an access at all.
+fn can_match(kind: PatternKind, access: &Access) -> bool {
+    match access {
+        Access::Host { .. } => kind == PatternKind::Host,
+        Access::Command(_) | Access::Process(_) => kind != PatternKind::Host,
+        Access::Path(_) | Access::Database { .. } | Access::Message { .. } => {
+            kind == PatternKind::Path
+        }
+        Access::RemoteTool { .. } => false,
+    }
+}
+
+/// The rule that would match.
+fn instead(rule: &Rule, accesses: &[Access]) -> String {
+    let text = rule.pattern.as_ref().map_or("", |pattern| &pattern.text);
+    let selector = &rule.selector;
+    let hosts = accesses
+        .iter()
+        .any(|access| matches!(access, Access::Host { .. }));
+    if hosts {
+        format!("write `{selector}(domain:{text})` for a host")
+    } else {
+        format!("write `{selector}` without a pattern, which speaks of every call")
+    }
+}
