@@ -47,7 +47,7 @@ use haft_contract::{
 use self::{
     cgroup::{Cgroup, CgroupError, CgroupParent, CgroupSetting},
     orphans::{PrivateDirectory, RuntimeDirectory},
-    protected_watch::{ProtectedWatch, Quarantine},
+    protected_watch::{Deep, ProtectedWatch, Quarantine},
 };
 pub use self::{
     detect::{Facilities, Missing},
@@ -161,8 +161,12 @@ impl Sandbox {
     }
 
     /// A watch over a workspace for one command.
-    pub(crate) fn watch(&self, jail: &Arc<Jail>) -> Result<ProtectedWatch, OpsError> {
-        ProtectedWatch::begin(jail, &self.quarantine).map_err(|error| {
+    pub(crate) fn watch(
+        &self,
+        jail: &Arc<Jail>,
+        deep: Option<Deep>,
+    ) -> Result<ProtectedWatch, OpsError> {
+        ProtectedWatch::begin(jail, &self.quarantine, deep).map_err(|error| {
             OpsError::new(
                 ErrorKind::TierUnavailable,
                 format!(

@@ -18,6 +18,9 @@ use crate::jail::{Jail, Lookup};
 /// The most submodules whose settings are looked at.
 const MAX_MODULES: usize = 256;
 
+/// The most places below the root that are held.
+const MAX_BELOW: usize = 256;
+
 /// How deep submodules are looked for.
 const MAX_DEPTH: usize = 4;
 
@@ -60,6 +63,32 @@ pub(crate) fn look(jail: &Jail) -> Result<Vec<ProtectedPlace>, Errno> {
         }
     }
     Ok(places)
+}
+
+/// Holds what is protected below the root, as far as `found` names it. The directories it is in are
+/// not held, because nothing could be renamed across their edge; what stands in its place afterwards
+/// is told by its identity.
+pub(crate) fn hold_below<'p>(
+    jail: &Jail,
+    found: impl Iterator<Item = &'p str>,
+    places: &mut Vec<ProtectedPlace>,
+) -> Result<(), Errno> {
+    for path in found.take(MAX_BELOW) {
+        let path = Path::new(path);
+        let Some((identity, FileType::Directory | FileType::RegularFile)) = find(jail, path)?
+        else {
+            continue;
+        };
+        if places.iter().any(|place| place.path == path) {
+            continue;
+        }
+        places.push(ProtectedPlace {
+            path: path.to_owned(),
+            identity,
+            hold: Hold::ReadOnly,
+        });
+    }
+    Ok(())
 }
 
 /// What of a git directory may not be changed. A missing `hooks` is made, empty: what is not there

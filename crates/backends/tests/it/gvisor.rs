@@ -79,6 +79,62 @@ async fn what_is_protected_stays_and_what_appears_is_moved_away() {
     assert_eq!(told, [(Layer::Protected, "create .envrc")]);
 }
 
+/// SB-46: as in T2, but found afterwards.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "ci: needs gVisor"]
+async fn sb_46_protected_names_below_the_root_are_held_or_moved_away() {
+    let ws = Workspace::sandboxed(sandbox_options());
+    ws.put("there/.envrc", "mine\n");
+    ws.put("moved/.npmrc", "mine\n");
+    ws.put(".git/HEAD", "ref: refs/heads/main\n");
+    ws.put(".git/modules/a/HEAD", "ref: refs/heads/main\n");
+    let script = "mkdir -p new/deep .git/modules/b
+                  echo x > there/.envrc; echo x > there/f; echo x > new/deep/.envrc
+                  echo x > .git/modules/b/config; mkdir .git/modules/a/hooks
+                  mv moved away && mkdir moved && echo x > moved/.npmrc; true";
+    let (exit, output) = run(&ws, spawn(script)).await;
+    assert_eq!(ws.text("there/.envrc"), "mine\n", "{output}");
+    assert_eq!(ws.text("there/f"), "x\n", "{output}");
+    for path in [
+        "new/deep/.envrc",
+        ".git/modules/b/config",
+        ".git/modules/a/hooks",
+    ] {
+        assert!(!ws.root.join(path).exists(), "{path}: {output}");
+        let told = exit.refusals.iter().any(|told| told.what.contains(path));
+        assert!(told, "{path}: {:?}", exit.refusals);
+    }
+    if ws.root.join("moved/.npmrc").exists() {
+        assert_eq!(ws.text("moved/.npmrc"), "mine\n", "{output}");
+    }
+}
+
+/// SB-43 in T3, where no filter of ours sees the calls.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "ci: needs gVisor"]
+async fn sb_43_set_user_id_bits_are_cleared_and_told() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let ws = Workspace::sandboxed(sandbox_options());
+    ws.put("a/f", "x");
+    ws.put("kept", "x");
+    fs::set_permissions(ws.root.join("kept"), fs::Permissions::from_mode(0o4755)).unwrap();
+    let script = "chmod 4755 a/f; echo x > g; chmod g+s g; chmod u+x g; true";
+    let (exit, output) = run(&ws, spawn(script)).await;
+    let mode = |path: &str| ws.root.join(path).metadata().unwrap().permissions().mode();
+    for path in ["a/f", "g"] {
+        assert_eq!(mode(path) & 0o6000, 0, "{path}: {output}");
+    }
+    // What was so before is somebody's own business.
+    assert_eq!(mode("kept") & 0o6000, 0o4000);
+    let told = |path: &str| exit.refusals.iter().any(|told| told.what.contains(path));
+    // gVisor itself may have left the bit out.
+    assert!(
+        told("a/f") || output.contains("not permitted"),
+        "{:?}",
+        exit.refusals
+    );
+}
+
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "ci: needs gVisor"]
 async fn promise_6_everything_is_gone_within_2_s_of_the_call_s_end() {

@@ -121,6 +121,7 @@ pub(super) fn plan_sandbox(
             executable: &executable,
             streams: STREAMS.into(),
             egress: None,
+            deep: None,
         },
     )
 }

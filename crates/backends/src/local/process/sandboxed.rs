@@ -30,7 +30,9 @@ use crate::{
         launch::{self, Parts},
         limits::Keepers,
         orphans::PrivateDirectory,
-        protect, submounts,
+        protect,
+        protected_watch::Deep,
+        submounts,
     },
 };
 
@@ -64,6 +66,8 @@ pub(super) fn start(
     let streams = Streams::open(spawn).map_err(errno::error)?;
     let mut descriptors = streams.for_child();
     let executable = executable(spawn, descriptors.len())?;
+    let guarded = !options.sandbox.without.contains(&Layer::Protected);
+    let deep = (guarded && spawn.tier == Tier::T3).then(|| Deep::look(jail));
     let plan = plan(
         jail,
         options,
@@ -75,15 +79,16 @@ pub(super) fn start(
             executable: &executable,
             streams: u32::try_from(descriptors.len()).unwrap_or(u32::MAX),
             egress: egress(spawn, belongings.proxy.as_ref()),
+            deep: deep.as_ref(),
         },
     )?;
     descriptors.extend(executable.pinned.as_ref().map(AsFd::as_fd));
     if plan.limits.is_none() {
         belongings.group = None;
     }
-    if !options.sandbox.without.contains(&Layer::Protected) {
+    if guarded {
         // After the look at what is protected, which may have made an empty directory of hooks.
-        belongings.watch = Some(sandbox.watch(jail)?);
+        belongings.watch = Some(sandbox.watch(jail, deep)?);
     }
     let plan = match spawn.tier {
         Tier::T3 => wrap_for_gvisor(sandbox, &plan, private, &mark)?,
@@ -114,6 +119,8 @@ pub(super) struct Details<'a> {
     pub(super) executable: &'a Executable,
     pub(super) streams: u32,
     pub(super) egress: Option<Egress>,
+    /// What is protected below the root, in a tier that does not refuse by name.
+    pub(super) deep: Option<&'a Deep>,
 }
 
 /// What is mounted inside the workspace, unless the operator vouches for it.
@@ -139,10 +146,14 @@ pub(super) fn plan(
     let spawn = details.spawn;
     let variables = environment::variables(options, &spawn.environment, details.mark)?;
     let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    let mut protected = protect::look(jail).map_err(errno::error)?;
+    if let Some(deep) = details.deep {
+        protect::hold_below(jail, deep.protected(), &mut protected).map_err(errno::error)?;
+    }
     let workspace = Workspace {
         root: PathBuf::from(jail.shown()),
         identity: jail.identity(),
-        protected: protect::look(jail).map_err(errno::error)?,
+        protected,
         covered: covered(jail, options)?,
     };
     SandboxPlan::new(SandboxRequest {

@@ -4,7 +4,8 @@
 //! Names that are there already are mounted read-only by the sandbox, and its init refuses calls
 //! that name an absent one. But it reads the name from memory the command can change under it, so
 //! this is what holds against a race. Only the root of the workspace and its `.git` are watched;
-//! deeper down the init alone refuses.
+//! deeper down the init alone refuses, and in T3, which has no such init, a look at everything when
+//! the command has ended (`deep.rs`).
 //!
 //! Who may move what: only what was absent when the first of the commands now running in the
 //! workspace began. So commands side by side share one [`Shared`], a second Haft process that
@@ -12,6 +13,7 @@
 //! nothing. Whoever else creates such a name meanwhile, by hand, finds it under the name the
 //! refusal tells.
 
+mod deep;
 mod names;
 mod quarantine;
 mod todo;
@@ -32,7 +34,7 @@ use rustix::{
     io::Errno,
 };
 
-pub(crate) use self::quarantine::Quarantine;
+pub(crate) use self::{deep::Deep, quarantine::Quarantine};
 use self::{
     names::{Bare, Found, GUARDED},
     quarantine::Kept,
@@ -58,6 +60,8 @@ pub(crate) struct ProtectedWatch {
     identity: Identity,
     /// What was moved before this command began is none of its business.
     began: usize,
+    /// What was there below the root, in tier T3.
+    deep: Option<Deep>,
     /// Whether the last look was taken.
     finished: bool,
 }
@@ -85,7 +89,11 @@ struct Findings {
 
 impl ProtectedWatch {
     /// Begins to watch. To be called before the command starts.
-    pub(crate) fn begin(jail: &Arc<Jail>, quarantine: &Arc<Quarantine>) -> io::Result<Self> {
+    pub(crate) fn begin(
+        jail: &Arc<Jail>,
+        quarantine: &Arc<Quarantine>,
+        deep: Option<Deep>,
+    ) -> io::Result<Self> {
         let stat = rustix::fs::fstat(names::open(jail, ".")?)?;
         let identity = (stat.st_dev, stat.st_ino);
         let mut running = lock(&RUNNING);
@@ -105,6 +113,7 @@ impl ProtectedWatch {
             shared,
             identity,
             began,
+            deep,
             finished: false,
         })
     }
@@ -114,9 +123,26 @@ impl ProtectedWatch {
     pub(crate) fn finish(mut self) -> Vec<Refusal> {
         self.look_once_more();
         self.finished = true;
+        let deep = self.look_below();
         let findings = lock(&self.shared.findings);
         let mine = findings.moved.get(self.began..).unwrap_or_default();
-        mine.to_vec()
+        mine.iter().cloned().chain(deep).collect()
+    }
+
+    /// Moves away what has appeared below the root, and clears bits that were set.
+    fn look_below(&self) -> Vec<Refusal> {
+        let Some(before) = &self.deep else {
+            return Vec::new();
+        };
+        let shared = &self.shared;
+        let now = Deep::look(&shared.jail);
+        let mut told = Vec::new();
+        for (path, reason) in before.appeared(&now) {
+            shared.move_away(&path, reason, &mut told);
+        }
+        told.extend(before.clear(&shared.jail, &now));
+        told.extend(now.missed());
+        told
     }
 
     fn look_once_more(&self) {
@@ -149,6 +175,7 @@ impl Drop for ProtectedWatch {
     fn drop(&mut self) {
         if !self.finished {
             self.look_once_more();
+            self.look_below();
         }
     }
 }

@@ -32,7 +32,7 @@ fn place() -> Place {
 
 impl Place {
     fn begin(&self) -> ProtectedWatch {
-        ProtectedWatch::begin(&self.jail, &self.quarantine).expect("watching")
+        ProtectedWatch::begin(&self.jail, &self.quarantine, None).expect("watching")
     }
 
     fn write(&self, path: &str) {
@@ -300,7 +300,7 @@ fn two_commands_side_by_side_share_what_was_there_before() {
 #[test]
 fn without_a_directory_of_its_own_it_is_renamed_where_it_was() {
     let place = place();
-    let watch = ProtectedWatch::begin(&place.jail, &Arc::default()).expect("watching");
+    let watch = ProtectedWatch::begin(&place.jail, &Arc::default(), None).expect("watching");
     place.write(".envrc");
     let refusals = watch.finish();
     let [name] = place.entries().try_into().expect("one entry");
