@@ -134,7 +134,9 @@ fn check_name(name: &str) -> Result<(), OpsError> {
             ),
         ));
     }
-    if !ours(name) && steers_code(&name.to_ascii_uppercase()) {
+    // One that is ours is left out; whoever asks for settings of git is told.
+    let left_out = ours(name) && !name.starts_with("GIT_CONFIG_");
+    if !left_out && steers_code(&name.to_ascii_uppercase()) {
         return Err(refuse(
             ErrorKind::InvalidInput,
             format!(
