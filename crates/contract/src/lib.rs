@@ -49,7 +49,7 @@ pub use label::{Label, Labels};
 pub use name::{ProviderId, ToolKey, ToolName};
 pub use outcome::{DeniedBy, Facts, Outcome, Terminal};
 pub use path::WorkPath;
-pub use plan::{Plan, PlanDigest, SealedPlan};
+pub use plan::{PathsTogether, Plan, PlanDigest, SealedPlan};
 pub use progress::{NoProgress, Progress, ProgressSink};
 pub use spec::{ActionSpec, Audience, Deadline, ToolSpec};
 pub use tool::Tool;

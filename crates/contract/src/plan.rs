@@ -30,6 +30,18 @@ pub struct Plan {
     pub effects: Effects,
     /// The run time the input itself asks for. It never exceeds the tool's maximum.
     pub timeout: Option<Duration>,
+    /// What becomes of the call when one of its paths may not or cannot be touched.
+    pub paths: PathsTogether,
+}
+
+/// Whether the paths of a plan stand or fall together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PathsTogether {
+    /// One path that is denied or leads nowhere stops the call.
+    AllOrNone,
+    /// Such a path is left out of the plan, and the guarded files say why when the tool asks for
+    /// it. Only if nothing is left does the call stop.
+    EachByItself,
 }
 
 impl Plan {
@@ -40,6 +52,7 @@ impl Plan {
             accesses: Vec::new(),
             effects,
             timeout: None,
+            paths: PathsTogether::AllOrNone,
         }
     }
 
@@ -66,6 +79,13 @@ impl Plan {
     #[must_use]
     pub fn timeout(mut self, timeout: Option<Duration>) -> Self {
         self.timeout = timeout;
+        self
+    }
+
+    /// Lets each path stand by itself: for a tool that does what it can and reports the rest.
+    #[must_use]
+    pub fn each_path_by_itself(mut self) -> Self {
+        self.paths = PathsTogether::EachByItself;
         self
     }
 }

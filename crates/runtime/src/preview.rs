@@ -177,6 +177,7 @@ async fn ask_tool(
         recording: Arc::clone(&luggage.recording),
         confinement: Arc::new(Confinement::default()),
         changes: ChangeWatch::default(),
+        left_out: Arc::clone(&luggage.left_out),
     });
     let cx = PreviewContext {
         principal: Arc::clone(&luggage.principal),

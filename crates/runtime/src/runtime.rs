@@ -328,6 +328,7 @@ impl Runtime {
                 cancel,
                 watched,
                 session: None,
+                left_out: Arc::default(),
                 tool: None,
                 facts: Facts::default(),
                 notes: Vec::new(),

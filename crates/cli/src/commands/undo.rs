@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use haft_contract::{
-    CallEvent, CallRequest, Outcome, ProviderId, WorkPath, event::Happened,
+    CallEvent, CallRequest, DeniedBy, ErrorKind, Outcome, ProviderId, WorkPath, event::Happened,
     preview::MAX_PREVIEW_BYTES,
 };
 use haft_tools::{
@@ -73,9 +73,9 @@ pub(crate) async fn run(args: &UndoArgs, app: &App) -> Result<Exit, Stop> {
         });
         let request = CallRequest::new("undo", input, Arc::clone(&ready.principal));
         let outcome = ready.call(request).await;
-        let went_on = outcome.succeeded();
+        let ends_here = ends_the_undo(&outcome);
         outcomes.push(outcome);
-        if !went_on {
+        if ends_here {
             break;
         }
     }
@@ -186,6 +186,27 @@ fn print(
         }
     }
     Ok(exit)
+}
+
+/// Whether the groups that come later are left alone: somebody said no or stopped it, nobody can be
+/// asked, or nothing can be recorded or reached. A group that failed for what is in it says nothing about others.
+fn ends_the_undo(outcome: &Outcome) -> bool {
+    let Some(failure) = &outcome.error else {
+        return false;
+    };
+    match outcome.facts.denied_by {
+        Some(DeniedBy::Person | DeniedBy::NobodyToAsk | DeniedBy::Expired | DeniedBy::Ledger) => {
+            true
+        }
+        Some(DeniedBy::Policy | DeniedBy::Sandbox) => false,
+        None => matches!(
+            failure.kind,
+            ErrorKind::Cancelled
+                | ErrorKind::Lost
+                | ErrorKind::Unavailable
+                | ErrorKind::WorkspaceMoved
+        ),
+    }
 }
 
 /// Whether a file stayed as it is that should have been put back.

@@ -101,6 +101,46 @@ fn an_undo_is_asked_about_with_the_diff_and_denied_where_nobody_is() {
     assert_eq!(stage.read("a"), "one\n");
 }
 
+/// Groups are calls of their own: one that fails for what is in it stops none that comes later.
+#[test]
+fn un_02_a_path_that_cannot_be_put_back_stops_neither_its_group_nor_later_ones() {
+    let stage = Stage::with_config(FREE);
+    let large = "x".repeat(68 * 1024);
+    let name = |index: usize| format!("{index}.txt");
+    for index in 0..4 {
+        stage.write(&name(index), format!("before {index}\n{large}"));
+        write(&stage, &name(index), &format!("after {index}\n{large}"));
+    }
+    for small in ["denied", "small"] {
+        stage.write(small, "before\n");
+        write(&stage, small, "after\n");
+    }
+    let outside = stage.home.join("outside-the-workspace");
+    std::fs::write(&outside, "not theirs\n").unwrap();
+    for index in [0, 2] {
+        let path = stage.work.join(name(index));
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(&outside, path).unwrap();
+    }
+    stage.write("haft.toml", format!("{FREE}deny = [\"write(denied)\"]\n"));
+    stage.haft(&["trust"]).ok();
+
+    let ran = stage.haft(&["undo", "--session", "work", "--json"]);
+    assert_ne!(ran.code, 0, "{}", ran.all());
+    let calls = lines(&ran.stdout);
+    assert!(calls.len() > 3, "{} groups", calls.len());
+    for index in [1, 3] {
+        assert!(stage.read(&name(index)).starts_with("before"), "{index}");
+    }
+    assert_eq!(stage.read("small"), "before\n");
+    assert_eq!(stage.read("denied"), "after\n");
+    assert_eq!(std::fs::read_to_string(&outside).unwrap(), "not theirs\n");
+    let said = ran.all();
+    for part in ["out of the workspace", "write(denied)"] {
+        assert!(said.contains(part), "{part:?}: {said}");
+    }
+}
+
 #[test]
 fn diff_shows_what_a_session_changed_from_first_to_last() {
     let stage = Stage::with_config(FREE);

@@ -33,6 +33,8 @@ pub(crate) struct Guard {
     pub(crate) recording: Arc<Recording>,
     pub(crate) confinement: Arc<Confinement>,
     pub(crate) changes: ChangeWatch,
+    /// Paths that were left out of the plan, and why.
+    pub(crate) left_out: Arc<[OpsError]>,
 }
 
 impl Guard {
@@ -86,11 +88,14 @@ impl Guard {
                 }
             }
         }
-        Err(OpsError::new(
-            ErrorKind::NotInPlan,
-            "the call's plan does not name this path",
-        )
-        .on(path))
+        let left_out = self
+            .left_out
+            .iter()
+            .find(|error| error.path() == Some(path));
+        Err(left_out.cloned().unwrap_or_else(|| {
+            let message = "the call's plan does not name this path";
+            OpsError::new(ErrorKind::NotInPlan, message).on(path)
+        }))
     }
 
     /// A tool that was left behind at its deadline touches nothing any more once its call has been

@@ -172,7 +172,7 @@ async fn changed(
     }
     let mut again = Plan::new(planned.plan.effects);
     again.accesses.clone_from(&planned.plan.accesses);
-    let Ok(versions) = resolve_accesses(&mut again, &planned.luggage).await else {
+    let Ok(targets) = resolve_accesses(&mut again, &planned.luggage).await else {
         return Some(FILES);
     };
     let mut plan = (*planned.plan).clone();
@@ -182,7 +182,7 @@ async fn changed(
         tool: planned.entry.digest(),
         policy: &decision.policy,
         plan: &plan,
-        versions: &versions,
+        versions: &targets.versions,
         programs: &look_at(approved.programs.clone(), &planned.luggage).await,
         preview: &serde_json::from_str(&approved.preview).unwrap_or_default(),
     });

@@ -10,7 +10,8 @@ use haft_contract::{
     outcome::DeniedBy,
 };
 
-use super::{Halt, Planned};
+use super::{Halt, Planned, luggage::Luggage};
+use crate::registry::Entry;
 
 /// A call that policy allows, or wants a person to look at.
 pub struct Decided {
@@ -69,7 +70,7 @@ pub async fn decide(mut planned: Planned) -> Result<Decided, Halt> {
 
 /// What policy says about a call, given these standing approvals.
 pub(super) fn judge(planned: &Planned, grants: &[Grant]) -> Result<Decision, ToolError> {
-    judge_plan(planned, &planned.plan, grants)
+    judge_plan(&planned.luggage, &planned.entry, &planned.plan, grants)
 }
 
 /// The same for the plan as it would be sealed now, after the session may have read more.
@@ -80,21 +81,23 @@ pub(super) fn judge_now(planned: &Planned, grants: &[Grant]) -> Result<Decision,
     }
     let mut plan = SealedPlan::clone(&planned.plan);
     plan.read_from = read_from;
-    judge_plan(planned, &plan, grants)
+    judge_plan(&planned.luggage, &planned.entry, &plan, grants)
 }
 
-fn judge_plan(
-    planned: &Planned,
+/// The same for any plan of the call.
+pub(super) fn judge_plan(
+    luggage: &Luggage,
+    entry: &Entry,
     plan: &SealedPlan,
     grants: &[Grant],
 ) -> Result<Decision, ToolError> {
     let question = Question {
-        principal: &planned.luggage.principal,
-        tool: planned.entry.facts(),
+        principal: &luggage.principal,
+        tool: entry.facts(),
         plan,
         grants,
     };
-    let policy = &planned.luggage.runtime.policy;
+    let policy = &luggage.runtime.policy;
     // Fail closed: a policy engine that breaks down has not allowed anything.
     std::panic::catch_unwind(AssertUnwindSafe(|| policy.decide(&question)))
         .map_err(|_| ToolError::new(ErrorKind::Denied, "the policy could not be evaluated"))

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use haft_contract::{
     CallId, ErrorKind, Label, Labels, Principal, SealedPlan, ToolError, ToolKey, host::Decision,
-    outcome::Facts,
+    ops::OpsError, outcome::Facts,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -24,6 +24,8 @@ pub(crate) struct Luggage {
     pub(crate) watched: Option<Arc<Watched>>,
     /// What the session has read from, once the call is planned.
     pub(crate) session: Option<Arc<Session>>,
+    /// The paths that were left out of the plan, and why.
+    pub(crate) left_out: Arc<[OpsError]>,
     pub(crate) tool: Option<ToolKey>,
     pub(crate) facts: Facts,
     /// What the model is told beside what the tool returned, a line each.

@@ -42,6 +42,7 @@ mod decide;
 mod halt;
 mod hear;
 mod hooks;
+mod left_out;
 mod luggage;
 mod plan;
 mod resolve;

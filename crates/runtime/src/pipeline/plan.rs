@@ -4,14 +4,18 @@
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use haft_contract::{
-    Access, CallEvent, Effects, ErrorKind, PathAccess, PathMode, Plan, PlanContext, SealedPlan,
-    ToolError,
+    Access, CallEvent, Effects, ErrorKind, PathAccess, PathMode, PathsTogether, Plan, PlanContext,
+    SealedPlan, ToolError,
     erased::ParsedInput,
-    ops::{FileKind, FileVersion, Operations, SandboxMode, Tier},
+    ops::{FileKind, FileVersion, Operations, OpsError, SandboxMode, Tier},
     outcome::DeniedBy,
 };
 
-use super::{Halt, Validated, luggage::Luggage};
+use super::{
+    Halt, Validated,
+    left_out::{is_about_one_path, leave_out_denied},
+    luggage::Luggage,
+};
 use crate::{deadline, registry::Entry};
 
 /// The most accesses one plan may name.
@@ -44,8 +48,11 @@ pub async fn plan(validated: Validated) -> Result<Planned, Halt> {
         Ok(said) => said,
         Err(error) => return Err(luggage.halt(error)),
     };
-    let versions = match resolve_accesses(&mut said, &luggage).await {
-        Ok(versions) => versions,
+    let Targets {
+        versions,
+        mut left_out,
+    } = match resolve_accesses(&mut said, &luggage).await {
+        Ok(targets) => targets,
         Err(error) => return Err(luggage.halt(error)),
     };
     let mode = runtime.sandbox_mode(&entry);
@@ -62,7 +69,8 @@ pub async fn plan(validated: Validated) -> Result<Planned, Halt> {
         Err(error) => return Err(luggage.halt(error).denied_by(DeniedBy::Ledger)),
     };
     let spec = entry.spec();
-    let plan = Arc::new(SealedPlan {
+    let paths = said.paths;
+    let mut plan = SealedPlan {
         tool: entry.key().clone(),
         action: said.action,
         input,
@@ -80,8 +88,19 @@ pub async fn plan(validated: Validated) -> Result<Planned, Halt> {
         ),
         withheld: Vec::new(),
         read_from: session.labels(),
-    });
+    };
     luggage.session = Some(session);
+    let versions = match paths {
+        PathsTogether::AllOrNone => versions,
+        PathsTogether::EachByItself => {
+            match leave_out_denied(&luggage, &entry, &mut plan, versions, &mut left_out) {
+                Ok(versions) => versions,
+                Err(error) => return Err(luggage.halt(error)),
+            }
+        }
+    };
+    luggage.left_out = left_out.into();
+    let plan = Arc::new(plan);
     luggage.recording.note(CallEvent::Planned {
         plan: Arc::clone(&plan),
     });
@@ -124,17 +143,34 @@ fn ask_tool(
     Ok(said)
 }
 
+/// What the accesses of a plan lead to.
+pub(super) struct Targets {
+    /// The version of each access's target.
+    pub(super) versions: Vec<Option<FileVersion>>,
+    /// Paths that lead nowhere and are left out.
+    left_out: Vec<OpsError>,
+}
+
 /// Follows every path to where it leads. This is the only time symlinks are followed; from here
 /// on the resolved paths are opened, and a link that appears on the way is refused.
 pub(super) async fn resolve_accesses(
     said: &mut Plan,
     luggage: &Luggage,
-) -> Result<Vec<Option<FileVersion>>, ToolError> {
+) -> Result<Targets, ToolError> {
     let operations = &luggage.runtime.operations;
-    let mut versions = Vec::with_capacity(said.accesses.len());
-    for access in &mut said.accesses {
-        let version = match access {
-            Access::Path(path) => resolve_path(path, operations).await?,
+    let accesses = std::mem::take(&mut said.accesses);
+    let mut versions = Vec::with_capacity(accesses.len());
+    let mut left_out = Vec::new();
+    for mut access in accesses {
+        let version = match &mut access {
+            Access::Path(path) => match (resolve_path(path, operations).await, said.paths) {
+                (Ok(version), _) => version,
+                (Err(error), PathsTogether::EachByItself) if is_about_one_path(error.kind()) => {
+                    left_out.push(error.on(&path.path));
+                    continue;
+                }
+                (Err(error), _) => return Err(error.into()),
+            },
             Access::Command(command) => {
                 let there = operations.files.resolve(&command.cwd).await?;
                 if there
@@ -163,14 +199,20 @@ pub(super) async fn resolve_accesses(
             | Access::RemoteTool { .. } => None,
         };
         versions.push(version);
+        said.accesses.push(access);
     }
-    Ok(versions)
+    if said.accesses.is_empty()
+        && let Some(first) = left_out.first()
+    {
+        return Err(first.clone().into());
+    }
+    Ok(Targets { versions, left_out })
 }
 
 async fn resolve_path(
     access: &mut PathAccess,
     operations: &Operations,
-) -> Result<Option<FileVersion>, ToolError> {
+) -> Result<Option<FileVersion>, OpsError> {
     let there = operations.files.resolve(&access.path).await?;
     access.resolved = Some(there.path);
     access.protected = there.protected;

@@ -80,6 +80,7 @@ pub async fn run(started: Started) -> Finished {
         recording: Arc::clone(&luggage.recording),
         confinement: Arc::clone(&confinement),
         changes: ChangeWatch::default(),
+        left_out: Arc::clone(&luggage.left_out),
     });
     let context = CallContext::new(CallParts {
         call: luggage.call,

@@ -136,7 +136,8 @@ impl Tool for UndoTool {
             Plan::read_only()
         } else {
             Plan::new(Effects::REPLACES)
-        };
+        }
+        .each_path_by_itself();
         for (index, path) in input.paths.iter().enumerate() {
             let path = cx.path(path, &format!("/paths/{index}"))?;
             plan = plan.access(if input.dry_run {

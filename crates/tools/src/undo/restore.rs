@@ -11,6 +11,7 @@ use haft_contract::{
 };
 
 use super::fold::{Chain, FileState, FoldedChange};
+use crate::text::display::one_line;
 
 /// How much is read at once.
 const CHUNK_BYTES: usize = 1024 * 1024;
@@ -65,18 +66,19 @@ pub(super) async fn work_out(
     path: &WorkPath,
     change: &FoldedChange,
 ) -> Result<Restoration, ToolError> {
-    let now = match present(files, path).await? {
+    let now = match present(files, path).await {
         Ok(now) => now,
-        Err(why) => return Ok(Restoration::Impossible(why)),
+        Err(error) if stops_the_call(error.kind()) => return Err(error.into()),
+        Err(error) => return Ok(Restoration::Impossible(error.message().to_owned())),
     };
-    let before = match kept(past, &change.before).await? {
+    let before = match kept(past, &change.before).await {
         Ok(before) => before,
         Err(why) => return Ok(Restoration::Impossible(why)),
     };
     if now.as_ref().map(|now| &now.bytes) == before.as_ref() {
         return Ok(Restoration::AsBefore);
     }
-    let after = kept(past, &change.after).await?.ok().flatten();
+    let after = kept(past, &change.after).await.ok().flatten();
     let reason = match (&change.after, &now) {
         _ if change.chain == Chain::Broken => Some("somebody else changed it between these calls"),
         (FileState::Absent, None) => None,
@@ -124,28 +126,44 @@ pub(super) async fn put_back(
     }
 }
 
-/// What is at a path now, or why it cannot be looked at.
-async fn present(
-    files: &dyn FileOps,
-    path: &WorkPath,
-) -> Result<Result<Option<Present>, String>, ToolError> {
+/// Whether a failure is not about the one file, so that the others would fail as well.
+fn stops_the_call(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::Cancelled
+            | ErrorKind::Lost
+            | ErrorKind::TimedOut
+            | ErrorKind::Unavailable
+            | ErrorKind::WorkspaceMoved
+    )
+}
+
+/// What is at a path now. Fails for what is there and is no file that could be put back.
+async fn present(files: &dyn FileOps, path: &WorkPath) -> Result<Option<Present>, OpsError> {
+    // The record names files by where they really are. A path that leads elsewhere by now has become
+    // a symlink, or lies behind one, and what it leads to is not what the calls changed.
+    let there = files.resolve(path).await?;
+    if there.path != *path {
+        let message = format!(
+            "a symlink leads to `{}` from there now",
+            one_line(there.path.as_str())
+        );
+        return Err(OpsError::new(ErrorKind::Symlink, message));
+    }
     let stat: FileStat = match files.stat(path).await {
         Ok(stat) => stat,
-        Err(error) => {
-            return match error.kind() {
-                ErrorKind::NotFound | ErrorKind::NotDirectory => Ok(Ok(None)),
-                _ => Err(error.into()),
-            };
-        }
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
     };
     match stat.kind {
         FileKind::File => {}
         FileKind::Directory | FileKind::Symlink | FileKind::Other => {
-            return Ok(Err(format!("there is a {} now", stat.kind.as_str())));
+            let message = format!("there is a {} now", stat.kind.as_str());
+            return Err(OpsError::new(ErrorKind::NotRegularFile, message));
         }
     }
     if stat.size > MAX_RESTORED_BYTES {
-        return Ok(Err(too_large()));
+        return Err(OpsError::new(ErrorKind::LimitExceeded, too_large()));
     }
     let reader = files.open(path).await?;
     let mut bytes = Vec::new();
@@ -160,49 +178,42 @@ async fn present(
         }
     }
     let version = reader.stat().version.clone();
-    Ok(Ok(Some(Present { version, bytes })))
+    Ok(Some(Present { version, bytes }))
 }
 
 /// What a file held, or why that is not known.
-pub(super) async fn kept(
-    past: &dyn PastChanges,
-    state: &FileState,
-) -> Result<Result<Option<Vec<u8>>, String>, ToolError> {
+async fn kept(past: &dyn PastChanges, state: &FileState) -> Result<Option<Vec<u8>>, String> {
     match state {
-        FileState::Absent => Ok(Ok(None)),
+        FileState::Absent => Ok(None),
         FileState::File {
             content: Some(content),
             ..
-        } => Ok(read(past, *content).await?.map(Some)),
+        } => read(past, *content).await.map(Some),
         FileState::File { content: None, .. } => {
-            Ok(Err("what it held was too large to keep".to_owned()))
+            Err("what it held was too large to keep".to_owned())
         }
-        FileState::Unknown => Ok(Err("what it held was not kept".to_owned())),
+        FileState::Unknown => Err("what it held was not kept".to_owned()),
     }
 }
 
-async fn read(
-    past: &dyn PastChanges,
-    content: ArtifactId,
-) -> Result<Result<Vec<u8>, String>, ToolError> {
+async fn read(past: &dyn PastChanges, content: ArtifactId) -> Result<Vec<u8>, String> {
     if content.bytes > MAX_RESTORED_BYTES {
-        return Ok(Err(too_large()));
+        return Err(too_large());
     }
     let Ok(artifact) = past.open(content).await else {
-        return Ok(Err("what it held is not kept any longer".to_owned()));
+        return Err("what it held is not kept any longer".to_owned());
     };
     let mut bytes = Vec::new();
     while (bytes.len() as u64) < content.bytes {
-        let chunk = artifact
-            .read_at(bytes.len() as u64, CHUNK_BYTES)
-            .await
-            .map_err(|error| ToolError::new(ErrorKind::Unavailable, error.to_string()))?;
+        let Ok(chunk) = artifact.read_at(bytes.len() as u64, CHUNK_BYTES).await else {
+            return Err("what it held cannot be read".to_owned());
+        };
         if chunk.is_empty() {
-            return Ok(Err("what it held is not whole any longer".to_owned()));
+            return Err("what it held is not whole any longer".to_owned());
         }
         bytes.extend_from_slice(&chunk);
     }
-    Ok(Ok(bytes))
+    Ok(bytes)
 }
 
 fn too_large() -> String {

@@ -5,9 +5,12 @@ use std::sync::Arc;
 
 use haft_backends::{LocalBackend, LocalOptions};
 use haft_contract::{
-    CallRequest, ErrorKind, Outcome, Principal, SessionKind, UserId, host::Ledger,
+    CallRequest, ErrorKind, Outcome, Principal, SessionKind, UserId,
+    host::{Ledger, Verdict},
 };
-use haft_testkit::{Harness, MemoryLedger, principal::in_session};
+use haft_testkit::{
+    FixedPolicy, Harness, MemoryLedger, ScriptedApprover, approver::Answer, principal::in_session,
+};
 use haft_tools::{builtins, catalog::undo_tool};
 use serde_json::{Value, json};
 
@@ -172,6 +175,111 @@ async fn nothing_but_what_the_calls_changed_is_touched() {
         assert_eq!(workspace.text("other"), "x\n");
         assert_eq!(workspace.text("a"), "two\n");
     }
+}
+
+/// What stands in the way of one path is said of that path; all others go back.
+#[tokio::test]
+async fn un_02_one_path_that_cannot_be_put_back_keeps_no_other_from_it() {
+    for workspace in each() {
+        let outside = tempfile::tempdir().unwrap();
+        let secret = outside.path().join("secret");
+        std::fs::write(&secret, "theirs\n").unwrap();
+        let names = ["a", "dir/b", "inside", "turned", "z"];
+        let mut written = Vec::new();
+        for name in names {
+            workspace.put(name, "one\n");
+            let write = json!({"path": name, "content": "two\n"});
+            written.push(workspace.succeed("write", write).await);
+        }
+        workspace.delete("a");
+        workspace.put_symlink("a", secret.to_str().unwrap());
+        workspace.delete("dir");
+        workspace.put("dir", "a file by now\n");
+        workspace.delete("inside");
+        workspace.put("elsewhere", "two\n");
+        workspace.put_symlink("inside", "elsewhere");
+        workspace.delete("turned");
+        workspace.put("turned/into", "a directory\n");
+
+        let calls: Vec<&Outcome> = written.iter().map(|call| &**call).collect();
+        let mut dry = undoing(&calls, &names);
+        dry["dry_run"] = json!(true);
+        let shown = workspace.succeed("undo", dry).await;
+        assert_eq!(structured(&shown)["restored"], json!(["z"]));
+        assert_eq!(workspace.text("z"), "two\n");
+
+        let undone = workspace.succeed("undo", undoing(&calls, &names)).await;
+        let output = structured(&undone);
+        assert_eq!(output["restored"], json!(["z"]), "{output}");
+        assert_eq!(workspace.text("z"), "one\n");
+        let impossible = output["impossible"].as_array().unwrap();
+        let left: Vec<&str> = impossible
+            .iter()
+            .map(|left| left["path"].as_str().unwrap())
+            .collect();
+        assert_eq!(left, ["a", "dir/b", "inside", "turned"], "{output}");
+        assert_eq!(std::fs::read_to_string(&secret).unwrap(), "theirs\n");
+        assert_eq!(workspace.text("dir"), "a file by now\n");
+        assert_eq!(workspace.text("elsewhere"), "two\n");
+        assert_eq!(workspace.text("turned/into"), "a directory\n");
+
+        // Where nothing is left, the reason is that of the path.
+        let alone = undoing(&calls, &["a"]);
+        workspace
+            .refuse("undo", alone, ErrorKind::OutsideWorkspace)
+            .await;
+    }
+}
+
+/// A path that policy denies is left out; the person who is asked about the others reads why.
+#[tokio::test]
+async fn un_02_a_denied_path_is_left_out_and_never_written() {
+    let person = ScriptedApprover::new([Answer::Approve]);
+    let policy = FixedPolicy::by(|question| {
+        let undoes = question.tool.key.tool.as_str() == "undo";
+        let protected = question
+            .plan
+            .path_accesses()
+            .any(|access| access.path.as_str() == "denied");
+        match (undoes, protected) {
+            (true, true) => Verdict::Deny,
+            (true, false) => Verdict::Ask,
+            (false, _) => Verdict::Allow,
+        }
+    });
+    let builder = Harness::memory().tools(tools());
+    let workspace = Workspace {
+        harness: builder.policy(policy).person(&person).build(),
+        folder: None,
+    };
+    let mut written = Vec::new();
+    for name in ["denied", "free"] {
+        workspace.put(name, "one\n");
+        let write = json!({"path": name, "content": "two\n"});
+        written.push(workspace.succeed("write", write).await);
+    }
+    let calls: Vec<&Outcome> = written.iter().map(|call| &**call).collect();
+    let undone = workspace
+        .succeed("undo", undoing(&calls, &["denied", "free"]))
+        .await;
+    let output = structured(&undone);
+    assert_eq!(output["restored"], json!(["free"]));
+    assert_eq!(
+        output["impossible"],
+        json!([{"path": "denied", "reason": "the test says deny"}])
+    );
+    assert_eq!(workspace.text("denied"), "two\n");
+    assert_eq!(workspace.text("free"), "one\n");
+    let asked = person.asked();
+    let form = asked.first().expect("a question").form.to_string();
+    assert!(
+        form.contains("`denied` cannot be put back: the test says deny"),
+        "{form}"
+    );
+    // Denied alone, it is a denial.
+    workspace
+        .refuse("undo", undoing(&calls, &["denied"]), ErrorKind::Denied)
+        .await;
 }
 
 /// Naming a call gives nothing to whoever did not make it.

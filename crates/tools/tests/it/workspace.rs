@@ -62,6 +62,21 @@ impl Workspace {
         }
     }
 
+    /// Removes a file or a whole directory.
+    pub(crate) fn delete(&self, path: &str) {
+        match &self.folder {
+            None => self.harness.tree.delete(path),
+            Some(folder) => {
+                let path = folder.path().join(path);
+                if path.is_dir() {
+                    std::fs::remove_dir_all(path).unwrap();
+                } else {
+                    std::fs::remove_file(path).unwrap();
+                }
+            }
+        }
+    }
+
     pub(crate) fn set_mode(&self, path: &str, mode: u32) {
         match &self.folder {
             None => self.harness.tree.set_mode(path, mode),

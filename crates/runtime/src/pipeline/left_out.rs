@@ -1,0 +1,88 @@
+//! Paths that are left out of a plan, where the tool lets each of its paths stand by itself.
+//!
+//! Leaving out only ever makes a plan smaller. What is left is sealed, decided, approved and recorded
+//! like every plan, and the guard refuses what is not in it, with the reason that is kept here.
+
+use haft_contract::{
+    Access, ErrorKind, SealedPlan, ToolError,
+    host::Verdict,
+    ops::{FileVersion, OpsError},
+};
+
+use super::{decide::judge_plan, luggage::Luggage};
+use crate::registry::Entry;
+
+/// Whether a failure to follow a path speaks of that path alone. What is wrong with the workspace or
+/// with the way to it stops the call.
+pub(super) fn is_about_one_path(kind: ErrorKind) -> bool {
+    match kind {
+        ErrorKind::InvalidPath
+        | ErrorKind::OutsideWorkspace
+        | ErrorKind::Protected
+        | ErrorKind::NotFound
+        | ErrorKind::AlreadyExists
+        | ErrorKind::NotRegularFile
+        | ErrorKind::NotDirectory
+        | ErrorKind::Symlink
+        | ErrorKind::Conflict
+        | ErrorKind::AccessDenied
+        | ErrorKind::LimitExceeded
+        | ErrorKind::Denied
+        | ErrorKind::Io => true,
+        ErrorKind::InvalidInput
+        | ErrorKind::WorkspaceMoved
+        | ErrorKind::NoMatch
+        | ErrorKind::NotInPlan
+        | ErrorKind::UnknownTool
+        | ErrorKind::TierUnavailable
+        | ErrorKind::MissingScope
+        | ErrorKind::CommandFailed
+        | ErrorKind::ToolFailed
+        | ErrorKind::Unavailable
+        | ErrorKind::Lost
+        | ErrorKind::TimedOut
+        | ErrorKind::Cancelled
+        | ErrorKind::Internal => false,
+    }
+}
+
+/// Leaves out the paths that policy denies, each judged by itself, if that leaves anything. A plan of
+/// which everything is denied stays whole, and the next stage denies it. Returns the versions of what
+/// is left.
+pub(super) fn leave_out_denied(
+    luggage: &Luggage,
+    entry: &Entry,
+    plan: &mut SealedPlan,
+    versions: Vec<Option<FileVersion>>,
+    left_out: &mut Vec<OpsError>,
+) -> Result<Vec<Option<FileVersion>>, ToolError> {
+    if judge_plan(luggage, entry, plan, &[])?.verdict != Verdict::Deny {
+        return Ok(versions);
+    }
+    let mut alone = plan.clone();
+    let mut refusals = Vec::with_capacity(plan.accesses.len());
+    for access in &plan.accesses {
+        alone.accesses = vec![access.clone()];
+        let decision = judge_plan(luggage, entry, &alone, &[])?;
+        refusals.push(match (access, decision.verdict) {
+            (Access::Path(path), Verdict::Deny) => {
+                Some(OpsError::new(ErrorKind::Denied, decision.reason).on(&path.path))
+            }
+            (_, Verdict::Allow | Verdict::Ask | Verdict::Deny) => None,
+        });
+    }
+    if refusals.iter().all(Option::is_some) {
+        return Ok(versions);
+    }
+    let whole = std::mem::take(&mut plan.accesses);
+    let mut kept = Vec::with_capacity(whole.len());
+    for ((access, version), refusal) in whole.into_iter().zip(versions).zip(refusals) {
+        if let Some(refusal) = refusal {
+            left_out.push(refusal);
+        } else {
+            plan.accesses.push(access);
+            kept.push(version);
+        }
+    }
+    Ok(kept)
+}
