@@ -8,7 +8,10 @@ use std::{
     thread,
 };
 
-use haft_contract::{ErrorKind, ops::OpsError};
+use haft_contract::{
+    ErrorKind,
+    ops::{FileVersion, OpsError},
+};
 
 use crate::workspace::{Workspace, at};
 
@@ -39,13 +42,15 @@ struct Rounds {
 
 async fn race<F>(act: F) -> Rounds
 where
-    F: AsyncFn(&Workspace) -> Result<(), OpsError>,
+    F: AsyncFn(&Workspace, &FileVersion) -> Result<(), OpsError>,
 {
     let ws = Workspace::in_memory();
     let mut rounds = Rounds::default();
     for round in 0..ROUNDS {
         let _ = fs::remove_file(ws.root.join("g"));
         save(&ws.root, "mine");
+        // Looked at before anybody else is there: what is removed has to be this one.
+        let version = ws.files.stat(&at("f")).await.unwrap().version;
         let theirs = format!("theirs {round}");
         let barrier = Arc::new(Barrier::new(2));
         let saving = thread::spawn({
@@ -60,7 +65,7 @@ where
             }
         });
         barrier.wait();
-        let outcome = act(&ws).await;
+        let outcome = act(&ws, &version).await;
         saving.join().unwrap();
         match outcome {
             Ok(()) => rounds.done += 1,
@@ -80,21 +85,14 @@ where
 
 #[tokio::test]
 async fn un_01_what_somebody_else_saves_survives_a_removal() {
-    let rounds = race(async |ws| {
-        let version = ws.files.stat(&at("f")).await?.version;
-        ws.files.remove_version(&at("f"), &version).await
-    })
-    .await;
+    let rounds = race(async |ws, version| ws.files.remove_version(&at("f"), version).await).await;
     assert!(rounds.done > 0, "{rounds:?}");
 }
 
 #[tokio::test]
 async fn un_01_what_somebody_else_saves_survives_a_rename() {
-    let rounds = race(async |ws| {
-        let version = ws.files.stat(&at("f")).await?.version;
-        ws.files.rename_version(&at("f"), &at("g"), &version).await
-    })
-    .await;
+    let rounds =
+        race(async |ws, version| ws.files.rename_version(&at("f"), &at("g"), version).await).await;
     assert!(rounds.done > 0, "{rounds:?}");
 }
 
