@@ -7,7 +7,7 @@ use std::{
 };
 
 use rustix::{
-    fs::{Mode, OFlags, fstat, mkdirat, openat},
+    fs::{AtFlags, Mode, OFlags, chmodat, fstat, mkdirat, openat},
     io::Errno,
 };
 
@@ -15,7 +15,9 @@ use rustix::{
 /// somebody else or is open to others, is refused.
 pub(crate) fn open(parent: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
     match mkdirat(&parent, path, Mode::RWXU) {
-        Ok(()) | Err(Errno::EXIST) => {}
+        // A umask can have taken bits away that we need ourselves.
+        Ok(()) => chmodat(&parent, path, Mode::RWXU, AtFlags::empty())?,
+        Err(Errno::EXIST) => {}
         Err(errno) => return Err(errno),
     }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

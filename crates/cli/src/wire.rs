@@ -437,6 +437,7 @@ pub(crate) fn sandbox(settings: &Settings) -> SandboxOptions {
         limits,
         cgroup: settings.sandbox.cgroup.clone().unwrap_or_default(),
         quarantine: Some(settings.places.data_dir.join("quarantine")),
+        runtime: settings.places.runtime.clone(),
         ..SandboxOptions::default()
     }
 }

@@ -89,6 +89,7 @@ pub(crate) fn serve_stream() -> ExitCode {
         let account = Account {
             home: variable("HOME"),
             user: variable("USER"),
+            runtime: variable("XDG_RUNTIME_DIR"),
         };
         tokio::select! {
             served = serve(reader, writer, account) => served.map_err(std::io::Error::other),

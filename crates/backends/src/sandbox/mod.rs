@@ -46,7 +46,7 @@ use haft_contract::{
 
 use self::{
     cgroup::{Cgroup, CgroupError, CgroupParent, CgroupSetting},
-    orphans::{PrivateDirectory, RuntimeDirectory},
+    orphans::{Bases, PrivateDirectory, Purpose, RuntimeDirectory},
     protected_watch::{Deep, ProtectedWatch, Quarantine},
 };
 pub use self::{
@@ -78,6 +78,9 @@ pub struct SandboxOptions {
     /// a protected name. Best on the same file system as the workspace: from another one they are
     /// renamed where they are instead, as they are without this.
     pub quarantine: Option<PathBuf>,
+    /// The user's runtime directory (`XDG_RUNTIME_DIR`), where sockets are kept if it belongs to
+    /// them alone; without it they are in a private directory beside temporary files.
+    pub runtime: Option<PathBuf>,
     /// What the setting that lists the hosts a command may reach is called in messages, where it is
     /// not that of the workspace.
     pub network_setting: Option<String>,
@@ -94,24 +97,27 @@ pub(crate) struct Sandbox {
     groups: Result<Option<Arc<CgroupParent>>, CgroupError>,
     quarantine: Arc<Quarantine>,
     /// Where private directories are made.
-    private: PathBuf,
-    /// Made when the first of them is.
-    runtime: OnceLock<Arc<RuntimeDirectory>>,
+    bases: Bases,
+    /// For sockets and the like; made when the first of them is.
+    control: OnceLock<Arc<RuntimeDirectory>>,
+    /// For files of commands; made when the first of them is.
+    files: OnceLock<Arc<RuntimeDirectory>>,
 }
 
 impl Sandbox {
     /// Looks at this machine for a workspace.
     pub(crate) fn look(options: &SandboxOptions, root: &Path, temporary: &Path) -> Self {
-        let private = RuntimeDirectory::base(temporary);
-        RuntimeDirectory::sweep(&private);
+        let bases = Bases::new(options.runtime.as_deref(), temporary);
+        bases.sweep();
         Self {
             facilities: Facilities::look(options, root),
             view: HostView::look(&options.profile),
             limits: options.limits.clone(),
             groups: CgroupParent::detect(&options.cgroup),
             quarantine: Arc::new(quarantine(options)),
-            private,
-            runtime: OnceLock::new(),
+            bases,
+            control: OnceLock::new(),
+            files: OnceLock::new(),
         }
     }
 
@@ -142,15 +148,19 @@ impl Sandbox {
     }
 
     /// A directory of one command's own. What a crashed Haft leaves of it is removed by the next.
-    pub(crate) fn private_directory(&self) -> Result<PrivateDirectory, OpsError> {
+    pub(crate) fn private_directory(&self, purpose: Purpose) -> Result<PrivateDirectory, OpsError> {
         let cannot = |why: String| OpsError::new(ErrorKind::TierUnavailable, why);
-        let runtime = if let Some(runtime) = self.runtime.get() {
+        let place = match purpose {
+            Purpose::Control => &self.control,
+            Purpose::Files => &self.files,
+        };
+        let runtime = if let Some(runtime) = place.get() {
             Arc::clone(runtime)
         } else {
-            let made =
-                RuntimeDirectory::open(&self.private).map_err(|error| cannot(error.to_string()))?;
+            let made = self.bases.open(purpose);
+            let made = made.map_err(|error| cannot(error.to_string()))?;
             // Of two made at once, the second goes when it is dropped.
-            Arc::clone(self.runtime.get_or_init(|| made))
+            Arc::clone(place.get_or_init(|| made))
         };
         runtime.make().map_err(|error| {
             let kind = error.kind();

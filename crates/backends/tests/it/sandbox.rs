@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, fs};
 
-use haft_backends::sandbox::SandboxOptions;
+use haft_backends::{LocalOptions, sandbox::SandboxOptions};
 use haft_contract::{
     access::Command,
     egress::{EgressRules, HostRule},
@@ -574,6 +574,34 @@ async fn sb_29_the_host_executes_nothing_from_the_workspace() {
             assert_eq!(ran(&ws, spawn(Tier::T2)).await.output, "ran\n", "{name}");
         }
     }
+}
+
+/// UN-05: a name in a shared directory belongs to whoever makes it first.
+#[tokio::test]
+#[ignore = "ci: needs bubblewrap"]
+async fn un_05_commands_run_where_somebody_took_the_name_of_the_private_directory() {
+    let shared = tempfile::tempdir().unwrap();
+    let name = format!("haft-{}", rustix::process::geteuid().as_raw());
+    let taken = shared.path().join(&name);
+    let theirs = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(theirs.path(), &taken).unwrap();
+    let options = LocalOptions {
+        temporary: shared.path().display().to_string(),
+        sandbox: sandbox_options(),
+        ..LocalOptions::default()
+    };
+    let ws = Workspace::with(tempfile::tempdir().unwrap(), options);
+    let script = "cd \"$TMPDIR\" && echo x > file && stat -c %a . && pwd -P";
+    let ran = run(&ws, Tier::T1, script).await;
+    assert_eq!(ran.exit.status, ExitStatus::Code(0), "{}", ran.output);
+    let (mode, place) = ran.output.trim().split_once('\n').unwrap();
+    assert_eq!(mode, "700");
+    let shown = shared.path().canonicalize().unwrap();
+    assert!(
+        place.starts_with(&format!("{}/{name}-", shown.display())),
+        "{place}"
+    );
+    assert_eq!(fs::read_dir(theirs.path()).unwrap().count(), 0);
 }
 
 /// However commands end, nothing of theirs stays: no descriptor, no zombie, no directory.

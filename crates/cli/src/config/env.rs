@@ -26,6 +26,8 @@ pub(crate) struct Env {
     pub(crate) config_home: Option<PathBuf>,
     /// `XDG_DATA_HOME`, or `.local/share` in the home directory.
     pub(crate) data_home: Option<PathBuf>,
+    /// `XDG_RUNTIME_DIR`.
+    pub(crate) runtime: Option<PathBuf>,
     /// `HOME`.
     pub(crate) home: Option<PathBuf>,
     /// Where toolchains are, by the variables that say so.
@@ -61,6 +63,10 @@ pub(crate) const VARIABLES: &[(&str, &str)] = &[
     (
         "XDG_DATA_HOME",
         "the record is `haft/` in it; default `~/.local/share`",
+    ),
+    (
+        "XDG_RUNTIME_DIR",
+        "sockets of commands are in it, if it is yours alone; otherwise in a private directory in `/tmp`",
     ),
     ("NO_COLOR", "no colours when set and not empty"),
 ];
@@ -117,6 +123,7 @@ impl Env {
                 .into_iter()
                 .filter_map(|name| Some((name.to_owned(), absolute(name)?)))
                 .collect(),
+            runtime: absolute("XDG_RUNTIME_DIR"),
             home: home.clone(),
             user: text("USER").or_else(|| text("LOGNAME")),
             no_colour: set("NO_COLOR").is_some() || set("TERM").is_some_and(|term| term == "dumb"),

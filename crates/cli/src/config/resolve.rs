@@ -80,6 +80,8 @@ pub(crate) struct Places {
     pub(crate) user: UserId,
     /// The user's home.
     pub(crate) home: Option<PathBuf>,
+    /// The user's runtime directory.
+    pub(crate) runtime: Option<PathBuf>,
     /// Where toolchains are, by the variables that say so.
     pub(crate) toolchains: BTreeMap<String, PathBuf>,
     /// What is trusted.
@@ -170,6 +172,7 @@ impl Places {
                 .map(|home| home.join("haft").join(FILE_NAME)),
             user,
             home: env.home.clone(),
+            runtime: env.runtime.clone(),
             toolchains: env.toolchains.clone(),
             trust,
         };

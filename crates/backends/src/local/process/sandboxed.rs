@@ -29,7 +29,7 @@ use crate::{
         gvisor,
         launch::{self, Parts},
         limits::Keepers,
-        orphans::PrivateDirectory,
+        orphans::{PrivateDirectory, Purpose},
         protect,
         protected_watch::Deep,
         submounts,
@@ -48,7 +48,7 @@ pub(super) fn start(
         .map_err(|errno| errno::on_path(errno, &spawn.cwd))?;
     let mark = random_mark().map_err(errno::error)?;
     let sockets = match spawn.egress {
-        Some(_) => Some(sandbox.private_directory()?),
+        Some(_) => Some(sandbox.private_directory(Purpose::Control)?),
         None => None,
     };
     let mut belongings = Belongings {
@@ -276,12 +276,12 @@ fn private_directory(
     sandbox: &Sandbox,
     tier: Tier,
 ) -> Result<Option<PrivateDirectory>, OpsError> {
-    let places: &[&str] = match tier {
+    let (purpose, places): (_, &[&str]) = match tier {
         Tier::T2 if options.sandbox.without.is_empty() => return Ok(None),
-        Tier::T3 => &[],
-        Tier::T1 | Tier::T2 | Tier::Host | Tier::InProcess => &["home", "tmp"],
+        Tier::T3 => (Purpose::Control, &[]),
+        Tier::T1 | Tier::T2 | Tier::Host | Tier::InProcess => (Purpose::Files, &["home", "tmp"]),
     };
-    let directory = sandbox.private_directory()?;
+    let directory = sandbox.private_directory(purpose)?;
     directory.make(places).map_err(errno::error)?;
     Ok(Some(directory))
 }

@@ -53,6 +53,7 @@ pub(crate) fn options_from_wire(open: wire::Open, account: Account) -> LocalOpti
                 ..default.sandbox.profile
             },
             limits: sandbox.limits.over(&Limits::for_this_machine()),
+            runtime: account.runtime.map(PathBuf::from),
             ..default.sandbox
         },
         home: open.home.or(account.home).unwrap_or(default.home),
@@ -132,12 +133,14 @@ mod tests {
         let account = Account {
             home: Some("/home/me".to_owned()),
             user: Some("me".to_owned()),
+            runtime: Some("/run/user/7".to_owned()),
         };
         let got = options_from_wire(serde_json::from_slice(&text).unwrap(), account);
         assert_eq!(got.cross_mounts, Mounts::Cross);
         assert_eq!((got.home.as_str(), got.user.as_str()), ("/home/me", "me"));
         assert_eq!(got.sandbox.profile.read_only, [PathBuf::from("/opt")]);
         assert_eq!(got.sandbox.profile.home, None);
+        assert_eq!(got.sandbox.runtime, Some(PathBuf::from("/run/user/7")));
         let machine = Limits::for_this_machine();
         assert_eq!(
             got.sandbox.limits,

@@ -44,6 +44,8 @@ pub struct Account {
     pub home: Option<String>,
     /// `USER`.
     pub user: Option<String>,
+    /// `XDG_RUNTIME_DIR`.
+    pub runtime: Option<String>,
 }
 
 /// A stream could not be served, or no longer.
