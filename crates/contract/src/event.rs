@@ -102,6 +102,9 @@ pub enum CallEvent {
         artifact: Option<ArtifactId>,
         /// Its version before the change; absent when the file did not exist.
         before: Option<FileVersion>,
+        /// Its permission bits; absent when the file did not exist, and in records from before
+        /// they were kept.
+        mode: Option<u32>,
     },
     /// A file was changed.
     FileChanged {

@@ -172,6 +172,7 @@ pub(crate) fn event(event: &CallEvent, redactor: &Redactor) -> Option<Body> {
             path,
             artifact,
             before,
+            mode,
         } => body_keeping(
             // Undoing needs the file's real name.
             &["path"],
@@ -180,6 +181,7 @@ pub(crate) fn event(event: &CallEvent, redactor: &Redactor) -> Option<Body> {
                 path: path.as_str(),
                 artifact: artifact.map(stored_artifact),
                 before: before.as_ref().map(FileVersion::as_str),
+                mode: *mode,
             },
             redactor,
         ),

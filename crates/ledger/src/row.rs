@@ -246,6 +246,8 @@ pub(crate) struct PreimageKept<'a> {
     pub(crate) path: &'a str,
     pub(crate) artifact: Option<StoredArtifact>,
     pub(crate) before: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) mode: Option<u32>,
 }
 
 #[derive(Debug, Serialize)]

@@ -21,7 +21,7 @@ fn bytes_of(frame: &Frame) -> Vec<u8> {
 fn seeds() -> Vec<Vec<u8>> {
     let text = |body: &str| body.as_bytes().to_vec();
     let frames = [
-        Frame::new(Kind::Hello, 0, text(r#"{"protocol":1,"version":"0.1.0"}"#)),
+        Frame::new(Kind::Hello, 0, text(r#"{"protocol":2,"version":"0.1.0"}"#)),
         Frame::new(
             Kind::Request,
             1,
@@ -161,11 +161,11 @@ fn bodies() -> Vec<String> {
         "refusals": [{ "layer": "egress", "what": "a", "why": "b" }],
     });
     [
-        json!({ "protocol": 1, "version": "0.1.0" }),
+        json!({ "protocol": 2, "version": "0.1.0" }),
         call(json!({ "resolve": { "path": "a/b" } })),
         call(json!({ "resolve": { "path": "./a" } })),
         call(json!({ "rename": { "from": "a//b", "to": "a/../b", "overwrite": "replace" } })),
-        call(json!({ "write": { "path": "a", "expected": { "version": "v" } } })),
+        call(json!({ "write": { "path": "a", "expected": { "version": "v" }, "mode": 384 } })),
         call(json!({ "list": { "path": ".", "depth": 1, "limit": 2, "respect_ignores": true, "withheld": ["x"] } })),
         call(json!({ "rename": { "from": "a", "to": "b", "overwrite": "never" } })),
         call(json!({ "remove": { "path": "a", "scope": "tree" } })),
@@ -174,6 +174,7 @@ fn bodies() -> Vec<String> {
         json!("done"),
         json!({ "resolved": { "path": "a", "stat": stat, "protected": null } }),
         json!({ "stat": stat }),
+        json!({ "opened": { "stat": stat, "own_mode": 384 } }),
         json!({ "exit": exit }),
         json!({ "failed": { "kind": "not_found", "message": "m", "path": "a" } }),
         json!({ "copied": 7 }),

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 /// The version of everything in this file and in `frame.rs`. Raised with every change.
-pub(crate) const PROTOCOL: u32 = 1;
+pub(crate) const PROTOCOL: u32 = 2;
 
 /// The first frame, from the serving side.
 #[derive(Debug, Serialize, Deserialize)]
@@ -106,6 +106,8 @@ pub(crate) enum Request {
     Write {
         path: String,
         expected: Expected,
+        /// Absent for that of the file that is replaced.
+        mode: Option<u32>,
     },
     Append {
         path: String,
@@ -294,6 +296,11 @@ pub(crate) enum Reply {
     Done,
     Resolved(Resolved),
     Stat(FileStat),
+    /// A file was opened; its mode is also said without what a list beside it grants.
+    Opened {
+        stat: FileStat,
+        own_mode: u32,
+    },
     Written(Written),
     Exit(Exit),
     Answer(bool),

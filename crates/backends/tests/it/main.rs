@@ -22,6 +22,7 @@ mod proof;
 mod protected;
 mod races;
 mod remote;
+mod rights;
 mod sandbox;
 mod saved_by_others;
 mod scripts;

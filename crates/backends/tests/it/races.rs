@@ -12,7 +12,7 @@ use std::{
     thread::JoinHandle,
 };
 
-use haft_contract::ops::{Expected, Overwrite, RemoveScope, WriteFile};
+use haft_contract::ops::{Expected, Overwrite, RemoveScope, WriteFile, WriteMode};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::workspace::{SECRET, Workspace, at};
@@ -158,6 +158,7 @@ async fn writes(rounds: u64) {
         let write = WriteFile {
             bytes: text.as_bytes(),
             expected: Expected::Anything,
+            mode: WriteMode::AsItIs,
         };
         if ws.files.write(&at("d/new"), write).await.is_ok() {
             race.worked += 1;

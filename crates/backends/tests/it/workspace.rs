@@ -11,7 +11,7 @@ use haft_contract::{
     ErrorKind, WorkPath,
     ops::{
         CopyFile, Exit, Expected, FileOps, FileStat, ListQuery, Listing, OpsError, Overwrite,
-        ProcessHandle, Resolved, Spawn, WriteFile, Written,
+        ProcessHandle, Resolved, Spawn, WriteFile, WriteMode, Written,
     },
 };
 use tokio_util::sync::CancellationToken;
@@ -125,6 +125,7 @@ impl Workspace {
         let write = WriteFile {
             bytes: text.as_bytes(),
             expected,
+            mode: WriteMode::AsItIs,
         };
         self.files.write(&at(path), write).await
     }

@@ -59,4 +59,6 @@ pub struct KeptVersion {
     pub version: FileVersion,
     /// Its bytes; absent when it is too large to keep.
     pub artifact: Option<ArtifactId>,
+    /// Its permission bits, as [`FileReader::own_mode`](super::FileReader::own_mode) says them.
+    pub mode: u32,
 }

@@ -28,7 +28,9 @@ pub trait FileOps: Send + Sync {
     ) -> BoxFuture<'a, Result<Box<dyn FileReader>, OpsError>>;
 
     /// Replaces or creates a file atomically (temporary file, fsync, rename in its directory).
-    /// Creates missing parents; keeps the mode of a file that exists, without setuid and setgid.
+    /// Creates missing parents. A file that is replaced grants nobody more than it did: it keeps its
+    /// mode, without setuid and setgid, and its access control list; where its group or its list
+    /// cannot be kept, the group gets no more than everybody has.
     fn write<'a>(
         &'a self,
         path: &'a WorkPath,
@@ -96,6 +98,12 @@ pub trait FileOps: Send + Sync {
 pub trait FileReader: Send + Sync {
     /// What the file was when it was opened.
     fn stat(&self) -> &FileStat;
+
+    /// The permission bits that by themselves grant nobody more than the file does. Fewer than in
+    /// [`FileReader::stat`] where an access control list stands beside them.
+    fn own_mode(&self) -> u32 {
+        self.stat().mode
+    }
 
     /// Reads up to `len` bytes at an offset into `buffer`, which is cleared first and handed back,
     /// so that one allocation serves a whole scan. Fewer bytes than `len` mean the end of file.
@@ -190,6 +198,17 @@ pub struct WriteFile<'a> {
     pub bytes: &'a [u8],
     /// What must be there for the write to happen.
     pub expected: Expected<'a>,
+    /// The permission bits it gets.
+    pub mode: WriteMode,
+}
+
+/// Which permission bits a written file gets. Set-user-id and set-group-id are never among them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WriteMode {
+    /// Those of the file it replaces; for a new file, what is usual for its user.
+    AsItIs,
+    /// Exactly these.
+    Exactly(u32),
 }
 
 /// What must be at a path for a write to happen.

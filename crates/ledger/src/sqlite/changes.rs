@@ -78,6 +78,11 @@ fn event(kind: &str, body: &Value) -> Result<CallEvent, LedgerError> {
             path: path()?,
             artifact: artifact(body)?,
             before: text("before").map(FileVersion::new),
+            // Records from before modes were kept have none.
+            mode: body
+                .get("mode")
+                .and_then(Value::as_u64)
+                .and_then(|mode| u32::try_from(mode).ok()),
         },
         "file_changed" => CallEvent::FileChanged {
             path: path()?,

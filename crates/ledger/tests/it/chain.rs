@@ -278,6 +278,7 @@ async fn au_05_an_identity_that_looks_like_a_secret_does_not_break_the_record() 
         path: path.clone(),
         artifact: None,
         before: None,
+        mode: None,
     };
     let changed = CallEvent::FileChanged {
         path,

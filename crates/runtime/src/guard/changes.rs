@@ -93,14 +93,15 @@ impl Guard {
     }
 
     fn note(&self, file: ChangedFile) {
-        let (before, kept) = match file.before {
-            Some(before) => (Some(before.version), before.artifact),
-            None => (None, None),
+        let (before, kept, mode) = match file.before {
+            Some(before) => (Some(before.version), before.artifact, Some(before.mode)),
+            None => (None, None, None),
         };
         self.recording.note(CallEvent::PreimageKept {
             path: file.path.clone(),
             artifact: kept,
             before,
+            mode,
         });
         let (after, artifact) = match file.after {
             Some(after) => (Some(after.version), after.artifact),

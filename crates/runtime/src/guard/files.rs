@@ -231,12 +231,13 @@ impl Guard {
         };
         let (artifact, before) = match stat {
             Some(stat) if stat.kind == FileKind::File => {
-                let artifact = if stat.size <= self.runtime.limits.preimage_bytes {
-                    Some(self.keep_content(path).await?)
+                let (artifact, mode) = if stat.size <= self.runtime.limits.preimage_bytes {
+                    let (artifact, mode) = self.keep_content(path).await?;
+                    (Some(artifact), mode)
                 } else {
-                    None
+                    (None, stat.mode)
                 };
-                (artifact, Some(stat.version))
+                (artifact, Some((stat.version, mode)))
             }
             Some(_) => return Ok(None),
             None => (None, None),
@@ -249,12 +250,14 @@ impl Guard {
         &self,
         path: &WorkPath,
         artifact: Option<ArtifactId>,
-        before: Option<FileVersion>,
+        before: Option<(FileVersion, u32)>,
     ) -> Result<(), OpsError> {
+        let (before, mode) = before.unzip();
         self.recording.note(CallEvent::PreimageKept {
             path: path.clone(),
             artifact,
             before,
+            mode,
         });
         self.recording
             .commit(haft_contract::host::Durability::Queued)
@@ -269,7 +272,8 @@ impl Guard {
         if stat.size > self.runtime.limits.preimage_bytes {
             return None;
         }
-        self.keep_content(path).await.ok()
+        let (artifact, _) = self.keep_content(path).await.ok()?;
+        Some(artifact)
     }
 
     /// The same for content that is at hand.
@@ -282,7 +286,8 @@ impl Guard {
         kept.first().copied()
     }
 
-    async fn keep_content(&self, path: &WorkPath) -> Result<ArtifactId, OpsError> {
+    /// Keeps what a file holds; under which name, and the permission bits it had.
+    async fn keep_content(&self, path: &WorkPath) -> Result<(ArtifactId, u32), OpsError> {
         let reader = self.operations().files.open(path).await?;
         let mut writer = self
             .ledger()
@@ -303,7 +308,9 @@ impl Guard {
                 break;
             }
         }
-        writer.finish().await.map_err(|error| unavailable(&error))
+        let artifact = writer.finish().await;
+        let artifact = artifact.map_err(|error| unavailable(&error))?;
+        Ok((artifact, reader.own_mode()))
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use haft_contract::{
     Access, Effects, Terminal, WorkPath,
     host::{ApprovalAnswer, ApprovalRequest, Approver},
-    ops::{Expected, WriteFile},
+    ops::{Expected, WriteFile, WriteMode},
     outcome::DeniedBy,
 };
 use haft_runtime::Limits;
@@ -35,6 +35,7 @@ fn overwriting(runs: &Arc<AtomicUsize>) -> HarnessBuilder {
             let write = WriteFile {
                 bytes: b"new",
                 expected: Expected::Anything,
+                mode: WriteMode::AsItIs,
             };
             cx.files().write(&target, write).await?;
             Ok(json!("done"))

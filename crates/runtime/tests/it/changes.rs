@@ -65,6 +65,7 @@ impl ChangeScan for FakeScan {
                         after: Some(KeptVersion {
                             version: FileVersion::new("1"),
                             artifact: Some(artifact()),
+                            mode: 0o644,
                         }),
                     }],
                     looked_at: 7,
@@ -149,6 +150,7 @@ async fn what_commands_changed_is_recorded_once_for_the_call() {
                     path: path.clone(),
                     artifact: None,
                     before: None,
+                    mode: None,
                 },
                 CallEvent::FileChanged {
                     path,

@@ -10,7 +10,7 @@ use std::{
 
 use haft_contract::{
     Access, Deadline, Effects, Terminal, WorkPath,
-    ops::{Expected, WriteFile},
+    ops::{Expected, WriteFile, WriteMode},
 };
 use haft_runtime::Limits;
 use haft_testkit::Harness;
@@ -128,6 +128,7 @@ async fn rx_07_a_tool_that_never_waits_is_left_behind_at_its_deadline() {
             let write = WriteFile {
                 bytes: b"late",
                 expected: Expected::Anything,
+                mode: WriteMode::AsItIs,
             };
             let late = cx.files().write(&path, write).await;
             told.try_send(late.is_err()).unwrap();

@@ -3,7 +3,7 @@
 use haft_contract::{
     Access, CallEvent, Effects, ErrorKind, Terminal, WorkPath,
     access::Command,
-    ops::{Expected, RemoveScope, SandboxMode, Spawn, Tier, WriteFile},
+    ops::{Expected, RemoveScope, SandboxMode, Spawn, Tier, WriteFile, WriteMode},
     outcome::DeniedBy,
 };
 use haft_testkit::{FixedPolicy, Harness};
@@ -25,6 +25,7 @@ async fn a_tool_cannot_touch_what_its_plan_does_not_name() {
                 let write = WriteFile {
                     bytes: b"x",
                     expected: Expected::Anything,
+                    mode: WriteMode::AsItIs,
                 };
                 drop(cx.files().write(&target, write).await?);
             }
@@ -32,6 +33,7 @@ async fn a_tool_cannot_touch_what_its_plan_does_not_name() {
                 let write = WriteFile {
                     bytes: b"x",
                     expected: Expected::Anything,
+                    mode: WriteMode::AsItIs,
                 };
                 drop(cx.files().write(&path("fine"), write).await?);
             }
@@ -138,6 +140,7 @@ async fn the_content_before_a_change_is_kept_and_versions_are_noted() {
         let write = WriteFile {
             bytes: b"new",
             expected: Expected::Anything,
+            mode: WriteMode::AsItIs,
         };
         let written = cx.files().write(&path("a"), write).await?;
         let seen = cx.seen().last_seen(&path("a")).await?;

@@ -8,7 +8,7 @@ use std::sync::{
 
 use haft_contract::{
     Access, Effects, ErrorKind, Outcome, Terminal, ToolError, WorkPath,
-    ops::{Expected, WriteFile},
+    ops::{Expected, WriteFile, WriteMode},
     outcome::DeniedBy,
     preview::{FileChangeKind, FileDiff, MAX_PREVIEW_BYTES, Preview, PreviewPart},
 };
@@ -106,6 +106,7 @@ async fn a_preview_reads_what_the_plan_names_and_changes_nothing() {
                 let write = WriteFile {
                     bytes: b"drawn",
                     expected: Expected::Anything,
+                    mode: WriteMode::AsItIs,
                 };
                 let found = [
                     cx.files.write(&path("a"), write).await.map(|_| ()),

@@ -74,10 +74,12 @@ pub(super) fn body(event: &CallEvent) -> Value {
             path,
             artifact,
             before,
+            mode,
         } => json!({
             "path": path.as_str(),
             "artifact": artifact.map(artifact_body),
             "before": before.as_ref().map(FileVersion::as_str),
+            "mode": mode,
         }),
         CallEvent::FileChanged {
             path,
@@ -109,6 +111,9 @@ pub(super) fn change(kind: &str, body: &Value) -> Option<CallEvent> {
             path: path()?,
             artifact: artifact_in(&body["artifact"]),
             before: version("before"),
+            mode: body["mode"]
+                .as_u64()
+                .and_then(|mode| u32::try_from(mode).ok()),
         }),
         "file_changed" => Some(CallEvent::FileChanged {
             path: path()?,

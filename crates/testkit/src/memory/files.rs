@@ -9,7 +9,7 @@ use haft_contract::{
     BoxFuture, ErrorKind, WorkPath,
     ops::{
         CopyFile, Expected, FileOps, FileReader, FileStat, FileVersion, ListQuery, Listing,
-        OpsError, Overwrite, RemoveScope, Resolved, WriteFile, Written,
+        OpsError, Overwrite, RemoveScope, Resolved, WriteFile, WriteMode, Written,
     },
 };
 
@@ -341,11 +341,16 @@ fn replace(tree: &mut Tree, path: &WorkPath, write: WriteFile<'_>) -> Result<Wri
         }
     };
     tree.make_parents(path)?;
+    let created = mode.is_none();
+    let mode = match write.mode {
+        WriteMode::AsItIs => mode,
+        WriteMode::Exactly(mode) => Some(mode & !SET_ID_BITS),
+    };
     let node = tree.insert(path, What::File(Arc::new(write.bytes.to_vec())), mode);
     Ok(Written {
         version: node.version(),
         bytes: write.bytes.len() as u64,
-        created: mode.is_none(),
+        created,
     })
 }
 

@@ -3,7 +3,7 @@
 
 use haft_contract::{
     Access, CallContext, Effects, NoProgress, Plan, PlanContext, Tool, ToolError, ToolSpec,
-    ops::{Expected, RemoveScope, WriteFile},
+    ops::{Expected, RemoveScope, WriteFile, WriteMode},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -68,6 +68,7 @@ impl Tool for Rogue {
                 let write = WriteFile {
                     bytes: b"rogue",
                     expected: Expected::Anything,
+                    mode: WriteMode::AsItIs,
                 };
                 cx.files().write(&touched, write).await?;
             }

@@ -46,6 +46,7 @@ super::suite! { $
     a_write_is_all_or_nothing,
     a_write_leaves_no_other_file,
     a_write_keeps_the_mode_without_set_id,
+    a_write_can_say_the_mode,
     a_write_expecting_a_version_refuses_another,
     a_write_expecting_nothing_refuses_a_file,
     every_change_has_its_own_version,

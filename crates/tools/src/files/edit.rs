@@ -7,7 +7,7 @@ use haft_contract::{
     Access, CallContext, Content, Effects, ErrorKind, NoProgress, Plan, PlanContext, Tool,
     ToolError, ToolSpec, WorkPath,
     context::PreviewContext,
-    ops::{Expected, FileVersion, WriteFile},
+    ops::{Expected, FileVersion, WriteFile, WriteMode},
     preview::Preview,
     spec::ParameterAlias,
 };
@@ -133,6 +133,7 @@ impl Tool for EditTool {
         let write = WriteFile {
             bytes: &edited.bytes,
             expected: Expected::Version(&version),
+            mode: WriteMode::AsItIs,
         };
         cx.files().write(&path, write).await?;
         Ok(EditOutput {

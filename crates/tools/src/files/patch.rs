@@ -266,11 +266,15 @@ async fn prepare(cx: &impl Look, file: FilePatch) -> Result<Prepared, ToolError>
         }
         FilePatch::Delete { path, hunks } => {
             let path = cx.path(&path, "/patch")?;
-            let (before, version) = read(cx, &path).await?;
+            let FileRead {
+                bytes,
+                version,
+                mode,
+            } = read(cx, &path).await?;
             let job = Job {
                 path: path.clone(),
                 end: End::Gone,
-                before,
+                before: bytes,
                 hunks,
             };
             let worked = job.work(cx).await?;
@@ -278,6 +282,7 @@ async fn prepare(cx: &impl Look, file: FilePatch) -> Result<Prepared, ToolError>
                 path,
                 bytes: worked.before,
                 version,
+                mode,
             };
             Ok(Prepared {
                 step,
@@ -290,7 +295,11 @@ async fn prepare(cx: &impl Look, file: FilePatch) -> Result<Prepared, ToolError>
             hunks,
         } => {
             let path = cx.path(&path, "/patch")?;
-            let (before, version) = read(cx, &path).await?;
+            let FileRead {
+                bytes: before,
+                version,
+                ..
+            } = read(cx, &path).await?;
             let moved = move_to.map(|to| cx.path(&to, "/patch")).transpose()?;
             let job = Job {
                 path: path.clone(),
@@ -404,14 +413,25 @@ impl Job {
     }
 }
 
-async fn read(cx: &impl Look, path: &WorkPath) -> Result<(Vec<u8>, FileVersion), ToolError> {
+/// A file that a patch speaks of.
+struct FileRead {
+    bytes: Vec<u8>,
+    version: FileVersion,
+    mode: u32,
+}
+
+async fn read(cx: &impl Look, path: &WorkPath) -> Result<FileRead, ToolError> {
     let at_patch = |error: ToolError| error.at("/patch");
     let reader = cx.files().open(path).await;
     let reader = reader.map_err(|error| {
         at_patch(error.into()).hint("nothing was changed; check the path with `find`")
     })?;
     let file = read_whole(&*reader, path).await.map_err(at_patch)?;
-    Ok((file.bytes, file.version))
+    Ok(FileRead {
+        bytes: file.bytes,
+        version: file.version,
+        mode: reader.own_mode(),
+    })
 }
 
 async fn refuse_existing(cx: &impl Look, path: &WorkPath) -> Result<(), ToolError> {

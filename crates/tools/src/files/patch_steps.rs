@@ -2,11 +2,11 @@
 //!
 //! Each step names the version it was prepared against, so a file that changed in between stops
 //! the patch instead of being overwritten. Removals come last: they are the one step whose undoing
-//! cannot restore a file's mode.
+//! cannot restore more of a file than its content and its mode.
 
 use haft_contract::{
     ErrorKind, ToolError, WorkPath,
-    ops::{Expected, FileOps, FileVersion, OpsError, Overwrite, RemoveScope, WriteFile},
+    ops::{Expected, FileOps, FileVersion, OpsError, Overwrite, RemoveScope, WriteFile, WriteMode},
 };
 
 use crate::text::display::one_line;
@@ -52,6 +52,8 @@ pub(super) enum Step {
         bytes: Vec<u8>,
         /// The version it was read at.
         version: FileVersion,
+        /// The permission bits it had.
+        mode: u32,
     },
 }
 
@@ -115,7 +117,17 @@ async fn take_back(files: &dyn FileOps, step: &Step) -> Result<(), OpsError> {
             }
             files.rename(to, from, Overwrite::Never).await
         }
-        Step::Remove { path, bytes, .. } => write(files, path, bytes, Expected::Absent).await,
+        Step::Remove {
+            path, bytes, mode, ..
+        } => {
+            let write = WriteFile {
+                bytes,
+                expected: Expected::Absent,
+                mode: WriteMode::Exactly(*mode),
+            };
+            files.write(path, write).await?;
+            Ok(())
+        }
     }
 }
 
@@ -158,7 +170,12 @@ async fn write(
     bytes: &[u8],
     expected: Expected<'_>,
 ) -> Result<(), OpsError> {
-    files.write(path, WriteFile { bytes, expected }).await?;
+    let write = WriteFile {
+        bytes,
+        expected,
+        mode: WriteMode::AsItIs,
+    };
+    files.write(path, write).await?;
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use haft_contract::{
     Access, CallContext, Content, Effects, NoProgress, Plan, PlanContext, Tool, ToolError,
     ToolSpec,
     context::PreviewContext,
-    ops::{Expected, WriteFile},
+    ops::{Expected, WriteFile, WriteMode},
     preview::Preview,
     spec::ParameterAlias,
 };
@@ -96,6 +96,7 @@ impl Tool for WriteTool {
         let write = WriteFile {
             bytes: input.content.as_bytes(),
             expected,
+            mode: WriteMode::AsItIs,
         };
         let written = cx.files().write(&path, write).await?;
         Ok(WriteOutput {

@@ -29,6 +29,8 @@ pub enum FileState {
         version: FileVersion,
         /// Its bytes; absent when they were not kept.
         content: Option<ArtifactId>,
+        /// Its permission bits; absent when they were not noted.
+        mode: Option<u32>,
     },
     /// Nobody noted it.
     Unknown,
@@ -64,8 +66,9 @@ impl Folded {
                     path,
                     artifact,
                     before,
+                    mode,
                 } => {
-                    announced.insert(path, FileState::of(before.as_ref(), *artifact));
+                    announced.insert(path, FileState::of(before.as_ref(), *artifact, *mode));
                 }
                 CallEvent::FileChanged {
                     path,
@@ -73,7 +76,7 @@ impl Folded {
                     artifact,
                 } => {
                     let before = announced.remove(path).unwrap_or(FileState::Unknown);
-                    let after = FileState::of(after.as_ref(), *artifact);
+                    let after = FileState::of(after.as_ref(), *artifact, None);
                     folded.change(path, before, after);
                 }
                 CallEvent::ChangesScanned {
@@ -104,11 +107,12 @@ impl Folded {
 }
 
 impl FileState {
-    fn of(version: Option<&FileVersion>, content: Option<ArtifactId>) -> Self {
+    fn of(version: Option<&FileVersion>, content: Option<ArtifactId>, mode: Option<u32>) -> Self {
         match version {
             Some(version) => Self::File {
                 version: version.clone(),
                 content,
+                mode,
             },
             None => Self::Absent,
         }
@@ -119,10 +123,13 @@ impl FileState {
         match (self, other) {
             (Self::Absent, Self::Absent) => true,
             (
-                Self::File { version, content },
+                Self::File {
+                    version, content, ..
+                },
                 Self::File {
                     version: other_version,
                     content: other_content,
+                    ..
                 },
             ) => version == other_version || (content.is_some() && content == other_content),
             _ => false,
@@ -133,6 +140,14 @@ impl FileState {
     pub fn content(&self) -> Option<ArtifactId> {
         match self {
             Self::File { content, .. } => *content,
+            Self::Absent | Self::Unknown => None,
+        }
+    }
+
+    /// Its permission bits, where they were noted.
+    pub fn mode(&self) -> Option<u32> {
+        match self {
+            Self::File { mode, .. } => *mode,
             Self::Absent | Self::Unknown => None,
         }
     }
@@ -160,6 +175,7 @@ mod tests {
             path: path(),
             artifact: version.map(content),
             before: version.map(|version| FileVersion::new(version.to_string())),
+            mode: version.map(|_| 0o600),
         }
     }
 

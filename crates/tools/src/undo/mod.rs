@@ -186,11 +186,11 @@ impl Tool for UndoTool {
                 continue;
             }
             let put = match &restoration {
-                Restoration::Write { now, bytes } => {
-                    Some(put_back(cx.files(), &path, now.as_ref(), Some(bytes)).await)
+                Restoration::Write { now, bytes, mode } => {
+                    Some(put_back(cx.files(), &path, now.as_ref(), bytes, *mode).await)
                 }
                 Restoration::Remove { now } => {
-                    Some(put_back(cx.files(), &path, Some(now), None).await)
+                    Some(cx.files().remove_version(&path, &now.version).await)
                 }
                 Restoration::AsBefore | Restoration::Conflict(_) | Restoration::Impossible(_) => {
                     None
@@ -310,7 +310,7 @@ impl Look<'_> {
         restoration: &Restoration,
     ) -> Result<Option<FileDiff>, ToolError> {
         let (now, bytes) = match restoration {
-            Restoration::Write { now, bytes } => (
+            Restoration::Write { now, bytes, .. } => (
                 now.as_ref().map(|now| now.bytes.clone()),
                 Some(bytes.clone()),
             ),

@@ -7,7 +7,7 @@ use haft_contract::{
     ErrorKind, ToolError, WorkPath,
     context::PastChanges,
     host::ArtifactId,
-    ops::{Expected, FileKind, FileOps, FileStat, FileVersion, OpsError, WriteFile},
+    ops::{Expected, FileKind, FileOps, FileStat, FileVersion, OpsError, WriteFile, WriteMode},
 };
 
 use super::fold::{Chain, FileState, FoldedChange};
@@ -27,6 +27,8 @@ pub(super) enum Restoration {
         now: Option<Present>,
         /// What it held before.
         bytes: Vec<u8>,
+        /// The permission bits it gets.
+        mode: WriteMode,
     },
     /// It is removed: the calls created it.
     Remove {
@@ -45,6 +47,7 @@ pub(super) enum Restoration {
 pub(super) struct Present {
     pub(super) version: FileVersion,
     pub(super) bytes: Vec<u8>,
+    mode: u32,
 }
 
 /// A file that is not what the calls left.
@@ -99,10 +102,32 @@ pub(super) async fn work_out(
         }));
     }
     Ok(match (before, now) {
-        (Some(bytes), now) => Restoration::Write { now, bytes },
+        (Some(bytes), now) => Restoration::Write {
+            mode: mode(change, now.as_ref()),
+            now,
+            bytes,
+        },
         (None, Some(now)) => Restoration::Remove { now },
         (None, None) => Restoration::AsBefore,
     })
+}
+
+/// The permission bits of a file that is put back: those it had before the calls. Where it changed
+/// since, somebody may have closed it to others on purpose, so it gets no bit that it does not have.
+fn mode(change: &FoldedChange, now: Option<&Present>) -> WriteMode {
+    let Some(before) = change.before.mode() else {
+        return WriteMode::AsItIs;
+    };
+    let as_the_calls_left_it = |now: &Present| match &change.after {
+        FileState::File { version, .. } => *version == now.version,
+        FileState::Absent | FileState::Unknown => false,
+    };
+    match now {
+        // An access control list beside the bits stays as it is too.
+        Some(now) if now.mode == before => WriteMode::AsItIs,
+        Some(now) if !as_the_calls_left_it(now) => WriteMode::Exactly(before & now.mode),
+        Some(_) | None => WriteMode::Exactly(before),
+    }
 }
 
 /// Puts a file back. Fails with a conflict if it changed since it was looked at.
@@ -110,20 +135,20 @@ pub(super) async fn put_back(
     files: &dyn FileOps,
     path: &WorkPath,
     now: Option<&Present>,
-    bytes: Option<&[u8]>,
+    bytes: &[u8],
+    mode: WriteMode,
 ) -> Result<(), OpsError> {
-    match (bytes, now) {
-        (Some(bytes), now) => {
-            let expected = match now {
-                Some(now) => Expected::Version(&now.version),
-                None => Expected::Absent,
-            };
-            files.write(path, WriteFile { bytes, expected }).await?;
-            Ok(())
-        }
-        (None, Some(now)) => files.remove_version(path, &now.version).await,
-        (None, None) => Ok(()),
-    }
+    let expected = match now {
+        Some(now) => Expected::Version(&now.version),
+        None => Expected::Absent,
+    };
+    let write = WriteFile {
+        bytes,
+        expected,
+        mode,
+    };
+    files.write(path, write).await?;
+    Ok(())
 }
 
 /// Whether a failure is not about the one file, so that the others would fail as well.
@@ -177,8 +202,11 @@ async fn present(files: &dyn FileOps, path: &WorkPath) -> Result<Option<Present>
             break;
         }
     }
-    let version = reader.stat().version.clone();
-    Ok(Some(Present { version, bytes }))
+    Ok(Some(Present {
+        version: reader.stat().version.clone(),
+        mode: reader.own_mode(),
+        bytes,
+    }))
 }
 
 /// What a file held, or why that is not known.

@@ -66,6 +66,7 @@ async fn what_was_changed_removed_and_created_goes_back() {
             .await;
         assert_eq!(structured(&undone)["restored"].as_array().unwrap().len(), 4);
         assert_eq!(workspace.text("kept"), "one\ntwo\n");
+        assert_eq!(workspace.mode("kept"), 0o750);
         assert_eq!(workspace.text("gone"), "away\n");
         assert_eq!(workspace.bytes("new/file"), None);
         assert_eq!(workspace.bytes("moved"), None);
@@ -91,6 +92,68 @@ async fn the_mode_of_a_file_that_stayed_is_kept() {
             .await;
         assert_eq!(workspace.text("a"), "one\n");
         assert_eq!(workspace.mode("a"), 0o750);
+    }
+}
+
+/// UN-03: what comes back lets nobody do what they could not do before.
+#[tokio::test]
+async fn un_03_a_file_comes_back_with_the_mode_it_had() {
+    for workspace in each() {
+        for (name, mode) in [("secret", 0o600), ("program", 0o750), ("set", 0o4755)] {
+            workspace.put(name, "one\n");
+            workspace.set_mode(name, mode);
+        }
+        let patch = "*** Begin Patch\n*** Delete File: secret\n*** Delete File: program\n\
+                     *** Delete File: set\n*** End Patch\n";
+        let removed = workspace.succeed("patch", json!({"patch": patch})).await;
+        assert_eq!(workspace.bytes("secret"), None);
+        let paths = ["secret", "program", "set"];
+        workspace
+            .succeed("undo", undoing(&[&removed], &paths))
+            .await;
+        for (name, mode) in [("secret", 0o600), ("program", 0o750), ("set", 0o755)] {
+            assert_eq!(workspace.text(name), "one\n");
+            assert_eq!(workspace.mode(name), mode, "{name}");
+        }
+    }
+}
+
+/// UN-03: `write`, `edit` and `patch` leave the rights of a file as they are.
+#[tokio::test]
+async fn un_03_no_tool_widens_the_rights_of_a_file_it_changes() {
+    for workspace in each() {
+        for mode in [0o600, 0o640, 0o400, 0o755] {
+            workspace.put("a", "one\n");
+            workspace.set_mode("a", mode);
+            let write = json!({"path": "a", "content": "two\n", "force": true});
+            workspace.succeed("write", write).await;
+            assert_eq!(workspace.mode("a"), mode, "write {mode:o}");
+            let edit = json!({"path": "a", "edits": [{"old": "two", "new": "2"}]});
+            workspace.succeed("edit", edit).await;
+            assert_eq!(workspace.mode("a"), mode, "edit {mode:o}");
+            let patch = "*** Begin Patch\n*** Update File: a\n*** Move to: b\n@@\n-2\n+3\n\
+                         *** End Patch\n";
+            workspace.succeed("patch", json!({"patch": patch})).await;
+            assert_eq!(workspace.mode("b"), mode, "patch {mode:o}");
+            workspace.delete("b");
+        }
+    }
+}
+
+/// UN-03: a file that somebody closed to others since is not opened to them again.
+#[tokio::test]
+async fn un_03_a_mode_that_somebody_made_stricter_stays() {
+    for workspace in each() {
+        workspace.put("a", "one\n");
+        workspace.set_mode("a", 0o644);
+        let write = json!({"path": "a", "content": "two\n"});
+        let written = workspace.succeed("write", write).await;
+        workspace.set_mode("a", 0o600);
+        workspace
+            .succeed("undo", undoing(&[&written], &["a"]))
+            .await;
+        assert_eq!(workspace.text("a"), "one\n");
+        assert_eq!(workspace.mode("a"), 0o600);
     }
 }
 

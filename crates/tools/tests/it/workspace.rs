@@ -90,11 +90,11 @@ impl Workspace {
 
     pub(crate) fn mode(&self, path: &str) -> u32 {
         match &self.folder {
-            None => self.harness.tree.mode(path).unwrap() & 0o777,
+            None => self.harness.tree.mode(path).unwrap() & 0o7777,
             Some(folder) => {
                 use std::os::unix::fs::PermissionsExt as _;
                 let metadata = std::fs::metadata(folder.path().join(path)).unwrap();
-                metadata.permissions().mode() & 0o777
+                metadata.permissions().mode() & 0o7777
             }
         }
     }

@@ -161,6 +161,12 @@ fn kept_version(entry: &Entry) -> KeptVersion {
     KeptVersion {
         version: entry.identity.version(),
         artifact: entry.artifact(),
+        mode: match entry.content {
+            Content::Kept { mode, .. } => mode,
+            Content::Unread | Content::Link(_) | Content::NotKept(_) | Content::Gone => {
+                entry.identity.mode & 0o7777
+            }
+        },
     }
 }
 

@@ -4,13 +4,13 @@
 use super::picture::{Content, Directory, Identity, Picture};
 
 /// What a file of this kind begins with; the number is the version of the form.
-const MAGIC: &[u8; 12] = b"haft-seen\0\0\x01";
+const MAGIC: &[u8; 12] = b"haft-seen\0\0\x02";
 
 /// Bytes of the hash at the end.
 const HASH: usize = 32;
 
 /// The most bytes one entry takes beside its name, to make room at once.
-const ENTRY: usize = 110;
+const ENTRY: usize = 114;
 
 const UNREAD: u8 = 0;
 const KEPT: u8 = 1;
@@ -80,10 +80,12 @@ fn content(out: &mut Vec<u8>, content: &Content) {
             hash,
             hour,
             settled,
+            mode,
         } => {
             out.push(if *settled { KEPT } else { KEPT_UNSETTLED });
             out.extend_from_slice(hash);
             out.extend_from_slice(&hour.to_le_bytes());
+            out.extend_from_slice(&mode.to_le_bytes());
         }
         Content::Link(hash) => {
             out.push(LINK);
@@ -141,6 +143,7 @@ impl<'a> Rest<'a> {
                 hash: self.array()?,
                 hour: u32::from_le_bytes(self.array()?),
                 settled: tag == KEPT,
+                mode: u32::from_le_bytes(self.array()?),
             },
             LINK => Content::Link(self.array()?),
             _ => return None,

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     jail::{Jail, Lookup},
-    local::pool::blocking,
+    local::{files::AccessList, pool::blocking},
 };
 
 /// Files and bytes that are read before they are handed to the store together.
@@ -103,6 +103,7 @@ struct Loaded {
     bytes: Vec<u8>,
     identity: Identity,
     settled: bool,
+    mode: u32,
 }
 
 type Queue = Arc<Mutex<vec::IntoIter<Wanted>>>;
@@ -166,7 +167,7 @@ impl Keeping {
                 .into_iter()
                 .map(|(wanted, loaded)| {
                     let (identity, settled) = (loaded.identity, loaded.settled);
-                    ((wanted, identity, settled), loaded.bytes)
+                    ((wanted, identity, settled, loaded.mode), loaded.bytes)
                 })
                 .unzip();
             // A store that failed once is not asked again: every file would wait for it.
@@ -181,12 +182,13 @@ impl Keeping {
             };
             let hour = Now::get().hour();
             let mut ids = ids.into_iter();
-            for (wanted, identity, settled) in places {
+            for (wanted, identity, settled, mode) in places {
                 let content = match ids.next() {
                     Some(ArtifactId { hash, .. }) => Content::Kept {
                         hash,
                         hour,
                         settled,
+                        mode,
                     },
                     None => Content::NotKept(Why::Store),
                 };
@@ -293,6 +295,7 @@ impl Reader {
         Ok(Some(Read::Bytes(Loaded {
             bytes,
             settled: identity.is_settled(now),
+            mode: AccessList::of(&file).own_mode(identity.mode & 0o7777),
             identity,
         })))
     }

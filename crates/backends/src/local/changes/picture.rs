@@ -67,6 +67,8 @@ pub(super) enum Content {
         hour: u32,
         /// Whether the identity would be another if it had changed since.
         settled: bool,
+        /// Its permission bits as they grant by themselves, beside an access control list.
+        mode: u32,
     },
     /// The hash of what a symlink says.
     Link([u8; 32]),

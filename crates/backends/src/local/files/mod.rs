@@ -9,6 +9,7 @@ mod read;
 mod remove;
 mod rename;
 mod resolve;
+mod rights;
 mod stat;
 mod temporary;
 mod write;
@@ -27,6 +28,7 @@ use haft_contract::{
 pub(crate) use self::{
     list::entry,
     remove::tree as remove_tree,
+    rights::AccessList,
     stat::{kind_of, modified_ms, version_of},
 };
 use super::pool::blocking;
@@ -108,9 +110,9 @@ impl FileOps for LocalFiles {
     ) -> BoxFuture<'a, Result<Written, OpsError>> {
         Box::pin(async move {
             let bytes = write.bytes.to_vec();
-            let expected = OwnedExpected::from(write.expected);
+            let (expected, mode) = (OwnedExpected::from(write.expected), write.mode);
             self.change(path, move |jail, path| {
-                write::write(jail, path, &bytes, &expected)
+                write::write(jail, path, &bytes, &expected, mode)
             })
             .await
         })
@@ -217,7 +219,7 @@ impl From<Expected<'_>> for OwnedExpected {
 
 #[cfg(test)]
 mod tests {
-    use haft_contract::ErrorKind;
+    use haft_contract::{ErrorKind, ops::WriteMode};
 
     use super::*;
     use crate::jail::Mounts;
@@ -252,6 +254,7 @@ mod tests {
         let write = WriteFile {
             bytes: b"x",
             expected: Expected::Anything,
+            mode: WriteMode::AsItIs,
         };
         let kind = theirs
             .write(&link, write)

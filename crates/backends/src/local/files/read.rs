@@ -22,7 +22,7 @@ use rustix::{
     io::Errno,
 };
 
-use super::stat::file_stat;
+use super::{rights::AccessList, stat::file_stat};
 use crate::{
     errno,
     jail::{Jail, Lookup},
@@ -64,6 +64,10 @@ pub(super) struct LocalReader {
 impl FileReader for LocalReader {
     fn stat(&self) -> &FileStat {
         &self.stat
+    }
+
+    fn own_mode(&self) -> u32 {
+        AccessList::of(&*self.file).own_mode(self.stat.mode)
     }
 
     fn read_at(

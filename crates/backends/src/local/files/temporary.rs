@@ -4,17 +4,15 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::{
     fs::{
-        AtFlags, Mode, OFlags, RenameFlags, Stat, fchmod, fchown, linkat, openat, renameat,
-        renameat_with, unlinkat,
+        AtFlags, Gid, Mode, OFlags, RenameFlags, Stat, Uid, fchmod, fchown, fstat, linkat, openat,
+        renameat, renameat_with, unlinkat,
     },
     io::Errno,
     rand::{GetRandomFlags, getrandom},
 };
 
+use super::rights::{AccessList, KEPT_MODE, without_group};
 use crate::jail::Parent;
-
-/// The permission bits a rewritten file keeps: never setuid or setgid.
-const KEPT_MODE: u32 = 0o1777;
 
 /// A file being written beside its destination. Removed on drop unless it was put in place.
 pub(super) struct Temporary<'p> {
@@ -70,18 +68,42 @@ impl<'p> Temporary<'p> {
         Ok(())
     }
 
-    /// Gives the file the owner and the permissions of the one it will replace.
-    pub(super) fn look_like(&self, old: &Stat) -> Result<(), Errno> {
-        let user = rustix::process::geteuid();
-        if old.st_uid != user.as_raw() || old.st_gid != rustix::process::getegid().as_raw() {
-            // Only root may give files away; for everybody else the writer owns what it wrote.
-            let _ = fchown(
-                &self.file,
-                Some(rustix::fs::Uid::from_raw(old.st_uid)),
-                Some(rustix::fs::Gid::from_raw(old.st_gid)),
-            );
+    /// Gives the file the owner, the group and the access control list of the one it will replace,
+    /// and these permissions. Where the group or the list cannot be kept, the bits of the group would
+    /// speak of somebody else, and are reduced to what everybody has.
+    pub(super) fn look_like(&self, old: &Stat, list: &AccessList, mode: u32) -> Result<(), Errno> {
+        let group_is_kept = self.belong_as(old)?;
+        if group_is_kept && list.give_to(&self.file) {
+            return self.set_mode(mode);
         }
-        self.set_mode(old.st_mode)
+        self.grant_only(without_group(mode))
+    }
+
+    /// Gives the file to whom the old one belongs, as far as that is allowed; whether it is of the
+    /// same group now.
+    fn belong_as(&self, old: &Stat) -> Result<bool, Errno> {
+        let (user, group) = (Uid::from_raw(old.st_uid), Gid::from_raw(old.st_gid));
+        let new = fstat(&self.file)?;
+        if new.st_uid == old.st_uid && new.st_gid == old.st_gid {
+            return Ok(true);
+        }
+        // Only root may give files away; for everybody else the writer owns what it wrote, and can
+        // still give it to a group of their own.
+        if fchown(&self.file, Some(user), Some(group)).is_err() {
+            let _ = fchown(&self.file, None, Some(group));
+        }
+        Ok(fstat(&self.file)?.st_gid == old.st_gid)
+    }
+
+    /// Sets permission bits that nothing stands beside: a list that the directory handed down would
+    /// grant more than they say.
+    pub(super) fn grant_only(&self, mode: u32) -> Result<(), Errno> {
+        if AccessList::Absent.give_to(&self.file) {
+            self.set_mode(mode)
+        } else {
+            // Without a group there is nobody that a list could let in.
+            self.set_mode(mode & !0o070)
+        }
     }
 
     /// Sets permission bits, without setuid and setgid.

@@ -3,15 +3,16 @@
 
 use haft_contract::{
     ErrorKind, WorkPath,
-    ops::{OpsError, Written},
+    ops::{OpsError, WriteMode, Written},
 };
 use rustix::{
-    fs::{FileType, Stat, fstat, fsync},
+    fs::{FileType, Mode, OFlags, Stat, fstat, fsync, openat},
     io::Errno,
 };
 
 use super::{
     OwnedExpected,
+    rights::AccessList,
     stat::version,
     temporary::{Place, Temporary},
 };
@@ -26,6 +27,7 @@ pub(super) fn write(
     path: &WorkPath,
     bytes: &[u8],
     expected: &OwnedExpected,
+    mode: WriteMode,
 ) -> Result<Written, OpsError> {
     let fail = |errno| errno::on_path(errno, path);
     let parent = match expected {
@@ -36,11 +38,22 @@ pub(super) fn write(
     let old = replaceable(jail, &parent, path)?;
     check_expected(old.as_ref(), expected, path)?;
 
+    // Nobody else may look into it before it has the rights it is to have.
+    let private = old.is_some() || mode != WriteMode::AsItIs;
     let temporary =
-        Temporary::create(&parent, if old.is_some() { 0o600 } else { 0o666 }).map_err(fail)?;
+        Temporary::create(&parent, if private { 0o600 } else { 0o666 }).map_err(fail)?;
     temporary.write_all(bytes).map_err(fail)?;
-    if let Some(old) = &old {
-        temporary.look_like(old).map_err(fail)?;
+    match (&old, mode) {
+        (None, WriteMode::AsItIs) => {}
+        (None, WriteMode::Exactly(mode)) => temporary.grant_only(mode).map_err(fail)?,
+        (Some(old), WriteMode::AsItIs) => {
+            let list = list_of(&parent, old);
+            temporary.look_like(old, &list, old.st_mode).map_err(fail)?;
+        }
+        (Some(old), WriteMode::Exactly(mode)) => {
+            let list = list_of(&parent, old);
+            temporary.look_like(old, &list, mode).map_err(fail)?;
+        }
     }
     fsync(temporary.file()).map_err(fail)?;
 
@@ -62,6 +75,22 @@ pub(super) fn write(
         bytes: bytes.len() as u64,
         created: now.is_none(),
     })
+}
+
+/// The access control list of the file that is about to be replaced. Where it cannot be opened, or
+/// is another one by now, nothing is known of it.
+fn list_of(parent: &Parent<'_>, old: &Stat) -> AccessList {
+    let flags =
+        OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let Ok(file) = openat(&parent.directory, parent.name, flags, Mode::empty()) else {
+        return AccessList::Unknown;
+    };
+    match fstat(&file) {
+        Ok(found) if (found.st_dev, found.st_ino) == (old.st_dev, old.st_ino) => {
+            AccessList::of(&file)
+        }
+        Ok(_) | Err(_) => AccessList::Unknown,
+    }
 }
 
 /// What a write would replace: nothing or a regular file. Everything else is refused.

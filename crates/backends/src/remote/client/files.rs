@@ -10,7 +10,7 @@ use haft_contract::{
     future::BoxFuture,
     ops::{
         CopyFile, FileOps, FileReader, FileStat, FileVersion, ListQuery, Listing, OpsError,
-        Overwrite, RemoveScope, Resolved, WriteFile, Written,
+        Overwrite, RemoveScope, Resolved, WriteFile, WriteMode, Written,
     },
 };
 
@@ -84,6 +84,10 @@ impl FileOps for RemoteFiles {
         let request = Request::Write {
             path: text(path),
             expected: write.expected.into(),
+            mode: match write.mode {
+                WriteMode::AsItIs => None,
+                WriteMode::Exactly(mode) => Some(mode),
+            },
         };
         Box::pin(async move {
             let ask = Ask::new(request, LONG_LIMIT).body(write.bytes);
@@ -212,6 +216,7 @@ struct RemoteFile {
     link: Arc<Link>,
     number: u64,
     stat: FileStat,
+    own_mode: u32,
 }
 
 impl RemoteFile {
@@ -219,10 +224,11 @@ impl RemoteFile {
         let ask = Ask::new(Request::Open { path: text(path) }, QUICK_LIMIT);
         let (number, reply) = ask.numbered(link, &mut Vec::new()).await?;
         match reply {
-            Reply::Stat(stat) => Ok(Self {
+            Reply::Opened { stat, own_mode } => Ok(Self {
                 link: Arc::clone(link),
                 number,
                 stat: stat.into(),
+                own_mode,
             }),
             _ => Err(strange()),
         }
@@ -244,6 +250,10 @@ impl RemoteFile {
 impl FileReader for RemoteFile {
     fn stat(&self) -> &FileStat {
         &self.stat
+    }
+
+    fn own_mode(&self) -> u32 {
+        self.own_mode
     }
 
     fn read_at(

@@ -2,7 +2,7 @@
 
 use haft_contract::{
     ErrorKind,
-    ops::{CopyFile, Expected, FileOps, FileVersion, ListQuery, OpsError, WriteFile},
+    ops::{CopyFile, Expected, FileOps, FileVersion, ListQuery, OpsError, WriteFile, WriteMode},
 };
 
 use super::{exchange::Exchange, session::Session};
@@ -29,9 +29,9 @@ pub(super) async fn open(
     at: &str,
 ) -> Result<Reply, OpsError> {
     let file = session.operations.files.open(&path(at)?).await?;
-    let stat = file.stat().clone();
+    let (stat, own_mode) = (file.stat().clone().into(), file.own_mode());
     session.keep_file(exchange, file)?;
-    Ok(Reply::Stat(stat.into()))
+    Ok(Reply::Opened { stat, own_mode })
 }
 
 pub(super) async fn read(
@@ -54,6 +54,7 @@ pub(super) async fn write(
     files: &dyn FileOps,
     at: &str,
     expected: &wire::Expected,
+    mode: Option<u32>,
     bytes: &[u8],
 ) -> Result<Reply, OpsError> {
     let version;
@@ -65,7 +66,11 @@ pub(super) async fn write(
             Expected::Version(&version)
         }
     };
-    let write = WriteFile { bytes, expected };
+    let write = WriteFile {
+        bytes,
+        expected,
+        mode: mode.map_or(WriteMode::AsItIs, WriteMode::Exactly),
+    };
     Ok(Reply::Written(files.write(&path(at)?, write).await?.into()))
 }
 

@@ -275,7 +275,11 @@ async fn dispatch(
             offset,
             length,
         } => files::read(session, exchange, file, offset, length).await,
-        Request::Write { path, expected } => files::write(files, &path, &expected, body).await,
+        Request::Write {
+            path,
+            expected,
+            mode,
+        } => files::write(files, &path, &expected, mode, body).await,
         Request::Append { path } => files::append(files, &path, body).await,
         Request::List {
             path,

@@ -54,7 +54,7 @@ async fn a_server_that_is_none_is_told_from_one() {
         "speaks protocol 99",
     )
     .await;
-    let mut endless = hello(r#"{"protocol":1,"version":"0.1.0"}"#);
+    let mut endless = hello(r#"{"protocol":2,"version":"0.1.0"}"#);
     endless.extend_from_slice(&[0xff; 16]);
     check(&endless, "is not one of ours").await;
 }
@@ -86,7 +86,7 @@ async fn a_caller_that_is_none_ends_its_own_connection() {
     let open = frame(
         0,
         0,
-        r#"{"protocol":1,"root":"/usr","cross_mounts":false,"environment":{},"sandbox":
+        r#"{"protocol":2,"root":"/usr","cross_mounts":false,"environment":{},"sandbox":
             {"read_only":[],"writable":[],"toolchains":"account"}}"#,
     );
     let after_open = |rest: Vec<u8>| [open.clone(), rest].concat();

@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::FileExt, time::Instant};
 use haft_backends::ssh::SshBackend;
 use haft_contract::{
     access::Command,
-    ops::{Expected, GrepMode, GrepQuery, Spawn, Tier, WriteFile},
+    ops::{Expected, GrepMode, GrepQuery, Spawn, Tier, WriteFile, WriteMode},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -36,6 +36,7 @@ async fn names_that_a_shell_would_obey_are_plain_names() {
         let write = WriteFile {
             bytes: name.as_bytes(),
             expected: Expected::Absent,
+            mode: WriteMode::AsItIs,
         };
         operations.files.write(&path, write).await.unwrap();
         assert_eq!(
@@ -123,6 +124,7 @@ async fn nothing_of_a_call_is_on_a_command_line() {
     let write = WriteFile {
         bytes: MARK.as_bytes(),
         expected: Expected::Absent,
+        mode: WriteMode::AsItIs,
     };
     operations.files.write(&at(MARK), write).await.unwrap();
     let mut spawn = Spawn::new(

@@ -4,7 +4,7 @@
 
 use std::{os::unix::fs::symlink, time::Instant};
 
-use haft_contract::ops::{CopyFile, Expected, Overwrite, RemoveScope, WriteFile};
+use haft_contract::ops::{CopyFile, Expected, Overwrite, RemoveScope, WriteFile, WriteMode};
 use russh_sftp::client::SftpSession;
 use tokio::io::AsyncReadExt;
 use tokio_util::sync::CancellationToken;
@@ -71,6 +71,7 @@ async fn sl_08_remote_writes_never_escape() {
         let write = WriteFile {
             bytes: text.as_bytes(),
             expected: Expected::Anything,
+            mode: WriteMode::AsItIs,
         };
         worked += u64::from(files.write(&at("d/new"), write).await.is_ok());
     }

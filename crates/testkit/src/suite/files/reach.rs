@@ -4,7 +4,7 @@ use haft_contract::{
     ErrorKind,
     ops::{
         CopyFile, Expected, FileKind, FileOps, ListQuery, Listing, OpsError, Overwrite,
-        RemoveScope, WriteFile,
+        RemoveScope, WriteFile, WriteMode,
     },
 };
 use tokio_util::sync::CancellationToken;
@@ -335,6 +335,7 @@ pub(super) fn anything(bytes: &[u8]) -> WriteFile<'_> {
     WriteFile {
         bytes,
         expected: Expected::Anything,
+        mode: WriteMode::AsItIs,
     }
 }
 

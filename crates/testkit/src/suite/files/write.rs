@@ -7,7 +7,7 @@ use std::sync::{
 
 use haft_contract::{
     ErrorKind,
-    ops::{Expected, FileOps, WriteFile},
+    ops::{Expected, FileOps, WriteFile, WriteMode},
 };
 
 use super::reach::anything;
@@ -74,6 +74,7 @@ pub async fn a_write_leaves_no_other_file(fixture: impl BackendFixture) {
     let stale = WriteFile {
         bytes: b"3",
         expected: Expected::Version(&written.version),
+        mode: WriteMode::AsItIs,
     };
     fails(
         "write",
@@ -95,6 +96,30 @@ pub async fn a_write_keeps_the_mode_without_set_id(fixture: impl BackendFixture)
     }
 }
 
+/// UN-03: a file can be made with the permission bits that are asked for, whatever the umask; never
+/// with setuid and setgid.
+pub async fn a_write_can_say_the_mode(fixture: impl BackendFixture) {
+    let files = fixture.operations().files;
+    for (asked, given) in [(0o600, 0o600), (0o666, 0o666), (0o6750, 0o750)] {
+        for before in [None, Some(0o644), Some(0o600)] {
+            let name = format!("file-{asked:o}-{before:?}");
+            if let Some(before) = before {
+                fixture.put(&name, b"old").await;
+                fixture.set_mode(&name, before).await;
+            }
+            let write = WriteFile {
+                mode: WriteMode::Exactly(asked),
+                ..anything(b"new")
+            };
+            works("write", files.write(&at(&name), write).await);
+            let stat = works("stat", files.stat(&at(&name)).await);
+            assert_eq!(stat.mode & 0o7777, given, "{asked:o} over {before:?}");
+            let reader = works("open", files.open(&at(&name)).await);
+            assert_eq!(reader.own_mode(), given);
+        }
+    }
+}
+
 /// PE-25: a file that changed, or went, since it was read is left as it is now.
 pub async fn a_write_expecting_a_version_refuses_another(fixture: impl BackendFixture) {
     fixture.put("file.txt", b"read").await;
@@ -104,6 +129,7 @@ pub async fn a_write_expecting_a_version_refuses_another(fixture: impl BackendFi
     let expecting = |bytes: &'static [u8]| WriteFile {
         bytes,
         expected: Expected::Version(&seen),
+        mode: WriteMode::AsItIs,
     };
     fixture.put("file.txt", b"changed by another").await;
     fails(
@@ -126,6 +152,7 @@ pub async fn a_write_expecting_a_version_refuses_another(fixture: impl BackendFi
     let current = WriteFile {
         bytes: b"mine",
         expected: Expected::Version(&now),
+        mode: WriteMode::AsItIs,
     };
     works("unchanged", files.write(&path, current).await);
     fails(
@@ -142,6 +169,7 @@ pub async fn a_write_expecting_nothing_refuses_a_file(fixture: impl BackendFixtu
     let new = WriteFile {
         bytes: b"new",
         expected: Expected::Absent,
+        mode: WriteMode::AsItIs,
     };
     fails(
         "exists",

@@ -93,6 +93,7 @@ pub async fn changes_come_back_as_they_happened(fixture: impl LedgerFixture) {
                 path: at(name),
                 artifact: Some(artifact),
                 before: Some(FileVersion::new("v1")),
+                mode: Some(0o640),
             },
             CallEvent::FileChanged {
                 path: at(name),
@@ -103,6 +104,7 @@ pub async fn changes_come_back_as_they_happened(fixture: impl LedgerFixture) {
                 path: at("new"),
                 artifact: None,
                 before: None,
+                mode: None,
             },
             CallEvent::FileChanged {
                 path: at("new"),
