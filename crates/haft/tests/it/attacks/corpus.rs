@@ -337,13 +337,14 @@ fn ten_seconds() -> u64 {
 }
 
 /// The groups that are due, with the number of cases each has.
-const GROUPS: [(&str, u32, &str); 6] = [
+const GROUPS: [(&str, u32, &str); 7] = [
     ("PE", 28, include_str!("../../../../../attacks/pe.toml")),
     ("SL", 19, include_str!("../../../../../attacks/sl.toml")),
     ("EN", 12, include_str!("../../../../../attacks/en.toml")),
     ("SB", 46, include_str!("../../../../../attacks/sb.toml")),
     ("RX", 24, include_str!("../../../../../attacks/rx.toml")),
     ("AP", 18, include_str!("../../../../../attacks/ap.toml")),
+    ("UN", 5, include_str!("../../../../../attacks/un.toml")),
 ];
 
 /// Every group of the corpus, in order.

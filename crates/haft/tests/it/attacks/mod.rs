@@ -72,6 +72,7 @@ groups! {
     rx_02_to_rx_24_exhaustion_in_t2: "RX" in T2, |id| id != FORK_BOMB;
     rx_01_a_fork_bomb_in_t2: "RX" in T2, |id| id == FORK_BOMB;
     ap_01_to_ap_18_approvals: "AP" in Local;
+    un_01_to_un_05_undo: "UN" in Local;
 }
 
 /// Runs what all of `which` take of a group in a place, and says what came of it.

@@ -17,6 +17,7 @@ mod shown;
 mod storage;
 mod swapped_files;
 mod swapper;
+mod undo;
 
 use super::{attempt::Verdict, corpus::Case};
 
@@ -78,6 +79,11 @@ pub(crate) async fn run(name: &str, case: &Case, verdict: &mut Verdict) {
         "denied_meanwhile" => Box::pin(answers::denied_meanwhile(case, verdict)).await,
         "swapped_files" => Box::pin(swapped_files::named(case, verdict)).await,
         "many_named_files" => Box::pin(swapped_files::many(case, verdict)).await,
+        "saved_by_others" => Box::pin(undo::saved_by_others(case, verdict)).await,
+        "one_in_the_way" => Box::pin(undo::one_in_the_way(case, verdict)).await,
+        "kept_rights" => Box::pin(undo::kept_rights(case, verdict)).await,
+        "reserved_names" => Box::pin(undo::reserved_names(case, verdict)).await,
+        "taken_name" => Box::pin(undo::taken_name(case, verdict)).await,
         "swapped_program" => Box::pin(answers::swapped_program(case, verdict)).await,
         other => panic!("{}: there is no runner `{other}`", case.id),
     }
