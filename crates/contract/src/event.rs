@@ -6,6 +6,7 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     call::CallId,
     host::{ApprovalAnswer, ApprovalId, ArtifactId, Decision, Grant, GrantId, Timestamp},
+    label::Labels,
     name::ToolKey,
     ops::{FileVersion, Stream, Tier},
     outcome::Outcome,
@@ -82,6 +83,9 @@ pub enum CallEvent {
         approval: Option<ApprovalId>,
         /// The standing approvals it rests on, of which each is thereby used once.
         grants: Vec<GrantId>,
+        /// What the session had read from when the call was judged last. Where it is said, the start
+        /// is recorded only if the session has read from nothing else by then. Not kept itself.
+        read_from: Option<Labels>,
     },
     /// The tool is being handed its input. Not recorded.
     Running,

@@ -10,6 +10,10 @@ use crate::name::ProviderId;
 /// The most labels one session has; with more it has [`Label::anything`] alone.
 pub const MAX_LABELS: usize = 64;
 
+/// How many providers a record is asked for: those without a label, and one more than there may be
+/// labels. So many or more are [`Label::anything`].
+pub const MAX_PROVIDERS: usize = MAX_LABELS + 16;
+
 /// What the label of a mounted server starts with.
 const SERVER: &str = "mcp:";
 
@@ -95,6 +99,19 @@ pub struct Labels(Option<Arc<[Label]>>);
 impl Labels {
     /// None.
     pub const NONE: Self = Self(None);
+
+    /// The labels of providers as they are recorded. What is no provider, or one too many, may be
+    /// any.
+    pub fn of_providers(providers: &[String]) -> Self {
+        if providers.len() >= MAX_PROVIDERS {
+            return Self::NONE.with(Label::anything());
+        }
+        let label = |provider: &String| match ProviderId::parse(provider) {
+            Ok(provider) => Label::of(&provider),
+            Err(_) => Some(Label::anything()),
+        };
+        providers.iter().filter_map(label).collect()
+    }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
@@ -190,6 +207,20 @@ mod tests {
         let others: Vec<&Label> = labels.others(&b).collect();
         assert_eq!(others, [&label("mcp:a")]);
         assert!(Labels::NONE.is_empty() && !Labels::NONE.contains(&label("mcp:a")));
+    }
+
+    #[test]
+    fn providers_on_record_become_labels_and_what_is_none_may_be_any() {
+        let of = |providers: &[&str]| {
+            let providers: Vec<String> = providers.iter().map(ToString::to_string).collect();
+            Labels::of_providers(&providers).to_string()
+        };
+        assert_eq!(of(&[]), "");
+        assert_eq!(of(&["builtin", "script", "embedded"]), "");
+        assert_eq!(of(&["mcp__b", "builtin", "mcp__a"]), "mcp:a, mcp:b");
+        assert_eq!(of(&["mcp__a", "[redacted]"]), "anything");
+        let many: Vec<String> = (0..MAX_PROVIDERS).map(|n| format!("p{n}")).collect();
+        assert_eq!(Labels::of_providers(&many).to_string(), "anything");
     }
 
     #[test]

@@ -167,6 +167,8 @@ pub(crate) fn event(event: &CallEvent, redactor: &Redactor) -> Option<Body> {
             tier,
             approval,
             grants,
+            // What it was judged with is in its plan; this is a condition and no fact.
+            read_from: _,
         } => body(&started(*tier, *approval, grants), redactor),
         CallEvent::PreimageKept {
             path,

@@ -241,7 +241,7 @@ pub(crate) fn random_name() -> io::Result<String> {
     Ok(uuid::Uuid::from_bytes(bytes).simple().to_string())
 }
 
-fn fill_random(bytes: &mut [u8]) -> io::Result<()> {
+pub(crate) fn fill_random(bytes: &mut [u8]) -> io::Result<()> {
     // 32 bytes or fewer come back whole once the pool is ready.
     let filled = rustix::rand::getrandom(&mut *bytes, GetRandomFlags::empty())?;
     if filled == bytes.len() {

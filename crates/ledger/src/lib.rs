@@ -58,6 +58,7 @@ mod row;
 mod seal;
 mod space;
 mod sqlite;
+mod used_marks;
 mod weight;
 
 pub use artifacts::{Expired, FileArtifacts, MAX_ARTIFACT_BYTES};

@@ -1,9 +1,10 @@
 //! What each session has read from. A session has the label of a source from the moment a call of it
 //! starts, which is before anything of the source can reach the agent.
 //!
-//! The record is where labels are kept: whatever is not in memory is read from there, once for each
-//! session, and what cannot be read denies. In memory a session is one small set that its calls
-//! share; what no call holds is forgotten when there are many.
+//! The record is where labels are kept, and several processes may share it: whatever is not in memory
+//! is read from there, and read again when the record's mark of the session has changed. What cannot
+//! be read denies. In memory a session is one small set that its calls share; what no call holds is
+//! forgotten when there are many.
 
 use std::{
     collections::HashMap,
@@ -12,21 +13,17 @@ use std::{
     time::Duration,
 };
 
-use futures::{FutureExt as _, TryFutureExt as _};
+use futures::FutureExt as _;
 use haft_contract::{
-    ErrorKind, Label, Labels, Principal, ProviderId, SessionId, TenantId, ToolError, host::Ledger,
-    label::MAX_LABELS,
+    ErrorKind, Label, Labels, Principal, SessionId, TenantId, ToolError, host::Ledger,
+    label::MAX_PROVIDERS,
 };
-use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
 use crate::pipeline::cancelled;
 
 /// How many sessions are remembered, beside those with calls in flight.
 const MAX_SESSIONS: usize = 4096;
-
-/// Providers that have no label, and one more than there may be labels.
-const MOST_PROVIDERS: usize = MAX_LABELS + 16;
 
 /// How long the record has to say what a session has read from. Longer than a store takes to find out
 /// that it is busy: its own reason is the better one.
@@ -40,39 +37,50 @@ pub(crate) struct Sessions(Mutex<HashMap<(TenantId, SessionId), Arc<Session>>>);
 /// not forgotten, so there is never a second one of the same session.
 #[derive(Default)]
 pub(crate) struct Session {
-    labels: Mutex<Labels>,
-    /// Set once what the record says is among them.
-    recalled: OnceCell<()>,
+    known: Mutex<Known>,
+    /// Held by the one call that asks the record; the others wait for what it finds.
+    asking: tokio::sync::Mutex<()>,
+}
+
+/// What is known of a session.
+#[derive(Default)]
+struct Known {
+    labels: Labels,
+    /// The record's mark before it was read last; none where that has to be done.
+    mark: Option<u64>,
 }
 
 impl Session {
-    /// What it has read from by now.
+    /// What it has read from by now, as far as this process knows.
     pub(crate) fn labels(&self) -> Labels {
-        self.lock().clone()
+        self.lock().labels.clone()
     }
 
     /// Adds a source.
     pub(crate) fn add(&self, label: Label) {
-        let mut labels = self.lock();
-        *labels = labels.with(label);
+        let mut known = self.lock();
+        known.labels = known.labels.with(label);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Labels> {
-        self.labels.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Has the record read again, whatever its mark says: a start was refused that another process
+    /// was ahead of, and the mark changes only after that.
+    pub(crate) fn doubt(&self) {
+        self.lock().mark = None;
     }
 
-    /// Waits until what the record says is among its labels, within the limit.
-    async fn recalled(
+    /// Waits until what the record says by now is among its labels, within the limit. A call that is
+    /// cancelled does not wait for the record, also not when another call of the session asks it.
+    pub(crate) async fn catch_up(
         &self,
         principal: &Principal,
         ledger: &dyn Ledger,
         cancel: &CancellationToken,
     ) -> Result<(), ToolError> {
-        let recalling = self
-            .recalled
-            .get_or_try_init(|| self.recall(principal, ledger));
-        let mut recalling = pin!(recalling.map_ok(|()| ()));
-        // All but the first calls of a session find it there, and need no clock to wait by.
+        if self.is_current(mark(principal, ledger)) {
+            return Ok(());
+        }
+        let mut recalling = pin!(self.recall(principal, ledger));
+        // A record in memory answers at once, and nobody needs a clock to wait by.
         if let Some(recalled) = (&mut recalling).now_or_never() {
             return recalled;
         }
@@ -87,23 +95,38 @@ impl Session {
         }
     }
 
-    /// Adds what the record says.
+    /// Adds what the record says, unless another call did meanwhile.
     async fn recall(&self, principal: &Principal, ledger: &dyn Ledger) -> Result<(), ToolError> {
-        let used = ledger.used(&principal.tenant, &principal.session, MOST_PROVIDERS);
+        let _turn = self.asking.lock().await;
+        // Before reading: what is recorded after this changes the mark once more.
+        let mark = mark(principal, ledger);
+        if self.is_current(mark) {
+            return Ok(());
+        }
+        let used = ledger.used(&principal.tenant, &principal.session, MAX_PROVIDERS);
         let used = used
             .await
             .map_err(|error| not_looked_up(&error.to_string()))?;
-        for label in labels(&used).iter() {
-            self.add(label.clone());
+        let mut known = self.lock();
+        for label in Labels::of_providers(&used).iter() {
+            known.labels = known.labels.with(label.clone());
         }
+        known.mark = mark;
         Ok(())
+    }
+
+    fn is_current(&self, mark: Option<u64>) -> bool {
+        mark.is_some() && self.lock().mark == mark
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Sessions {
     /// The session of a principal. A session is the same whoever asks in it, so that nobody loses
-    /// what it has read by asking under another name. A call that is cancelled does not wait for the
-    /// record, also not when another call of the session asks it.
+    /// what it has read by asking under another name.
     pub(crate) async fn of(
         &self,
         principal: &Principal,
@@ -111,7 +134,7 @@ impl Sessions {
         cancel: &CancellationToken,
     ) -> Result<Arc<Session>, ToolError> {
         let session = self.held(principal);
-        session.recalled(principal, ledger, cancel).await?;
+        session.catch_up(principal, ledger, cancel).await?;
         Ok(session)
     }
 
@@ -140,33 +163,7 @@ fn not_looked_up(why: &str) -> ToolError {
     ToolError::new(ErrorKind::Unavailable, message).hint("`haft doctor` checks the ledger")
 }
 
-/// The labels of providers as they are recorded. What is no provider, or one too many, may be any.
-fn labels(providers: &[String]) -> Labels {
-    if providers.len() >= MOST_PROVIDERS {
-        return Labels::NONE.with(Label::anything());
-    }
-    let label = |provider: &String| match ProviderId::parse(provider) {
-        Ok(provider) => Label::of(&provider),
-        Err(_) => Some(Label::anything()),
-    };
-    providers.iter().filter_map(label).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn providers_on_record_become_labels_and_what_is_none_may_be_any() {
-        let of = |providers: &[&str]| {
-            let providers: Vec<String> = providers.iter().map(ToString::to_string).collect();
-            labels(&providers).to_string()
-        };
-        assert_eq!(of(&[]), "");
-        assert_eq!(of(&["builtin", "script", "embedded"]), "");
-        assert_eq!(of(&["mcp__b", "builtin", "mcp__a"]), "mcp:a, mcp:b");
-        assert_eq!(of(&["mcp__a", "[redacted]"]), "anything");
-        let many: Vec<String> = (0..MOST_PROVIDERS).map(|n| format!("p{n}")).collect();
-        assert_eq!(labels(&many).to_string(), "anything");
-    }
+/// The record's mark of a session.
+fn mark(principal: &Principal, ledger: &dyn Ledger) -> Option<u64> {
+    ledger.used_mark(&principal.tenant, &principal.session)
 }

@@ -299,6 +299,7 @@ impl Runtime {
                     LedgerErrorKind::Unavailable
                     | LedgerErrorKind::NotFound
                     | LedgerErrorKind::Conflict
+                    | LedgerErrorKind::ReadMore
                     | LedgerErrorKind::Corrupt => "`haft doctor` checks the ledger",
                 };
                 let error = ToolError::new(ErrorKind::Unavailable, message).hint(hint);

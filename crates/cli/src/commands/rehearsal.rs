@@ -123,6 +123,10 @@ impl Ledger for NoRecord {
         Box::pin(async { Ok(Vec::new()) })
     }
 
+    fn used_mark(&self, _: &TenantId, _: &SessionId) -> Option<u64> {
+        Some(0)
+    }
+
     fn flush(&self) -> BoxFuture<'_, Result<(), LedgerError>> {
         Box::pin(async { Ok(()) })
     }

@@ -48,6 +48,7 @@ fn interrupt(stage: &Stage, tool: &str, input: &Value, effects: Effects) -> Call
             tier: Tier::InProcess,
             approval: None,
             grants: Vec::new(),
+            read_from: None,
         },
     ];
     let events = events.map(|event| Happened {

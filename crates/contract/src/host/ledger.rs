@@ -61,14 +61,20 @@ pub trait Ledger: Send + Sync {
     ) -> BoxFuture<'a, Result<Option<ArtifactId>, LedgerError>>;
 
     /// The providers whose tools calls of a session were started with, as recorded, each once and
-    /// in no order: at most `limit` of them. Everybody who asked in the session counts. Starts that
-    /// were only queued by this process need not be among them.
+    /// in no order: at most `limit` of them, without the built-in one. Everybody who asked in the
+    /// session counts. Starts that were only queued by this process need not be among them.
     fn used<'a>(
         &'a self,
         tenant: &'a TenantId,
         session: &'a SessionId,
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<String>, LedgerError>>;
+
+    /// A number that is another one after a start that said what its session had read from, and
+    /// with which the session has used one more provider, whichever process recorded it. It changes
+    /// before that start's append returns. Asked for several times in every call, so it must cost
+    /// next to nothing; `None` where it is not known, and then [`Ledger::used`] is asked.
+    fn used_mark(&self, tenant: &TenantId, session: &SessionId) -> Option<u64>;
 
     /// Waits until everything appended so far is durable.
     fn flush(&self) -> BoxFuture<'_, Result<(), LedgerError>>;
@@ -83,6 +89,8 @@ pub trait CallRecord: Send + Sync {
     /// them up in the same transaction; such an append is always waited for. When one of them
     /// cannot be used (any more), neither the start nor what follows it in this append is
     /// recorded, and the append fails with [`LedgerErrorKind::Conflict`]; what precedes it stays.
+    /// One that says what the session has read from is waited for likewise, and refused with
+    /// [`LedgerErrorKind::ReadMore`] when the record knows of another source by then.
     /// When the append fails otherwise, nothing was used.
     fn append(
         &self,
@@ -296,6 +304,8 @@ pub enum LedgerErrorKind {
     Corrupt,
     /// What the write rests on is no longer so: an approval or a grant was used or taken back.
     Conflict,
+    /// The session has read from a source that the start was not judged with.
+    ReadMore,
 }
 
 impl LedgerError {

@@ -176,6 +176,7 @@ async fn one_call(ledger: &SqliteLedger, principal: &Arc<Principal>) {
             tier: Tier::InProcess,
             approval: None,
             grants: Vec::new(),
+            read_from: None,
         }),
     ];
     record.append(begun, Durability::Durable).await.unwrap();

@@ -9,7 +9,7 @@ use std::{
 };
 
 use haft_contract::{
-    CallEvent, CallId, TenantId, Terminal,
+    CallEvent, CallId, Principal, ProviderId, TenantId, Terminal,
     event::Happened,
     host::{ApprovalId, LedgerError, Timestamp},
     ops::FileVersion,
@@ -25,8 +25,9 @@ use crate::{
     convert,
     draft::Draft,
     message::{Handle, Message, SeenKey, Waiter},
-    queue::Taken,
+    queue::{Taken, unavailable},
     redact::Redactor,
+    used_marks::UsedMarks,
 };
 
 /// One record, ready to be chained.
@@ -255,18 +256,20 @@ impl Folder {
         let start = claimed
             .first()
             .and_then(|start| Some((start, claims(start)?)));
-        let (Some(open), Some((start, (approval, grants)))) = (open, start) else {
+        let (Some(open), Some((start, rests_on))) = (open, start) else {
             return Err(refusal);
         };
-        let mut grants = grants.to_vec();
-        grants.sort_unstable();
-        grants.dedup();
         self.claims += 1;
+        let tool = open.draft.listed.tool.as_deref();
+        let provider = tool.and_then(|tool| tool.split_once('/'));
+        // What is built in is not among what a session has used (`read::used`).
+        let provider = provider.filter(|(provider, _)| *provider != ProviderId::builtin().as_str());
         Ok(Claim {
             handle,
-            approval,
-            grants,
+            rests_on,
             at: start.at,
+            provider: provider.map(|(provider, _)| provider.to_owned()),
+            is_new_provider: false,
             before: Box::new(open.draft.clone()),
             number: self.claims,
             refusal,
@@ -381,6 +384,36 @@ impl Pending {
                     }
                     Refusal::TooLate => self.steps.push(Step::Claim(claim)),
                 },
+            }
+        }
+    }
+
+    /// Whether it changed a question or a grant.
+    pub(crate) fn changed_answers(&self) -> bool {
+        self.steps.iter().any(|step| match step {
+            Step::Change(_) => true,
+            Step::Claim(claim) => claim.rests_on.uses_up(),
+        })
+    }
+
+    /// Gives sessions that have used one more provider another number, so that every process reads
+    /// what that is. Where others cannot be told, the start is on record and must not be used.
+    pub(crate) fn mark_used(&mut self, marks: &UsedMarks) {
+        for step in &mut self.steps {
+            let Step::Claim(claim) = step else { continue };
+            let Principal {
+                tenant, session, ..
+            } = &*claim.before.principal;
+            if claim.is_new_provider
+                && let Err(error) = marks.change(tenant, session)
+            {
+                tracing::error!(%error, "other processes cannot be told what a session has read");
+                if let Refusal::NotRecorded(waiter) = &mut claim.refusal
+                    && let Some(waiter) = waiter.take()
+                {
+                    let why = "other processes cannot be told what the session reads from";
+                    let _ = waiter.send(Err(unavailable(why)));
+                }
             }
         }
     }

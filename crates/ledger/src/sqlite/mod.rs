@@ -61,6 +61,7 @@ use crate::{
     options::LedgerOptions,
     queue::{Queue, unavailable},
     redact::Redactor,
+    used_marks::UsedMarks,
 };
 
 /// File versions kept in memory. When there are more, the cache starts over from the store.
@@ -108,6 +109,7 @@ struct Shared {
     pool: SqlitePool,
     key: [u8; 32],
     mark: Arc<HighWater>,
+    used_marks: Arc<UsedMarks>,
     artifacts: Arc<FileArtifacts>,
     approvals: Arc<Approvals>,
     grants: Arc<Grants>,
@@ -168,6 +170,7 @@ impl SqliteLedger {
             redactor: opening.redactor,
             key: shared.key,
             mark: shared.mark,
+            used_marks: shared.used_marks,
             artifacts: Arc::new(artifacts),
             seen: Mutex::new(SeenHere::default()),
             writer: Mutex::new(Some(Running {
@@ -326,7 +329,14 @@ impl Ledger for SqliteLedger {
         session: &'a SessionId,
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<String>, LedgerError>> {
-        Box::pin(read::used(&self.shared.pool, tenant, session, limit))
+        Box::pin(async move {
+            let used = read::used(&self.shared.pool, tenant, session, limit).await;
+            used.map_err(read::failed)
+        })
+    }
+
+    fn used_mark(&self, tenant: &TenantId, session: &SessionId) -> Option<u64> {
+        self.shared.used_marks.of(tenant, session)
     }
 
     fn flush(&self) -> BoxFuture<'_, Result<(), LedgerError>> {

@@ -153,24 +153,35 @@ pub(crate) async fn sessions(
         .collect()
 }
 
-/// The providers whose tools calls of a session were started with.
+/// The providers whose tools calls of a session were started with, but for the built-in one. One look
+/// into the index `call_used` for each, and one more: however many calls the session has.
 pub(crate) async fn used(
-    pool: &SqlitePool,
+    executor: impl sqlx::SqliteExecutor<'_>,
     tenant: &TenantId,
     session: &SessionId,
     limit: usize,
-) -> Result<Vec<String>, LedgerError> {
+) -> Result<Vec<String>, sqlx::Error> {
     sqlx::query_scalar(
-        "SELECT DISTINCT substr(tool, 1, instr(tool, '/') - 1) FROM call
-         WHERE tenant = ?1 AND session = ?2 AND started_at IS NOT NULL AND tool IS NOT NULL
-         LIMIT ?3",
+        "WITH RECURSIVE used (provider) AS (
+             SELECT (SELECT substr(tool, 1, instr(tool, '/') - 1) FROM call
+                     WHERE tenant = ?1 AND session = ?2
+                         AND started_at IS NOT NULL AND tool NOT GLOB 'builtin/*'
+                     ORDER BY substr(tool, 1, instr(tool, '/') - 1) LIMIT 1)
+             UNION ALL
+             SELECT (SELECT substr(tool, 1, instr(tool, '/') - 1) FROM call
+                     WHERE tenant = ?1 AND session = ?2
+                         AND started_at IS NOT NULL AND tool NOT GLOB 'builtin/*'
+                         AND substr(tool, 1, instr(tool, '/') - 1) > used.provider
+                     ORDER BY substr(tool, 1, instr(tool, '/') - 1) LIMIT 1)
+             FROM used WHERE used.provider IS NOT NULL
+         )
+         SELECT provider FROM used WHERE provider IS NOT NULL LIMIT ?3",
     )
     .bind(tenant.as_str())
     .bind(session.as_str())
     .bind(row_limit(limit))
-    .fetch_all(pool)
+    .fetch_all(executor)
     .await
-    .map_err(failed)
 }
 
 /// The version of a file a principal last saw in its session.

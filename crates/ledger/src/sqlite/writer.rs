@@ -34,6 +34,7 @@ use crate::{
     owner::{self, Owner},
     queue::{Queue, unavailable},
     redact::Redactor,
+    used_marks::UsedMarks,
 };
 
 /// The first pause after a failure.
@@ -69,6 +70,7 @@ pub(crate) struct Shared {
     pub(crate) waiting: Arc<Waiting>,
     pub(crate) remembered: Arc<Remembered>,
     pub(crate) mark: Arc<HighWater>,
+    pub(crate) used_marks: Arc<UsedMarks>,
     /// The writer's own runtime, which lives as long as it does.
     pub(crate) runtime: Handle,
 }
@@ -112,6 +114,7 @@ pub(crate) async fn start(options: LedgerOptions) -> Result<Opening, OpenError> 
                                 waiting: Arc::clone(&writer.waiting),
                                 remembered: Arc::clone(&writer.remembered),
                                 mark: Arc::clone(&writer.mark),
+                                used_marks: Arc::clone(&writer.used_marks),
                                 runtime: Handle::current(),
                             };
                             if ready.send(Ok((shared, found))).is_ok() {
@@ -165,6 +168,7 @@ struct Writer {
     waiting: Arc<Waiting>,
     remembered: Arc<Remembered>,
     mark: Arc<HighWater>,
+    used_marks: Arc<UsedMarks>,
 }
 
 impl Writer {
@@ -182,6 +186,7 @@ impl Writer {
         let mut connection = connect::writer(directory.path()).await?;
         migrate::migrate(&mut connection).await?;
         let mark = Arc::new(HighWater::open(&directory, key)?);
+        let used_marks = Arc::new(UsedMarks::open(&directory)?);
         // Before anything is written: what is missing is missing now.
         let lost = lost::lost(&mut connection, &mark).await?;
         let owner = Owner::register(&directory)?;
@@ -216,6 +221,7 @@ impl Writer {
             waiting: Arc::default(),
             remembered: Arc::default(),
             mark,
+            used_marks,
         };
         Ok((writer, found))
     }
@@ -296,7 +302,8 @@ impl Writer {
             .fetch_add(committed.records, Ordering::Relaxed);
         self.queue.recover();
         self.queue.release(pending.appends, ended, pending.bytes);
-        if !pending.steps.is_empty() {
+        pending.mark_used(&self.used_marks);
+        if pending.changed_answers() {
             self.remembered.forget();
             self.waiting.wake(&pending.woken);
         }

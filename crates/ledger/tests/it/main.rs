@@ -20,6 +20,7 @@ mod child;
 mod crash;
 mod failure;
 mod group;
+mod labels;
 mod record;
 mod secrets;
 mod store;

@@ -123,7 +123,7 @@ async fn a_record_of_the_first_schema_is_brought_up_to_date() {
     ledger.close().await.unwrap();
     fixture
         .tamper(
-            "DROP TABLE approval; DROP TABLE grant_rule; DROP INDEX event_by_approval;
+            "DROP TABLE approval; DROP TABLE grant_rule; DROP INDEX event_by_approval; DROP INDEX call_used;
              PRAGMA user_version = 1",
         )
         .await;

@@ -147,6 +147,7 @@ pub(crate) fn started(call: CallId) -> Happened {
             tier: Tier::InProcess,
             approval: None,
             grants: Vec::new(),
+            read_from: None,
         },
     )
 }
@@ -161,6 +162,7 @@ pub(crate) fn start_with(
         tier: Tier::InProcess,
         approval,
         grants: grants.to_vec(),
+        read_from: None,
     };
     at(call, event)
 }

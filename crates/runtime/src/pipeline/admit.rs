@@ -1,12 +1,12 @@
 //! Waiting for a turn: locks on what the call touches. Whoever rests on a person's yes, or had to
-//! wait, is then looked at once more: by the rules of this moment, and for a yes also the tool, the
-//! files and the programs it was given for.
+//! wait, or whose session has read from one more source, is then looked at once more: by the rules of
+//! this moment, and for a yes also the tool, the files and the programs it was given for.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
 use haft_contract::{
-    CallEvent, ErrorKind, Plan, ToolError,
+    CallEvent, ErrorKind, Labels, Plan, ToolError,
     host::{Decision, Grant, Verdict},
     outcome::DeniedBy,
 };
@@ -37,6 +37,8 @@ pub struct Admitted {
     pub(super) held: Held,
     /// What lets it run.
     pub(super) basis: Basis,
+    /// What the session had read from when the call was judged last.
+    pub(super) judged_with: Labels,
 }
 
 /// Takes the locks, within the admission limit.
@@ -55,13 +57,13 @@ pub async fn admit(authorized: Authorized) -> Result<Admitted, Halt> {
         },
     };
     planned.luggage.facts.timings.queued = waited;
+    planned.luggage = planned.luggage.caught_up().await?;
+    // Taken before anything is judged: whoever is judged with more was judged with this too.
+    let judged_with = planned.luggage.read_from();
     // Only now that the locks are held can no other call change the files any more.
-    planned = match &basis {
-        Basis::Policy if waited.is_zero() && !has_read_more(&planned) => planned,
-        Basis::Policy => still_allowed(planned, &[])?,
-        Basis::Grants(grants) => still_allowed(planned, grants)?,
-        Basis::Approval(approved) => unchanged_since_approval(planned, approved).await?,
-    };
+    if !matches!(basis, Basis::Policy) || !waited.is_zero() || has_read_more(&planned) {
+        planned = judged_again(planned, &basis).await?;
+    }
     planned
         .luggage
         .recording
@@ -70,7 +72,17 @@ pub async fn admit(authorized: Authorized) -> Result<Admitted, Halt> {
         planned,
         held,
         basis,
+        judged_with,
     })
+}
+
+/// Judges a call once more, by the rules and the labels of this moment.
+pub(super) async fn judged_again(planned: Planned, basis: &Basis) -> Result<Planned, Halt> {
+    match basis {
+        Basis::Policy => still_allowed(planned, &[]),
+        Basis::Grants(grants) => still_allowed(planned, grants),
+        Basis::Approval(approved) => unchanged_since_approval(planned, approved).await,
+    }
 }
 
 /// Waits for the locks, within the admission limit; how long that took.

@@ -3,8 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use haft_contract::{
-    CallId, ErrorKind, Label, Labels, Principal, SealedPlan, ToolError, ToolKey, host::Decision,
-    ops::OpsError, outcome::Facts,
+    CallId, ErrorKind, Label, Labels, Principal, SealedPlan, ToolError, ToolKey,
+    host::Decision,
+    ops::OpsError,
+    outcome::{DeniedBy, Facts},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -51,6 +53,30 @@ impl Luggage {
         match &self.session {
             Some(session) => session.labels(),
             None => Labels::NONE.with(Label::anything()),
+        }
+    }
+
+    /// Brings what the session has read from up to what the record says by now, which may be what
+    /// another process recorded. What cannot be looked up ends the call.
+    pub(crate) async fn caught_up(self: Box<Self>) -> Result<Box<Self>, Halt> {
+        let Some(session) = &self.session else {
+            return Ok(self);
+        };
+        let caught_up = session.catch_up(&self.principal, &*self.runtime.ledger, &self.cancel);
+        match caught_up.await {
+            Ok(()) => Ok(self),
+            Err(error) => Err(self.not_looked_up(error)),
+        }
+    }
+
+    /// Stops a call of which it cannot be told what its session has read from.
+    pub(crate) fn not_looked_up(self: Box<Self>, error: ToolError) -> Halt {
+        let cancelled = error.kind() == ErrorKind::Cancelled;
+        let halt = self.halt(error);
+        if cancelled {
+            halt
+        } else {
+            halt.denied_by(DeniedBy::Ledger)
         }
     }
 

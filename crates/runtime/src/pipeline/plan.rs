@@ -8,7 +8,6 @@ use haft_contract::{
     SealedPlan, ToolError,
     erased::ParsedInput,
     ops::{FileKind, FileVersion, Operations, OpsError, SandboxMode, Tier},
-    outcome::DeniedBy,
 };
 
 use super::{
@@ -65,8 +64,7 @@ pub async fn plan(validated: Validated) -> Result<Planned, Halt> {
         .of(&luggage.principal, &*runtime.ledger, &luggage.cancel);
     let session = match session.await {
         Ok(session) => session,
-        Err(error) if error.kind() == ErrorKind::Cancelled => return Err(luggage.halt(error)),
-        Err(error) => return Err(luggage.halt(error).denied_by(DeniedBy::Ledger)),
+        Err(error) => return Err(luggage.not_looked_up(error)),
     };
     let spec = entry.spec();
     let paths = said.paths;

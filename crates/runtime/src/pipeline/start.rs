@@ -5,15 +5,22 @@
 //! label is on record, and with the session, before the source is asked for anything.
 //!
 //! The same transaction uses up the approval or the grants the call rests on, so that there is no
-//! moment at which a call has started and its approval could serve another.
+//! moment at which a call has started and its approval could serve another. It also compares what the
+//! session has read from with what the call was judged with, because another process may have started
+//! a call of the same session meanwhile: then the call is judged again, and started or refused.
 
 use haft_contract::{
-    CallEvent, ErrorKind, ToolError,
+    CallEvent, ErrorKind, Label, ToolError,
     host::{Durability, LedgerError, LedgerErrorKind},
+    label::MAX_LABELS,
     outcome::DeniedBy,
 };
 
-use super::{Admitted, Halt, approve::Basis};
+use super::{Admitted, Halt, admit::judged_again, approve::Basis};
+
+/// How often a start is tried whose session has read from more each time. There are no more labels
+/// than these, and each time there is at least one more.
+const MAX_TRIES: usize = MAX_LABELS + 2;
 
 /// A call whose intent is recorded.
 pub struct Started {
@@ -21,19 +28,46 @@ pub struct Started {
 }
 
 /// Records the intent. What cannot be recorded does not run.
-pub async fn start(admitted: Admitted) -> Result<Started, Halt> {
+pub async fn start(mut admitted: Admitted) -> Result<Started, Halt> {
+    for _ in 0..MAX_TRIES {
+        let luggage = &admitted.planned.luggage;
+        if luggage.cancel.is_cancelled() {
+            return Err(admitted.planned.luggage.halt(super::luggage::cancelled()));
+        }
+        let label = luggage.new_label();
+        match record(&admitted, label.as_ref()).await {
+            Ok(()) => {
+                let session = &admitted.planned.luggage.session;
+                if let (Some(label), Some(session)) = (label, session) {
+                    session.add(label);
+                }
+                return Ok(Started { admitted });
+            }
+            Err(error) if error.kind() == LedgerErrorKind::ReadMore => {
+                admitted = after_reading_more(admitted).await?;
+            }
+            Err(error) => return Err(refused(admitted, &error)),
+        }
+    }
+    let error = ToolError::new(
+        ErrorKind::Conflict,
+        "what the session has read from changed each time the call was to start",
+    )
+    .hint("repeat the call when fewer are in flight");
+    let halt = admitted.planned.luggage.halt(error);
+    Err(halt.denied_by(DeniedBy::Expired))
+}
+
+/// Records the start, if what it rests on still holds.
+async fn record(admitted: &Admitted, label: Option<&Label>) -> Result<(), LedgerError> {
     let planned = &admitted.planned;
     let recording = &planned.luggage.recording;
-    if planned.luggage.cancel.is_cancelled() {
-        return Err(admitted.planned.luggage.halt(super::luggage::cancelled()));
-    }
     let (approval, grants) = match &admitted.basis {
         Basis::Policy => (None, Vec::new()),
         Basis::Grants(grants) => (None, grants.iter().map(|grant| grant.id).collect()),
         Basis::Approval(approved) => (Some(approved.id), Vec::new()),
     };
     let rests_on_a_person = approval.is_some() || !grants.is_empty();
-    let label = planned.luggage.new_label();
     let durability = if planned.plan.effects.is_mutating() || rests_on_a_person || label.is_some() {
         Durability::Durable
     } else {
@@ -41,24 +75,32 @@ pub async fn start(admitted: Admitted) -> Result<Started, Halt> {
     };
     if rests_on_a_person {
         // What led here stays on record even if the approval turns out to be used.
-        if let Err(error) = recording.commit(Durability::Queued).await {
-            return Err(refused(admitted, &error));
-        }
+        recording.commit(Durability::Queued).await?;
     }
+    // A call that only looks does not wait to be told no. It was judged a moment ago by what the
+    // record said then, and whoever asked for it had not read what came after that.
+    let read_from = match durability {
+        Durability::Durable => Some(admitted.judged_with.clone()),
+        Durability::Queued => None,
+    };
     let started = CallEvent::Started {
         tier: planned.plan.tier,
         approval,
         grants,
+        read_from,
     };
-    match recording.start(started, durability).await {
-        Ok(()) => {
-            if let (Some(label), Some(session)) = (label, &planned.luggage.session) {
-                session.add(label);
-            }
-            Ok(Started { admitted })
-        }
-        Err(error) => Err(refused(admitted, &error)),
+    recording.start(started, durability).await
+}
+
+/// Judges a call once more whose session has read from more, in whichever process.
+async fn after_reading_more(mut admitted: Admitted) -> Result<Admitted, Halt> {
+    if let Some(session) = &admitted.planned.luggage.session {
+        session.doubt();
     }
+    admitted.planned.luggage = admitted.planned.luggage.caught_up().await?;
+    admitted.judged_with = admitted.planned.luggage.read_from();
+    admitted.planned = judged_again(admitted.planned, &admitted.basis).await?;
+    Ok(admitted)
 }
 
 fn refused(admitted: Admitted, error: &LedgerError) -> Halt {

@@ -1,4 +1,4 @@
-//! What a session has read from (MC-19): the next call is judged with it, whatever became of the call
+//! What a session has read from (MC-19, MC-27): the next call is judged with it, whatever became of the call
 //! that brought it, after a restart as before, and a yes does not outlive it.
 
 use std::{
@@ -179,6 +179,18 @@ async fn mc_19_a_session_that_goes_on_after_a_crash_has_what_it_had() {
 }
 
 #[tokio::test]
+async fn mc_27_what_another_process_of_the_session_reads_counts_at_once() {
+    let runs = Arc::default();
+    let harness = house(&runs).build();
+    let record = Arc::new(harness.ledger.clone());
+    let other = house(&Arc::default()).ledger(record).build();
+    assert!(send(&harness).await.succeeded());
+    other.succeed("a_read", json!({})).await;
+    assert_eq!(send(&harness).await.terminal, Terminal::Denied);
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
 async fn only_the_first_reading_of_a_source_waits_for_the_disk() {
     let runs = Arc::default();
     let harness = house(&runs).build();
@@ -345,6 +357,34 @@ fn answered_after_reading(policy: Changes) -> (Harness, ReadsMeanwhile, Arc<Atom
     let harness = two_servers(builder, &runs).build();
     *person.runtime.lock().unwrap() = Some(harness.runtime.clone());
     (harness, person, runs)
+}
+
+/// The same, where it is another process of the session that reads meanwhile.
+fn answered_after_reading_elsewhere(
+    policy: Changes,
+) -> (Harness, ReadsMeanwhile, Arc<AtomicUsize>) {
+    let (harness, person, runs) = answered_after_reading(policy.clone());
+    let record = Arc::new(harness.ledger.clone());
+    let builder = Harness::memory().policy(policy).ledger(record);
+    let other = two_servers(builder, &Arc::default()).build();
+    *person.runtime.lock().unwrap() = Some(other.runtime);
+    (harness, person, runs)
+}
+
+#[tokio::test]
+async fn mc_27_a_yes_does_not_outlive_what_another_process_read() {
+    for (then, by) in [
+        (Verdict::Ask, DeniedBy::Expired),
+        (Verdict::Deny, DeniedBy::Policy),
+    ] {
+        let (harness, _, runs) = answered_after_reading_elsewhere(Changes(then, "after a"));
+        let void = send(&harness).await;
+        assert_eq!(void.facts.denied_by, Some(by), "{void:?}");
+        assert_eq!(runs.load(Ordering::SeqCst), 0);
+    }
+    let (harness, _, runs) = answered_after_reading_elsewhere(Changes(Verdict::Ask, "always"));
+    assert!(send(&harness).await.succeeded());
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]

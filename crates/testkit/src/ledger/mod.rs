@@ -19,7 +19,7 @@ use std::{
 };
 
 use haft_contract::{
-    BoxFuture, CallId, CallRequest, Principal, SessionId, TenantId, WorkPath,
+    BoxFuture, CallId, CallRequest, Labels, Principal, ProviderId, SessionId, TenantId, WorkPath,
     event::{CallEvent, Happened},
     host::{
         ApprovalStore, ArtifactId, ArtifactStore, CallRecord, Durability, GrantStore, History,
@@ -59,6 +59,8 @@ struct State {
     seen: BTreeMap<SeenKey, FileVersion>,
     approvals: Approvals,
     grants: Grants,
+    /// What each session has used, but for what is built in.
+    used: BTreeMap<(TenantId, SessionId), BTreeSet<String>>,
 }
 
 /// Whose file it is, as one text, and which.
@@ -141,7 +143,13 @@ impl MemoryLedger {
             seen: state.seen.clone(),
             approvals: state.approvals.clone(),
             grants: state.grants.clone(),
+            used: BTreeMap::new(),
         };
+        let started = survived.rows.iter().filter(|row| row.kind == "started");
+        let started: Vec<CallId> = started.map(|row| row.call).collect();
+        started
+            .into_iter()
+            .for_each(|call| survived.note_used(call));
         for index in 0..survived.calls.len() {
             let id = survived.calls[index].id;
             let mut of_call = survived.rows.iter().filter(|row| row.call == id);
@@ -213,15 +221,56 @@ impl State {
         });
     }
 
+    /// Notes what a call that has started used.
+    fn note_used(&mut self, call: CallId) {
+        let rows = || self.rows.iter().filter(|row| row.call == call);
+        let resolved = rows().rfind(|row| row.kind == "resolved");
+        let tool = resolved.and_then(|row| row.body["tool"].as_str());
+        let provider = tool.and_then(|tool| Some(tool.split_once('/')?.0));
+        let call = self.calls.iter().rfind(|row| row.id == call);
+        if let (Some(provider), Some(call)) = (provider, call)
+            && provider != ProviderId::builtin().as_str()
+        {
+            let key = session_key(&call.principal.tenant, &call.principal.session);
+            let used = self.used.entry(key).or_default();
+            used.insert(provider.to_owned());
+        }
+    }
+
+    /// What a session has used.
+    fn used(&self, tenant: &TenantId, session: &SessionId) -> Vec<String> {
+        let used = self.used.get(&session_key(tenant, session));
+        used.into_iter().flatten().cloned().collect()
+    }
+
+    /// Compares what a session has read from with what a start was judged with.
+    fn compare(&self, principal: &Principal, judged_with: &Labels) -> Result<(), LedgerError> {
+        let used = self.used(&principal.tenant, &principal.session);
+        let read_from = Labels::of_providers(&used);
+        match read_from.iter().find(|one| !judged_with.contains(one)) {
+            Some(source) => Err(LedgerError::new(
+                LedgerErrorKind::ReadMore,
+                format!("the session has read from {source} meanwhile"),
+            )),
+            None => Ok(()),
+        }
+    }
+
     /// Uses up what a start rests on, all of it or nothing.
     fn use_up(&mut self, principal: &Principal, events: &[Happened]) -> Result<(), LedgerError> {
         for happened in events {
             let CallEvent::Started {
-                approval, grants, ..
+                approval,
+                grants,
+                read_from,
+                ..
             } = &happened.event
             else {
                 continue;
             };
+            if let Some(judged_with) = read_from {
+                self.compare(principal, judged_with)?;
+            }
             self.grants.can_use(grants, principal, happened.at)?;
             if let Some(approval) = approval {
                 let call = happened.call;
@@ -240,6 +289,9 @@ impl State {
                 let body = record::body(&happened.event);
                 let kind = happened.event.kind();
                 self.push(tenant, happened.call, happened.at, kind, body);
+                if kind == "started" {
+                    self.note_used(happened.call);
+                }
             }
         }
     }
@@ -334,20 +386,15 @@ impl Ledger for MemoryLedger {
                 std::future::pending::<()>().await;
             }
             self.reachable()?;
-            let state = self.lock();
-            let in_it = |call: &&CallRow| {
-                call.principal.tenant == *tenant && call.principal.session == *session
-            };
-            let providers = state.calls.iter().filter(in_it).filter_map(|call| {
-                let rows = || state.rows.iter().filter(|row| row.call == call.id);
-                rows().find(|row| row.kind == "started")?;
-                let resolved = rows().rfind(|row| row.kind == "resolved")?;
-                let (provider, _) = resolved.body["tool"].as_str()?.split_once('/')?;
-                Some(provider.to_owned())
-            });
-            let providers: BTreeSet<String> = providers.collect();
-            Ok(providers.into_iter().take(limit).collect())
+            let mut used = self.lock().used(tenant, session);
+            used.truncate(limit);
+            Ok(used)
         })
+    }
+
+    /// It only ever uses more.
+    fn used_mark(&self, tenant: &TenantId, session: &SessionId) -> Option<u64> {
+        u64::try_from(self.lock().used(tenant, session).len()).ok()
     }
 
     fn flush(&self) -> BoxFuture<'_, Result<(), LedgerError>> {
@@ -359,10 +406,17 @@ impl Ledger for MemoryLedger {
 fn is_claim(happened: &Happened) -> bool {
     match &happened.event {
         CallEvent::Started {
-            approval, grants, ..
-        } => approval.is_some() || !grants.is_empty(),
+            approval,
+            grants,
+            read_from,
+            ..
+        } => approval.is_some() || !grants.is_empty() || read_from.is_some(),
         _ => false,
     }
+}
+
+fn session_key(tenant: &TenantId, session: &SessionId) -> (TenantId, SessionId) {
+    (tenant.clone(), session.clone())
 }
 
 fn seen_key(principal: &Principal, path: &WorkPath) -> SeenKey {

@@ -63,6 +63,7 @@ pub(super) fn body(event: &CallEvent) -> Value {
             tier,
             approval,
             grants,
+            read_from: _,
         } => json!({
             "tier": tier.as_str(),
             "approval": approval.map(|id| id.to_string()),

@@ -44,6 +44,7 @@ super::suite! { $
     spilled_output_belongs_to_its_session,
     sharing_a_session_id_shares_nothing,
     a_session_knows_whose_tools_it_used,
+    mc_27_a_start_is_refused_when_its_session_has_read_more,
     calls_are_newest_first_and_limited,
     calls_can_be_followed,
     calls_filter_by_session_and_outcome,

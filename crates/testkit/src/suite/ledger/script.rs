@@ -67,6 +67,7 @@ pub(super) fn started(call: CallId, command: &str) -> Vec<Happened> {
             tier: Tier::Host,
             approval: None,
             grants: Vec::new(),
+            read_from: None,
         },
     ]
     .map(|event| happened(call, event))
@@ -88,6 +89,17 @@ pub(super) fn started_of(provider: &str, call: CallId) -> Vec<Happened> {
     events
 }
 
+/// The same for a start that was judged by what the session had read from.
+pub(super) fn started_after(provider: &str, call: CallId, judged_with: &Labels) -> Vec<Happened> {
+    let mut events = started_of(provider, call);
+    for happened in &mut events {
+        if let CallEvent::Started { read_from, .. } = &mut happened.event {
+            *read_from = Some(judged_with.clone());
+        }
+    }
+    events
+}
+
 /// The events of a call up to its start, which rests on an approval or grants.
 pub(super) fn start_with(
     call: CallId,
@@ -101,6 +113,7 @@ pub(super) fn start_with(
         tier: Tier::Host,
         approval,
         grants: grants.to_vec(),
+        read_from: None,
     };
     events.push(Happened { call, at, event });
     events

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use haft_contract::{
-    AgentId, CallEvent, CallId, Principal, Progress, SessionKind, TenantId, Terminal, UserId,
+    AgentId, CallEvent, CallId, Label, Labels, Principal, Progress, SessionKind, TenantId,
+    Terminal, UserId,
     event::Happened,
-    host::{Durability, StoredCall, Verification},
+    host::{Durability, LedgerErrorKind, StoredCall, Verification},
     ops::{FileVersion, Stream},
 };
 use serde_json::Value;
@@ -13,7 +14,8 @@ use serde_json::Value;
 use super::{
     LedgerFixture,
     script::{
-        START, happened, open, record, request, second, settled, spilled, started, started_of,
+        START, happened, open, record, request, second, settled, spilled, started, started_after,
+        started_of,
     },
 };
 use crate::{
@@ -345,6 +347,56 @@ pub async fn a_session_knows_whose_tools_it_used(mut fixture: impl LedgerFixture
         drop(ledger);
         fixture.reopen().await;
     }
+}
+
+/// A start that says what its session has read from is recorded only if the session has read from
+/// nothing else by then, and everybody can tell that it has.
+pub async fn mc_27_a_start_is_refused_when_its_session_has_read_more(fixture: impl LedgerFixture) {
+    let (mine, other) = (in_session("mine"), in_session("other"));
+    let ledger = fixture.ledger();
+    let mark = |whose: &Principal| ledger.used_mark(&whose.tenant, &whose.session);
+    let label = |text: &str| Label::parse(text).expect("a label");
+    let a = Labels::NONE.with(label("mcp:a"));
+    let both = a.with(label("mcp:b"));
+    let anything = Labels::NONE.with(Label::anything());
+    let before = mark(&mine);
+    for (number, (principal, provider, judged_with, starts)) in [
+        (&mine, "builtin", &Labels::NONE, true),
+        (&mine, "mcp__a", &Labels::NONE, true),
+        (&mine, "builtin", &Labels::NONE, false),
+        (&mine, "mcp__a", &Labels::NONE, false),
+        (&other, "mcp__b", &Labels::NONE, true),
+        (&mine, "builtin", &a, true),
+        (&mine, "mcp__b", &a, true),
+        (&mine, "mcp__a", &a, false),
+        (&mine, "mcp__a", &both, true),
+        (&mine, "builtin", &anything, true),
+        (&in_tenant("elsewhere"), "builtin", &Labels::NONE, true),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let request = request(principal, "x");
+        let record = works("open", ledger.open(&request, START).await);
+        let marked = mark(&mine);
+        let events = started_after(provider, request.id, judged_with);
+        // Whoever says what was read waits for the answer, whether they ask to or not.
+        let durability = [Durability::Durable, Durability::Queued][number % 2];
+        let started = record.append(events, durability).await;
+        let refused = started.err().map(|error| error.kind());
+        let expect = (!starts).then_some(LedgerErrorKind::ReadMore);
+        assert_eq!(refused, expect, "start {number}");
+        let is_new = [1, 6].contains(&number);
+        assert_eq!(mark(&mine) != marked, is_new, "start {number}");
+        works("flush", ledger.flush().await);
+        let history = fixture.history();
+        let events = history.events(&principal.tenant, request.id).await;
+        let events = works("events", events);
+        let kinds: Vec<&str> = events.iter().map(|event| event.kind.as_str()).collect();
+        assert_eq!(kinds.contains(&"started"), starts, "start {number}");
+        assert!(kinds.contains(&"admitted"), "what precedes it stays");
+    }
+    assert_ne!(mark(&mine), before);
 }
 
 /// Spilled output is found by the session whose call it was, and by no other.

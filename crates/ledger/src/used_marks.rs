@@ -1,0 +1,128 @@
+//! Tells every process of a record that a session has used one more provider, without a question to
+//! the database: a file of numbers beside it, of which each session has one. Whoever finds another
+//! number there than the last time reads the record again.
+//!
+//! A number says nothing by itself; what was used is in the record alone. Sessions share numbers by
+//! their hash, so a number that changed may be about another session, which costs one reading.
+
+use std::{
+    fs::File,
+    io,
+    os::unix::fs::FileExt as _,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use haft_contract::{SessionId, TenantId};
+
+use crate::directory::{DirectoryError, PrivateDirectory, fill_random};
+
+/// The file, in the record's directory.
+const NAME: &str = "used.marks";
+
+/// How many numbers there are.
+const SLOTS: u64 = 4096;
+
+/// The bytes of one.
+const SLOT_BYTES: u64 = size_of::<u64>() as u64;
+
+/// The numbers of one record, held open.
+#[derive(Debug)]
+pub(crate) struct UsedMarks {
+    file: File,
+    /// The next number to write. Each process begins at a random one, so that no two write the same
+    /// and a change is never taken for what was there before.
+    next: AtomicU64,
+}
+
+impl UsedMarks {
+    /// Opens the numbers of a record. One process at a time does this.
+    pub(crate) fn open(directory: &PrivateDirectory) -> Result<Self, DirectoryError> {
+        Self::held(directory).map_err(|source| DirectoryError::Io {
+            path: directory.path().join(NAME),
+            source,
+        })
+    }
+
+    fn held(directory: &PrivateDirectory) -> io::Result<Self> {
+        let file = directory.open_or_create(NAME)?;
+        let length = file.metadata()?.len();
+        if let Some(missing) = (SLOTS * SLOT_BYTES).checked_sub(length) {
+            // Written and not only reserved: a full disk is to be noticed now.
+            let zeros = vec![0; usize::try_from(missing).unwrap_or_default()];
+            file.write_all_at(&zeros, length)?;
+        }
+        let mut first = [0; 8];
+        fill_random(&mut first)?;
+        Ok(Self {
+            file,
+            next: AtomicU64::new(u64::from_le_bytes(first)),
+        })
+    }
+
+    /// The number of a session; none where it cannot be read.
+    pub(crate) fn of(&self, tenant: &TenantId, session: &SessionId) -> Option<u64> {
+        let mut number = [0; 8];
+        let read = self.file.read_exact_at(&mut number, place(tenant, session));
+        read.ok().map(|()| u64::from_le_bytes(number))
+    }
+
+    /// Gives a session another number. Called when what it used is in the record already, and before
+    /// whoever waits for that is told.
+    pub(crate) fn change(&self, tenant: &TenantId, session: &SessionId) -> io::Result<()> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        self.file
+            .write_all_at(&number.to_le_bytes(), place(tenant, session))
+    }
+}
+
+/// Where a session's number is: FNV-1a, the same in every process.
+fn place(tenant: &TenantId, session: &SessionId) -> u64 {
+    const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x0100_0000_01b3;
+    let bytes = tenant.as_str().bytes().chain([0]);
+    let hash = bytes
+        .chain(session.as_str().bytes())
+        .fold(BASIS, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(PRIME)
+        });
+    hash % SLOTS * SLOT_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_seen_by_everybody_and_of_that_session_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let directory = PrivateDirectory::open(&folder.path().join("record")).expect("a directory");
+        let (one, other) = (
+            UsedMarks::open(&directory).expect("marks"),
+            UsedMarks::open(&directory).expect("marks"),
+        );
+        let tenant = TenantId::parse("local").expect("an id");
+        let (a, b) = (
+            SessionId::parse("a").expect("an id"),
+            SessionId::parse("b").expect("an id"),
+        );
+        let before = other.of(&tenant, &a);
+        assert_eq!(before, Some(0));
+        one.change(&tenant, &a).expect("it is written");
+        let after = other.of(&tenant, &a);
+        assert_ne!(after, before);
+        assert_eq!(other.of(&tenant, &b), Some(0));
+        other.change(&tenant, &a).expect("it is written");
+        assert!(![before, after].contains(&one.of(&tenant, &a)));
+    }
+
+    #[test]
+    fn what_is_cut_off_is_not_known() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let directory = PrivateDirectory::open(&folder.path().join("record")).expect("a directory");
+        let marks = UsedMarks::open(&directory).expect("marks");
+        marks.file.set_len(0).expect("it is cut off");
+        let tenant = TenantId::parse("local").expect("an id");
+        let session = SessionId::parse("a").expect("an id");
+        assert_eq!(marks.of(&tenant, &session), None);
+    }
+}
