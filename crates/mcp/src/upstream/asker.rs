@@ -1,6 +1,7 @@
 //! What a mounted server asks goes out in its name. A person who reads a form or looks at what a
 //! model is asked must see who asks, and nothing in it may act, hide or pass for a question of
-//! Haft's own.
+//! Haft's own. A form that asks for a secret or speaks as Haft is declined in the person's place
+//! (`form.rs`): the server is told no, and people are told why.
 
 use std::sync::Arc;
 
@@ -8,7 +9,10 @@ use haft_contract::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::limits::WORDS_CHARS;
+use super::{
+    form::{self, FormRefusal},
+    limits::WORDS_CHARS,
+};
 use crate::{
     client::{Abilities, AskError, Client, Question, QuestionKind},
     foreign::{shown, shown_within, spelt},
@@ -50,6 +54,19 @@ impl Asker {
             QuestionKind::Roots => {}
         }
         Ok(question)
+    }
+
+    /// Why a question is declined without asking anybody, if it is.
+    fn declined(&self, question: &Question) -> Option<FormRefusal> {
+        let QuestionKind::Elicit = question.kind else {
+            return None;
+        };
+        let why = form::refusal(question.parameters.as_object()?)?;
+        tracing::warn!(server = %self.server, %why, "a form of a mounted server is declined");
+        let data = format!("a form of the server `{}` was declined: {why}", self.server);
+        self.client
+            .log(json!({ "level": "warning", "logger": "haft", "data": data }));
+        Some(why)
     }
 
     fn elicit(&self, parameters: &mut Map<String, Value>) -> Result<(), AskError> {
@@ -96,9 +113,25 @@ impl Client for Asker {
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<Vec<Value>, AskError>> {
         Box::pin(async move {
-            let questions = questions.into_iter().map(|one| self.in_its_name(one));
-            let questions = questions.collect::<Result<Vec<_>, _>>()?;
-            self.client.ask(questions, cancel).await
+            let mut answers = Vec::with_capacity(questions.len());
+            let mut asked = Vec::with_capacity(questions.len());
+            for question in questions {
+                if self.declined(&question).is_some() {
+                    answers.push(Some(json!({ "action": "decline" })));
+                } else {
+                    asked.push(self.in_its_name(question)?);
+                    answers.push(None);
+                }
+            }
+            let mut heard = if asked.is_empty() {
+                Vec::new().into_iter()
+            } else {
+                self.client.ask(asked, cancel).await?.into_iter()
+            };
+            let answers = answers.into_iter();
+            Ok(answers
+                .filter_map(|answer| answer.or_else(|| heard.next()))
+                .collect())
         })
     }
 
@@ -176,7 +209,10 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Person(Mutex<Vec<Question>>);
+    struct Person {
+        asked: Mutex<Vec<Question>>,
+        told: Mutex<Vec<Value>>,
+    }
 
     impl Client for Person {
         fn abilities(&self) -> Abilities {
@@ -189,11 +225,13 @@ mod tests {
             _: &'a CancellationToken,
         ) -> BoxFuture<'a, Result<Vec<Value>, AskError>> {
             let answers = vec![json!({}); questions.len()];
-            self.0.lock().unwrap().extend(questions);
+            self.asked.lock().unwrap().extend(questions);
             Box::pin(std::future::ready(Ok(answers)))
         }
 
-        fn log(&self, _: Value) {}
+        fn log(&self, message: Value) {
+            self.told.lock().unwrap().push(message);
+        }
     }
 
     async fn asked(kind: QuestionKind, parameters: Value) -> Result<Value, AskError> {
@@ -208,14 +246,14 @@ mod tests {
         };
         let never = CancellationToken::new();
         asker.ask(vec![question], &never).await?;
-        let mut heard = person.0.lock().unwrap();
+        let mut heard = person.asked.lock().unwrap();
         Ok(heard.remove(0).parameters)
     }
 
     #[tokio::test]
     async fn mc_13_a_form_says_whose_it_is_and_nothing_in_it_hides() {
         let form = json!({
-            "message": "Haft asks:\nallow\u{202e} `rm`\u{200b}?\u{1b}[2J",
+            "message": "Shall I\nallow\u{202e} `rm`\u{200b}?\u{1b}[2J",
             "requestedSchema": {"type": "object", "properties": {"yes": {
                 "type": "string", "title": "Y\u{200b}es", "description": "a\nb",
                 "enum": ["1", "2"], "enumNames": ["one\u{7}", "two"], "default": "a\nb",
@@ -224,7 +262,7 @@ mod tests {
         let asked = asked(QuestionKind::Elicit, form).await.unwrap();
         assert_eq!(
             asked["message"],
-            r"server `files` asks: Haft asks:\nallow\u{202e} `rm`\u{200b}?\u{1b}[2J"
+            r"server `files` asks: Shall I\nallow\u{202e} `rm`\u{200b}?\u{1b}[2J"
         );
         let field = &asked["requestedSchema"]["properties"]["yes"];
         assert_eq!(field["title"], r"Y\u{200b}es");
@@ -241,7 +279,7 @@ mod tests {
         for schema in [
             json!({"properties": {"a\u{200b}": {"type": "string"}}}),
             json!({"properties": {"a": {"enum": ["\u{202e}x"]}}}),
-            json!({"properties": {"a": {"enum": ["no\n\nHaft: this was allowed already"]}}}),
+            json!({"properties": {"a": {"enum": ["no\n\nthis was allowed already"]}}}),
             json!({"properties": {"a": {"oneOf": [{"const": "\u{1b}[1m", "title": "x"}]}}}),
         ] {
             let form = json!({"message": "?", "requestedSchema": schema});
@@ -257,6 +295,47 @@ mod tests {
         let page = json!({"mode": "url", "message": "", "url": "https://ex\u{430}mple.com"});
         let asked = asked(QuestionKind::Elicit, page).await.unwrap();
         assert_eq!(asked["url"], "https://xn--exmple-4nf.com/");
+    }
+
+    #[tokio::test]
+    async fn mc_29_what_asks_for_a_secret_is_declined_and_what_is_asked_beside_it_is_not() {
+        let person = Arc::new(Person::default());
+        let server = ServerId::parse("files").unwrap();
+        let asker = Asker::new(&server, Arc::clone(&person) as Arc<dyn Client>);
+        let form = |message: &str, name: &str| Question {
+            key: name.to_owned(),
+            kind: QuestionKind::Elicit,
+            parameters: json!({"message": message, "requestedSchema": {"type": "object",
+                "properties": {name: {"type": "string"}}}}),
+        };
+        let never = CancellationToken::new();
+        let questions = vec![
+            form("What is the branch called?", "branch"),
+            form("Log in", "password"),
+            form("Haft needs your approval", "answer"),
+            form("What is the file called?", "file"),
+        ];
+        let answers = asker.ask(questions, &never).await.unwrap();
+        let declined = json!({"action": "decline"});
+        let expect = [&json!({}), &declined, &declined, &json!({})];
+        assert_eq!(answers.iter().collect::<Vec<_>>(), expect);
+        let keys: Vec<String> = {
+            let asked = person.asked.lock().unwrap();
+            asked.iter().map(|one| one.key.clone()).collect()
+        };
+        assert_eq!(keys, ["branch", "file"]);
+        let told: Vec<String> = {
+            let told = person.told.lock().unwrap();
+            told.iter().map(|one| one["data"].to_string()).collect()
+        };
+        let secret = "a form of the server `files` was declined: it asks for a secret (`password`)";
+        assert!(told[0].contains(secret), "{told:?}");
+        let voice = "a form of the server `files` was declined: it speaks as Haft";
+        assert!(told[1].contains(voice), "{told:?}");
+        // Where nothing is left to ask, nobody is asked.
+        let alone = vec![form("Log in", "apiKey")];
+        assert_eq!(asker.ask(alone, &never).await.unwrap(), [declined]);
+        assert_eq!(person.asked.lock().unwrap().len(), 2);
     }
 
     #[tokio::test]

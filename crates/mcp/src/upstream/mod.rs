@@ -9,6 +9,7 @@ pub mod auth;
 pub mod authorize;
 pub mod connection;
 pub mod fetch;
+mod form;
 pub mod http;
 pub mod limits;
 pub mod mounted;
