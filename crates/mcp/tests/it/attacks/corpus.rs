@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../attacks/mc.toml");
 
 /// How many cases the group has.
-const CASES: u32 = 26;
+const CASES: u32 = 29;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -207,6 +207,9 @@ pub(super) struct Obeyed {
     /// Whether `t` of `a` was called before, in the same session.
     #[serde(default = "yes")]
     pub(super) read: bool,
+    /// Whether that was done by another process, on the same record.
+    #[serde(default)]
+    pub(super) elsewhere: bool,
     /// How the call must end. Without a rule about what was read it succeeds.
     pub(super) expect: String,
     /// What the outcome must hold.

@@ -1,6 +1,7 @@
-//! MC-19: a server `a` whose answer orders a call of another, `b`, with a secret, and a model that
+//! MC-19, MC-27: a server `a` whose answer orders a call of another, `b`, with a secret, and a model that
 //! does as it is told. Under rules about what a session has read from, `b` is not reached; as the
-//! control, under rules that do not care, it is.
+//! control, under rules that do not care, it is. The order may also be read by another process of the
+//! same session.
 
 use haft_contract::{Outcome, Terminal, outcome::DeniedBy};
 use haft_mcp::mounts::Mounts as _;
@@ -33,12 +34,15 @@ fn policy(text: &str) -> CedarPolicy {
     })
 }
 
-async fn place(script: Value, rules: &str, transport: Transport) -> Place {
-    let peers = vec![
+fn peers(script: Value, transport: Transport) -> Vec<Peer> {
+    vec![
         Peer::new("a", script, transport),
         Peer::new("b", told(), transport),
-    ];
-    let place = Place::decided(peers, policy(rules)).await;
+    ]
+}
+
+async fn place(script: Value, rules: &str, transport: Transport) -> Place {
+    let place = Place::decided(peers(script, transport), policy(rules)).await;
     place.accept_all().await;
     place
 }
@@ -55,10 +59,22 @@ pub(super) async fn judge(
 ) -> Result<(), String> {
     for (rules, expect) in [(CARELESS, "succeeded"), (&obeyed.rules, &obeyed.expect)] {
         let place = place(scripted.script(), rules, transport).await;
+        let other = if obeyed.elsewhere {
+            // It is at work already when the other one reads.
+            let before = send(&place).await;
+            ended(&place, &before, "succeeded").await?;
+            let peers = peers(scripted.script(), transport);
+            let other = place.another(peers, policy(rules)).await;
+            other.accept_all().await;
+            Some(other)
+        } else {
+            None
+        };
         if obeyed.read {
-            let read = place.call("a", "t", scripted.arguments.clone()).await;
+            let reader = other.as_ref().unwrap_or(&place);
+            let read = reader.call("a", "t", scripted.arguments.clone()).await;
             let as_it_must = scripted.expect.as_deref().unwrap_or("succeeded");
-            ended(&place, &read, as_it_must).await?;
+            ended(reader, &read, as_it_must).await?;
             let control = scripted.seen_without_guards();
             check(said(&read).contains(&control), || {
                 format!("the order did not arrive: {:.400}", said(&read))
@@ -76,6 +92,9 @@ pub(super) async fn judge(
                     format!("no {shows:?} in {:.600}", said(&sent))
                 })?;
             }
+        }
+        if let Some(other) = other {
+            other.end().await;
         }
         place.end().await;
     }

@@ -55,8 +55,8 @@ macro_rules! cases {
 cases! {
     mc_01_to_mc_08_over_pipes: 1..=8, Pipes;
     mc_01_to_mc_08_over_http: 1..=8, Http;
-    mc_09_to_mc_26_over_pipes: 9..=26, Pipes;
-    mc_09_to_mc_26_over_http: 9..=26, Http;
+    mc_09_to_mc_29_over_pipes: 9..=29, Pipes;
+    mc_09_to_mc_29_over_http: 9..=29, Http;
 }
 
 /// What came of a case.
@@ -321,7 +321,8 @@ async fn of_the_server(place: &Place, server: &str, scripted: &Scripted) -> Resu
     Ok(())
 }
 
-/// A call ended as it must, with an error that is fit to be read, and the record says so.
+/// A call ended as it must, with an error that is fit to be read and nothing that only a process of
+/// ours could have said, and the record says so.
 async fn ended(place: &Place, outcome: &Outcome, expect: &str) -> Result<(), String> {
     let mut words = expect.split_whitespace();
     let terminal = Terminal::parse(words.next().unwrap_or_default());
@@ -334,6 +335,9 @@ async fn ended(place: &Place, outcome: &Outcome, expect: &str) -> Result<(), Str
             "expected {expect}, got {is} {kind:?}: {:.400}",
             said(outcome)
         )
+    })?;
+    check(outcome.facts.exit_code.is_none(), || {
+        format!("an exit code is taken for a fact: {:?}", outcome.facts)
     })?;
     if let Some(failure) = &outcome.error {
         check(is_plain(&failure.message), || {

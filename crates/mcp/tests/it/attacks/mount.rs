@@ -4,6 +4,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
+    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -107,7 +108,22 @@ impl Place {
     pub(crate) async fn decided(peers: Vec<Peer>, policy: impl Policy + 'static) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let record = folder.path().join("record");
-        let options = LedgerOptions::new(&record, Arc::new(SystemClock));
+        Self::recorded_in(&record, folder, peers, policy).await
+    }
+
+    /// The same once more, as another process with the same record would.
+    pub(crate) async fn another(&self, peers: Vec<Peer>, policy: impl Policy + 'static) -> Self {
+        let record = self.folder.path().join("record");
+        Self::recorded_in(&record, tempfile::tempdir().unwrap(), peers, policy).await
+    }
+
+    async fn recorded_in(
+        record: &Path,
+        folder: TempDir,
+        peers: Vec<Peer>,
+        policy: impl Policy + 'static,
+    ) -> Self {
+        let options = LedgerOptions::new(record, Arc::new(SystemClock));
         let (ledger, _) = SqliteLedger::open(options).await.unwrap();
         let harness = Harness::memory().policy(policy);
         let harness = harness.ledger(Arc::new(ledger.clone())).build();
