@@ -76,7 +76,7 @@ fn count(principal: &Arc<Principal>) -> CallRequest {
 
 fn lines_sent(harness: &Harness) -> usize {
     let sent = harness.tree.bytes("sent").unwrap_or_default();
-    sent.iter().filter(|byte| **byte == b'\n').count()
+    String::from_utf8(sent).unwrap().lines().count()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -320,8 +320,8 @@ mod tests {
         let expect = [&json!({}), &declined, &declined, &json!({})];
         assert_eq!(answers.iter().collect::<Vec<_>>(), expect);
         let keys: Vec<String> = {
-            let asked = person.asked.lock().unwrap();
-            asked.iter().map(|one| one.key.clone()).collect()
+            let heard = person.asked.lock().unwrap();
+            heard.iter().map(|one| one.key.clone()).collect()
         };
         assert_eq!(keys, ["branch", "file"]);
         let told: Vec<String> = {

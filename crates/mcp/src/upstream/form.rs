@@ -127,10 +127,8 @@ fn collect_fields<'a>(schema: &'a Value, name: &'a str, into: &mut Vec<Field<'a>
         schema.contains_key("enum") || schema.contains_key("const") || {
             let mut lists = ["oneOf", "anyOf"].into_iter();
             lists.any(|list| {
-                schema
-                    .get(list)
-                    .and_then(Value::as_array)
-                    .is_some_and(only_choices)
+                let list = schema.get(list).and_then(Value::as_array);
+                list.is_some_and(|list| only_choices(list))
             })
         }
     };
@@ -155,7 +153,7 @@ fn collect_fields<'a>(schema: &'a Value, name: &'a str, into: &mut Vec<Field<'a>
     });
 }
 
-fn only_choices(list: &Vec<Value>) -> bool {
+fn only_choices(list: &[Value]) -> bool {
     !list.is_empty() && list.iter().all(|one| one.get("const").is_some())
 }
 

@@ -147,9 +147,9 @@ impl MemoryLedger {
         };
         let started = survived.rows.iter().filter(|row| row.kind == "started");
         let started: Vec<CallId> = started.map(|row| row.call).collect();
-        started
-            .into_iter()
-            .for_each(|call| survived.note_used(call));
+        for call in started {
+            survived.note_used(call);
+        }
         for index in 0..survived.calls.len() {
             let id = survived.calls[index].id;
             let mut of_call = survived.rows.iter().filter(|row| row.call == id);
