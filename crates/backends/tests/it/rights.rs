@@ -8,10 +8,7 @@ use std::{
 };
 
 use haft_contract::ops::{Expected, WriteFile, WriteMode};
-use rustix::{
-    fs::{XattrFlags, fgetxattr, fsetxattr},
-    io::Errno,
-};
+use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
 
 use crate::workspace::{Workspace, at};
 
@@ -37,14 +34,10 @@ fn list_for_a_guest() -> Vec<u8> {
     list
 }
 
-/// Gives a file or directory such a list. Whether its file system has them.
-fn give(path: &Path, attribute: &str) -> bool {
+/// Gives a file or directory such a list.
+fn give(path: &Path, attribute: &str) {
     let file = File::open(path).unwrap();
-    match fsetxattr(&file, attribute, &list_for_a_guest(), XattrFlags::empty()) {
-        Ok(()) => true,
-        Err(Errno::OPNOTSUPP) => false,
-        Err(errno) => panic!("{errno}"),
-    }
+    fsetxattr(&file, attribute, &list_for_a_guest(), XattrFlags::empty()).unwrap();
 }
 
 fn list_of(path: &Path) -> Option<Vec<u8>> {
@@ -69,14 +62,12 @@ async fn write(ws: &Workspace, path: &str, mode: WriteMode) {
 }
 
 #[tokio::test]
+#[ignore = "ci: needs a file system with access control lists"]
 async fn un_03_a_file_that_is_replaced_keeps_its_access_control_list() {
     let ws = Workspace::new();
     ws.put("listed", "old");
     let path = ws.root.join("listed");
-    if !give(&path, ACCESS) {
-        println!("this file system has no access control lists");
-        return;
-    }
+    give(&path, ACCESS);
     // The bits of the group are the most that the list grants, not what the group may do.
     assert_eq!(mode(&path), 0o660);
     write(&ws, "listed", WriteMode::AsItIs).await;
@@ -91,15 +82,13 @@ async fn un_03_a_file_that_is_replaced_keeps_its_access_control_list() {
 }
 
 #[tokio::test]
+#[ignore = "ci: needs a file system with access control lists"]
 async fn un_03_a_list_that_the_directory_hands_down_lets_nobody_into_a_file_that_was_there() {
     let ws = Workspace::new();
     ws.put("shared/plain", "old");
     let path = ws.root.join("shared/plain");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o660)).unwrap();
-    if !give(&ws.root.join("shared"), DEFAULT) {
-        println!("this file system has no access control lists");
-        return;
-    }
+    give(&ws.root.join("shared"), DEFAULT);
     write(&ws, "shared/plain", WriteMode::AsItIs).await;
     assert_eq!((mode(&path), list_of(&path)), (0o660, None));
 
@@ -113,6 +102,7 @@ async fn un_03_a_list_that_the_directory_hands_down_lets_nobody_into_a_file_that
 
 /// A directory can hand its group down, which is then not that of the file that was there.
 #[tokio::test]
+#[ignore = "ci: needs a second group"]
 async fn un_03_a_file_keeps_its_group_or_lets_no_group_in() {
     let ws = Workspace::new();
     ws.put("shared/file", "old");
@@ -126,10 +116,7 @@ async fn un_03_a_file_keeps_its_group_or_lets_no_group_in() {
     let other = match other {
         Some(other) => other,
         None if rustix::process::geteuid().is_root() => own + 1,
-        None => {
-            println!("this user is in one group only");
-            return;
-        }
+        None => panic!("this user is in one group only"),
     };
     std::os::unix::fs::chown(&directory, None, Some(other)).unwrap();
     fs::set_permissions(&directory, fs::Permissions::from_mode(0o2770)).unwrap();

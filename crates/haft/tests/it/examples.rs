@@ -55,7 +55,7 @@ async fn example_approvals() {
             "  because: no rule allows writing `notes.txt`, so preset `careful` asks",
             "asked about `bash`:",
             "  run make deploy",
-            "  because: no rule allows running `make deploy`, so preset `careful` asks: it runs what files in the workspace say, which a rule allows only in a sandbox",
+            "  because: no rule allows running `make deploy`, so preset `careful` asks: it runs what files in the workspace or its input say, which a rule allows only in a sandbox",
             "write: succeeded",
             "bash: denied: denied: ada refused: no commands today\n\
              hint: do not repeat the call; ask what to do instead",
