@@ -12,7 +12,7 @@ use tokio::{
 };
 
 use super::{
-    diagnose::{diagnose, helper_is_missing},
+    diagnose::{diagnose, helper_is_missing, is_silent},
     options::SshOptions,
     payload::{self, Digest},
     program::{Purpose, Ssh},
@@ -22,6 +22,11 @@ use crate::remote::{Carrier, Connect, ConnectError, Connection, MAGIC, MAX_PREAM
 
 /// What logging in and starting the helper may take beyond reaching the machine.
 const LOGIN_LIMIT: Duration = Duration::from_secs(30);
+
+/// How often it is tried while the other side hangs up without a word, before anything was started
+/// there. A server with too many logins at once does that, and OpenSSH's before the login when the
+/// machine stood still for a moment: the sandbox of that process does not know `restart_syscall`.
+const SILENT_TRIES: usize = 3;
 
 /// Connects to one machine.
 pub(super) struct SshConnect {
@@ -43,6 +48,8 @@ enum Attempt {
     Answers(Box<Answering>),
     /// The other side has no such helper.
     Missing,
+    /// The connection ended, and nobody said why.
+    Silent,
 }
 
 impl SshConnect {
@@ -68,12 +75,27 @@ impl SshConnect {
         match self.attempt().await? {
             Attempt::Answers(answering) => Ok(*answering),
             // It was there a moment ago, so it is not the helper that is missing.
-            Attempt::Missing => Err(diagnose(&self.options.destination, Some(127), "")),
+            Attempt::Missing | Attempt::Silent => {
+                Err(diagnose(&self.options.destination, Some(127), ""))
+            }
         }
     }
 
-    /// Starts the helper and waits until it speaks or the connection ends.
+    /// Starts the helper, a few times where nobody says why it does not start.
     async fn attempt(&self) -> Result<Attempt, ConnectError> {
+        for _ in 0..SILENT_TRIES {
+            match self.attempt_once().await? {
+                Attempt::Silent => {
+                    tracing::info!(destination = %self.options.destination, "hung up without a word");
+                }
+                other => return Ok(other),
+            }
+        }
+        Err(diagnose(&self.options.destination, None, ""))
+    }
+
+    /// Starts the helper and waits until it speaks or the connection ends.
+    async fn attempt_once(&self) -> Result<Attempt, ConnectError> {
         let purpose = Purpose::Serve(&self.digest);
         let (mut ssh, stdin, mut stdout) = Ssh::start(&self.options, purpose)?;
         let limit = self.options.connect_timeout + LOGIN_LIMIT;
@@ -102,6 +124,9 @@ impl SshConnect {
         let (code, words) = timeout(limit, ssh.ended()).await.map_err(late)?;
         if helper_is_missing(code) && !words.contains("required file not found") {
             return Ok(Attempt::Missing);
+        }
+        if is_silent(code, &words) && said.is_empty() {
+            return Ok(Attempt::Silent);
         }
         Err(diagnose(destination, code, &words))
     }

@@ -21,6 +21,11 @@ pub(super) fn helper_is_missing(code: Option<i32>) -> bool {
     code == Some(NOT_FOUND)
 }
 
+/// Whether `ssh` itself ended without a word.
+pub(super) fn is_silent(code: Option<i32>, said: &str) -> bool {
+    code == Some(SSH_FAILED) && said.trim().is_empty()
+}
+
 /// The error for a connection that ended.
 pub(super) fn diagnose(destination: &Destination, code: Option<i32>, said: &str) -> ConnectError {
     match code {
@@ -88,9 +93,12 @@ fn connection(destination: &Destination, said: &str) -> ConnectError {
         ))
         .hint("turn on `Subsystem sftp internal-sftp` in its `sshd_config`");
     }
-    ConnectError::new(format!(
-        "the connection to `{destination}` ended{}",
-        told(said)
+    let words = match told(said) {
+        words if words.is_empty() => " without a word from `ssh`".to_owned(),
+        words => words,
+    };
+    ConnectError::new(format!("the connection to `{destination}` ended{words}")).hint(format!(
+        "try `ssh -v {destination} true`: it says how far it comes"
     ))
 }
 

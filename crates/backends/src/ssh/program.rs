@@ -5,6 +5,8 @@
 
 use std::{
     ffi::OsString,
+    fmt::Write as _,
+    os::unix::process::ExitStatusExt as _,
     path::{Path, PathBuf},
     process::Stdio,
     sync::{Arc, Mutex, PoisonError},
@@ -133,10 +135,12 @@ impl Ssh {
             let _ = listening.await;
         }
         let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        (
-            status.and_then(|status| status.code()),
-            String::from_utf8_lossy(&said).into_owned(),
-        )
+        let mut said = String::from_utf8_lossy(&said).into_owned();
+        if let Some(signal) = status.and_then(|status| status.signal()) {
+            // Writing to a `String` cannot fail.
+            let _ = write!(said, "\n`ssh` was ended by signal {signal}");
+        }
+        (status.and_then(|status| status.code()), said)
     }
 }
 
