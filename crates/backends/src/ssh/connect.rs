@@ -15,18 +15,13 @@ use super::{
     diagnose::{diagnose, helper_is_missing, is_silent},
     options::SshOptions,
     payload::{self, Digest},
-    program::{Purpose, Ssh},
+    program::{Purpose, SILENT_TRIES, Ssh},
     upload,
 };
 use crate::remote::{Carrier, Connect, ConnectError, Connection, MAGIC, MAX_PREAMBLE_BYTES};
 
 /// What logging in and starting the helper may take beyond reaching the machine.
 const LOGIN_LIMIT: Duration = Duration::from_secs(30);
-
-/// How often it is tried while the other side hangs up without a word, before anything was started
-/// there. A server with too many logins at once does that, and OpenSSH's before the login when the
-/// machine stood still for a moment: the sandbox of that process does not know `restart_syscall`.
-const SILENT_TRIES: usize = 3;
 
 /// Connects to one machine.
 pub(super) struct SshConnect {
@@ -71,7 +66,7 @@ impl SshConnect {
             return Err(ConnectError::new("the helper was replaced while Haft ran")
                 .hint("start Haft again"));
         }
-        upload::upload(&self.options, &self.digest, bytes).await?;
+        upload::upload(&self.options, &self.digest, &bytes).await?;
         match self.attempt().await? {
             Attempt::Answers(answering) => Ok(*answering),
             // It was there a moment ago, so it is not the helper that is missing.

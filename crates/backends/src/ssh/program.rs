@@ -62,6 +62,11 @@ const FIXED: [&str; 14] = [
 /// The most bytes kept of what it says on the standard error: the last ones.
 const MAX_SAID_BYTES: usize = 8 * 1024;
 
+/// How often a connection is tried while the other side hangs up without a word, before anything was
+/// started there. A server with too many logins at once does that, and OpenSSH's before the login when
+/// the machine stood still for a moment: the sandbox of that process does not know `restart_syscall`.
+pub(super) const SILENT_TRIES: usize = 3;
+
 /// Where helpers lie on the other side, below the directory a login starts in.
 pub(super) const DIRECTORY: [&str; 2] = [".cache", ".cache/haft"];
 

@@ -18,10 +18,10 @@ use tokio::{
 };
 
 use super::{
-    diagnose::diagnose,
+    diagnose::{diagnose, is_silent},
     options::SshOptions,
     payload::Digest,
-    program::{DIRECTORY, Purpose, Ssh, helper_path},
+    program::{DIRECTORY, Purpose, SILENT_TRIES, Ssh, helper_path},
 };
 use crate::remote::ConnectError;
 
@@ -44,12 +44,33 @@ const FOR_OTHERS: u32 = 0o077;
 const KIND_MASK: u32 = 0o170_000;
 const DIRECTORY_KIND: u32 = 0o040_000;
 
+/// How a transfer went.
+#[derive(Debug, PartialEq, Eq)]
+enum Transfer {
+    Done,
+    /// The connection ended, and nobody said why.
+    Silent,
+}
+
 /// Uploads a helper under the name of its hash.
 pub(super) async fn upload(
     options: &SshOptions,
     digest: &Digest,
-    bytes: Vec<u8>,
+    bytes: &[u8],
 ) -> Result<(), ConnectError> {
+    for _ in 0..SILENT_TRIES {
+        if upload_once(options, digest, bytes).await? == Transfer::Done {
+            return Ok(());
+        }
+    }
+    Err(diagnose(&options.destination, None, ""))
+}
+
+async fn upload_once(
+    options: &SshOptions,
+    digest: &Digest,
+    bytes: &[u8],
+) -> Result<Transfer, ConnectError> {
     let (mut ssh, stdin, stdout) = Ssh::start(options, Purpose::Sftp)?;
     let stream = tokio::io::join(stdout, stdin);
     let config = Config {
@@ -58,17 +79,18 @@ pub(super) async fn upload(
     };
     let transfer = async {
         let sftp = SftpSession::new_with_config(stream, config).await?;
-        let transferred = transfer(&sftp, digest, &bytes).await;
+        let transferred = transfer(&sftp, digest, bytes).await;
         let _ = sftp.close().await;
         transferred
     };
     let failed = match timeout(UPLOAD_LIMIT, transfer).await {
-        Ok(Ok(())) => return Ok(()),
+        Ok(Ok(())) => return Ok(Transfer::Done),
         Ok(Err(failed)) => failed,
         Err(_) => UploadError::new(format!("it took longer than {} s", UPLOAD_LIMIT.as_secs())),
     };
     // When `ssh` itself failed, it knows better why.
     match timeout(LAST_WORDS_LIMIT, ssh.ended()).await {
+        Ok((code, said)) if is_silent(code, &said) => Ok(Transfer::Silent),
         Ok((code, said)) if code != Some(0) => Err(diagnose(&options.destination, code, &said)),
         _ => Err(ConnectError::new(format!(
             "Haft's helper cannot be uploaded to `{}`: {}",

@@ -58,6 +58,8 @@ pub(super) enum Need {
     Required,
     /// The kernel may have been built without it.
     WhereThere,
+    /// It must be kept, or what is above allows less: version 1 takes no quota beyond that.
+    OrLessAbove,
 }
 
 /// What the files of a group become for these limits, in the order they are written.
@@ -89,7 +91,10 @@ pub(super) fn settings(
                 settings.push(required("cpu.shares", shares.clamp(2, 262_144)));
                 if let Some(percent) = limits.cpu_percent {
                     settings.push(required("cpu.cfs_period_us", PERIOD));
-                    settings.push(required("cpu.cfs_quota_us", quota(percent)));
+                    settings.push(Setting {
+                        need: Need::OrLessAbove,
+                        ..required("cpu.cfs_quota_us", quota(percent))
+                    });
                 }
             }
             (Version::V2, Controller::Cpu) => {
@@ -160,6 +165,7 @@ pub(super) fn write_all(directory: &Path, settings: &[Setting]) -> io::Result<()
         match (write(directory, setting.file, &setting.value), setting.need) {
             (Ok(()), _) => {}
             (Err(error), Need::WhereThere) if error.kind() == io::ErrorKind::NotFound => {}
+            (Err(error), Need::OrLessAbove) if error.kind() == io::ErrorKind::InvalidInput => {}
             (Err(error), _) => return Err(error),
         }
     }
