@@ -78,8 +78,8 @@ impl House {
         };
         let fleet = Arc::new(Fleet::start(vec![mount], &shared, Unseen::Start).unwrap());
         fleet.reach(&server).await.unwrap();
-        accept(&*shared.store, &server, &origin);
-        until_accepted(&fleet).await;
+        let count = accept(&*shared.store, &server, &origin);
+        until_accepted(&fleet, count).await;
         let endpoint = Endpoint::new(
             runtime.clone(),
             principal(),
@@ -161,8 +161,8 @@ async fn runtime(calls: &Arc<LiveCalls>, record: &TempDir) -> Runtime {
         .unwrap()
 }
 
-/// Accepts all that a server offered, as a person would.
-pub(crate) fn accept(store: &dyn Store, server: &ServerId, origin: &Origin) {
+/// Accepts all that a server offered, as a person would; how much that is.
+pub(crate) fn accept(store: &dyn Store, server: &ServerId, origin: &Origin) -> usize {
     let seen = store.seen(server, origin).unwrap().unwrap();
     let vetted = vet(
         server,
@@ -180,12 +180,18 @@ pub(crate) fn accept(store: &dyn Store, server: &ServerId, origin: &Origin) {
     store
         .change(server, origin, &vetted.items, &mut all)
         .unwrap();
+    vetted.items.len()
 }
 
-/// Waits until nothing that the servers which run offer waits to be accepted.
-pub(crate) async fn until_accepted(fleet: &Fleet) {
+/// Waits until so much counts as accepted, and nothing waits to be.
+pub(crate) async fn until_accepted(fleet: &Fleet, count: usize) {
+    let waits = || {
+        let all = fleet.status();
+        let accepted: usize = all.iter().map(|one| one.counts.accepted).sum();
+        accepted < count || all.iter().any(|one| one.counts.new > 0)
+    };
     let accepted = async {
-        while fleet.status().iter().any(|one| one.counts.new > 0) {
+        while waits() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };

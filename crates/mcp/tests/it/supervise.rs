@@ -121,12 +121,13 @@ fn shared() -> Shared {
 }
 
 async fn ready(fleet: &Fleet, shared: &Shared, servers: &[String]) {
+    let mut count = 0;
     for server in servers {
         let server = id(server);
         fleet.reach(&server).await.unwrap();
-        accept(&*shared.store, &server, &origin());
+        count += accept(&*shared.store, &server, &origin());
     }
-    until_accepted(fleet).await;
+    until_accepted(fleet, count).await;
 }
 
 fn say() -> Request {

@@ -205,13 +205,18 @@ impl Place {
 
     /// Starts every server, has a person accept what it offers, and waits until that counts.
     pub(crate) async fn accept_all(&self) {
-        let accepted = |one: &Status| !self.unaccepted.contains(&one.server);
+        let mut accepted = BTreeMap::new();
         for one in self.fleet.status() {
-            if self.reached(&one.server).await && accepted(&one) {
-                accept(&*self.shared.store, &one.server, &origin());
+            if self.reached(&one.server).await && !self.unaccepted.contains(&one.server) {
+                let count = accept(&*self.shared.store, &one.server, &origin());
+                accepted.insert(one.server, count);
             }
         }
-        let counts = |one: &Status| !accepted(one) || one.counts.new == 0;
+        // Nothing that is new may also mean that nobody has looked yet.
+        let counts = |one: &Status| {
+            let count = accepted.get(&one.server);
+            count.is_none_or(|count| one.counts.new == 0 && one.counts.accepted >= *count)
+        };
         self.until(|all| all.iter().all(counts)).await;
     }
 
