@@ -19,7 +19,10 @@ use serde_json::Value;
 const LEAST_SHARE: usize = 980;
 
 /// How long one run of the suite may take, in seconds.
-const RUN_SECONDS: &str = "100";
+const RUN_SECONDS: &str = "600";
+
+/// How long one scenario may take, in milliseconds: no promise of ours, so long enough for any machine.
+const SCENARIO_TIMEOUT: &str = "600000";
 
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/conformance");
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/mcp-conformance.md");
@@ -137,6 +140,8 @@ fn suite(way: Way, revision: &str, target: &[&str], token: &str, results: &Path)
             revision,
             "--expected-failures",
             &expected,
+            "--timeout",
+            SCENARIO_TIMEOUT,
             "-o",
         ])
         .arg(results)
