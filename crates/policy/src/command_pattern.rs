@@ -302,6 +302,11 @@ impl<'s> Given<'s> {
                 given.certain = false;
             }
             if ended || !text.starts_with('-') || text == "-" {
+                // A dash alone is no subcommand, so the next word may be it.
+                if text == "-" && given.operands.is_empty() && has_subcommands(program) {
+                    given.certain = false;
+                    given.skippable += 1;
+                }
                 given.operands.push(text);
                 continue;
             }
@@ -661,6 +666,7 @@ mod tests {
             ("git push origin main", "git push origin HEAD:main"),
             ("git push --force *", "git push --mirror"),
             ("git push *", "git-push origin"),
+            ("git push *", "git - push"),
             ("cp -r *", "cp -a x y"),
         ] {
             assert_eq!(

@@ -284,7 +284,7 @@ fn what_the_rules_allow_is_what_bash_does() {
             "rm x", "git push", "ls", "./evil", "touch x", "-c", "-exec", "-o", "{}",
         ])
         .longest(256)
-        .inputs(5_000);
+        .inputs(2_000);
     harness.run(|bytes| {
         let script = String::from_utf8_lossy(bytes).replace('\0', "");
         let allowed = |policy| {
