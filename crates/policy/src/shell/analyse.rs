@@ -23,6 +23,7 @@ use super::{
     table::{Known, known},
     touch::{Directories, How, Touched, runs},
     unclear::Unclear,
+    whole_lines,
     word::{Value, Word},
     wrapper::{Inner, inner, is_transparent, reads},
 };
@@ -154,7 +155,17 @@ impl Analyst<'_> {
             // Comments, or nothing at all.
             self.push(blank(text, inside))?;
         }
-        for command in parsed.commands {
+        let odd = |command: &Simple| command.unclear.contains(&Unclear::Syntax);
+        let mut unread = if !parsed.complete || parsed.commands.iter().any(odd) {
+            whole_lines::commands(text)
+        } else {
+            Vec::new()
+        };
+        unread.retain(|command| {
+            let known = |known: &Simple| known.words == command.words;
+            !parsed.commands.iter().any(known)
+        });
+        for command in parsed.commands.into_iter().chain(unread) {
             self.simple(command, inside, depth)?;
         }
         Ok(())

@@ -32,6 +32,10 @@ pub(super) const MAX_SECOND_OPENERS: usize = 32;
 pub(super) const MAX_SECOND_GROUPS: usize = 8;
 /// How often the walk over the syntax tree may call itself, whatever the reason.
 pub(super) const MAX_DEPTH: usize = 96;
+/// The most lines of a script with a mistake in it that are read by themselves.
+pub(super) const MAX_LINES_ALONE: usize = 256;
+/// The longest statement that is read by itself there, in bytes.
+pub(super) const MAX_BYTES_ALONE: usize = 4 * 1024;
 
 /// Why a script is refused outright.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

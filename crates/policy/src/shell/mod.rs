@@ -26,6 +26,7 @@ mod table;
 mod touch;
 mod tree;
 mod unclear;
+mod whole_lines;
 mod word;
 mod wrapper;
 

@@ -495,6 +495,10 @@ impl<'s> Walker<'s> {
 
     fn word(&mut self, node: Node<'_>, simple: &mut Simple) -> Result<Word, Refusal> {
         let raw = self.text(node);
+        if raw.starts_with('\n') {
+            // No word begins with the end of a line: two commands were taken for one.
+            simple.unclear.push(Unclear::Syntax);
+        }
         match node.kind() {
             // Single characters stand for themselves and have tokens of their own.
             "word" | "{" | "}" | "[" | "]" | "=" | "==" | "=~" => Ok(Word::bare(raw)),

@@ -149,6 +149,9 @@ fn what_follows_in_a_shell_script_excuses_nothing_before_it() {
     ];
     for first in denied {
         assert_eq!(verdict(first), Deny, "{first}");
+        // Found by a seed of the moment: the parser took all of it for one mistake.
+        let script = format!("{first}\n\\\u{fffd}$");
+        assert_eq!(verdict(&script), Deny, "{script:?}");
     }
     fuzz().inputs(250).run(|bytes| {
         let rest = String::from_utf8_lossy(bytes);

@@ -1,0 +1,32 @@
+//! The lines in front of a mistake. Bash runs a line before it reads the next, so what stands before
+//! one that is no script is run, whatever a parser of the whole text makes of it.
+
+use super::{
+    limits::{MAX_BYTES_ALONE, MAX_LINES_ALONE},
+    parse::{Simple, parse},
+};
+
+/// The commands of the lines that are whole by themselves, up to the first that never ends.
+pub(super) fn commands(script: &str) -> Vec<Simple> {
+    let mut commands = Vec::new();
+    let mut begun = 0;
+    let ends = script.match_indices('\n').map(|(at, _)| at + 1);
+    for end in ends.take(MAX_LINES_ALONE) {
+        let Some(lines) = script.get(begun..end) else {
+            break;
+        };
+        if lines.len() > MAX_BYTES_ALONE {
+            break;
+        }
+        match parse(lines) {
+            Ok(parsed) if parsed.complete => {
+                commands.extend(parsed.commands);
+                begun = end;
+            }
+            // A statement may go on in the next line.
+            Ok(_) => {}
+            Err(_) => break,
+        }
+    }
+    commands
+}
