@@ -1,13 +1,14 @@
 //! The command line as a whole: what every command understands, and the list of commands. Each
 //! command's own arguments are in its file under `commands/`.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use haft_contract::{
-    SessionKind,
-    identity::{ChannelId, Scope},
+    AgentId, Principal, SessionId, SessionKind,
+    identity::{ChannelId, IdentityError, Scope},
 };
+use haft_host::config::{Env, resolve::Overrides};
 
 use crate::{
     commands::{
@@ -33,7 +34,7 @@ use crate::{
         trust::TrustArgs,
         undo::UndoArgs,
     },
-    config::resolve::Overrides,
+    stop::Stop,
 };
 
 /// Runs tools for AI agents: every call is planned, decided, recorded and explained.
@@ -112,6 +113,26 @@ pub(crate) struct IdentityArgs {
     /// A scope the caller's credential carries; may be repeated
     #[arg(long = "scope", value_name = "SCOPE")]
     pub(crate) scopes: Vec<Scope>,
+}
+
+impl IdentityArgs {
+    /// Who calls, from the command line and the environment.
+    pub(crate) fn principal(&self, env: &Env) -> Result<Arc<Principal>, Stop> {
+        let refused =
+            |error: IdentityError| Stop::usage(error.to_string(), "choose a shorter, plainer name");
+        let user = env.user_id().map_err(refused)?;
+        let agent = self.agent.as_deref().or(env.agent.as_deref());
+        let session = self.session.as_deref().or(env.session.as_deref());
+        let mut principal = Principal::local(
+            user,
+            AgentId::parse(agent.unwrap_or("cli")).map_err(refused)?,
+            SessionId::parse(session.unwrap_or("main")).map_err(refused)?,
+        );
+        principal.session_kind = self.session_kind.into();
+        principal.scopes = self.scopes.iter().cloned().collect();
+        principal.channel.clone_from(&self.channel);
+        Ok(Arc::new(principal))
+    }
 }
 
 /// What kind of conversation a session is.

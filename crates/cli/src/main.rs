@@ -1,34 +1,32 @@
 //! The `haft` program: parses the command line, runs one command, ends with its exit code.
 //!
-//! Read next: `args.rs` for the commands, `wire.rs` for how configuration becomes a runtime,
-//! `exit.rs` for the exit codes.
+//! Read next: `args.rs` for the commands, `exit.rs` for the exit codes. How configuration becomes a
+//! runtime is in `haft-host`.
 
+mod agent_files;
 mod agents;
 mod ago;
 mod args;
 mod commands;
-mod config;
+
 mod exit;
 mod interrupt;
-mod mounted;
-mod orphans;
-mod replay;
+
 mod stop;
-mod suggest;
+
 mod terminal;
 mod view;
 mod watch;
-mod wire;
 
 use std::{process::ExitCode, time::Duration};
 
 use clap::Parser as _;
+use haft_host::config::{Env, env::directories};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 use crate::{
     args::{Cli, Color},
     commands::App,
-    config::Env,
     exit::Exit,
     stop::Stop,
     terminal::{Format, Output, Page, Wanted, hint},
@@ -80,6 +78,7 @@ fn main() -> ExitCode {
     };
     let app = App {
         env,
+        agent_directories: directories(agents::VARIABLES),
         global: cli.global,
         output,
     };

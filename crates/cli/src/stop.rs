@@ -1,6 +1,7 @@
 //! Why a command could not go on: an exit code, what went wrong, and what to do next. The hint is
 //! an argument, not an option: an error without one is not finished.
 
+use haft_host::{HostError, HostErrorKind, error::chain};
 use std::error::Error;
 
 use crate::exit::Exit;
@@ -67,14 +68,16 @@ impl Stop {
     }
 }
 
-/// An error and everything it was caused by, on one line.
-pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
+impl From<HostError> for Stop {
+    fn from(error: HostError) -> Self {
+        let exit = match error.kind() {
+            HostErrorKind::Config => Exit::Config,
+            HostErrorKind::Invalid => Exit::Usage,
+            HostErrorKind::NotFound => Exit::NotFound,
+            HostErrorKind::Record => Exit::Ledger,
+            // A kind that is younger than this program has no code of its own.
+            HostErrorKind::Unavailable | _ => Exit::Failed,
+        };
+        Self::new(exit, error.message(), error.hint())
     }
-    text
 }

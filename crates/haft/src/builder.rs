@@ -19,15 +19,14 @@ use haft_contract::{
     identity::IdentityError,
     ops::{Operations, SandboxMode},
 };
+use haft_host::{platform_data_dir, rules::RulesInCode};
 use haft_ledger::{LedgerOptions, SqliteLedger};
 use haft_policy::{CedarPolicy, Finding, LoadError, PolicySource, Preset, load::Problem};
 use haft_runtime::{BuildError, Runtime, RuntimeBuilder, SystemClock};
 
 use crate::{
     closures::{AskWith, ListenWith},
-    data_dir::platform_data_dir,
     embedded::Haft,
-    rules::RulesInCode,
 };
 
 /// The agent that calls are made as unless another is named.

@@ -27,15 +27,11 @@
 //!
 //! Read next: the repository's README for a tool of your own, [`contract`] for the vocabulary.
 
-mod beside;
 mod builder;
 mod closures;
-mod data_dir;
 mod embedded;
 pub mod model;
 pub mod prelude;
-mod rules;
-mod webhook;
 
 /// The vocabulary and the traits every part of Haft agrees on.
 pub use haft_contract as contract;
@@ -43,16 +39,14 @@ pub use haft_contract as contract;
 pub use haft_runtime as runtime;
 
 pub use self::{
-    beside::Beside,
     builder::{HaftBuilder, OpenError},
-    data_dir::platform_data_dir,
     embedded::Haft,
-    webhook::{Webhook, WebhookError, WebhookKey},
 };
 /// Commands are sandboxed by a helper process. A program that lets its own executable be the helper
 /// calls [`helper::run_if_asked`] first in `main`.
 pub use haft_backends::helper;
 pub use haft_backends::{LocalBackend, LocalOptions, sandbox};
+pub use haft_host::{Beside, Webhook, WebhookError, WebhookKey, platform_data_dir};
 pub use haft_ledger::{Recovery, SqliteLedger};
 pub use haft_policy::{CedarPolicy, Finding, LoadError, PolicySource, Preset};
 pub use haft_runtime::{Limits, Runtime};

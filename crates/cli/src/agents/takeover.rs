@@ -10,6 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use haft_host::config::launcher;
 use haft_mcp::name::{MAX_SERVER_CHARS, ServerId};
 use serde_json::{Map, Value};
 use toml_edit::{ArrayOfTables, DocumentMut, Item, RawString, Table};
@@ -18,8 +19,6 @@ use super::{
     document::{Unchangeable, toml_value},
     server::{Given, Reach, Server},
 };
-use crate::config::launcher;
-
 /// How values that may be secrets are written down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Secrets {
@@ -350,10 +349,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{
-        agents::Agent,
-        config::{file, mcp::Target, secrets::SecretReference},
-    };
+    use crate::agents::Agent;
+    use haft_host::config::{file, mcp::Target, secrets::SecretReference};
 
     fn take(agent: Agent, name: &str, entry: Value, secrets: Secrets) -> Result<Taken, String> {
         let server = agent.dialect().read(name, &entry)?.ok_or("not a server")?;
@@ -366,7 +363,7 @@ mod tests {
     }
 
     /// What is written for servers, read by the reader that reads it later.
-    fn read_back(taken: &[Taken]) -> (String, Vec<crate::config::mcp::ServerSettings>) {
+    fn read_back(taken: &[Taken]) -> (String, Vec<haft_host::config::mcp::ServerSettings>) {
         let text = added("[policy]\nallow = [] # mine\n", taken, "codex").unwrap();
         assert!(text.starts_with("[policy]\nallow = [] # mine\n"), "{text}");
         let parsed = file::parse(&PolicySource::new("haft.toml", text.clone()));

@@ -14,9 +14,9 @@ use haft_contract::{
     outcome::DeniedBy,
 };
 
-use crate::{
+use haft_host::{
     config::Settings,
-    mounted::{MountPlan, Unknown},
+    mount::{MountPlan, Unknown},
     suggest::Suggest,
 };
 

@@ -8,6 +8,7 @@ use std::{
 
 use clap::Args;
 use haft_contract::Arguments;
+use haft_host::state::private;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -15,9 +16,7 @@ use super::{
     App,
     call::{self, AskArgs},
 };
-use crate::{
-    args::IdentityArgs, config::private, exit::Exit, stop::Stop, view::outcome::OutcomeView,
-};
+use crate::{args::IdentityArgs, exit::Exit, stop::Stop, view::outcome::OutcomeView};
 
 /// The most calls of one batch.
 const MAX_CALLS: usize = 10_000;

@@ -4,6 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use clap::{Args, ValueEnum};
 use haft_contract::{Arguments, CallRequest, Outcome, Principal, host::Ledger};
+use haft_host::{
+    config::Settings,
+    host::{self, Housekeeping, Wired},
+};
 use haft_ledger::SqliteLedger;
 use haft_mcp::upstream::supervise::{Fleet, Unseen};
 use tokio_util::sync::CancellationToken;
@@ -15,13 +19,11 @@ use super::{
 };
 use crate::{
     args::IdentityArgs,
-    config::Settings,
     exit::Exit,
     interrupt,
     stop::Stop,
     terminal::{Asking, Format, TerminalApprover, Watcher, somebody_is_there},
     view::outcome::OutcomeView,
-    wire::{self, Housekeeping, Wired},
 };
 
 /// How often the spinner looks whether it is time to appear.
@@ -126,8 +128,8 @@ pub(crate) async fn ready(
 ) -> Result<Ready, Stop> {
     let asking = asking.asking()?;
     let settings = app.settings()?;
-    let principal = wire::principal(identity, &app.env)?;
-    let record = wire::open_record_for_calls(&settings).await?;
+    let principal = identity.principal(&app.env)?;
+    let record = host::open_record_for_calls(&settings).await?;
     app.recovered(&record.recovery);
     Ready::new(app, settings, record.ledger, principal, asking, calls).await
 }
@@ -143,8 +145,8 @@ impl Ready {
         calls: usize,
     ) -> Result<Self, Stop> {
         let place = Place::new(&settings, &app.env.current_dir);
-        let operations = wire::operations(&settings).await?;
-        let parts = wire::assemble_on(settings, operations)?;
+        let operations = host::operations(&settings).await?;
+        let parts = host::assemble_on(settings, operations)?;
         app.notes(parts.notes());
         let housekeeping = parts.housekeeping();
         let watcher = Arc::new(Watcher::new(calls, app.output.stderr_is_terminal()));

@@ -3,18 +3,18 @@
 
 use haft_backends::sandbox::cgroup::CgroupSetting;
 use haft_contract::{access::Command, host::Verdict, ops::SandboxMode};
-use haft_ledger::{Retention, options::MAX_QUEUED_BYTES};
-use haft_policy::PolicySource;
-
-use crate::{
+use haft_host::{
     config::{
         Settings,
         mcp::{ServerSettings, Target},
         sandbox::Home,
     },
-    terminal::Page,
-    wire,
+    host,
 };
+use haft_ledger::{Retention, options::MAX_QUEUED_BYTES};
+use haft_policy::PolicySource;
+
+use crate::terminal::Page;
 
 /// The tables whose entries may have a preset of their own, and what an entry is called.
 const WITH_PRESETS: [(&str, &str); 3] = [
@@ -85,7 +85,7 @@ pub(crate) fn consequences(settings: &Settings) -> Page {
         page = page.field("record", format!("queue_bytes = {}", settings.queue_bytes));
     }
     // What cannot be read has stopped the command before.
-    for (script, name) in wire::scripts(settings).into_iter().flatten() {
+    for (script, name) in host::scripts(settings).into_iter().flatten() {
         let manifest = script.manifest_path().display();
         let name = name.map_or_else(String::new, |name| format!(" as `{name}`"));
         page = page.field("script", format!("{manifest}{name}"));

@@ -6,6 +6,7 @@ use haft_contract::{
     WorkPath,
     host::{ArtifactStore, Ledger as _, LedgerErrorKind},
 };
+use haft_host::host::{self, Record};
 use haft_tools::{
     change::{FileChange, ShownChange},
     undo::{FileState, FoldedChange},
@@ -21,7 +22,6 @@ use crate::{
     exit::Exit,
     stop::Stop,
     terminal::{Format, Page, Style},
-    wire::{self, Record},
 };
 
 /// The largest content that is compared line by line.
@@ -49,7 +49,7 @@ pub(crate) struct DiffArgs {
 /// Runs the command.
 pub(crate) async fn run(args: &DiffArgs, app: &App) -> Result<Exit, Stop> {
     let settings = app.settings()?;
-    let Record { ledger, recovery } = wire::open_record(&settings.places).await?;
+    let Record { ledger, recovery } = host::open_record(&settings.places).await?;
     app.recovered(&recovery);
     let principal = operator(&app.env)?;
     let here = workspace(&settings);

@@ -4,9 +4,10 @@
 use std::fmt::Write as _;
 
 use clap::{Args, CommandFactory as _};
+use haft_host::config::env::VARIABLES;
 
 use super::App;
-use crate::{args::Cli, config::env::VARIABLES, exit::Exit, stop::Stop};
+use crate::{args::Cli, exit::Exit, stop::Stop};
 
 /// Print the command-line reference as Markdown
 #[derive(Debug, Args)]

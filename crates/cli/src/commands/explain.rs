@@ -5,6 +5,7 @@ use haft_contract::{
     Terminal,
     host::{History as _, Policy as _, StoredCall, StoredEvent},
 };
+use haft_host::host::{self, Record};
 use serde::{Deserialize as _, Serialize};
 use serde_json::Value;
 
@@ -18,7 +19,6 @@ use crate::{
         decision::DecisionView,
         time,
     },
-    wire::{self, Record},
 };
 
 /// Explain why a call was allowed, asked about or denied
@@ -52,7 +52,7 @@ struct ExplainView {
 /// Runs the command.
 pub(crate) async fn run(args: &ExplainArgs, app: &App) -> Result<Exit, Stop> {
     let places = app.places()?;
-    let Record { ledger, recovery } = wire::open_record(&places).await?;
+    let Record { ledger, recovery } = host::open_record(&places).await?;
     app.recovered(&recovery);
     let call = lookup::call(&ledger, &args.id).await?;
     let events = ledger

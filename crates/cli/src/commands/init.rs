@@ -4,11 +4,14 @@
 use std::io::ErrorKind;
 
 use clap::{Args, ValueEnum};
+use haft_host::{
+    config::{FILE_NAME, Places, template, trust::sha256},
+    state::private,
+};
 use serde_json::json;
 
 use super::App;
 use crate::{
-    config::{FILE_NAME, Places, private, template, trust::sha256},
     exit::Exit,
     stop::Stop,
     terminal::{Format, Page, Style},

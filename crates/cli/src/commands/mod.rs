@@ -26,11 +26,13 @@ pub(crate) mod tools;
 pub(crate) mod trust;
 pub(crate) mod undo;
 
+use std::{collections::BTreeMap, path::PathBuf};
+
+use haft_host::config::{Env, Places, Settings};
 use haft_ledger::Recovery;
 
 use crate::{
     args::{Command, GlobalArgs},
-    config::{Env, Places, Settings},
     exit::Exit,
     stop::Stop,
     terminal::{Output, Page, Style},
@@ -41,6 +43,8 @@ use crate::{
 pub(crate) struct App {
     /// What the environment says.
     pub(crate) env: Env,
+    /// Where agents keep their configuration, by the variables that say so.
+    pub(crate) agent_directories: BTreeMap<String, PathBuf>,
     /// What the command line says to every command.
     pub(crate) global: GlobalArgs,
     /// Where to print.
@@ -76,12 +80,12 @@ pub(crate) async fn run(command: Command, app: &App) -> Result<Exit, Stop> {
 impl App {
     /// Finds out where everything is.
     pub(crate) fn places(&self) -> Result<Places, Stop> {
-        Places::find(&self.env, &self.global.overrides())
+        Ok(Places::find(&self.env, &self.global.overrides())?)
     }
 
     /// Reads the configuration.
     pub(crate) fn settings(&self) -> Result<Settings, Stop> {
-        self.places()?.settings()
+        Ok(self.places()?.settings()?)
     }
 
     /// Tells a person things that are not results.

@@ -11,6 +11,10 @@ use haft_contract::{
     Label,
     host::{Policy as _, Question, Verdict},
 };
+use haft_host::{
+    config::Settings,
+    host::{self, problem},
+};
 use haft_policy::{Finding, Preset, explain::Step};
 use serde::Serialize;
 use serde_json::json;
@@ -23,7 +27,6 @@ use super::{
 };
 use crate::{
     args::IdentityArgs,
-    config::Settings,
     exit::Exit,
     stop::Stop,
     terminal::{Format, Page, Style},
@@ -31,7 +34,6 @@ use crate::{
         decision::{DecisionView, RuleView, verdict_style},
         outcome::OutcomeView,
     },
-    wire::{self, problem},
 };
 
 /// Show, try out and check the rules
@@ -208,11 +210,11 @@ struct StepView {
 async fn check(args: CheckArgs, app: &App) -> Result<Exit, Stop> {
     let settings = app.settings()?;
     let place = Place::new(&settings, &app.env.current_dir);
-    let operations = wire::operations(&settings).await?;
-    let parts = wire::assemble_on(settings, operations)?;
+    let operations = host::operations(&settings).await?;
+    let parts = host::assemble_on(settings, operations)?;
     app.notes(parts.notes());
     let (suggest, mounts) = (parts.suggest(), parts.mounts());
-    let principal = wire::principal(&args.identity, &app.env)?;
+    let principal = args.identity.principal(&app.env)?;
     let asker = Arc::clone(&principal);
     let Rehearsed { wired, planned } = rehearsal::rehearse(parts, |wired| {
         let tools = wired.runtime.registry().snapshot();
@@ -310,7 +312,7 @@ fn lint(args: LintArgs, app: &App) -> Result<Exit, Stop> {
         Some(file) => app.places()?.settings_of(app.env.current_dir.join(file))?,
         None => app.settings()?,
     };
-    let parts = wire::assemble(settings)?;
+    let parts = host::assemble(settings)?;
     app.notes(parts.notes());
     let wired = parts.build_for_lint(Arc::new(NoRecord))?;
     let findings = wired.findings();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use haft_contract::CallId;
+use haft_host::host::{self, Record};
 use serde_json::json;
 
 use super::{
@@ -16,7 +17,6 @@ use crate::{
     stop::Stop,
     terminal::{Format, Page},
     view::outcome::OutcomeView,
-    wire::{self, Record},
 };
 
 /// Settle calls that an interrupted run left open
@@ -30,7 +30,7 @@ pub(crate) struct RecoverArgs {
 /// Runs the command.
 pub(crate) async fn run(args: &RecoverArgs, app: &App) -> Result<Exit, Stop> {
     let settings = app.settings()?;
-    let Record { ledger, recovery } = wire::open_record(&settings.places).await?;
+    let Record { ledger, recovery } = host::open_record(&settings.places).await?;
     let ids = |ids: &[CallId]| ids.iter().map(ToString::to_string).collect::<Vec<_>>();
     let (unknown, never) = (ids(&recovery.settled_unknown), ids(&recovery.never_started));
     if app.output.format() == Format::Json {

@@ -15,11 +15,9 @@ use haft_contract::{
     },
     ops::FileVersion,
 };
+use haft_host::host::{Parts, Wired};
 
-use crate::{
-    stop::Stop,
-    wire::{Parts, Wired},
-};
+use crate::stop::Stop;
 
 /// A call that was planned and went no further.
 pub(crate) struct Rehearsed {

@@ -9,15 +9,12 @@ use haft_contract::{
     event::Happened,
     host::{CallQuery, Clock as _, History},
 };
+use haft_host::config::{Env, Settings};
 use haft_runtime::SystemClock;
 use haft_tools::undo::Folded;
 
 use super::{call::duration, lookup};
-use crate::{
-    config::{Env, Settings},
-    exit::Exit,
-    stop::Stop,
-};
+use crate::{exit::Exit, stop::Stop};
 
 /// How far back calls are looked for.
 const MAX_CALLS: usize = 20_000;
@@ -125,7 +122,7 @@ impl SelectionArgs {
 
 /// Who looks back: the person at the command line.
 pub(crate) fn operator(env: &Env) -> Result<std::sync::Arc<Principal>, Stop> {
-    crate::wire::principal(&crate::args::IdentityArgs::default(), env)
+    crate::args::IdentityArgs::default().principal(env)
 }
 
 /// The workspace as the record names it.

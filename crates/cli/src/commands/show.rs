@@ -2,6 +2,7 @@
 
 use clap::Args;
 use haft_contract::host::{History as _, StoredEvent};
+use haft_host::host::{self, Record};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -14,7 +15,6 @@ use crate::{
         call::{CallView, EventView, outcome_style},
         time,
     },
-    wire::{self, Record},
 };
 
 /// How many lines of a long text are shown from its beginning and from its end.
@@ -42,7 +42,7 @@ struct ShowView {
 
 /// Runs the command.
 pub(crate) async fn run(args: &ShowArgs, app: &App) -> Result<Exit, Stop> {
-    let Record { ledger, recovery } = wire::open_record(&app.places()?).await?;
+    let Record { ledger, recovery } = host::open_record(&app.places()?).await?;
     app.recovered(&recovery);
     let call = lookup::call(&ledger, &args.id).await?;
     let events = ledger

@@ -8,6 +8,10 @@ use haft_contract::{
     Principal,
     host::{Policy as _, Visibility},
 };
+use haft_host::{
+    host::{self, Wired},
+    mount::Unknown,
+};
 use haft_runtime::registry::{Entry, Filter, Format as Rendering, Snapshot};
 use serde::Serialize;
 use serde_json::Value;
@@ -16,11 +20,9 @@ use super::{App, arguments, rehearsal::NoRecord};
 use crate::{
     args::IdentityArgs,
     exit::Exit,
-    mounted::Unknown,
     stop::Stop,
     terminal::{Format, Page, Style},
     view::{decision::RuleView, time},
-    wire::{self, Wired},
 };
 
 /// List the tools, show one, or say why one is not listed
@@ -94,9 +96,9 @@ struct WhyView {
 
 /// Runs the command.
 pub(crate) fn run(args: &ToolsArgs, app: &App) -> Result<Exit, Stop> {
-    let parts = wire::assemble(app.settings()?)?;
+    let parts = host::assemble(app.settings()?)?;
     app.notes(parts.notes());
-    let principal = wire::principal(&args.identity, &app.env)?;
+    let principal = args.identity.principal(&app.env)?;
     let wired = parts.build(Arc::new(NoRecord))?;
     // What servers offered last; none is started for a list.
     wired.mount_to_look()?;

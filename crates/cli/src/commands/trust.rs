@@ -4,19 +4,21 @@
 use std::sync::Arc;
 
 use clap::Args;
+use haft_host::{
+    config::{
+        resolve::check,
+        trust::{Trust, hex, sha256},
+    },
+    host,
+    state::private,
+};
 use serde_json::json;
 
 use super::{App, approvals::may_answer, consequences::consequences, rehearsal::NoRecord};
 use crate::{
-    config::{
-        private,
-        resolve::check,
-        trust::{Trust, hex, sha256},
-    },
     exit::Exit,
     stop::Stop,
     terminal::{Format, Page, Style},
-    wire,
 };
 
 /// Trust this workspace's haft.toml as it is now
@@ -75,12 +77,12 @@ pub(crate) fn run(args: &TrustArgs, app: &App) -> Result<Exit, Stop> {
     // Pinned in memory first: what would stop every call afterwards is not trusted.
     places.trust.pin(&path, hash);
     let mut settings = places.settings()?;
-    let scripts = wire::scripts(&settings)?;
+    let scripts = host::scripts(&settings)?;
     for (script, _) in &scripts {
         script.pin(&mut settings.places.trust);
     }
     let consequences = consequences(&settings);
-    wire::assemble(settings)?.build(Arc::new(NoRecord))?;
+    host::assemble(settings)?.build(Arc::new(NoRecord))?;
     let mut store = app.places()?.trust;
     store.pin(&path, hash);
     for (script, _) in &scripts {

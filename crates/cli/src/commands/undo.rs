@@ -9,6 +9,7 @@ use haft_contract::{
     CallEvent, CallRequest, DeniedBy, ErrorKind, Outcome, ProviderId, WorkPath, event::Happened,
     preview::MAX_PREVIEW_BYTES,
 };
+use haft_host::host::{self, Record};
 use haft_tools::{
     catalog::undo_tool,
     undo::{FileState, MAX_UNDO_PATHS},
@@ -25,7 +26,6 @@ use crate::{
     stop::Stop,
     terminal::{Format, Page, Style},
     view::outcome::OutcomeView,
-    wire::{self, Record},
 };
 
 /// Put back what calls changed
@@ -51,7 +51,7 @@ pub(crate) async fn run(args: &UndoArgs, app: &App) -> Result<Exit, Stop> {
     let asking = args.asking.asking()?;
     let settings = app.settings()?;
     let principal = operator(&app.env)?;
-    let Record { ledger, recovery } = wire::open_record(&settings.places).await?;
+    let Record { ledger, recovery } = host::open_record(&settings.places).await?;
     app.recovered(&recovery);
     let here = workspace(&settings);
     let changed = args.selection.find(&ledger, &principal, &here).await?;

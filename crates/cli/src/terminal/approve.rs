@@ -14,6 +14,7 @@ use haft_contract::{
         ApprovalAnswer, ApprovalRequest, Approver, Clock as _, GrantProposal, GrantScope, GrantWish,
     },
 };
+use haft_host::suggest::Suggest;
 use haft_runtime::SystemClock;
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
@@ -27,7 +28,7 @@ use super::{
     Output, Page, Style, Watcher, visible,
     wish::{self, Lasting},
 };
-use crate::{suggest::Suggest, view::approval};
+use crate::view::approval;
 
 /// The longest answer that is looked at; the known ones are far shorter.
 const MAX_ANSWER_BYTES: usize = 4096;

@@ -5,6 +5,5 @@ pub(crate) mod approval;
 pub(crate) mod call;
 pub(crate) mod decision;
 pub(crate) mod grant;
-pub(crate) mod mounted;
 pub(crate) mod outcome;
 pub(crate) mod time;

@@ -38,15 +38,21 @@ const EDGES: &[(&str, &[&str])] = &[
     ("mcp", &["contract", "runtime"]),
     ("testkit", &["contract", "runtime"]),
     (
+        "host",
+        &[
+            "contract", "runtime", "policy", "backends", "tools", "ledger", "mcp",
+        ],
+    ),
+    (
         "haft",
         &[
-            "contract", "runtime", "policy", "backends", "tools", "ledger",
+            "contract", "runtime", "policy", "backends", "tools", "ledger", "host",
         ],
     ),
     (
         "cli",
         &[
-            "contract", "runtime", "policy", "backends", "tools", "ledger", "mcp", "haft",
+            "contract", "runtime", "policy", "backends", "tools", "ledger", "mcp", "host",
         ],
     ),
 ];
@@ -66,11 +72,11 @@ const KEPT_BEHIND: &[(&str, &[&str])] = &[
     ("indicatif", &["cli"]),
     ("jsonschema", &["runtime"]),
     ("libc", &["backends"]),
-    ("reqwest", &["haft", "mcp"]),
+    ("reqwest", &["host", "mcp"]),
     ("rmcp", &["mcp"]),
-    // The command line asks the terminal whether it is one; the ledger opens its own files only,
-    // in a private directory and without following links.
-    ("rustix", &["backends", "cli", "ledger"]),
+    // The command line asks the terminal whether it is one; the host and the ledger open their own
+    // files only, in a private directory and without following links.
+    ("rustix", &["backends", "cli", "host", "ledger"]),
     ("russh-sftp", &["backends"]),
     ("sqlx", &["ledger"]),
     ("tracing-subscriber", &["cli"]),

@@ -10,16 +10,18 @@ use haft_contract::{
         Approval, Clock as _, Grant, GrantProposal, GrantWish, Ledger as _, Policy as _, Question,
     },
 };
+use haft_host::{
+    config::{Places, resolve::Overrides},
+    host,
+};
 use haft_runtime::SystemClock;
 use serde_json::Value;
 
 use super::Desk;
 use crate::{
     commands::{App, rehearsal::rehearse},
-    config::{Places, resolve::Overrides},
     exit::Exit,
     stop::Stop,
-    wire,
 };
 
 /// The workspace a question is about.
@@ -38,8 +40,8 @@ pub(super) async fn proposals(question: &Approval, app: &App) -> Result<Vec<Gran
         ..app.global.overrides()
     };
     let settings = Places::find(&app.env, &overrides)?.settings()?;
-    let operations = wire::operations(&settings).await?;
-    let parts = wire::assemble_on(settings, operations)?;
+    let operations = host::operations(&settings).await?;
+    let parts = host::assemble_on(settings, operations)?;
     let tool = of("tool").rsplit('/').next().unwrap_or_default().to_owned();
     let input = form.get("input").cloned().unwrap_or_default();
     let request = CallRequest::new(tool.clone(), input.clone(), Arc::clone(&question.principal));

@@ -11,19 +11,21 @@ use clap::Args;
 use haft_contract::host::{
     Approval, ApprovalStore, Clock as _, History as _, Ledger as _, Timestamp,
 };
+use haft_host::{
+    ancestry,
+    host::{self, Record},
+};
 use haft_ledger::SqliteLedger;
 use haft_runtime::SystemClock;
 use serde::Serialize;
 
 use super::{App, lookup::tenant};
 use crate::{
-    config::ancestry,
     exit::Exit,
     stop::Stop,
     terminal::{Format, Page, Style, visible},
     view::{call::prefix_length, time},
     watch,
-    wire::{self, Record},
 };
 
 /// The most questions a list shows.
@@ -83,10 +85,10 @@ struct Desk {
 
 impl Desk {
     async fn open(app: &App) -> Result<Self, Stop> {
-        let Record { ledger, recovery } = wire::open_record(&app.places()?).await?;
+        let Record { ledger, recovery } = host::open_record(&app.places()?).await?;
         app.recovered(&recovery);
         let identity = crate::args::IdentityArgs::default();
-        let name = wire::principal(&identity, &app.env)?.user.to_string();
+        let name = identity.principal(&app.env)?.user.to_string();
         Ok(Self {
             store: ledger.approvals(),
             ledger,

@@ -6,21 +6,20 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use clap::Parser as _;
 use haft_contract::Principal;
+use haft_host::{
+    config::{Env, Places, resolve::Overrides},
+    state::private,
+};
 
 use super::check::Check;
 use crate::{
+    agent_files::foreign::{MAX_BYTES, same_place, this_program},
     agents::{
         Agent, ENTRY, Place, Scope, document,
         server::{Given, Reach, Server},
     },
     args::{Cli, Command},
     commands::{App, mcp::entry},
-    config::{
-        Env, Places,
-        foreign::{MAX_BYTES, same_place, this_program},
-        private,
-        resolve::Overrides,
-    },
     stop::Stop,
 };
 

@@ -92,7 +92,8 @@ impl Check {
     }
 
     /// Something stopped the program from looking.
-    pub(super) fn stopped(name: &'static str, stop: &Stop) -> Self {
+    pub(super) fn stopped(name: &'static str, stop: impl Into<Stop>) -> Self {
+        let stop = stop.into();
         Self::fail(name, stop.message().unwrap_or_default(), stop.hint())
     }
 

@@ -16,6 +16,7 @@ use haft_contract::{
     host::{History as _, Verification},
     ops::SandboxMode,
 };
+use haft_host::{config::Places, host};
 use rustix::{
     fs::{CWD, Mode, OFlags, ResolveFlags},
     io::Errno,
@@ -24,7 +25,7 @@ use rustix::{
 
 use self::check::Check;
 use super::{App, lookup::tenant, rehearsal::NoRecord};
-use crate::{config::Places, exit::Exit, stop::Stop, wire};
+use crate::{exit::Exit, stop::Stop};
 
 /// Check that everything a call needs is there
 #[derive(Debug, Args)]
@@ -44,7 +45,7 @@ pub(crate) async fn run(args: &DoctorArgs, app: &App) -> Result<Exit, Stop> {
     }
     let mut checks = vec![kernel_paths(), kernel_processes(), shell()];
     match app.places() {
-        Err(stop) => checks.push(Check::stopped("workspace", &stop)),
+        Err(stop) => checks.push(Check::stopped("workspace", stop)),
         Ok(places) => {
             checks.push(Check::ok(
                 "workspace",
@@ -113,13 +114,13 @@ fn shell() -> Check {
 }
 
 async fn record(places: &Places) -> Check {
-    let record = match wire::open_record(places).await {
+    let record = match host::open_record(places).await {
         Ok(record) => record,
-        Err(stop) => return Check::stopped("record", &stop),
+        Err(stop) => return Check::stopped("record", stop),
     };
     let tenant = match tenant() {
         Ok(tenant) => tenant,
-        Err(stop) => return Check::stopped("record", &stop),
+        Err(stop) => return Check::stopped("record", stop),
     };
     match record.ledger.verify(&tenant).await {
         Ok(Verification::Intact { records }) => Check::ok(
@@ -131,7 +132,7 @@ async fn record(places: &Places) -> Check {
             format!("record {sequence} is not as it was written: {reason}"),
             "everything before it still holds; keep the files and find out who wrote to them",
         ),
-        Err(error) => Check::stopped("record", &Stop::ledger(&error)),
+        Err(error) => Check::stopped("record", Stop::ledger(&error)),
     }
 }
 
@@ -140,11 +141,11 @@ fn configuration(places: Places, checks: &mut Vec<Check>) -> SandboxOptions {
     let settings = match places.settings() {
         Ok(settings) => settings,
         Err(stop) => {
-            checks.push(Check::stopped("config", &stop));
+            checks.push(Check::stopped("config", stop));
             return SandboxOptions::default();
         }
     };
-    let options = wire::sandbox(&settings);
+    let options = host::sandbox(&settings);
     for note in &settings.notes {
         checks.push(Check::warn(
             "trust",
@@ -168,7 +169,7 @@ fn configuration(places: Places, checks: &mut Vec<Check>) -> SandboxOptions {
     });
     checks.extend(unconfined(settings.policy.tool_settings()));
     checks.extend(servers::checks(&settings));
-    match wire::assemble(settings) {
+    match host::assemble(settings) {
         Ok(parts) => {
             let notes = parts.notes().to_vec();
             for note in notes.iter().filter(|note| note.starts_with("the script")) {
@@ -183,10 +184,10 @@ fn configuration(places: Places, checks: &mut Vec<Check>) -> SandboxOptions {
                     let tools = wired.runtime.registry().snapshot().len();
                     checks.push(Check::ok("tools", format!("{tools} tools")));
                 }
-                Err(stop) => checks.push(Check::stopped("tools", &stop)),
+                Err(stop) => checks.push(Check::stopped("tools", stop)),
             }
         }
-        Err(stop) => checks.push(Check::stopped("tools", &stop)),
+        Err(stop) => checks.push(Check::stopped("tools", stop)),
     }
     options
 }

@@ -1,9 +1,13 @@
 //! Every mounted server and how it is, as `haft mcp status` knows it. None is started.
+use haft_host::{
+    config::Settings,
+    mount::{
+        MountPlan,
+        status::{self, ServerView},
+    },
+};
 
 use super::check::Check;
-use crate::{
-    commands::mcp::status, config::Settings, mounted::MountPlan, view::mounted::ServerView,
-};
 
 const NAME: &str = "mcp server";
 

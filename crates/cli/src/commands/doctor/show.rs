@@ -8,6 +8,7 @@ use haft_contract::{
     egress::EgressRules,
     ops::{Spawn, Tier},
 };
+use haft_host::host;
 use serde_json::json;
 
 use crate::{
@@ -20,7 +21,6 @@ use crate::{
     stop::Stop,
     terminal::{Format, Page},
     view::outcome::OutcomeView,
-    wire,
 };
 
 /// What `bash` is asked for where nothing is given.
@@ -29,10 +29,10 @@ const ANY_COMMAND: &str = "true";
 /// Prints what would confine a call.
 pub(super) async fn run(tool: &str, given: &[String], app: &App) -> Result<Exit, Stop> {
     let settings = app.settings()?;
-    let backend = wire::workspace(&settings)?;
-    let parts = wire::assemble(settings)?;
+    let backend = host::workspace(&settings)?;
+    let parts = host::assemble(settings)?;
     app.notes(parts.notes());
-    let principal = wire::principal(&IdentityArgs::default(), &app.env)?;
+    let principal = IdentityArgs::default().principal(&app.env)?;
     let words = match (tool, given) {
         ("bash", []) => vec![ANY_COMMAND.to_owned()],
         (_, given) => given.to_vec(),

@@ -8,6 +8,11 @@ use haft_contract::{
     AgentId, SessionId,
     host::{Grant, GrantId, GrantScope, Ledger as _, Timestamp},
 };
+use haft_host::{
+    config::Settings,
+    error::chain,
+    host::{self, Wired, problem},
+};
 use haft_policy::{CedarPolicy, GrantRule, PolicySource};
 
 use super::{App, Exit, Stop, now, open};
@@ -15,11 +20,8 @@ use crate::commands::approvals::may_answer;
 use crate::{
     args::IdentityArgs,
     commands::{call, rehearsal::NoRecord},
-    config::Settings,
-    stop::chain,
     terminal::{Format, Page, Style, confirm},
     view::grant::{GrantView, lasting, place},
-    wire::{self, Wired, problem},
 };
 
 /// The most rules one command makes.
@@ -78,7 +80,7 @@ pub(super) async fn run(args: AddArgs, app: &App) -> Result<Exit, Stop> {
     app.notes(&settings.notes);
     let sources = settings.sources.clone();
     let scope = scope(&args, &settings).await?;
-    let wired = wire::assemble(settings)?.build_for_lint(Arc::new(NoRecord))?;
+    let wired = host::assemble(settings)?.build_for_lint(Arc::new(NoRecord))?;
     wired.mount_to_look()?;
     lint(&args.rules, sources, &wired)?;
     let grants = grants(&args, &scope, app)?;
@@ -127,7 +129,7 @@ async fn scope(args: &AddArgs, settings: &Settings) -> Result<GrantScope, Stop> 
     Ok(match (&args.session, &args.agent) {
         (Some(session), _) => GrantScope::Session(session.clone()),
         (None, Some(agent)) => GrantScope::Agent(agent.clone()),
-        (None, None) => GrantScope::Project(wire::operations(settings).await?.root.to_string()),
+        (None, None) => GrantScope::Project(host::operations(settings).await?.root.to_string()),
     })
 }
 
@@ -150,7 +152,7 @@ fn lint(rules: &[String], mut sources: Vec<PolicySource>, wired: &Wired) -> Resu
 }
 
 fn grants(args: &AddArgs, scope: &GrantScope, app: &App) -> Result<Vec<Grant>, Stop> {
-    let principal = wire::principal(&IdentityArgs::default(), &app.env)?;
+    let principal = IdentityArgs::default().principal(&app.env)?;
     let now = now();
     let until = args
         .until

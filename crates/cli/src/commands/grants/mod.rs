@@ -14,15 +14,12 @@ use haft_contract::{
     Principal,
     host::{Clock as _, Grant, Ledger as _, Timestamp},
 };
+use haft_host::host::{self, Record};
 use haft_ledger::SqliteLedger;
 use haft_runtime::SystemClock;
 
 use super::{App, lookup::tenant};
-use crate::{
-    exit::Exit,
-    stop::Stop,
-    wire::{self, Record},
-};
+use crate::{exit::Exit, stop::Stop};
 
 /// List, make and end standing approvals
 #[derive(Debug, Args)]
@@ -61,10 +58,10 @@ pub(crate) async fn holding(
     workspace: &str,
 ) -> Result<Vec<Grant>, Stop> {
     let places = app.places()?;
-    if !wire::has_record(&places) {
+    if !host::has_record(&places) {
         return Ok(Vec::new());
     }
-    let Record { ledger, recovery } = wire::open_record(&places).await?;
+    let Record { ledger, recovery } = host::open_record(&places).await?;
     app.recovered(&recovery);
     let holding = ledger.grants().holding(principal, workspace, now()).await;
     let holding = holding.map_err(|error| Stop::ledger(&error))?;
@@ -74,7 +71,7 @@ pub(crate) async fn holding(
 
 /// The record, opened for one of these commands.
 async fn open(app: &App) -> Result<SqliteLedger, Stop> {
-    let Record { ledger, recovery } = wire::open_record(&app.places()?).await?;
+    let Record { ledger, recovery } = host::open_record(&app.places()?).await?;
     app.recovered(&recovery);
     Ok(ledger)
 }

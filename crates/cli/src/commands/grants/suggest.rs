@@ -11,6 +11,7 @@ use haft_contract::{
         Grant, GrantBreadth, GrantProposal, History as _, Policy as _, Question, ReplayableCall,
     },
 };
+use haft_host::{host, suggest::add_command};
 use haft_ledger::{SqliteLedger, recorded};
 use haft_policy::CedarPolicy;
 use haft_runtime::registry::Snapshot;
@@ -22,9 +23,7 @@ use crate::{
     ago::Ago,
     args::IdentityArgs,
     commands::rehearsal::NoRecord,
-    suggest::add_command,
     terminal::{Format, Page, Style},
-    wire,
 };
 
 /// How often something must have been approved to be worth a suggestion.
@@ -69,11 +68,11 @@ struct Today {
 /// Runs the command.
 pub(super) async fn run(args: &SuggestArgs, app: &App) -> Result<Exit, Stop> {
     let settings = app.settings()?;
-    let workspace = wire::operations(&settings).await?.root.to_string();
-    let wired = wire::assemble(settings)?.build_for_lint(Arc::new(NoRecord))?;
+    let workspace = host::operations(&settings).await?.root.to_string();
+    let wired = host::assemble(settings)?.build_for_lint(Arc::new(NoRecord))?;
     wired.mount_to_look()?;
     let ledger = open(app).await?;
-    let principal = wire::principal(&IdentityArgs::default(), &app.env)?;
+    let principal = IdentityArgs::default().principal(&app.env)?;
     let grants = super::living(&ledger).await?;
     let today = Today {
         policy: Arc::clone(&wired.policy),

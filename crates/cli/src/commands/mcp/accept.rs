@@ -2,17 +2,19 @@
 //! Only what `haft mcp review` showed last, and as it showed it, can be accepted.
 
 use clap::Args;
+use haft_host::{
+    mount::{
+        known::{configured, known, store_failed},
+        origin,
+    },
+    state::pins::FilePins,
+};
 use haft_mcp::pin::{Item, ItemKey, Standing, Store as _};
 use serde_json::json;
 
-use super::{
-    super::{App, approvals::may_answer},
-    known::{configured, known, store_failed},
-};
+use super::super::{App, approvals::may_answer};
 use crate::{
-    config::pins::FilePins,
     exit::Exit,
-    mounted::origin,
     stop::Stop,
     terminal::{Format, Page, Style},
 };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use haft_contract::Principal;
+use haft_host::host::{self, Wired};
 use haft_mcp::{
     catalog::{Catalog, Cost, Mode, ProviderCost, tokens},
     name::{PREFIX, SEPARATOR},
@@ -21,7 +22,6 @@ use crate::{
     exit::Exit,
     stop::Stop,
     terminal::{Format, Page, Style},
-    wire::{self, Wired},
 };
 
 /// Show what the tools cost a model in tokens, by server and by tool
@@ -83,8 +83,8 @@ pub(super) fn run(args: &CostArgs, app: &App) -> Result<Exit, Stop> {
         agent: Some(args.agent.clone().unwrap_or_else(|| AGENT.to_owned())),
         ..IdentityArgs::default()
     };
-    let principal = wire::principal(&identity, &app.env)?;
-    let parts = wire::assemble(settings)?;
+    let principal = identity.principal(&app.env)?;
+    let parts = host::assemble(settings)?;
     app.notes(parts.notes());
     let wired = parts.build(Arc::new(NoRecord))?;
     // As `haft mcp` does it, so that a name that is free there is free here.

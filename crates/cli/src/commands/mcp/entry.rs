@@ -7,21 +7,21 @@ use std::{
 };
 
 use haft_contract::WorkPath;
+use haft_host::config::env::CONFIG_HOME;
 use haft_ledger::Redactor;
 use haft_tools::change::FileChange;
 use serde_json::Value;
 
 use super::super::App;
 use crate::{
+    agent_files::{
+        foreign::{ForeignFile, real_directory, this_program},
+        pinned::Pinned,
+    },
     agents::{
         Agent, ENTRY, Homes, OwnTools, Place, Scope,
         document::{self, Unchangeable},
         server::{Given, Reach, Server},
-    },
-    config::{
-        env::CONFIG_HOME,
-        foreign::{ForeignFile, real_directory, this_program},
-        pinned::Pinned,
     },
     stop::Stop,
 };
@@ -100,7 +100,7 @@ fn homes(app: &App) -> Result<Homes<'_>, Stop> {
         home,
         config,
         project: &env.current_dir,
-        variables: &env.agents,
+        variables: &app.agent_directories,
     })
 }
 

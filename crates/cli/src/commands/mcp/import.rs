@@ -9,6 +9,10 @@ use std::{
 };
 
 use clap::Args;
+use haft_host::{
+    config::{Settings, mcp::Target, resolve::check, trust::sha256},
+    state::private,
+};
 use serde_json::{Value, json};
 
 use super::{
@@ -16,18 +20,11 @@ use super::{
     entry,
 };
 use crate::{
+    agent_files::foreign::{ForeignFile, Keep},
     agents::{
         Agent, ENTRY, Place, Scope, document,
         server::{Given, Reach, Server},
         takeover::{self, Into, Secrets, Taken},
-    },
-    config::{
-        Settings,
-        foreign::{ForeignFile, Keep},
-        mcp::Target,
-        private,
-        resolve::check,
-        trust::sha256,
     },
     exit::Exit,
     stop::Stop,
@@ -181,9 +178,9 @@ impl Takeover {
         if path != places.project_config || places.only_config.is_some() {
             return Ok(());
         }
-        let mut trust = crate::config::trust::TrustStore::open(&places.data_dir)?;
+        let mut trust = haft_host::config::trust::TrustStore::open(&places.data_dir)?;
         trust.pin(path, sha256(self.config.after.as_bytes()));
-        trust.save()
+        Ok(trust.save()?)
     }
 
     /// Shows what will become of both files.

@@ -21,13 +21,13 @@ use super::{
     planned::Planned,
 };
 use crate::{
+    agent_files::installed::InstalledFile,
     agents::{
         Agent, ENTRY, OwnTools, Place, Scope,
         additions::Addition,
         document,
         server::{Given, Reach, Server},
     },
-    config::installed::InstalledFile,
     exit::Exit,
     stop::Stop,
     terminal::{Format, Page, Style},

@@ -9,6 +9,7 @@ use std::{
 
 use clap::Args;
 use haft_contract::future::BoxFuture;
+use haft_host::mount::{credential, known::configured};
 use haft_mcp::upstream::auth::{
     Credential, Login, LoginError,
     person::{Loopback, Person, VISIT_WITHIN},
@@ -16,13 +17,9 @@ use haft_mcp::upstream::auth::{
 use serde_json::json;
 use url::Url;
 
-use super::{
-    super::{App, approvals::may_answer},
-    known::configured,
-};
+use super::super::{App, approvals::may_answer};
 use crate::{
     exit::Exit,
-    mounted::credential,
     stop::Stop,
     terminal::{Format, Output, Page, Style},
 };

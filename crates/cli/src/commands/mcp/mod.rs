@@ -6,7 +6,6 @@ mod cost;
 pub(crate) mod entry;
 mod import;
 mod install;
-mod known;
 mod login;
 mod pipes;
 mod planned;
@@ -19,9 +18,10 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use haft_contract::Principal;
+use haft_host::config::Env;
 
 use super::App;
-use crate::{config::Env, exit::Exit, stop::Stop};
+use crate::{exit::Exit, stop::Stop};
 
 /// Serve tools to an agent over MCP
 #[derive(Debug, Args)]

@@ -8,11 +8,11 @@ use serde_json::Value;
 
 use super::entry::{diff, unchangeable};
 use crate::{
+    agent_files::installed::InstalledFile,
     agents::{
         additions::{self, Addition, Setting},
         document::{self, Format, Unchangeable},
     },
-    config::installed::InstalledFile,
     stop::Stop,
 };
 

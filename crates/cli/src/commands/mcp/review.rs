@@ -2,6 +2,15 @@
 //! may be used by a model. What is shown here is what can be accepted.
 
 use clap::Args;
+use haft_host::{
+    config::{Settings, mcp::ServerSettings},
+    mount::{
+        MountPlan,
+        known::{Known, configured, known, store_failed},
+        origin,
+    },
+    state::pins::FilePins,
+};
 use haft_mcp::{
     client::Clients,
     pin::{Difference, Item, Lapsed, Standing, Store as _, difference},
@@ -10,14 +19,9 @@ use haft_mcp::{
 use haft_runtime::registry::Registry;
 use serde_json::{Value, json};
 
-use super::{
-    super::{App, approvals::may_answer},
-    known::{Known, configured, known, store_failed},
-};
+use super::super::{App, approvals::may_answer};
 use crate::{
-    config::{Settings, mcp::ServerSettings, pins::FilePins},
     exit::Exit,
-    mounted::{MountPlan, origin},
     stop::Stop,
     terminal::{Format, Page, Style, visible},
 };

@@ -11,6 +11,14 @@ use haft_contract::{
     Principal,
     host::{ApprovalRequest, Clock as _, Ledger},
 };
+use haft_host::{
+    ancestry,
+    config::{Env, asking::AskingSettings},
+    error::chain,
+    host::{self, Housekeeping, Wired},
+    mount::report,
+    orphans,
+};
 use haft_ledger::SqliteLedger;
 use haft_mcp::{
     catalog::{Catalog, Mode},
@@ -31,15 +39,11 @@ use tokio_util::sync::CancellationToken;
 use super::{super::App, pipes, token};
 use crate::{
     args::IdentityArgs,
-    config::{Env, ancestry, asking::AskingSettings},
     exit::Exit,
     interrupt,
-    mounted::report,
-    orphans,
-    stop::{Stop, chain},
+    stop::Stop,
     terminal::{Colours, Page, Style, wish},
     view::approval::{self, Room},
-    wire::{self, Housekeeping, Wired},
 };
 
 /// The agent, where nobody named it.
@@ -78,7 +82,7 @@ impl ServeArgs {
             session: Some(session.map_or_else(orphans::session_of_one_client, Clone::clone)),
             ..IdentityArgs::default()
         };
-        wire::principal(&identity, env)
+        identity.principal(env)
     }
 }
 
@@ -136,10 +140,10 @@ impl Serving {
         let settings = app.settings()?;
         let asking = settings.asking;
         let catalog = settings.catalog.catalog(catalog);
-        let record = wire::open_record_for_calls(&settings).await?;
+        let record = host::open_record_for_calls(&settings).await?;
         app.recovered(&record.recovery);
-        let operations = wire::operations(&settings).await?;
-        let parts = wire::assemble_on(settings, operations)?;
+        let operations = host::operations(&settings).await?;
+        let parts = host::assemble_on(settings, operations)?;
         app.notes(parts.notes());
         let housekeeping = parts.housekeeping();
         let clients = Arc::<Clients>::default();

@@ -1,16 +1,15 @@
 //! `haft mcp status`: every mounted server, in every Haft that runs, and those that run nowhere.
 
 use clap::Args;
-use haft_mcp::pin::Store as _;
+use haft_contract::host::Timestamp;
+use haft_host::mount::status::{self, ServerView};
 
-use super::{super::App, known::known};
+use super::super::App;
 use crate::{
-    config::{Settings, failures::Failures, mcp::ServerSettings, pins::FilePins, running},
     exit::Exit,
-    mounted::origin,
     stop::Stop,
     terminal::{Format, Page, Style},
-    view::mounted::{RefusedView, ServerView, era},
+    view::time,
 };
 
 /// Show the mounted servers and how they are
@@ -21,7 +20,7 @@ pub(super) struct StatusArgs {}
 pub(super) fn run(_args: &StatusArgs, app: &App) -> Result<Exit, Stop> {
     let settings = app.settings()?;
     app.notes(&settings.notes);
-    let views = servers(&settings);
+    let views = status::servers(&settings);
     if app.output.format() == Format::Json {
         app.output.json(&views)?;
         return Ok(Exit::Ok);
@@ -36,75 +35,6 @@ pub(super) fn run(_args: &StatusArgs, app: &App) -> Result<Exit, Stop> {
     Ok(Exit::Ok)
 }
 
-/// Every server that is configured, in every Haft that runs it, or as it is at rest.
-pub(crate) fn servers(settings: &Settings) -> Vec<ServerView> {
-    let data_dir = &settings.places.data_dir;
-    let running: Vec<ServerView> = running::read(data_dir)
-        .into_iter()
-        .filter_map(|file| serde_json::from_value(file.get("servers")?.clone()).ok())
-        .flat_map(|servers: Vec<ServerView>| servers)
-        .collect();
-    let store = FilePins::new(data_dir);
-    let failures = Failures::new(data_dir);
-    let mut views = Vec::new();
-    for server in &settings.mcp.servers {
-        let id = server.id.as_str();
-        let before = views.len();
-        views.extend(running.iter().filter(|one| one.server == id).cloned());
-        if views.len() == before {
-            views.push(at_rest(server, &store, &failures));
-        }
-    }
-    views
-}
-
-/// A server that no Haft runs.
-fn at_rest(server: &ServerSettings, store: &FilePins, failures: &Failures) -> ServerView {
-    let failed = failures.last(&server.id, origin(server).digest());
-    let failed = failed.filter(|_| server.enabled);
-    let mut view = ServerView {
-        server: server.id.to_string(),
-        state: if server.enabled { "known" } else { "off" }.to_owned(),
-        pid: None,
-        since_us: failed.as_ref().map(|failed| failed.at_us),
-        again_us: None,
-        era: None,
-        tools: 0,
-        new: 0,
-        changed: 0,
-        refused: Vec::new(),
-        lapsed: None,
-        last_error: failed.as_ref().map(|failed| failed.why.clone()),
-    };
-    if failed.is_some() {
-        "failed".clone_into(&mut view.state);
-    }
-    let known = match known(server, store) {
-        Ok(Some(known)) => known,
-        Ok(None) => {
-            if server.enabled && failed.is_none() {
-                "never started".clone_into(&mut view.state);
-            }
-            return view;
-        }
-        Err(why) => {
-            view.last_error = Some(why);
-            return view;
-        }
-    };
-    let seen = store.seen(&server.id, &origin(server)).ok().flatten();
-    view.era = seen.map(|seen| era(seen.era));
-    view.tools = known.accepted_tools();
-    view.new = known.unaccepted();
-    view.changed = known.changed();
-    view.lapsed = known.pins.lapsed.as_ref().map(ToString::to_string);
-    view.refused = known.refused.iter().map(RefusedView::of).collect();
-    if server.enabled && failed.is_none() && known.pins.is_new_server() && view.new > 0 {
-        "quarantined".clone_into(&mut view.state);
-    }
-    view
-}
-
 fn table(views: &[ServerView]) -> Page {
     let rows: Vec<[String; 5]> = views
         .iter()
@@ -114,7 +44,7 @@ fn table(views: &[ServerView]) -> Page {
                 view.state.clone(),
                 view.tools_in_words(),
                 view.era.clone().unwrap_or_else(|| "-".to_owned()),
-                view.since_in_words(),
+                since_in_words(view),
             ]
         })
         .collect();
@@ -157,4 +87,10 @@ fn table(views: &[ServerView]) -> Page {
         }
     }
     page
+}
+
+/// Since when a server is as it is.
+fn since_in_words(view: &ServerView) -> String {
+    view.since_us
+        .map_or_else(|| "-".to_owned(), |since| time::local(Timestamp(since)))
 }

@@ -4,15 +4,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use haft_host::{config::Places, error::chain, state::private};
 use haft_mcp::server::http::Token;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::super::{App, approvals::may_answer};
-use crate::{
-    config::{Places, private},
-    exit::Exit,
-    stop::{Stop, chain},
-};
+use crate::{exit::Exit, stop::Stop};
 
 /// The file, in the data directory.
 const FILE: &str = "mcp-token";

@@ -5,6 +5,11 @@ use std::{path::PathBuf, sync::Arc};
 
 use clap::{Args, ValueEnum};
 use haft_contract::host::{Clock as _, Timestamp};
+use haft_host::{
+    config::Settings,
+    host::{self, Record, Wired},
+    replay::{self, Against, Change, Group, Judge, Report},
+};
 use haft_runtime::SystemClock;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
@@ -12,13 +17,10 @@ use serde::Serialize;
 use crate::{
     ago::Ago,
     commands::{App, lookup::tenant, rehearsal::NoRecord},
-    config::Settings,
     exit::Exit,
-    replay::{self, Against, Change, Group, Judge, Report},
     stop::Stop,
     terminal::{Format, Page, Style},
     view::decision::{RuleView, verdict_style},
-    wire::{self, Record, Wired},
 };
 
 /// How many groups of one change are shown to a person.
@@ -122,7 +124,7 @@ pub(super) async fn run(args: ReplayArgs, app: &App) -> Result<Exit, Stop> {
         Some(ago) => ago.before(SystemClock.now()),
         None => Timestamp(i64::MIN),
     };
-    let Record { ledger, recovery } = wire::open_record(&app.places()?).await?;
+    let Record { ledger, recovery } = host::open_record(&app.places()?).await?;
     app.recovered(&recovery);
     let bar = spinner(app);
     let report = replay::replay(&ledger, &tenant()?, since, judge, |read| {
@@ -140,7 +142,7 @@ pub(super) async fn run(args: ReplayArgs, app: &App) -> Result<Exit, Stop> {
 }
 
 fn wired(settings: Settings) -> Result<Wired, Stop> {
-    let wired = wire::assemble(settings)?.build_for_lint(Arc::new(NoRecord))?;
+    let wired = host::assemble(settings)?.build_for_lint(Arc::new(NoRecord))?;
     wired.mount_to_look()?;
     Ok(wired)
 }

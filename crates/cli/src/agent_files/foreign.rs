@@ -1,0 +1,222 @@
+//! A configuration file of another program, which its owner asked Haft to change: replaced as a
+//! whole or not at all, with its permissions kept, and what it was before kept beside it.
+
+use std::{
+    fs::{self, DirBuilder, OpenOptions},
+    io::{self, Read as _, Write as _},
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use rustix::{fs::OFlags, io::Errno};
+
+use haft_host::state::private;
+
+use crate::stop::Stop;
+
+/// The largest file that is changed. Agents keep their history in some.
+pub(crate) const MAX_BYTES: u64 = 64 * 1024 * 1024;
+
+/// What is added to a file's name for what it was before.
+const BACKUP: &str = ".haft-backup";
+
+/// The most copies of one file that are kept.
+const MAX_BACKUPS: usize = 100;
+
+/// The permissions of a file that is made: its owner's alone.
+const NEW_MODE: u32 = 0o600;
+
+/// A file as it was found.
+#[derive(Debug)]
+pub(crate) struct ForeignFile {
+    path: PathBuf,
+    found: Option<Found>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Found {
+    text: String,
+    mode: u32,
+}
+
+/// How often what a file was is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keep {
+    /// Not at all.
+    Never,
+    /// Before the first change.
+    Once,
+    /// Before every change.
+    Always,
+}
+
+impl ForeignFile {
+    /// Reads a file, which need not exist.
+    pub(crate) fn read(path: PathBuf) -> Result<Self, Stop> {
+        let found = found(&path)?;
+        Ok(Self { path, found })
+    }
+
+    /// Its path.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its text; none if it does not exist.
+    pub(crate) fn text(&self) -> Option<&str> {
+        self.found.as_ref().map(|found| found.text.as_str())
+    }
+
+    /// Replaces it, and says where what it was is kept. Refused if it has changed since it was read.
+    pub(crate) fn replace(&self, text: &str, keep: Keep) -> Result<Option<PathBuf>, Stop> {
+        let failed = |what: &str, error: io::Error| {
+            Stop::config(
+                format!("`{}` cannot be {what}: {error}", self.path.display()),
+                "check that its directory is yours and has room",
+            )
+        };
+        if let Some(directory) = self.path.parent() {
+            let made = DirBuilder::new().recursive(true).create(directory);
+            made.map_err(|error| failed("made", error))?;
+        }
+        let backup = match &self.found {
+            Some(found) if keep != Keep::Never => self.keep(found, keep),
+            Some(_) | None => Ok(None),
+        };
+        let backup = backup.map_err(|error| failed("copied", error))?;
+        self.unchanged()?;
+        let mode = self.found.as_ref().map_or(NEW_MODE, |found| found.mode);
+        let replaced = private::replace_with_mode(&self.path, text.as_bytes(), mode);
+        replaced.map_err(|error| failed("written", error))?;
+        Ok(backup)
+    }
+
+    /// Removes it, if it is there and as it was when it was read.
+    pub(crate) fn remove(&self) -> Result<(), Stop> {
+        if self.found.is_none() {
+            return Ok(());
+        }
+        self.unchanged()?;
+        fs::remove_file(&self.path).map_err(|error| {
+            Stop::config(
+                format!("`{}` cannot be removed: {error}", self.path.display()),
+                "check that its directory is yours",
+            )
+        })
+    }
+
+    /// Refused if it has changed since it was read.
+    fn unchanged(&self) -> Result<(), Stop> {
+        if found(&self.path)? == self.found {
+            return Ok(());
+        }
+        Err(Stop::config(
+            format!(
+                "`{}` has just been changed by somebody else",
+                self.path.display()
+            ),
+            "run the command again, best while the program it belongs to is not running",
+        ))
+    }
+
+    /// Copies the file beside itself.
+    fn keep(&self, found: &Found, keep: Keep) -> io::Result<Option<PathBuf>> {
+        for number in 1..=MAX_BACKUPS {
+            let mut name = self.path.file_name().unwrap_or_default().to_owned();
+            name.push(BACKUP);
+            if number > 1 {
+                name.push(format!(".{number}"));
+            }
+            let path = self.path.with_file_name(name);
+            let made = OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(found.mode)
+                .open(&path);
+            match (made, keep) {
+                (Ok(mut file), _) => {
+                    file.write_all(found.text.as_bytes())?;
+                    file.sync_all()?;
+                    return Ok(Some(path));
+                }
+                (Err(error), _) if error.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(error);
+                }
+                (Err(_), Keep::Never | Keep::Once) => return Ok(None),
+                (Err(_), Keep::Always) => {}
+            }
+        }
+        Err(io::Error::other(format!(
+            "there are {MAX_BACKUPS} copies of it already"
+        )))
+    }
+}
+
+/// The program that runs, as another one can start it.
+pub(crate) fn this_program() -> Result<PathBuf, Stop> {
+    std::env::current_exe()
+        .ok()
+        .filter(|path| path.is_absolute() && path.to_str().is_some() && path.is_file())
+        .ok_or_else(|| {
+            Stop::config(
+                "where this program lies cannot be found out",
+                "start it again from where it is installed",
+            )
+        })
+}
+
+/// Whether two paths lead to the same place. One that is not there is the same by its name.
+pub(crate) fn same_place(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    real(one) == real(other)
+}
+
+/// Where a path leads, if its directory exists.
+pub(crate) fn real_directory(path: &Path) -> Option<PathBuf> {
+    let existing = path.ancestors().skip(1).find(|path| path.exists())?;
+    fs::canonicalize(existing).ok()
+}
+
+fn found(path: &Path) -> Result<Option<Found>, Stop> {
+    let refused = |why: &str, hint: &str| Stop::config(format!("`{}` {why}", path.display()), hint);
+    let unreadable =
+        |error: io::Error| refused(&format!("cannot be read: {error}"), "check who may read it");
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags(i32::try_from(flags.bits()).unwrap_or(0))
+        .open(path);
+    let file = match opened {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {
+            return Err(refused(
+                "is a symbolic link, and would be replaced by a file",
+                "name the file it leads to with `--file`",
+            ));
+        }
+        Err(error) => return Err(unreadable(error)),
+    };
+    // Asked of the open file, so that what is checked is what is read.
+    let metadata = file.metadata().map_err(unreadable)?;
+    if !metadata.is_file() {
+        return Err(refused("is not a regular file", "move it away"));
+    }
+    if metadata.uid() != rustix::process::geteuid().as_raw() {
+        let why = format!("belongs to user {}, not to you", metadata.uid());
+        return Err(refused(&why, "run the command as its owner"));
+    }
+    let mut bytes = Vec::new();
+    let read = file.take(MAX_BYTES + 1).read_to_end(&mut bytes);
+    read.map_err(unreadable)?;
+    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > MAX_BYTES {
+        return Err(refused(
+            "is too large",
+            "change it by hand; `--dry-run` shows the entry",
+        ));
+    }
+    let text = String::from_utf8(bytes)
+        .map_err(|_| refused("is not UTF-8", "save it as UTF-8, or change it by hand"))?;
+    let mode = metadata.mode() & 0o7777;
+    Ok(Some(Found { text, mode }))
+}

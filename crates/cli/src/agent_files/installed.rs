@@ -1,0 +1,164 @@
+//! A file of an agent's with Haft in it, and beside it a note of what Haft put there. If the file is
+//! still as Haft left it, taking Haft out gives back every byte; if its owner or the agent has changed
+//! it since, only what Haft added goes.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use haft_host::config::trust::{hex, sha256};
+
+use super::foreign::{ForeignFile, Keep};
+use crate::{
+    agents::{
+        additions::{self, Addition},
+        document::{self, Format, Unchangeable},
+    },
+    stop::Stop,
+};
+
+/// What is added to a file's name for the note.
+const NOTE: &str = ".haft-install";
+
+/// The version of notes.
+const VERSION: u32 = 1;
+
+/// A file, and what Haft put into it.
+#[derive(Debug)]
+pub(crate) struct InstalledFile {
+    file: ForeignFile,
+    format: Format,
+    note_file: ForeignFile,
+    note: Option<Note>,
+}
+
+/// What Haft put into a file. Old notes are read by newer versions, never the other way round.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Note {
+    v: u32,
+    /// The file without Haft; none if there was none.
+    before: Option<String>,
+    /// The SHA-256 of the file with Haft.
+    after: String,
+    /// What Haft added.
+    added: Vec<Addition>,
+}
+
+impl InstalledFile {
+    /// Reads a file and its note, neither of which need exist.
+    pub(crate) fn read(path: &Path, format: Format) -> Result<Self, Stop> {
+        let file = ForeignFile::read(path.to_owned())?;
+        let note_file = ForeignFile::read(note_path(path))?;
+        let note = note_file.text().map(|text| {
+            let note = serde_json::from_str::<Note>(text).ok();
+            note.filter(|note| note.v == VERSION).ok_or_else(|| {
+                Stop::config(
+                    format!(
+                        "`{}` is not a note of this version of Haft",
+                        note_file.path().display()
+                    ),
+                    "use the version that installed Haft, or move the note away",
+                )
+            })
+        });
+        Ok(Self {
+            note: note.transpose()?,
+            file,
+            format,
+            note_file,
+        })
+    }
+
+    /// Whether Haft noted that it put something into a file.
+    pub(crate) fn has_note(path: &Path) -> Result<bool, Stop> {
+        Ok(ForeignFile::read(note_path(path))?.text().is_some())
+    }
+
+    /// The file.
+    pub(crate) fn file(&self) -> &ForeignFile {
+        &self.file
+    }
+
+    /// Its text, or what stands for an empty file.
+    pub(crate) fn text(&self) -> &str {
+        let text = self.file.text().filter(|text| !text.trim().is_empty());
+        text.unwrap_or(document::blank(self.format))
+    }
+
+    /// What Haft added to it.
+    pub(crate) fn added(&self) -> &[Addition] {
+        self.note.as_ref().map_or(&[], |note| &note.added)
+    }
+
+    /// Whether Haft noted something about it.
+    pub(crate) fn is_noted(&self) -> bool {
+        self.note.is_some()
+    }
+
+    /// The file as it is without these additions; none if it is not there then.
+    pub(crate) fn without(&self, added: &[Addition]) -> Result<Option<String>, Unchangeable> {
+        let Some(text) = self.file.text() else {
+            return Ok(None);
+        };
+        if let Some(note) = &self.note
+            && note.after == digest(text)
+        {
+            return Ok(note.before.clone());
+        }
+        if added.is_empty() {
+            return Ok(Some(text.to_owned()));
+        }
+        let left = additions::undone(self.format, self.text(), added)?;
+        if left == self.text() {
+            // None of them is in it, so it stays as it is, also where it is empty.
+            return Ok(Some(text.to_owned()));
+        }
+        let made_by_haft = self.note.as_ref().is_some_and(|note| note.before.is_none());
+        Ok(Some(left).filter(|left| !(made_by_haft && document::says_nothing(self.format, left))))
+    }
+
+    /// Writes the file with Haft, and the note, which comes first: one about something that did not
+    /// happen takes nothing out. Says where what the file was is kept.
+    pub(crate) fn put_in(
+        &self,
+        before: Option<String>,
+        after: &str,
+        added: Vec<Addition>,
+    ) -> Result<Option<PathBuf>, Stop> {
+        let note = Note {
+            v: VERSION,
+            before,
+            after: digest(after),
+            added,
+        };
+        let note = serde_json::to_string_pretty(&note)
+            .map_err(|error| Stop::config(error.to_string(), "report this"))?;
+        self.note_file.replace(&format!("{note}\n"), Keep::Never)?;
+        self.file.replace(after, Keep::Once)
+    }
+
+    /// Writes the file without Haft, and forgets the note.
+    pub(crate) fn take_out(&self, without: Option<&str>) -> Result<Option<PathBuf>, Stop> {
+        let backup = match without {
+            Some(text) if self.file.text() == Some(text) => None,
+            Some(text) => self.file.replace(text, Keep::Once)?,
+            None => {
+                self.file.remove()?;
+                None
+            }
+        };
+        self.note_file.remove()?;
+        Ok(backup)
+    }
+}
+
+/// Where the note about a file is.
+fn note_path(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(NOTE);
+    path.with_file_name(name)
+}
+
+fn digest(text: &str) -> String {
+    hex(sha256(text.as_bytes()))
+}

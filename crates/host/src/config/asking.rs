@@ -1,0 +1,124 @@
+//! Of `[mcp]` in `haft.toml`: whether clients are asked when a rule asks, how long one that cannot be
+//! asked is kept waiting, and how much one may ask at once. Of several files the stricter one holds.
+
+use std::time::Duration;
+
+use haft_mcp::server::{
+    approve::{APPROVAL_WAIT, Elicitation},
+    capped::REQUESTS_IN_FLIGHT,
+};
+
+use super::file::{Reader, Table, whole_number};
+
+/// The keys of `[mcp]` that are read here.
+pub(super) const KEYS: [&str; 3] = ["elicitation", "approval_wait", "requests_in_flight"];
+
+/// The longest a client may be kept waiting, in seconds: questions lapse long before.
+const MOST_SECONDS: u64 = 3_600;
+
+/// The most requests of one client that may be served at once.
+const MOST_REQUESTS: usize = 65_536;
+
+/// What `[mcp]` says about asking.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct AskingSettings {
+    elicitation: Option<Elicitation>,
+    approval_wait: Option<Duration>,
+    requests_in_flight: Option<usize>,
+}
+
+impl AskingSettings {
+    /// Adds what another file says. Where both speak, the one that asks clients less holds.
+    pub fn join(&mut self, other: Self) {
+        self.elicitation = self.elicitation.max(other.elicitation);
+        let waits = self.approval_wait.into_iter().chain(other.approval_wait);
+        self.approval_wait = waits.min();
+        let most = self.requests_in_flight.into_iter();
+        self.requests_in_flight = most.chain(other.requests_in_flight).min();
+    }
+
+    /// Whether clients are asked.
+    pub fn elicitation(self) -> Elicitation {
+        self.elicitation.unwrap_or_default()
+    }
+
+    /// How long a client that cannot be asked is kept waiting.
+    pub fn approval_wait(self) -> Duration {
+        self.approval_wait.unwrap_or(APPROVAL_WAIT)
+    }
+
+    /// How many requests of one client are served at once.
+    pub fn requests_in_flight(self) -> usize {
+        self.requests_in_flight.unwrap_or(REQUESTS_IN_FLIGHT)
+    }
+}
+
+impl Reader<'_> {
+    /// Reads what `[mcp]` says about asking.
+    pub(super) fn asking(&mut self, table: &Table<'_>) -> AskingSettings {
+        let mut settings = AskingSettings::default();
+        if let Some(value) = table.get("elicitation") {
+            settings.elicitation = match value.get_ref().as_str() {
+                Some("ask") => Some(Elicitation::Ask),
+                Some("never") => Some(Elicitation::Never),
+                Some(_) | None => {
+                    self.problem(
+                        value.span().start,
+                        "`elicitation` is \"ask\" or \"never\"".to_owned(),
+                        "with \"never\" questions are answered by `haft approve` and \
+                         `haft approvals --watch` only",
+                    );
+                    None
+                }
+            };
+        }
+        if let Some(value) = table.get("approval_wait") {
+            match whole_number(value).filter(|seconds| *seconds <= MOST_SECONDS) {
+                Some(seconds) => settings.approval_wait = Some(Duration::from_secs(seconds)),
+                None => self.problem(
+                    value.span().start,
+                    format!("`approval_wait` is a whole number up to {MOST_SECONDS}"),
+                    "write how many seconds a client that cannot be asked is kept waiting",
+                ),
+            }
+        }
+        if let Some(value) = table.get("requests_in_flight") {
+            let most = whole_number(value).and_then(|most| usize::try_from(most).ok());
+            match most.filter(|most| (1..=MOST_REQUESTS).contains(most)) {
+                Some(most) => settings.requests_in_flight = Some(most),
+                None => self.problem(
+                    value.span().start,
+                    format!("`requests_in_flight` is a whole number from 1 to {MOST_REQUESTS}"),
+                    "write how many requests of one client are served at once",
+                ),
+            }
+        }
+        settings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_files_the_stricter_holds() {
+        let ask = AskingSettings {
+            elicitation: Some(Elicitation::Ask),
+            approval_wait: Some(Duration::from_secs(9)),
+            requests_in_flight: Some(9),
+        };
+        let never = AskingSettings {
+            elicitation: Some(Elicitation::Never),
+            approval_wait: Some(Duration::from_secs(5)),
+            requests_in_flight: Some(5),
+        };
+        for (mut one, other) in [(ask, never), (never, ask)] {
+            one.join(other);
+            assert_eq!(one, never);
+            one.join(AskingSettings::default());
+            assert_eq!(one, never);
+        }
+        assert_eq!(AskingSettings::default().elicitation(), Elicitation::Ask);
+    }
+}

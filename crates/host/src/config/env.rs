@@ -1,0 +1,146 @@
+//! The environment variables Haft knows, read once. Anything else in the environment is ignored.
+
+use std::{collections::BTreeMap, env, ffi::OsString, path::PathBuf};
+
+use haft_backends::sandbox::Profile;
+use haft_contract::{UserId, identity::IdentityError};
+
+/// What the environment says.
+#[derive(Debug, Clone, Default)]
+pub struct Env {
+    /// `HAFT_CONFIG`: a configuration file to use instead of the usual ones.
+    pub config: Option<PathBuf>,
+    /// `HAFT_DATA_DIR`: where the record and the trust store are kept.
+    pub data_dir: Option<PathBuf>,
+    /// `HAFT_WORKSPACE`: the workspace root.
+    pub workspace: Option<PathBuf>,
+    /// `HAFT_AGENT`: who asks.
+    pub agent: Option<String>,
+    /// `HAFT_SESSION`: in which conversation.
+    pub session: Option<String>,
+    /// `HAFT_LOG`: what is logged to standard error, as `tracing` filters say it.
+    pub log: Option<String>,
+    /// `XDG_CONFIG_HOME`, or `.config` in the home directory.
+    pub config_home: Option<PathBuf>,
+    /// `XDG_DATA_HOME`, or `.local/share` in the home directory.
+    pub data_home: Option<PathBuf>,
+    /// `XDG_RUNTIME_DIR`.
+    pub runtime: Option<PathBuf>,
+    /// `HOME`.
+    pub home: Option<PathBuf>,
+    /// Where toolchains are, by the variables that say so.
+    pub toolchains: BTreeMap<String, PathBuf>,
+    /// `USER` or `LOGNAME`.
+    pub user: Option<String>,
+    /// Whether colours are unwelcome: `NO_COLOR` is set, or `TERM` is `dumb`.
+    pub no_colour: bool,
+    /// The directory the program was started in.
+    pub current_dir: PathBuf,
+}
+
+/// The variable that says where configuration directories are.
+pub const CONFIG_HOME: &str = "XDG_CONFIG_HOME";
+
+/// Each variable and what it does, for the reference.
+pub const VARIABLES: &[(&str, &str)] = &[
+    ("HAFT_CONFIG", "the same as `--config`"),
+    ("HAFT_DATA_DIR", "the same as `--data-dir`"),
+    ("HAFT_WORKSPACE", "the same as `--workspace`"),
+    ("HAFT_AGENT", "the same as `--agent`"),
+    ("HAFT_SESSION", "the same as `--session`"),
+    (
+        "HAFT_LOG",
+        "what is logged to standard error, such as `debug` (every event of a call) or `warn`",
+    ),
+    (
+        "XDG_CONFIG_HOME",
+        "your own configuration is `haft/haft.toml` in it; default `~/.config`",
+    ),
+    (
+        "XDG_DATA_HOME",
+        "the record is `haft/` in it; default `~/.local/share`",
+    ),
+    (
+        "XDG_RUNTIME_DIR",
+        "sockets of commands are in it, if it is yours alone; otherwise in a private directory in `/tmp`",
+    ),
+    ("NO_COLOR", "no colours when set and not empty"),
+];
+
+impl Env {
+    /// The user the program runs for: by name, or by number where the name is none.
+    pub fn user_id(&self) -> Result<UserId, IdentityError> {
+        let named = self
+            .user
+            .as_deref()
+            .and_then(|user| UserId::parse(user).ok());
+        match named {
+            Some(user) => Ok(user),
+            None => UserId::parse(&format!("uid-{}", rustix::process::getuid().as_raw())),
+        }
+    }
+
+    /// Reads the environment.
+    pub fn read() -> Self {
+        Self::from(value)
+    }
+
+    /// What a server finds that an agent starts with these variables. Some agents pass next to
+    /// nothing of their own on, so that only the home directory and the user are certain.
+    pub fn of_server(given: &BTreeMap<String, String>) -> Self {
+        Self::from(|name| match given.get(name) {
+            Some(value) => Some(value.into()),
+            None if matches!(name, "HOME" | "USER" | "LOGNAME") => value(name),
+            None => None,
+        })
+    }
+
+    fn from(value: impl Fn(&str) -> Option<OsString>) -> Self {
+        let set = |name: &str| value(name).filter(|value| !value.is_empty());
+        let path = |name: &str| set(name).map(PathBuf::from);
+        let text = |name: &str| set(name).map(|value| value.to_string_lossy().into_owned());
+        // The XDG specification says that relative paths are to be ignored.
+        let absolute = |name: &str| path(name).filter(|path| path.is_absolute());
+        let home = path("HOME");
+        let beneath_home = |below: &str| home.as_ref().map(|home| home.join(below));
+        Self {
+            config: path("HAFT_CONFIG"),
+            data_dir: path("HAFT_DATA_DIR"),
+            workspace: path("HAFT_WORKSPACE"),
+            agent: text("HAFT_AGENT"),
+            session: text("HAFT_SESSION"),
+            log: text("HAFT_LOG"),
+            config_home: absolute(CONFIG_HOME).or_else(|| beneath_home(".config")),
+            data_home: absolute("XDG_DATA_HOME").or_else(|| beneath_home(".local/share")),
+            toolchains: Profile::variables()
+                .filter_map(|name| Some((name.to_owned(), absolute(name)?)))
+                .collect(),
+            runtime: absolute("XDG_RUNTIME_DIR"),
+            home: home.clone(),
+            user: text("USER").or_else(|| text("LOGNAME")),
+            no_colour: set("NO_COLOR").is_some() || set("TERM").is_some_and(|term| term == "dumb"),
+            current_dir: env::current_dir().unwrap_or_default(),
+        }
+    }
+}
+
+/// The directories that some variables name; what is relative is ignored, as the XDG specification
+/// wants it.
+pub fn directories<'a>(variables: impl IntoIterator<Item = &'a str>) -> BTreeMap<String, PathBuf> {
+    let named = variables.into_iter().filter_map(|name| {
+        let path = PathBuf::from(value(name)?);
+        path.is_absolute().then(|| (name.to_owned(), path))
+    });
+    named.collect()
+}
+
+/// Where a person's own shell looks for programs; only to tell them where one is.
+pub fn search_path() -> Vec<PathBuf> {
+    let path = value("PATH").unwrap_or_default();
+    let places = env::split_paths(&path);
+    places.filter(|place| place.is_absolute()).collect()
+}
+
+fn value(name: &str) -> Option<OsString> {
+    env::var_os(name)
+}

@@ -1,0 +1,35 @@
+//! From environment, command line and `haft.toml` to settings that cannot be wrong. The only part
+//! of the program that reads variables and configuration files.
+//!
+//! Repository content is never configuration: a project's `haft.toml` is read only after its
+//! operator ran `haft trust`, which pins its hash ([`trust`]). [`resolve`] says what is read when.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "reads Haft's own configuration, which no workspace confines"
+)]
+
+pub mod asking;
+pub mod catalog;
+pub mod env;
+pub mod file;
+#[cfg(test)]
+mod fuzz;
+pub mod launcher;
+pub mod limits;
+pub mod loop_guard;
+pub mod mcp;
+pub mod oauth;
+pub mod resolve;
+pub mod sandbox;
+pub mod scripts;
+pub mod secrets;
+pub mod ssh;
+pub mod template;
+pub mod trust;
+pub mod undo;
+
+pub use env::Env;
+pub use resolve::{Places, Settings};
+
+/// The name of a configuration file.
+pub const FILE_NAME: &str = "haft.toml";

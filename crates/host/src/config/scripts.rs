@@ -1,0 +1,102 @@
+//! Script tools of the folders an operator configured. A script is offered only if its manifest and
+//! its program are as they were when they were trusted; the back end checks the program's hash
+//! once more on the very file it runs.
+//!
+//! Reading the folder is the back ends' job; this file compares with what is pinned.
+
+use std::path::{Path, PathBuf};
+
+use haft_backends::{ScriptFile, load_scripts};
+use haft_tools::script::{ScriptManifest, ScriptSource};
+
+use super::trust::{Trust, TrustStore, sha256};
+
+/// One script as found.
+#[derive(Debug)]
+pub struct FoundScript {
+    manifest_path: PathBuf,
+    file: ScriptFile,
+}
+
+/// Looks at every script of a folder, in order of name.
+pub fn find(folder: &Path) -> Result<Vec<FoundScript>, String> {
+    let files = load_scripts(folder).map_err(|error| error.to_string())?;
+    files
+        .into_iter()
+        .map(|file| FoundScript::new(folder, file))
+        .collect()
+}
+
+/// Looks at one script, named by its manifest.
+pub fn find_one(manifest: &Path) -> Result<FoundScript, String> {
+    let folder = manifest.parent().unwrap_or(Path::new("."));
+    let wanted = manifest.file_stem();
+    find(folder)?
+        .into_iter()
+        .find(|script| script.manifest_path.file_stem() == wanted)
+        .ok_or_else(|| format!("there is no manifest `{}`", manifest.display()))
+}
+
+impl FoundScript {
+    fn new(folder: &Path, file: ScriptFile) -> Result<Self, String> {
+        let manifest_path = folder.join(format!("{}.toml", file.name));
+        let manifest = ScriptManifest::parse(&file.manifest_text)
+            .map_err(|error| format!("`{}`: {error}", manifest_path.display()))?;
+        if manifest.program != file.name {
+            return Err(format!(
+                "`{}`: the program of a manifest has its name without `.toml`, so it must be `{}` and not `{}`",
+                manifest_path.display(),
+                file.name,
+                manifest.program
+            ));
+        }
+        Ok(Self {
+            manifest_path,
+            file,
+        })
+    }
+
+    /// Its manifest.
+    pub fn manifest_path(&self) -> &Path {
+        &self.manifest_path
+    }
+
+    /// Pins its manifest and its program at what they hold now.
+    pub fn pin(&self, store: &mut TrustStore) {
+        store.pin(
+            &self.manifest_path,
+            sha256(self.file.manifest_text.as_bytes()),
+        );
+        store.pin(&self.file.program_path, self.file.sha256);
+    }
+
+    /// The script as it is, whether it is trusted or not; for looking at, never for running.
+    pub fn unchecked(self) -> ScriptSource {
+        ScriptSource {
+            program_path: self.file.program_path.display().to_string(),
+            manifest_text: self.file.manifest_text,
+            sha256: self.file.sha256,
+        }
+    }
+
+    /// The script if both its files are as they were when they were trusted, or why not.
+    pub fn trusted(self, store: &TrustStore) -> Result<ScriptSource, String> {
+        let files = [
+            (
+                &self.manifest_path,
+                sha256(self.file.manifest_text.as_bytes()),
+            ),
+            (&self.file.program_path, self.file.sha256),
+        ];
+        for (path, hash) in files {
+            match store.of(path, hash) {
+                Trust::Trusted => {}
+                Trust::Changed => {
+                    return Err(format!("`{}` changed since it was trusted", path.display()));
+                }
+                Trust::Never => return Err(format!("`{}` was never trusted", path.display())),
+            }
+        }
+        Ok(self.unchecked())
+    }
+}

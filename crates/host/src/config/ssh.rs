@@ -1,0 +1,250 @@
+//! `[ssh]` of `haft.toml`: a workspace on another machine.
+//!
+//! Rules, the record and approvals stay on this machine; only what tools touch is over there.
+//! Nothing here can weaken the connection: host keys are always checked and nothing is forwarded.
+
+use std::{path::PathBuf, time::Duration};
+
+use haft_backends::{
+    Mounts,
+    helper::Helper,
+    remote::{RemoteOptions, RemoteSandbox, Toolchains},
+    ssh::{Destination, SshOptions},
+};
+
+use super::{
+    file::{Reader, Table},
+    sandbox::{Home, SandboxSettings, is_place},
+};
+
+/// The longest time a number of seconds may mean.
+const MOST_SECONDS: u64 = 3600;
+
+const KEYS: [&str; 9] = [
+    "destination",
+    "root",
+    "port",
+    "identity_file",
+    "known_hosts_file",
+    "config_file",
+    "connect_timeout",
+    "keepalive",
+    "helper",
+];
+
+/// What a file says about a workspace on another machine.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SshSettings {
+    /// Whom to connect to.
+    pub destination: Destination,
+    /// The workspace over there.
+    pub root: String,
+    port: Option<u16>,
+    identity_file: Option<PathBuf>,
+    known_hosts_file: Option<PathBuf>,
+    config_file: Option<PathBuf>,
+    connect_timeout: Option<Duration>,
+    keepalive: Option<Duration>,
+    helper: Option<PathBuf>,
+}
+
+impl SshSettings {
+    /// What the back end is told, with what `[sandbox]` and `[workspace]` say.
+    pub fn options(&self, sandbox: &SandboxSettings, cross_mounts: Mounts) -> SshOptions {
+        let mut options = SshOptions::new(self.destination.clone());
+        options.port = self.port;
+        options.identity_file.clone_from(&self.identity_file);
+        options.known_hosts_file.clone_from(&self.known_hosts_file);
+        options.config_file.clone_from(&self.config_file);
+        options.connect_timeout = self.connect_timeout.unwrap_or(options.connect_timeout);
+        options.keepalive = self.keepalive.unwrap_or(options.keepalive);
+        options.helper = self
+            .helper
+            .clone()
+            .map_or_else(Helper::default, Helper::Path);
+        let texts = |places: &[PathBuf]| {
+            places
+                .iter()
+                .map(|place| place.display().to_string())
+                .collect()
+        };
+        options.remote = RemoteOptions {
+            cross_mounts,
+            sandbox: RemoteSandbox {
+                read_only: texts(&sandbox.read_only),
+                writable: texts(&sandbox.writable),
+                toolchains: match &sandbox.home {
+                    None => Toolchains::OfTheAccount,
+                    Some(Home::Off) => Toolchains::None,
+                    Some(Home::At(home)) => Toolchains::In(home.display().to_string()),
+                },
+                limits: sandbox.remote_limits(),
+            },
+            ..RemoteOptions::default()
+        };
+        options
+    }
+}
+
+impl Reader<'_> {
+    /// Reads `[ssh]`.
+    pub(super) fn ssh(&mut self, table: &Table<'_>, at: usize) -> Option<SshSettings> {
+        self.known_keys(table, "[ssh]", &KEYS);
+        let destination = match self.text(table, "destination") {
+            None => {
+                self.problem(
+                    at,
+                    "[ssh] says not whom to connect to",
+                    "write `destination = \"user@host\"`",
+                );
+                None
+            }
+            Some((at, text)) => match Destination::parse(&text) {
+                Ok(destination) => Some(destination),
+                Err(error) => {
+                    self.problem(
+                        at,
+                        error.to_string(),
+                        "write \"user@host\" or an alias of ~/.ssh/config; a port has a key of its own",
+                    );
+                    None
+                }
+            },
+        };
+        let root = self.text(table, "root").map(|(_, root)| root);
+        if root.is_none() {
+            self.problem(
+                at,
+                "[ssh] says not which directory is the workspace",
+                "write `root = \"/srv/app\"`, or \"~/app\" for one below the home over there",
+            );
+        }
+        Some(SshSettings {
+            port: self.ssh_number(table, "port", u64::from(u16::MAX), |port| {
+                u16::try_from(port).ok()
+            }),
+            identity_file: self.ssh_file(table, "identity_file"),
+            known_hosts_file: self.ssh_file(table, "known_hosts_file"),
+            config_file: self.ssh_file(table, "config_file"),
+            connect_timeout: self.ssh_number(table, "connect_timeout", MOST_SECONDS, seconds),
+            keepalive: self.ssh_number(table, "keepalive", MOST_SECONDS, seconds),
+            helper: self.ssh_file(table, "helper"),
+            destination: destination?,
+            root: root?,
+        })
+    }
+
+    fn ssh_number<T>(
+        &mut self,
+        table: &Table<'_>,
+        key: &str,
+        most: u64,
+        meant: impl Fn(u64) -> Option<T>,
+    ) -> Option<T> {
+        let number = self.number(table, key)?;
+        let found = (1..=most)
+            .contains(&number)
+            .then(|| meant(number))
+            .flatten();
+        if found.is_none() {
+            let at = table.get(key).map_or(0, |value| value.span().start);
+            let message = format!("`{key}` is a number from 1 to {most}");
+            self.problem(at, message, "leave it out to have the default");
+        }
+        found
+    }
+
+    fn ssh_file(&mut self, table: &Table<'_>, key: &str) -> Option<PathBuf> {
+        let (at, text) = self.text(table, key)?;
+        let path = PathBuf::from(&text);
+        if is_place(&path) {
+            return Some(path);
+        }
+        self.problem(
+            at,
+            format!("`{key}` must be an absolute path"),
+            "write it in full, such as \"/home/me/.ssh/id_ed25519\"",
+        );
+        None
+    }
+}
+
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "has the shape of a conversion that can fail"
+)]
+fn seconds(number: u64) -> Option<Duration> {
+    Some(Duration::from_secs(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use haft_policy::PolicySource;
+
+    use super::*;
+    use crate::config::file;
+
+    fn read(text: &str) -> Result<Option<SshSettings>, String> {
+        let parsed = file::parse(&PolicySource::new("haft.toml", text));
+        parsed.map(|file| file.ssh).map_err(|problems| {
+            let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            lines.join("\n")
+        })
+    }
+
+    #[test]
+    fn a_workspace_on_another_machine() {
+        let text = "[ssh]\ndestination = \"me@build\"\nroot = \"~/app\"\nport = 2222\n\
+                    connect_timeout = 5\nidentity_file = \"/home/me/key\"\n";
+        let ssh = read(text).unwrap().unwrap();
+        let options = ssh.options(&SandboxSettings::default(), Mounts::Refuse);
+        assert_eq!(ssh.root, "~/app");
+        assert_eq!(options.destination.as_str(), "me@build");
+        assert_eq!(options.port, Some(2222));
+        assert_eq!(options.connect_timeout, Duration::from_secs(5));
+        assert_eq!(options.identity_file, Some("/home/me/key".into()));
+        assert_eq!(read("").unwrap(), None);
+    }
+
+    #[test]
+    fn limits_of_commands_hold_over_there_too() {
+        let text = "[ssh]\ndestination = \"build\"\nroot = \"/srv\"\n[sandbox]\nhome = \"off\"\n\
+                    [sandbox.limits]\nprocesses = 10\nmemory_mib = 5\n";
+        let parsed = file::parse(&PolicySource::new("haft.toml", text)).unwrap();
+        let options = parsed.ssh.unwrap().options(&parsed.sandbox, Mounts::Refuse);
+        let sandbox = options.remote.sandbox;
+        assert_eq!(sandbox.toolchains, Toolchains::None);
+        assert_eq!(sandbox.limits.processes, Some(10));
+        assert_eq!(sandbox.limits.memory_bytes, Some(5 << 20));
+        assert_eq!(sandbox.limits.open_files, None);
+    }
+
+    #[test]
+    fn what_is_missing_or_cannot_be_is_told_with_its_line() {
+        let check = |text: &str, expect: &str| {
+            let problems = read(text).unwrap_err();
+            assert!(problems.contains(expect), "{text}: {problems}");
+        };
+        check("[ssh]\nroot = \"/srv\"\n", "says not whom to connect to");
+        check(
+            "[ssh]\ndestination = \"h\"\n",
+            "which directory is the workspace",
+        );
+        check(
+            "[ssh]\ndestination = \"-oProxyCommand=x\"\nroot = \"/srv\"\n",
+            "haft.toml:2:15: `-oProxyCommand=x` is no SSH destination",
+        );
+        check(
+            "[ssh]\ndestination = \"h\"\nroot = \"/srv\"\nport = 70000\n",
+            "haft.toml:4:8: `port` is a number from 1 to 65535",
+        );
+        check(
+            "[ssh]\ndestination = \"h\"\nroot = \"/srv\"\nidentity_file = \"key\"\n",
+            "must be an absolute path",
+        );
+        check(
+            "[ssh]\ndestination = \"h\"\nroot = \"/srv\"\nhost = \"x\"\n",
+            "unknown key `host` in [ssh]",
+        );
+    }
+}

@@ -1,0 +1,97 @@
+//! What is known of mounted servers without asking them.
+
+use haft_mcp::pin::{Item, Kind, Pins, Refused, Standing, Store as _, StoreError, vet};
+
+use super::origin;
+use crate::{
+    config::{Settings, file::nearest, mcp::ServerSettings},
+    error::{HostError, HostErrorKind},
+    state::pins::FilePins,
+};
+
+/// What is known of a server's definitions without asking it.
+pub struct Known {
+    /// What can be accepted.
+    pub items: Vec<Item>,
+    /// What cannot.
+    pub refused: Vec<Refused>,
+    /// What was accepted.
+    pub pins: Pins,
+}
+
+impl Known {
+    /// Every definition and how it stands.
+    pub fn standings(&self) -> impl Iterator<Item = (&Item, Standing)> {
+        self.items
+            .iter()
+            .map(|item| (item, self.pins.standing(item)))
+    }
+
+    /// How many nobody accepted yet.
+    pub fn unaccepted(&self) -> usize {
+        let standings = self.standings();
+        standings
+            .filter(|(_, standing)| *standing == Standing::New)
+            .count()
+    }
+
+    /// How many changed since they were accepted.
+    pub fn changed(&self) -> usize {
+        let standings = self.standings();
+        standings
+            .filter(|(_, standing)| matches!(standing, Standing::Changed { .. }))
+            .count()
+    }
+
+    /// How many tools are offered.
+    pub fn accepted_tools(&self) -> usize {
+        let accepted = self.standings().filter(|(item, standing)| {
+            *standing == Standing::Accepted && item.key.kind == Kind::Tool
+        });
+        accepted.count()
+    }
+}
+
+/// What a server offered last, held against what was accepted; none if it never ran.
+pub fn known(server: &ServerSettings, store: &FilePins) -> Result<Option<Known>, String> {
+    let failed = |error: StoreError| error.to_string();
+    let Some(seen) = store.seen(&server.id, &origin(server)).map_err(failed)? else {
+        return Ok(None);
+    };
+    let vetted = vet(&server.id, server.naming, &server.tools, &seen.definitions);
+    let vetted = vetted.map_err(|unfit| unfit.to_string())?;
+    Ok(Some(Known {
+        items: vetted.items,
+        refused: vetted.refused,
+        pins: store.pins(&server.id, &origin(server)).map_err(failed)?,
+    }))
+}
+
+/// The server of an id.
+pub fn configured<'s>(settings: &'s Settings, id: &str) -> Result<&'s ServerSettings, HostError> {
+    let servers = &settings.mcp.servers;
+    let found = servers.iter().find(|server| server.id.as_str() == id);
+    found.ok_or_else(|| {
+        let ids: Vec<&str> = servers.iter().map(|server| server.id.as_str()).collect();
+        let hint = match (nearest(id, &ids), ids.is_empty()) {
+            (Some(near), _) => format!("did you mean `{near}`?"),
+            // Such as a haft.toml that is not trusted yet.
+            (None, true) if !settings.notes.is_empty() => settings.notes.join("; "),
+            (None, true) => "add [[mcp.servers]] to haft.toml first".to_owned(),
+            (None, false) => format!("mounted are: {}", ids.join(", ")),
+        };
+        HostError::new(
+            HostErrorKind::NotFound,
+            format!("no server `{id}` is mounted"),
+            hint,
+        )
+    })
+}
+
+/// The store could not be used.
+pub fn store_failed(why: String) -> HostError {
+    HostError::config(
+        why,
+        "make `mcp` in the data directory yours alone (`chmod -R go-w`), or move it away and accept again",
+    )
+}

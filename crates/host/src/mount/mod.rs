@@ -1,0 +1,573 @@
+//! From settings to mounted MCP servers: each a back end of its own with its own profile, or an
+//! address, and a supervisor in front.
+
+pub mod known;
+mod remedy;
+pub mod status;
+
+use std::{
+    collections::BTreeMap,
+    io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use haft_backends::{
+    LocalBackend, LocalOptions, Mounts,
+    egress::SystemResolver,
+    sandbox::{Profile, SandboxOptions},
+};
+use haft_contract::{
+    Deadline, TenantId, UserId, WorkPath,
+    future::BoxFuture,
+    ops::{SandboxMode, Tier},
+};
+use haft_mcp::{
+    client::Clients,
+    mounts::CHANGES_KEPT,
+    name::{Naming, PREFIX, SEPARATOR, ServerId},
+    pin::{Digest, Origin, Store as _},
+    upstream::{
+        Introduction,
+        auth::{Credential, CredentialParts, LoginError, OauthOptions},
+        connection::{Connect, ConnectError, Connection, Era, LastWords},
+        http::{HttpConnector, ServerAddress},
+        mounted::Maker,
+        stdio::{Printed, ServerCommand, StdioConnector},
+        supervise::{Fleet, Mount, Options, Shared, State, Unseen},
+        tool::{GROUP, Hints, Mounting},
+    },
+};
+use haft_policy::{Finding, FindingKind};
+use haft_runtime::{SystemClock, registry::Registry};
+use serde_json::{Value, json};
+use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use crate::{
+    config::{
+        Settings,
+        mcp::{CommandTarget, Idle, ServerSettings, Target},
+        oauth::OauthSettings,
+        secrets::filled,
+    },
+    error::HostError,
+    host,
+    state::{failures::Failures, logins::Logins, pins::FilePins, private, running::Running},
+};
+
+use self::status::ServerView;
+
+/// A server runs for days, and a limit meant for commands would end it.
+const CPU_TIME: Duration = Duration::from_hours(24 * 30);
+
+/// How often it is looked whether something changed in how servers are.
+const REPORT_EVERY: Duration = Duration::from_millis(500);
+
+/// How often this process's file is tried for.
+const BEGIN_TRIES: u32 = 10;
+
+/// The directories of servers that were given none, in the data directory.
+const OWN_DIRECTORIES: &str = "mcp/servers";
+
+/// What is mounted, ready to be started.
+pub struct MountPlan {
+    servers: Vec<ServerSettings>,
+    ground: Arc<Ground>,
+}
+
+/// What every server's process stands on.
+struct Ground {
+    sandbox: SandboxOptions,
+    data_dir: PathBuf,
+    user: UserId,
+}
+
+/// Why a tool that looks like a mounted server's is not there, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unknown {
+    /// Nobody knows yet what its server offers.
+    Unseen(String),
+    /// Its server has no such tool, or there is no such server.
+    Other(String),
+}
+
+impl MountPlan {
+    /// What settings mount. Nothing is looked at, and nothing started.
+    pub fn new(settings: &Settings) -> Self {
+        Self {
+            servers: settings.mcp.mounted().cloned().collect(),
+            ground: Arc::new(Ground {
+                sandbox: host::sandbox(settings),
+                data_dir: settings.places.data_dir.clone(),
+                user: settings.places.user.clone(),
+            }),
+        }
+    }
+
+    /// Whether a rule may speak of a tool that is not there, because it may be a mounted server's.
+    pub fn may_know(&self, finding: &Finding) -> bool {
+        let text = finding.rule.text.as_str();
+        match &finding.kind {
+            FindingKind::UnknownTool { .. } => self.servers.iter().any(|server| {
+                let begins = format!("{PREFIX}{SEPARATOR}{}{SEPARATOR}", server.id);
+                server.naming == Naming::Plain
+                    || text.starts_with(&begins)
+                    || text.starts_with(&format!("{PREFIX}{SEPARATOR}*"))
+            }),
+            FindingKind::UnknownGroup { .. } => {
+                !self.servers.is_empty() && text.trim_start_matches('@').starts_with(GROUP)
+            }
+            _ => false,
+        }
+    }
+
+    /// What to say of a tool that is not there, if its name is that of a mounted server's.
+    pub fn about_unknown(&self, tool: &str) -> Option<Unknown> {
+        let rest = tool.strip_prefix(PREFIX)?.strip_prefix(SEPARATOR)?;
+        let (id, _) = rest.split_once(SEPARATOR)?;
+        let Some(server) = self.servers.iter().find(|one| one.id.as_str() == id) else {
+            return Some(Unknown::Other(format!(
+                "no server `{id}` is mounted; `haft mcp status` lists those that are"
+            )));
+        };
+        let store = FilePins::new(&self.ground.data_dir);
+        let seen = store.seen(&server.id, &origin(server));
+        Some(match seen {
+            Ok(None) => Unknown::Unseen(format!(
+                "nobody has looked yet at what the server `{id}` offers: run `haft mcp review {id}`"
+            )),
+            Ok(Some(_)) | Err(_) => Unknown::Other(format!(
+                "`haft mcp review {id} --all` shows what the server `{id}` offers"
+            )),
+        })
+    }
+
+    /// What in the entry of a server is known to keep it from starting, and what to write instead.
+    pub fn remedy(&self, server: &str) -> Option<String> {
+        let server = self.servers.iter().find(|one| one.id.as_str() == server)?;
+        let own = own_directory(server, &self.ground);
+        remedy::remedy(server, &self.ground.sandbox.profile, &own)
+    }
+
+    /// Keeps how servers failed for `haft mcp status`, and forgets it of those that run.
+    pub fn keep_failures(&self, fleet: &Fleet) {
+        let failures = Failures::new(&self.ground.data_dir);
+        for status in fleet.status() {
+            let server = self.servers.iter().find(|one| one.id == status.server);
+            match (status.state, status.last_error, server) {
+                (State::Ready, _, _) => failures.forget(&status.server),
+                (State::Down, Some(why), Some(server)) => {
+                    failures.keep(&server.id, origin(server).digest(), status.since, &why);
+                }
+                (
+                    State::Known
+                    | State::Starting
+                    | State::Down
+                    | State::LoginNeeded
+                    | State::Stopped,
+                    _,
+                    _,
+                ) => {}
+            }
+        }
+    }
+
+    /// The same with one server alone.
+    #[must_use]
+    pub fn only(mut self, server: &ServerId) -> Self {
+        self.servers.retain(|one| one.id == *server);
+        self
+    }
+
+    /// Those whose names carry no id.
+    pub fn plain(&self) -> Vec<ServerId> {
+        let plain = self.servers.iter();
+        let plain = plain.filter(|server| server.naming == Naming::Plain);
+        plain.map(|server| server.id.clone()).collect()
+    }
+
+    /// Whether nothing is mounted.
+    pub fn is_empty(&self) -> bool {
+        self.servers.is_empty()
+    }
+
+    /// Starts supervising.
+    pub fn start(
+        &self,
+        registry: &Arc<Registry>,
+        clients: &Arc<Clients>,
+        unseen: Unseen,
+    ) -> Result<Fleet, HostError> {
+        let shared = Shared {
+            store: Arc::new(FilePins::new(&self.ground.data_dir)),
+            registry: Arc::clone(registry),
+            clock: Arc::new(SystemClock),
+            changes: broadcast::channel(CHANGES_KEPT).0,
+        };
+        let mounts = self
+            .servers
+            .iter()
+            .map(|server| mount(server.clone(), &self.ground, clients))
+            .collect();
+        Fleet::start(mounts, &shared, unseen).map_err(|error| {
+            HostError::config(error.to_string(), "give every server an id of its own")
+        })
+    }
+}
+
+fn mount(settings: ServerSettings, ground: &Arc<Ground>, clients: &Arc<Clients>) -> Mount {
+    let defaults = Options::default();
+    let options = Options {
+        start_timeout: settings.start_timeout.unwrap_or(defaults.start_timeout),
+        call_timeout: settings.call_timeout.unwrap_or(defaults.call_timeout),
+        concurrency: settings.concurrency.unwrap_or(defaults.concurrency),
+        idle: match settings.idle {
+            None => defaults.idle,
+            Some(Idle::Never) => None,
+            Some(Idle::For(idle)) => Some(idle),
+        },
+        ..defaults
+    };
+    Mount {
+        origin: origin(&settings),
+        make: Arc::new(Maker(mounting(&settings, &options, clients))),
+        server: settings.id.clone(),
+        naming: settings.naming,
+        filter: settings.tools.clone(),
+        connect: Arc::new(WhenNeeded {
+            settings: Arc::new(settings),
+            ground: Arc::clone(ground),
+            era: Mutex::new(None),
+            printed: Printed::default(),
+        }),
+        options,
+    }
+}
+
+fn mounting(settings: &ServerSettings, options: &Options, clients: &Arc<Clients>) -> Mounting {
+    let longest = options.call_timeout;
+    let usual = Mounting::new(Arc::clone(clients));
+    // Who says how long its calls may take means calls that say nothing, too.
+    let default = match settings.call_timeout {
+        Some(longest) => longest,
+        None => usual.deadline.default.min(longest),
+    };
+    Mounting {
+        naming: settings.naming,
+        hints: if settings.trust_annotations {
+            Hints::Believed
+        } else {
+            Hints::Ignored
+        },
+        deadline: Deadline::new(default, longest),
+        ..usual
+    }
+}
+
+/// Who answers under a server's id: everything of its entry that decides which program runs and
+/// whether it is confined, or where requests go. What else it may see or reach is the operator's to
+/// change without looking at definitions again. Secrets by their names, variables by a hash: some of them decide
+/// what a program loads, and none needs to be read here.
+pub fn origin(settings: &ServerSettings) -> Origin {
+    let secrets: Vec<&String> = settings.secrets.keys().collect();
+    Origin::new(match &settings.target {
+        Target::Command(command) => json!({
+            "command": command.argv,
+            "cwd": command.cwd,
+            "env": command.env.keys().collect::<Vec<_>>(),
+            "env_sha256": Digest::of_bytes(json!(command.env).to_string().as_bytes()).to_string(),
+            "sandbox": command.mode.as_str(),
+            "secrets": secrets,
+            "sha256": command.sha256.map(|bytes| Digest::from_bytes(bytes).to_string()),
+        }),
+        Target::Url { url, headers, .. } => json!({
+            "headers": headers.keys().collect::<Vec<_>>(),
+            "secrets": secrets,
+            "url": url,
+        }),
+    })
+}
+
+/// How a server is reached, put together each time it is started: its secrets are read then, and kept
+/// no longer than it runs. What stands in the way (a secret that is not there, a sandbox that this
+/// machine does not have) is told to whoever asks, and tried anew the next time.
+struct WhenNeeded {
+    settings: Arc<ServerSettings>,
+    ground: Arc<Ground>,
+    /// The era it spoke last, so that an old server is not asked twice.
+    era: Mutex<Option<Era>>,
+    printed: Printed,
+}
+
+impl WhenNeeded {
+    /// Reads files, so not on a thread that others wait for.
+    async fn made(&self) -> Result<Arc<dyn Connect>, String> {
+        let (settings, ground) = (Arc::clone(&self.settings), Arc::clone(&self.ground));
+        let printed = self.printed.clone();
+        let era = *self.era.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = tokio::task::spawn_blocking(move || match &settings.target {
+            Target::Command(command) => {
+                let connector = process(&settings, command, &ground)?;
+                let connector = connector.knowing(era).printing(printed);
+                Ok(Arc::new(connector) as Arc<dyn Connect>)
+            }
+            Target::Url {
+                url,
+                headers,
+                oauth,
+            } => {
+                let connector = address(&settings, url, headers, oauth, &ground)?;
+                Ok(Arc::new(connector.knowing(era)) as Arc<dyn Connect>)
+            }
+        });
+        made.await
+            .unwrap_or_else(|_| Err("it could not be put together".to_owned()))
+    }
+}
+
+impl Connect for WhenNeeded {
+    fn connect<'a>(
+        &'a self,
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
+        Box::pin(async move {
+            let connect = self.made().await.map_err(ConnectError::Unreachable)?;
+            let opened = connect.connect(cancel).await;
+            *self.era.lock().unwrap_or_else(PoisonError::into_inner) = connect.known_era();
+            opened
+        })
+    }
+
+    fn last_words(&self) -> LastWords {
+        self.printed.last_words()
+    }
+}
+
+fn secrets(server: &ServerSettings) -> Result<BTreeMap<String, String>, String> {
+    let read = server.secrets.iter().map(|(name, reference)| {
+        let secret = reference.read();
+        let secret = secret.map_err(|why| format!("its secret `{name}` is missing: {why}"))?;
+        Ok((name.clone(), secret))
+    });
+    read.collect()
+}
+
+fn process(
+    server: &ServerSettings,
+    command: &CommandTarget,
+    ground: &Ground,
+) -> Result<StdioConnector, String> {
+    let mut environment = command.env.clone();
+    environment.extend(secrets(server)?);
+    let root = root(server, command, ground)?;
+    let base = ground.sandbox.clone();
+    let mut limits = base.limits;
+    limits.cpu_time = limits.cpu_time.max(CPU_TIME);
+    let options = LocalOptions {
+        cross_mounts: Mounts::Refuse,
+        sandbox: SandboxOptions {
+            profile: Profile {
+                read_only: command.read_only.clone(),
+                writable: command.writable.clone(),
+                ..base.profile
+            },
+            limits,
+            network_setting: Some(format!("`sandbox.network` of the server `{}`", server.id)),
+            ..base
+        },
+        changes: None,
+        ..LocalOptions::default()
+    };
+    let backend = LocalBackend::open(&root, options)
+        .map_err(|error| format!("its directory cannot be used: {error}"))?;
+    let operations = backend.operations();
+    let tier = tier(command.mode, &operations.tiers)?;
+    let command = ServerCommand {
+        argv: command.argv.clone(),
+        cwd: WorkPath::root(),
+        environment,
+        tier,
+        egress: command.network.clone().map(Arc::new),
+        pinned: command.sha256,
+    };
+    let introduction = introduction(server);
+    let connector = StdioConnector::new(operations.processes, command, introduction);
+    Ok(connector)
+}
+
+/// How Haft introduces itself: as patiently as the server's entry says.
+fn introduction(server: &ServerSettings) -> Introduction {
+    let usual = Introduction::default();
+    Introduction {
+        patience: server.start_timeout.unwrap_or(usual.patience),
+        ..usual
+    }
+}
+
+/// The weakest tier that is strong enough; never a weaker one than was asked for.
+fn tier(mode: SandboxMode, tiers: &[Tier]) -> Result<Tier, String> {
+    if mode == SandboxMode::Off {
+        return Ok(Tier::Host);
+    }
+    let children = tiers
+        .iter()
+        .copied()
+        .filter(|tier| *tier != Tier::InProcess);
+    children
+        .filter(|tier| mode.accepts(*tier))
+        .min()
+        .ok_or_else(|| {
+            format!(
+                "it needs the sandbox `{}`, which this machine does not have; `haft doctor` says why",
+                mode.as_str()
+            )
+        })
+}
+
+/// The directory of a server that was given none.
+fn own_directory(server: &ServerSettings, ground: &Ground) -> PathBuf {
+    let own = ground.data_dir.join(OWN_DIRECTORIES);
+    own.join(server.id.as_str())
+}
+
+/// The directory a server starts in: the one it was given, or an empty one of its own.
+fn root(
+    server: &ServerSettings,
+    command: &CommandTarget,
+    ground: &Ground,
+) -> Result<PathBuf, String> {
+    if let Some(cwd) = &command.cwd {
+        return Ok(cwd.clone());
+    }
+    let own = own_directory(server, ground);
+    private::make_directory(&own)
+        .map_err(|error| format!("its directory `{}` cannot be made: {error}", own.display()))?;
+    Ok(own)
+}
+
+fn address(
+    server: &ServerSettings,
+    url: &str,
+    headers: &BTreeMap<String, String>,
+    oauth: &OauthSettings,
+    ground: &Ground,
+) -> Result<HttpConnector, String> {
+    let secrets = secrets(server)?;
+    let mut address = ServerAddress::parse(url).map_err(|error| error.to_string())?;
+    for (name, value) in headers {
+        address = address
+            .header(name, &filled(value, &secrets))
+            .map_err(|error| error.to_string())?;
+    }
+    if takes_logins(&server.target) {
+        let options = oauth.options(&secrets);
+        // Where nobody may log in (plain HTTP over a network), a server that wants it stays closed,
+        // and `haft mcp login` says why.
+        let (data_dir, user) = (&ground.data_dir, &ground.user);
+        if let Ok(credential) = login_to(address.url().clone(), options, data_dir, user) {
+            address = address.authorize(Arc::new(credential));
+        }
+    }
+    HttpConnector::new(address, introduction(server)).map_err(|error| error.to_string())
+}
+
+/// Whether a server is one that somebody can log in to: an address that is not given an
+/// authorization of its own already.
+pub fn takes_logins(target: &Target) -> bool {
+    let given = |name: &String| name.eq_ignore_ascii_case("authorization");
+    match target {
+        Target::Command(_) => false,
+        Target::Url { headers, .. } => !headers.keys().any(given),
+    }
+}
+
+/// The credential of this machine's user for a server.
+pub fn credential(
+    server: &ServerSettings,
+    data_dir: &Path,
+    user: &UserId,
+) -> Result<Option<Credential>, String> {
+    let Target::Url { url, oauth, .. } = &server.target else {
+        return Ok(None);
+    };
+    if !takes_logins(&server.target) {
+        return Ok(None);
+    }
+    let options = oauth.options(&secrets(server)?);
+    let address = ServerAddress::parse(url).map_err(|error| error.to_string())?;
+    let credential = login_to(address.url().clone(), options, data_dir, user);
+    credential.map(Some).map_err(|error| error.to_string())
+}
+
+fn login_to(
+    server: Url,
+    options: OauthOptions,
+    data_dir: &Path,
+    user: &UserId,
+) -> Result<Credential, LoginError> {
+    Credential::new(CredentialParts {
+        server,
+        tenant: TenantId::local(),
+        user: user.clone(),
+        options,
+        vault: Arc::new(Logins::of(data_dir)),
+        resolver: Arc::new(SystemResolver::default()),
+        clock: Arc::new(SystemClock),
+        person: None,
+    })
+}
+
+/// Writes down how the servers of this process are, for `haft mcp status`, until cancelled.
+pub async fn report(plan: Arc<MountPlan>, fleet: Arc<Fleet>, cancel: CancellationToken) {
+    let running = match begin(&plan.ground.data_dir, &cancel).await {
+        Ok(Some(running)) => Arc::new(running),
+        Ok(None) => return,
+        Err(error) => {
+            tracing::warn!(%error, "`haft mcp status` will not know of this process");
+            return;
+        }
+    };
+    let mut written = Value::Null;
+    loop {
+        let servers: Vec<ServerView> = fleet.status().iter().map(ServerView::of).collect();
+        let now = json!({"pid": std::process::id(), "servers": servers});
+        if now != written {
+            let (running, status) = (Arc::clone(&running), now.clone());
+            let wrote = tokio::task::spawn_blocking(move || running.write(&status)).await;
+            if let Ok(Err(error)) = wrote {
+                tracing::warn!(%error, "how mounted servers are could not be written down");
+            }
+            plan.keep_failures(&fleet);
+            written = now;
+        }
+        tokio::select! {
+            () = cancel.cancelled() => return,
+            () = tokio::time::sleep(REPORT_EVERY) => {}
+        }
+    }
+}
+
+/// Takes this process's file. Somebody who looks whether this process lives holds its lock for a
+/// moment, so it is tried a few times; none if cancelled.
+async fn begin(data_dir: &Path, cancel: &CancellationToken) -> io::Result<Option<Running>> {
+    let mut tries = 0;
+    loop {
+        let data_dir = data_dir.to_owned();
+        let begun = tokio::task::spawn_blocking(move || Running::begin(&data_dir));
+        let error = match begun.await.map_err(io::Error::other)? {
+            Ok(running) => return Ok(Some(running)),
+            Err(error) => error,
+        };
+        tries += 1;
+        if error.kind() != io::ErrorKind::WouldBlock || tries > BEGIN_TRIES {
+            return Err(error);
+        }
+        tokio::select! {
+            () = cancel.cancelled() => return Ok(None),
+            () = tokio::time::sleep(REPORT_EVERY) => {}
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! One recorded call under other rules: what was decided then, and what would be decided now.
+
+use std::sync::Arc;
+
+use haft_contract::{
+    ToolKey,
+    host::{Decision, Policy as _, Question, ReplayableCall, RuleRef, Verdict},
+};
+use haft_ledger::recorded::{self, RecordedDecision, Unreadable};
+use haft_policy::CedarPolicy;
+use haft_runtime::{
+    LOOP_GUARD,
+    registry::{Entry, Snapshot},
+};
+use serde_json::Value;
+
+/// What the new answers are compared with.
+#[derive(Debug)]
+pub enum Against {
+    /// What was decided then.
+    Recorded,
+    /// What these rules would decide.
+    Policy(Arc<CedarPolicy>),
+}
+
+/// Decides about recorded calls.
+pub struct Judge {
+    /// The rules to try.
+    pub policy: Arc<CedarPolicy>,
+    /// What their answers are compared with.
+    pub against: Against,
+    /// The tools there are; the first that has one knows it.
+    pub tools: Vec<Arc<Snapshot>>,
+}
+
+/// What came of one call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Judged {
+    /// The same answer.
+    Same,
+    /// Another one.
+    Changed(Changed),
+    /// It could not be decided about again.
+    Not(Skipped),
+}
+
+/// A call with another answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Changed {
+    pub(super) was: Verdict,
+    pub(super) now: Verdict,
+    /// The tool.
+    pub(super) tool: String,
+    /// The program of the command that decided, where it was one.
+    pub(super) program: Option<String>,
+    /// The rule that decides now; without one, the preset does.
+    pub(super) rule: Option<RuleRef>,
+    /// What decided, in words; without it, the tool itself did.
+    pub(super) what: Option<String>,
+    /// Whether a person refused it then.
+    pub(super) refused: bool,
+}
+
+/// Why a call could not be decided about again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Skipped {
+    /// It ended before it had a plan: an unknown name, an input that was refused.
+    NoPlan,
+    /// It had a plan, and ended before it was decided about.
+    NoDecision,
+    /// No tool of that name is there now.
+    UnknownTool,
+    /// Its plan or decision cannot be read back.
+    Unreadable(Unreadable),
+}
+
+impl Judge {
+    /// Decides about one call.
+    pub(super) fn judge(&self, call: ReplayableCall) -> Judged {
+        match self.compare(call) {
+            Ok(Some(changed)) => Judged::Changed(changed),
+            Ok(None) => Judged::Same,
+            Err(why) => Judged::Not(why),
+        }
+    }
+
+    fn compare(&self, call: ReplayableCall) -> Result<Option<Changed>, Skipped> {
+        let body = call.planned.ok_or(Skipped::NoPlan)?;
+        let entry = body
+            .get("tool")
+            .and_then(Value::as_str)
+            .and_then(|tool| self.entry(tool))
+            .ok_or(Skipped::UnknownTool)?;
+        let action = |_: &ToolKey, name: &str| {
+            let mut known = entry.spec().actions.iter().map(|action| action.name);
+            known.find(|known| *known == name)
+        };
+        let plan = recorded::plan(body, action).map_err(Skipped::Unreadable)?;
+        let question = Question {
+            principal: &call.principal,
+            tool: entry.facts(),
+            plan: &plan,
+            grants: &[],
+        };
+        let was = match &self.against {
+            Against::Policy(policy) => policy.decide(&question).verdict,
+            Against::Recorded => {
+                let decided = call.decided.ok_or(Skipped::NoDecision)?;
+                then(&recorded::decision(decided).map_err(Skipped::Unreadable)?)
+            }
+        };
+        let now = self.policy.decide(&question);
+        if was == now.verdict {
+            return Ok(None);
+        }
+        let answer = call.answered.as_ref().and_then(|body| body.get("answer"));
+        Ok(Some(Changed {
+            was,
+            now: now.verdict,
+            tool: entry.key().tool.to_string(),
+            program: program(&now),
+            what: now.access,
+            rule: now.rule,
+            refused: answer.and_then(Value::as_str) == Some("refused"),
+        }))
+    }
+
+    fn entry(&self, key: &str) -> Option<&Arc<Entry>> {
+        let (_, name) = key.split_once('/')?;
+        let mut found = self.tools.iter().filter_map(|tools| tools.get(name));
+        found.find(|entry| entry.key().to_string() == key)
+    }
+}
+
+/// What the rules themselves said then, without what came on top of them.
+fn then(decision: &RecordedDecision) -> Verdict {
+    // The loop guard only ever asks about what the rules allow.
+    let by_guard = decision
+        .rule
+        .as_ref()
+        .is_some_and(|rule| rule.source == LOOP_GUARD && rule.line.is_none());
+    if by_guard {
+        Verdict::Allow
+    } else if decision.grants > 0 {
+        // A standing approval answered for a person; the rules asked.
+        Verdict::Ask
+    } else {
+        decision.verdict
+    }
+}
+
+/// The program of the command that a decision is about.
+fn program(decision: &Decision) -> Option<String> {
+    let command = decision.access.as_deref()?.strip_prefix("command ")?;
+    let assignment = |word: &&str| !word.contains('=');
+    let word = command.split_whitespace().find(assignment)?;
+    let name = word.rsplit('/').next().unwrap_or(word);
+    Some(name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use haft_contract::host::PolicyVersion;
+
+    use super::*;
+
+    fn decision(access: Option<&str>) -> Decision {
+        Decision {
+            verdict: Verdict::Allow,
+            rule: None,
+            reason: String::new(),
+            access: access.map(str::to_owned),
+            withheld: Vec::new(),
+            policy: PolicyVersion(String::new()),
+            grants: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_command_is_known_by_its_program() {
+        let check = |access, expect: Option<&str>| {
+            assert_eq!(program(&decision(access)).as_deref(), expect);
+        };
+        check(Some("command git push"), Some("git"));
+        check(Some("command A=1 /usr/bin/git push"), Some("git"));
+        check(Some("command "), None);
+        check(Some("read src/a.rs"), None);
+        check(None, None);
+    }
+
+    #[test]
+    fn what_the_rules_said_then_is_told_from_what_came_on_top() {
+        let rule = |source: &str| RuleRef {
+            text: "ask = 6".to_owned(),
+            source: source.to_owned(),
+            line: None,
+        };
+        let check = |verdict, rule, grants, expect| {
+            let decision = RecordedDecision {
+                verdict,
+                rule,
+                grants,
+            };
+            assert_eq!(then(&decision), expect);
+        };
+        check(Verdict::Ask, Some(rule("haft.toml")), 0, Verdict::Ask);
+        check(Verdict::Ask, Some(rule(LOOP_GUARD)), 0, Verdict::Allow);
+        check(Verdict::Allow, None, 1, Verdict::Ask);
+        check(Verdict::Deny, None, 0, Verdict::Deny);
+    }
+}

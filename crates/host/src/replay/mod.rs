@@ -1,0 +1,90 @@
+//! Decides about recorded calls again: a reader goes through the record in batches, several threads
+//! decide, and only counts and a few examples are kept, however long the record is.
+//!
+//! Nothing is run and nothing is written. `judge.rs` is one call, `report.rs` what is kept of all.
+
+mod judge;
+mod report;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use haft_contract::{
+    TenantId,
+    host::{History, LedgerError, ReplayableCall, Timestamp},
+};
+use tokio::sync::mpsc;
+
+pub use self::{
+    judge::{Against, Judge},
+    report::{Change, Group, Report},
+};
+
+/// How many calls are read at once.
+const BATCH: usize = 500;
+
+/// The most threads that decide.
+const MAX_THREADS: usize = 8;
+
+/// Goes through every call since a moment. `progress` is told how many have been read.
+pub async fn replay(
+    history: &dyn History,
+    tenant: &TenantId,
+    since: Timestamp,
+    judge: Arc<Judge>,
+    mut progress: impl FnMut(u64),
+) -> Result<Report, LedgerError> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = threads.min(MAX_THREADS);
+    let (batches, waiting) = mpsc::channel::<Vec<ReplayableCall>>(threads);
+    let waiting = Arc::new(Mutex::new(waiting));
+    let mut deciding = tokio::task::JoinSet::new();
+    for _ in 0..threads {
+        let (judge, waiting) = (Arc::clone(&judge), Arc::clone(&waiting));
+        deciding.spawn_blocking(move || decide(&judge, &waiting));
+    }
+    let mut after = None;
+    let mut read = 0;
+    let failed = loop {
+        match history.replayable(tenant, since, after, BATCH).await {
+            Ok(batch) => {
+                let Some(last) = batch.last() else { break None };
+                after = Some(last.call.position);
+                read += u64::try_from(batch.len()).unwrap_or(u64::MAX);
+                progress(read);
+                // Only when every thread is gone, and they go when this end does.
+                if batches.send(batch).await.is_err() {
+                    break None;
+                }
+            }
+            Err(error) => break Some(error),
+        }
+    };
+    drop(batches);
+    let mut report = Report::default();
+    while let Some(part) = deciding.join_next().await {
+        match part {
+            Ok(part) => report.add(part),
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        }
+    }
+    match failed {
+        Some(error) => Err(error),
+        None => Ok(report),
+    }
+}
+
+/// Decides about batches until there are no more.
+fn decide(judge: &Judge, waiting: &Mutex<mpsc::Receiver<Vec<ReplayableCall>>>) -> Report {
+    let mut report = Report::default();
+    loop {
+        let batch = {
+            let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            waiting.blocking_recv()
+        };
+        let Some(batch) = batch else { return report };
+        for call in batch {
+            let (id, summary) = (call.call.id, call.call.summary.clone());
+            report.note(id, summary, judge.judge(call));
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The rules an embedder writes in code, as the policy text they would be in a file.
+//!
+//! There is one reader of rules, in `haft-policy`; this only prints what it reads, so that a rule
+//! in code and the same rule in `haft.toml` cannot mean two things.
+
+use haft_policy::{PolicySource, Preset};
+
+/// What explanations call rules that were written in code.
+pub const IN_CODE: &str = "code";
+
+/// `allow`, `ask` and `deny` lists and a preset, as given to the builder.
+#[derive(Debug, Default)]
+pub struct RulesInCode {
+    /// What applies where no rule speaks.
+    pub preset: Option<Preset>,
+    /// What is allowed.
+    pub allow: Vec<String>,
+    /// What is asked about.
+    pub ask: Vec<String>,
+    /// What is denied.
+    pub deny: Vec<String>,
+}
+
+impl RulesInCode {
+    /// The policy text that says the same.
+    pub fn source(&self) -> PolicySource {
+        let mut lines = vec!["[policy]".to_owned()];
+        if let Some(preset) = self.preset {
+            lines.push(format!("preset = {}", quoted(preset.as_str())));
+        }
+        for (key, rules) in [
+            ("allow", &self.allow),
+            ("ask", &self.ask),
+            ("deny", &self.deny),
+        ] {
+            if rules.is_empty() {
+                continue;
+            }
+            lines.push(format!("{key} = ["));
+            lines.extend(rules.iter().map(|rule| format!("  {},", quoted(rule))));
+            lines.push("]".to_owned());
+        }
+        PolicySource::new(IN_CODE, lines.join("\n"))
+    }
+}
+
+/// A TOML string. JSON's escapes are all escapes of TOML's too, and what JSON leaves bare and TOML
+/// refuses (the delete character) is refused when the text is read.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_cannot_break_out_of_its_string() {
+        let rules = RulesInCode {
+            preset: Some(Preset::Locked),
+            allow: vec!["read\"]\npreset = \"workspace".to_owned()],
+            ..RulesInCode::default()
+        };
+        assert_eq!(
+            rules.source().text,
+            "[policy]\npreset = \"locked\"\nallow = [\n  \"read\\\"]\\npreset = \\\"workspace\",\n]"
+        );
+    }
+}

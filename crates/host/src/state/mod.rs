@@ -1,0 +1,12 @@
+//! What Haft keeps in its data directory beside the record: small files of its own, readable by their
+//! owner alone.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "reads and writes Haft's own files, which no workspace confines"
+)]
+
+pub mod failures;
+pub mod logins;
+pub mod pins;
+pub mod private;
+pub mod running;

@@ -1,0 +1,287 @@
+//! Finds what would let a call pass without asking, and proves it: the command that makes a
+//! standing approval, which policy itself proposes, and the line for a configuration file, which is
+//! named only after the policy with that line added has said allow.
+
+use std::{
+    fmt::Write as _,
+    sync::{Arc, OnceLock},
+};
+
+use haft_contract::{
+    Principal, ProviderId, SealedPlan,
+    erased::ErasedTool,
+    host::{GrantBreadth, GrantProposal, Policy as _, Question, Verdict},
+};
+// One list of what hides, for text on a terminal and in a client's form.
+use haft_mcp::foreign::is_deceptive;
+use haft_policy::{CedarPolicy, PolicySource, grant::narrowest_rules};
+use haft_runtime::registry::{Entry, Registry};
+
+/// The farthest a suggested agent's name may be from what was written, in edits.
+const MAX_NAME_DISTANCE: usize = 2;
+
+/// Finds lines that would allow calls.
+#[derive(Debug, Clone)]
+pub struct Suggest {
+    sources: Vec<PolicySource>,
+    policy: Arc<CedarPolicy>,
+    rules_file: String,
+    then: &'static str,
+    /// The tools there are, mounted ones among them, once there is a runtime that has them.
+    registry: Arc<OnceLock<Arc<Registry>>>,
+    /// Tools that only some commands register.
+    apart: Vec<Arc<Entry>>,
+}
+
+/// What to do after a configuration file was edited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AfterEdit {
+    /// It is a workspace's file, which must be trusted again.
+    Trust,
+    /// It is the operator's own.
+    Nothing,
+}
+
+impl Suggest {
+    /// For a configuration and the file in which rules are best added.
+    pub fn new(
+        sources: Vec<PolicySource>,
+        policy: Arc<CedarPolicy>,
+        rules_file: String,
+        after: AfterEdit,
+    ) -> Self {
+        Self {
+            sources,
+            policy,
+            rules_file,
+            then: match after {
+                AfterEdit::Trust => ", then run `haft trust`",
+                AfterEdit::Nothing => "",
+            },
+            registry: Arc::default(),
+            apart: Vec::new(),
+        }
+    }
+
+    /// Makes the tools of a runtime known, as they are at each question.
+    pub fn know(&self, registry: &Arc<Registry>) {
+        // One set of parts makes one runtime.
+        let _ = self.registry.set(Arc::clone(registry));
+    }
+
+    /// Makes a built-in tool known that is in no registry yet.
+    pub fn know_apart(&mut self, tool: Arc<dyn ErasedTool>) {
+        let entry = Entry::new(&ProviderId::builtin(), tool);
+        self.apart.push(Arc::new(entry));
+    }
+
+    fn tool(&self, plan: &SealedPlan) -> Option<Arc<Entry>> {
+        let registry = self.registry.get();
+        let found = registry
+            .and_then(|registry| registry.snapshot().get(plan.tool.tool.as_str()).cloned())
+            .filter(|entry| *entry.key() == plan.tool);
+        found.or_else(|| {
+            let apart = self.apart.iter().find(|entry| *entry.key() == plan.tool);
+            apart.cloned()
+        })
+    }
+
+    /// What would let this plan pass without asking, in a sentence.
+    pub fn sentence(&self, principal: &Principal, plan: &SealedPlan) -> String {
+        // A misspelt agent is better spelt right than allowed more.
+        self.about_stranger(principal)
+            .or_else(|| self.to_allow(principal, plan))
+            .unwrap_or_else(|| {
+                "no line in `allow` would let this pass without asking; run it where a person can \
+                 answer at the terminal"
+                    .to_owned()
+            })
+    }
+
+    /// What would let this plan pass without asking, in a sentence, if anything would.
+    pub fn to_allow(&self, principal: &Principal, plan: &SealedPlan) -> Option<String> {
+        let tool = self.tool(plan)?;
+        let question = Question {
+            principal,
+            tool: tool.facts(),
+            plan,
+            grants: &[],
+        };
+        let grant = self.policy.proposals(&question).into_iter().next();
+        let line = self.rules(&question).map(|rules| self.line(&rules));
+        let run = |grant: &GrantProposal| format!("run `{}`", add_command(&grant.rules));
+        Some(match (grant, line) {
+            (None, None) => return None,
+            (None, Some(line)) => format!("to allow exactly this without asking, {line}"),
+            (Some(grant), Some(line)) if grant.breadth == GrantBreadth::Exact => {
+                format!(
+                    "to allow exactly this without asking, {}, or {line}",
+                    run(&grant)
+                )
+            }
+            (Some(grant), _) => {
+                format!("to allow {} without asking, {}", grant.meaning, run(&grant))
+            }
+        })
+    }
+
+    /// The line of a configuration file that holds these rules.
+    fn line(&self, rules: &[String]) -> String {
+        let quoted: Vec<String> = rules.iter().map(|rule| quoted(rule)).collect();
+        format!(
+            "add {} to `allow` under [policy] in {}{}",
+            quoted.join(", "),
+            self.rules_file,
+            self.then
+        )
+    }
+
+    /// What to do about a rule that denies, and that the reason has named already.
+    pub fn about_denial(&self) -> String {
+        format!("change that rule if this should be allowed{}", self.then)
+    }
+
+    /// What to do about an agent that no section speaks of, while others have one.
+    fn about_stranger(&self, principal: &Principal) -> Option<String> {
+        let agent = principal.agent.as_str();
+        let known = self.agents();
+        if known.is_empty() || known.iter().any(|name| name == agent) {
+            return None;
+        }
+        let near = known
+            .iter()
+            .map(|name| (strsim::damerau_levenshtein(agent, name), name))
+            .filter(|(distance, _)| *distance <= MAX_NAME_DISTANCE)
+            .min();
+        let near = near.map_or_else(String::new, |(_, name)| {
+            format!("did you mean the agent `{name}`? Or ")
+        });
+        Some(format!(
+            "{near}add a section [agents.{agent}] to {}{}",
+            self.rules_file, self.then
+        ))
+    }
+
+    /// The agents that have a section.
+    fn agents(&self) -> Vec<String> {
+        let sections = |source: &PolicySource| {
+            let file: toml::Table = source.text.parse().ok()?;
+            let agents = file.get("agents")?.as_table()?;
+            Some(agents.keys().cloned().collect::<Vec<_>>())
+        };
+        self.sources.iter().filter_map(sections).flatten().collect()
+    }
+
+    /// Rules that, added to `allow`, make the policy say allow: about what changes something, or
+    /// about all of it, or about the tool.
+    fn rules(&self, question: &Question<'_>) -> Option<Vec<String>> {
+        let plan = question.plan;
+        let mut changing = plan.clone();
+        changing.accesses.retain(|access| access.kind() != "read");
+        let whole_tool = vec![plan.tool.tool.to_string()];
+        [
+            narrowest_rules(&changing),
+            narrowest_rules(plan),
+            whole_tool,
+        ]
+        .into_iter()
+        .find(|rules| !rules.is_empty() && self.would_allow(rules, question))
+    }
+
+    fn would_allow(&self, rules: &[String], question: &Question<'_>) -> bool {
+        let list = toml::Value::Array(rules.iter().cloned().map(toml::Value::String).collect());
+        let mut sources = self.sources.clone();
+        sources.push(PolicySource::new(
+            "suggestion",
+            format!("[policy]\nallow = {list}\n"),
+        ));
+        CedarPolicy::load(&sources)
+            .is_ok_and(|policy| policy.decide(question).verdict == Verdict::Allow)
+    }
+}
+
+/// A text as TOML on one line. The rule holds what an agent wrote, and a TOML text may span lines,
+/// which would let it draw lines of its own around a question.
+fn quoted(text: &str) -> String {
+    let mut toml = String::with_capacity(text.len() + 2);
+    toml.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => toml.push_str("\\\""),
+            '\\' => toml.push_str("\\\\"),
+            '\n' => toml.push_str("\\n"),
+            '\t' => toml.push_str("\\t"),
+            '\r' => toml.push_str("\\r"),
+            c if is_deceptive(c) => {
+                // Writing to a `String` cannot fail.
+                let _ = write!(toml, "\\U{:08X}", u32::from(c));
+            }
+            c => toml.push(c),
+        }
+    }
+    toml.push('"');
+    toml
+}
+
+/// The command that makes a standing approval of these rules in this workspace.
+pub fn add_command(rules: &[String]) -> String {
+    let words: Vec<String> = rules.iter().map(|rule| shell_word(rule)).collect();
+    format!("haft grants add {} --project", words.join(" "))
+}
+
+/// A text as one word of a shell, on one line and without anything a terminal could act on.
+fn shell_word(text: &str) -> String {
+    if !text.chars().any(is_deceptive) && !text.contains(['\n', '\r', '\t']) {
+        return format!("'{}'", text.replace('\'', r"'\''"));
+    }
+    let mut word = String::from("$'");
+    for c in text.chars() {
+        match c {
+            '\'' => word.push_str(r"\'"),
+            '\\' => word.push_str(r"\\"),
+            '\n' => word.push_str(r"\n"),
+            '\r' => word.push_str(r"\r"),
+            '\t' => word.push_str(r"\t"),
+            c if is_deceptive(c) => {
+                // Writing to a `String` cannot fail.
+                let _ = write!(word, "\\U{:08X}", u32::from(c));
+            }
+            c => word.push(c),
+        }
+    }
+    word.push('\'');
+    word
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ap_08_a_command_to_copy_is_one_line_and_one_word() {
+        for (text, expect) in [
+            ("bash(cargo test *)", "'bash(cargo test *)'"),
+            ("bash(echo 'a')", r"'bash(echo '\''a'\'')'"),
+            ("a\nb'c\\", r"$'a\nb\'c\\'"),
+            ("\u{202e}x", r"$'\U0000202Ex'"),
+        ] {
+            assert_eq!(shell_word(text), expect);
+        }
+    }
+
+    #[test]
+    fn ap_08_a_suggested_line_is_one_line_and_means_the_same() {
+        for text in [
+            "bash(echo \"a\" > b)",
+            "a\nb\r\tc",
+            r"a\nb",
+            "\u{1b}[2J\u{7f}\u{202e}\u{e0041}",
+            "'\"\"\"",
+        ] {
+            let quoted = quoted(text);
+            assert!(!quoted.chars().any(is_deceptive), "{quoted:?}");
+            let table: toml::Table = format!("a = {quoted}").parse().unwrap();
+            assert_eq!(table["a"].as_str(), Some(text));
+        }
+    }
+}
