@@ -38,5 +38,6 @@ pub use self::{
     limits::{Limits, OPEN_APPROVALS, OutputLimits, ProcessLimits},
     loops::{LOOP_GUARD, LoopGuard},
     nobody::NobodyToAsk,
+    pipeline::DryRun,
     runtime::Runtime,
 };

@@ -7,9 +7,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use haft_contract::{
-    CallEvent, CallId, ErrorKind, Outcome, Terminal, ToolKey,
+    BoxFuture, CallEvent, CallId, ErrorKind, Outcome, Terminal, ToolKey,
     event::{EventSink, Happened},
-    host::{CallRecord, Clock, Durability, LedgerError},
+    host::{CallRecord, Clock, Durability, LedgerError, LedgerErrorKind},
     outcome::{Facts, Failure},
 };
 
@@ -53,6 +53,12 @@ impl Recording {
                 settled: false,
             }),
         }
+    }
+
+    /// The recording of a call that is only planned: no listener hears of it, nothing of it is
+    /// kept, and it cannot be started.
+    pub(crate) fn of_dry_run(call: CallId, clock: Arc<dyn Clock>) -> Self {
+        Self::new(call, clock, Arc::default(), Box::new(NothingRecorded))
     }
 
     /// The call that is recorded.
@@ -213,5 +219,21 @@ impl Recording {
             }),
             facts: Facts::default(),
         }));
+    }
+}
+
+/// What a dry run is recorded in. It refuses every append, so no call can start on it.
+struct NothingRecorded;
+
+impl CallRecord for NothingRecorded {
+    fn append(&self, _: Vec<Happened>, _: Durability) -> BoxFuture<'_, Result<(), LedgerError>> {
+        let message = "a call that is only planned is not recorded, so it cannot be started";
+        Box::pin(async move { Err(LedgerError::new(LedgerErrorKind::Unavailable, message)) })
+    }
+
+    fn settle(&self, _: Vec<Happened>) {}
+
+    fn settled(&self) -> BoxFuture<'_, Result<(), LedgerError>> {
+        Box::pin(async { Ok(()) })
     }
 }

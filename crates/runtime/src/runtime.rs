@@ -23,7 +23,7 @@ use crate::{
     limits::Limits,
     locks::Locks,
     loops::{Loops, Ran, Watched},
-    pipeline::{self, Halt, Luggage, Opened, settle_halt},
+    pipeline::{self, DryRun, Halt, Luggage, Opened, settle_halt},
     record::{Recording, SettleOnDrop},
     registry::{Entry, Registry},
 };
@@ -162,6 +162,23 @@ impl Runtime {
         recording.settle(&outcome);
         self.until_durable(&recording).await;
         outcome
+    }
+
+    /// Plans a call and decides about it, as [`Runtime::call`] would now, and goes no further:
+    /// nothing runs, nothing is recorded, nobody is asked, and no listener hears of it. A call that
+    /// ends before it is decided has the outcome it would have had.
+    pub async fn plan(&self, request: CallRequest) -> Result<DryRun, Arc<Outcome>> {
+        let (call, cancel) = (request.id, CancellationToken::new());
+        let ended = |halt| Arc::new(settle_halt(call, halt));
+        let limit = self.inner.limits.calls_in_flight;
+        let taken = self.inner.in_flight.take(call, &cancel, limit);
+        let _place = taken.map_err(|refusal| ended(refusal.halt()))?;
+        let recording = Recording::of_dry_run(call, Arc::clone(&self.inner.clock));
+        // The loop guard judges this call too; only a call that is settled counts for it.
+        let watched = self.inner.loops.watch(&request);
+        let opened = self.opened(request, &Arc::new(recording), cancel, watched);
+        let foreseen = AssertUnwindSafe(pipeline::foresee(opened)).catch_unwind();
+        foreseen.await.unwrap_or_else(|_| Err(broken())).map_err(ended)
     }
 
     /// Runs calls side by side, as far as what they touch lets them, and returns their outcomes in

@@ -27,8 +27,61 @@ pub(super) enum Answer {
     Asks(Decision),
 }
 
+/// What a call would do and whether it may, without doing it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DryRun {
+    /// The plan that a call would be held to.
+    pub plan: Arc<SealedPlan>,
+    /// The decision about it, a denial included.
+    pub decision: Decision,
+}
+
+/// A plan, and what was decided about it.
+struct Judged {
+    planned: Planned,
+    decision: Decision,
+    /// The standing approvals the decision rests on.
+    grants: Vec<Grant>,
+}
+
 /// Decides about the plan. A denial ends the call here.
-pub async fn decide(mut planned: Planned) -> Result<Decided, Halt> {
+pub async fn decide(planned: Planned) -> Result<Decided, Halt> {
+    let Judged {
+        mut planned,
+        decision,
+        grants,
+    } = judge_call(planned).await?;
+    let facts = &mut planned.luggage.facts;
+    facts.tier = Some(planned.plan.tier);
+    facts.backend = Some(planned.plan.backend.clone());
+    match decision.verdict {
+        Verdict::Allow => {
+            facts.decision = Some(decision);
+            let answer = Answer::Allowed(grants);
+            Ok(Decided { planned, answer })
+        }
+        Verdict::Ask => {
+            facts.decision = Some(decision.clone());
+            let answer = Answer::Asks(decision);
+            Ok(Decided { planned, answer })
+        }
+        Verdict::Deny => Err(denied(planned, decision)),
+    }
+}
+
+/// Says what would be decided. A denial is an answer here, not an end.
+pub(super) async fn foresee(planned: Planned) -> Result<DryRun, Halt> {
+    let Judged {
+        planned, decision, ..
+    } = judge_call(planned).await?;
+    Ok(DryRun {
+        plan: planned.plan,
+        decision,
+    })
+}
+
+/// Scopes, rules, standing approvals and the loop guard, in that order.
+async fn judge_call(mut planned: Planned) -> Result<Judged, Halt> {
     if let Some(scope) = missing_scope(&planned) {
         let error = ToolError::new(
             ErrorKind::MissingScope,
@@ -50,22 +103,11 @@ pub async fn decide(mut planned: Planned) -> Result<Decided, Halt> {
             .withheld
             .clone_from(&decision.withheld);
     }
-    let facts = &mut planned.luggage.facts;
-    facts.tier = Some(planned.plan.tier);
-    facts.backend = Some(planned.plan.backend.clone());
-    match decision.verdict {
-        Verdict::Allow => {
-            facts.decision = Some(decision);
-            let answer = Answer::Allowed(grants);
-            Ok(Decided { planned, answer })
-        }
-        Verdict::Ask => {
-            facts.decision = Some(decision.clone());
-            let answer = Answer::Asks(decision);
-            Ok(Decided { planned, answer })
-        }
-        Verdict::Deny => Err(denied(planned, decision)),
-    }
+    Ok(Judged {
+        planned,
+        decision,
+        grants,
+    })
 }
 
 /// What policy says about a call, given these standing approvals.

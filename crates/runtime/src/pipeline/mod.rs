@@ -6,8 +6,9 @@
 //!
 //! Each stage is one file and one function that *consumes* one state and returns the next. The
 //! states have private fields and no constructors, so the only way to hold an [`Admitted`] call
-//! is to have been authorized. `travel`, below, and `carry_out` after it are the whole order, on one screen. Order is a security
-//! property: nothing can be inserted between stages.
+//! is to have been authorized. `travel`, below, and `prepare` and `carry_out` after it are the whole order, on one screen.
+//! Order is a security property: nothing can be inserted between stages. `foresee` walks the same stages and stops once
+//! the call is decided.
 //!
 //! Starting a call that was planned but never authorized does not compile:
 //!
@@ -57,7 +58,7 @@ use haft_contract::Outcome;
 pub use self::{
     admit::{Admitted, admit},
     approve::{Authorized, approve},
-    decide::{Decided, decide},
+    decide::{Decided, DryRun, decide},
     halt::Halt,
     hooks::{Hooked, consult_hooks},
     plan::{Planned, plan},
@@ -75,19 +76,30 @@ pub(crate) use self::{
 /// Takes a call all the way. Every exit is an outcome: a stage that stops a call says why in its
 /// [`Halt`], and the caller of this function settles that too.
 pub(crate) async fn travel(opened: Opened) -> Result<Outcome, Halt> {
-    let mut resolved = resolve(opened)?;
-    let planned = loop {
-        let validated = validate(resolved)?;
-        let planned = plan(validated).await?;
-        match consult_hooks(planned).await? {
-            Hooked::Unchanged(planned) => break planned,
-            Hooked::Rewritten(again) => resolved = again,
-        }
-    };
+    let planned = prepare(opened).await?;
     let decided = decide(planned).await?;
     let authorized = approve(decided).await?;
     // Boxed, because a call that waits for a person need not hold room for what comes after.
     Box::pin(carry_out(authorized)).await
+}
+
+/// Takes a call as far as its decision, and no further: nobody is asked and nothing runs.
+pub(crate) async fn foresee(opened: Opened) -> Result<DryRun, Halt> {
+    let planned = prepare(opened).await?;
+    decide::foresee(planned).await
+}
+
+/// From a request to the plan that is decided about, with what hooks made of it.
+async fn prepare(opened: Opened) -> Result<Planned, Halt> {
+    let mut resolved = resolve(opened)?;
+    loop {
+        let validated = validate(resolved)?;
+        let planned = plan(validated).await?;
+        match consult_hooks(planned).await? {
+            Hooked::Unchanged(planned) => return Ok(planned),
+            Hooked::Rewritten(again) => resolved = again,
+        }
+    }
 }
 
 /// The rest of the way, for a call that may run.

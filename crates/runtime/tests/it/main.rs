@@ -12,6 +12,7 @@
 mod approvals;
 mod changes;
 mod deadlines;
+mod dry_run;
 mod exactly_once;
 mod guard;
 mod hooks;
