@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use haft_backends::{LocalBackend, LocalOptions};
+use haft_backends::LocalOptions;
 use haft_contract::{
     AgentId, CallId, Principal, ProviderId, SessionId, SessionKind, Tool, UserId,
     erased::ErasedTool,
@@ -19,10 +19,14 @@ use haft_contract::{
     identity::IdentityError,
     ops::{Operations, SandboxMode},
 };
-use haft_host::{platform_data_dir, rules::RulesInCode};
-use haft_ledger::{LedgerOptions, SqliteLedger};
-use haft_policy::{CedarPolicy, Finding, LoadError, PolicySource, Preset, load::Problem};
-use haft_runtime::{BuildError, Runtime, RuntimeBuilder, SystemClock};
+use haft_host::{
+    Host, HostBuilder, HostError, HostErrorKind, McpServer, RecordOptions, WorkspaceSource,
+    mount::{MountDefaults, MountPlan},
+    platform_data_dir,
+    rules::RulesInCode,
+};
+use haft_policy::{PolicySource, Preset};
+use haft_runtime::{Runtime, RuntimeBuilder};
 
 use crate::{
     closures::{AskWith, ListenWith},
@@ -34,9 +38,6 @@ const DEFAULT_AGENT: &str = "agent";
 
 /// The user that calls are made for unless another is named.
 const DEFAULT_USER: &str = "local";
-
-/// The record's folder in the data directory; the command line looks in the same place.
-const RECORD: &str = "record";
 
 /// Builds a [`Haft`].
 #[must_use = "nothing is opened before `build`"]
@@ -53,37 +54,8 @@ pub struct HaftBuilder {
     agent: String,
     session: Option<String>,
     session_kind: SessionKind,
+    servers: Vec<McpServer>,
     runtime: RuntimeBuilder,
-}
-
-/// Why Haft could not be opened.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum OpenError {
-    /// The workspace is not a directory that can be opened.
-    #[error(transparent)]
-    Workspace(#[from] haft_backends::OpenError),
-    /// Nobody said where the record goes, and the platform does not say either.
-    #[error("there is no data directory: pass one with `data_dir`, or set `HOME`")]
-    NoDataDirectory,
-    /// The record would lie where tools can write.
-    #[error("the data directory lies inside the workspace, where tools could reach the record")]
-    DataDirectoryInWorkspace,
-    /// The record could not be opened.
-    #[error(transparent)]
-    Ledger(#[from] haft_ledger::OpenError),
-    /// The rules are wrong.
-    #[error(transparent)]
-    Policy(#[from] LoadError),
-    /// A rule speaks of a tool that is not there, or does not do what its author believes.
-    #[error("{}", in_lines(.0))]
-    Rules(Vec<Finding>),
-    /// A user, agent or session is not an identifier.
-    #[error(transparent)]
-    Identity(#[from] IdentityError),
-    /// The tools do not fit together.
-    #[error(transparent)]
-    Tools(#[from] BuildError),
 }
 
 impl HaftBuilder {
@@ -101,6 +73,7 @@ impl HaftBuilder {
             agent: DEFAULT_AGENT.to_owned(),
             session: None,
             session_kind: SessionKind::Main,
+            servers: Vec::new(),
             runtime: Runtime::builder().provider(ProviderId::builtin(), haft_tools::builtins()),
         }
     }
@@ -227,36 +200,44 @@ impl HaftBuilder {
         self
     }
 
+    /// Mounts an MCP server: its tools stand beside the built-in ones, take the same path, and are
+    /// shown to a model once they are accepted ([`Haft::accept_server`], or `haft mcp accept` where
+    /// the program shares this data directory).
+    pub fn mcp_server(mut self, server: McpServer) -> Self {
+        self.servers.push(server);
+        self
+    }
+
     /// Opens everything. Calls that a process now gone had left open are settled on the way; see
     /// [`Haft::recovery`].
-    pub async fn build(self) -> Result<Haft, OpenError> {
-        let principal = Arc::new(self.principal()?);
-        let policy = Arc::new(self.policy()?);
-        let operations = match self.operations.clone() {
-            Some(operations) => operations,
-            None => LocalBackend::open(&self.workspace, self.local.clone())?.operations(),
+    pub async fn build(self) -> Result<Haft, HostError> {
+        let principal = self.principal().map_err(|error| {
+            let hint = "choose a shorter, plainer name";
+            HostError::new(HostErrorKind::Invalid, error.to_string(), hint)
+        })?;
+        let data_dir = self.checked_data_dir()?;
+        let mounts = MountDefaults {
+            sandbox: self.local.sandbox.clone(),
+            data_dir: data_dir.clone(),
+            user: principal.user.clone(),
         };
-        let options = self.ledger_options()?;
-        let sandbox = stronger(self.sandbox, &policy);
-        let (ledger, recovery) = SqliteLedger::open(options).await?;
-        let mut builder = self
-            .runtime
-            .operations(operations)
-            .policy(Arc::<CedarPolicy>::clone(&policy))
-            .ledger(Arc::new(ledger.clone()));
-        for (tool, mode) in sandbox {
-            builder = builder.sandbox(tool, mode);
-        }
-        let built = builder.build().map_err(OpenError::from);
-        let checked = built.and_then(|runtime| check_rules(&policy, runtime));
-        match checked {
-            Ok(runtime) => Ok(Haft::new(runtime, policy, ledger, recovery, principal)),
-            Err(error) => {
-                // Nothing was recorded yet; the reason worth telling is the first one.
-                let _ = ledger.close().await;
-                Err(error)
-            }
-        }
+        let in_code = std::iter::once(self.rules.source());
+        let workspace = match self.operations {
+            Some(operations) => WorkspaceSource::Opened(operations),
+            None => WorkspaceSource::Local {
+                root: self.workspace,
+                options: Box::new(self.local),
+            },
+        };
+        let builder = HostBuilder::new(
+            self.runtime,
+            workspace,
+            in_code.chain(self.sources).collect(),
+            RecordOptions::new(data_dir).secrets(self.secrets),
+            MountPlan::new(self.servers, mounts),
+        )?;
+        let host = Host::open(builder.sandboxes(self.sandbox)).await?;
+        Ok(Haft::new(host, Arc::new(principal)))
     }
 
     fn principal(&self) -> Result<Principal, IdentityError> {
@@ -271,23 +252,23 @@ impl HaftBuilder {
         })
     }
 
-    fn policy(&self) -> Result<CedarPolicy, LoadError> {
-        let in_code = std::iter::once(self.rules.source());
-        let sources: Vec<_> = in_code.chain(self.sources.iter().cloned()).collect();
-        CedarPolicy::load(&sources)
-    }
-
-    fn ledger_options(&self) -> Result<LedgerOptions, OpenError> {
+    fn checked_data_dir(&self) -> Result<PathBuf, HostError> {
         let data_dir = match &self.data_dir {
             Some(directory) => directory.clone(),
-            None => platform_data_dir().ok_or(OpenError::NoDataDirectory)?,
+            None => platform_data_dir().ok_or_else(|| {
+                HostError::config(
+                    "there is no data directory",
+                    "pass one with `data_dir`, or set `HOME`",
+                )
+            })?,
         };
         if self.operations.is_none() && lies_inside(&data_dir, &self.workspace) {
-            return Err(OpenError::DataDirectoryInWorkspace);
+            return Err(HostError::config(
+                "the data directory lies inside the workspace, where tools could reach the record",
+                "keep it outside, or leave it where the platform has it",
+            ));
         }
-        let mut options = LedgerOptions::new(data_dir.join(RECORD), Arc::new(SystemClock));
-        options.secrets.clone_from(&self.secrets);
-        Ok(options)
+        Ok(data_dir)
     }
 }
 
@@ -320,38 +301,4 @@ fn real(path: &Path) -> Option<PathBuf> {
         let rest = path.strip_prefix(ancestor).ok()?;
         Some(std::fs::canonicalize(ancestor).ok()?.join(rest))
     })
-}
-
-/// Holds the rules against the tools there are: a misspelt `deny` must not pass for no rule.
-fn check_rules(policy: &CedarPolicy, runtime: Runtime) -> Result<Runtime, OpenError> {
-    let tools = runtime.registry().snapshot();
-    let entries = tools.page(0, tools.len());
-    let facts: Vec<_> = entries.iter().map(|entry| entry.facts()).collect();
-    let findings = policy.lint(&facts);
-    if findings.is_empty() {
-        return Ok(runtime);
-    }
-    Err(OpenError::Rules(findings))
-}
-
-fn in_lines(findings: &[Finding]) -> String {
-    let lines: Vec<String> = findings
-        .iter()
-        .map(|finding| Problem::from(finding.clone()).to_string())
-        .collect();
-    lines.join("\n")
-}
-
-/// The confinement of every tool that code or a policy text speaks of; the stronger of both.
-fn stronger(
-    mut in_code: BTreeMap<String, SandboxMode>,
-    policy: &CedarPolicy,
-) -> BTreeMap<String, SandboxMode> {
-    for (tool, mode) in policy.tool_settings().sandboxes() {
-        let mode = in_code
-            .get(tool.as_str())
-            .map_or(mode, |set| mode.max(*set));
-        in_code.insert(tool.as_str().to_owned(), mode);
-    }
-    in_code
 }

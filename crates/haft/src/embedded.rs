@@ -9,6 +9,7 @@ use haft_contract::{
     AgentId, CallRequest, Outcome, Principal, SessionId, SessionKind, host::LedgerError,
     identity::IdentityError,
 };
+use haft_host::{Host, HostError};
 use haft_ledger::{Recovery, SqliteLedger};
 use haft_policy::CedarPolicy;
 use haft_runtime::{
@@ -25,10 +26,7 @@ use crate::{
 /// Runs tool calls for one principal. Cheap to clone; clones share everything but who asks.
 #[derive(Clone)]
 pub struct Haft {
-    runtime: Runtime,
-    policy: Arc<CedarPolicy>,
-    ledger: SqliteLedger,
-    recovery: Arc<Recovery>,
+    host: Arc<Host>,
     principal: Arc<Principal>,
 }
 
@@ -38,18 +36,9 @@ impl Haft {
         HaftBuilder::new(workspace.as_ref())
     }
 
-    pub(crate) fn new(
-        runtime: Runtime,
-        policy: Arc<CedarPolicy>,
-        ledger: SqliteLedger,
-        recovery: Recovery,
-        principal: Arc<Principal>,
-    ) -> Self {
+    pub(crate) fn new(host: Host, principal: Arc<Principal>) -> Self {
         Self {
-            runtime,
-            policy,
-            ledger,
-            recovery: Arc::new(recovery),
+            host: Arc::new(host),
             principal,
         }
     }
@@ -93,13 +82,13 @@ impl Haft {
 
     /// Runs one call to its end. Dropping the future stops it.
     pub async fn call(&self, tool: impl Into<String>, arguments: Value) -> Arc<Outcome> {
-        self.runtime.call(self.request(tool, arguments)).await
+        self.runtime().call(self.request(tool, arguments)).await
     }
 
     /// Runs what a model asked for side by side, as far as what the calls touch lets them, and
     /// answers in the order of the calls. A call whose shape cannot be read is answered too.
     pub async fn answer(&self, calls: Vec<ModelCall>) -> Vec<Answered> {
-        model::answer(&self.runtime, &self.principal, calls).await
+        model::answer(self.runtime(), &self.principal, calls).await
     }
 
     /// Answers the `tool_calls` of an OpenAI chat message with the messages to append to the
@@ -128,7 +117,7 @@ impl Haft {
 
     /// The tools this principal is shown, sorted by name.
     pub fn tools(&self) -> Vec<Arc<Entry>> {
-        self.runtime.tools_for(&self.principal)
+        self.runtime().tools_for(&self.principal)
     }
 
     /// The tools this principal is shown, as a model provider wants them described.
@@ -142,35 +131,41 @@ impl Haft {
 
     /// The runtime, to cancel calls, or to add and remove tools.
     pub fn runtime(&self) -> &Runtime {
-        &self.runtime
+        self.host.runtime()
     }
 
     /// The rules in force.
     pub fn policy(&self) -> &CedarPolicy {
-        &self.policy
+        self.host.policy()
     }
 
     /// The record. It answers through [`History`](haft_contract::host::History).
     pub fn ledger(&self) -> &SqliteLedger {
-        &self.ledger
+        self.host.ledger()
     }
 
     /// What was found and settled when the record was opened.
     pub fn recovery(&self) -> &Recovery {
-        &self.recovery
+        self.host.recovery()
     }
 
     /// Ends every process this principal's conversation left in the background, with everything
     /// they started.
     pub async fn end_session(&self) {
-        self.runtime.end_session(&self.principal).await;
+        self.runtime().end_session(&self.principal).await;
     }
 
     /// Shuts down: calls of every clone are refused from now on, those in flight are stopped, awaited
     /// and settled, what runs in the background ends, and then the record is closed.
     pub async fn close(&self) -> Result<(), LedgerError> {
-        let flushed = self.runtime.shut_down().await;
-        self.ledger.close().await.and(flushed)
+        self.host.close().await
+    }
+
+    /// Starts a mounted server and accepts everything it offers now, as `haft mcp accept --all` does
+    /// after a person looked. Returns how many definitions were accepted; what changes later is
+    /// withheld until it is accepted again.
+    pub async fn accept_server(&self, id: &str) -> Result<usize, HostError> {
+        self.host.accept_server(id).await
     }
 }
 

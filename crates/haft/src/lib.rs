@@ -38,15 +38,15 @@ pub use haft_contract as contract;
 /// Registry and pipeline.
 pub use haft_runtime as runtime;
 
-pub use self::{
-    builder::{HaftBuilder, OpenError},
-    embedded::Haft,
-};
+pub use self::{builder::HaftBuilder, embedded::Haft};
 /// Commands are sandboxed by a helper process. A program that lets its own executable be the helper
 /// calls [`helper::run_if_asked`] first in `main`.
 pub use haft_backends::helper;
 pub use haft_backends::{LocalBackend, LocalOptions, sandbox};
-pub use haft_host::{Beside, Webhook, WebhookError, WebhookKey, platform_data_dir};
+pub use haft_host::{
+    Beside, HostError, HostErrorKind, McpServer, Webhook, WebhookError, WebhookKey,
+    platform_data_dir,
+};
 pub use haft_ledger::{Recovery, SqliteLedger};
 pub use haft_policy::{CedarPolicy, Finding, LoadError, PolicySource, Preset};
 pub use haft_runtime::{Limits, Runtime};

@@ -1,28 +1,41 @@
 //! From settings to a running Haft: the one composition that the command line, the facade for
 //! embedders, and every server use.
 //!
-//! [`config`] reads what an operator wrote and trusted, [`host`] makes a runtime of it, [`mount`]
+//! [`config`] reads what an operator wrote and trusted, [`Host::open`] makes a runtime of it, [`mount`]
 //! puts MCP servers beside the built-in tools. What is kept between runs beside the record (pins,
 //! logins, how servers are) is in [`state`]. Nothing is decided here and no call runs here; errors
 //! are [`HostError`]s, and exit codes stay in `cli`.
 
 pub mod ancestry;
+mod assembly;
 mod beside;
+mod builder;
 pub mod config;
 mod data_dir;
 pub mod error;
-pub mod host;
+mod host;
 pub mod mount;
 pub mod orphans;
+mod own_tools;
+mod record;
 pub mod replay;
 pub mod rules;
 pub mod state;
 pub mod suggest;
 mod webhook;
+pub mod workspace;
 
+/// An MCP server to mount, as an entry of `[[mcp.servers]]` says it.
+pub use self::config::mcp::ServerSettings as McpServer;
 pub use self::{
+    assembly::{Assembly, problem},
     beside::Beside,
+    builder::HostBuilder,
     data_dir::platform_data_dir,
     error::{HostError, HostErrorKind},
+    host::Host,
+    own_tools::configured_scripts,
+    record::{Record, RecordOptions},
     webhook::{Webhook, WebhookError, WebhookKey},
+    workspace::WorkspaceSource,
 };

@@ -23,6 +23,7 @@ use crate::{
     limits::Limits,
     locks::Locks,
     loops::{LoopGuard, Loops},
+    no_record::NoRecord,
     nobody::NobodyToAsk,
     registry::{Registry, RegistryError},
     runtime::{Egress, Inner, Runtime},
@@ -100,6 +101,12 @@ impl RuntimeBuilder {
     pub fn ledger(mut self, ledger: Arc<dyn Ledger>) -> Self {
         self.ledger = Some(ledger);
         self
+    }
+
+    /// Has no record, for whoever plans calls and looks at tools: what cannot be recorded does not run.
+    #[must_use]
+    pub fn without_record(self) -> Self {
+        self.ledger(Arc::new(NoRecord))
     }
 
     /// Who is asked. Without one, what would ask is denied.

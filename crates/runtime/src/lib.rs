@@ -21,6 +21,7 @@ mod labels;
 mod limits;
 mod locks;
 mod loops;
+mod no_record;
 mod nobody;
 mod past;
 pub mod pipeline;

@@ -3,13 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use clap::{Args, ValueEnum};
-use haft_contract::{Arguments, CallRequest, Outcome, Principal, host::Ledger};
-use haft_host::{
-    config::Settings,
-    host::{self, Housekeeping, Wired},
-};
-use haft_ledger::SqliteLedger;
-use haft_mcp::upstream::supervise::{Fleet, Unseen};
+use haft_contract::{Arguments, CallRequest, Outcome, Principal};
+use haft_host::{Host, HostBuilder, config::Settings};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -98,7 +93,7 @@ pub(crate) async fn run(args: CallArgs, app: &App) -> Result<Exit, Stop> {
     let tool = args.tool.clone();
     let request = request(tool, arguments, &ready.principal, args.timeout);
     let outcome = ready.call(request).await;
-    let left = ready.wired.runtime.processes();
+    let left = ready.host.runtime().processes();
     ready.close().await;
     print(&outcome, ready.hint(&args.tool, &outcome), app)?;
     if left > 0 {
@@ -107,13 +102,10 @@ pub(crate) async fn run(args: CallArgs, app: &App) -> Result<Exit, Stop> {
     Ok(Exit::of_call(&outcome))
 }
 
-/// A runtime on its record, a person or nobody, and a token that Ctrl-C cancels.
+/// A host, a person or nobody, and a token that Ctrl-C cancels.
 pub(crate) struct Ready {
-    pub(crate) wired: Wired,
+    pub(crate) host: Host,
     pub(crate) principal: Arc<Principal>,
-    mounted: Fleet,
-    ledger: SqliteLedger,
-    housekeeping: Housekeeping,
     watcher: Arc<Watcher>,
     advice: Arc<Advice>,
     cancel: CancellationToken,
@@ -129,52 +121,45 @@ pub(crate) async fn ready(
     let asking = asking.asking()?;
     let settings = app.settings()?;
     let principal = identity.principal(&app.env)?;
-    let record = host::open_record_for_calls(&settings).await?;
-    app.recovered(&record.recovery);
-    Ready::new(app, settings, record.ledger, principal, asking, calls).await
+    Ready::new(app, settings, principal, asking, calls).await
 }
 
 impl Ready {
-    /// Puts the parts together, and connects to the workspace if it is elsewhere.
+    /// Opens the host, with whoever is asked here.
     pub(crate) async fn new(
         app: &App,
         settings: Settings,
-        ledger: SqliteLedger,
         principal: Arc<Principal>,
         asking: Asking,
         calls: usize,
     ) -> Result<Self, Stop> {
         let place = Place::new(&settings, &app.env.current_dir);
-        let operations = host::operations(&settings).await?;
-        let parts = host::assemble_on(settings, operations)?;
-        app.notes(parts.notes());
-        let housekeeping = parts.housekeeping();
+        let builder = HostBuilder::from_settings(settings)?;
+        app.notes(builder.notes());
         let watcher = Arc::new(Watcher::new(calls, app.output.stderr_is_terminal()));
         let cancel = CancellationToken::new();
         let approver = TerminalApprover::new(
             app.output,
-            parts.suggest(),
+            builder.suggest(),
             Arc::clone(&watcher),
             principal.user.to_string(),
             asking,
             cancel.clone(),
         );
-        let (suggest, mounts) = (parts.suggest(), parts.mounts());
+        let (suggest, mounts) = (builder.suggest(), builder.mounts());
         let advice = Advice::new(place, suggest, Arc::clone(&principal), mounts);
         let advice = Arc::new(advice);
-        let wired = parts
+        let builder = builder
             .events(Arc::clone(&watcher) as _)
             .events(Arc::clone(&advice) as _)
-            .approver(approver)
-            .build(Arc::new(ledger.clone()) as Arc<dyn Ledger>)?;
-        let mounted = wired.mount(&Arc::default(), Unseen::Leave)?;
+            .approver(approver);
+        // Boxed, because it is opened once and its future is large.
+        let host = Box::pin(Host::open(builder)).await?;
+        app.recovered(host.recovery());
         interrupt::cancels(&cancel, app.output);
         Ok(Self {
-            wired,
+            host,
             principal,
-            mounted,
-            ledger,
-            housekeeping,
             watcher,
             advice,
             cancel,
@@ -183,20 +168,20 @@ impl Ready {
 
     /// Words of the command line as arguments of a tool.
     pub(crate) fn arguments(&self, tool: &str, words: &[String]) -> Result<Arguments, Stop> {
-        let tools = self.wired.runtime.registry().snapshot();
+        let tools = self.host.runtime().registry().snapshot();
         arguments::for_tool(&tools, tool, words)
     }
 
     /// Runs one call to its end.
     pub(crate) async fn call(&self, request: CallRequest) -> Arc<Outcome> {
-        let runtime = &self.wired.runtime;
+        let runtime = self.host.runtime();
         self.watched(runtime.call_until(request, self.cancel.clone()))
             .await
     }
 
     /// Runs calls to their ends, in their order.
     pub(crate) async fn batch(&self, requests: Vec<CallRequest>) -> Vec<Arc<Outcome>> {
-        let runtime = &self.wired.runtime;
+        let runtime = self.host.runtime();
         self.watched(runtime.batch_until(requests, self.cancel.clone()))
             .await
     }
@@ -206,14 +191,11 @@ impl Ready {
         self.advice.hint(tool, outcome)
     }
 
-    /// Ends what calls left running, makes everything durable and stops the record.
+    /// Ends what calls left running, makes everything durable and closes the record.
     pub(crate) async fn close(&self) {
-        if let Err(error) = self.wired.runtime.shut_down().await {
+        if let Err(error) = self.host.close().await {
             tracing::warn!(%error, "not everything could be recorded");
         }
-        self.wired.mounts.keep_failures(&self.mounted);
-        self.mounted.stop().await;
-        self.housekeeping.close(&self.ledger).await;
     }
 
     async fn watched<T>(&self, work: impl Future<Output = T>) -> T {

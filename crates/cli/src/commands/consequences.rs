@@ -9,7 +9,7 @@ use haft_host::{
         mcp::{ServerSettings, Target},
         sandbox::Home,
     },
-    host,
+    configured_scripts,
 };
 use haft_ledger::{Retention, options::MAX_QUEUED_BYTES};
 use haft_policy::PolicySource;
@@ -85,7 +85,7 @@ pub(crate) fn consequences(settings: &Settings) -> Page {
         page = page.field("record", format!("queue_bytes = {}", settings.queue_bytes));
     }
     // What cannot be read has stopped the command before.
-    for (script, name) in host::scripts(settings).into_iter().flatten() {
+    for (script, name) in configured_scripts(settings).into_iter().flatten() {
         let manifest = script.manifest_path().display();
         let name = name.map_or_else(String::new, |name| format!(" as `{name}`"));
         page = page.field("script", format!("{manifest}{name}"));

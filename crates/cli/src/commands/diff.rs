@@ -6,7 +6,7 @@ use haft_contract::{
     WorkPath,
     host::{ArtifactStore, Ledger as _, LedgerErrorKind},
 };
-use haft_host::host::{self, Record};
+use haft_host::Record;
 use haft_tools::{
     change::{FileChange, ShownChange},
     undo::{FileState, FoldedChange},
@@ -49,7 +49,9 @@ pub(crate) struct DiffArgs {
 /// Runs the command.
 pub(crate) async fn run(args: &DiffArgs, app: &App) -> Result<Exit, Stop> {
     let settings = app.settings()?;
-    let Record { ledger, recovery } = host::open_record(&settings.places).await?;
+    let Record {
+        ledger, recovery, ..
+    } = Record::open_to_look(&settings.places).await?;
     app.recovered(&recovery);
     let principal = operator(&app.env)?;
     let here = workspace(&settings);

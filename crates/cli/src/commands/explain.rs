@@ -5,7 +5,7 @@ use haft_contract::{
     Terminal,
     host::{History as _, Policy as _, StoredCall, StoredEvent},
 };
-use haft_host::host::{self, Record};
+use haft_host::Record;
 use serde::{Deserialize as _, Serialize};
 use serde_json::Value;
 
@@ -52,7 +52,9 @@ struct ExplainView {
 /// Runs the command.
 pub(crate) async fn run(args: &ExplainArgs, app: &App) -> Result<Exit, Stop> {
     let places = app.places()?;
-    let Record { ledger, recovery } = host::open_record(&places).await?;
+    let Record {
+        ledger, recovery, ..
+    } = Record::open_to_look(&places).await?;
     app.recovered(&recovery);
     let call = lookup::call(&ledger, &args.id).await?;
     let events = ledger

@@ -8,7 +8,7 @@ use haft_contract::{
     CallId, SessionId, Terminal,
     host::{CallQuery, History as _, StoredCall, Verification},
 };
-use haft_host::host::{self, Record};
+use haft_host::Record;
 use haft_ledger::SqliteLedger;
 use serde_json::json;
 
@@ -59,7 +59,9 @@ enum LogCommand {
 
 /// Runs the command.
 pub(crate) async fn run(args: LogArgs, app: &App) -> Result<Exit, Stop> {
-    let Record { ledger, recovery } = host::open_record(&app.places()?).await?;
+    let Record {
+        ledger, recovery, ..
+    } = Record::open_to_look(&app.places()?).await?;
     app.recovered(&recovery);
     match args.command {
         Some(LogCommand::Verify) => verify(&ledger, app).await,

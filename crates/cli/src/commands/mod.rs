@@ -19,7 +19,6 @@ pub(crate) mod lookup;
 pub(crate) mod mcp;
 pub(crate) mod policy;
 pub(crate) mod recover;
-pub(crate) mod rehearsal;
 pub(crate) mod selection;
 pub(crate) mod show;
 pub(crate) mod tools;
@@ -56,7 +55,7 @@ pub(crate) async fn run(command: Command, app: &App) -> Result<Exit, Stop> {
     match command {
         Command::Init(args) => init::run(&args, app),
         Command::Doctor(args) => doctor::run(&args, app).await,
-        Command::Tools(args) => tools::run(&args, app),
+        Command::Tools(args) => tools::run(&args, app).await,
         Command::Call(args) => call::run(args, app).await,
         Command::Batch(args) => batch::run(args, app).await,
         Command::Mcp(args) => mcp::run(args, app).await,
@@ -70,7 +69,7 @@ pub(crate) async fn run(command: Command, app: &App) -> Result<Exit, Stop> {
         Command::Explain(args) => explain::run(&args, app).await,
         Command::Grants(args) => grants::run(args, app).await,
         Command::Policy(args) => policy::run(args, app).await,
-        Command::Trust(args) => trust::run(&args, app),
+        Command::Trust(args) => trust::run(&args, app).await,
         Command::Recover(args) => recover::run(&args, app).await,
         Command::Completions(args) => completions::run(&args, app),
         Command::Docs(args) => docs::run(&args, app),

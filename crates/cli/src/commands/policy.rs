@@ -11,10 +11,7 @@ use haft_contract::{
     Label,
     host::{Policy as _, Question, Verdict},
 };
-use haft_host::{
-    config::Settings,
-    host::{self, problem},
-};
+use haft_host::{HostBuilder, config::Settings, problem};
 use haft_policy::{Finding, Preset, explain::Step};
 use serde::Serialize;
 use serde_json::json;
@@ -23,7 +20,6 @@ use super::{
     App,
     advice::{Advice, Place},
     arguments, call, grants,
-    rehearsal::{self, NoRecord, Rehearsed},
 };
 use crate::{
     args::IdentityArgs,
@@ -94,7 +90,7 @@ pub(crate) async fn run(args: PolicyArgs, app: &App) -> Result<Exit, Stop> {
     match args.command {
         PolicyCommand::Show(args) => show(&args, app),
         PolicyCommand::Check(args) => check(args, app).await,
-        PolicyCommand::Lint(args) => lint(args, app),
+        PolicyCommand::Lint(args) => lint(args, app).await,
         PolicyCommand::Test(args) => test::run(args, app),
         PolicyCommand::Replay(args) => replay::run(args, app).await,
     }
@@ -210,20 +206,18 @@ struct StepView {
 async fn check(args: CheckArgs, app: &App) -> Result<Exit, Stop> {
     let settings = app.settings()?;
     let place = Place::new(&settings, &app.env.current_dir);
-    let operations = host::operations(&settings).await?;
-    let parts = host::assemble_on(settings, operations)?;
-    app.notes(parts.notes());
-    let (suggest, mounts) = (parts.suggest(), parts.mounts());
+    let builder = HostBuilder::from_settings(settings)?;
+    app.notes(builder.notes());
+    let (suggest, mounts) = (builder.suggest(), builder.mounts());
     let principal = args.identity.principal(&app.env)?;
-    let asker = Arc::clone(&principal);
-    let Rehearsed { wired, planned } = rehearsal::rehearse(parts, |wired| {
-        let tools = wired.runtime.registry().snapshot();
-        let arguments = arguments::for_tool(&tools, &args.tool, &args.arguments)?;
-        Ok(call::request(args.tool.clone(), arguments, &asker, None))
-    })
-    .await?;
-    let plan = match planned {
-        Ok(mut plan) => {
+    let assembly = builder.assemble().await?;
+    assembly.mount_to_look()?;
+    let tools = assembly.runtime.registry().snapshot();
+    let arguments = arguments::for_tool(&tools, &args.tool, &args.arguments)?;
+    let request = call::request(args.tool.clone(), arguments, &principal, None);
+    let plan = match assembly.runtime.plan(request).await {
+        Ok(foreseen) => {
+            let mut plan = Arc::unwrap_or_clone(foreseen.plan);
             plan.read_from = args.read_from.into_iter().collect();
             plan
         }
@@ -238,7 +232,6 @@ async fn check(args: CheckArgs, app: &App) -> Result<Exit, Stop> {
             return Ok(Exit::of_call(&outcome));
         }
     };
-    let tools = wired.runtime.registry().snapshot();
     let Some(entry) = tools.get(plan.tool.tool.as_str()) else {
         return Err(Stop::new(
             Exit::NotFound,
@@ -253,7 +246,7 @@ async fn check(args: CheckArgs, app: &App) -> Result<Exit, Stop> {
         plan: &plan,
         grants: &grants,
     };
-    let explanation = wired.policy.explain(&question);
+    let explanation = assembly.policy.explain(&question);
     let verdict = explanation.decision.verdict;
     let exit = Exit::of_verdict(verdict);
     let to_allow = match verdict {
@@ -307,16 +300,16 @@ fn step(step: &Step) -> StepView {
     }
 }
 
-fn lint(args: LintArgs, app: &App) -> Result<Exit, Stop> {
+async fn lint(args: LintArgs, app: &App) -> Result<Exit, Stop> {
     let settings = match args.file {
         Some(file) => app.places()?.settings_of(app.env.current_dir.join(file))?,
         None => app.settings()?,
     };
-    let parts = host::assemble(settings)?;
-    app.notes(parts.notes());
-    let wired = parts.build_for_lint(Arc::new(NoRecord))?;
-    let findings = wired.findings();
-    let rules = wired.policy.rules().count();
+    let builder = HostBuilder::to_look(settings)?;
+    app.notes(builder.notes());
+    let assembly = builder.assemble_for_lint().await?;
+    let findings = assembly.findings();
+    let rules = assembly.policy.rules().count();
     if app.output.format() == Format::Json {
         let found = |finding: &Finding| {
             json!({

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use haft_contract::CallId;
-use haft_host::host::{self, Record};
+use haft_host::Record;
 use serde_json::json;
 
 use super::{
@@ -30,7 +30,9 @@ pub(crate) struct RecoverArgs {
 /// Runs the command.
 pub(crate) async fn run(args: &RecoverArgs, app: &App) -> Result<Exit, Stop> {
     let settings = app.settings()?;
-    let Record { ledger, recovery } = host::open_record(&settings.places).await?;
+    let Record {
+        ledger, recovery, ..
+    } = Record::open_to_look(&settings.places).await?;
     let ids = |ids: &[CallId]| ids.iter().map(ToString::to_string).collect::<Vec<_>>();
     let (unknown, never) = (ids(&recovery.settled_unknown), ids(&recovery.never_started));
     if app.output.format() == Format::Json {
@@ -57,14 +59,14 @@ pub(crate) async fn run(args: &RecoverArgs, app: &App) -> Result<Exit, Stop> {
         }
         app.output.page(&page)?;
     }
+    ledger.close().await.map_err(|error| Stop::ledger(&error))?;
     let calls = recovery.rerunnable;
     let Some(first) = calls.first().filter(|_| args.rerun_read_only) else {
-        ledger.close().await.map_err(|error| Stop::ledger(&error))?;
         return Ok(Exit::Ok);
     };
     let principal = Arc::clone(&first.principal);
     let asking = AskArgs::default().asking()?;
-    let ready = Ready::new(app, settings, ledger, principal, asking, calls.len()).await?;
+    let ready = Ready::new(app, settings, principal, asking, calls.len()).await?;
     let requests = calls
         .into_iter()
         .map(|call| request(call.tool, call.arguments, &call.principal, None))

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use haft_contract::host::{History as _, StoredEvent};
-use haft_host::host::{self, Record};
+use haft_host::Record;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -42,7 +42,9 @@ struct ShowView {
 
 /// Runs the command.
 pub(crate) async fn run(args: &ShowArgs, app: &App) -> Result<Exit, Stop> {
-    let Record { ledger, recovery } = host::open_record(&app.places()?).await?;
+    let Record {
+        ledger, recovery, ..
+    } = Record::open_to_look(&app.places()?).await?;
     app.recovered(&recovery);
     let call = lookup::call(&ledger, &args.id).await?;
     let events = ledger

@@ -8,15 +8,12 @@ use haft_contract::{
     Principal,
     host::{Policy as _, Visibility},
 };
-use haft_host::{
-    host::{self, Wired},
-    mount::Unknown,
-};
+use haft_host::{Assembly, HostBuilder, mount::Unknown};
 use haft_runtime::registry::{Entry, Filter, Format as Rendering, Snapshot};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{App, arguments, rehearsal::NoRecord};
+use super::{App, arguments};
 use crate::{
     args::IdentityArgs,
     exit::Exit,
@@ -95,20 +92,20 @@ struct WhyView {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &ToolsArgs, app: &App) -> Result<Exit, Stop> {
-    let parts = host::assemble(app.settings()?)?;
-    app.notes(parts.notes());
+pub(crate) async fn run(args: &ToolsArgs, app: &App) -> Result<Exit, Stop> {
+    let builder = HostBuilder::to_look(app.settings()?)?;
+    app.notes(builder.notes());
     let principal = args.identity.principal(&app.env)?;
-    let wired = parts.build(Arc::new(NoRecord))?;
+    let assembly = builder.assemble().await?;
     // What servers offered last; none is started for a list.
-    wired.mount_to_look()?;
+    assembly.mount_to_look()?;
     if let Some(name) = &args.why {
-        return why(name, &principal, &wired, app);
+        return why(name, &principal, &assembly, app);
     }
     if let Some(name) = &args.name {
-        return one(name, &wired, app);
+        return one(name, &assembly, app);
     }
-    let tools = wired.runtime.registry().snapshot();
+    let tools = assembly.runtime.registry().snapshot();
     let filter = Filter {
         group: args.group.clone(),
         text: args.search.clone(),
@@ -117,7 +114,7 @@ pub(crate) fn run(args: &ToolsArgs, app: &App) -> Result<Exit, Stop> {
     let shown: Vec<_> = tools
         .list(&filter)
         .into_iter()
-        .filter(|entry| entry.is_shown_to(&principal, &*wired.policy))
+        .filter(|entry| entry.is_shown_to(&principal, &*assembly.policy))
         .collect();
     if let Some(shape) = args.format {
         let rendering = match shape {
@@ -177,10 +174,10 @@ pub(crate) fn run(args: &ToolsArgs, app: &App) -> Result<Exit, Stop> {
     Ok(Exit::Ok)
 }
 
-fn find<'t>(tools: &'t Snapshot, wired: &Wired, name: &str) -> Result<&'t Arc<Entry>, Stop> {
+fn find<'t>(tools: &'t Snapshot, assembly: &Assembly, name: &str) -> Result<&'t Arc<Entry>, Stop> {
     tools.get(name).ok_or_else(|| {
         let near = tools.nearest(name);
-        let hint = match (wired.mounts.about_unknown(name), near.first()) {
+        let hint = match (assembly.mounts.about_unknown(name), near.first()) {
             (Some(Unknown::Unseen(hint) | Unknown::Other(hint)), _) => hint,
             (None, Some(near)) => format!("did you mean `{near}`?"),
             (None, None) => "`haft tools` lists the tools there are".to_owned(),
@@ -190,9 +187,9 @@ fn find<'t>(tools: &'t Snapshot, wired: &Wired, name: &str) -> Result<&'t Arc<En
 }
 
 /// Everything a person needs to call one tool.
-fn one(name: &str, wired: &Wired, app: &App) -> Result<Exit, Stop> {
-    let tools = wired.runtime.registry().snapshot();
-    let view = view(find(&tools, wired, name)?);
+fn one(name: &str, assembly: &Assembly, app: &App) -> Result<Exit, Stop> {
+    let tools = assembly.runtime.registry().snapshot();
+    let view = view(find(&tools, assembly, name)?);
     if app.output.format() == Format::Json {
         app.output.json(&view)?;
         return Ok(Exit::Ok);
@@ -239,9 +236,9 @@ fn one(name: &str, wired: &Wired, app: &App) -> Result<Exit, Stop> {
     Ok(Exit::Ok)
 }
 
-fn why(name: &str, principal: &Principal, wired: &Wired, app: &App) -> Result<Exit, Stop> {
-    let tools = wired.runtime.registry().snapshot();
-    let entry = find(&tools, wired, name)?;
+fn why(name: &str, principal: &Principal, assembly: &Assembly, app: &App) -> Result<Exit, Stop> {
+    let tools = assembly.runtime.registry().snapshot();
+    let entry = find(&tools, assembly, name)?;
     let tool = entry.key().tool.as_str();
     let alias = if tool == name {
         String::new()
@@ -250,7 +247,7 @@ fn why(name: &str, principal: &Principal, wired: &Wired, app: &App) -> Result<Ex
     };
     let (shown, reason, rule) = match (
         entry.quarantine(),
-        wired.policy.visibility(principal, &entry.facts()),
+        assembly.policy.visibility(principal, &entry.facts()),
     ) {
         (Some(why), _) => (false, format!("{alias}it is quarantined: {why}"), None),
         (None, Visibility::Hidden { rule, reason }) => (

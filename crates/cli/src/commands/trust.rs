@@ -1,20 +1,19 @@
 //! `haft trust`: pins a workspace's `haft.toml`, and the scripts it names, at what they say now.
 //! Shows what that lets tools do without asking.
 
-use std::sync::Arc;
-
 use clap::Args;
 use haft_host::{
+    HostBuilder,
     config::{
         resolve::check,
         trust::{Trust, hex, sha256},
     },
-    host,
+    configured_scripts,
     state::private,
 };
 use serde_json::json;
 
-use super::{App, approvals::may_answer, consequences::consequences, rehearsal::NoRecord};
+use super::{App, approvals::may_answer, consequences::consequences};
 use crate::{
     exit::Exit,
     stop::Stop,
@@ -33,7 +32,7 @@ pub(crate) struct TrustArgs {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &TrustArgs, app: &App) -> Result<Exit, Stop> {
+pub(crate) async fn run(args: &TrustArgs, app: &App) -> Result<Exit, Stop> {
     may_answer()?;
     if args.list {
         return list(app);
@@ -77,12 +76,12 @@ pub(crate) fn run(args: &TrustArgs, app: &App) -> Result<Exit, Stop> {
     // Pinned in memory first: what would stop every call afterwards is not trusted.
     places.trust.pin(&path, hash);
     let mut settings = places.settings()?;
-    let scripts = host::scripts(&settings)?;
+    let scripts = configured_scripts(&settings)?;
     for (script, _) in &scripts {
         script.pin(&mut settings.places.trust);
     }
     let consequences = consequences(&settings);
-    host::assemble(settings)?.build(Arc::new(NoRecord))?;
+    HostBuilder::to_look(settings)?.assemble().await?;
     let mut store = app.places()?.trust;
     store.pin(&path, hash);
     for (script, _) in &scripts {

@@ -9,7 +9,7 @@ use haft_contract::{
     CallEvent, CallRequest, DeniedBy, ErrorKind, Outcome, ProviderId, WorkPath, event::Happened,
     preview::MAX_PREVIEW_BYTES,
 };
-use haft_host::host::{self, Record};
+use haft_host::Record;
 use haft_tools::{
     catalog::undo_tool,
     undo::{FileState, MAX_UNDO_PATHS},
@@ -51,7 +51,9 @@ pub(crate) async fn run(args: &UndoArgs, app: &App) -> Result<Exit, Stop> {
     let asking = args.asking.asking()?;
     let settings = app.settings()?;
     let principal = operator(&app.env)?;
-    let Record { ledger, recovery } = host::open_record(&settings.places).await?;
+    let Record {
+        ledger, recovery, ..
+    } = Record::open_to_look(&settings.places).await?;
     app.recovered(&recovery);
     let here = workspace(&settings);
     let changed = args.selection.find(&ledger, &principal, &here).await?;
@@ -62,7 +64,9 @@ pub(crate) async fn run(args: &UndoArgs, app: &App) -> Result<Exit, Stop> {
         app.notes(&[text.to_owned()]);
         return Ok(Exit::Ok);
     }
-    let ready = Ready::new(app, settings, ledger, principal, asking, groups.len()).await?;
+    // The host opens the record for itself.
+    ledger.close().await.map_err(|error| Stop::ledger(&error))?;
+    let ready = Ready::new(app, settings, principal, asking, groups.len()).await?;
     register(&ready)?;
     let mut outcomes = Vec::new();
     for group in groups {
@@ -85,7 +89,7 @@ pub(crate) async fn run(args: &UndoArgs, app: &App) -> Result<Exit, Stop> {
 
 /// `undo` is for people: it is there only while this command runs.
 fn register(ready: &Ready) -> Result<(), Stop> {
-    let registry = ready.wired.runtime.registry();
+    let registry = ready.host.runtime().registry();
     let tools = undo_tool().into_iter().collect();
     registry
         .register(&ProviderId::builtin(), tools)

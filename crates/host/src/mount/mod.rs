@@ -1,6 +1,7 @@
 //! From settings to mounted MCP servers: each a back end of its own with its own profile, or an
 //! address, and a supervisor in front.
 
+pub(crate) mod accept;
 pub mod known;
 mod remedy;
 pub mod status;
@@ -54,8 +55,8 @@ use crate::{
         secrets::filled,
     },
     error::HostError,
-    host,
     state::{failures::Failures, logins::Logins, pins::FilePins, private, running::Running},
+    workspace::sandbox_options,
 };
 
 use self::status::ServerView;
@@ -75,14 +76,18 @@ const OWN_DIRECTORIES: &str = "mcp/servers";
 /// What is mounted, ready to be started.
 pub struct MountPlan {
     servers: Vec<ServerSettings>,
-    ground: Arc<Ground>,
+    defaults: Arc<MountDefaults>,
 }
 
-/// What every server's process stands on.
-struct Ground {
-    sandbox: SandboxOptions,
-    data_dir: PathBuf,
-    user: UserId,
+/// What holds for every server that is mounted.
+#[derive(Debug, Clone)]
+pub struct MountDefaults {
+    /// How its process is confined, beside what its entry says.
+    pub sandbox: SandboxOptions,
+    /// Where pins, tokens and directories of servers are kept.
+    pub data_dir: PathBuf,
+    /// Whose tokens are used.
+    pub user: UserId,
 }
 
 /// Why a tool that looks like a mounted server's is not there, and what to do.
@@ -95,16 +100,22 @@ pub enum Unknown {
 }
 
 impl MountPlan {
-    /// What settings mount. Nothing is looked at, and nothing started.
-    pub fn new(settings: &Settings) -> Self {
+    /// These servers. Nothing is looked at, and nothing started.
+    pub fn new(servers: Vec<ServerSettings>, defaults: MountDefaults) -> Self {
         Self {
-            servers: settings.mcp.mounted().cloned().collect(),
-            ground: Arc::new(Ground {
-                sandbox: host::sandbox(settings),
-                data_dir: settings.places.data_dir.clone(),
-                user: settings.places.user.clone(),
-            }),
+            servers,
+            defaults: Arc::new(defaults),
         }
+    }
+
+    /// What settings mount.
+    pub fn of(settings: &Settings) -> Self {
+        let defaults = MountDefaults {
+            sandbox: sandbox_options(settings),
+            data_dir: settings.places.data_dir.clone(),
+            user: settings.places.user.clone(),
+        };
+        Self::new(settings.mcp.mounted().cloned().collect(), defaults)
     }
 
     /// Whether a rule may speak of a tool that is not there, because it may be a mounted server's.
@@ -133,7 +144,7 @@ impl MountPlan {
                 "no server `{id}` is mounted; `haft mcp status` lists those that are"
             )));
         };
-        let store = FilePins::new(&self.ground.data_dir);
+        let store = FilePins::new(&self.defaults.data_dir);
         let seen = store.seen(&server.id, &origin(server));
         Some(match seen {
             Ok(None) => Unknown::Unseen(format!(
@@ -148,13 +159,13 @@ impl MountPlan {
     /// What in the entry of a server is known to keep it from starting, and what to write instead.
     pub fn remedy(&self, server: &str) -> Option<String> {
         let server = self.servers.iter().find(|one| one.id.as_str() == server)?;
-        let own = own_directory(server, &self.ground);
-        remedy::remedy(server, &self.ground.sandbox.profile, &own)
+        let own = own_directory(server, &self.defaults);
+        remedy::remedy(server, &self.defaults.sandbox.profile, &own)
     }
 
     /// Keeps how servers failed for `haft mcp status`, and forgets it of those that run.
     pub fn keep_failures(&self, fleet: &Fleet) {
-        let failures = Failures::new(&self.ground.data_dir);
+        let failures = Failures::new(&self.defaults.data_dir);
         for status in fleet.status() {
             let server = self.servers.iter().find(|one| one.id == status.server);
             match (status.state, status.last_error, server) {
@@ -202,7 +213,7 @@ impl MountPlan {
         unseen: Unseen,
     ) -> Result<Fleet, HostError> {
         let shared = Shared {
-            store: Arc::new(FilePins::new(&self.ground.data_dir)),
+            store: Arc::new(FilePins::new(&self.defaults.data_dir)),
             registry: Arc::clone(registry),
             clock: Arc::new(SystemClock),
             changes: broadcast::channel(CHANGES_KEPT).0,
@@ -210,7 +221,7 @@ impl MountPlan {
         let mounts = self
             .servers
             .iter()
-            .map(|server| mount(server.clone(), &self.ground, clients))
+            .map(|server| mount(server.clone(), &self.defaults, clients))
             .collect();
         Fleet::start(mounts, &shared, unseen).map_err(|error| {
             HostError::config(error.to_string(), "give every server an id of its own")
@@ -218,18 +229,18 @@ impl MountPlan {
     }
 }
 
-fn mount(settings: ServerSettings, ground: &Arc<Ground>, clients: &Arc<Clients>) -> Mount {
-    let defaults = Options::default();
+fn mount(settings: ServerSettings, defaults: &Arc<MountDefaults>, clients: &Arc<Clients>) -> Mount {
+    let usual = Options::default();
     let options = Options {
-        start_timeout: settings.start_timeout.unwrap_or(defaults.start_timeout),
-        call_timeout: settings.call_timeout.unwrap_or(defaults.call_timeout),
-        concurrency: settings.concurrency.unwrap_or(defaults.concurrency),
+        start_timeout: settings.start_timeout.unwrap_or(usual.start_timeout),
+        call_timeout: settings.call_timeout.unwrap_or(usual.call_timeout),
+        concurrency: settings.concurrency.unwrap_or(usual.concurrency),
         idle: match settings.idle {
-            None => defaults.idle,
+            None => usual.idle,
             Some(Idle::Never) => None,
             Some(Idle::For(idle)) => Some(idle),
         },
-        ..defaults
+        ..usual
     };
     Mount {
         origin: origin(&settings),
@@ -239,7 +250,7 @@ fn mount(settings: ServerSettings, ground: &Arc<Ground>, clients: &Arc<Clients>)
         filter: settings.tools.clone(),
         connect: Arc::new(WhenNeeded {
             settings: Arc::new(settings),
-            ground: Arc::clone(ground),
+            defaults: Arc::clone(defaults),
             era: Mutex::new(None),
             printed: Printed::default(),
         }),
@@ -296,7 +307,7 @@ pub fn origin(settings: &ServerSettings) -> Origin {
 /// machine does not have) is told to whoever asks, and tried anew the next time.
 struct WhenNeeded {
     settings: Arc<ServerSettings>,
-    ground: Arc<Ground>,
+    defaults: Arc<MountDefaults>,
     /// The era it spoke last, so that an old server is not asked twice.
     era: Mutex<Option<Era>>,
     printed: Printed,
@@ -305,12 +316,12 @@ struct WhenNeeded {
 impl WhenNeeded {
     /// Reads files, so not on a thread that others wait for.
     async fn made(&self) -> Result<Arc<dyn Connect>, String> {
-        let (settings, ground) = (Arc::clone(&self.settings), Arc::clone(&self.ground));
+        let (settings, defaults) = (Arc::clone(&self.settings), Arc::clone(&self.defaults));
         let printed = self.printed.clone();
         let era = *self.era.lock().unwrap_or_else(PoisonError::into_inner);
         let made = tokio::task::spawn_blocking(move || match &settings.target {
             Target::Command(command) => {
-                let connector = process(&settings, command, &ground)?;
+                let connector = process(&settings, command, &defaults)?;
                 let connector = connector.knowing(era).printing(printed);
                 Ok(Arc::new(connector) as Arc<dyn Connect>)
             }
@@ -319,7 +330,7 @@ impl WhenNeeded {
                 headers,
                 oauth,
             } => {
-                let connector = address(&settings, url, headers, oauth, &ground)?;
+                let connector = address(&settings, url, headers, oauth, &defaults)?;
                 Ok(Arc::new(connector.knowing(era)) as Arc<dyn Connect>)
             }
         });
@@ -358,12 +369,12 @@ fn secrets(server: &ServerSettings) -> Result<BTreeMap<String, String>, String> 
 fn process(
     server: &ServerSettings,
     command: &CommandTarget,
-    ground: &Ground,
+    defaults: &MountDefaults,
 ) -> Result<StdioConnector, String> {
     let mut environment = command.env.clone();
     environment.extend(secrets(server)?);
-    let root = root(server, command, ground)?;
-    let base = ground.sandbox.clone();
+    let root = root(server, command, defaults)?;
+    let base = defaults.sandbox.clone();
     let mut limits = base.limits;
     limits.cpu_time = limits.cpu_time.max(CPU_TIME);
     let options = LocalOptions {
@@ -428,8 +439,8 @@ fn tier(mode: SandboxMode, tiers: &[Tier]) -> Result<Tier, String> {
 }
 
 /// The directory of a server that was given none.
-fn own_directory(server: &ServerSettings, ground: &Ground) -> PathBuf {
-    let own = ground.data_dir.join(OWN_DIRECTORIES);
+fn own_directory(server: &ServerSettings, defaults: &MountDefaults) -> PathBuf {
+    let own = defaults.data_dir.join(OWN_DIRECTORIES);
     own.join(server.id.as_str())
 }
 
@@ -437,12 +448,12 @@ fn own_directory(server: &ServerSettings, ground: &Ground) -> PathBuf {
 fn root(
     server: &ServerSettings,
     command: &CommandTarget,
-    ground: &Ground,
+    defaults: &MountDefaults,
 ) -> Result<PathBuf, String> {
     if let Some(cwd) = &command.cwd {
         return Ok(cwd.clone());
     }
-    let own = own_directory(server, ground);
+    let own = own_directory(server, defaults);
     private::make_directory(&own)
         .map_err(|error| format!("its directory `{}` cannot be made: {error}", own.display()))?;
     Ok(own)
@@ -453,7 +464,7 @@ fn address(
     url: &str,
     headers: &BTreeMap<String, String>,
     oauth: &OauthSettings,
-    ground: &Ground,
+    defaults: &MountDefaults,
 ) -> Result<HttpConnector, String> {
     let secrets = secrets(server)?;
     let mut address = ServerAddress::parse(url).map_err(|error| error.to_string())?;
@@ -466,7 +477,7 @@ fn address(
         let options = oauth.options(&secrets);
         // Where nobody may log in (plain HTTP over a network), a server that wants it stays closed,
         // and `haft mcp login` says why.
-        let (data_dir, user) = (&ground.data_dir, &ground.user);
+        let (data_dir, user) = (&defaults.data_dir, &defaults.user);
         if let Ok(credential) = login_to(address.url().clone(), options, data_dir, user) {
             address = address.authorize(Arc::new(credential));
         }
@@ -522,7 +533,7 @@ fn login_to(
 
 /// Writes down how the servers of this process are, for `haft mcp status`, until cancelled.
 pub async fn report(plan: Arc<MountPlan>, fleet: Arc<Fleet>, cancel: CancellationToken) {
-    let running = match begin(&plan.ground.data_dir, &cancel).await {
+    let running = match begin(&plan.defaults.data_dir, &cancel).await {
         Ok(Some(running)) => Arc::new(running),
         Ok(None) => return,
         Err(error) => {

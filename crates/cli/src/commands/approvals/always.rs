@@ -11,18 +11,14 @@ use haft_contract::{
     },
 };
 use haft_host::{
+    HostBuilder,
     config::{Places, resolve::Overrides},
-    host,
 };
 use haft_runtime::SystemClock;
 use serde_json::Value;
 
 use super::Desk;
-use crate::{
-    commands::{App, rehearsal::rehearse},
-    exit::Exit,
-    stop::Stop,
-};
+use crate::{commands::App, exit::Exit, stop::Stop};
 
 /// The workspace a question is about.
 pub(super) fn workspace(question: &Approval) -> &str {
@@ -40,12 +36,12 @@ pub(super) async fn proposals(question: &Approval, app: &App) -> Result<Vec<Gran
         ..app.global.overrides()
     };
     let settings = Places::find(&app.env, &overrides)?.settings()?;
-    let operations = host::operations(&settings).await?;
-    let parts = host::assemble_on(settings, operations)?;
+    let assembly = HostBuilder::from_settings(settings)?.assemble().await?;
+    assembly.mount_to_look()?;
     let tool = of("tool").rsplit('/').next().unwrap_or_default().to_owned();
     let input = form.get("input").cloned().unwrap_or_default();
     let request = CallRequest::new(tool.clone(), input.clone(), Arc::clone(&question.principal));
-    let rehearsed = rehearse(parts, |_| Ok(request)).await?;
+    let foreseen = assembly.runtime.plan(request).await;
     let other = || {
         Stop::new(
             Exit::NotAnswered,
@@ -53,16 +49,16 @@ pub(super) async fn proposals(question: &Approval, app: &App) -> Result<Vec<Gran
             "answer where the call was made, or allow it once",
         )
     };
-    let mut plan = rehearsed.planned.map_err(|_| other())?;
+    let mut plan = Arc::unwrap_or_clone(foreseen.map_err(|_| other())?.plan);
     plan.read_from = read_from(form).ok_or_else(other)?;
-    let policy = &rehearsed.wired.policy;
+    let policy = &assembly.policy;
     if policy.version().0 != of("policy")
         || plan.workspace != of("workspace")
         || plan.input != input
     {
         return Err(other());
     }
-    let tools = rehearsed.wired.runtime.registry().snapshot();
+    let tools = assembly.runtime.registry().snapshot();
     let entry = tools.get(&tool).ok_or_else(other)?;
     Ok(policy.proposals(&Question {
         principal: &question.principal,

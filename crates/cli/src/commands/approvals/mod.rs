@@ -11,10 +11,7 @@ use clap::Args;
 use haft_contract::host::{
     Approval, ApprovalStore, Clock as _, History as _, Ledger as _, Timestamp,
 };
-use haft_host::{
-    ancestry,
-    host::{self, Record},
-};
+use haft_host::{Record, ancestry};
 use haft_ledger::SqliteLedger;
 use haft_runtime::SystemClock;
 use serde::Serialize;
@@ -85,7 +82,9 @@ struct Desk {
 
 impl Desk {
     async fn open(app: &App) -> Result<Self, Stop> {
-        let Record { ledger, recovery } = host::open_record(&app.places()?).await?;
+        let Record {
+            ledger, recovery, ..
+        } = Record::open_to_look(&app.places()?).await?;
         app.recovered(&recovery);
         let identity = crate::args::IdentityArgs::default();
         let name = identity.principal(&app.env)?.user.to_string();

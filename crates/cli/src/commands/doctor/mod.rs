@@ -16,7 +16,7 @@ use haft_contract::{
     host::{History as _, Verification},
     ops::SandboxMode,
 };
-use haft_host::{config::Places, host};
+use haft_host::{HostBuilder, Record, config::Places, workspace::sandbox_options};
 use rustix::{
     fs::{CWD, Mode, OFlags, ResolveFlags},
     io::Errno,
@@ -24,7 +24,7 @@ use rustix::{
 };
 
 use self::check::Check;
-use super::{App, lookup::tenant, rehearsal::NoRecord};
+use super::{App, lookup::tenant};
 use crate::{exit::Exit, stop::Stop};
 
 /// Check that everything a call needs is there
@@ -54,7 +54,7 @@ pub(crate) async fn run(args: &DoctorArgs, app: &App) -> Result<Exit, Stop> {
             checks.push(record(&places).await);
             let place = places.data_dir.join("doctor");
             let agents = agents::checks(app, &places);
-            let options = configuration(places, &mut checks);
+            let options = configuration(places, &mut checks).await;
             checks.extend(agents);
             checks.extend(tiers::prove_all(&options, &place).await);
         }
@@ -114,7 +114,7 @@ fn shell() -> Check {
 }
 
 async fn record(places: &Places) -> Check {
-    let record = match host::open_record(places).await {
+    let record = match Record::open_to_look(places).await {
         Ok(record) => record,
         Err(stop) => return Check::stopped("record", stop),
     };
@@ -137,7 +137,7 @@ async fn record(places: &Places) -> Check {
 }
 
 /// Looks at the configuration; returns how it confines commands, or the defaults if it is faulty.
-fn configuration(places: Places, checks: &mut Vec<Check>) -> SandboxOptions {
+async fn configuration(places: Places, checks: &mut Vec<Check>) -> SandboxOptions {
     let settings = match places.settings() {
         Ok(settings) => settings,
         Err(stop) => {
@@ -145,7 +145,7 @@ fn configuration(places: Places, checks: &mut Vec<Check>) -> SandboxOptions {
             return SandboxOptions::default();
         }
     };
-    let options = host::sandbox(&settings);
+    let options = sandbox_options(&settings);
     for note in &settings.notes {
         checks.push(Check::warn(
             "trust",
@@ -169,19 +169,19 @@ fn configuration(places: Places, checks: &mut Vec<Check>) -> SandboxOptions {
     });
     checks.extend(unconfined(settings.policy.tool_settings()));
     checks.extend(servers::checks(&settings));
-    match host::assemble(settings) {
-        Ok(parts) => {
-            let notes = parts.notes().to_vec();
-            for note in notes.iter().filter(|note| note.starts_with("the script")) {
+    match HostBuilder::to_look(settings) {
+        Ok(builder) => {
+            let notes = builder.notes().iter();
+            for note in notes.filter(|note| note.starts_with("the script")) {
                 checks.push(Check::warn(
                     "scripts",
                     note.clone(),
                     "read it, then run `haft trust`",
                 ));
             }
-            match parts.build(std::sync::Arc::new(NoRecord)) {
-                Ok(wired) => {
-                    let tools = wired.runtime.registry().snapshot().len();
+            match builder.assemble().await {
+                Ok(assembly) => {
+                    let tools = assembly.runtime.registry().snapshot().len();
                     checks.push(Check::ok("tools", format!("{tools} tools")));
                 }
                 Err(stop) => checks.push(Check::stopped("tools", stop)),

@@ -13,7 +13,7 @@ const NAME: &str = "mcp server";
 
 /// One line for each server that is configured.
 pub(super) fn checks(settings: &Settings) -> Vec<Check> {
-    let plan = MountPlan::new(settings);
+    let plan = MountPlan::of(settings);
     let views = status::servers(settings);
     views.iter().map(|view| check(view, &plan)).collect()
 }

@@ -8,15 +8,15 @@ use haft_contract::{
     egress::EgressRules,
     ops::{Spawn, Tier},
 };
-use haft_host::host;
+use haft_host::{
+    HostBuilder,
+    workspace::{local_options, open_local},
+};
 use serde_json::json;
 
 use crate::{
     args::IdentityArgs,
-    commands::{
-        App, arguments, call,
-        rehearsal::{self, Rehearsed},
-    },
+    commands::{App, arguments, call},
     exit::Exit,
     stop::Stop,
     terminal::{Format, Page},
@@ -29,22 +29,21 @@ const ANY_COMMAND: &str = "true";
 /// Prints what would confine a call.
 pub(super) async fn run(tool: &str, given: &[String], app: &App) -> Result<Exit, Stop> {
     let settings = app.settings()?;
-    let backend = host::workspace(&settings)?;
-    let parts = host::assemble(settings)?;
-    app.notes(parts.notes());
+    let backend = open_local(&settings.places.workspace, local_options(&settings))?;
+    let builder = HostBuilder::to_look(settings)?;
+    app.notes(builder.notes());
     let principal = IdentityArgs::default().principal(&app.env)?;
     let words = match (tool, given) {
         ("bash", []) => vec![ANY_COMMAND.to_owned()],
         (_, given) => given.to_vec(),
     };
-    let Rehearsed { planned, .. } = rehearsal::rehearse(parts, |wired| {
-        let tools = wired.runtime.registry().snapshot();
-        let arguments = arguments::for_tool(&tools, tool, &words)?;
-        Ok(call::request(tool.to_owned(), arguments, &principal, None))
-    })
-    .await?;
-    let plan = match planned {
-        Ok(plan) => plan,
+    let assembly = builder.assemble().await?;
+    assembly.mount_to_look()?;
+    let tools = assembly.runtime.registry().snapshot();
+    let arguments = arguments::for_tool(&tools, tool, &words)?;
+    let request = call::request(tool.to_owned(), arguments, &principal, None);
+    let plan = match assembly.runtime.plan(request).await {
+        Ok(foreseen) => foreseen.plan,
         Err(outcome) => {
             // It would not even have a plan; that is the answer.
             let view = OutcomeView::of(&outcome);

@@ -1,25 +1,21 @@
 //! `haft grants add`: shows a rule, what it means, where and how long it would hold, and keeps it
 //! once a person says yes.
 
-use std::{io::IsTerminal as _, sync::Arc, time::Duration};
+use std::{io::IsTerminal as _, time::Duration};
 
 use clap::{ArgGroup, Args};
 use haft_contract::{
     AgentId, SessionId,
     host::{Grant, GrantId, GrantScope, Ledger as _, Timestamp},
 };
-use haft_host::{
-    config::Settings,
-    error::chain,
-    host::{self, Wired, problem},
-};
+use haft_host::{Assembly, HostBuilder, WorkspaceSource, config::Settings, error::chain, problem};
 use haft_policy::{CedarPolicy, GrantRule, PolicySource};
 
 use super::{App, Exit, Stop, now, open};
 use crate::commands::approvals::may_answer;
 use crate::{
     args::IdentityArgs,
-    commands::{call, rehearsal::NoRecord},
+    commands::call,
     terminal::{Format, Page, Style, confirm},
     view::grant::{GrantView, lasting, place},
 };
@@ -80,9 +76,9 @@ pub(super) async fn run(args: AddArgs, app: &App) -> Result<Exit, Stop> {
     app.notes(&settings.notes);
     let sources = settings.sources.clone();
     let scope = scope(&args, &settings).await?;
-    let wired = host::assemble(settings)?.build_for_lint(Arc::new(NoRecord))?;
-    wired.mount_to_look()?;
-    lint(&args.rules, sources, &wired)?;
+    let assembly = HostBuilder::to_look(settings)?.assemble_for_lint().await?;
+    assembly.mount_to_look()?;
+    lint(&args.rules, sources, &assembly)?;
     let grants = grants(&args, &scope, app)?;
     if !args.yes {
         ask(&rules, &grants, app).await?;
@@ -129,12 +125,15 @@ async fn scope(args: &AddArgs, settings: &Settings) -> Result<GrantScope, Stop> 
     Ok(match (&args.session, &args.agent) {
         (Some(session), _) => GrantScope::Session(session.clone()),
         (None, Some(agent)) => GrantScope::Agent(agent.clone()),
-        (None, None) => GrantScope::Project(host::operations(settings).await?.root.to_string()),
+        (None, None) => {
+            let operations = WorkspaceSource::of(settings).open().await?;
+            GrantScope::Project(operations.root.to_string())
+        }
     })
 }
 
 /// Holds the rules against the tools there are, as if they stood in an `allow` list.
-fn lint(rules: &[String], mut sources: Vec<PolicySource>, wired: &Wired) -> Result<(), Stop> {
+fn lint(rules: &[String], mut sources: Vec<PolicySource>, assembly: &Assembly) -> Result<(), Stop> {
     const NAME: &str = "grant";
     let list = rules.iter().cloned().map(toml::Value::String).collect();
     let list = toml::Value::Array(list);
@@ -144,7 +143,7 @@ fn lint(rules: &[String], mut sources: Vec<PolicySource>, wired: &Wired) -> Resu
     ));
     let policy = CedarPolicy::load(&sources)
         .map_err(|error| Stop::usage(chain(&error), "correct the rule"))?;
-    let findings = wired.findings_in(&policy);
+    let findings = assembly.findings_in(&policy);
     match findings.iter().find(|finding| finding.rule.source == NAME) {
         Some(finding) => Err(Stop::usage(problem(finding), finding.hint())),
         None => Ok(()),

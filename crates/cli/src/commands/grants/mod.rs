@@ -14,7 +14,7 @@ use haft_contract::{
     Principal,
     host::{Clock as _, Grant, Ledger as _, Timestamp},
 };
-use haft_host::host::{self, Record};
+use haft_host::Record;
 use haft_ledger::SqliteLedger;
 use haft_runtime::SystemClock;
 
@@ -58,10 +58,12 @@ pub(crate) async fn holding(
     workspace: &str,
 ) -> Result<Vec<Grant>, Stop> {
     let places = app.places()?;
-    if !host::has_record(&places) {
+    if !Record::exists(&places) {
         return Ok(Vec::new());
     }
-    let Record { ledger, recovery } = host::open_record(&places).await?;
+    let Record {
+        ledger, recovery, ..
+    } = Record::open_to_look(&places).await?;
     app.recovered(&recovery);
     let holding = ledger.grants().holding(principal, workspace, now()).await;
     let holding = holding.map_err(|error| Stop::ledger(&error))?;
@@ -71,7 +73,9 @@ pub(crate) async fn holding(
 
 /// The record, opened for one of these commands.
 async fn open(app: &App) -> Result<SqliteLedger, Stop> {
-    let Record { ledger, recovery } = host::open_record(&app.places()?).await?;
+    let Record {
+        ledger, recovery, ..
+    } = Record::open_to_look(&app.places()?).await?;
     app.recovered(&recovery);
     Ok(ledger)
 }

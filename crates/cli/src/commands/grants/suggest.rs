@@ -11,7 +11,7 @@ use haft_contract::{
         Grant, GrantBreadth, GrantProposal, History as _, Policy as _, Question, ReplayableCall,
     },
 };
-use haft_host::{host, suggest::add_command};
+use haft_host::{HostBuilder, WorkspaceSource, suggest::add_command};
 use haft_ledger::{SqliteLedger, recorded};
 use haft_policy::CedarPolicy;
 use haft_runtime::registry::Snapshot;
@@ -22,7 +22,6 @@ use super::{App, Exit, Stop, now, open, tenant};
 use crate::{
     ago::Ago,
     args::IdentityArgs,
-    commands::rehearsal::NoRecord,
     terminal::{Format, Page, Style},
 };
 
@@ -68,15 +67,16 @@ struct Today {
 /// Runs the command.
 pub(super) async fn run(args: &SuggestArgs, app: &App) -> Result<Exit, Stop> {
     let settings = app.settings()?;
-    let workspace = host::operations(&settings).await?.root.to_string();
-    let wired = host::assemble(settings)?.build_for_lint(Arc::new(NoRecord))?;
-    wired.mount_to_look()?;
+    let operations = WorkspaceSource::of(&settings).open().await?;
+    let workspace = operations.root.to_string();
+    let assembly = HostBuilder::to_look(settings)?.assemble_for_lint().await?;
+    assembly.mount_to_look()?;
     let ledger = open(app).await?;
     let principal = IdentityArgs::default().principal(&app.env)?;
     let grants = super::living(&ledger).await?;
     let today = Today {
-        policy: Arc::clone(&wired.policy),
-        tools: wired.runtime.registry().snapshot(),
+        policy: Arc::clone(&assembly.policy),
+        tools: assembly.runtime.registry().snapshot(),
         workspace,
         grants,
         principal,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use haft_contract::Principal;
-use haft_host::host::{self, Wired};
+use haft_host::{Assembly, HostBuilder};
 use haft_mcp::{
     catalog::{Catalog, Cost, Mode, ProviderCost, tokens},
     name::{PREFIX, SEPARATOR},
@@ -13,10 +13,7 @@ use haft_mcp::{
 };
 use serde::Serialize;
 
-use super::{
-    super::{App, rehearsal::NoRecord},
-    serve::AGENT,
-};
+use super::{super::App, serve::AGENT};
 use crate::{
     args::IdentityArgs,
     exit::Exit,
@@ -76,7 +73,7 @@ struct ModeView {
 }
 
 /// Runs the command.
-pub(super) fn run(args: &CostArgs, app: &App) -> Result<Exit, Stop> {
+pub(super) async fn run(args: &CostArgs, app: &App) -> Result<Exit, Stop> {
     let settings = app.settings()?;
     let catalog = settings.catalog.catalog(None);
     let identity = IdentityArgs {
@@ -84,15 +81,15 @@ pub(super) fn run(args: &CostArgs, app: &App) -> Result<Exit, Stop> {
         ..IdentityArgs::default()
     };
     let principal = identity.principal(&app.env)?;
-    let parts = host::assemble(settings)?;
-    app.notes(parts.notes());
-    let wired = parts.build(Arc::new(NoRecord))?;
+    let builder = HostBuilder::to_look(settings)?;
+    app.notes(builder.notes());
+    let assembly = builder.assemble().await?;
     // As `haft mcp` does it, so that a name that is free there is free here.
     if catalog.may_search() {
-        wired.make_searchable()?;
+        assembly.make_searchable()?;
     }
-    let mounted = wired.mount(&Arc::default(), Unseen::Leave)?;
-    let view = count(&wired, &mounted, &principal, &catalog);
+    let mounted = assembly.mount(&Arc::default(), Unseen::Leave)?;
+    let view = count(&assembly, &mounted, &principal, &catalog);
     match app.output.format() {
         Format::Json => app.output.json(&view)?,
         Format::Text => app.output.page(&page(&view))?,
@@ -100,8 +97,13 @@ pub(super) fn run(args: &CostArgs, app: &App) -> Result<Exit, Stop> {
     Ok(Exit::Ok)
 }
 
-fn count(wired: &Wired, mounted: &Fleet, principal: &Principal, catalog: &Catalog) -> CostView {
-    let shown = wired.runtime.tools_for(principal);
+fn count(
+    assembly: &Assembly,
+    mounted: &Fleet,
+    principal: &Principal,
+    catalog: &Catalog,
+) -> CostView {
+    let shown = assembly.runtime.tools_for(principal);
     let cost = Cost::of(&shown, catalog);
     let mut servers: Vec<ServerCostView> = cost.providers.iter().map(counted).collect();
     for status in mounted.status() {
@@ -119,7 +121,7 @@ fn count(wired: &Wired, mounted: &Fleet, principal: &Principal, catalog: &Catalo
             }),
         }
     }
-    let registry = wired.runtime.registry().snapshot();
+    let registry = assembly.runtime.registry().snapshot();
     let all = registry.page(0, registry.len()).iter();
     for entry in all.filter(|entry| entry.is_listed() && entry.withheld().is_some()) {
         let of = server_name(entry.key().provider.as_str());
@@ -131,9 +133,9 @@ fn count(wired: &Wired, mounted: &Fleet, principal: &Principal, catalog: &Catalo
     // What search would list has the tools that search, also where nothing searches now.
     let mut searchable = shown.clone();
     if !catalog.may_search() {
-        let extra = wired.catalog_tools().into_iter();
+        let extra = assembly.catalog_tools().into_iter();
         let extra = extra.filter(|entry| !registry.exists(entry.key().tool.as_str()));
-        searchable.extend(extra.filter(|entry| wired.runtime.shows(principal, entry)));
+        searchable.extend(extra.filter(|entry| assembly.runtime.shows(principal, entry)));
     }
     let listed = |mode: Mode| {
         let catalog = Catalog {

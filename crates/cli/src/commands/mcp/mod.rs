@@ -70,7 +70,7 @@ pub(crate) async fn run(args: McpArgs, app: &App) -> Result<Exit, Stop> {
         Some(McpCommand::Install(args)) => install::run(&args, app),
         Some(McpCommand::Import(args)) => import::run(&args, app).await,
         Some(McpCommand::Status(args)) => status::run(&args, app),
-        Some(McpCommand::Cost(args)) => cost::run(&args, app),
+        Some(McpCommand::Cost(args)) => cost::run(&args, app).await,
         Some(McpCommand::Review(args)) => review::run(&args, app).await,
         Some(McpCommand::Accept(args)) => accept::accept(&args, app),
         Some(McpCommand::Revoke(args)) => accept::revoke(&args, app),

@@ -95,7 +95,7 @@ pub(super) async fn run(args: &ReviewArgs, app: &App) -> Result<Exit, Stop> {
 
 /// Starts the server, which says what it offers, and ends it again.
 async fn fetch(settings: &Settings, server: &ServerSettings) -> Result<(), Stop> {
-    let plan = MountPlan::new(settings).only(&server.id);
+    let plan = MountPlan::of(settings).only(&server.id);
     if plan.is_empty() {
         return Err(Stop::config(
             format!("the server `{}` is switched off", server.id),

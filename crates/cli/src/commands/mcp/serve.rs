@@ -9,17 +9,14 @@ use clap::{
 };
 use haft_contract::{
     Principal,
-    host::{ApprovalRequest, Clock as _, Ledger},
+    host::{ApprovalRequest, Clock as _},
 };
 use haft_host::{
-    ancestry,
+    Host, HostBuilder, ancestry,
     config::{Env, asking::AskingSettings},
     error::chain,
-    host::{self, Housekeeping, Wired},
-    mount::report,
     orphans,
 };
-use haft_ledger::SqliteLedger;
 use haft_mcp::{
     catalog::{Catalog, Mode},
     client::Clients,
@@ -28,10 +25,7 @@ use haft_mcp::{
         approve::{Elicitation, ProtocolApprover, QuestionText, Window},
         http, stdio,
     },
-    upstream::{
-        mounted::{Beside, Offers},
-        supervise::{Fleet, Unseen},
-    },
+    upstream::mounted::{Beside, Offers},
 };
 use haft_runtime::SystemClock;
 use tokio_util::sync::CancellationToken;
@@ -109,7 +103,7 @@ pub(super) async fn run(args: ServeArgs, app: &App) -> Result<Exit, Stop> {
         None => interrupt::cancels_for_agent(&cancel),
         Some(_) => interrupt::cancels(&cancel, app.output),
     }
-    let serving = Serving::new(app, principal, args.catalog, &cancel).await?;
+    let serving = Serving::new(app, principal, args.catalog).await?;
     let served = match args.http {
         None => serving.over_pipes(&cancel).await,
         Some(address) => serving.over_http(app, address, &args, &cancel).await,
@@ -118,16 +112,13 @@ pub(super) async fn run(args: ServeArgs, app: &App) -> Result<Exit, Stop> {
     served.map(|()| Exit::Ok)
 }
 
-/// A runtime on its record, ready to be served.
+/// A host, ready to be served.
 struct Serving {
-    wired: Wired,
+    host: Host,
     principal: Arc<Principal>,
     calls: Arc<LiveCalls>,
     asking: AskingSettings,
     catalog: Catalog,
-    mounted: Arc<Fleet>,
-    ledger: SqliteLedger,
-    housekeeping: Housekeeping,
 }
 
 impl Serving {
@@ -135,17 +126,10 @@ impl Serving {
         app: &App,
         principal: Arc<Principal>,
         catalog: Option<Mode>,
-        cancel: &CancellationToken,
     ) -> Result<Self, Stop> {
         let settings = app.settings()?;
         let asking = settings.asking;
         let catalog = settings.catalog.catalog(catalog);
-        let record = host::open_record_for_calls(&settings).await?;
-        app.recovered(&record.recovery);
-        let operations = host::operations(&settings).await?;
-        let parts = host::assemble_on(settings, operations)?;
-        app.notes(parts.notes());
-        let housekeeping = parts.housekeeping();
         let clients = Arc::<Clients>::default();
         let calls = LiveCalls::new(Arc::clone(&clients));
         // A client that a call started would answer for the person: an agent would approve itself.
@@ -154,33 +138,29 @@ impl Serving {
             Some(_) => Elicitation::Never,
         };
         let approver = ProtocolApprover::new(Arc::clone(&calls), elicitation, Arc::new(drawn));
-        let ledger = record.ledger;
-        let wired = parts
+        let mut builder = HostBuilder::from_settings(settings)?
             .events(Arc::clone(&calls) as _)
             .approver(approver)
-            .build(Arc::new(ledger.clone()) as Arc<dyn Ledger>)?;
-        // Before servers are mounted, so that none takes one of these names.
+            .clients(clients)
+            .serves();
         if catalog.may_search() {
-            wired.make_searchable()?;
+            builder = builder.searchable();
         }
-        let mounted = Arc::new(wired.mount(&clients, Unseen::Start)?);
-        let (plan, fleet) = (Arc::clone(&wired.mounts), Arc::clone(&mounted));
-        tokio::spawn(report(plan, fleet, cancel.child_token()));
+        app.notes(builder.notes());
+        let host = Host::open(builder).await?;
+        app.recovered(host.recovery());
         Ok(Self {
-            wired,
+            host,
             principal,
             calls,
             asking,
             catalog,
-            mounted,
-            ledger,
-            housekeeping,
         })
     }
 
     fn endpoint(&self, sessions: Sessions) -> Arc<Endpoint> {
         let endpoint = Endpoint::new(
-            self.wired.runtime.clone(),
+            self.host.runtime().clone(),
             Arc::clone(&self.principal),
             Arc::clone(&self.calls),
             sessions,
@@ -189,11 +169,11 @@ impl Serving {
             .approval_wait(self.asking.approval_wait())
             .requests_in_flight(self.asking.requests_in_flight())
             .catalog(self.catalog.clone());
-        if self.wired.mounts.is_empty() {
+        if self.host.mounts().is_empty() {
             return Arc::new(endpoint);
         }
-        let offers = Arc::clone(&self.mounted) as Arc<dyn Offers>;
-        let beside = Beside::new(offers, self.wired.mounts.plain());
+        let offers = Arc::clone(self.host.servers()) as Arc<dyn Offers>;
+        let beside = Beside::new(offers, self.host.mounts().plain());
         Arc::new(endpoint.mounts(Arc::new(beside)))
     }
 
@@ -264,14 +244,12 @@ impl Serving {
         Ok(())
     }
 
-    /// Ends what calls left running, makes everything durable and stops the record.
+    /// Ends what calls left running, makes everything durable and closes the record.
     async fn close(&self) {
-        self.wired.runtime.end_session(&self.principal).await;
-        if let Err(error) = self.wired.runtime.shut_down().await {
+        self.host.runtime().end_session(&self.principal).await;
+        if let Err(error) = self.host.close().await {
             tracing::warn!(%error, "not everything could be recorded");
         }
-        self.mounted.stop().await;
-        self.housekeeping.close(&self.ledger).await;
     }
 }
 

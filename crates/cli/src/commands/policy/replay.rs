@@ -6,8 +6,8 @@ use std::{path::PathBuf, sync::Arc};
 use clap::{Args, ValueEnum};
 use haft_contract::host::{Clock as _, Timestamp};
 use haft_host::{
+    Assembly, HostBuilder, Record,
     config::Settings,
-    host::{self, Record, Wired},
     replay::{self, Against, Change, Group, Judge, Report},
 };
 use haft_runtime::SystemClock;
@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::{
     ago::Ago,
-    commands::{App, lookup::tenant, rehearsal::NoRecord},
+    commands::{App, lookup::tenant},
     exit::Exit,
     stop::Stop,
     terminal::{Format, Page, Style},
@@ -102,17 +102,20 @@ struct ExampleView {
 /// Runs the command.
 pub(super) async fn run(args: ReplayArgs, app: &App) -> Result<Exit, Stop> {
     let places = app.places()?;
-    let new = wired(places.settings_of(app.env.current_dir.join(&args.file))?)?;
+    let new = assembly(places.settings_of(app.env.current_dir.join(&args.file))?).await?;
     let current = app.settings();
     // Only the tools of the rules in force are wanted, unless their answers are too.
     let current = match args.against {
-        Compared::Recorded => current.and_then(wired).ok(),
-        Compared::Current => Some(wired(current?)?),
+        Compared::Recorded => match current {
+            Ok(settings) => assembly(settings).await.ok(),
+            Err(_) => None,
+        },
+        Compared::Current => Some(assembly(current?).await?),
     };
     let tools = [Some(&new), current.as_ref()].into_iter().flatten();
     let judge = Arc::new(Judge {
         tools: tools
-            .map(|wired| wired.runtime.registry().snapshot())
+            .map(|assembly| assembly.runtime.registry().snapshot())
             .collect(),
         against: match (args.against, &current) {
             (Compared::Current, Some(current)) => Against::Policy(Arc::clone(&current.policy)),
@@ -124,7 +127,9 @@ pub(super) async fn run(args: ReplayArgs, app: &App) -> Result<Exit, Stop> {
         Some(ago) => ago.before(SystemClock.now()),
         None => Timestamp(i64::MIN),
     };
-    let Record { ledger, recovery } = host::open_record(&app.places()?).await?;
+    let Record {
+        ledger, recovery, ..
+    } = Record::open_to_look(&app.places()?).await?;
     app.recovered(&recovery);
     let bar = spinner(app);
     let report = replay::replay(&ledger, &tenant()?, since, judge, |read| {
@@ -141,10 +146,10 @@ pub(super) async fn run(args: ReplayArgs, app: &App) -> Result<Exit, Stop> {
     Ok(Exit::Ok)
 }
 
-fn wired(settings: Settings) -> Result<Wired, Stop> {
-    let wired = host::assemble(settings)?.build_for_lint(Arc::new(NoRecord))?;
-    wired.mount_to_look()?;
-    Ok(wired)
+async fn assembly(settings: Settings) -> Result<Assembly, Stop> {
+    let assembly = HostBuilder::to_look(settings)?.assemble_for_lint().await?;
+    assembly.mount_to_look()?;
+    Ok(assembly)
 }
 
 fn spinner(app: &App) -> ProgressBar {

@@ -145,6 +145,20 @@ impl Fleet {
         }
     }
 
+    /// Holds what a server offers against what was accepted at once, without waiting for the next look.
+    pub async fn refresh(&self, id: &ServerId) {
+        let Some(one) = self.servers.get(id) else {
+            return;
+        };
+        let offer = Arc::clone(&one.offer);
+        if tokio::task::spawn_blocking(move || offer.refresh())
+            .await
+            .is_err()
+        {
+            tracing::error!("an offer could not be held against what was accepted");
+        }
+    }
+
     /// Ends every server and waits until they are gone.
     pub async fn stop(&self) {
         self.stop.cancel();

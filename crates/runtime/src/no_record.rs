@@ -1,72 +1,20 @@
-//! Plans a call without running it, for `haft policy check`: the same pipeline up to the decision,
-//! stopped by a hook before anything is decided, on a record that keeps nothing because nothing
-//! happens.
+//! The record of a runtime that only plans: it knows nothing, and refuses to open a call, so that
+//! nothing can run on it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use haft_contract::{
-    BoxFuture, CallId, CallRequest, Outcome, Principal, SealedPlan, SessionId, TenantId, WorkPath,
-    event::Happened,
+    BoxFuture, CallId, CallRequest, Principal, SessionId, TenantId, WorkPath,
     host::{
         AnswerError, Approval, ApprovalId, ApprovalQuestion, ApprovalStore, ArtifactId,
-        ArtifactStore, BeforeDecide, CallRecord, Durability, GivenAnswer, Grant, GrantId,
-        GrantStore, History, Hook, Ledger, LedgerError, LedgerErrorKind, ReadArtifact, Timestamp,
-        WriteArtifact,
+        ArtifactStore, CallRecord, GivenAnswer, Grant, GrantId, GrantStore, History, Ledger,
+        LedgerError, LedgerErrorKind, ReadArtifact, Timestamp, WriteArtifact,
     },
     ops::FileVersion,
 };
-use haft_host::host::{Parts, Wired};
 
-use crate::stop::Stop;
-
-/// A call that was planned and went no further.
-pub(crate) struct Rehearsed {
-    /// The runtime it was planned with.
-    pub(crate) wired: Wired,
-    /// Its plan, or how it ended before it had one.
-    pub(crate) planned: Result<SealedPlan, Arc<Outcome>>,
-}
-
-/// Plans a call.
-pub(crate) async fn rehearse(
-    parts: Parts,
-    request: impl FnOnce(&Wired) -> Result<CallRequest, Stop>,
-) -> Result<Rehearsed, Stop> {
-    let stopper = Arc::new(StopBeforeDeciding::default());
-    let hook = Arc::clone(&stopper);
-    let wired = parts
-        .with(|builder| builder.hook(hook))
-        .build(Arc::new(NoRecord))?;
-    wired.mount_to_look()?;
-    let request = request(&wired)?;
-    let outcome = wired.runtime.call(request).await;
-    let planned = stopper
-        .plan
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .take()
-        .ok_or(outcome);
-    Ok(Rehearsed { wired, planned })
-}
-
-/// Keeps the plan and ends the call.
-#[derive(Default)]
-struct StopBeforeDeciding {
-    plan: Mutex<Option<SealedPlan>>,
-}
-
-impl Hook for StopBeforeDeciding {
-    fn before_decide<'a>(
-        &'a self,
-        _: &'a Principal,
-        plan: &'a SealedPlan,
-    ) -> BoxFuture<'a, BeforeDecide> {
-        *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = Some(plan.clone());
-        Box::pin(async { BeforeDecide::Deny("only planned, not run".to_owned()) })
-    }
-}
-
-/// The record of a program that runs nothing.
+/// Has recorded nothing and records nothing.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct NoRecord;
 
 impl Ledger for NoRecord {
@@ -75,7 +23,7 @@ impl Ledger for NoRecord {
         _: &'a CallRequest,
         _: Timestamp,
     ) -> BoxFuture<'a, Result<Box<dyn CallRecord>, LedgerError>> {
-        Box::pin(async { Ok(Box::new(NoRecord) as Box<dyn CallRecord>) })
+        Box::pin(async { Err(nothing_is_kept()) })
     }
 
     fn artifacts(&self) -> Arc<dyn ArtifactStore> {
@@ -130,28 +78,6 @@ impl Ledger for NoRecord {
     }
 }
 
-impl CallRecord for NoRecord {
-    /// Everything up to the plan may be noted; a start is refused, so nothing can run on this.
-    fn append(
-        &self,
-        _: Vec<Happened>,
-        durability: Durability,
-    ) -> BoxFuture<'_, Result<(), LedgerError>> {
-        Box::pin(async move {
-            match durability {
-                Durability::Queued => Ok(()),
-                Durability::Durable => Err(nothing_is_kept()),
-            }
-        })
-    }
-
-    fn settle(&self, _: Vec<Happened>) {}
-
-    fn settled(&self) -> BoxFuture<'_, Result<(), LedgerError>> {
-        Box::pin(async { Ok(()) })
-    }
-}
-
 impl ArtifactStore for NoRecord {
     fn create(&self) -> BoxFuture<'_, Result<Box<dyn WriteArtifact>, LedgerError>> {
         Box::pin(async { Err(nothing_is_kept()) })
@@ -162,7 +88,6 @@ impl ArtifactStore for NoRecord {
     }
 }
 
-/// Nobody is asked in a rehearsal.
 impl ApprovalStore for NoRecord {
     fn ask(&self, _: ApprovalQuestion) -> BoxFuture<'_, Result<Approval, LedgerError>> {
         Box::pin(async { Err(nothing_is_kept()) })
@@ -222,7 +147,7 @@ impl ApprovalStore for NoRecord {
     }
 }
 
-/// A rehearsal knows no standing approvals, so it shows what the rules alone say.
+/// No standing approvals are known, so a plan shows what the rules alone say.
 impl GrantStore for NoRecord {
     fn add(&self, _: Grant) -> BoxFuture<'_, Result<(), LedgerError>> {
         Box::pin(async { Err(nothing_is_kept()) })
@@ -257,6 +182,6 @@ impl GrantStore for NoRecord {
 fn nothing_is_kept() -> LedgerError {
     LedgerError::new(
         LedgerErrorKind::Unavailable,
-        "nothing is recorded in a rehearsal",
+        "this runtime has no record, so it plans calls and runs none",
     )
 }

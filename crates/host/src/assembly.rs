@@ -1,0 +1,110 @@
+//! What settings come to: the tools there are, the rules in force, and what may still be mounted. It
+//! plans and explains; without a record beside it nothing runs.
+
+use std::sync::Arc;
+
+use haft_contract::ProviderId;
+use haft_mcp::{
+    catalog,
+    client::Clients,
+    upstream::supervise::{Fleet, Unseen},
+};
+use haft_policy::{CedarPolicy, Finding};
+use haft_runtime::{
+    Runtime,
+    registry::{Entry, Registry},
+};
+use haft_tools::catalog::undo_tool;
+
+use crate::{
+    error::{HostError, chain},
+    mount::MountPlan,
+};
+
+/// A runtime, the rules it asks, and the servers that can be mounted beside its tools.
+#[derive(Clone)]
+pub struct Assembly {
+    /// Plans calls, and runs them if it has a record.
+    pub runtime: Runtime,
+    /// The rules in force.
+    pub policy: Arc<CedarPolicy>,
+    /// MCP servers that are not mounted yet.
+    pub mounts: Arc<MountPlan>,
+}
+
+impl Assembly {
+    /// Registers the tools with which a model finds and calls tools that are not listed.
+    pub fn make_searchable(&self) -> Result<(), HostError> {
+        self.add_catalog_tools(self.runtime.registry())
+    }
+
+    /// The same tools, for whoever counts them and registers none.
+    pub fn catalog_tools(&self) -> Vec<Arc<Entry>> {
+        let elsewhere = Arc::new(Registry::new());
+        if self.add_catalog_tools(&elsewhere).is_err() {
+            tracing::error!("the tools that make a catalog searchable cannot be registered");
+        }
+        let elsewhere = elsewhere.snapshot();
+        elsewhere.page(0, elsewhere.len()).to_vec()
+    }
+
+    fn add_catalog_tools(&self, registry: &Arc<Registry>) -> Result<(), HostError> {
+        let taken = |why: String| {
+            HostError::config(
+                why,
+                "give your own tool another name, or list every tool: catalog = \"full\" under [mcp]",
+            )
+        };
+        let tools = catalog::tools(registry, Arc::clone(&self.policy) as _);
+        let tools = tools.map_err(|error| taken(chain(&error)))?;
+        registry
+            .register(&ProviderId::builtin(), tools)
+            .map_err(|error| taken(chain(&error)))
+    }
+
+    /// Mounts the MCP servers that are configured. They end with what is returned.
+    pub fn mount(&self, clients: &Arc<Clients>, unseen: Unseen) -> Result<Fleet, HostError> {
+        self.mounts.start(self.runtime.registry(), clients, unseen)
+    }
+
+    /// Registers what the servers offered last, for a command that looks at tools and runs none.
+    pub fn mount_to_look(&self) -> Result<(), HostError> {
+        // Nothing is started, so there is nothing to keep alive.
+        self.mount(&Arc::default(), Unseen::Leave).map(drop)
+    }
+
+    /// Rules that do nothing, given the tools there are.
+    pub fn findings(&self) -> Vec<Finding> {
+        self.findings_in(&self.policy)
+    }
+
+    /// The same for other rules.
+    pub fn findings_in(&self, policy: &CedarPolicy) -> Vec<Finding> {
+        let tools = self.runtime.registry().snapshot();
+        // `undo` is registered by its command alone, the tools of large catalogs by `haft mcp`; rules
+        // may speak of them all the same.
+        let elsewhere = Arc::new(Registry::new());
+        let undo = undo_tool().into_iter().collect();
+        if elsewhere.register(&ProviderId::builtin(), undo).is_err()
+            || self.add_catalog_tools(&elsewhere).is_err()
+        {
+            tracing::error!("the tools that only some commands have cannot be registered");
+        }
+        let elsewhere = elsewhere.snapshot();
+        let elsewhere = elsewhere.page(0, elsewhere.len()).iter();
+        let unknown = elsewhere.filter(|entry| !tools.exists(entry.key().tool.as_str()));
+        let entries = tools.page(0, tools.len()).iter().chain(unknown);
+        let facts: Vec<_> = entries.map(|entry| entry.facts()).collect();
+        let mut findings = policy.lint(&facts);
+        findings.retain(|finding| !self.mounts.may_know(finding));
+        findings
+    }
+}
+
+/// A finding and where it is.
+pub fn problem(finding: &Finding) -> String {
+    match finding.rule.line {
+        Some(line) => format!("{}:{line}: {finding}", finding.rule.source),
+        None => format!("{}: {finding}", finding.rule.source),
+    }
+}

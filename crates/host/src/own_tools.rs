@@ -1,0 +1,125 @@
+//! The tools that configuration adds to the built-in ones: other settings of a built-in tool, and
+//! scripts that are as they were when they were trusted.
+
+use std::sync::Arc;
+
+use haft_contract::{ToolName, erased::ErasedTool};
+use haft_tools::{
+    factory::{Factory, ToolEntry},
+    script::ScriptTool,
+};
+
+use crate::{
+    config::{
+        Settings,
+        file::ConfiguredTool,
+        resolve::Scripts,
+        scripts::{self, FoundScript},
+    },
+    error::HostError,
+};
+
+/// The built-in tools; one that is configured under its own name takes the place of the default.
+pub(crate) fn built_in(settings: &Settings) -> Result<Vec<Arc<dyn ErasedTool>>, HostError> {
+    let mut tools = haft_tools::builtins();
+    let factory = Factory::builtin();
+    for (_, configured) in settings
+        .tools
+        .iter()
+        .filter(|(_, tool)| tool.kind != SCRIPT)
+    {
+        let tool = factory.build(&entry(configured)).map_err(|error| {
+            HostError::config(
+                format!("{}: {error}", configured.place),
+                "`haft tools` lists the tools there are",
+            )
+        })?;
+        if configured.kind == configured.name {
+            tools.retain(|known| known.name() != tool.name());
+        }
+        tools.push(tool);
+    }
+    Ok(tools)
+}
+
+/// The type of a configured tool that is a script.
+const SCRIPT: &str = "script";
+
+fn entry(configured: &ConfiguredTool) -> ToolEntry {
+    ToolEntry {
+        kind: configured.kind.clone(),
+        name: configured.name.clone(),
+        config: configured.config.as_object().cloned().unwrap_or_default(),
+    }
+}
+
+/// The scripts that become tools.
+pub(crate) struct TrustedScripts {
+    /// The tools.
+    pub(crate) tools: Vec<Arc<dyn ErasedTool>>,
+    /// Why the others are not offered.
+    pub(crate) refused: Vec<String>,
+}
+
+/// The scripts that are trusted, and what to say about the others.
+pub(crate) fn trusted_scripts(settings: &Settings) -> Result<TrustedScripts, HostError> {
+    let mut tools = Vec::new();
+    let mut refused = Vec::new();
+    for (script, name) in configured_scripts(settings)? {
+        let manifest = script.manifest_path().display().to_string();
+        let source = match settings.scripts {
+            Scripts::Trusted => script.trusted(&settings.places.trust),
+            Scripts::AsFound => Ok(script.unchecked()),
+        };
+        let tool =
+            source.and_then(|source| ScriptTool::new(source).map_err(|error| error.to_string()));
+        match (tool, name) {
+            (Ok(tool), Some(name)) => tools.push(tool.named(name).erased()),
+            (Ok(tool), None) => tools.push(tool.erased()),
+            (Err(why), _) => refused.push(format!(
+                "the script `{manifest}` is not offered: {why}; read it, then run `haft trust`"
+            )),
+        }
+    }
+    Ok(TrustedScripts { tools, refused })
+}
+
+/// The scripts of the configured folders, and those that are configured one by one under a name.
+pub fn configured_scripts(
+    settings: &Settings,
+) -> Result<Vec<(FoundScript, Option<ToolName>)>, HostError> {
+    let mut found = Vec::new();
+    for folder in &settings.script_folders {
+        let scripts = scripts::find(folder).map_err(|why| {
+            HostError::config(
+                format!(
+                    "the script folder `{}` cannot be used: {why}",
+                    folder.display()
+                ),
+                "correct it, or take the folder out of `folders` under [scripts]",
+            )
+        })?;
+        found.extend(scripts.into_iter().map(|script| (script, None)));
+    }
+    for (beside, tool) in settings
+        .tools
+        .iter()
+        .filter(|(_, tool)| tool.kind == SCRIPT)
+    {
+        let wrong = |why: String| {
+            HostError::config(
+                format!("{}: {why}", tool.place),
+                "write name = \"…\" and config = { manifest = \"tools/NAME.toml\" }",
+            )
+        };
+        let name = ToolName::parse(&tool.name).map_err(|error| wrong(error.to_string()))?;
+        let manifest = tool.config.get("manifest").and_then(|path| path.as_str());
+        let manifest =
+            manifest.ok_or_else(|| wrong("a script needs the path of its manifest".to_owned()))?;
+        found.push((
+            scripts::find_one(&beside.join(manifest)).map_err(wrong)?,
+            Some(name),
+        ));
+    }
+    Ok(found)
+}

@@ -1,0 +1,137 @@
+//! The workspace that calls work in: a directory of this machine, one of another machine over SSH, or
+//! whatever back end an embedder opened.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use haft_backends::{
+    ChangeOptions, LocalBackend, LocalOptions, Mounts,
+    helper::Helper,
+    sandbox::{Limits, Profile, SandboxOptions},
+    ssh::{SshBackend, SshOptions},
+};
+use haft_contract::ops::Operations;
+
+use crate::{
+    config::{Settings, sandbox::Home},
+    error::{HostError, HostErrorKind, chain},
+};
+
+/// Where the workspace is.
+#[derive(Debug)]
+pub enum WorkspaceSource {
+    /// A directory of this machine.
+    Local {
+        /// The directory.
+        root: PathBuf,
+        /// How it behaves.
+        options: Box<LocalOptions>,
+    },
+    /// A directory of another machine.
+    Ssh {
+        /// How it is reached.
+        options: Box<SshOptions>,
+        /// The directory there.
+        root: String,
+    },
+    /// A back end that is open already.
+    Opened(Operations),
+}
+
+impl WorkspaceSource {
+    /// Where settings say it is.
+    pub fn of(settings: &Settings) -> Self {
+        match &settings.ssh {
+            Some(ssh) => Self::Ssh {
+                options: Box::new(ssh.options(&settings.sandbox, cross_mounts(settings))),
+                root: ssh.root.clone(),
+            },
+            None => Self::local(settings),
+        }
+    }
+
+    /// The directory on this machine, for what looks at rules and tools and touches no file.
+    pub fn local(settings: &Settings) -> Self {
+        Self::Local {
+            root: settings.places.workspace.clone(),
+            options: Box::new(local_options(settings)),
+        }
+    }
+
+    /// Opens it, and connects to another machine if it is there.
+    pub async fn open(self) -> Result<Operations, HostError> {
+        match self {
+            Self::Local { root, options } => Ok(open_local(&root, *options)?.operations()),
+            Self::Ssh { options, root } => {
+                let connecting = Box::pin(SshBackend::connect(*options, &root));
+                connecting.await.map_err(|error| {
+                    let hint = error
+                        .hint_text()
+                        .unwrap_or("correct [ssh] in haft.toml, or try again");
+                    HostError::new(HostErrorKind::Unavailable, error.message(), hint)
+                })
+            }
+            Self::Opened(operations) => Ok(operations),
+        }
+    }
+}
+
+/// Opens a directory of this machine.
+pub fn open_local(root: &Path, options: LocalOptions) -> Result<LocalBackend, HostError> {
+    LocalBackend::open(root, options).map_err(|error| {
+        HostError::config(
+            chain(&error),
+            "name an existing directory with `--workspace`",
+        )
+    })
+}
+
+/// How the workspace on this machine behaves, and how its commands are confined.
+pub fn local_options(settings: &Settings) -> LocalOptions {
+    LocalOptions {
+        cross_mounts: cross_mounts(settings),
+        sandbox: sandbox_options(settings),
+        changes: settings
+            .undo
+            .options(ChangeOptions::new(&settings.places.data_dir)),
+        ..LocalOptions::default()
+    }
+}
+
+fn cross_mounts(settings: &Settings) -> Mounts {
+    if settings.cross_mounts {
+        Mounts::Cross
+    } else {
+        Mounts::Refuse
+    }
+}
+
+/// How commands are confined.
+pub fn sandbox_options(settings: &Settings) -> SandboxOptions {
+    let mut limits = Limits::for_this_machine();
+    settings.sandbox.apply(&mut limits);
+    let (home, toolchain_homes) = match &settings.sandbox.home {
+        Some(Home::Off) => (None, BTreeMap::new()),
+        Some(Home::At(home)) => (Some(home.clone()), BTreeMap::new()),
+        None => (
+            settings.places.home.clone(),
+            settings.places.toolchains.clone(),
+        ),
+    };
+    SandboxOptions {
+        helper: Helper::CurrentExecutable,
+        profile: Profile {
+            home,
+            toolchain_homes,
+            read_only: settings.sandbox.read_only.clone(),
+            writable: settings.sandbox.writable.clone(),
+        },
+        limits,
+        cgroup: settings.sandbox.cgroup.clone().unwrap_or_default(),
+        quarantine: Some(settings.places.data_dir.join("quarantine")),
+        runtime: settings.places.runtime.clone(),
+        ..SandboxOptions::default()
+    }
+}
