@@ -84,7 +84,7 @@ pub(crate) async fn run(name: &str, case: &Case, verdict: &mut Verdict) {
         "kept_rights" => Box::pin(undo::kept_rights(case, verdict)).await,
         "reserved_names" => Box::pin(undo::reserved_names(case, verdict)).await,
         "taken_name" => Box::pin(undo::taken_name(case, verdict)).await,
-        "swapped_program" => Box::pin(answers::swapped_program(case, verdict)).await,
+        "swapped_program" => Box::pin(swapped_files::program(case, verdict)).await,
         other => panic!("{}: there is no runner `{other}`", case.id),
     }
 }

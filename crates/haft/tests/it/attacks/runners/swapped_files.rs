@@ -1,5 +1,5 @@
-//! AP-17 and AP-18: what a command reads is swapped between the question and the yes, wherever its
-//! words name it. The two contents are of one length, so that only the content tells them apart.
+//! AP-16 to AP-18: the program that a command starts, or what it reads, is swapped between the question
+//! and the yes, wherever its words name it. The two contents are of one length, so that only the content tells them apart.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
@@ -18,6 +18,13 @@ type Swapped = (&'static str, &'static str, &'static str);
 const SHELL: &str = "#!/bin/sh\ntouch WORD\n";
 const PYTHON: &str = "open('WORD', 'w').close()\n";
 const NODE: &str = "require('fs').writeFileSync('WORD', '')\n";
+
+/// Programs that are started by name; each must be void.
+const PROGRAMS: [Swapped; 3] = [
+    ("./deploy.sh now", "deploy.sh", SHELL),
+    ("bash deploy.sh", "deploy.sh", SHELL),
+    ("cd . && ./deploy.sh", "deploy.sh", SHELL),
+];
 
 /// Each must be void.
 const BOUND: [Swapped; 22] = [
@@ -81,20 +88,61 @@ fn said(form: &Value) -> String {
     form["preview"].to_string()
 }
 
+/// Asks about a command, swaps its file, and says yes: the approval is void, and nothing runs.
+async fn void(case: &Case, swapped @ (command, path, text): Swapped) -> Result<(), String> {
+    let desk = Desk::new(case).await;
+    let workspace = &desk.scene.workspace;
+    prepare(workspace, swapped);
+    let call = desk.begin("bash", json!({ "command": command }));
+    let asked = desk.open(1).await.remove(0);
+    write(workspace, path, text, "evil");
+    desk.approve(&asked).await;
+    let outcome = call.await.unwrap();
+    let void = outcome.model_text().contains("the approval is void");
+    let evil = workspace.join("evil").exists();
+    desk.haft.close().await.unwrap();
+    check(void && !evil, || outcome.model_text())
+}
+
+/// The same with a file that stays as it was: it runs.
+async fn runs(case: &Case, swapped @ (command, ..): Swapped) -> Result<(), String> {
+    let desk = Desk::new(case).await;
+    prepare(&desk.scene.workspace, swapped);
+    let call = desk.begin("bash", json!({ "command": command }));
+    let asked = desk.open(1).await.remove(0);
+    desk.approve(&asked).await;
+    let outcome = call.await.unwrap();
+    let made = desk.scene.workspace.join("good").exists();
+    desk.haft.close().await.unwrap();
+    check(made, || outcome.model_text())
+}
+
+/// The control: under a rule for its name the swapped file runs.
+async fn runs_by_rule(case: &Case, swapped @ (command, path, text): Swapped) -> Result<(), String> {
+    let free = allowed(Scene::in_memory(case)).await;
+    prepare(&free.scene.workspace, swapped);
+    write(&free.scene.workspace, path, text, "evil");
+    let call = free.begin("bash", json!({ "command": command }));
+    call.await.unwrap();
+    let evil = free.scene.workspace.join("evil").exists();
+    free.haft.close().await.unwrap();
+    check(evil, || "it did not run".to_owned())
+}
+
+/// AP-16: the program that was approved is the program that runs, or nothing does.
+pub(super) async fn program(case: &Case, verdict: &mut Verdict) {
+    for program in PROGRAMS {
+        verdict.attempt(program.0, void(case, program).await);
+    }
+    verdict.twin("the approved one", runs(case, PROGRAMS[0]).await);
+    let control = runs_by_rule(case, PROGRAMS[0]).await;
+    verdict.control("a rule for its name", control);
+}
+
+/// AP-17: so is every file that the words of a command name.
 pub(super) async fn named(case: &Case, verdict: &mut Verdict) {
-    for swapped @ (command, path, text) in BOUND {
-        let desk = Desk::new(case).await;
-        let workspace = desk.scene.workspace.clone();
-        prepare(&workspace, swapped);
-        let call = desk.begin("bash", json!({ "command": command }));
-        let asked = desk.open(1).await.remove(0);
-        write(&workspace, path, text, "evil");
-        desk.approve(&asked).await;
-        let outcome = call.await.unwrap();
-        let void = outcome.model_text().contains("the approval is void");
-        let evil = workspace.join("evil").exists();
-        verdict.attempt(command, check(void && !evil, || outcome.model_text()));
-        desk.haft.close().await.unwrap();
+    for swapped in BOUND {
+        verdict.attempt(swapped.0, void(case, swapped).await);
     }
     for swapped @ (command, ..) in UNBOUND {
         let desk = Desk::new(case).await;
@@ -109,29 +157,12 @@ pub(super) async fn named(case: &Case, verdict: &mut Verdict) {
         desk.haft.close().await.unwrap();
     }
     let mut good = Ok(());
-    for swapped @ (command, ..) in BOUND.into_iter().take(3) {
-        let desk = Desk::new(case).await;
-        prepare(&desk.scene.workspace, swapped);
-        let call = desk.begin("bash", json!({ "command": command }));
-        let asked = desk.open(1).await.remove(0);
-        desk.approve(&asked).await;
-        let outcome = call.await.unwrap();
-        let made = desk.scene.workspace.join("good").exists();
-        good = good.and(check(made, || outcome.model_text()));
-        desk.haft.close().await.unwrap();
+    for swapped in BOUND.into_iter().take(3) {
+        good = good.and(runs(case, swapped).await);
     }
     verdict.twin("the approved ones", good);
-    let free = allowed(Scene::in_memory(case)).await;
-    prepare(&free.scene.workspace, BOUND[0]);
-    write(&free.scene.workspace, BOUND[0].1, BOUND[0].2, "evil");
-    let call = free.begin("bash", json!({ "command": BOUND[0].0 }));
-    call.await.unwrap();
-    let evil = free.scene.workspace.join("evil").exists();
-    verdict.control(
-        "a rule for its name",
-        check(evil, || "it did not run".to_owned()),
-    );
-    free.haft.close().await.unwrap();
+    let control = runs_by_rule(case, BOUND[0]).await;
+    verdict.control("a rule for its name", control);
 }
 
 /// AP-18: a command that names more files than can be bound cannot be approved.
