@@ -16,8 +16,9 @@ use crate::{
     workspace::{SECRET, Workspace, at},
 };
 
-/// Rounds of each race: fewer than locally, as each is a round trip or several.
-const ROUNDS: u64 = 2_000;
+/// Rounds of each race, in CI and in the soak: fewer than locally, as each is a round trip or several.
+const FEW: u64 = 300;
+const MANY: u64 = 2_000;
 
 /// `d` is a directory with a harmless file called `secret`; `link` leads to the real one.
 fn prepare(ws: &Workspace) {
@@ -32,21 +33,19 @@ async fn prepared() -> RemoteFixture {
     fixture
 }
 
-fn report(name: &str, worked: u64, swaps: u64) {
-    println!("{name}: {ROUNDS} rounds, {worked} worked, {swaps} swaps, 0 escapes");
+fn report(name: &str, rounds: u64, worked: u64, swaps: u64) {
+    println!("{name}: {rounds} rounds, {worked} worked, {swaps} swaps, 0 escapes");
     assert!(swaps > 100, "the race did not take place");
     assert!(worked > 0, "nothing ever worked, so nothing was shown");
-    assert!(worked < ROUNDS, "the swap was never met");
+    assert!(worked < rounds, "the swap was never met");
 }
 
-#[tokio::test]
-#[ignore = "ci: needs OpenSSH"]
-async fn sl_07_remote_reads_never_escape() {
+async fn reads(rounds: u64) {
     let fixture = prepared().await;
     let files = &fixture.operations.files;
     let swapper = Swapper::start(&fixture.place.0.root);
     let mut worked = 0;
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds {
         if let Ok(resolved) = files.resolve(&at("d/secret")).await {
             assert_eq!(resolved.path.as_str(), "d/secret");
         }
@@ -56,17 +55,15 @@ async fn sl_07_remote_reads_never_escape() {
             worked += 1;
         }
     }
-    report("remote read", worked, swapper.swaps());
+    report("remote read", rounds, worked, swapper.swaps());
 }
 
-#[tokio::test]
-#[ignore = "ci: needs OpenSSH"]
-async fn sl_08_remote_writes_never_escape() {
+async fn writes(rounds: u64) {
     let fixture = prepared().await;
     let files = &fixture.operations.files;
     let swapper = Swapper::start(&fixture.place.0.root);
     let mut worked = 0;
-    for round in 0..ROUNDS {
+    for round in 0..rounds {
         let text = round.to_string();
         let write = WriteFile {
             bytes: text.as_bytes(),
@@ -75,21 +72,19 @@ async fn sl_08_remote_writes_never_escape() {
         };
         worked += u64::from(files.write(&at("d/new"), write).await.is_ok());
     }
-    report("remote write", worked, swapper.swaps());
+    report("remote write", rounds, worked, swapper.swaps());
     drop(swapper);
     fixture.place.0.outside_is_untouched();
     fixture.place.0.no_leftovers();
 }
 
-#[tokio::test]
-#[ignore = "ci: needs OpenSSH"]
-async fn sl_08_remote_directories_copies_and_removals_never_escape() {
+async fn directories(rounds: u64) {
     let fixture = prepared().await;
     fixture.place.0.put("source", "copied");
     let files = &fixture.operations.files;
     let swapper = Swapper::start(&fixture.place.0.root);
     let mut worked = 0;
-    for round in 0..ROUNDS {
+    for round in 0..rounds {
         let made = format!("d/{}/{}", round % 7, round % 11);
         worked += u64::from(files.make_dir(&at(&made)).await.is_ok());
         let copy = CopyFile {
@@ -100,10 +95,51 @@ async fn sl_08_remote_directories_copies_and_removals_never_escape() {
         let _ = files.copy(&at("source"), &at("d/copy"), copy).await;
         let _ = files.remove(&at(&made), RemoveScope::Tree).await;
     }
-    report("remote make_dir", worked, swapper.swaps());
+    report("remote make_dir", rounds, worked, swapper.swaps());
     drop(swapper);
     fixture.place.0.outside_is_untouched();
     fixture.place.0.no_leftovers();
+}
+
+#[tokio::test]
+#[ignore = "ci: needs OpenSSH"]
+async fn sl_07_remote_reads_never_escape() {
+    reads(FEW).await;
+}
+
+#[tokio::test]
+#[ignore = "ci: needs OpenSSH"]
+async fn sl_08_remote_writes_never_escape() {
+    writes(FEW).await;
+}
+
+#[tokio::test]
+#[ignore = "ci: needs OpenSSH"]
+async fn sl_08_remote_directories_copies_and_removals_never_escape() {
+    directories(FEW).await;
+}
+
+/// The same for long.
+mod soak {
+    use super::MANY;
+
+    #[tokio::test]
+    #[ignore = "soak: 2,000 rounds of a race over SSH"]
+    async fn sl_07_remote_reads_never_escape() {
+        super::reads(MANY).await;
+    }
+
+    #[tokio::test]
+    #[ignore = "soak: 2,000 rounds of a race over SSH"]
+    async fn sl_08_remote_writes_never_escape() {
+        super::writes(MANY).await;
+    }
+
+    #[tokio::test]
+    #[ignore = "soak: 2,000 rounds of a race over SSH"]
+    async fn sl_08_remote_directories_copies_and_removals_never_escape() {
+        super::directories(MANY).await;
+    }
 }
 
 /// The control: a careful client of plain SFTP, which asks where the path leads, sees that it is
@@ -120,7 +156,7 @@ async fn sl_07_control_sftp_realpath_then_open_loses() {
     let swapper = Swapper::start(&ws.root);
     let begun = Instant::now();
     let (mut rounds, mut escapes) = (0, 0);
-    while rounds < MOST && (escapes == 0 || rounds < ROUNDS) {
+    while rounds < MOST && (escapes == 0 || rounds < FEW) {
         rounds += 1;
         let Ok(real) = sftp.canonicalize(&path).await else {
             continue;

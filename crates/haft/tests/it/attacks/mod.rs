@@ -128,3 +128,37 @@ async fn run(case: &Case) -> Verdict {
     }
     verdict
 }
+
+/// The races of the groups for long.
+mod soak {
+    use super::{Case, Place, Verdict, cases_in, log, runners};
+
+    async fn hold(id: &str, runner: &str) {
+        log::keep();
+        let group = id.split_once('-').map_or(id, |(group, _)| group);
+        let of_id = |case: &Case| case.id == id;
+        let case = cases_in(group, Place::Local).into_iter().find(of_id);
+        let mut verdict = Verdict::default();
+        Box::pin(runners::run(runner, &case.unwrap(), &mut verdict)).await;
+        assert!(verdict.faults.is_empty(), "{}", verdict.faults.join("\n"));
+        assert!(verdict.tally.attempts > 0, "nothing was run");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[ignore = "soak: 1,000 calls of each kind while a directory is swapped"]
+    async fn sl_07_reads_never_escape() {
+        hold("SL-07", "race_reads_for_long").await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[ignore = "soak: 1,000 calls of each kind while a directory is swapped"]
+    async fn sl_08_changes_never_escape() {
+        hold("SL-08", "race_changes_for_long").await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[ignore = "soak: 2,000 rounds of each of three races"]
+    async fn un_01_what_somebody_else_saves_is_never_lost() {
+        hold("UN-01", "saved_by_others_for_long").await;
+    }
+}

@@ -33,6 +33,8 @@ pub(crate) async fn run(name: &str, case: &Case, verdict: &mut Verdict) {
         "spool" => Box::pin(changes::spool(case, verdict)).await,
         "race_reads" => Box::pin(races::reads(case, verdict)).await,
         "race_changes" => Box::pin(races::changes(case, verdict)).await,
+        "race_reads_for_long" => Box::pin(races::reads_for_long(case, verdict)).await,
+        "race_changes_for_long" => Box::pin(races::changes_for_long(case, verdict)).await,
         "rebound" => Box::pin(races::rebound(case, verdict)).await,
         "flood" => Box::pin(floods::flood(case, verdict)).await,
         "long_line" => Box::pin(floods::long_line(case, verdict)).await,
@@ -80,6 +82,9 @@ pub(crate) async fn run(name: &str, case: &Case, verdict: &mut Verdict) {
         "swapped_files" => Box::pin(swapped_files::named(case, verdict)).await,
         "many_named_files" => Box::pin(swapped_files::many(case, verdict)).await,
         "saved_by_others" => Box::pin(undo::saved_by_others(case, verdict)).await,
+        "saved_by_others_for_long" => {
+            Box::pin(undo::saved_by_others_for_long(case, verdict)).await;
+        }
         "one_in_the_way" => Box::pin(undo::one_in_the_way(case, verdict)).await,
         "kept_rights" => Box::pin(undo::kept_rights(case, verdict)).await,
         "reserved_names" => Box::pin(undo::reserved_names(case, verdict)).await,

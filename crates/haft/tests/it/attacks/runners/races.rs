@@ -9,18 +9,14 @@ use haft::{Haft, prelude::*};
 use super::swapper::Swapper;
 use crate::attacks::{
     attempt::{self, Verdict, check},
-    corpus::{Case, Place},
+    corpus::Case,
     scene::{Said, Scene},
 };
 
-/// Calls of each kind. In a sandbox files are served by the same code, and over SSH the same code
-/// is raced in `haft-backends`.
-fn rounds(place: Place) -> usize {
-    match place {
-        Place::Local => 1_000,
-        Place::T2 | Place::Ssh => 150,
-    }
-}
+/// Calls of each kind, in the group and in the soak. Each race has its swaps whatever the count, see
+/// [`FEWEST_SWAPS`].
+const FEW: usize = 150;
+const MANY: usize = 1_000;
 
 /// Rounds after which a control that has not lost counts as one that cannot.
 const CONTROL_ROUNDS: usize = 2_000_000;
@@ -57,7 +53,17 @@ fn naive(scene: &Scene, path: &Path, act: impl Fn(&Path) -> bool) -> Result<(), 
     Err(format!("{CONTROL_ROUNDS} rounds without an escape"))
 }
 
+/// SL-07.
 pub(super) async fn reads(case: &Case, verdict: &mut Verdict) {
+    race_reads(case, verdict, FEW).await;
+}
+
+/// SL-07 for long.
+pub(super) async fn reads_for_long(case: &Case, verdict: &mut Verdict) {
+    race_reads(case, verdict, MANY).await;
+}
+
+async fn race_reads(case: &Case, verdict: &mut Verdict, rounds: usize) {
     let scene = prepare(case);
     let lost = naive(&scene, &scene.at("d/secret"), |path| {
         fs::read_to_string(path).is_ok_and(|text| text == scene.canary)
@@ -71,10 +77,7 @@ pub(super) async fn reads(case: &Case, verdict: &mut Verdict) {
         ("read", json!({ "path": "d/secret" })),
         ("grep", json!({ "pattern": ".", "path": "d" })),
     ] {
-        let raced = race(&scene, &haft, rounds(case.place), tool, |_| {
-            arguments.clone()
-        })
-        .await;
+        let raced = race(&scene, &haft, rounds, tool, |_| arguments.clone()).await;
         verdict.attempt(tool, raced);
     }
     haft.close().await.unwrap();
@@ -86,7 +89,17 @@ pub(super) async fn reads(case: &Case, verdict: &mut Verdict) {
     verdict.twin("the same without a race", twin);
 }
 
+/// SL-08.
 pub(super) async fn changes(case: &Case, verdict: &mut Verdict) {
+    race_changes(case, verdict, FEW).await;
+}
+
+/// SL-08 for long.
+pub(super) async fn changes_for_long(case: &Case, verdict: &mut Verdict) {
+    race_changes(case, verdict, MANY).await;
+}
+
+async fn race_changes(case: &Case, verdict: &mut Verdict, rounds: usize) {
     let scene = prepare(case);
     let made = scene.outside.join("new");
     let lost = naive(&scene, &scene.at("d/new"), |path| {
@@ -129,16 +142,13 @@ pub(super) async fn changes(case: &Case, verdict: &mut Verdict) {
     ];
     let around = scene.around();
     for (tool, arguments) in calls {
-        verdict.attempt(
-            tool,
-            race(&scene, &haft, rounds(case.place), tool, arguments).await,
-        );
+        verdict.attempt(tool, race(&scene, &haft, rounds, tool, arguments).await);
     }
     let untouched = check(scene.around() == around, || {
         "the outside was changed".to_owned()
     });
     verdict.attempt("the outside", untouched);
-    let stolen = (0..rounds(case.place))
+    let stolen = (0..rounds)
         .filter_map(|round| fs::read_to_string(scene.at(&format!("stolen-{round}"))).ok())
         .filter(|text| text.contains("canary"))
         .count();

@@ -21,8 +21,9 @@ use crate::attacks::{
     scene::{Said, Scene},
 };
 
-/// Rounds of each race.
-const ROUNDS: u32 = 2_000;
+/// Rounds of each race, in the group and in the soak.
+const FEW: u32 = 240;
+const MANY: u32 = 2_000;
 
 async fn undoing(scene: &Arc<Scene>, case: &Case) -> Haft {
     let haft = scene.haft(case, &Said::default()).await;
@@ -60,11 +61,56 @@ fn holds(workspace: &Path, text: &str) -> bool {
 
 /// Saves the file after a while.
 fn save_after(workspace: &Path, text: &str, delay: Duration) -> JoinHandle<()> {
-    let (workspace, text) = (workspace.to_owned(), text.to_owned());
+    let (aside, name) = (workspace.join("saving"), workspace.join("f"));
+    fs::write(&aside, text).unwrap();
     thread::spawn(move || {
         thread::sleep(delay);
-        save(&workspace, &text);
+        fs::rename(aside, name).unwrap();
     })
+}
+
+/// When somebody else saves, counted from the beginning of a call. One round of four goes through the
+/// whole of the call. The others close in on the moment that matters: whoever saves before the look is
+/// met by the call, and whoever saves after the removal is not.
+struct Moment {
+    whole: Duration,
+    closing_in: Duration,
+    step: Duration,
+    too_early: bool,
+}
+
+impl Moment {
+    fn within(whole: Duration) -> Self {
+        Self {
+            whole,
+            closing_in: whole / 2,
+            step: whole / 4,
+            too_early: true,
+        }
+    }
+
+    fn of(&self, round: u32) -> Duration {
+        match round % 4 {
+            0 => self.whole * (round / 4 % 30) / 30,
+            _ => self.closing_in,
+        }
+    }
+
+    /// Learns of a round whether the call met what was saved.
+    fn learn(&mut self, round: u32, met: bool) {
+        if round.is_multiple_of(4) {
+            return;
+        }
+        if met != self.too_early {
+            self.too_early = met;
+            self.step = (self.step / 2).max(self.whole / 400);
+        }
+        self.closing_in = if met {
+            (self.closing_in + self.step).min(self.whole)
+        } else {
+            self.closing_in.saturating_sub(self.step)
+        };
+    }
 }
 
 /// A way in which a file goes from its name.
@@ -121,6 +167,15 @@ impl Prepared {
 
 /// UN-01.
 pub(super) async fn saved_by_others(case: &Case, verdict: &mut Verdict) {
+    race(case, verdict, FEW).await;
+}
+
+/// UN-01 for long.
+pub(super) async fn saved_by_others_for_long(case: &Case, verdict: &mut Verdict) {
+    race(case, verdict, MANY).await;
+}
+
+async fn race(case: &Case, verdict: &mut Verdict, rounds: u32) {
     let scene = Scene::in_memory(case);
     let workspace = scene.workspace.clone();
     save(&workspace, "mine");
@@ -135,26 +190,25 @@ pub(super) async fn saved_by_others(case: &Case, verdict: &mut Verdict) {
 
     let haft = undoing(&scene, case).await;
     for way in [Way::Undo, Way::Delete, Way::Move] {
-        // The save moves through the whole of the call, from before its first look to after its end.
         let begun = Instant::now();
         way.prepare(&haft, &workspace).await.finish(&haft).await;
-        let whole = begun.elapsed();
+        let mut moment = Moment::within(begun.elapsed());
         let (mut lost, mut refused) = (Vec::new(), 0);
-        for round in 0..ROUNDS {
+        for round in 0..rounds {
             let prepared = way.prepare(&haft, &workspace).await;
             let theirs = format!("theirs {way:?} {round}\n");
-            let saver = save_after(&workspace, &theirs, whole * (round % 100) / 100);
-            if !prepared.finish(&haft).await {
-                refused += 1;
-            }
+            let saver = save_after(&workspace, &theirs, moment.of(round));
+            let met = !prepared.finish(&haft).await;
+            moment.learn(round, met);
+            refused += u32::from(met);
             saver.join().unwrap();
             if !holds(&workspace, &theirs) {
                 lost.push(round);
             }
         }
-        println!("  {way:?}: {refused} of {ROUNDS} met what somebody saved");
+        println!("  {way:?}: {refused} of {rounds} met what somebody saved");
         let kept = check(lost.is_empty(), || {
-            format!("{} of {ROUNDS} were lost: {lost:?}", lost.len())
+            format!("{} of {rounds} were lost: {lost:?}", lost.len())
         });
         verdict.attempt(&format!("{way:?}"), kept);
     }
