@@ -24,6 +24,9 @@ const PRESET: &str = "[policy]\npreset = \"workspace\"";
 /// How long a control may take, in seconds.
 const LIMIT: &str = "10";
 
+/// Cases that are judged at once.
+const AT_ONCE: usize = 4;
+
 /// A group whose cases are scripts.
 #[derive(Debug, Deserialize)]
 struct Scripts {
@@ -154,18 +157,45 @@ async fn confined(case: &Decided, verdict: &mut Verdict) -> usize {
     ran
 }
 
+/// A case in plain bash, under the preset and in the sandbox; how many scripts worked and ran.
+async fn judge(case: Arc<Decided>) -> (Verdict, usize, usize) {
+    let plain = tokio::task::spawn_blocking({
+        let case = Arc::clone(&case);
+        move || {
+            let mut verdict = Verdict::default();
+            let worked = control(&case, &mut verdict);
+            (verdict, worked)
+        }
+    });
+    let (mut verdict, worked) = plain.await.unwrap();
+    decided(&case, &mut verdict).await;
+    let ran = confined(&case, &mut verdict).await;
+    let faults = verdict.faults.iter_mut();
+    faults.for_each(|fault| *fault = format!("{}: {fault}", case.id));
+    println!("{} {:?} {}", case.id, verdict.tally, case.title);
+    (verdict, worked, ran)
+}
+
 async fn hold(text: &str, fewest: usize) {
     log::keep();
     let scripts: Scripts = toml::from_str(text).unwrap();
     let (mut total, mut worked, mut ran) = (Verdict::default(), 0, 0);
-    for case in scripts.case.iter().filter(|case| !case.probes().is_empty()) {
-        let mut verdict = Verdict::default();
-        worked += control(case, &mut verdict);
-        decided(case, &mut verdict).await;
-        ran += confined(case, &mut verdict).await;
-        let faults = verdict.faults.iter_mut();
-        faults.for_each(|fault| *fault = format!("{}: {fault}", case.id));
-        println!("{} {:?} {}", case.id, verdict.tally, case.title);
+    let cases = scripts.case.into_iter();
+    let mut cases = cases.filter(|case| !case.probes().is_empty());
+    let mut judging = tokio::task::JoinSet::new();
+    loop {
+        // A script that waits until its time is up keeps no other from running.
+        while judging.len() < AT_ONCE
+            && let Some(case) = cases.next()
+        {
+            judging.spawn(Box::pin(judge(Arc::new(case))));
+        }
+        let Some(judged) = judging.join_next().await else {
+            break;
+        };
+        let (verdict, worked_in_bash, ran_in_sandbox) = judged.unwrap();
+        worked += worked_in_bash;
+        ran += ran_in_sandbox;
         total.add(verdict);
     }
     println!("{}", table::sum(&scripts.group, Place::T2, total.tally));

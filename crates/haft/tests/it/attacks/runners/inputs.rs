@@ -13,7 +13,7 @@ use std::{
 use haft::prelude::*;
 use haft_testkit::CpuTime;
 
-use super::health::Health;
+use super::health::memory_during;
 use crate::attacks::{
     attempt::{Verdict, calling, check, judge},
     corpus::Case,
@@ -53,11 +53,11 @@ pub(super) async fn sparse(case: &Case, verdict: &mut Verdict) {
         }
         judged
     };
-    let (judged, health) = Health::during(&haft, attack).await;
+    let (judged, memory) = memory_during(&haft, attack).await;
     for (tool, judged) in judged {
         verdict.attempt(&tool, judged);
     }
-    verdict.attempt("memory", health.memory());
+    verdict.attempt("memory", memory);
     fs::remove_file(scene.at("hole")).unwrap();
 
     // A file that grows as fast as it is read.

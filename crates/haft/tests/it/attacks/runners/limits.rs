@@ -12,7 +12,7 @@ use haft_backends::sandbox::{
 
 use haft_testkit::PATIENCE;
 
-use super::health::Health;
+use super::health::{Health, memory_during};
 use crate::attacks::{
     attempt::{Verdict, check},
     corpus::Case,
@@ -130,12 +130,12 @@ pub(super) async fn memory(case: &Case, verdict: &mut Verdict) {
         ),
     ] {
         let command = format!("python3 -c \"{program}\"");
-        let (outcome, health) =
-            Health::during(&haft, haft.call("bash", json!({ "command": command }))).await;
+        let (outcome, memory) =
+            memory_during(&haft, haft.call("bash", json!({ "command": command }))).await;
         let held = outcome.text().contains("held");
         verdict.attempt(what, check(!held, || outcome.model_text()));
         verdict.attempt(what, memory_exceeded(&outcome));
-        verdict.attempt(what, health.memory());
+        verdict.attempt(what, memory);
     }
     let command = "python3 -c \"x = bytearray(60 << 20); print('held', len(x))\"";
     let outcome = haft.call("bash", json!({ "command": command })).await;

@@ -11,7 +11,7 @@ use std::{
 use haft::{Haft, Limits, prelude::*};
 use haft_testkit::CpuTime;
 
-use super::health::Health;
+use super::health::memory_during;
 use crate::attacks::{
     attempt::{Verdict, calling, check, judge},
     corpus::{Case, Place},
@@ -117,14 +117,14 @@ pub(super) async fn many_files(case: &Case, verdict: &mut Verdict) {
         }
         results
     };
-    let (results, health) = Health::during(&haft, attack).await;
+    let (results, memory) = memory_during(&haft, attack).await;
     for (tool, outcome, took) in results {
         println!("{tool}: {} in {took:?}", outcome.terminal);
         let short = outcome.model_text().len() < 200_000;
         verdict.attempt(tool, check(took < LIMIT && short, || format!("{took:?}")));
         verdict.attempt(tool, check(outcome.succeeded(), || outcome.model_text()));
     }
-    verdict.attempt("memory", health.memory());
+    verdict.attempt("memory", memory);
     let begun = Instant::now();
     let removal = json!({ "command": "rm -rf wide deep deepest; ls -A", "timeout_ms": 60_000 });
     let outcome = haft.call("bash", removal).await;
