@@ -74,14 +74,16 @@ async fn hold(numbers: RangeInclusive<u32>, transport: Transport) {
         if !numbers.contains(&case.number()) {
             continue;
         }
+        let begun = Instant::now();
         let tally = run(&case, transport).await;
         println!(
-            "{} {} attacks, {} twins, {} faults  {}",
+            "{} {} attacks, {} twins, {} faults  {} ({:.1?})",
             case.id,
             tally.attacks,
             tally.twins,
             tally.faults.len(),
-            case.title
+            case.title,
+            begun.elapsed()
         );
         total.attacks += tally.attacks;
         total.twins += tally.twins;

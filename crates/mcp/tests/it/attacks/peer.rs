@@ -184,8 +184,8 @@ impl Coming {
             };
             let overlap = self.got.len().saturating_sub(wanted.len());
             self.got.extend(chunk);
-            let mut places = self.got[overlap..].windows(wanted.len());
-            if places.any(|part| part == wanted) {
+            let last = &self.got[overlap..];
+            if last.len() >= wanted.len() && memchr::memmem::find(last, wanted).is_some() {
                 return true;
             }
         }
