@@ -1,7 +1,7 @@
 //! Uses everything a server offers, at once: every tool, resource and prompt. Whatever the server
 //! asks meanwhile is answered like an obliging person would.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use futures::future::join_all;
 use haft_contract::future::BoxFuture;
@@ -11,9 +11,6 @@ use haft_mcp::{
 };
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
-
-/// How long one request may take.
-const REQUEST_WITHIN: Duration = Duration::from_secs(20);
 
 /// Uses all of it, and says what did not work.
 pub(crate) async fn of(
@@ -43,7 +40,7 @@ pub(crate) async fn of(
         let request = Request {
             method,
             parameters: parameters.clone(),
-            deadline: REQUEST_WITHIN,
+            deadline: crate::WITHIN,
             progress: None,
             client: Some(Arc::clone(&client)),
         };
