@@ -113,6 +113,9 @@ impl Scene {
             self.stand.node_directory()
         );
         let home = self.stage.home.display().to_string();
+        // Most of an agent's start is the compiling of its own script, which is the same in every test.
+        let compiled = env::temp_dir().join("compiled-agents");
+        let compiled = compiled.display().to_string();
         let mut variables = vec![
             ("PATH".to_owned(), path),
             ("HOME".to_owned(), home),
@@ -120,6 +123,7 @@ impl Scene {
             ("TZ".to_owned(), "UTC".to_owned()),
             ("LANG".to_owned(), "C.UTF-8".to_owned()),
             ("TERM".to_owned(), "xterm-256color".to_owned()),
+            ("NODE_COMPILE_CACHE".to_owned(), compiled),
         ];
         variables.extend(self.agent.environment(&self.stand, &self.model));
         variables
