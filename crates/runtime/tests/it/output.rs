@@ -139,6 +139,17 @@ async fn text_a_tool_returns_whole_is_capped_too() {
     assert_eq!(outcome.facts.artifact.unwrap().bytes, 50_002);
 }
 
+#[tokio::test]
+async fn what_is_left_out_of_a_whole_text_is_counted() {
+    let tools = vec![haft_contract::erased::erase(haft_testkit::sample::Echo).unwrap()];
+    let harness = Harness::memory().tools(tools).limits(small_caps()).build();
+    let text = "0123456789abcde\n".repeat(1_000);
+    let outcome = harness.succeed("echo", json!({ "text": text })).await;
+    // Of 16,000 bytes the first and the last 1,024 are shown, which are whole lines.
+    assert_eq!(outcome.facts.bytes_omitted, 16_000 - 2 * 1_024);
+    assert_eq!(outcome.facts.lines_omitted, 1_000 - 2 * 64);
+}
+
 /// MC-28: what a tool says of an exit code is a datum. The fact is what a process Haft ran ended with.
 #[tokio::test]
 async fn mc_28_an_exit_code_that_a_tool_says_is_no_fact() {

@@ -4,9 +4,11 @@
 use std::sync::Arc;
 
 use haft_contract::{
-    CallEvent, Effects, Outcome, Terminal,
+    CallEvent, Effects, Outcome, Principal, Terminal,
     host::{
-        Clock as _, Grant, GrantId, GrantScope, GrantStore as _, GrantWish, Timestamp, Verdict,
+        Clock as _, Decision, Grant, GrantBreadth, GrantId, GrantProposal, GrantScope,
+        GrantStore as _, GrantWish, Policy, PolicyVersion, Question, Timestamp, ToolFacts, Verdict,
+        Visibility,
     },
     outcome::DeniedBy,
 };
@@ -180,6 +182,53 @@ async fn a_wish_that_does_not_fit_counts_once_and_the_result_says_why() {
         ..session_wish("act")
     };
     check(none, "names no rule").await;
+    for (rules, says) in [(64, "is not needed"), (65, "more than 64 rules")] {
+        let many = GrantWish {
+            rules: vec!["act".to_owned(); rules],
+            ..session_wish("act")
+        };
+        check(many, says).await;
+    }
+}
+
+/// Asks about everything, and proposes the tool's name as the rule.
+struct Proposing(FixedPolicy);
+
+impl Policy for Proposing {
+    fn decide(&self, question: &Question<'_>) -> Decision {
+        self.0.decide(question)
+    }
+
+    fn visibility(&self, principal: &Principal, tool: &ToolFacts<'_>) -> Visibility {
+        self.0.visibility(principal, tool)
+    }
+
+    fn version(&self) -> PolicyVersion {
+        self.0.version()
+    }
+
+    fn proposals(&self, question: &Question<'_>) -> Vec<GrantProposal> {
+        vec![GrantProposal {
+            rules: vec![question.tool.key.tool.to_string()],
+            breadth: GrantBreadth::Exact,
+            meaning: "this tool".to_owned(),
+        }]
+    }
+}
+
+#[tokio::test]
+async fn a_person_is_offered_the_rules_that_the_policy_proposes() {
+    let person = ScriptedApprover::new([Answer::Approve]);
+    let tool = Scripted::echo("act").effects(Effects::CHANGES).tool();
+    let harness = Harness::memory()
+        .tools(vec![tool])
+        .policy(Proposing(FixedPolicy::ask_all()))
+        .person(&person)
+        .build();
+    harness.succeed("act", json!({})).await;
+    let asked = person.asked();
+    let offered: Vec<_> = asked[0].proposals.iter().map(|one| &one.rules).collect();
+    assert_eq!(offered, [&["act"]]);
 }
 
 #[tokio::test]
