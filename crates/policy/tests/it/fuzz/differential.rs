@@ -94,28 +94,28 @@ const SEEDS: [&str; 40] = [
     "(cd a && ls) & git push",
 ];
 
-/// The directory a sandbox sees as `/d`.
-struct Place(PathBuf);
+/// The directory a sandbox sees as `/scene`.
+struct ScratchTree(PathBuf);
 
-impl Place {
+impl ScratchTree {
     fn new() -> Self {
         let name = format!("haft-differential-{}", std::process::id());
-        let place = Self(std::env::temp_dir().join(name));
-        let _ = fs::remove_dir_all(&place.0);
-        fs::create_dir_all(place.0.join("stubs")).unwrap();
-        let report = "IFS=$(printf '\\037')\nprintf '%s\\036' \"${0##*/}$IFS$*\" >>/d/log\n";
+        let tree = Self(std::env::temp_dir().join(name));
+        let _ = fs::remove_dir_all(&tree.0);
+        fs::create_dir_all(tree.0.join("stubs")).unwrap();
+        let report = "IFS=$(printf '\\037')\nprintf '%s\\036' \"${0##*/}$IFS$*\" >>/scene/log\n";
         for name in SILENT.split_whitespace() {
-            place.program(
+            tree.program(
                 &format!("stubs/{name}"),
                 &format!("#!/usr/bin/dash\n{report}"),
             );
         }
         for name in REAL.split_whitespace() {
             let real = format!("#!/usr/bin/dash\n{report}unset IFS\nexec /usr/bin/{name} \"$@\"\n");
-            place.program(&format!("stubs/{name}"), &real);
+            tree.program(&format!("stubs/{name}"), &real);
         }
-        fs::write(place.0.join("driver"), include_str!("differential.sh")).unwrap();
-        place
+        fs::write(tree.0.join("driver"), include_str!("differential.sh")).unwrap();
+        tree
     }
 
     fn program(&self, name: &str, text: &str) {
@@ -125,7 +125,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ScratchTree {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -146,7 +146,7 @@ struct Report {
 }
 
 impl Bash {
-    fn in_sandbox(place: &Path) -> Self {
+    fn in_sandbox(scene: &Path) -> Self {
         let mut command = Command::new("bwrap");
         command.args([
             "--unshare-all",
@@ -172,18 +172,23 @@ impl Bash {
         ]);
         command
             .args(["--tmpfs", "/tmp", "--bind"])
-            .arg(place)
-            .arg("/d");
+            .arg(scene)
+            .arg("/scene");
         command.args([
-            "--setenv", "PATH", "/d/stubs", "--setenv", "HOME", "/d/home",
+            "--setenv",
+            "PATH",
+            "/scene/stubs",
+            "--setenv",
+            "HOME",
+            "/scene/home",
         ]);
         command.args([
             "--chdir",
-            "/d",
+            "/scene",
             "/usr/bin/bash",
             "--norc",
             "--noprofile",
-            "/d/driver",
+            "/scene/driver",
         ]);
         let mut child = command
             .stdin(Stdio::piped())
@@ -269,8 +274,8 @@ fn is_denied(words: &[String]) -> bool {
 #[test]
 #[ignore = "ci: needs bubblewrap; a real bash for every script that is allowed"]
 fn what_the_rules_allow_is_what_bash_does() {
-    let place = Place::new();
-    let mut bash = Bash::in_sandbox(&place.0);
+    let scene = ScratchTree::new();
+    let mut bash = Bash::in_sandbox(&scene.0);
     let (allowing, denying) = (policy(ALLOWS), policy(DENIES));
     let (mut ran, mut started) = (0_usize, 0_usize);
     let known = scripts();
@@ -284,7 +289,7 @@ fn what_the_rules_allow_is_what_bash_does() {
             "rm x", "git push", "ls", "./evil", "touch x", "-c", "-exec", "-o", "{}",
         ])
         .longest(256)
-        .inputs(2_000);
+        .inputs(1_000);
     harness.run(|bytes| {
         let script = String::from_utf8_lossy(bytes).replace('\0', "");
         let allowed = |policy| {
@@ -317,8 +322,8 @@ fn what_the_rules_allow_is_what_bash_does() {
 #[test]
 #[ignore = "ci: needs bubblewrap"]
 fn the_sandbox_reports_what_starts_and_what_changes() {
-    let place = Place::new();
-    let mut bash = Bash::in_sandbox(&place.0);
+    let scene = ScratchTree::new();
+    let mut bash = Bash::in_sandbox(&scene.0);
     for (script, program) in [
         ("rm x", "rm"),
         ("timeout 5 rm x", "rm"),
