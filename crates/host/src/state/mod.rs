@@ -6,6 +6,7 @@
 )]
 
 pub mod failures;
+pub mod http_token;
 pub mod logins;
 pub mod pins;
 pub mod private;

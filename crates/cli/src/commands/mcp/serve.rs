@@ -16,6 +16,7 @@ use haft_host::{
     config::{Env, asking::AskingSettings},
     error::chain,
     orphans,
+    state::http_token::HttpToken,
 };
 use haft_mcp::{
     catalog::{Catalog, Mode},
@@ -30,7 +31,7 @@ use haft_mcp::{
 use haft_runtime::SystemClock;
 use tokio_util::sync::CancellationToken;
 
-use super::{super::App, pipes, token};
+use super::{super::App, pipes};
 use crate::{
     args::IdentityArgs,
     exit::Exit,
@@ -206,7 +207,7 @@ impl Serving {
         args: &ServeArgs,
         cancel: &CancellationToken,
     ) -> Result<(), Stop> {
-        let kept = token::kept(&app.places()?)?;
+        let kept = HttpToken::kept(&app.places()?)?;
         let mut guard = http::Guard::new(kept.token);
         if !address.ip().is_unspecified() {
             guard = guard.host(&address.ip().to_string());

@@ -1,0 +1,78 @@
+//! The secret that clients of MCP over HTTP bring: made at first use, in a file that only its owner
+//! can read, and kept until it is replaced.
+
+use std::path::PathBuf;
+
+use haft_mcp::server::http::Token;
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use super::private;
+use crate::{
+    config::Places,
+    error::{HostError, chain},
+};
+
+/// The file, in the data directory.
+const FILE: &str = "mcp-token";
+
+/// The most of the file that is looked at.
+const MAX_BYTES: u64 = 4 * 1024;
+
+/// How many random bytes a token is made of.
+const RANDOM_BYTES: usize = 32;
+
+/// A token and where it is kept.
+#[derive(Debug)]
+pub struct HttpToken {
+    /// As clients send it.
+    pub text: String,
+    /// As it is compared.
+    pub token: Token,
+    /// The file.
+    pub path: PathBuf,
+}
+
+impl HttpToken {
+    /// The token; made if there is none.
+    pub fn kept(places: &Places) -> Result<Self, HostError> {
+        let path = places.data_dir.join(FILE);
+        let unusable = |why: &str| {
+            HostError::config(
+                format!("the token in `{}` cannot be used: {why}", path.display()),
+                "`haft mcp token --new` makes another",
+            )
+        };
+        let read = private::read_own(&path, MAX_BYTES).map_err(|error| unusable(&chain(&error)))?;
+        let Some(bytes) = read else {
+            return Self::make(places);
+        };
+        let text = String::from_utf8(bytes).map_err(|_| unusable("it is not text"))?;
+        let text = text.trim().to_owned();
+        let token = Token::parse(&text).map_err(|error| unusable(&error.to_string()))?;
+        Ok(Self { text, token, path })
+    }
+
+    /// Makes another in its place.
+    pub fn make(places: &Places) -> Result<Self, HostError> {
+        let path = places.data_dir.join(FILE);
+        let failed = |why: &str| {
+            HostError::config(
+                format!("the token in `{}` cannot be made: {why}", path.display()),
+                "check that the directory is yours and has room, or name another with `--data-dir`",
+            )
+        };
+        let mut bytes = [0; RANDOM_BYTES];
+        let filled = getrandom(&mut bytes, GetRandomFlags::empty());
+        if filled.map_err(|error| failed(&error.to_string()))? != RANDOM_BYTES {
+            return Err(failed("the system has no randomness"));
+        }
+        let text = bytes
+            .iter()
+            .fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
+        private::make_directory(&places.data_dir)
+            .and_then(|()| private::replace(&path, format!("{text}\n").as_bytes()))
+            .map_err(|error| failed(&chain(&error)))?;
+        let token = Token::parse(&text).map_err(|error| failed(&error.to_string()))?;
+        Ok(Self { text, token, path })
+    }
+}
