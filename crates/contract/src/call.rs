@@ -4,7 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
 
-use crate::{identity::Principal, uuid_id::uuid_id};
+use crate::{
+    identity::{Principal, WorkspaceId},
+    uuid_id::uuid_id,
+};
 
 uuid_id!(
     /// Identifies a call. Time-ordered, so that recent calls sort last.
@@ -32,12 +35,14 @@ pub struct CallRequest {
     pub arguments: Arguments,
     /// Who asks.
     pub principal: Arc<Principal>,
+    /// Where it is to run.
+    pub workspace: WorkspaceId,
     /// A shorter run time than the tool's own, where the caller wants one.
     pub timeout: Option<Duration>,
 }
 
 impl CallRequest {
-    /// A request with a fresh id.
+    /// A request with a fresh id, for the one workspace of a host that has one.
     pub fn new(tool: impl Into<String>, arguments: Value, principal: Arc<Principal>) -> Self {
         Self::from_arguments(tool, Arguments::Value(arguments), principal)
     }
@@ -61,8 +66,16 @@ impl CallRequest {
             tool: tool.into(),
             arguments,
             principal,
+            workspace: WorkspaceId::local(),
             timeout: None,
         }
+    }
+
+    /// Names the workspace, for a host that has several.
+    #[must_use]
+    pub fn in_workspace(mut self, workspace: WorkspaceId) -> Self {
+        self.workspace = workspace;
+        self
     }
 
     /// Limits the run time of this one call.

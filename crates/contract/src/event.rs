@@ -6,6 +6,7 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     call::CallId,
     host::{ApprovalAnswer, ApprovalId, ArtifactId, Decision, Grant, GrantId, Timestamp},
+    identity::WorkspaceId,
     label::Labels,
     name::ToolKey,
     ops::{FileVersion, Stream, Tier},
@@ -30,7 +31,10 @@ pub struct Happened {
 #[derive(Debug, Clone, PartialEq)]
 pub enum CallEvent {
     /// The request was taken in.
-    Opened,
+    Opened {
+        /// Where it is to run.
+        workspace: WorkspaceId,
+    },
     /// Its name leads to a tool.
     Resolved {
         /// The tool.
@@ -139,7 +143,7 @@ impl CallEvent {
     /// Whether the ledger keeps it.
     pub fn is_recorded(&self) -> bool {
         match self {
-            Self::Opened
+            Self::Opened { .. }
             | Self::Resolved { .. }
             | Self::Validated { .. }
             | Self::Planned { .. }
@@ -160,7 +164,7 @@ impl CallEvent {
     /// The word for this event in JSON and in the ledger.
     pub fn kind(&self) -> &'static str {
         match self {
-            Self::Opened => "opened",
+            Self::Opened { .. } => "opened",
             Self::Resolved { .. } => "resolved",
             Self::Validated { .. } => "validated",
             Self::Planned { .. } => "planned",

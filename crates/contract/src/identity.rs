@@ -1,6 +1,15 @@
-//! Who asks: tenant, user, agent, session, and the scopes of the credential they came with.
+//! Who asks: tenant, user, agent, session, and the scopes of the credential they came with. And
+//! where: the workspace.
 
-use std::{collections::BTreeSet, fmt, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    fmt,
+    sync::{Arc, LazyLock},
+};
+
+use sha2::{Digest as _, Sha256};
+
+use crate::ops::BackendId;
 
 /// The longest identifier accepted from outside.
 pub const MAX_ID_CHARS: usize = 128;
@@ -83,6 +92,11 @@ id_type!(
     SessionId
 );
 id_type!(
+    /// A workspace: the unit of files, locks, grants, seen versions and undo. Opaque: what people
+    /// call it and where it lies is told beside it, and nothing is looked up by that.
+    WorkspaceId
+);
+id_type!(
     /// The chat channel a session belongs to (`telegram`, `slack`, …).
     ChannelId
 );
@@ -95,6 +109,37 @@ impl TenantId {
     /// The one tenant of one person's machine.
     pub fn local() -> Self {
         Self(Arc::from("local"))
+    }
+}
+
+/// How much of a hash makes a workspace's id, in bytes.
+const ROOT_HASH_BYTES: usize = 16;
+
+impl WorkspaceId {
+    /// The workspace of a host that has only one. Such a host puts the real id in its place before
+    /// anything is recorded, so this is what a request says that does not care; records from before
+    /// workspaces had ids are kept under it.
+    pub fn local() -> Self {
+        // Every request of such a host names it, so its text is made once.
+        static LOCAL: LazyLock<WorkspaceId> = LazyLock::new(|| WorkspaceId(Arc::from("local")));
+        LOCAL.clone()
+    }
+
+    /// The id of a directory on a back end, the same in every process that opens it. For hosts that
+    /// keep no list of their workspaces.
+    pub fn of_root(backend: &BackendId, root: &str) -> Self {
+        let mut hash = Sha256::new();
+        for part in ["haft-workspace-1", backend.as_str(), root] {
+            // Each with its length, so that none runs into the next.
+            hash.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_le_bytes());
+            hash.update(part);
+        }
+        let mut id = String::from("ws-");
+        for byte in hash.finalize().iter().take(ROOT_HASH_BYTES) {
+            // Writing to a `String` cannot fail.
+            let _ = fmt::Write::write_fmt(&mut id, format_args!("{byte:02x}"));
+        }
+        Self(id.into())
     }
 }
 
@@ -175,6 +220,29 @@ impl Principal {
             session_kind: SessionKind::Main,
             channel: None,
             scopes: BTreeSet::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_root_has_one_id_on_each_back_end() {
+        let id = |backend: &str, root: &str| WorkspaceId::of_root(&BackendId::new(backend), root);
+        let here = id("local", "/home/ada/haft");
+        assert_eq!(here, id("local", "/home/ada/haft"));
+        // Kept in records, so it may never change.
+        assert_eq!(here.as_str(), "ws-e0b6258dddb88cc740f21de1b7a7bb3e");
+        assert_eq!(WorkspaceId::parse(here.as_str()), Ok(here.clone()));
+        for other in [
+            id("local", "/home/ada/haft2"),
+            id("ssh:box", "/home/ada/haft"),
+            id("local/home", "/ada/haft"),
+            WorkspaceId::local(),
+        ] {
+            assert_ne!(here, other);
         }
     }
 }

@@ -44,7 +44,7 @@ pub use effects::Effects;
 pub use error::{ErrorKind, ToolError};
 pub use event::CallEvent;
 pub use future::BoxFuture;
-pub use identity::{AgentId, Principal, SessionId, SessionKind, TenantId, UserId};
+pub use identity::{AgentId, Principal, SessionId, SessionKind, TenantId, UserId, WorkspaceId};
 pub use label::{Label, Labels};
 pub use name::{ProviderId, ToolKey, ToolName};
 pub use outcome::{DeniedBy, Facts, Outcome, Terminal};

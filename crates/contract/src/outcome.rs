@@ -145,17 +145,20 @@ pub enum DeniedBy {
     Sandbox,
     /// The ledger could not record it.
     Ledger,
+    /// The workspace it names is not open to who asks, or not there.
+    Workspace,
 }
 
 impl DeniedBy {
     /// Every value, in declaration order.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Policy,
         Self::Person,
         Self::NobodyToAsk,
         Self::Expired,
         Self::Sandbox,
         Self::Ledger,
+        Self::Workspace,
     ];
 
     /// The word used in JSON and in the ledger.
@@ -167,6 +170,7 @@ impl DeniedBy {
             Self::Expired => "expired",
             Self::Sandbox => "sandbox",
             Self::Ledger => "ledger",
+            Self::Workspace => "workspace",
         }
     }
 

@@ -13,6 +13,7 @@ use crate::{
     access::Access,
     effects::Effects,
     egress::EgressRules,
+    identity::WorkspaceId,
     label::Labels,
     name::ToolKey,
     ops::{BackendId, Tier},
@@ -105,7 +106,9 @@ pub struct SealedPlan {
     pub effects: Effects,
     /// Where it runs.
     pub backend: BackendId,
-    /// The workspace it runs in, as shown to people.
+    /// The workspace it runs in.
+    pub workspace_id: WorkspaceId,
+    /// The root of that workspace on its back end, as shown to people. Nothing is looked up by it.
     pub workspace: String,
     /// How strongly it is confined.
     pub tier: Tier,

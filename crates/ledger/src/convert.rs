@@ -5,9 +5,9 @@
 use std::{sync::Arc, time::Duration};
 
 use haft_contract::{
-    Access, AgentId, Arguments, CallEvent, CallRequest, Content, Label, Outcome, PathMode,
+    Access, AgentId, Arguments, CallEvent, CallId, CallRequest, Content, Label, Outcome, PathMode,
     PathScope, PlanDigest, Principal, SealedPlan, SessionId, SessionKind, TenantId, UserId,
-    WorkPath,
+    WorkPath, WorkspaceId,
     access::{Command, PathAccess, ProcessAccess, ProcessAct},
     content::ResourceBody,
     egress::{EgressRules, HostRule},
@@ -52,12 +52,13 @@ pub(crate) fn opened(request: &CallRequest, redactor: &Redactor) -> Body {
     };
     let mut body = body_keeping(
         // Who asked is compared with, and found by, exactly what the host said.
-        &["principal"],
+        &["principal", "workspace"],
         &row::Opened {
             v: BODY_VERSION,
             tool: request.tool.clone(),
             arguments,
             principal: stored_principal(&request.principal),
+            workspace: Some(request.workspace.to_string()),
             timeout_ms: request.timeout.map(millis),
         },
         redactor,
@@ -66,15 +67,23 @@ pub(crate) fn opened(request: &CallRequest, redactor: &Redactor) -> Body {
     body
 }
 
-/// Reads back who asked for what.
-pub(crate) fn request_from(body: &str) -> Option<(String, Arguments, Arc<Principal>)> {
+/// Reads back who asked for what, as a request with this id.
+pub(crate) fn request_from(id: CallId, body: &str) -> Option<CallRequest> {
     let opened: row::Opened = serde_json::from_str(body).ok()?;
     let principal = principal_from(&opened.principal)?;
     let arguments = match opened.arguments {
         row::StoredArguments::Text(text) => Arguments::Text(text),
         row::StoredArguments::Value(value) => Arguments::Value(value),
     };
-    Some((opened.tool, arguments, Arc::new(principal)))
+    let workspace = opened.workspace.as_deref().unwrap_or(row::NO_WORKSPACE);
+    Some(CallRequest {
+        id,
+        tool: opened.tool,
+        arguments,
+        principal: Arc::new(principal),
+        workspace: WorkspaceId::parse(workspace).ok()?,
+        timeout: opened.timeout_ms.map(Duration::from_millis),
+    })
 }
 
 /// Reads back who asked, whatever became of the rest of the request.
@@ -134,7 +143,7 @@ pub(crate) fn session_kind(word: &str) -> Option<SessionKind> {
 pub(crate) fn event(event: &CallEvent, redactor: &Redactor) -> Option<Body> {
     let v = BODY_VERSION;
     let stored = match event {
-        CallEvent::Opened
+        CallEvent::Opened { .. }
         | CallEvent::Running
         | CallEvent::Progress(_)
         | CallEvent::Output { .. }
@@ -228,6 +237,7 @@ fn planned(plan: &SealedPlan) -> row::Planned<'_> {
             open_world: plan.effects.open_world,
         },
         backend: plan.backend.as_str(),
+        workspace_id: plan.workspace_id.as_str(),
         workspace: &plan.workspace,
         tier: plan.tier.as_str(),
         egress: plan.egress.as_deref().map(stored_egress),
@@ -252,6 +262,7 @@ fn granted(grant: &Grant) -> row::Granted<'_> {
         rule: &grant.rule,
         scope: grant.scope.as_str(),
         bound_to: grant.scope.bound_to(),
+        shown: grant.scope.shown(),
         until_us: grant.until.map(|until| until.0),
         uses: grant.uses_left,
         by: &grant.made_by,

@@ -7,6 +7,8 @@
 use haft_contract::{Terminal, access::Command, host::Timestamp};
 use serde_json::Value;
 
+use crate::row;
+
 /// The longest summary, in characters.
 const MAX_SUMMARY_CHARS: usize = 200;
 
@@ -19,6 +21,7 @@ const MAX_SUMMARY_ACCESSES: usize = 8;
 /// One call as the list shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Listed {
+    pub(crate) workspace: String,
     pub(crate) asked_tool: String,
     pub(crate) tool: Option<String>,
     pub(crate) opened: Timestamp,
@@ -34,6 +37,7 @@ impl Listed {
     pub(crate) fn new(opened: &Value, at: Timestamp) -> Self {
         let asked_tool: String = text(opened, "tool").chars().take(MAX_ASKED_CHARS).collect();
         Self {
+            workspace: workspace(opened).to_owned(),
             summary: asked_tool.clone(),
             asked_tool,
             tool: None,
@@ -84,6 +88,13 @@ impl Listed {
             self.tool = Some(tool.to_owned());
         }
     }
+}
+
+/// The workspace of a call, from the body of its first record.
+pub(crate) fn workspace(opened: &Value) -> &str {
+    // Records from before workspaces had ids do not say.
+    let recorded = opened.get("workspace").and_then(Value::as_str);
+    recorded.unwrap_or(row::NO_WORKSPACE)
 }
 
 /// The accesses of a stored plan.

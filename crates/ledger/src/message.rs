@@ -2,6 +2,7 @@
 
 use haft_contract::{
     AgentId, CallRequest, Principal, SessionId, SessionKind, TenantId, UserId, WorkPath,
+    WorkspaceId,
     event::Happened,
     host::{LedgerError, Timestamp},
 };
@@ -32,18 +33,20 @@ pub(crate) struct SeenKey {
     pub(crate) session_kind: SessionKind,
     pub(crate) user: UserId,
     pub(crate) agent: AgentId,
+    pub(crate) workspace: WorkspaceId,
     pub(crate) path: WorkPath,
 }
 
 impl SeenKey {
-    /// This file, for this principal.
-    pub(crate) fn new(principal: &Principal, path: &WorkPath) -> Self {
+    /// This file of this workspace, for this principal.
+    pub(crate) fn new(principal: &Principal, workspace: &WorkspaceId, path: &WorkPath) -> Self {
         Self {
             tenant: principal.tenant.clone(),
             session: principal.session.clone(),
             session_kind: principal.session_kind,
             user: principal.user.clone(),
             agent: principal.agent.clone(),
+            workspace: workspace.clone(),
             path: path.clone(),
         }
     }

@@ -8,7 +8,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use haft_contract::{
     Access, Effects, Label, PathMode, PathScope, ProviderId, SealedPlan, ToolKey, ToolName,
-    WorkPath,
+    WorkPath, WorkspaceId,
     access::{Command, CommandAccess, PathAccess, ProcessAccess, ProcessAct, RunningCommand},
     background::ProcessId,
     egress::{EgressRules, HostRule},
@@ -122,6 +122,8 @@ struct Planned {
     accesses: Vec<StoredAccess>,
     effects: StoredEffects,
     backend: String,
+    /// Not there in records from before workspaces had ids.
+    workspace_id: Option<String>,
     workspace: String,
     tier: String,
     egress: Option<StoredEgress>,
@@ -193,6 +195,11 @@ impl Planned {
         };
         let tier = Tier::parse(&self.tier)?;
         let labels = self.read_from.iter().map(|label| Label::parse(label).ok());
+        let backend = BackendId::new(&self.backend);
+        let workspace_id = match &self.workspace_id {
+            Some(id) => WorkspaceId::parse(id).ok()?,
+            None => WorkspaceId::of_root(&backend, &self.workspace),
+        };
         let accesses = self.accesses.into_iter().map(|stored| stored.access(tier));
         Some(SealedPlan {
             action,
@@ -204,7 +211,8 @@ impl Planned {
                 destructive: self.effects.destructive,
                 open_world: self.effects.open_world,
             },
-            backend: BackendId::new(&self.backend),
+            backend,
+            workspace_id,
             workspace: self.workspace,
             tier,
             egress: match self.egress {
@@ -366,6 +374,7 @@ mod tests {
                 open_world: true,
             },
             backend: BackendId::new("local"),
+            workspace_id: WorkspaceId::local(),
             workspace: "/w".to_owned(),
             tier: Tier::T2,
             egress: Some(Arc::new(EgressRules {

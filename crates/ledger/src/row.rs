@@ -11,12 +11,17 @@ use serde_json::Value;
 /// The version of the stored bodies.
 pub(crate) const BODY_VERSION: u8 = 1;
 
+/// The workspace of what was recorded before workspaces had ids, as migration 0004 says too.
+pub(crate) const NO_WORKSPACE: &str = "local";
+
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Opened {
     pub(crate) v: u8,
     pub(crate) tool: String,
     pub(crate) arguments: StoredArguments,
     pub(crate) principal: StoredPrincipal,
+    /// Not there in records from before workspaces had ids.
+    pub(crate) workspace: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) timeout_ms: Option<u64>,
 }
@@ -69,6 +74,8 @@ pub(crate) struct Planned<'a> {
     pub(crate) accesses: Vec<StoredAccess<'a>>,
     pub(crate) effects: StoredEffects,
     pub(crate) backend: &'a str,
+    pub(crate) workspace_id: &'a str,
+    /// The root, for people.
     pub(crate) workspace: &'a str,
     pub(crate) tier: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -223,6 +230,8 @@ pub(crate) struct Granted<'a> {
     pub(crate) rule: &'a str,
     pub(crate) scope: &'static str,
     pub(crate) bound_to: &'a str,
+    /// What it is bound to, as people know it.
+    pub(crate) shown: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) until_us: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -37,7 +37,7 @@ fn held(event: &CallEvent) -> usize {
         CallEvent::FileChanged { path, .. } | CallEvent::PreimageKept { path, .. } => {
             path.as_str().len()
         }
-        CallEvent::Opened
+        CallEvent::Opened { .. }
         | CallEvent::Resolved { .. }
         | CallEvent::Validated { .. }
         | CallEvent::Decided { .. }

@@ -205,11 +205,13 @@ impl RuntimeBuilder {
         for (provider, tools) in self.tools {
             registry.register(&provider, tools)?;
         }
+        let operations = self
+            .operations
+            .ok_or(BuildError::Missing("the operations of a workspace"))?;
         Ok(Runtime::new(Inner {
             registry: Arc::new(registry),
-            operations: self
-                .operations
-                .ok_or(BuildError::Missing("the operations of a workspace"))?,
+            workspace_id: operations.workspace_id(),
+            operations,
             policy: self.policy.ok_or(BuildError::Missing("a policy"))?,
             ledger: self.ledger.ok_or(BuildError::Missing("a ledger"))?,
             approver: self.approver,

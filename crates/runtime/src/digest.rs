@@ -19,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 use crate::{preview::Program, registry::Entry};
 
 /// Names the form, so that it can change without two forms ever colliding.
-const FORM: &str = "haft-plan-3";
+const FORM: &str = "haft-plan-4";
 
 /// Everything an approval binds.
 pub(crate) struct Bound<'a> {
@@ -54,6 +54,7 @@ pub(crate) fn plan_form(bound: &Bound<'_>) -> Value {
             plan.effects.open_world,
         ],
         "backend": plan.backend.as_str(),
+        "workspace_id": plan.workspace_id.as_str(),
         "workspace": plan.workspace,
         "tier": plan.tier.as_str(),
         "egress": plan.egress.as_deref().map(egress),

@@ -14,9 +14,8 @@ use std::{
 };
 
 use haft_contract::{
-    Access, WorkPath,
+    Access, WorkPath, WorkspaceId,
     access::{PathMode, PathScope},
-    ops::BackendId,
 };
 use tokio::sync::oneshot;
 
@@ -32,7 +31,7 @@ pub(crate) struct Held {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct Key(BackendId, String);
+struct Key(WorkspaceId, String);
 
 /// How a path is locked. The order is used for counting only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,13 +137,13 @@ impl Node {
 impl Locks {
     /// Takes every lock a plan's accesses need, waiting as long as it takes. Dropping the future
     /// gives back what it has.
-    pub(crate) async fn acquire(&self, backend: &BackendId, accesses: &[Access]) -> Held {
+    pub(crate) async fn acquire(&self, workspace: &WorkspaceId, accesses: &[Access]) -> Held {
         let mut held = Held {
             locks: self.clone(),
             keys: Vec::new(),
         };
         for (path, mode) in wanted(accesses) {
-            let key = Key(backend.clone(), path);
+            let key = Key(workspace.clone(), path);
             if let Some(turn) = self.enqueue(&key, mode) {
                 let mut waiter = Waiter {
                     locks: self,
@@ -282,13 +281,13 @@ mod tests {
 
     fn check(first: Access, second: Access, side_by_side: bool) {
         let locks = Locks::default();
-        let backend = BackendId::new("test");
+        let workspace = WorkspaceId::local();
         let held = locks
-            .acquire(&backend, std::slice::from_ref(&first))
+            .acquire(&workspace, std::slice::from_ref(&first))
             .now_or_never()
             .unwrap();
         let got = locks
-            .acquire(&backend, std::slice::from_ref(&second))
+            .acquire(&workspace, std::slice::from_ref(&second))
             .now_or_never();
         assert_eq!(got.is_some(), side_by_side, "{first:?} beside {second:?}");
         drop((held, got));
@@ -330,12 +329,12 @@ mod tests {
     #[tokio::test]
     async fn an_abandoned_wait_gives_up_its_place() {
         let locks = Locks::default();
-        let backend = BackendId::new("test");
+        let workspace = WorkspaceId::local();
         let write = [Access::write(path("a"))];
-        let held = locks.acquire(&backend, &write).await;
-        let mut abandoned = Box::pin(locks.acquire(&backend, &write));
+        let held = locks.acquire(&workspace, &write).await;
+        let mut abandoned = Box::pin(locks.acquire(&workspace, &write));
         assert!((&mut abandoned).now_or_never().is_none());
-        let mut patient = Box::pin(locks.acquire(&backend, &write));
+        let mut patient = Box::pin(locks.acquire(&workspace, &write));
         assert!((&mut patient).now_or_never().is_none());
         drop(abandoned);
         drop(held);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use haft_contract::{
-    BoxFuture, CallId, CallRequest, Principal, SessionId, TenantId, WorkPath,
+    BoxFuture, CallId, CallRequest, Principal, SessionId, TenantId, WorkPath, WorkspaceId,
     host::{
         AnswerError, Approval, ApprovalId, ApprovalQuestion, ApprovalStore, ArtifactId,
         ArtifactStore, CallRecord, GivenAnswer, Grant, GrantId, GrantStore, History, Ledger,
@@ -45,16 +45,18 @@ impl Ledger for NoRecord {
     fn last_seen<'a>(
         &'a self,
         _: &'a Principal,
+        _: &'a WorkspaceId,
         _: &'a WorkPath,
     ) -> BoxFuture<'a, Result<Option<FileVersion>, LedgerError>> {
         Box::pin(async { Ok(None) })
     }
 
-    fn note_seen(&self, _: &Principal, _: &WorkPath, _: &FileVersion) {}
+    fn note_seen(&self, _: &Principal, _: &WorkspaceId, _: &WorkPath, _: &FileVersion) {}
 
     fn spilled<'a>(
         &'a self,
         _: &'a Principal,
+        _: &'a WorkspaceId,
         _: CallId,
     ) -> BoxFuture<'a, Result<Option<ArtifactId>, LedgerError>> {
         Box::pin(async { Ok(None) })
@@ -156,7 +158,7 @@ impl GrantStore for NoRecord {
     fn holding<'a>(
         &'a self,
         _: &'a Principal,
-        _: &'a str,
+        _: &'a WorkspaceId,
         _: Timestamp,
     ) -> BoxFuture<'a, Result<Vec<Grant>, LedgerError>> {
         Box::pin(async { Ok(Vec::new()) })

@@ -7,10 +7,11 @@ use std::{
 };
 
 use haft_contract::{
-    BoxFuture, CallEvent, CallId, ErrorKind, Principal, SessionKind, ToolError,
+    BoxFuture, CallEvent, CallId, ErrorKind, Principal, SessionKind, ToolError, WorkspaceId,
     context::PastChanges,
     event::Happened,
     host::{ArtifactId, History, LedgerError, ReadArtifact, StoredCall},
+    ops::BackendId,
 };
 
 use crate::runtime::Inner;
@@ -39,16 +40,10 @@ impl Past {
     async fn refuse_foreign(&self, history: &dyn History, call: CallId) -> Result<(), ToolError> {
         let tenant = &self.principal.tenant;
         let stored = history.call(tenant, call).await.map_err(unavailable)?;
-        if !stored.is_some_and(|stored| self.may_know(&stored)) {
+        let Some(stored) = stored.filter(|stored| self.may_know(stored)) else {
             return Err(not_found(call));
-        }
-        let events = history.events(tenant, call).await.map_err(unavailable)?;
-        let planned = events.iter().find(|event| event.kind == "planned");
-        let says = |key: &str| planned.and_then(|event| event.body.get(key)?.as_str());
-        let operations = &self.runtime.operations;
-        let here = says("workspace") == Some(&*operations.root)
-            && says("backend") == Some(operations.backend.as_str());
-        if !here {
+        };
+        if !self.was_here(history, &stored).await? {
             return Err(ToolError::new(
                 ErrorKind::NotFound,
                 format!("the call `{call}` was made in another workspace"),
@@ -56,6 +51,27 @@ impl Past {
             .hint("run this in the workspace the call was made in"));
         }
         Ok(())
+    }
+
+    /// Whether a call was made in this workspace.
+    async fn was_here(
+        &self,
+        history: &dyn History,
+        stored: &StoredCall,
+    ) -> Result<bool, ToolError> {
+        let here = &self.runtime.workspace_id;
+        if stored.workspace != WorkspaceId::local() || *here == stored.workspace {
+            return Ok(*here == stored.workspace);
+        }
+        // From before workspaces had ids: the plan says where it was.
+        let events = history.events(&self.principal.tenant, stored.id).await;
+        let events = events.map_err(unavailable)?;
+        let planned = events.iter().find(|event| event.kind == "planned");
+        let says = |key: &str| planned.and_then(|event| event.body.get(key)?.as_str());
+        let root = says("backend").zip(says("workspace"));
+        Ok(root.is_some_and(|(backend, root)| {
+            WorkspaceId::of_root(&BackendId::new(backend), root) == *here
+        }))
     }
 
     fn may_know(&self, call: &StoredCall) -> bool {

@@ -4,7 +4,7 @@ use std::{collections::HashMap, panic::AssertUnwindSafe, sync::Arc};
 
 use futures::FutureExt as _;
 use haft_contract::{
-    AgentId, CallEvent, CallId, CallRequest, ErrorKind, Outcome, Principal, ToolError,
+    AgentId, CallEvent, CallId, CallRequest, ErrorKind, Outcome, Principal, ToolError, WorkspaceId,
     egress::EgressRules,
     erased::ErasedApprover,
     event::EventSink,
@@ -37,6 +37,7 @@ pub struct Runtime {
 /// What all clones of a runtime share.
 pub(crate) struct Inner {
     pub(crate) registry: Arc<Registry>,
+    pub(crate) workspace_id: WorkspaceId,
     pub(crate) operations: Operations,
     pub(crate) policy: Arc<dyn Policy>,
     pub(crate) approver: Arc<dyn ErasedApprover>,
@@ -64,6 +65,19 @@ pub(crate) struct Egress {
 }
 
 impl Inner {
+    /// Whether a request names this workspace; one that names none in particular does from now on.
+    fn names_this(&self, request: &mut CallRequest) -> Result<(), Halt> {
+        if request.workspace == WorkspaceId::local() {
+            request.workspace = self.workspace_id.clone();
+        }
+        if request.workspace == self.workspace_id {
+            return Ok(());
+        }
+        let message = format!("there is no workspace `{}` here", request.workspace);
+        let error = ToolError::new(ErrorKind::Denied, message);
+        Err(Halt::new(error, None, Facts::default()).denied_by(DeniedBy::Workspace))
+    }
+
     /// The confinement a tool's processes need: what the operator configured, or the tool's own
     /// default.
     pub(crate) fn sandbox_mode(&self, entry: &Entry) -> SandboxMode {
@@ -131,7 +145,7 @@ impl Runtime {
     }
 
     /// Runs one call to its end with a token of its own.
-    async fn run(&self, request: CallRequest, cancel: CancellationToken) -> Arc<Outcome> {
+    async fn run(&self, mut request: CallRequest, cancel: CancellationToken) -> Arc<Outcome> {
         let call = request.id;
         let limit = self.inner.limits.calls_in_flight;
         let _place = match self.inner.in_flight.take(call, &cancel, limit) {
@@ -140,6 +154,7 @@ impl Runtime {
         };
         // Dropping this future stops whatever the call has started.
         let _stop = cancel.clone().drop_guard();
+        let here = self.inner.names_this(&mut request);
         let recording = match self.open(&request, &cancel).await {
             Ok(recording) => recording,
             Err(halt) => return Arc::new(settle_halt(call, halt)),
@@ -147,9 +162,14 @@ impl Runtime {
         let _settled = SettleOnDrop(Arc::clone(&recording));
         let watched = self.inner.loops.watch(&request);
         let opened = self.opened(request, &recording, cancel, watched.clone());
-        let travelled = AssertUnwindSafe(pipeline::travel(opened))
-            .catch_unwind()
-            .await;
+        let travelled = match here {
+            Ok(()) => {
+                AssertUnwindSafe(pipeline::travel(opened))
+                    .catch_unwind()
+                    .await
+            }
+            Err(halt) => Ok(Err(halt)),
+        };
         let (ran, mut outcome) = match travelled {
             Ok(Ok(outcome)) => (Ran::Yes, outcome),
             Ok(Err(halt)) => (Ran::Not, settle_halt(call, halt)),
@@ -167,12 +187,13 @@ impl Runtime {
     /// Plans a call and decides about it, as [`Runtime::call`] would now, and goes no further:
     /// nothing runs, nothing is recorded, nobody is asked, and no listener hears of it. A call that
     /// ends before it is decided has the outcome it would have had.
-    pub async fn plan(&self, request: CallRequest) -> Result<DryRun, Arc<Outcome>> {
+    pub async fn plan(&self, mut request: CallRequest) -> Result<DryRun, Arc<Outcome>> {
         let (call, cancel) = (request.id, CancellationToken::new());
         let ended = |halt| Arc::new(settle_halt(call, halt));
         let limit = self.inner.limits.calls_in_flight;
         let taken = self.inner.in_flight.take(call, &cancel, limit);
         let _place = taken.map_err(|refusal| ended(refusal.halt()))?;
+        self.inner.names_this(&mut request).map_err(ended)?;
         let recording = Recording::of_dry_run(call, Arc::clone(&self.inner.clock));
         // The loop guard judges this call too; only a call that is settled counts for it.
         let watched = self.inner.loops.watch(&request);
@@ -309,7 +330,9 @@ impl Runtime {
                     Arc::clone(&inner.sinks),
                     record,
                 );
-                recording.note(CallEvent::Opened);
+                recording.note(CallEvent::Opened {
+                    workspace: request.workspace.clone(),
+                });
                 Ok(Arc::new(recording))
             }
             Err(error) => {

@@ -239,7 +239,7 @@ async fn check(args: CheckArgs, app: &App) -> Result<Exit, Stop> {
             "`haft tools` lists the tools",
         ));
     };
-    let grants = grants::holding(app, &principal, &plan.workspace).await?;
+    let grants = grants::holding(app, &principal, &plan.workspace_id).await?;
     let question = Question {
         principal: &principal,
         tool: entry.facts(),

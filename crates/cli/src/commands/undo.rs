@@ -199,9 +199,13 @@ fn ends_the_undo(outcome: &Outcome) -> bool {
         return false;
     };
     match outcome.facts.denied_by {
-        Some(DeniedBy::Person | DeniedBy::NobodyToAsk | DeniedBy::Expired | DeniedBy::Ledger) => {
-            true
-        }
+        Some(
+            DeniedBy::Person
+            | DeniedBy::NobodyToAsk
+            | DeniedBy::Expired
+            | DeniedBy::Ledger
+            | DeniedBy::Workspace,
+        ) => true,
         Some(DeniedBy::Policy | DeniedBy::Sandbox) => false,
         None => matches!(
             failure.kind,

@@ -11,7 +11,8 @@ use std::{
 use haft_contract::{
     Principal, SealedPlan,
     host::{
-        ApprovalAnswer, ApprovalRequest, Approver, Clock as _, GrantProposal, GrantScope, GrantWish,
+        ApprovalAnswer, ApprovalRequest, Approver, Clock as _, GrantProposal, GrantScope,
+        GrantWish, GrantedWorkspace,
     },
 };
 use haft_host::suggest::Suggest;
@@ -135,7 +136,10 @@ impl TerminalApprover {
                     return Some(request.refuse(&self.user, reason));
                 }
                 "a" | "always" => {
-                    let scopes = wish::scopes(&request.principal, &request.plan.workspace);
+                    let scopes = wish::scopes(
+                        &request.principal,
+                        &GrantedWorkspace::of_plan(&request.plan),
+                    );
                     let wish = ask_for_wish(self.output, &request.proposals, scopes);
                     if let Some(wish) = wish.await? {
                         return Some(ApprovalAnswer::Approved {

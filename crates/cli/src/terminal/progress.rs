@@ -158,7 +158,7 @@ impl EventSink for Watcher {
                 self.settled.fetch_add(1, Ordering::Relaxed);
                 self.say("");
             }
-            CallEvent::Opened
+            CallEvent::Opened { .. }
             | CallEvent::Resolved { .. }
             | CallEvent::Validated { .. }
             | CallEvent::Decided { .. }

@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use haft_contract::{
     Principal,
-    host::{ApprovalRequest, GrantBreadth, GrantProposal, GrantScope, GrantWish, Timestamp},
+    host::{
+        ApprovalRequest, GrantBreadth, GrantProposal, GrantScope, GrantWish, GrantedWorkspace,
+        Timestamp,
+    },
 };
 use haft_mcp::server::approve::GrantChoice;
 
@@ -62,10 +65,10 @@ impl Lasting {
 }
 
 /// Where a grant may hold, for a call of this principal in this workspace, narrowest first.
-pub(crate) fn scopes(principal: &Principal, workspace: &str) -> [GrantScope; 3] {
+pub(crate) fn scopes(principal: &Principal, workspace: &GrantedWorkspace) -> [GrantScope; 3] {
     [
         GrantScope::Session(principal.session.clone()),
-        GrantScope::Project(workspace.to_owned()),
+        GrantScope::Project(workspace.clone()),
         GrantScope::Agent(principal.agent.clone()),
     ]
 }
@@ -84,7 +87,7 @@ pub(crate) fn scopes_in_words(scopes: &[GrantScope]) -> Page {
 
 /// Where a grant holds, in words.
 fn in_words(scope: &GrantScope) -> String {
-    let bound = visible::line(scope.bound_to());
+    let bound = visible::line(scope.shown());
     match scope {
         GrantScope::Session(_) => format!("in this session ({bound})"),
         GrantScope::Project(_) => format!("in this project ({bound}), for every agent"),
@@ -123,7 +126,8 @@ pub(crate) fn choices(request: &ApprovalRequest, now: Timestamp) -> Vec<GrantCho
             .map(|rule| visible::line(rule))
             .collect();
         let rules = rules.join(" and ");
-        let [session, project, _agent] = scopes(&request.principal, &request.plan.workspace);
+        let workspace = GrantedWorkspace::of_plan(&request.plan);
+        let [session, project, _agent] = scopes(&request.principal, &workspace);
         [
             (format!("in this session: {rules}"), session),
             (

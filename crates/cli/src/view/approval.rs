@@ -105,6 +105,8 @@ const KNOWN: &[&str] = &[
     "effects",
     "backend",
     "workspace",
+    // People know it by its root.
+    "workspace_id",
     "tier",
     "egress",
     "deadline_ms",

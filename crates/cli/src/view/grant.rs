@@ -32,7 +32,7 @@ impl GrantView {
             id: grant.id.to_string(),
             rule: grant.rule.clone(),
             scope: grant.scope.as_str(),
-            bound_to: grant.scope.bound_to().to_owned(),
+            bound_to: grant.scope.shown().to_owned(),
             user: grant.user.to_string(),
             until: grant.until.map(time::rfc3339),
             uses_left: grant.uses_left,
@@ -47,7 +47,7 @@ impl GrantView {
 pub(crate) fn place(scope: &GrantScope) -> String {
     match scope {
         GrantScope::Session(session) => format!("in session `{session}`"),
-        GrantScope::Project(workspace) => format!("in the workspace `{workspace}`"),
+        GrantScope::Project(workspace) => format!("in the workspace `{}`", workspace.shown),
         GrantScope::Agent(agent) => format!("for agent `{agent}`"),
     }
 }

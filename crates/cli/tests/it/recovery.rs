@@ -31,6 +31,7 @@ fn interrupt(stage: &Stage, tool: &str, input: &Value, effects: Effects) -> Call
         accesses: vec![Access::read(WorkPath::root())],
         effects,
         backend: BackendId::new("local"),
+        workspace_id: haft_contract::WorkspaceId::local(),
         workspace: stage.work.display().to_string(),
         tier: Tier::InProcess,
         egress: None,
@@ -40,7 +41,9 @@ fn interrupt(stage: &Stage, tool: &str, input: &Value, effects: Effects) -> Call
     };
     let at = Timestamp(1_700_000_000_000_000);
     let events = [
-        CallEvent::Opened,
+        CallEvent::Opened {
+            workspace: haft_contract::WorkspaceId::local(),
+        },
         CallEvent::Planned {
             plan: Arc::new(plan),
         },

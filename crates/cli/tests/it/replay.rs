@@ -240,6 +240,7 @@ fn events(call: CallId, number: usize, at: Timestamp) -> Vec<Happened> {
         accesses,
         effects,
         backend: BackendId::new("local"),
+        workspace_id: haft_contract::WorkspaceId::local(),
         workspace: "/work".to_owned(),
         tier,
         egress: None,

@@ -8,7 +8,9 @@ use super::{LedgerError, Timestamp};
 use crate::{
     call::CallId,
     future::BoxFuture,
-    identity::{AgentId, Principal, SessionId, TenantId, UserId},
+    identity::{AgentId, Principal, SessionId, TenantId, UserId, WorkspaceId},
+    ops::Operations,
+    plan::SealedPlan,
     uuid_id::uuid_id,
 };
 
@@ -47,10 +49,37 @@ pub struct Grant {
 pub enum GrantScope {
     /// In one conversation.
     Session(SessionId),
-    /// In one workspace, named as [`crate::SealedPlan::workspace`] names it, for every agent.
-    Project(String),
+    /// In one workspace, for every agent.
+    Project(GrantedWorkspace),
     /// For one agent, in every workspace.
     Agent(AgentId),
+}
+
+/// The workspace a grant holds in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GrantedWorkspace {
+    /// The workspace.
+    pub id: WorkspaceId,
+    /// Its root when the grant was made, for people to recognise it by.
+    pub shown: String,
+}
+
+impl GrantedWorkspace {
+    /// The workspace a plan runs in.
+    pub fn of_plan(plan: &SealedPlan) -> Self {
+        Self {
+            id: plan.workspace_id.clone(),
+            shown: plan.workspace.clone(),
+        }
+    }
+
+    /// The workspace of these operations, for a host that keeps no list of its workspaces.
+    pub fn of_operations(operations: &Operations) -> Self {
+        Self {
+            id: operations.workspace_id(),
+            shown: operations.root.to_string(),
+        }
+    }
 }
 
 impl GrantScope {
@@ -67,18 +96,26 @@ impl GrantScope {
     pub fn bound_to(&self) -> &str {
         match self {
             Self::Session(session) => session.as_str(),
-            Self::Project(workspace) => workspace,
+            Self::Project(workspace) => workspace.id.as_str(),
             Self::Agent(agent) => agent.as_str(),
+        }
+    }
+
+    /// What it is bound to, as people know it.
+    pub fn shown(&self) -> &str {
+        match self {
+            Self::Project(workspace) => &workspace.shown,
+            Self::Session(_) | Self::Agent(_) => self.bound_to(),
         }
     }
 }
 
 impl Grant {
     /// Whether it holds for a principal in a workspace now.
-    pub fn holds(&self, principal: &Principal, workspace: &str, now: Timestamp) -> bool {
+    pub fn holds(&self, principal: &Principal, workspace: &WorkspaceId, now: Timestamp) -> bool {
         let here = match &self.scope {
             GrantScope::Session(session) => *session == principal.session,
-            GrantScope::Project(project) => project == workspace,
+            GrantScope::Project(project) => project.id == *workspace,
             GrantScope::Agent(agent) => *agent == principal.agent,
         };
         here && self.tenant == principal.tenant && self.user == principal.user && self.is_alive(now)
@@ -161,7 +198,7 @@ pub trait GrantStore: Send + Sync {
     fn holding<'a>(
         &'a self,
         principal: &'a Principal,
-        workspace: &'a str,
+        workspace: &'a WorkspaceId,
         now: Timestamp,
     ) -> BoxFuture<'a, Result<Vec<Grant>, LedgerError>>;
 

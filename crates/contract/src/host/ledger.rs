@@ -12,7 +12,7 @@ use crate::{
     call::{CallId, CallRequest},
     event::Happened,
     future::BoxFuture,
-    identity::{Principal, SessionId, SessionKind, TenantId},
+    identity::{Principal, SessionId, SessionKind, TenantId, WorkspaceId},
     ops::FileVersion,
     outcome::Terminal,
     path::WorkPath,
@@ -40,23 +40,32 @@ pub trait Ledger: Send + Sync {
     /// Reads the record back, where this one can be read.
     fn history(&self) -> Option<Arc<dyn History>>;
 
-    /// The version of a file this principal last saw in its session, if it has seen it. The
-    /// same user, agent, session and kind of session in the same tenant are meant.
+    /// The version of a file of a workspace this principal last saw in its session, if it has seen
+    /// it. The same user, agent, session and kind of session in the same tenant are meant.
     fn last_seen<'a>(
         &'a self,
         principal: &'a Principal,
+        workspace: &'a WorkspaceId,
         path: &'a WorkPath,
     ) -> BoxFuture<'a, Result<Option<FileVersion>, LedgerError>>;
 
-    /// Notes the version of a file this principal saw in its session. Queued; not awaited to be durable.
-    fn note_seen(&self, principal: &Principal, path: &WorkPath, version: &FileVersion);
+    /// Notes the version of a file of a workspace this principal saw in its session. Queued; not
+    /// awaited to be durable.
+    fn note_seen(
+        &self,
+        principal: &Principal,
+        workspace: &WorkspaceId,
+        path: &WorkPath,
+        version: &FileVersion,
+    );
 
     /// Where the whole output of an earlier call is kept, if some of it was left out of its
     /// result and the call was asked for by the same user and agent, in the same session of the
-    /// same kind, in the same tenant.
+    /// same kind, in the same workspace and tenant.
     fn spilled<'a>(
         &'a self,
         principal: &'a Principal,
+        workspace: &'a WorkspaceId,
         call: CallId,
     ) -> BoxFuture<'a, Result<Option<ArtifactId>, LedgerError>>;
 
@@ -205,6 +214,8 @@ pub struct StoredCall {
     pub session: SessionId,
     /// What kind of conversation it was.
     pub session_kind: SessionKind,
+    /// Where it was to run.
+    pub workspace: WorkspaceId,
     /// The tool's name as the model wrote it.
     pub asked_tool: String,
     /// The tool as `provider/name`, if the name resolved.

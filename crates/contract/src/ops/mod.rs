@@ -21,6 +21,7 @@ pub use search::*;
 
 use crate::{
     error::{ErrorKind, ToolError},
+    identity::WorkspaceId,
     path::{self, WorkPath},
 };
 
@@ -42,6 +43,13 @@ pub struct Operations {
     pub search: Arc<dyn SearchOps>,
     /// What commands change in the workspace, where the back end can tell.
     pub changes: Option<Arc<dyn WorkspaceChanges>>,
+}
+
+impl Operations {
+    /// The id of the workspace these are of, for a host that keeps no list of its workspaces.
+    pub fn workspace_id(&self) -> WorkspaceId {
+        WorkspaceId::of_root(&self.backend, &self.root)
+    }
 }
 
 impl fmt::Debug for Operations {

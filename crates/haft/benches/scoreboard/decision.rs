@@ -76,6 +76,7 @@ impl World {
             )],
             effects: Effects::READ_ONLY,
             backend: BackendId::new("local"),
+            workspace_id: haft_contract::WorkspaceId::local(),
             workspace: "/w".to_owned(),
             tier: Tier::InProcess,
             egress: None,

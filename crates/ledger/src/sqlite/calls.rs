@@ -17,8 +17,8 @@ use super::{
 };
 use crate::{draft::Draft, message::Handle};
 
-static INSERT_CALLS: Rows<17> = Rows::new(
-    "INSERT INTO call (position, tenant, id, session, session_kind, user, agent, asked_tool, tool,
+static INSERT_CALLS: Rows<18> = Rows::new(
+    "INSERT INTO call (position, tenant, id, session, session_kind, user, agent, workspace, asked_tool, tool,
          opened_at, started_at, read_only, redacted, terminal, settled_at, summary, owner)",
     // An id that is taken, and nothing else: a position that is taken is an error.
     "ON CONFLICT (tenant, id) DO NOTHING",
@@ -156,6 +156,7 @@ async fn insert_calls<'a>(
                 .add(principal.session_kind.as_str())
                 .add(principal.user.as_str())
                 .add(principal.agent.as_str())
+                .add(draft.listed.workspace.as_str())
                 .add(draft.listed.asked_tool.as_str())
                 .add(draft.listed.tool.as_deref())
                 .add(draft.listed.opened.0)

@@ -128,7 +128,7 @@ impl Folder {
                         tenant: draft.principal.tenant.clone(),
                         call: draft.id,
                         at,
-                        kind: CallEvent::Opened.kind(),
+                        kind: "opened",
                         body: body.text.into(),
                         claim: None,
                     });

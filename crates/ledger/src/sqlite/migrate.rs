@@ -13,10 +13,11 @@ use super::connect::OpenError;
 pub const SCHEMA_VERSION: i64 = STEPS.len() as i64;
 
 /// One step for each version; a step is never changed once it was released.
-const STEPS: [&str; 3] = [
+const STEPS: [&str; 4] = [
     include_str!("../../migrations/0001_initial.sql"),
     include_str!("../../migrations/0002_approvals.sql"),
     include_str!("../../migrations/0003_used.sql"),
+    include_str!("../../migrations/0004_workspaces.sql"),
 ];
 
 /// Brings a record up to date.

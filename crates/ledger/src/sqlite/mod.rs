@@ -36,7 +36,7 @@ use std::{
 };
 
 use haft_contract::{
-    BoxFuture, CallId, CallRequest, Principal, SessionId, TenantId, WorkPath,
+    BoxFuture, CallId, CallRequest, Principal, SessionId, TenantId, WorkPath, WorkspaceId,
     event::Happened,
     host::{
         ApprovalStore, ArtifactId, ArtifactStore, CallQuery, CallRecord, GrantStore, History,
@@ -280,10 +280,11 @@ impl Ledger for SqliteLedger {
     fn last_seen<'a>(
         &'a self,
         principal: &'a Principal,
+        workspace: &'a WorkspaceId,
         path: &'a WorkPath,
     ) -> BoxFuture<'a, Result<Option<FileVersion>, LedgerError>> {
         Box::pin(async move {
-            let key = SeenKey::new(principal, path);
+            let key = SeenKey::new(principal, workspace, path);
             let (version, overflowed) = {
                 let seen = self.shared.seen();
                 (seen.versions.get(&key).cloned(), seen.overflowed)
@@ -300,8 +301,14 @@ impl Ledger for SqliteLedger {
         })
     }
 
-    fn note_seen(&self, principal: &Principal, path: &WorkPath, version: &FileVersion) {
-        let key = SeenKey::new(principal, path);
+    fn note_seen(
+        &self,
+        principal: &Principal,
+        workspace: &WorkspaceId,
+        path: &WorkPath,
+        version: &FileVersion,
+    ) {
+        let key = SeenKey::new(principal, workspace, path);
         let mut seen = self.shared.seen();
         if seen.versions.len() >= MAX_SEEN_IN_MEMORY {
             seen.versions.clear();
@@ -315,11 +322,12 @@ impl Ledger for SqliteLedger {
     fn spilled<'a>(
         &'a self,
         principal: &'a Principal,
+        workspace: &'a WorkspaceId,
         call: CallId,
     ) -> BoxFuture<'a, Result<Option<ArtifactId>, LedgerError>> {
         Box::pin(async move {
             self.settle_down().await;
-            read::spilled(&self.shared.pool, principal, call).await
+            read::spilled(&self.shared.pool, principal, workspace, call).await
         })
     }
 

@@ -3,7 +3,7 @@
 //! and lists go by position, so that the newest twenty cost the same in a long record.
 
 use haft_contract::{
-    CallId, Principal, SessionId, TenantId, Terminal,
+    CallId, Principal, SessionId, TenantId, Terminal, WorkspaceId,
     host::{
         ArtifactId, CallQuery, LedgerError, LedgerErrorKind, StoredCall, StoredEvent,
         StoredSession, Timestamp,
@@ -25,7 +25,7 @@ const MAX_SEARCH_WORDS: usize = 16;
 
 /// What a call's row is read into.
 pub(super) const CALL_COLUMNS: &str = "c.position, c.id, c.user, c.agent, c.session, c.session_kind, \
-     c.asked_tool, c.tool, c.opened_at, c.terminal, c.settled_at, c.summary";
+     c.workspace, c.asked_tool, c.tool, c.opened_at, c.terminal, c.settled_at, c.summary";
 
 /// One call.
 pub(crate) async fn call(
@@ -184,20 +184,21 @@ pub(crate) async fn used(
     .await
 }
 
-/// The version of a file a principal last saw in its session.
+/// The version of a file of a workspace a principal last saw in its session.
 pub(crate) async fn last_seen(
     pool: &SqlitePool,
     key: &SeenKey,
 ) -> Result<Option<FileVersion>, LedgerError> {
     let version: Option<String> = sqlx::query_scalar(
         "SELECT version FROM seen WHERE tenant = ?1 AND session = ?2 AND session_kind = ?3
-             AND user = ?4 AND agent = ?5 AND path = ?6",
+             AND user = ?4 AND agent = ?5 AND workspace = ?6 AND path = ?7",
     )
     .bind(key.tenant.as_str())
     .bind(key.session.as_str())
     .bind(key.session_kind.as_str())
     .bind(key.user.as_str())
     .bind(key.agent.as_str())
+    .bind(key.workspace.as_str())
     .bind(key.path.as_str())
     .fetch_optional(pool)
     .await
@@ -205,18 +206,19 @@ pub(crate) async fn last_seen(
     Ok(version.map(FileVersion::new))
 }
 
-/// Where the whole output of a call of this principal in this session is kept, if some of it was
-/// left out. Another agent or user does not get it by naming the same session.
+/// Where the whole output of a call of this principal in this session and workspace is kept, if some
+/// of it was left out. Another agent or user does not get it by naming the same session.
 pub(crate) async fn spilled(
     pool: &SqlitePool,
     principal: &Principal,
+    workspace: &WorkspaceId,
     id: CallId,
 ) -> Result<Option<ArtifactId>, LedgerError> {
     let body: Option<String> = sqlx::query_scalar(
         "SELECT e.body FROM call c
          JOIN event e ON e.tenant = c.tenant AND e.call = c.id AND e.kind = 'settled'
          WHERE c.tenant = ?1 AND c.id = ?2 AND c.session = ?3 AND c.session_kind = ?4
-             AND c.user = ?5 AND c.agent = ?6",
+             AND c.user = ?5 AND c.agent = ?6 AND c.workspace = ?7",
     )
     .bind(principal.tenant.as_str())
     .bind(id.as_uuid().as_bytes().as_slice())
@@ -224,6 +226,7 @@ pub(crate) async fn spilled(
     .bind(principal.session_kind.as_str())
     .bind(principal.user.as_str())
     .bind(principal.agent.as_str())
+    .bind(workspace.as_str())
     .fetch_optional(pool)
     .await
     .map_err(failed)?;
@@ -260,6 +263,8 @@ pub(super) fn stored_call(row: &SqliteRow) -> Result<StoredCall, LedgerError> {
         agent: column(row, "agent")?,
         session: session_id(row, "session")?,
         session_kind: convert::session_kind(kind).ok_or_else(|| corrupt("a session's kind"))?,
+        workspace: WorkspaceId::parse(column(row, "workspace")?)
+            .map_err(|_| corrupt("a workspace's id"))?,
         asked_tool: column(row, "asked_tool")?,
         tool: column(row, "tool")?,
         opened: Timestamp(column(row, "opened_at")?),

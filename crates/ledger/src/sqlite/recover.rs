@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use haft_contract::{
-    AgentId, Arguments, CallId, ErrorKind, Facts, Outcome, Principal, SessionId, TenantId,
-    Terminal, UserId, host::Timestamp, outcome::Failure,
+    AgentId, Arguments, CallId, CallRequest, ErrorKind, Facts, Outcome, Principal, SessionId,
+    TenantId, Terminal, UserId, WorkspaceId, host::Timestamp, outcome::Failure,
 };
 use sqlx::{Row as _, SqliteConnection, sqlite::SqliteRow};
 use uuid::Uuid;
@@ -50,6 +50,8 @@ pub struct InterruptedCall {
     pub arguments: Arguments,
     /// Who asked.
     pub principal: Arc<Principal>,
+    /// Where it was to run.
+    pub workspace: WorkspaceId,
 }
 
 impl Recovery {
@@ -174,7 +176,7 @@ pub(crate) async fn recover(
 struct LeftOpen {
     position: i64,
     draft: Draft,
-    request: Option<(String, Arguments, Arc<Principal>)>,
+    request: Option<CallRequest>,
 }
 
 async fn open_calls(
@@ -207,15 +209,16 @@ async fn settle(
         call.draft.last = now.max(call.draft.last);
         if call.draft.listed.started.is_some() {
             recovery.settled_unknown.push(id);
-            if let Some((tool, arguments, principal)) = call.request
+            if let Some(request) = call.request
                 && call.draft.listed.read_only
                 && !call.draft.redacted
             {
                 recovery.rerunnable.push(InterruptedCall {
                     id,
-                    tool,
-                    arguments,
-                    principal,
+                    tool: request.tool,
+                    arguments: request.arguments,
+                    principal: request.principal,
+                    workspace: request.workspace,
                 });
             }
         } else {
@@ -235,9 +238,11 @@ fn left_open(row: &SqliteRow) -> Result<LeftOpen, sqlx::Error> {
     let id: Vec<u8> = row.try_get("id")?;
     let id = Uuid::from_slice(&id).map_err(|_| unreadable("id"))?;
     let body: Option<String> = row.try_get("opened_body")?;
-    let request = body.as_deref().and_then(convert::request_from);
+    let request = body
+        .as_deref()
+        .and_then(|body| convert::request_from(id.into(), body));
     let principal = match &request {
-        Some((_, _, principal)) => Arc::clone(principal),
+        Some(request) => Arc::clone(&request.principal),
         // The request was too large to keep; its row still says whose it was.
         None => Arc::new(principal_of(row)?.ok_or_else(|| unreadable("principal"))?),
     };
@@ -247,6 +252,7 @@ fn left_open(row: &SqliteRow) -> Result<LeftOpen, sqlx::Error> {
         id: CallId::from(id),
         principal,
         listed: Listed {
+            workspace: row.try_get("workspace")?,
             asked_tool: row.try_get("asked_tool")?,
             tool: row.try_get("tool")?,
             opened,

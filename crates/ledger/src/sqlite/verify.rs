@@ -49,7 +49,7 @@ pub(crate) async fn verify(
         // A call's row is needed where it begins and where it ends.
         let rows = sqlx::query(
             "SELECT e.sequence, e.call, e.at, e.kind, e.body, e.hash, c.position, c.session,
-                 c.session_kind, c.user, c.agent, c.asked_tool, c.tool, c.opened_at, c.started_at,
+                 c.session_kind, c.user, c.agent, c.workspace, c.asked_tool, c.tool, c.opened_at, c.started_at,
                  c.read_only, c.terminal, c.settled_at, c.summary
              FROM event e LEFT JOIN call c ON e.kind IN ('opened', 'settled')
                  AND c.tenant = e.tenant AND c.id = e.call
@@ -303,6 +303,7 @@ impl Lists {
             };
             let agrees = position > self.position
                 && is_asked_by(&body, row)?
+                && column::<&str>(row, "workspace")? == listed.workspace
                 && column::<&str>(row, "asked_tool")? == listed.asked_tool
                 && column::<i64>(row, "opened_at")? == link.at;
             self.position = position;

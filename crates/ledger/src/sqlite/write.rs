@@ -33,9 +33,9 @@ static INSERT_EVENTS: Rows<7> = Rows::new(
     "",
 );
 
-static NOTE_SEEN: Rows<7> = Rows::new(
-    "INSERT INTO seen (tenant, session, session_kind, user, agent, path, version)",
-    "ON CONFLICT (tenant, session, session_kind, user, agent, path)
+static NOTE_SEEN: Rows<8> = Rows::new(
+    "INSERT INTO seen (tenant, session, session_kind, user, agent, workspace, path, version)",
+    "ON CONFLICT (tenant, session, session_kind, user, agent, workspace, path)
      DO UPDATE SET version = excluded.version",
 );
 
@@ -290,6 +290,7 @@ async fn write_seen(
                 .add(key.session_kind.as_str())
                 .add(key.user.as_str())
                 .add(key.agent.as_str())
+                .add(key.workspace.as_str())
                 .add(key.path.as_str())
                 .add(version.as_str());
         })

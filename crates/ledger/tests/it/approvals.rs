@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use haft_contract::{
-    Terminal,
+    Terminal, WorkspaceId,
     host::{
         AnswerError, AnswerPlace, Answerer, Approval, ApprovalId, ApprovalQuestion, ApprovalState,
         CallRecord, Durability, GivenAnswer, GivenVerdict, Grant, GrantId, GrantScope,
@@ -240,7 +240,10 @@ async fn au_05_an_edited_grant_is_void() {
         assert_eq!(store.list(&tenant(), NOW).await.unwrap(), [], "{edit}");
         refused(&ledger, None, &[grant.id]).await;
         // The refusal made it forget what it had read.
-        let holding = store.holding(&mine, "/work", NOW).await.unwrap();
+        let holding = store
+            .holding(&mine, &WorkspaceId::local(), NOW)
+            .await
+            .unwrap();
         assert_eq!(holding, [], "{edit}");
         verify_names(&ledger, &format!("grant `{}`", grant.id)).await;
         fixture

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use haft_contract::{
-    Access, CallEvent, Effects, Terminal, WorkPath,
+    Access, CallEvent, Effects, Terminal, WorkPath, WorkspaceId,
     host::{ArtifactId, CallQuery, Durability, History as _, Ledger as _, Verification},
     ops::FileVersion,
 };
@@ -248,13 +248,24 @@ async fn seen_versions_survive_a_restart_and_belong_to_a_session() {
     let ledger = fixture.open().await;
     let path = WorkPath::relative("a.txt").unwrap();
     for version in ["v1", "v2"] {
-        ledger.note_seen(&principal("s1"), &path, &FileVersion::new(version));
+        ledger.note_seen(
+            &principal("s1"),
+            &WorkspaceId::local(),
+            &path,
+            &FileVersion::new(version),
+        );
     }
     ledger.close().await.unwrap();
     let ledger = fixture.open().await;
-    let seen = ledger.last_seen(&principal("s1"), &path).await.unwrap();
+    let seen = ledger
+        .last_seen(&principal("s1"), &WorkspaceId::local(), &path)
+        .await
+        .unwrap();
     assert_eq!(seen, Some(FileVersion::new("v2")));
-    let other = ledger.last_seen(&principal("s2"), &path).await.unwrap();
+    let other = ledger
+        .last_seen(&principal("s2"), &WorkspaceId::local(), &path)
+        .await
+        .unwrap();
     assert_eq!(other, None);
 }
 
@@ -272,8 +283,14 @@ async fn spilled_output_is_found_by_its_own_session_only() {
     outcome.facts.artifact = Some(artifact);
     let outcome = Arc::new(outcome);
     record.settle(vec![at(asked.id, CallEvent::Settled { outcome })]);
-    let found = ledger.spilled(&principal("s1"), asked.id).await.unwrap();
+    let found = ledger
+        .spilled(&principal("s1"), &asked.workspace, asked.id)
+        .await
+        .unwrap();
     assert_eq!(found, Some(artifact));
-    let other = ledger.spilled(&principal("s2"), asked.id).await.unwrap();
+    let other = ledger
+        .spilled(&principal("s2"), &asked.workspace, asked.id)
+        .await
+        .unwrap();
     assert_eq!(other, None);
 }

@@ -124,6 +124,11 @@ async fn a_record_of_the_first_schema_is_brought_up_to_date() {
     fixture
         .tamper(
             "DROP TABLE approval; DROP TABLE grant_rule; DROP INDEX event_by_approval; DROP INDEX call_used;
+             ALTER TABLE call DROP COLUMN workspace; DROP TABLE seen;
+             CREATE TABLE seen (tenant TEXT NOT NULL, session TEXT NOT NULL, session_kind TEXT NOT NULL,
+                 user TEXT NOT NULL, agent TEXT NOT NULL, path TEXT NOT NULL, version TEXT NOT NULL,
+                 PRIMARY KEY (tenant, session, session_kind, user, agent, path)) STRICT, WITHOUT ROWID;
+             INSERT INTO seen VALUES ('local', 's1', 'main', 'ada', 'agent', 'a.txt', 'v1');
              PRAGMA user_version = 1",
         )
         .await;
@@ -133,4 +138,11 @@ async fn a_record_of_the_first_schema_is_brought_up_to_date() {
     assert_eq!(verified, Verification::Intact { records: 4 });
     let version = fixture.number("PRAGMA user_version").await;
     assert_eq!(version, SCHEMA_VERSION);
+    // What is from before belongs to the workspace of which nothing more is known.
+    for count in [
+        "SELECT count(*) FROM call WHERE workspace = 'local'",
+        "SELECT count(*) FROM seen WHERE workspace = 'local' AND path = 'a.txt' AND version = 'v1'",
+    ] {
+        assert_eq!(fixture.number(count).await, 1, "{count}");
+    }
 }

@@ -115,6 +115,7 @@ pub(crate) fn planned(call: CallId, effects: Effects, access: Access) -> Happene
         accesses: vec![access],
         effects,
         backend: BackendId::new("memory"),
+        workspace_id: haft_contract::WorkspaceId::local(),
         workspace: "/work".to_owned(),
         tier: Tier::InProcess,
         egress: None,

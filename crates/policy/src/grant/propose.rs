@@ -5,8 +5,8 @@ use haft_contract::{
     Access, PathScope, SealedPlan, WorkPath,
     access::Command,
     host::{
-        Grant, GrantBreadth, GrantId, GrantProposal, GrantScope, Policy as _, Question, Timestamp,
-        Verdict,
+        Grant, GrantBreadth, GrantId, GrantProposal, GrantScope, GrantedWorkspace, Policy as _,
+        Question, Timestamp, Verdict,
     },
 };
 
@@ -125,7 +125,7 @@ fn imagined(question: &Question<'_>, rule: &str) -> Grant {
         tenant: question.principal.tenant.clone(),
         user: question.principal.user.clone(),
         rule: rule.to_owned(),
-        scope: GrantScope::Project(question.plan.workspace.clone()),
+        scope: GrantScope::Project(GrantedWorkspace::of_plan(question.plan)),
         until: None,
         uses_left: None,
         made_by: String::new(),

@@ -11,18 +11,18 @@ use haft_contract::{
 use haft_policy::{CedarPolicy, GrantRule, Preset};
 use proptest::prelude::*;
 
-use crate::world::{Call, check, path, policy, through};
+use crate::world::{Call, check, path, policy, through, workspace};
 
 const CAREFUL: &str = "[policy]\npreset = \"careful\"\n";
 
-/// A grant for the project `/w` of the user `ada`, as in [`Call`].
+/// A grant for the workspace of the user `ada`, as in [`Call`].
 fn grant(rule: &str) -> Grant {
     Grant {
         id: GrantId::new(),
         tenant: TenantId::parse("local").unwrap(),
         user: UserId::parse("ada").unwrap(),
         rule: rule.to_owned(),
-        scope: GrantScope::Project("/w".to_owned()),
+        scope: GrantScope::Project(workspace("local")),
         until: None,
         uses_left: None,
         made_by: "ada".to_owned(),
@@ -151,7 +151,7 @@ fn a_grant_for_somebody_or_somewhere_else_opens_nothing() {
     assert_eq!(of(&|g| g.scope = agent("other")), Verdict::Ask);
     assert_eq!(of(&|g| g.scope = session("s2")), Verdict::Ask);
     assert_eq!(
-        of(&|g| g.scope = GrantScope::Project("/elsewhere".to_owned())),
+        of(&|g| g.scope = GrantScope::Project(workspace("elsewhere"))),
         Verdict::Ask
     );
     assert_eq!(

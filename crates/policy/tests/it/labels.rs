@@ -7,7 +7,7 @@ use haft_contract::{
 };
 use haft_policy::CedarPolicy;
 
-use crate::world::{Call, check, policy, problem};
+use crate::world::{Call, check, policy, problem, workspace};
 
 /// A tool of a mounted server, about which nothing is known.
 fn of(server: &str, tool: &str) -> Call {
@@ -25,7 +25,7 @@ fn granted(policy: &CedarPolicy, call: &Call, rule: &str) -> Decision {
         tenant: call.principal.tenant.clone(),
         user: call.principal.user.clone(),
         rule: rule.to_owned(),
-        scope: GrantScope::Project("/w".to_owned()),
+        scope: GrantScope::Project(workspace("local")),
         until: None,
         uses_left: None,
         made_by: "ada".to_owned(),

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use haft_contract::{
     Access, AgentId, Effects, Label, Labels, Principal, ProviderId, SealedPlan, SessionId,
-    SessionKind, ToolKey, ToolName, UserId, WorkPath,
+    SessionKind, ToolKey, ToolName, UserId, WorkPath, WorkspaceId,
     access::{Command, ProcessAccess, ProcessAct, RunningCommand},
     background::ProcessId,
-    host::{Decision, Policy as _, Question, ToolFacts, Verdict, Visibility},
+    host::{Decision, GrantedWorkspace, Policy as _, Question, ToolFacts, Verdict, Visibility},
     ops::{BackendId, Tier},
 };
 use haft_policy::{CedarPolicy, PolicySource};
@@ -81,6 +81,7 @@ impl Call {
             accesses,
             effects,
             backend: BackendId::new("memory"),
+            workspace_id: WorkspaceId::local(),
             workspace: "/w".to_owned(),
             tier: Tier::Host,
             egress: None,
@@ -199,4 +200,12 @@ pub(crate) fn check(policy: &CedarPolicy, call: &Call, expect: Verdict) {
     let decision = call.decide(policy);
     assert_eq!(decision.verdict, expect, "{}", decision.reason);
     assert_eq!(call.decide(policy), decision, "remembered otherwise");
+}
+
+/// A workspace a grant can be bound to. That of [`Call`] is `local`.
+pub(crate) fn workspace(id: &str) -> GrantedWorkspace {
+    GrantedWorkspace {
+        id: WorkspaceId::parse(id).unwrap(),
+        shown: "/w".to_owned(),
+    }
 }

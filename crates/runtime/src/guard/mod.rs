@@ -131,7 +131,8 @@ impl Guard {
     }
 
     fn note_seen(&self, path: &WorkPath, version: &FileVersion) {
-        self.ledger().note_seen(&self.principal, path, version);
+        self.ledger()
+            .note_seen(&self.principal, &self.plan.workspace_id, path, version);
     }
 }
 
@@ -143,7 +144,7 @@ impl SeenFiles for Guard {
         Box::pin(async move {
             let resolved = self.readable(path)?;
             self.ledger()
-                .last_seen(&self.principal, &resolved)
+                .last_seen(&self.principal, &self.plan.workspace_id, &resolved)
                 .await
                 .map_err(|error| OpsError::new(ErrorKind::Unavailable, error.to_string()))
         })
@@ -158,7 +159,7 @@ impl OpenSpilled for Guard {
             };
             let found = self
                 .ledger()
-                .spilled(&self.principal, call)
+                .spilled(&self.principal, &self.plan.workspace_id, call)
                 .await
                 .map_err(unavailable)?;
             let Some(artifact) = found else {

@@ -47,7 +47,7 @@ pub async fn admit(authorized: Authorized) -> Result<Admitted, Halt> {
     let runtime = Arc::clone(&planned.luggage.runtime);
     planned.luggage = planned.luggage.unless_cancelled()?;
     let plan = Arc::clone(&planned.plan);
-    let mut acquiring = pin!(runtime.locks.acquire(&plan.backend, &plan.accesses));
+    let mut acquiring = pin!(runtime.locks.acquire(&plan.workspace_id, &plan.accesses));
     // Most calls find nobody in their way and need no clock to wait by.
     let (held, waited) = match (&mut acquiring).now_or_never() {
         Some(held) => (held, Duration::ZERO),

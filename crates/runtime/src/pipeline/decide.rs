@@ -174,7 +174,7 @@ pub(super) async fn holding(planned: &Planned) -> Vec<Grant> {
     let now = luggage.runtime.clock.now();
     let store = luggage.runtime.ledger.grants();
     let held = store
-        .holding(&luggage.principal, &planned.plan.workspace, now)
+        .holding(&luggage.principal, &planned.plan.workspace_id, now)
         .await;
     held.unwrap_or_else(|error| {
         tracing::warn!(%error, "grants could not be read; a person is asked instead");

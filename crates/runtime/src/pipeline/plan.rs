@@ -75,6 +75,7 @@ pub async fn plan(validated: Validated) -> Result<Planned, Halt> {
         effects: honest_effects(&said),
         accesses: said.accesses,
         backend: operations.backend.clone(),
+        workspace_id: runtime.workspace_id.clone(),
         workspace: operations.root.to_string(),
         tier,
         egress: runtime.egress_of(&luggage.principal, tier),

@@ -7,8 +7,8 @@ use haft_contract::{
     CallEvent, Effects, Outcome, Principal, Terminal,
     host::{
         Clock as _, Decision, Grant, GrantBreadth, GrantId, GrantProposal, GrantScope,
-        GrantStore as _, GrantWish, Policy, PolicyVersion, Question, Timestamp, ToolFacts, Verdict,
-        Visibility,
+        GrantStore as _, GrantWish, GrantedWorkspace, Policy, PolicyVersion, Question, Timestamp,
+        ToolFacts, Verdict, Visibility,
     },
     outcome::DeniedBy,
 };
@@ -158,7 +158,14 @@ async fn a_wish_that_does_not_fit_counts_once_and_the_result_says_why() {
             GrantScope::Session("other".parse().unwrap()),
             "another session",
         ),
-        (GrantScope::Project("other".to_owned()), "another project"),
+        (
+            GrantScope::Project(GrantedWorkspace {
+                id: "other".parse().unwrap(),
+                // Looks like the caller's own, which counts for nothing.
+                shown: "/workspace".to_owned(),
+            }),
+            "another project",
+        ),
         (GrantScope::Agent("other".parse().unwrap()), "another agent"),
     ] {
         let elsewhere = GrantWish {

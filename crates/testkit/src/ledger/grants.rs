@@ -1,7 +1,7 @@
 //! Standing approvals, in memory, as `GrantStore` states it.
 
 use haft_contract::{
-    BoxFuture, Principal, SessionId, TenantId,
+    BoxFuture, Principal, SessionId, TenantId, WorkspaceId,
     host::{Grant, GrantId, GrantScope, GrantStore, LedgerError, Timestamp},
 };
 
@@ -68,7 +68,7 @@ impl GrantStore for MemoryLedger {
     fn holding<'a>(
         &'a self,
         principal: &'a Principal,
-        workspace: &'a str,
+        workspace: &'a WorkspaceId,
         now: Timestamp,
     ) -> BoxFuture<'a, Result<Vec<Grant>, LedgerError>> {
         Box::pin(async move {

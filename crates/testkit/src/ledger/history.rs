@@ -236,6 +236,7 @@ impl State {
             agent: call.principal.agent.to_string(),
             session: call.principal.session.clone(),
             session_kind: call.principal.session_kind,
+            workspace: call.workspace.clone(),
             asked_tool: call.asked_tool.clone(),
             tool: None,
             opened: call.opened,

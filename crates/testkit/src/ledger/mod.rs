@@ -20,6 +20,7 @@ use std::{
 
 use haft_contract::{
     BoxFuture, CallId, CallRequest, Labels, Principal, ProviderId, SessionId, TenantId, WorkPath,
+    WorkspaceId,
     event::{CallEvent, Happened},
     host::{
         ApprovalStore, ArtifactId, ArtifactStore, CallRecord, Durability, GrantStore, History,
@@ -71,6 +72,7 @@ type SeenKey = (String, String);
 struct CallRow {
     id: CallId,
     principal: Arc<Principal>,
+    workspace: WorkspaceId,
     asked_tool: String,
     opened: Timestamp,
     settled: bool,
@@ -310,6 +312,7 @@ impl Ledger for MemoryLedger {
             state.calls.push(CallRow {
                 id: request.id,
                 principal: Arc::clone(&request.principal),
+                workspace: request.workspace.clone(),
                 asked_tool: request.tool.clone(),
                 opened: at,
                 settled: false,
@@ -344,29 +347,41 @@ impl Ledger for MemoryLedger {
     fn last_seen<'a>(
         &'a self,
         principal: &'a Principal,
+        workspace: &'a WorkspaceId,
         path: &'a WorkPath,
     ) -> BoxFuture<'a, Result<Option<FileVersion>, LedgerError>> {
         Box::pin(async move {
             self.reachable()?;
-            Ok(self.lock().seen.get(&seen_key(principal, path)).cloned())
+            let key = seen_key(principal, workspace, path);
+            Ok(self.lock().seen.get(&key).cloned())
         })
     }
 
-    fn note_seen(&self, principal: &Principal, path: &WorkPath, version: &FileVersion) {
-        let key = seen_key(principal, path);
+    fn note_seen(
+        &self,
+        principal: &Principal,
+        workspace: &WorkspaceId,
+        path: &WorkPath,
+        version: &FileVersion,
+    ) {
+        let key = seen_key(principal, workspace, path);
         self.lock().seen.insert(key, version.clone());
     }
 
     fn spilled<'a>(
         &'a self,
         principal: &'a Principal,
+        workspace: &'a WorkspaceId,
         call: CallId,
     ) -> BoxFuture<'a, Result<Option<ArtifactId>, LedgerError>> {
         Box::pin(async move {
             self.reachable()?;
             let state = self.lock();
-            let is_theirs =
-                |row: &CallRow| row.id == call && whose(&row.principal) == whose(principal);
+            let is_theirs = |row: &CallRow| {
+                row.id == call
+                    && whose(&row.principal) == whose(principal)
+                    && row.workspace == *workspace
+            };
             if !state.calls.iter().any(is_theirs) {
                 return Ok(None);
             }
@@ -419,8 +434,11 @@ fn session_key(tenant: &TenantId, session: &SessionId) -> (TenantId, SessionId) 
     (tenant.clone(), session.clone())
 }
 
-fn seen_key(principal: &Principal, path: &WorkPath) -> SeenKey {
-    (whose(principal), path.to_string())
+fn seen_key(principal: &Principal, workspace: &WorkspaceId, path: &WorkPath) -> SeenKey {
+    (
+        format!("{}\n{workspace}", whose(principal)),
+        path.to_string(),
+    )
 }
 
 /// Who must ask again to get something back: the same user and agent in the same session.

@@ -25,7 +25,7 @@ pub(super) fn unknown(call: CallId) -> Value {
 /// The body of an event.
 pub(super) fn body(event: &CallEvent) -> Value {
     match event {
-        CallEvent::Opened | CallEvent::Running | CallEvent::RunEnded => json!({}),
+        CallEvent::Opened { .. } | CallEvent::Running | CallEvent::RunEnded => json!({}),
         CallEvent::Resolved { tool } => json!({ "tool": tool.to_string() }),
         CallEvent::Validated { coercions } => json!({ "coercions": coercions }),
         CallEvent::Planned { plan } => json!({
@@ -33,6 +33,7 @@ pub(super) fn body(event: &CallEvent) -> Value {
             "input": plan.input,
             "accesses": plan.accesses.iter().map(access).collect::<Vec<_>>(),
             "backend": plan.backend.as_str(),
+            "workspace_id": plan.workspace_id.as_str(),
             "workspace": plan.workspace,
             "tier": plan.tier.as_str(),
             "read_from": plan.read_from.iter().map(Label::as_str).collect::<Vec<_>>(),

@@ -5,9 +5,10 @@
 use std::{path::PathBuf, sync::Arc};
 
 use haft_contract::{
-    CallRequest, Label, Labels,
+    CallRequest, Label, Labels, WorkspaceId,
     host::{
-        Approval, Clock as _, Grant, GrantProposal, GrantWish, Ledger as _, Policy as _, Question,
+        Approval, Clock as _, Grant, GrantProposal, GrantWish, GrantedWorkspace, Ledger as _,
+        Policy as _, Question,
     },
 };
 use haft_host::{
@@ -21,10 +22,13 @@ use super::Desk;
 use crate::{commands::App, exit::Exit, stop::Stop};
 
 /// The workspace a question is about.
-pub(super) fn workspace(question: &Approval) -> &str {
-    let form = question.form.as_ref();
-    let workspace = form.and_then(|form| form.get("workspace"));
-    workspace.and_then(Value::as_str).unwrap_or_default()
+pub(super) fn workspace(question: &Approval) -> Option<GrantedWorkspace> {
+    let form = question.form.as_ref()?;
+    let of = |name: &str| form.get(name).and_then(Value::as_str);
+    Some(GrantedWorkspace {
+        id: WorkspaceId::parse(of("workspace_id")?).ok()?,
+        shown: of("workspace")?.to_owned(),
+    })
 }
 
 /// The rules that would allow calls like the one a question is about, narrowest first.
@@ -53,7 +57,7 @@ pub(super) async fn proposals(question: &Approval, app: &App) -> Result<Vec<Gran
     plan.read_from = read_from(form).ok_or_else(other)?;
     let policy = &assembly.policy;
     if policy.version().0 != of("policy")
-        || plan.workspace != of("workspace")
+        || plan.workspace_id.as_str() != of("workspace_id")
         || plan.input != input
     {
         return Err(other());

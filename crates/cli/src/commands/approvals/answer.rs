@@ -188,7 +188,10 @@ async fn says_yes(app: &App) -> bool {
 /// The rule the person chooses, where it holds and how long, if they choose one.
 async fn chosen_rule(question: &Approval, app: &App) -> Result<Option<GrantWish>, Stop> {
     let proposals = always::proposals(question, app).await?;
-    let scopes = wish::scopes(&question.principal, always::workspace(question));
+    let Some(workspace) = always::workspace(question) else {
+        return Ok(None);
+    };
+    let scopes = wish::scopes(&question.principal, &workspace);
     Ok(ask_for_wish(app.output, &proposals, scopes).await.flatten())
 }
 

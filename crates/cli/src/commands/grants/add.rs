@@ -6,7 +6,7 @@ use std::{io::IsTerminal as _, time::Duration};
 use clap::{ArgGroup, Args};
 use haft_contract::{
     AgentId, SessionId,
-    host::{Grant, GrantId, GrantScope, Ledger as _, Timestamp},
+    host::{Grant, GrantId, GrantScope, GrantedWorkspace, Ledger as _, Timestamp},
 };
 use haft_host::{Assembly, HostBuilder, WorkspaceSource, config::Settings, error::chain, problem};
 use haft_policy::{CedarPolicy, GrantRule, PolicySource};
@@ -127,7 +127,7 @@ async fn scope(args: &AddArgs, settings: &Settings) -> Result<GrantScope, Stop> 
         (None, Some(agent)) => GrantScope::Agent(agent.clone()),
         (None, None) => {
             let operations = WorkspaceSource::of(settings).open().await?;
-            GrantScope::Project(operations.root.to_string())
+            GrantScope::Project(GrantedWorkspace::of_operations(&operations))
         }
     })
 }

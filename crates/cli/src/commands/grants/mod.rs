@@ -11,7 +11,7 @@ mod suggest;
 
 use clap::{Args, Subcommand};
 use haft_contract::{
-    Principal,
+    Principal, WorkspaceId,
     host::{Clock as _, Grant, Ledger as _, Timestamp},
 };
 use haft_host::Record;
@@ -55,7 +55,7 @@ pub(crate) async fn run(args: GrantsArgs, app: &App) -> Result<Exit, Stop> {
 pub(crate) async fn holding(
     app: &App,
     principal: &Principal,
-    workspace: &str,
+    workspace: &WorkspaceId,
 ) -> Result<Vec<Grant>, Stop> {
     let places = app.places()?;
     if !Record::exists(&places) {

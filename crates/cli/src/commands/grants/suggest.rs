@@ -6,7 +6,7 @@ use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 use clap::Args;
 use haft_contract::{
-    Principal, ToolKey,
+    Principal, ToolKey, WorkspaceId,
     host::{
         Grant, GrantBreadth, GrantProposal, History as _, Policy as _, Question, ReplayableCall,
     },
@@ -59,7 +59,7 @@ struct Suggestion {
 struct Today {
     policy: Arc<CedarPolicy>,
     tools: Arc<Snapshot>,
-    workspace: String,
+    workspace: WorkspaceId,
     grants: Vec<Grant>,
     principal: Arc<Principal>,
 }
@@ -68,7 +68,7 @@ struct Today {
 pub(super) async fn run(args: &SuggestArgs, app: &App) -> Result<Exit, Stop> {
     let settings = app.settings()?;
     let operations = WorkspaceSource::of(&settings).open().await?;
-    let workspace = operations.root.to_string();
+    let workspace = operations.workspace_id();
     let assembly = HostBuilder::to_look(settings)?.assemble_for_lint().await?;
     assembly.mount_to_look()?;
     let ledger = open(app).await?;
@@ -154,13 +154,13 @@ impl Today {
         };
         // Nothing is suggested from what cannot be read back whole, such as a command with a secret.
         let plan = recorded::plan(body, action).ok()?;
-        if plan.workspace != self.workspace || plan.tool != *entry.key() {
+        if plan.workspace_id != self.workspace || plan.tool != *entry.key() {
             return None;
         }
         let holding: Vec<Grant> = self
             .grants
             .iter()
-            .filter(|grant| grant.holds(&call.principal, &plan.workspace, now()))
+            .filter(|grant| grant.holds(&call.principal, &plan.workspace_id, now()))
             .cloned()
             .collect();
         let proposals = self.policy.proposals(&Question {

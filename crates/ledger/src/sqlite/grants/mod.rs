@@ -10,7 +10,7 @@ pub(super) mod row;
 use std::sync::Arc;
 
 use haft_contract::{
-    BoxFuture, Principal, SessionId, TenantId,
+    BoxFuture, Principal, SessionId, TenantId, WorkspaceId,
     host::{Grant, GrantId, GrantStore, LedgerError, LedgerErrorKind, Timestamp},
 };
 use sqlx::SqlitePool;
@@ -43,7 +43,7 @@ impl GrantStore for Grants {
     fn holding<'a>(
         &'a self,
         principal: &'a Principal,
-        workspace: &'a str,
+        workspace: &'a WorkspaceId,
         now: Timestamp,
     ) -> BoxFuture<'a, Result<Vec<Grant>, LedgerError>> {
         Box::pin(async move {

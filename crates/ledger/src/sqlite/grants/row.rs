@@ -1,8 +1,9 @@
 //! A grant as a row: its columns, their signature, and what they mean.
 
 use haft_contract::{
-    AgentId, SessionId, TenantId, UserId,
-    host::{Grant, GrantId, GrantScope, Timestamp},
+    AgentId, SessionId, TenantId, UserId, WorkspaceId,
+    host::{Grant, GrantId, GrantScope, GrantedWorkspace, Timestamp},
+    ops::BackendId,
 };
 use sqlx::{Row as _, SqliteConnection, sqlite::SqliteRow};
 use uuid::Uuid;
@@ -12,6 +13,14 @@ use crate::seal::Seal;
 /// Names what is signed below. Other columns or another order get another name.
 const FORM: &str = "haft-ledger-grant-1";
 
+/// The same for a grant in a workspace, of which the name for people is signed too. Before workspaces
+/// had ids such a grant was signed under [`FORM`], with the workspace's root as what it is bound to.
+const WORKSPACE_FORM: &str = "haft-ledger-grant-2";
+
+/// The back end of the grants from before workspaces had ids. One that was made on another is asked
+/// for again.
+const LOCAL_BACKEND: &str = "local";
+
 /// Reads a row; `None` when this ledger did not sign it, or it makes no sense.
 pub(crate) fn read(row: &SqliteRow, key: &[u8; 32]) -> Result<Option<Grant>, sqlx::Error> {
     let text = |name: &str| row.try_get::<String, _>(name);
@@ -19,9 +28,15 @@ pub(crate) fn read(row: &SqliteRow, key: &[u8; 32]) -> Result<Option<Grant>, sql
     let (tenant, user, id) = (text("tenant")?, text("user")?, text("id")?);
     let uses_left: Option<i64> = row.try_get("uses_left")?;
     let cause: Option<Vec<u8>> = row.try_get("cause")?;
+    let shown: Option<String> = row.try_get("shown")?;
     let rule = text("rule")?;
     let made_by = text("made_by")?;
     let (until, made_at): (Option<i64>, i64) = (row.try_get("until_at")?, row.try_get("made_at")?);
+    let bound = match (scope.as_str(), &shown) {
+        ("project", Some(_)) => Bound::Workspace,
+        ("project", None) => Bound::Root(bound_to.clone()),
+        _ => Bound::Other,
+    };
     let understood = || {
         Some(Grant {
             id: GrantId::parse(&id)?,
@@ -30,7 +45,16 @@ pub(crate) fn read(row: &SqliteRow, key: &[u8; 32]) -> Result<Option<Grant>, sql
             rule,
             scope: match scope.as_str() {
                 "session" => GrantScope::Session(SessionId::parse(&bound_to).ok()?),
-                "project" => GrantScope::Project(bound_to),
+                "project" => GrantScope::Project(match shown {
+                    Some(shown) => GrantedWorkspace {
+                        id: WorkspaceId::parse(&bound_to).ok()?,
+                        shown,
+                    },
+                    None => GrantedWorkspace {
+                        id: WorkspaceId::of_root(&BackendId::new(LOCAL_BACKEND), &bound_to),
+                        shown: bound_to,
+                    },
+                }),
                 "agent" => GrantScope::Agent(AgentId::parse(&bound_to).ok()?),
                 _ => return None,
             },
@@ -48,7 +72,7 @@ pub(crate) fn read(row: &SqliteRow, key: &[u8; 32]) -> Result<Option<Grant>, sql
         })
     };
     let mac: &[u8] = row.try_get("mac")?;
-    Ok(understood().filter(|grant| seal(grant, key).is(mac)))
+    Ok(understood().filter(|grant| seal_of(grant, key, &bound).is(mac)))
 }
 
 /// Writes the row of a new grant; says whether its id was free.
@@ -59,8 +83,8 @@ pub(super) async fn insert(
 ) -> Result<bool, sqlx::Error> {
     let inserted = sqlx::query(
         "INSERT INTO grant_rule (tenant, id, user, rule, scope, bound_to, until_at, uses_left,
-             made_by, made_at, cause, mac)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) ON CONFLICT DO NOTHING",
+             made_by, made_at, cause, mac, shown)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) ON CONFLICT DO NOTHING",
     )
     .bind(grant.tenant.as_str())
     .bind(grant.id.to_string())
@@ -74,36 +98,74 @@ pub(super) async fn insert(
     .bind(grant.made_at.0)
     .bind(grant.cause.map(|call| call.as_uuid().as_bytes().to_vec()))
     .bind(seal(grant, key).sign().as_slice())
+    .bind(shown_column(grant))
     .execute(connection)
     .await?;
     Ok(inserted.rows_affected() == 1)
 }
 
-/// Writes how many uses are left.
+/// Writes how many uses are left. A row from before workspaces had ids gets its workspace with it.
 pub(super) async fn update_uses(
     connection: &mut SqliteConnection,
     key: &[u8; 32],
     grant: &Grant,
 ) -> Result<(), sqlx::Error> {
-    sqlx::query("UPDATE grant_rule SET uses_left = ?3, mac = ?4 WHERE tenant = ?1 AND id = ?2")
-        .bind(grant.tenant.as_str())
-        .bind(grant.id.to_string())
-        .bind(grant.uses_left)
-        .bind(seal(grant, key).sign().as_slice())
-        .execute(connection)
-        .await?;
+    sqlx::query(
+        "UPDATE grant_rule SET uses_left = ?3, mac = ?4, bound_to = ?5, shown = ?6
+         WHERE tenant = ?1 AND id = ?2",
+    )
+    .bind(grant.tenant.as_str())
+    .bind(grant.id.to_string())
+    .bind(grant.uses_left)
+    .bind(seal(grant, key).sign().as_slice())
+    .bind(grant.scope.bound_to())
+    .bind(shown_column(grant))
+    .execute(connection)
+    .await?;
     Ok(())
 }
 
+/// What a row says a grant is bound to.
+enum Bound {
+    /// A workspace, by its id.
+    Workspace,
+    /// A workspace, by its root: from before workspaces had ids.
+    Root(String),
+    /// A session or an agent.
+    Other,
+}
+
+/// The name of a grant's workspace for people.
+fn shown_column(grant: &Grant) -> Option<&str> {
+    match &grant.scope {
+        GrantScope::Project(workspace) => Some(&workspace.shown),
+        GrantScope::Session(_) | GrantScope::Agent(_) => None,
+    }
+}
+
+/// The seal of a grant as it is written now.
 fn seal(grant: &Grant, key: &[u8; 32]) -> Seal {
+    let bound = match &grant.scope {
+        GrantScope::Project(_) => Bound::Workspace,
+        GrantScope::Session(_) | GrantScope::Agent(_) => Bound::Other,
+    };
+    seal_of(grant, key, &bound)
+}
+
+fn seal_of(grant: &Grant, key: &[u8; 32], bound: &Bound) -> Seal {
     let number = |number: Option<i64>| number.map(i64::to_be_bytes);
-    Seal::new(FORM, key)
+    let (form, bound_to) = match bound {
+        Bound::Workspace => (WORKSPACE_FORM, grant.scope.bound_to()),
+        Bound::Root(root) => (FORM, root.as_str()),
+        Bound::Other => (FORM, grant.scope.bound_to()),
+    };
+    let seal = Seal::new(form, key)
         .text(grant.tenant.as_str())
         .text(&grant.id.to_string())
         .text(grant.user.as_str())
         .text(&grant.rule)
         .text(grant.scope.as_str())
-        .text(grant.scope.bound_to())
+        .text(bound_to)
         .maybe(
             number(grant.until.map(|until| until.0))
                 .as_ref()
@@ -122,5 +184,81 @@ fn seal(grant: &Grant, key: &[u8; 32]) -> Seal {
                 .map(|call| *call.as_uuid().as_bytes())
                 .as_ref()
                 .map(<[u8; 16]>::as_slice),
-        )
+        );
+    match bound {
+        Bound::Workspace => seal.text(grant.scope.shown()),
+        Bound::Root(_) | Bound::Other => seal,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlx::Connection as _;
+
+    use super::*;
+    use crate::sqlite::migrate::migrate;
+
+    const KEY: [u8; 32] = [7; 32];
+
+    fn grant(scope: GrantScope) -> Grant {
+        Grant {
+            id: GrantId::new(),
+            tenant: TenantId::local(),
+            user: UserId::parse("ada").expect("an id"),
+            rule: "bash(cargo test)".to_owned(),
+            scope,
+            until: None,
+            uses_left: Some(2),
+            made_by: "ada".to_owned(),
+            made_at: Timestamp(1),
+            cause: None,
+        }
+    }
+
+    async fn stored(connection: &mut SqliteConnection) -> Option<Grant> {
+        let row = sqlx::query("SELECT * FROM grant_rule").fetch_one(connection);
+        read(&row.await.expect("a row"), &KEY).expect("columns")
+    }
+
+    /// A grant that was made before workspaces had ids holds in the workspace at its root, and gets
+    /// the workspace's id when it is next written.
+    #[tokio::test]
+    async fn a_grant_for_a_root_becomes_one_for_its_workspace() {
+        let mut connection = SqliteConnection::connect("sqlite::memory:")
+            .await
+            .expect("a store");
+        migrate(&mut connection).await.expect("a schema");
+        let workspace = GrantedWorkspace {
+            id: WorkspaceId::of_root(&BackendId::new("local"), "/home/ada/haft"),
+            shown: "/home/ada/haft".to_owned(),
+        };
+        let mut grant = grant(GrantScope::Project(workspace));
+        insert(&mut connection, &KEY, &grant)
+            .await
+            .expect("written");
+        assert_eq!(stored(&mut connection).await, Some(grant.clone()));
+        // As it was written before.
+        let root = "/home/ada/haft".to_owned();
+        let mac = seal_of(&grant, &KEY, &Bound::Root(root.clone())).sign();
+        let before = "UPDATE grant_rule SET bound_to = ?1, shown = NULL, mac = ?2";
+        sqlx::query(before)
+            .bind(&root)
+            .bind(mac.as_slice())
+            .execute(&mut connection)
+            .await
+            .expect("written");
+        assert_eq!(stored(&mut connection).await, Some(grant.clone()));
+        grant.uses_left = Some(1);
+        update_uses(&mut connection, &KEY, &grant)
+            .await
+            .expect("written");
+        assert_eq!(stored(&mut connection).await, Some(grant));
+        // Its name for people is signed with it.
+        let renamed = "UPDATE grant_rule SET shown = '/home/ada/other'";
+        sqlx::query(renamed)
+            .execute(&mut connection)
+            .await
+            .expect("written");
+        assert_eq!(stored(&mut connection).await, None);
+    }
 }

@@ -3,23 +3,20 @@
 use std::{sync::Arc, time::Duration};
 
 use haft_contract::{
-    AgentId, Principal, UserId,
-    host::{Durability, Grant, GrantId, GrantScope, LedgerErrorKind, Timestamp},
+    AgentId, Principal, UserId, WorkspaceId,
+    host::{Durability, Grant, GrantId, GrantScope, GrantedWorkspace, LedgerErrorKind, Timestamp},
 };
 
 use super::{
     LedgerFixture,
     script::{START, request, second, start, start_with},
-    write::local,
+    write::{here, local},
 };
 use crate::{
     principal,
     principal::{in_session, in_tenant},
     suite::fixture::works,
 };
-
-/// The workspace every call of the suite runs in.
-const WORKSPACE: &str = "/workspace";
 
 /// A grant comes back as it was made, where and for whom it holds.
 pub async fn a_grant_holds_where_it_was_made_for(fixture: impl LedgerFixture) {
@@ -30,7 +27,7 @@ pub async fn a_grant_holds_where_it_was_made_for(fixture: impl LedgerFixture) {
         ..grant(&mine)
     };
     let project = Grant {
-        scope: GrantScope::Project(WORKSPACE.to_owned()),
+        scope: GrantScope::Project(granted(here())),
         cause: Some(haft_contract::CallId::new()),
         made_at: second(1),
         ..grant(&mine)
@@ -50,16 +47,37 @@ pub async fn a_grant_holds_where_it_was_made_for(fixture: impl LedgerFixture) {
     let other_agent = who(&mine, |who| who.agent = AgentId::parse("b").expect("an id"));
     let other_user = who(&mine, |who| who.user = UserId::parse("b").expect("an id"));
     let cases = [
-        (&mine, WORKSPACE, all.to_vec()),
-        (&mine, "/elsewhere", vec![session.clone(), agent.clone()]),
-        (&other_session, WORKSPACE, vec![project.clone(), agent]),
-        (&other_agent, WORKSPACE, vec![session, project]),
-        (&other_user, WORKSPACE, vec![]),
-        (&in_tenant("elsewhere"), WORKSPACE, vec![]),
+        (&mine, here(), all.to_vec()),
+        (&mine, elsewhere(), vec![session.clone(), agent.clone()]),
+        (&other_session, here(), vec![project.clone(), agent]),
+        (&other_agent, here(), vec![session, project]),
+        (&other_user, here(), vec![]),
+        (&in_tenant("elsewhere"), here(), vec![]),
     ];
     for (who, workspace, expected) in cases {
-        let holding = works("holding", store.holding(who, workspace, START).await);
+        let holding = works("holding", store.holding(who, &workspace, START).await);
         assert_eq!(holding, expected, "{who:?} in {workspace}");
+    }
+}
+
+/// Two workspaces that people know by the same name are two: a grant of one does not hold in the
+/// other, nor after a restart.
+pub async fn a_grant_knows_its_workspace_by_id(mut fixture: impl LedgerFixture) {
+    let mine = principal();
+    let theirs = Grant {
+        scope: GrantScope::Project(granted(elsewhere())),
+        ..grant(&mine)
+    };
+    works("add", fixture.ledger().grants().add(theirs.clone()).await);
+    for reopened in [false, true] {
+        if reopened {
+            fixture.reopen().await;
+        }
+        let store = fixture.ledger().grants();
+        let holding = store.holding(&mine, &here(), START).await;
+        assert_eq!(works("holding", holding), []);
+        let holding = store.holding(&mine, &elsewhere(), START).await;
+        assert_eq!(works("holding", holding), std::slice::from_ref(&theirs));
     }
 }
 
@@ -82,7 +100,7 @@ pub async fn a_grant_ends(fixture: impl LedgerFixture) {
     assert_eq!(again.kind(), LedgerErrorKind::Conflict);
     let at = |at: Timestamp| {
         let (store, mine) = (Arc::clone(&store), Arc::clone(&mine));
-        async move { works("holding", store.holding(&mine, WORKSPACE, at).await) }
+        async move { works("holding", store.holding(&mine, &here(), at).await) }
     };
     assert_eq!(at(second(9)).await, [timed.clone(), lasting.clone()]);
     assert_eq!(at(second(10)).await, std::slice::from_ref(&lasting));
@@ -175,7 +193,7 @@ pub async fn a_counted_grant_is_used_up(fixture: impl LedgerFixture) {
     assert_eq!(started, 3);
     assert_eq!(works("list", store.list(&local(), START).await), []);
     assert_eq!(
-        works("holding", store.holding(&mine, WORKSPACE, START).await),
+        works("holding", store.holding(&mine, &here(), START).await),
         []
     );
 }
@@ -203,6 +221,18 @@ pub async fn grants_survive_reopening(mut fixture: impl LedgerFixture) {
         ..counted
     };
     assert_eq!(works("list", store.list(&local(), START).await), [left]);
+}
+
+fn elsewhere() -> WorkspaceId {
+    WorkspaceId::parse("elsewhere").expect("an id")
+}
+
+/// A workspace that people know by the same name as every other.
+fn granted(id: WorkspaceId) -> GrantedWorkspace {
+    GrantedWorkspace {
+        id,
+        shown: "/workspace".to_owned(),
+    }
 }
 
 fn grant(principal: &Principal) -> Grant {

@@ -219,6 +219,7 @@ fn plan(command: &str) -> SealedPlan {
         accesses: vec![Access::shell(command, at("."))],
         effects: Effects::UNKNOWN,
         backend: BackendId::new("memory"),
+        workspace_id: haft_contract::WorkspaceId::local(),
         workspace: "/workspace".to_owned(),
         tier: Tier::Host,
         egress: None,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use haft_contract::{
     AgentId, CallEvent, CallId, Label, Labels, Principal, Progress, SessionKind, TenantId,
-    Terminal, UserId,
+    Terminal, UserId, WorkspaceId,
     event::Happened,
     host::{Durability, LedgerErrorKind, StoredCall, Verification},
     ops::{FileVersion, Stream},
@@ -284,25 +284,31 @@ pub async fn a_file_is_seen_per_session(fixture: impl LedgerFixture) {
     let (mine, other) = (in_session("mine"), in_session("other"));
     let path = at("src/lib.rs");
     assert_eq!(
-        works("last_seen", ledger.last_seen(&mine, &path).await),
+        works("last_seen", ledger.last_seen(&mine, &here(), &path).await),
         None
     );
     for version in ["v1", "v2"] {
-        ledger.note_seen(&mine, &path, &FileVersion::new(version));
+        ledger.note_seen(&mine, &here(), &path, &FileVersion::new(version));
     }
-    let seen = works("last_seen", ledger.last_seen(&mine, &path).await);
+    let seen = works("last_seen", ledger.last_seen(&mine, &here(), &path).await);
     assert_eq!(seen, Some(FileVersion::new("v2")));
     assert_eq!(
-        works("last_seen", ledger.last_seen(&other, &path).await),
+        works("last_seen", ledger.last_seen(&other, &here(), &path).await),
         None
     );
     assert_eq!(
-        works("last_seen", ledger.last_seen(&mine, &at("src")).await),
+        works(
+            "last_seen",
+            ledger.last_seen(&mine, &here(), &at("src")).await
+        ),
         None
     );
     let elsewhere = in_tenant("elsewhere");
     assert_eq!(
-        works("last_seen", ledger.last_seen(&elsewhere, &path).await),
+        works(
+            "last_seen",
+            ledger.last_seen(&elsewhere, &here(), &path).await
+        ),
         None
     );
 }
@@ -414,20 +420,32 @@ pub async fn spilled_output_belongs_to_its_session(fixture: impl LedgerFixture) 
     record.settle(settled(plain.id, Terminal::Succeeded, "x"));
     works("settled", record.settled().await);
     assert_eq!(
-        works("spilled", ledger.spilled(&mine, kept.id).await),
+        works(
+            "spilled",
+            ledger.spilled(&mine, &kept.workspace, kept.id).await
+        ),
         Some(artifact)
     );
     assert_eq!(
-        works("spilled", ledger.spilled(&mine, plain.id).await),
+        works(
+            "spilled",
+            ledger.spilled(&mine, &kept.workspace, plain.id).await
+        ),
         None
     );
     assert_eq!(
-        works("spilled", ledger.spilled(&mine, CallId::new()).await),
+        works(
+            "spilled",
+            ledger.spilled(&mine, &kept.workspace, CallId::new()).await
+        ),
         None
     );
     for stranger in [in_session("other"), in_tenant("elsewhere")] {
         assert_eq!(
-            works("spilled", ledger.spilled(&stranger, kept.id).await),
+            works(
+                "spilled",
+                ledger.spilled(&stranger, &kept.workspace, kept.id).await
+            ),
             None
         );
     }
@@ -447,7 +465,7 @@ pub async fn sharing_a_session_id_shares_nothing(mut fixture: impl LedgerFixture
         let record = open(&fixture, &kept, Durability::Queued).await;
         record.settle(spilled(kept.id, artifact));
         works("settled", record.settled().await);
-        ledger.note_seen(&mine, &path, &FileVersion::new("v1"));
+        ledger.note_seen(&mine, &here(), &path, &FileVersion::new("v1"));
         works("flush", ledger.flush().await);
         artifact
     };
@@ -471,16 +489,77 @@ pub async fn sharing_a_session_id_shares_nothing(mut fixture: impl LedgerFixture
         }
         let ledger = fixture.ledger();
         for stranger in &strangers {
-            let seen = works("last_seen", ledger.last_seen(stranger, &path).await);
+            let seen = works(
+                "last_seen",
+                ledger.last_seen(stranger, &here(), &path).await,
+            );
             assert_eq!(seen, None, "{stranger:?}");
-            let spilled = works("spilled", ledger.spilled(stranger, kept.id).await);
+            let spilled = works(
+                "spilled",
+                ledger.spilled(stranger, &kept.workspace, kept.id).await,
+            );
             assert_eq!(spilled, None, "{stranger:?}");
         }
-        let seen = works("last_seen", ledger.last_seen(&mine, &path).await);
+        let seen = works("last_seen", ledger.last_seen(&mine, &here(), &path).await);
         assert_eq!(seen, Some(FileVersion::new("v1")));
-        let spilled = works("spilled", ledger.spilled(&mine, kept.id).await);
+        let spilled = works(
+            "spilled",
+            ledger.spilled(&mine, &kept.workspace, kept.id).await,
+        );
         assert_eq!(spilled, Some(artifact));
     }
+}
+
+/// The same principal, in one session, with the same relative path: what it saw and what was spilled
+/// in one workspace is not there in another, nor after a restart. A call says where it was.
+pub async fn workspaces_do_not_see_each_other(mut fixture: impl LedgerFixture) {
+    let mine = in_session("both");
+    let path = at("src/lib.rs");
+    let elsewhere = WorkspaceId::parse("elsewhere").expect("an identifier");
+    let kept = request(&mine, "long").in_workspace(elsewhere.clone());
+    let artifact = {
+        let ledger = fixture.ledger();
+        let mut writer = works("create", ledger.artifacts().create().await);
+        works("write", writer.write(b"all of it").await);
+        let artifact = works("finish", writer.finish().await);
+        let record = open(&fixture, &kept, Durability::Queued).await;
+        record.settle(spilled(kept.id, artifact));
+        works("settled", record.settled().await);
+        ledger.note_seen(&mine, &here(), &path, &FileVersion::new("v1"));
+        works("flush", ledger.flush().await);
+        artifact
+    };
+    for reopened in [false, true] {
+        if reopened {
+            fixture.reopen().await;
+        }
+        let ledger = fixture.ledger();
+        let seen = works("last_seen", ledger.last_seen(&mine, &here(), &path).await);
+        assert_eq!(seen, Some(FileVersion::new("v1")));
+        let seen = ledger.last_seen(&mine, &elsewhere, &path).await;
+        assert_eq!(works("last_seen", seen), None);
+        let found = ledger.spilled(&mine, &elsewhere, kept.id).await;
+        assert_eq!(works("spilled", found), Some(artifact));
+        let found = ledger.spilled(&mine, &here(), kept.id).await;
+        assert_eq!(works("spilled", found), None);
+        let call = stored(&fixture, kept.id).await.expect("the call");
+        assert_eq!(call.workspace, elsewhere);
+    }
+    // What is noted in the other one does not touch what was seen here.
+    let ledger = fixture.ledger();
+    ledger.note_seen(&mine, &elsewhere, &path, &FileVersion::new("v2"));
+    let seen = works("last_seen", ledger.last_seen(&mine, &here(), &path).await);
+    assert_eq!(seen, Some(FileVersion::new("v1")));
+    let verified = works("verify", fixture.history().verify(&local()).await);
+    assert!(
+        matches!(verified, Verification::Intact { .. }),
+        "{verified:?}"
+    );
+}
+
+/// The workspace every other call of the suite runs in.
+pub(super) fn here() -> WorkspaceId {
+    WorkspaceId::local()
 }
 
 pub(super) fn local() -> TenantId {
