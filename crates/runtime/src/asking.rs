@@ -13,7 +13,7 @@ use haft_contract::{
     host::{Approval, ApprovalId, ApprovalQuestion, ApprovalStore, LedgerError, LedgerErrorKind},
 };
 
-use crate::runtime::Inner;
+use crate::engine::Engine;
 
 /// Every question a call of this process waits on.
 #[derive(Default)]
@@ -37,7 +37,7 @@ impl Asking {
 
 /// One call's part in a question. A call that is dropped while it waits takes the question back.
 pub(crate) struct Waits {
-    runtime: Arc<Inner>,
+    engine: Arc<Engine>,
     tenant: TenantId,
     id: ApprovalId,
     turn: Arc<tokio::sync::Mutex<()>>,
@@ -51,14 +51,14 @@ impl Waits {
     /// In a task of its own: a call that is dropped while the store writes its question would
     /// otherwise leave it open with nobody to take it back.
     pub(crate) async fn ask(
-        runtime: &Arc<Inner>,
+        engine: &Arc<Engine>,
         question: ApprovalQuestion,
     ) -> Result<(Approval, Self), LedgerError> {
-        let runtime = Arc::clone(runtime);
+        let engine = Arc::clone(engine);
         let asking = tokio::spawn(async move {
             let tenant = question.principal.tenant.clone();
-            let found = runtime.ledger.approvals().ask(question).await?;
-            let waits = Self::on(&runtime, &tenant, found.id);
+            let found = engine.ledger.approvals().ask(question).await?;
+            let waits = Self::on(&engine, &tenant, found.id);
             Ok((found, waits))
         });
         asking.await.unwrap_or_else(|_| {
@@ -68,8 +68,8 @@ impl Waits {
     }
 
     /// Joins those who wait on a question.
-    fn on(runtime: &Arc<Inner>, tenant: &TenantId, id: ApprovalId) -> Self {
-        let mut waiting = runtime.asking.waiting();
+    fn on(engine: &Arc<Engine>, tenant: &TenantId, id: ApprovalId) -> Self {
+        let mut waiting = engine.asking.waiting();
         let those = waiting.entry(id).or_insert_with(|| Waiting {
             calls: 0,
             turn: Arc::default(),
@@ -78,7 +78,7 @@ impl Waits {
         let turn = Arc::clone(&those.turn);
         drop(waiting);
         Self {
-            runtime: Arc::clone(runtime),
+            engine: Arc::clone(engine),
             tenant: tenant.clone(),
             id,
             turn,
@@ -100,8 +100,8 @@ impl Waits {
     pub(crate) async fn give_up(mut self) {
         if self.leave() {
             withdraw(
-                &*self.runtime.ledger.approvals(),
-                &self.runtime,
+                &*self.engine.ledger.approvals(),
+                &self.engine,
                 &self.tenant,
                 self.id,
             )
@@ -114,7 +114,7 @@ impl Waits {
         if !std::mem::replace(&mut self.joined, false) {
             return false;
         }
-        let mut waiting = self.runtime.asking.waiting();
+        let mut waiting = self.engine.asking.waiting();
         let Some(those) = waiting.get_mut(&self.id) else {
             return false;
         };
@@ -134,9 +134,9 @@ impl Drop for Waits {
         }
         // Nobody is left to wait for it; without a runtime to do it the question lapses by itself.
         if let Ok(handle) = tokio::runtime::Handle::try_current() {
-            let (runtime, tenant, id) = (Arc::clone(&self.runtime), self.tenant.clone(), self.id);
+            let (engine, tenant, id) = (Arc::clone(&self.engine), self.tenant.clone(), self.id);
             handle.spawn(async move {
-                withdraw(&*runtime.ledger.approvals(), &runtime, &tenant, id).await;
+                withdraw(&*engine.ledger.approvals(), &engine, &tenant, id).await;
             });
         }
     }
@@ -144,11 +144,11 @@ impl Drop for Waits {
 
 async fn withdraw(
     approvals: &dyn ApprovalStore,
-    runtime: &Inner,
+    engine: &Engine,
     tenant: &TenantId,
     id: ApprovalId,
 ) {
-    if let Err(error) = approvals.withdraw(tenant, id, runtime.clock.now()).await {
+    if let Err(error) = approvals.withdraw(tenant, id, engine.clock.now()).await {
         tracing::warn!(%error, %id, "a question could not be taken back; it lapses by itself");
     }
 }

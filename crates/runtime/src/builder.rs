@@ -4,7 +4,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use haft_contract::{
-    AgentId, ProviderId, Tool,
+    AgentId, ProviderId, Tool, WorkspaceId,
     egress::EgressRules,
     erased::{ErasedApprover, ErasedTool, erase},
     event::EventSink,
@@ -17,6 +17,7 @@ use crate::{
     asking::Asking,
     background::Processes,
     clock::SystemClock,
+    engine::Engine,
     executor::LocalExecutor,
     in_flight::InFlight,
     labels::Sessions,
@@ -26,11 +27,14 @@ use crate::{
     no_record::NoRecord,
     nobody::NobodyToAsk,
     registry::{Registry, RegistryError},
-    runtime::{Egress, Inner, Runtime},
+    runtime::Runtime,
+    workspace::{HostAccess, OneWorkspace, Workspace, Workspaces},
 };
 
 /// Builds a [`Runtime`].
 pub struct RuntimeBuilder {
+    workspaces: Option<Arc<dyn Workspaces>>,
+    workspace_id: Option<WorkspaceId>,
     operations: Option<Operations>,
     policy: Option<Arc<dyn Policy>>,
     ledger: Option<Arc<dyn Ledger>>,
@@ -40,7 +44,7 @@ pub struct RuntimeBuilder {
     hooks: Vec<Arc<dyn Hook>>,
     sinks: Vec<Arc<dyn EventSink>>,
     sandbox: HashMap<String, SandboxMode>,
-    egress: Egress,
+    egress: HostAccess,
     limits: Limits,
     loop_guard: LoopGuard,
     tools: Vec<(ProviderId, Vec<Arc<dyn ErasedTool>>)>,
@@ -51,6 +55,9 @@ pub struct RuntimeBuilder {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
+    /// The operations of one workspace were given, and where to find many.
+    #[error("a runtime serves one workspace or many: give operations, or `workspaces`")]
+    OneAndMany,
     /// Something that guards a call is missing.
     #[error("a runtime needs {0}")]
     Missing(&'static str),
@@ -65,6 +72,8 @@ pub enum BuildError {
 impl RuntimeBuilder {
     pub(crate) fn new() -> Self {
         Self {
+            workspaces: None,
+            workspace_id: None,
             operations: None,
             policy: None,
             ledger: None,
@@ -74,7 +83,7 @@ impl RuntimeBuilder {
             hooks: Vec::new(),
             sinks: Vec::new(),
             sandbox: HashMap::new(),
-            egress: Egress::default(),
+            egress: HostAccess::default(),
             limits: Limits::default(),
             loop_guard: LoopGuard::default(),
             tools: Vec::new(),
@@ -82,7 +91,22 @@ impl RuntimeBuilder {
         }
     }
 
-    /// The workspace and the back end it is on.
+    /// Serves many workspaces. Operations, policy, approver, tools, confinement and hosts are then
+    /// those of each, and cannot be given here.
+    #[must_use]
+    pub fn workspaces(mut self, workspaces: Arc<dyn Workspaces>) -> Self {
+        self.workspaces = Some(workspaces);
+        self
+    }
+
+    /// The id of the one workspace. Without this it is that of its root.
+    #[must_use]
+    pub fn workspace_id(mut self, id: WorkspaceId) -> Self {
+        self.workspace_id = Some(id);
+        self
+    }
+
+    /// The one workspace and the back end it is on.
     #[must_use]
     pub fn operations(mut self, operations: Operations) -> Self {
         self.operations = Some(operations);
@@ -205,22 +229,32 @@ impl RuntimeBuilder {
         for (provider, tools) in self.tools {
             registry.register(&provider, tools)?;
         }
-        let operations = self
-            .operations
-            .ok_or(BuildError::Missing("the operations of a workspace"))?;
-        Ok(Runtime::new(Inner {
-            registry: Arc::new(registry),
-            workspace_id: operations.workspace_id(),
-            operations,
-            policy: self.policy.ok_or(BuildError::Missing("a policy"))?,
+        let registry = Arc::new(registry);
+        let workspaces: Arc<dyn Workspaces> = match (self.workspaces, self.operations) {
+            (Some(_), Some(_)) => return Err(BuildError::OneAndMany),
+            (Some(workspaces), None) => workspaces,
+            (None, None) => return Err(BuildError::Missing("the operations of a workspace")),
+            (None, Some(operations)) => {
+                let policy = self.policy.ok_or(BuildError::Missing("a policy"))?;
+                let mut workspace = Workspace::builder(operations, policy)
+                    .registry(Arc::clone(&registry))
+                    .shared_approver(self.approver)
+                    .sandbox(Arc::new(self.sandbox))
+                    .egress(Arc::new(self.egress));
+                if let Some(id) = self.workspace_id {
+                    workspace = workspace.id(id);
+                }
+                Arc::new(OneWorkspace::new(workspace.build()))
+            }
+        };
+        Ok(Runtime::new(Engine {
+            workspaces,
+            registry,
             ledger: self.ledger.ok_or(BuildError::Missing("a ledger"))?,
-            approver: self.approver,
             clock: self.clock,
             executor: self.executor,
             hooks: self.hooks,
             sinks: self.sinks.into(),
-            sandbox: self.sandbox,
-            egress: self.egress,
             limits: self.limits,
             locks: Locks::default(),
             loops: Loops::new(self.loop_guard),

@@ -2,19 +2,19 @@
 //! shuts down.
 
 use std::{
-    collections::{HashMap, hash_map},
+    collections::HashMap,
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use haft_contract::{
-    CallId, ErrorKind, ToolError,
+    CallId, ErrorKind, TenantId, ToolError,
     outcome::{DeniedBy, Facts},
 };
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::pipeline::Halt;
+use crate::{limits::Limits, pipeline::Halt};
 
 /// Every call that has begun and not ended.
 #[derive(Default)]
@@ -27,6 +27,8 @@ pub(crate) struct InFlight {
 #[derive(Default)]
 struct Calls {
     tokens: HashMap<CallId, CancellationToken>,
+    /// How many are of each tenant, where there is a cap on that.
+    by_tenant: HashMap<TenantId, usize>,
     /// No more are taken.
     closed: bool,
 }
@@ -50,22 +52,37 @@ impl InFlight {
     pub(crate) fn take(
         &self,
         call: CallId,
+        tenant: &TenantId,
         cancel: &CancellationToken,
-        limit: usize,
+        limits: &Limits,
     ) -> Result<Place<'_>, NotTaken> {
+        let limit = limits.calls_in_flight;
+        // Where a tenant may have as many as all together, nobody needs to count.
+        let of_tenant = limits.calls_in_flight_per_tenant;
+        let tenant = (of_tenant < limit).then_some(tenant);
         let mut calls = self.calls();
         if calls.closed {
             return Err(NotTaken::ShuttingDown);
         }
-        let full = calls.tokens.len() >= limit;
-        match calls.tokens.entry(call) {
-            hash_map::Entry::Occupied(_) => Err(NotTaken::Twice),
-            hash_map::Entry::Vacant(_) if full => Err(NotTaken::Full(limit)),
-            hash_map::Entry::Vacant(place) => {
-                place.insert(cancel.clone());
-                Ok(Place { of: self, call })
-            }
+        if calls.tokens.contains_key(&call) {
+            return Err(NotTaken::Twice);
         }
+        if calls.tokens.len() >= limit {
+            return Err(NotTaken::Full(limit));
+        }
+        if let Some(tenant) = tenant {
+            let count = calls.by_tenant.entry(tenant.clone()).or_default();
+            if *count >= of_tenant {
+                return Err(NotTaken::TenantFull(of_tenant));
+            }
+            *count += 1;
+        }
+        calls.tokens.insert(call, cancel.clone());
+        Ok(Place {
+            of: self,
+            call,
+            tenant: tenant.cloned(),
+        })
     }
 
     /// Refuses every further call, stops those there are, and waits for their ends. How many had not
@@ -99,6 +116,8 @@ pub(crate) enum NotTaken {
     Twice,
     /// As many as there may be are.
     Full(usize),
+    /// As many as there may be of one tenant are.
+    TenantFull(usize),
     /// The runtime shuts down, and its record with it.
     ShuttingDown,
 }
@@ -113,6 +132,12 @@ impl NotTaken {
             Self::Full(limit) => halt(
                 unavailable(format!("{limit} calls are in flight already"))
                     .hint("repeat the call when fewer are in flight"),
+            ),
+            Self::TenantFull(limit) => halt(
+                unavailable(format!(
+                    "{limit} calls of this tenant are in flight already"
+                ))
+                .hint("repeat the call when fewer are in flight"),
             ),
             Self::ShuttingDown => {
                 let message = "this Haft is shutting down, so the call is not taken".to_owned();
@@ -131,12 +156,22 @@ fn halt(error: ToolError) -> Halt {
 pub(crate) struct Place<'a> {
     of: &'a InFlight,
     call: CallId,
+    /// The tenant it is counted for.
+    tenant: Option<TenantId>,
 }
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         let mut calls = self.of.calls();
         calls.tokens.remove(&self.call);
+        if let Some(tenant) = &self.tenant
+            && let Some(count) = calls.by_tenant.get_mut(tenant)
+        {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                calls.by_tenant.remove(tenant);
+            }
+        }
         if calls.tokens.is_empty() {
             self.of.none_left.notify_waiters();
         }

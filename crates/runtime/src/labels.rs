@@ -29,7 +29,7 @@ const MAX_SESSIONS: usize = 4096;
 /// that it is busy: its own reason is the better one.
 const RECALL_WAIT: Duration = Duration::from_secs(30);
 
-/// The sessions of one runtime.
+/// The sessions of one engine.
 #[derive(Default)]
 pub(crate) struct Sessions(Mutex<HashMap<(TenantId, SessionId), Arc<Session>>>);
 

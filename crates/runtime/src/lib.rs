@@ -1,6 +1,6 @@
 //! Registry and pipeline: everything between "the model asked" and "the result is recorded".
 //!
-//! A [`Runtime`] holds the tools and what guards them. [`Runtime::call`] takes one request along
+//! A [`Runtime`] holds what guards calls, and finds the [`Workspace`] that a call names. [`Runtime::call`] takes one request along
 //! the [`pipeline`] and returns its one outcome; [`Runtime::batch`] does so for many at once.
 //!
 //! INVARIANT: there is no other way to run a tool. This crate opens no file, spawns no process and
@@ -13,6 +13,7 @@ mod capture;
 mod clock;
 mod deadline;
 mod digest;
+mod engine;
 mod executor;
 mod guard;
 mod in_flight;
@@ -30,6 +31,7 @@ mod record;
 pub mod registry;
 mod runtime;
 mod whose;
+mod workspace;
 
 pub use self::{
     builder::{BuildError, RuntimeBuilder},
@@ -41,4 +43,8 @@ pub use self::{
     nobody::NobodyToAsk,
     pipeline::DryRun,
     runtime::Runtime,
+    workspace::{
+        HostAccess, OneWorkspace, Workspace, WorkspaceBuilder, WorkspaceError, WorkspaceErrorKind,
+        Workspaces,
+    },
 };

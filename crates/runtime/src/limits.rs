@@ -11,6 +11,8 @@ pub const OPEN_APPROVALS: usize = 100;
 pub struct Limits {
     /// Calls in flight at once, waiting ones included; the next is refused as overloaded.
     pub calls_in_flight: usize,
+    /// Those of one tenant, so that no tenant keeps the others from being served.
+    pub calls_in_flight_per_tenant: usize,
     /// How long a call may wait for locks.
     pub admission_wait: Duration,
     /// How long a person has to answer.
@@ -36,8 +38,10 @@ pub struct Limits {
 /// Caps on processes kept beyond a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessLimits {
-    /// Processes one session may keep.
+    /// Processes one session may keep in one workspace.
     pub per_session: usize,
+    /// Processes all sessions of a tenant together may keep.
+    pub per_tenant: usize,
     /// Processes all sessions together may keep.
     pub in_all: usize,
     /// The newest bytes of its output that are kept for each.
@@ -82,6 +86,7 @@ impl Default for ProcessLimits {
     fn default() -> Self {
         Self {
             per_session: 64,
+            per_tenant: 200,
             in_all: 200,
             log_bytes: 1024 * 1024,
             idle: Duration::from_hours(6),
@@ -94,6 +99,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             calls_in_flight: 16_384,
+            calls_in_flight_per_tenant: 16_384,
             admission_wait: Duration::from_mins(1),
             approval_wait: Duration::from_mins(10),
             open_approvals: OPEN_APPROVALS,

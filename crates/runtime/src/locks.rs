@@ -14,12 +14,14 @@ use std::{
 };
 
 use haft_contract::{
-    Access, WorkPath, WorkspaceId,
+    Access, TenantId, WorkPath, WorkspaceId,
     access::{PathMode, PathScope},
 };
 use tokio::sync::oneshot;
 
-/// The lock table of one runtime.
+use crate::workspace::Workspace;
+
+/// The lock table of one engine.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Locks(Arc<Mutex<HashMap<Key, Node>>>);
 
@@ -31,7 +33,10 @@ pub(crate) struct Held {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct Key(WorkspaceId, String);
+struct Key(Area, String);
+
+/// A workspace: two tenants may give theirs the same id.
+type Area = (Option<TenantId>, WorkspaceId);
 
 /// How a path is locked. The order is used for counting only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,13 +142,18 @@ impl Node {
 impl Locks {
     /// Takes every lock a plan's accesses need, waiting as long as it takes. Dropping the future
     /// gives back what it has.
-    pub(crate) async fn acquire(&self, workspace: &WorkspaceId, accesses: &[Access]) -> Held {
+    pub(crate) async fn acquire(&self, workspace: &Workspace, accesses: &[Access]) -> Held {
+        let area = (workspace.owner().cloned(), workspace.id().clone());
+        self.acquire_in(area, accesses).await
+    }
+
+    async fn acquire_in(&self, area: Area, accesses: &[Access]) -> Held {
         let mut held = Held {
             locks: self.clone(),
             keys: Vec::new(),
         };
         for (path, mode) in wanted(accesses) {
-            let key = Key(workspace.clone(), path);
+            let key = Key(area.clone(), path);
             if let Some(turn) = self.enqueue(&key, mode) {
                 let mut waiter = Waiter {
                     locks: self,
@@ -281,13 +291,13 @@ mod tests {
 
     fn check(first: Access, second: Access, side_by_side: bool) {
         let locks = Locks::default();
-        let workspace = WorkspaceId::local();
+        let area = || (None, WorkspaceId::local());
         let held = locks
-            .acquire(&workspace, std::slice::from_ref(&first))
+            .acquire_in(area(), std::slice::from_ref(&first))
             .now_or_never()
             .unwrap();
         let got = locks
-            .acquire(&workspace, std::slice::from_ref(&second))
+            .acquire_in(area(), std::slice::from_ref(&second))
             .now_or_never();
         assert_eq!(got.is_some(), side_by_side, "{first:?} beside {second:?}");
         drop((held, got));
@@ -329,12 +339,12 @@ mod tests {
     #[tokio::test]
     async fn an_abandoned_wait_gives_up_its_place() {
         let locks = Locks::default();
-        let workspace = WorkspaceId::local();
+        let area = || (None, WorkspaceId::local());
         let write = [Access::write(path("a"))];
-        let held = locks.acquire(&workspace, &write).await;
-        let mut abandoned = Box::pin(locks.acquire(&workspace, &write));
+        let held = locks.acquire_in(area(), &write).await;
+        let mut abandoned = Box::pin(locks.acquire_in(area(), &write));
         assert!((&mut abandoned).now_or_never().is_none());
-        let mut patient = Box::pin(locks.acquire(&workspace, &write));
+        let mut patient = Box::pin(locks.acquire_in(area(), &write));
         assert!((&mut patient).now_or_never().is_none());
         drop(abandoned);
         drop(held);

@@ -14,23 +14,29 @@ use haft_contract::{
     ops::BackendId,
 };
 
-use crate::runtime::Inner;
+use crate::{engine::Engine, workspace::Workspace};
 
 /// The most calls one call may ask about.
 const MAX_CALLS: usize = 20_000;
 
 /// The past of one principal, for one call.
 pub(crate) struct Past {
-    runtime: Arc<Inner>,
+    engine: Arc<Engine>,
+    workspace: Arc<Workspace>,
     principal: Arc<Principal>,
     /// What was named to this call, and may be opened by it.
     named: Mutex<HashSet<ArtifactId>>,
 }
 
 impl Past {
-    pub(crate) fn new(runtime: &Arc<Inner>, principal: &Arc<Principal>) -> Self {
+    pub(crate) fn new(
+        engine: &Arc<Engine>,
+        workspace: &Arc<Workspace>,
+        principal: &Arc<Principal>,
+    ) -> Self {
         Self {
-            runtime: Arc::clone(runtime),
+            engine: Arc::clone(engine),
+            workspace: Arc::clone(workspace),
             principal: Arc::clone(principal),
             named: Mutex::default(),
         }
@@ -59,7 +65,7 @@ impl Past {
         history: &dyn History,
         stored: &StoredCall,
     ) -> Result<bool, ToolError> {
-        let here = &self.runtime.workspace_id;
+        let here = self.workspace.id();
         if stored.workspace != WorkspaceId::local() || *here == stored.workspace {
             return Ok(*here == stored.workspace);
         }
@@ -94,7 +100,7 @@ impl PastChanges for Past {
                 )
                 .hint("name fewer calls"));
             }
-            let Some(history) = self.runtime.ledger.history() else {
+            let Some(history) = self.engine.ledger.history() else {
                 return Err(ToolError::new(
                     ErrorKind::Unavailable,
                     "this record cannot be read back",
@@ -129,7 +135,7 @@ impl PastChanges for Past {
                 let message = "none of the calls that were named left this content";
                 return Err(ToolError::new(ErrorKind::NotInPlan, message));
             }
-            let artifacts = self.runtime.ledger.artifacts();
+            let artifacts = self.engine.ledger.artifacts();
             artifacts.open(content).await.map_err(unavailable)
         })
     }

@@ -112,7 +112,7 @@ async fn bound(named: Named, luggage: &Luggage) -> Result<Vec<Program>, ToolErro
 
 /// The files as they are now, for comparing with what was approved.
 pub(crate) async fn look_at(paths: Vec<WorkPath>, luggage: &Luggage) -> Vec<Program> {
-    let files = &luggage.runtime.operations.files;
+    let files = &luggage.workspace.operations.files;
     let mut programs = Vec::with_capacity(paths.len());
     for path in paths {
         programs.push(match files.resolve(&path).await {
@@ -171,7 +171,8 @@ async fn ask_tool(
     // Whatever the tool left running for its preview is told to stop when nobody waits for it.
     let _stop = cancel.clone().drop_guard();
     let guard = ReadOnly(Guard {
-        runtime: Arc::clone(&luggage.runtime),
+        engine: Arc::clone(&luggage.engine),
+        workspace: Arc::clone(&luggage.workspace),
         plan: Arc::clone(plan),
         principal: Arc::clone(&luggage.principal),
         recording: Arc::clone(&luggage.recording),
@@ -181,9 +182,13 @@ async fn ask_tool(
     });
     let cx = PreviewContext {
         principal: Arc::clone(&luggage.principal),
-        root: Arc::clone(&luggage.runtime.operations.root),
+        root: Arc::clone(&luggage.workspace.operations.root),
         files: Arc::new(guard) as Arc<dyn FileOps>,
-        past: Arc::new(Past::new(&luggage.runtime, &luggage.principal)),
+        past: Arc::new(Past::new(
+            &luggage.engine,
+            &luggage.workspace,
+            &luggage.principal,
+        )),
         cancel,
     };
     let drawing = AssertUnwindSafe(async { entry.tool().preview(parsed, cx).await }).catch_unwind();
@@ -225,7 +230,7 @@ fn commands(
         plan,
         grants: &[],
     };
-    let policy = &luggage.runtime.policy;
+    let policy = &luggage.workspace.policy;
     let read = std::panic::catch_unwind(AssertUnwindSafe(|| policy.commands(&question)))
         .map_err(|_| cannot_be_shown("its commands could not be read"))?;
     if !read.is_empty() {

@@ -1,103 +1,29 @@
 //! The runtime: everything a call needs, and the two ways in, one call or a batch.
 
-use std::{collections::HashMap, panic::AssertUnwindSafe, sync::Arc};
+use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use futures::FutureExt as _;
 use haft_contract::{
-    AgentId, CallEvent, CallId, CallRequest, ErrorKind, Outcome, Principal, ToolError, WorkspaceId,
-    egress::EgressRules,
-    erased::ErasedApprover,
-    event::EventSink,
-    host::{Clock, Executor, Hook, Ledger, LedgerErrorKind, Policy},
-    ops::{Operations, SandboxMode, Tier},
+    CallEvent, CallId, CallRequest, ErrorKind, Outcome, Principal, ToolError, WorkspaceId,
+    host::LedgerErrorKind,
     outcome::{DeniedBy, Facts},
 };
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    asking::Asking,
-    background::Processes,
     builder::RuntimeBuilder,
-    in_flight::InFlight,
-    labels::Sessions,
-    limits::Limits,
-    locks::Locks,
-    loops::{Loops, Ran, Watched},
+    engine::Engine,
+    loops::{Ran, Watched},
     pipeline::{self, DryRun, Halt, Luggage, Opened, settle_halt},
     record::{Recording, SettleOnDrop},
     registry::{Entry, Registry},
+    workspace::Workspace,
 };
 
 /// Runs tool calls. Cheap to clone; clones share everything.
 #[derive(Clone)]
 pub struct Runtime {
-    inner: Arc<Inner>,
-}
-
-/// What all clones of a runtime share.
-pub(crate) struct Inner {
-    pub(crate) registry: Arc<Registry>,
-    pub(crate) workspace_id: WorkspaceId,
-    pub(crate) operations: Operations,
-    pub(crate) policy: Arc<dyn Policy>,
-    pub(crate) approver: Arc<dyn ErasedApprover>,
-    pub(crate) ledger: Arc<dyn Ledger>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) executor: Arc<dyn Executor>,
-    pub(crate) hooks: Vec<Arc<dyn Hook>>,
-    pub(crate) sinks: Arc<[Arc<dyn EventSink>]>,
-    pub(crate) sandbox: HashMap<String, SandboxMode>,
-    pub(crate) egress: Egress,
-    pub(crate) limits: Limits,
-    pub(crate) locks: Locks,
-    pub(crate) loops: Loops,
-    pub(crate) sessions: Sessions,
-    pub(crate) processes: Processes,
-    pub(crate) asking: Asking,
-    pub(crate) in_flight: InFlight,
-}
-
-/// Which hosts sandboxed children may reach.
-#[derive(Default)]
-pub(crate) struct Egress {
-    pub(crate) of_all: Option<Arc<EgressRules>>,
-    pub(crate) of_agents: HashMap<AgentId, Arc<EgressRules>>,
-}
-
-impl Inner {
-    /// Whether a request names this workspace; one that names none in particular does from now on.
-    fn names_this(&self, request: &mut CallRequest) -> Result<(), Halt> {
-        if request.workspace == WorkspaceId::local() {
-            request.workspace = self.workspace_id.clone();
-        }
-        if request.workspace == self.workspace_id {
-            return Ok(());
-        }
-        let message = format!("there is no workspace `{}` here", request.workspace);
-        let error = ToolError::new(ErrorKind::Denied, message);
-        Err(Halt::new(error, None, Facts::default()).denied_by(DeniedBy::Workspace))
-    }
-
-    /// The confinement a tool's processes need: what the operator configured, or the tool's own
-    /// default.
-    pub(crate) fn sandbox_mode(&self, entry: &Entry) -> SandboxMode {
-        let configured = self.sandbox.get(entry.key().tool.as_str());
-        configured.copied().unwrap_or(entry.spec().sandbox)
-    }
-
-    /// The hosts a child of this principal may reach. None on the host, where nothing could keep it
-    /// to them, and none in T1, which has no network.
-    pub(crate) fn egress_of(&self, principal: &Principal, tier: Tier) -> Option<Arc<EgressRules>> {
-        match tier {
-            Tier::T2 | Tier::T3 => self
-                .egress
-                .of_agents
-                .get(&principal.agent)
-                .or(self.egress.of_all.as_ref())
-                .cloned(),
-            Tier::Host | Tier::T1 | Tier::InProcess => None,
-        }
-    }
+    engine: Arc<Engine>,
 }
 
 impl Runtime {
@@ -106,28 +32,46 @@ impl Runtime {
         RuntimeBuilder::new()
     }
 
-    pub(crate) fn new(inner: Inner) -> Self {
+    pub(crate) fn new(engine: Engine) -> Self {
         Self {
-            inner: Arc::new(inner),
+            engine: Arc::new(engine),
         }
     }
 
-    /// The tools, as they are now and as they change.
+    /// The tools of the one workspace of a host that has one, as they are now and as they change. A
+    /// host with several finds those of each in its [`Workspace`].
     pub fn registry(&self) -> &Arc<Registry> {
-        &self.inner.registry
+        &self.engine.registry
     }
 
-    /// The tools that a principal is shown: not quarantined, and not denied whatever the input.
+    /// Opens a workspace for a principal, or finds it open: for whoever lists its tools. A call does
+    /// this itself.
+    pub async fn workspace(
+        &self,
+        principal: &Principal,
+        id: &WorkspaceId,
+    ) -> Result<Arc<Workspace>, ToolError> {
+        let never = CancellationToken::new();
+        let workspace = self.engine.workspace(principal, id, &never).await;
+        workspace.map_err(Halt::into_error)
+    }
+
+    /// The tools that a principal is shown in the one workspace of a host that has one: not
+    /// quarantined, and not denied whatever the input.
     pub fn tools_for(&self, principal: &Principal) -> Vec<Arc<Entry>> {
-        let tools = self.inner.registry.snapshot();
-        let tools = tools.page(0, tools.len()).iter();
-        let shown = tools.filter(|entry| self.shows(principal, entry));
-        shown.map(Arc::clone).collect()
+        let workspace = self.only_workspace(principal);
+        workspace.map_or_else(Vec::new, |workspace| workspace.tools_for(principal))
     }
 
-    /// Whether a principal is shown a tool: not quarantined, and not denied whatever the input.
+    /// Whether a principal is shown a tool in the one workspace of a host that has one.
     pub fn shows(&self, principal: &Principal, entry: &Entry) -> bool {
-        entry.is_shown_to(principal, &*self.inner.policy)
+        let workspace = self.only_workspace(principal);
+        workspace.is_some_and(|workspace| workspace.shows(principal, entry))
+    }
+
+    fn only_workspace(&self, principal: &Principal) -> Option<Arc<Workspace>> {
+        let workspaces = &self.engine.workspaces;
+        workspaces.opened(principal, &WorkspaceId::local())
     }
 
     /// Runs one call to its end. Dropping the future stops the call and settles it as cancelled.
@@ -147,23 +91,24 @@ impl Runtime {
     /// Runs one call to its end with a token of its own.
     async fn run(&self, mut request: CallRequest, cancel: CancellationToken) -> Arc<Outcome> {
         let call = request.id;
-        let limit = self.inner.limits.calls_in_flight;
-        let _place = match self.inner.in_flight.take(call, &cancel, limit) {
+        let limits = &self.engine.limits;
+        let tenant = &request.principal.tenant;
+        let _place = match self.engine.in_flight.take(call, tenant, &cancel, limits) {
             Ok(place) => place,
             Err(refusal) => return Arc::new(settle_halt(call, refusal.halt())),
         };
         // Dropping this future stops whatever the call has started.
         let _stop = cancel.clone().drop_guard();
-        let here = self.inner.names_this(&mut request);
+        let workspace = self.workspace_of(&mut request, &cancel).await;
         let recording = match self.open(&request, &cancel).await {
             Ok(recording) => recording,
             Err(halt) => return Arc::new(settle_halt(call, halt)),
         };
         let _settled = SettleOnDrop(Arc::clone(&recording));
-        let watched = self.inner.loops.watch(&request);
-        let opened = self.opened(request, &recording, cancel, watched.clone());
-        let travelled = match here {
-            Ok(()) => {
+        let watched = self.engine.loops.watch(&request);
+        let travelled = match workspace.and_then(|workspace| Ok((workspace.take()?, workspace))) {
+            Ok((_here, workspace)) => {
+                let opened = self.opened(request, workspace, &recording, cancel, watched.clone());
                 AssertUnwindSafe(pipeline::travel(opened))
                     .catch_unwind()
                     .await
@@ -176,7 +121,7 @@ impl Runtime {
             Err(_) => (Ran::Not, settle_halt(call, broken())),
         };
         if let Some(watched) = watched {
-            self.inner.loops.settle(&watched, ran, &mut outcome);
+            self.engine.loops.settle(&watched, ran, &mut outcome);
         }
         let outcome = Arc::new(outcome);
         recording.settle(&outcome);
@@ -190,19 +135,17 @@ impl Runtime {
     pub async fn plan(&self, mut request: CallRequest) -> Result<DryRun, Arc<Outcome>> {
         let (call, cancel) = (request.id, CancellationToken::new());
         let ended = |halt| Arc::new(settle_halt(call, halt));
-        let limit = self.inner.limits.calls_in_flight;
-        let taken = self.inner.in_flight.take(call, &cancel, limit);
+        let (tenant, limits) = (&request.principal.tenant, &self.engine.limits);
+        let taken = self.engine.in_flight.take(call, tenant, &cancel, limits);
         let _place = taken.map_err(|refusal| ended(refusal.halt()))?;
-        self.inner.names_this(&mut request).map_err(ended)?;
-        let recording = Recording::of_dry_run(call, Arc::clone(&self.inner.clock));
+        let workspace = self.workspace_of(&mut request, &cancel).await;
+        let workspace = workspace.map_err(ended)?;
+        let recording = Recording::of_dry_run(call, Arc::clone(&self.engine.clock));
         // The loop guard judges this call too; only a call that is settled counts for it.
-        let watched = self.inner.loops.watch(&request);
-        let opened = self.opened(request, &Arc::new(recording), cancel, watched);
+        let watched = self.engine.loops.watch(&request);
+        let opened = self.opened(request, workspace, &Arc::new(recording), cancel, watched);
         let foreseen = AssertUnwindSafe(pipeline::foresee(opened)).catch_unwind();
-        foreseen
-            .await
-            .unwrap_or_else(|_| Err(broken()))
-            .map_err(ended)
+        foreseen.await.unwrap_or_else(|_| Err(broken())).map_err(ended)
     }
 
     /// Runs calls side by side, as far as what they touch lets them, and returns their outcomes in
@@ -237,45 +180,45 @@ impl Runtime {
 
     /// Stops a call that is in flight. Whether there was one.
     pub fn cancel(&self, call: CallId) -> bool {
-        self.inner.in_flight.cancel(call)
+        self.engine.in_flight.cancel(call)
     }
 
     /// How many calls are in flight.
     pub fn in_flight(&self) -> usize {
-        self.inner.in_flight.len()
+        self.engine.in_flight.len()
     }
 
     /// How many questions calls of this process wait on.
     pub fn open_questions(&self) -> usize {
-        self.inner.asking.open()
+        self.engine.asking.open()
     }
 
     /// How many processes sessions keep that have not ended.
     pub fn processes(&self) -> usize {
-        self.inner.processes.running()
+        self.engine.processes.running()
     }
 
     /// Ends every process that a session keeps, with everything they started, within two seconds,
     /// and takes back its open questions and unused approvals. For whoever knows that a
     /// conversation is over.
     pub async fn end_session(&self, principal: &Principal) {
-        let now = self.inner.clock.now();
-        let approvals = self.inner.ledger.approvals();
+        let now = self.engine.clock.now();
+        let approvals = self.engine.ledger.approvals();
         let ended = approvals.end_session(&principal.tenant, &principal.session, now);
         if let Err(error) = ended.await {
             tracing::warn!(%error, "open questions of an ended session could not be taken back");
         }
-        warn_of(self.inner.processes.end_session(principal).await);
+        warn_of(self.engine.processes.end_session(principal).await);
     }
 
     /// Refuses further calls, stops those in flight and waits until they have ended and are on
     /// record; then ends every process of every session and makes the record durable. For a host
     /// that goes away: what a call says to its caller is then what the record says.
     pub async fn shut_down(&self) -> Result<(), haft_contract::host::LedgerError> {
-        let limits = &self.inner.limits;
+        let limits = &self.engine.limits;
         // A stopped tool is dropped after the one, its settlement given up after the other.
         let wait = limits.stop_grace.saturating_add(limits.settle_wait);
-        let left = self.inner.in_flight.shut_down(wait).await;
+        let left = self.engine.in_flight.shut_down(wait).await;
         if left > 0 {
             tracing::warn!(left, "calls did not end in time");
         }
@@ -286,12 +229,12 @@ impl Runtime {
     /// Ends every process of every session. No more are kept from then on: a runtime whose host
     /// goes away calls this last. Dropping the runtime ends them too, and does not wait for it.
     pub async fn end_processes(&self) {
-        warn_of(self.inner.processes.end_all().await);
+        warn_of(self.engine.processes.end_all().await);
     }
 
     /// Waits until everything recorded so far is durable.
     pub async fn flush(&self) -> Result<(), haft_contract::host::LedgerError> {
-        self.inner.ledger.flush().await
+        self.engine.ledger.flush().await
     }
 
     /// The result of a call that changed something is given back once it is on record. If the
@@ -301,7 +244,7 @@ impl Runtime {
         if !recording.changes_something() {
             return;
         }
-        match tokio::time::timeout(self.inner.limits.settle_wait, recording.settled()).await {
+        match tokio::time::timeout(self.engine.limits.settle_wait, recording.settled()).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::error!(%error, "a settlement could not be recorded"),
             Err(_) => tracing::error!("a settlement was not recorded in time"),
@@ -314,20 +257,20 @@ impl Runtime {
         request: &CallRequest,
         cancel: &CancellationToken,
     ) -> Result<Arc<Recording>, Halt> {
-        let inner = &self.inner;
+        let engine = &self.engine;
         let opened = tokio::select! {
             biased;
-            opened = inner.ledger.open(request, inner.clock.now()) => opened,
+            opened = engine.ledger.open(request, engine.clock.now()) => opened,
             () = cancel.cancelled() => {
-                return Err(Halt::new(pipeline::cancelled(), None, Facts::default()));
+                return Err(Halt::before_anything(pipeline::cancelled()));
             }
         };
         match opened {
             Ok(record) => {
                 let recording = Recording::new(
                     request.id,
-                    Arc::clone(&inner.clock),
-                    Arc::clone(&inner.sinks),
+                    Arc::clone(&engine.clock),
+                    Arc::clone(&engine.sinks),
                     record,
                 );
                 recording.note(CallEvent::Opened {
@@ -355,16 +298,33 @@ impl Runtime {
         }
     }
 
+    /// The workspace a request names. From here on the request says the id under which everything is
+    /// kept, also where it left that to the host.
+    async fn workspace_of(
+        &self,
+        request: &mut CallRequest,
+        cancel: &CancellationToken,
+    ) -> Result<Arc<Workspace>, Halt> {
+        let named = &request.workspace;
+        let opened = self.engine.workspace(&request.principal, named, cancel);
+        let workspace = opened.await?;
+        request.workspace = workspace.id().clone();
+        Ok(workspace)
+    }
+
     fn opened(
         &self,
         request: CallRequest,
+        workspace: Arc<Workspace>,
         recording: &Arc<Recording>,
         cancel: CancellationToken,
         watched: Option<Arc<Watched>>,
     ) -> Opened {
         Opened {
+            tools: workspace.registry.snapshot(),
             luggage: Box::new(Luggage {
-                runtime: Arc::clone(&self.inner),
+                engine: Arc::clone(&self.engine),
+                workspace,
                 recording: Arc::clone(recording),
                 call: request.id,
                 principal: request.principal,
@@ -377,7 +337,6 @@ impl Runtime {
                 facts: Facts::default(),
                 notes: Vec::new(),
             }),
-            tools: self.inner.registry.snapshot(),
             name: request.tool,
             arguments: request.arguments,
         }
@@ -401,5 +360,5 @@ fn warn_of(left: usize) {
 fn broken() -> Halt {
     let error = ToolError::new(ErrorKind::Internal, "the runtime broke down on this call")
         .hint("this is a fault in Haft; the log has the detail");
-    Halt::new(error, None, Facts::default())
+    Halt::before_anything(error)
 }

@@ -1,9 +1,9 @@
 //! Whose something is: the parts of a principal that decide what a session sees of what it left
 //! behind, such as its processes and what it has just done.
 
-use haft_contract::{AgentId, Principal, SessionId, SessionKind, TenantId, UserId};
+use haft_contract::{AgentId, Principal, SessionId, SessionKind, TenantId, UserId, WorkspaceId};
 
-/// One session of one user's agent. No other session finds what is kept under it.
+/// One session of one user's agent in one workspace. No other finds what is kept under it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Whose {
     tenant: TenantId,
@@ -11,16 +11,32 @@ pub(crate) struct Whose {
     agent: AgentId,
     session: SessionId,
     kind: SessionKind,
+    workspace: WorkspaceId,
 }
 
 impl Whose {
-    pub(crate) fn of(principal: &Principal) -> Self {
+    pub(crate) fn of(principal: &Principal, workspace: &WorkspaceId) -> Self {
         Self {
             tenant: principal.tenant.clone(),
             user: principal.user.clone(),
             agent: principal.agent.clone(),
             session: principal.session.clone(),
             kind: principal.session_kind,
+            workspace: workspace.clone(),
         }
+    }
+
+    /// The tenant it belongs to.
+    pub(crate) fn tenant(&self) -> &TenantId {
+        &self.tenant
+    }
+
+    /// Whether it is this principal's session, in whichever workspace.
+    pub(crate) fn is_session_of(&self, principal: &Principal) -> bool {
+        self.tenant == principal.tenant
+            && self.user == principal.user
+            && self.agent == principal.agent
+            && self.session == principal.session
+            && self.kind == principal.session_kind
     }
 }

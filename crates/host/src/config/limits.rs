@@ -70,6 +70,11 @@ const LIMITS: &[Limit] = &[
         set: |limits, value| limits.calls_in_flight = count(value),
     },
     Limit {
+        key: "calls_in_flight_per_tenant",
+        stricter: Stricter::Smaller,
+        set: |limits, value| limits.calls_in_flight_per_tenant = count(value),
+    },
+    Limit {
         key: "admission_wait_ms",
         stricter: Stricter::Smaller,
         set: |limits, value| limits.admission_wait = Duration::from_millis(value),
@@ -128,6 +133,11 @@ const LIMITS: &[Limit] = &[
         key: "processes_per_session",
         stricter: Stricter::Smaller,
         set: |limits, value| limits.processes.per_session = count(value),
+    },
+    Limit {
+        key: "processes_per_tenant",
+        stricter: Stricter::Smaller,
+        set: |limits, value| limits.processes.per_tenant = count(value),
     },
     Limit {
         key: "processes",
@@ -209,6 +219,7 @@ mod tests {
             limits,
             Limits {
                 calls_in_flight: 7,
+                calls_in_flight_per_tenant: 7,
                 admission_wait: seven,
                 approval_wait: seven,
                 open_approvals: 7,
@@ -224,6 +235,7 @@ mod tests {
                 },
                 processes: haft_runtime::ProcessLimits {
                     per_session: 7,
+                    per_tenant: 7,
                     in_all: 7,
                     log_bytes: 7,
                     idle: seven,

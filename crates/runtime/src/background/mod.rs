@@ -18,7 +18,7 @@ use std::{
 
 use futures::future::join_all;
 use haft_contract::{
-    ErrorKind, Principal, ToolError,
+    ErrorKind, Principal, ToolError, WorkspaceId,
     access::RunningCommand,
     background::{Keep, ProcessId},
 };
@@ -68,10 +68,11 @@ impl Processes {
     pub(crate) fn keep(
         &self,
         principal: &Principal,
+        workspace: &WorkspaceId,
         running: RunningCommand,
         keep: Keep,
     ) -> Result<ProcessId, ToolError> {
-        let session = Whose::of(principal);
+        let session = Whose::of(principal, workspace);
         let mut state = self.table.lock();
         state.make_room(&session, &self.limits)?;
         let place = state.sessions.entry(session.clone()).or_default();
@@ -113,12 +114,13 @@ impl Processes {
     pub(crate) fn find(
         &self,
         principal: &Principal,
+        workspace: &WorkspaceId,
         id: ProcessId,
     ) -> Result<Arc<Kept>, ToolError> {
         let state = self.table.lock();
         let found = state
             .sessions
-            .get(&Whose::of(principal))
+            .get(&Whose::of(principal, workspace))
             .and_then(|session| session.processes.get(&id));
         let kept = found.cloned().ok_or_else(|| {
             ToolError::new(
@@ -133,23 +135,31 @@ impl Processes {
     }
 
     /// Every process of a session, oldest first.
-    pub(crate) fn of(&self, principal: &Principal) -> Vec<Arc<Kept>> {
+    pub(crate) fn of(&self, principal: &Principal, workspace: &WorkspaceId) -> Vec<Arc<Kept>> {
         let state = self.table.lock();
-        let session = state.sessions.get(&Whose::of(principal));
+        let session = state.sessions.get(&Whose::of(principal, workspace));
         let kept = session.map(|session| session.processes.values().cloned().collect());
         kept.unwrap_or_default()
     }
 
     /// Forgets a process that has ended.
-    pub(crate) fn forget(&self, principal: &Principal, id: ProcessId) {
-        Table::forget(&Arc::downgrade(&self.table), &Whose::of(principal), id);
+    pub(crate) fn forget(&self, principal: &Principal, workspace: &WorkspaceId, id: ProcessId) {
+        let session = Whose::of(principal, workspace);
+        Table::forget(&Arc::downgrade(&self.table), &session, id);
     }
 
-    /// Ends every process of a session and forgets it. How many did not end in time.
+    /// Ends every process of a session, in every workspace, and forgets it. How many did not end in
+    /// time.
     pub(crate) async fn end_session(&self, principal: &Principal) -> usize {
-        let session = self.table.lock().sessions.remove(&Whose::of(principal));
-        let kept = session.map(|session| session.processes.into_values().collect());
-        end(kept.unwrap_or_default()).await
+        let mut kept = Vec::new();
+        self.table.lock().sessions.retain(|whose, session| {
+            let ends = whose.is_session_of(principal);
+            if ends {
+                kept.extend(std::mem::take(&mut session.processes).into_values());
+            }
+            !ends
+        });
+        end(kept).await
     }
 
     /// Ends every process of every session; nothing is kept from now on. How many did not end in
@@ -218,6 +228,12 @@ impl State {
         let own = self.sessions.get(session).map_or(0, SessionProcesses::len);
         if own >= limits.per_session && !self.forget_oldest_ended(|of| of == session) {
             return Err(full(limits.per_session, "this session keeps"));
+        }
+        let of_tenant = |of: &Whose| of.tenant() == session.tenant();
+        let tenants = self.sessions.iter().filter(|(of, _)| of_tenant(of));
+        let tenants: usize = tenants.map(|(_, processes)| processes.len()).sum();
+        if tenants >= limits.per_tenant && !self.forget_oldest_ended(of_tenant) {
+            return Err(full(limits.per_tenant, "this tenant keeps"));
         }
         if self.all().count() >= limits.in_all && !self.forget_oldest_ended(|_| true) {
             return Err(full(limits.in_all, "all sessions together keep"));

@@ -30,7 +30,9 @@ impl Background for Guard {
             cwd: planned.cwd.clone(),
             tier: self.plan.tier,
         };
-        self.runtime.processes.keep(&self.principal, running, keep)
+        self.engine
+            .processes
+            .keep(&self.principal, &self.plan.workspace_id, running, keep)
     }
 
     fn release(&self, id: ProcessId) -> BoxFuture<'_, Result<u64, ToolError>> {
@@ -43,7 +45,9 @@ impl Background for Guard {
             return;
         };
         if kept.has_ended() {
-            self.runtime.processes.forget(&self.principal, id);
+            self.engine
+                .processes
+                .forget(&self.principal, &self.plan.workspace_id, id);
         } else if kept.is_attached() {
             kept.stop.cancel();
         }
@@ -51,7 +55,10 @@ impl Background for Guard {
 
     fn list(&self) -> BoxFuture<'_, Vec<KeptProcess>> {
         Box::pin(async move {
-            let kept = self.runtime.processes.of(&self.principal);
+            let kept = self
+                .engine
+                .processes
+                .of(&self.principal, &self.plan.workspace_id);
             join_all(kept.iter().map(|kept| kept.look_closely())).await
         })
     }
@@ -119,7 +126,9 @@ impl Background for Guard {
 
 impl Guard {
     fn find(&self, id: ProcessId) -> Result<Arc<Kept>, ToolError> {
-        self.runtime.processes.find(&self.principal, id)
+        self.engine
+            .processes
+            .find(&self.principal, &self.plan.workspace_id, id)
     }
 
     /// How a process ended that the call asks about is a fact of the call.

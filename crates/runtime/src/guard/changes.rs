@@ -77,7 +77,10 @@ impl Guard {
                 Err(_) => (0, vec![not_known(&took_too_long())]),
             },
         };
-        let kept = self.runtime.processes.of(&self.principal);
+        let kept = self
+            .engine
+            .processes
+            .of(&self.principal, &self.plan.workspace_id);
         if kept.iter().any(|kept| !kept.has_ended()) {
             missed.push(
                 "a process of this session still runs; what it changes from now on is not covered"

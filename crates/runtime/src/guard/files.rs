@@ -231,7 +231,7 @@ impl Guard {
         };
         let (artifact, before) = match stat {
             Some(stat) if stat.kind == FileKind::File => {
-                let (artifact, mode) = if stat.size <= self.runtime.limits.preimage_bytes {
+                let (artifact, mode) = if stat.size <= self.engine.limits.preimage_bytes {
                     let (artifact, mode) = self.keep_content(path).await?;
                     (Some(artifact), mode)
                 } else {
@@ -269,7 +269,7 @@ impl Guard {
     /// been changed already, so what cannot be kept is no failure.
     async fn keep_postimage(&self, path: &WorkPath) -> Option<ArtifactId> {
         let stat = self.operations().files.stat(path).await.ok()?;
-        if stat.size > self.runtime.limits.preimage_bytes {
+        if stat.size > self.engine.limits.preimage_bytes {
             return None;
         }
         let (artifact, _) = self.keep_content(path).await.ok()?;
@@ -278,7 +278,7 @@ impl Guard {
 
     /// The same for content that is at hand.
     async fn keep_bytes(&self, bytes: &[u8]) -> Option<ArtifactId> {
-        if bytes.len() as u64 > self.runtime.limits.preimage_bytes {
+        if bytes.len() as u64 > self.engine.limits.preimage_bytes {
             return None;
         }
         let artifacts = self.ledger().artifacts();
@@ -304,7 +304,7 @@ impl Guard {
                 .map_err(|error| unavailable(&error))?;
             offset += buffer.len() as u64;
             // A file that grows while it is read is kept up to the cap, not for ever.
-            if buffer.len() < CHUNK_BYTES || offset >= self.runtime.limits.preimage_bytes {
+            if buffer.len() < CHUNK_BYTES || offset >= self.engine.limits.preimage_bytes {
                 break;
             }
         }

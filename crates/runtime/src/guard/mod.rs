@@ -23,11 +23,12 @@ use haft_contract::{
 
 pub(crate) use self::read_only::ReadOnly;
 use self::{changes::ChangeWatch, confinement::Confinement};
-use crate::{record::Recording, runtime::Inner};
+use crate::{engine::Engine, record::Recording, workspace::Workspace};
 
 /// The guarded operations of one call.
 pub(crate) struct Guard {
-    pub(crate) runtime: Arc<Inner>,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) workspace: Arc<Workspace>,
     pub(crate) plan: Arc<SealedPlan>,
     pub(crate) principal: Arc<Principal>,
     pub(crate) recording: Arc<Recording>,
@@ -123,11 +124,11 @@ impl Guard {
     }
 
     fn operations(&self) -> &Operations {
-        &self.runtime.operations
+        &self.workspace.operations
     }
 
     fn ledger(&self) -> &dyn Ledger {
-        &*self.runtime.ledger
+        &*self.engine.ledger
     }
 
     fn note_seen(&self, path: &WorkPath, version: &FileVersion) {

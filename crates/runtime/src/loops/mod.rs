@@ -52,7 +52,7 @@ impl Default for LoopGuard {
     }
 }
 
-/// The guard of one runtime.
+/// The guard of one engine.
 pub(crate) struct Loops {
     settings: LoopGuard,
     sessions: Mutex<Sessions>,
@@ -71,7 +71,7 @@ impl Loops {
         if self.settings == LoopGuard::OFF {
             return None;
         }
-        Some(Arc::new(Watched::new(&request.principal, asked(request))))
+        Some(Arc::new(Watched::new(request, asked(request))))
     }
 
     /// What policy decided about a watched call, made stricter if it has repeated too often.

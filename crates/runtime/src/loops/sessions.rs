@@ -57,17 +57,18 @@ impl Sessions {
 
 #[cfg(test)]
 mod tests {
-    use haft_contract::{AgentId, Principal, SessionId, UserId};
+    use haft_contract::{AgentId, Principal, SessionId, UserId, WorkspaceId};
     use proptest::prelude::*;
 
     use super::*;
 
     fn whose(session: u16) -> Whose {
-        Whose::of(&Principal::local(
+        let principal = Principal::local(
             UserId::parse("ada").expect("an id"),
             AgentId::parse("coder").expect("an id"),
             SessionId::parse(&format!("s{session}")).expect("an id"),
-        ))
+        );
+        Whose::of(&principal, &WorkspaceId::local())
     }
 
     proptest! {

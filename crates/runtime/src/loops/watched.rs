@@ -8,7 +8,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use haft_contract::{Arguments, CallRequest, Content, Outcome, Principal, SealedPlan};
+use haft_contract::{Arguments, CallRequest, Content, Outcome, SealedPlan};
 use sha2::{Digest as _, Sha256};
 
 use crate::whose::Whose;
@@ -27,9 +27,9 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    pub(super) fn new(principal: &Principal, said: Fingerprint) -> Self {
+    pub(super) fn new(request: &CallRequest, said: Fingerprint) -> Self {
         Self {
-            whose: Whose::of(principal),
+            whose: Whose::of(&request.principal, &request.workspace),
             said,
             planned: OnceLock::new(),
             asked: AtomicBool::new(false),

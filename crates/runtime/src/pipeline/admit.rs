@@ -44,10 +44,11 @@ pub struct Admitted {
 /// Takes the locks, within the admission limit.
 pub async fn admit(authorized: Authorized) -> Result<Admitted, Halt> {
     let Authorized { mut planned, basis } = authorized;
-    let runtime = Arc::clone(&planned.luggage.runtime);
+    let engine = Arc::clone(&planned.luggage.engine);
     planned.luggage = planned.luggage.unless_cancelled()?;
     let plan = Arc::clone(&planned.plan);
-    let mut acquiring = pin!(runtime.locks.acquire(&plan.workspace_id, &plan.accesses));
+    let workspace = Arc::clone(&planned.luggage.workspace);
+    let mut acquiring = pin!(engine.locks.acquire(&workspace, &plan.accesses));
     // Most calls find nobody in their way and need no clock to wait by.
     let (held, waited) = match (&mut acquiring).now_or_never() {
         Some(held) => (held, Duration::ZERO),
@@ -95,7 +96,7 @@ async fn wait(
         biased;
         () = planned.luggage.cancel.cancelled() => Err(cancelled()),
         held = acquiring => Ok((held, asked.elapsed().max(Duration::from_nanos(1)))),
-        () = tokio::time::sleep(planned.luggage.runtime.limits.admission_wait) => {
+        () = tokio::time::sleep(planned.luggage.engine.limits.admission_wait) => {
             Err(ToolError::new(
                 ErrorKind::Unavailable,
                 "other calls held what this one touches for too long",
@@ -177,7 +178,7 @@ async fn changed(
     {
         return Some(READ_FROM);
     }
-    let tools = planned.luggage.runtime.registry.snapshot();
+    let tools = planned.luggage.workspace.registry.snapshot();
     let now = tools.get(planned.entry.key().tool.as_str());
     if now.is_none_or(|entry| entry.digest() != planned.entry.digest()) {
         return Some("the tool");

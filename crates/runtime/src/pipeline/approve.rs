@@ -71,7 +71,7 @@ pub async fn approve(decided: Decided) -> Result<Authorized, Halt> {
 /// Asks a person. What comes before and after the wait is boxed: ten thousand calls may wait here,
 /// and each holds room for the largest thing in this function.
 async fn ask(mut planned: Planned, decision: Decision) -> Result<Authorized, Halt> {
-    let asks = &planned.luggage.runtime.approver;
+    let asks = &planned.luggage.workspace.approver;
     if let Some(what_to_do) = asks.nobody(&planned.luggage.principal, &planned.plan) {
         return Err(refuse(planned, &decision, Heard::Nobody { what_to_do }));
     }
@@ -148,10 +148,10 @@ async fn put_on_record(
     summary: String,
 ) -> Result<(ApprovalRequest, Approval, Waits), (DeniedBy, ToolError)> {
     let luggage = &planned.luggage;
-    let runtime = &luggage.runtime;
+    let engine = &luggage.engine;
     let form = Arc::new(form);
-    let now = runtime.clock.now();
-    let most_open = runtime.limits.open_approvals;
+    let now = engine.clock.now();
+    let most_open = engine.limits.open_approvals;
     let question = ApprovalQuestion {
         call: luggage.call,
         principal: Arc::clone(&luggage.principal),
@@ -159,7 +159,7 @@ async fn put_on_record(
         form: Arc::clone(&form),
         summary,
         asked: now,
-        expires: now.after(runtime.limits.approval_wait),
+        expires: now.after(engine.limits.approval_wait),
         most_open,
     };
     let broken = |error: &dyn std::fmt::Display| {
@@ -170,7 +170,7 @@ async fn put_on_record(
             error.hint("`haft doctor` checks the ledger"),
         )
     };
-    let (found, waits) = match Waits::ask(runtime, question).await {
+    let (found, waits) = match Waits::ask(engine, question).await {
         Ok(asked) => asked,
         Err(error) if error.kind() == LedgerErrorKind::LimitExceeded => {
             let message = format!(
@@ -214,7 +214,7 @@ fn proposals(planned: &Planned) -> Vec<GrantProposal> {
         plan: &planned.plan,
         grants: &[],
     };
-    let policy = &planned.luggage.runtime.policy;
+    let policy = &planned.luggage.workspace.policy;
     // A proposal is a convenience: without one the person still answers for this once.
     std::panic::catch_unwind(AssertUnwindSafe(|| policy.proposals(&question))).unwrap_or_default()
 }

@@ -139,7 +139,7 @@ pub(super) fn judge_plan(
         plan,
         grants,
     };
-    let policy = &luggage.runtime.policy;
+    let policy = &luggage.workspace.policy;
     // Fail closed: a policy engine that breaks down has not allowed anything.
     std::panic::catch_unwind(AssertUnwindSafe(|| policy.decide(&question)))
         .map_err(|_| ToolError::new(ErrorKind::Denied, "the policy could not be evaluated"))
@@ -171,8 +171,8 @@ async fn with_grants(planned: &Planned) -> Result<(Decision, Vec<Grant>), ToolEr
 /// The standing approvals that hold for the caller now. What cannot be read allows nothing.
 pub(super) async fn holding(planned: &Planned) -> Vec<Grant> {
     let luggage = &planned.luggage;
-    let now = luggage.runtime.clock.now();
-    let store = luggage.runtime.ledger.grants();
+    let now = luggage.engine.clock.now();
+    let store = luggage.engine.ledger.grants();
     let held = store
         .holding(&luggage.principal, &planned.plan.workspace_id, now)
         .await;

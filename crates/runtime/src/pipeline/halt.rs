@@ -22,6 +22,16 @@ impl Halt {
         }
     }
 
+    /// A call that ends before its tool is known.
+    pub(crate) fn before_anything(error: ToolError) -> Self {
+        Self::new(error, None, Facts::default())
+    }
+
+    /// The error alone, where no call is settled with it.
+    pub(crate) fn into_error(self) -> ToolError {
+        *self.error
+    }
+
     /// Says what refused the call, where the kind of error alone does not.
     pub(crate) fn denied_by(mut self, by: DeniedBy) -> Self {
         self.facts.denied_by = Some(by);

@@ -72,10 +72,10 @@ pub(super) async fn hear(
         return heard;
     }
     let luggage = &planned.luggage;
-    let runtime = &luggage.runtime;
+    let engine = &luggage.engine;
     let tenant = &luggage.principal.tenant;
-    let approvals = runtime.ledger.approvals();
-    let left = expires.since(runtime.clock.now());
+    let approvals = engine.ledger.approvals();
+    let left = expires.since(engine.clock.now());
     let heard = tokio::select! {
         biased;
         () = luggage.cancel.cancelled() => Heard::Cancelled,
@@ -142,7 +142,6 @@ async fn here<'a>(
     waits: &'a Waits,
     request: ApprovalRequest,
 ) -> Said<'a> {
-    let runtime = &planned.luggage.runtime;
     let (id, digest) = (request.id, request.digest);
     let tenant = &planned.luggage.principal.tenant;
     let first = waits.turn().try_lock();
@@ -158,7 +157,7 @@ async fn here<'a>(
         }
         turn
     };
-    let (verdict, by, wish) = match runtime.approver.ask(request).await {
+    let (verdict, by, wish) = match planned.luggage.workspace.approver.ask(request).await {
         ApprovalAnswer::Approved {
             by,
             digest: answered,
@@ -200,7 +199,7 @@ impl LocalAnswer<'_> {
             _turn,
         } = self;
         let verdict = given.verdict.clone();
-        let now = planned.luggage.runtime.clock.now();
+        let now = planned.luggage.engine.clock.now();
         let tenant = &planned.luggage.principal.tenant;
         match approvals.answer(tenant, id, given, now).await {
             Ok(_) => match verdict {

@@ -20,8 +20,8 @@ pub enum Hooked {
 
 /// Asks every hook in turn.
 pub async fn consult_hooks(planned: Planned) -> Result<Hooked, Halt> {
-    let runtime = Arc::clone(&planned.luggage.runtime);
-    for hook in &runtime.hooks {
+    let engine = Arc::clone(&planned.luggage.engine);
+    for hook in &engine.hooks {
         match hook
             .before_decide(&planned.luggage.principal, &planned.plan)
             .await

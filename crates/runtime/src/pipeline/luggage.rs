@@ -11,11 +11,14 @@ use haft_contract::{
 use tokio_util::sync::CancellationToken;
 
 use super::Halt;
-use crate::{labels::Session, loops::Watched, record::Recording, runtime::Inner};
+use crate::{
+    engine::Engine, labels::Session, loops::Watched, record::Recording, workspace::Workspace,
+};
 
 /// The luggage of one call.
 pub(crate) struct Luggage {
-    pub(crate) runtime: Arc<Inner>,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) workspace: Arc<Workspace>,
     pub(crate) recording: Arc<Recording>,
     pub(crate) call: CallId,
     pub(crate) principal: Arc<Principal>,
@@ -43,7 +46,7 @@ impl Luggage {
     /// What policy decided, made stricter where the session repeats itself.
     pub(crate) fn weigh(&self, plan: &SealedPlan, decision: Decision) -> Decision {
         match &self.watched {
-            Some(watched) => self.runtime.loops.weigh(watched, plan, decision),
+            Some(watched) => self.engine.loops.weigh(watched, plan, decision),
             None => decision,
         }
     }
@@ -62,7 +65,7 @@ impl Luggage {
         let Some(session) = &self.session else {
             return Ok(self);
         };
-        let caught_up = session.catch_up(&self.principal, &*self.runtime.ledger, &self.cancel);
+        let caught_up = session.catch_up(&self.principal, &*self.engine.ledger, &self.cancel);
         match caught_up.await {
             Ok(()) => Ok(self),
             Err(error) => Err(self.not_looked_up(error)),

@@ -41,8 +41,9 @@ pub async fn plan(validated: Validated) -> Result<Planned, Halt> {
         rewrites,
     } = validated;
     let mut luggage = luggage.unless_cancelled()?;
-    let runtime = Arc::clone(&luggage.runtime);
-    let operations = &runtime.operations;
+    let engine = Arc::clone(&luggage.engine);
+    let workspace = Arc::clone(&luggage.workspace);
+    let operations = &workspace.operations;
     let mut said = match ask_tool(&entry, &parsed, &luggage, operations) {
         Ok(said) => said,
         Err(error) => return Err(luggage.halt(error)),
@@ -54,14 +55,14 @@ pub async fn plan(validated: Validated) -> Result<Planned, Halt> {
         Ok(targets) => targets,
         Err(error) => return Err(luggage.halt(error)),
     };
-    let mode = runtime.sandbox_mode(&entry);
+    let mode = workspace.sandbox_mode(&entry);
     let tier = match tier(&said, mode, operations, &entry) {
         Ok(tier) => tier,
         Err(error) => return Err(luggage.halt(error)),
     };
-    let session = runtime
+    let session = engine
         .sessions
-        .of(&luggage.principal, &*runtime.ledger, &luggage.cancel);
+        .of(&luggage.principal, &*engine.ledger, &luggage.cancel);
     let session = match session.await {
         Ok(session) => session,
         Err(error) => return Err(luggage.not_looked_up(error)),
@@ -75,15 +76,15 @@ pub async fn plan(validated: Validated) -> Result<Planned, Halt> {
         effects: honest_effects(&said),
         accesses: said.accesses,
         backend: operations.backend.clone(),
-        workspace_id: runtime.workspace_id.clone(),
+        workspace_id: workspace.id().clone(),
         workspace: operations.root.to_string(),
         tier,
-        egress: runtime.egress_of(&luggage.principal, tier),
+        egress: workspace.egress_of(&luggage.principal, tier),
         deadline: deadline::run_time(
             spec.deadline_of(said.action),
             said.timeout,
             luggage.timeout,
-            runtime.limits.hard_deadline,
+            engine.limits.hard_deadline,
         ),
         withheld: Vec::new(),
         read_from: session.labels(),
@@ -156,7 +157,7 @@ pub(super) async fn resolve_accesses(
     said: &mut Plan,
     luggage: &Luggage,
 ) -> Result<Targets, ToolError> {
-    let operations = &luggage.runtime.operations;
+    let operations = &luggage.workspace.operations;
     let accesses = std::mem::take(&mut said.accesses);
     let mut versions = Vec::with_capacity(accesses.len());
     let mut left_out = Vec::new();
@@ -185,10 +186,11 @@ pub(super) async fn resolve_accesses(
                 None
             }
             Access::Process(process) => {
-                let kept = luggage
-                    .runtime
-                    .processes
-                    .find(&luggage.principal, process.id)?;
+                let kept = luggage.engine.processes.find(
+                    &luggage.principal,
+                    luggage.workspace.id(),
+                    process.id,
+                )?;
                 process.running = Some(kept.running().clone());
                 None
             }

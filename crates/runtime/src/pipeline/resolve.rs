@@ -81,7 +81,7 @@ fn unknown_tool(luggage: Box<Luggage>, tools: &Snapshot, name: &str) -> Halt {
     // A tool this principal may not see is not suggested either.
     let visible = |name: &&str| {
         let entry = tools.get(name);
-        entry.is_some_and(|entry| entry.is_shown_to(&luggage.principal, &*luggage.runtime.policy))
+        entry.is_some_and(|entry| entry.is_shown_to(&luggage.principal, &*luggage.workspace.policy))
     };
     let near: Vec<String> = tools
         .nearest(name)

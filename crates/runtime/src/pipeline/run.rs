@@ -62,19 +62,20 @@ pub async fn run(started: Started) -> Finished {
         plan,
         ..
     } = planned;
-    let runtime = Arc::clone(&luggage.runtime);
+    let engine = Arc::clone(&luggage.engine);
     let idle = entry.spec().deadline_of(plan.action).idle;
     let audience = entry.spec().audience;
     let clock = RunClock::start(plan.deadline, idle);
     let stop = luggage.cancel.child_token();
     let capture = Arc::new(Capture::new(
         Arc::clone(&luggage.recording),
-        runtime.ledger.artifacts(),
-        runtime.limits.output,
+        engine.ledger.artifacts(),
+        engine.limits.output,
     ));
     let confinement = Arc::new(Confinement::default());
     let guard = Arc::new(Guard {
-        runtime: Arc::clone(&runtime),
+        engine: Arc::clone(&engine),
+        workspace: Arc::clone(&luggage.workspace),
         plan: Arc::clone(&plan),
         principal: Arc::clone(&luggage.principal),
         recording: Arc::clone(&luggage.recording),
@@ -85,7 +86,7 @@ pub async fn run(started: Started) -> Finished {
     let context = CallContext::new(CallParts {
         call: luggage.call,
         principal: Arc::clone(&luggage.principal),
-        root: Arc::clone(&runtime.operations.root),
+        root: Arc::clone(&luggage.workspace.operations.root),
         tier: plan.tier,
         files: Arc::<Guard>::clone(&guard),
         processes: Arc::<Guard>::clone(&guard),
@@ -93,7 +94,7 @@ pub async fn run(started: Started) -> Finished {
         spilled: Arc::<Guard>::clone(&guard),
         background: Arc::<Guard>::clone(&guard),
         seen: Arc::<Guard>::clone(&guard),
-        past: Arc::new(Past::new(&runtime, &luggage.principal)),
+        past: Arc::new(Past::new(&engine, &luggage.workspace, &luggage.principal)),
         output: Arc::<Capture>::clone(&capture),
         progress: Arc::new(Throttled::new(&luggage.recording, &clock)),
         cancel: stop.clone(),
@@ -108,7 +109,7 @@ pub async fn run(started: Started) -> Finished {
 
     luggage.recording.note(CallEvent::Running);
     let began = Instant::now();
-    let mut running = AssertUnwindSafe(runtime.executor.execute(work)).catch_unwind();
+    let mut running = AssertUnwindSafe(engine.executor.execute(work)).catch_unwind();
     let stopped = tokio::select! {
         biased;
         reply = &mut running => Err(reply),
@@ -127,7 +128,7 @@ pub async fn run(started: Started) -> Finished {
             stop.cancel();
             // The tool gets a moment to end what it started and to say what it did. What is not
             // gone by then is dropped, which kills its processes.
-            match tokio::time::timeout(runtime.limits.stop_grace, &mut running).await {
+            match tokio::time::timeout(engine.limits.stop_grace, &mut running).await {
                 Ok(Ok(Ok(reply))) => Ok(reply),
                 Ok(Ok(Err(error))) => Err(with_output_of(reason, error)),
                 Ok(Err(_)) => Err(panicked()),

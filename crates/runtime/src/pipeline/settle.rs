@@ -16,7 +16,7 @@ use super::{
     halt::{refused_by, terminal_of},
     run::Unplanned,
 };
-use crate::{capture, guard::confinement::Went, input, runtime::Inner};
+use crate::{capture, engine::Engine, guard::confinement::Went, input};
 
 /// The most structured output, in bytes of JSON, of a tool that no model is shown: a whole resource
 /// of a mounted server.
@@ -72,10 +72,10 @@ pub async fn settle(finished: Finished) -> Outcome {
     };
     content.extend(confinement.tell(&mut facts, went));
     content.extend(luggage.notes.into_iter().map(Content::text));
-    let runtime = luggage.runtime;
-    cap_content(luggage.call, &mut content, &mut facts, &runtime).await;
+    let engine = luggage.engine;
+    cap_content(luggage.call, &mut content, &mut facts, &engine).await;
     let most = match audience {
-        Audience::Model => runtime.limits.structured_bytes,
+        Audience::Model => engine.limits.structured_bytes,
         Audience::Host => HOST_STRUCTURED_BYTES,
     };
     let structured = structured.map(|value| cap_structured(value, most));
@@ -88,7 +88,7 @@ pub async fn settle(finished: Finished) -> Outcome {
         error,
         facts,
     };
-    for hook in &runtime.hooks {
+    for hook in &engine.hooks {
         hook.after_run(&plan, &mut outcome).await;
         // How the call ended is not a hook's to change.
         outcome.terminal = terminal;
@@ -138,9 +138,9 @@ async fn cap_content(
     call: CallId,
     content: &mut [Content],
     facts: &mut Facts,
-    runtime: &Arc<Inner>,
+    engine: &Arc<Engine>,
 ) {
-    let limits = runtime.limits.output;
+    let limits = engine.limits.output;
     for piece in content.iter_mut() {
         let (Content::Text(text)
         | Content::Resource {
@@ -155,7 +155,7 @@ async fn cap_content(
             continue;
         }
         let whole = std::mem::take(text);
-        let capped = capture::cap_text(call, whole, runtime.ledger.artifacts(), limits).await;
+        let capped = capture::cap_text(call, whole, engine.ledger.artifacts(), limits).await;
         facts.bytes_omitted += capped.bytes_omitted;
         facts.lines_omitted += capped.lines_omitted;
         facts.artifact = facts.artifact.or(capped.artifact);

@@ -25,7 +25,7 @@ pub(super) async fn keep(planned: &mut Planned, wish: GrantWish, by: &str) {
 
 async fn try_keep(planned: &Planned, wish: GrantWish, by: &str) -> Result<(), String> {
     let luggage = &planned.luggage;
-    let now = luggage.runtime.clock.now();
+    let now = luggage.engine.clock.now();
     if wish.rules.is_empty() {
         return Err("it names no rule".to_owned());
     }
@@ -47,7 +47,7 @@ async fn try_keep(planned: &Planned, wish: GrantWish, by: &str) -> Result<(), St
     }
     fits(planned, &wished).await?;
     for grant in wished {
-        let kept = luggage.runtime.ledger.grants().add(grant.clone()).await;
+        let kept = luggage.engine.ledger.grants().add(grant.clone()).await;
         kept.map_err(|error| format!("it could not be recorded: {error}"))?;
         luggage.recording.note(CallEvent::Granted { grant });
     }

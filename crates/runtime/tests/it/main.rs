@@ -28,3 +28,4 @@ mod questions;
 mod registry;
 mod scripted;
 mod standing;
+mod workspaces;

@@ -1,0 +1,348 @@
+//! An open workspace, and where open workspaces come from.
+//!
+//! The engine has what all workspaces share: the record, the clock, hooks, listeners, tables. A
+//! [`Workspace`] has what differs between them: operations, tools, rules, whoever is asked, confinement,
+//! hosts, caps. It holds no task and no buffer, so that one process can hold thousands of them idle.
+//! [`Workspaces`] says which of them a principal may use.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use haft_contract::{
+    AgentId, BoxFuture, ErrorKind, Principal, TenantId, ToolError, WorkspaceId,
+    egress::EgressRules,
+    erased::ErasedApprover,
+    host::{Approver, Policy},
+    ops::{Operations, SandboxMode, Tier},
+    outcome::DeniedBy,
+};
+
+use crate::{
+    nobody::NobodyToAsk,
+    pipeline::Halt,
+    registry::{Entry, Registry},
+};
+
+/// Supplies open workspaces. Whether a principal may use one is decided here, and nowhere else.
+pub trait Workspaces: Send + Sync {
+    /// A workspace that is open already and that this principal may use. Asked first in every call,
+    /// so it must not wait; without an answer [`Workspaces::open`] is asked.
+    fn opened(&self, principal: &Principal, workspace: &WorkspaceId) -> Option<Arc<Workspace>> {
+        let _ = (principal, workspace);
+        None
+    }
+
+    /// Opens a workspace for a principal. A call of a workspace that cannot be opened is denied.
+    fn open<'a>(
+        &'a self,
+        principal: &'a Principal,
+        workspace: &'a WorkspaceId,
+    ) -> BoxFuture<'a, Result<Arc<Workspace>, WorkspaceError>>;
+}
+
+/// A workspace that could not be opened.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct WorkspaceError {
+    kind: WorkspaceErrorKind,
+    message: String,
+}
+
+/// Why a workspace could not be opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WorkspaceErrorKind {
+    /// There is none with this id that the principal may use. Which of the two it is is not told.
+    NotFound,
+    /// It is there, and cannot be used now.
+    Unavailable,
+}
+
+impl WorkspaceError {
+    /// There is none with this id that the principal may use.
+    pub fn not_found(workspace: &WorkspaceId) -> Self {
+        Self {
+            kind: WorkspaceErrorKind::NotFound,
+            message: format!("there is no workspace `{workspace}` here"),
+        }
+    }
+
+    /// It cannot be used now, for a reason that whoever asks may read.
+    pub fn unavailable(reason: impl Into<String>) -> Self {
+        Self {
+            kind: WorkspaceErrorKind::Unavailable,
+            message: reason.into(),
+        }
+    }
+
+    /// Why it could not be opened.
+    pub fn kind(&self) -> WorkspaceErrorKind {
+        self.kind
+    }
+
+    /// Ends a call whose workspace could not be opened.
+    pub(crate) fn halt(self) -> Halt {
+        let (kind, hint) = match self.kind {
+            WorkspaceErrorKind::NotFound => (
+                ErrorKind::Denied,
+                "name a workspace that this credential may use",
+            ),
+            WorkspaceErrorKind::Unavailable => {
+                (ErrorKind::Unavailable, "repeat the call in a while")
+            }
+        };
+        let error = ToolError::new(kind, self.message).hint(hint);
+        Halt::before_anything(error).denied_by(DeniedBy::Workspace)
+    }
+}
+
+/// The local case: a host with one workspace, which every principal may use as far as its rules go. A
+/// request may call it `local`.
+pub struct OneWorkspace(Arc<Workspace>);
+
+impl OneWorkspace {
+    /// This one, and no other.
+    pub fn new(workspace: Arc<Workspace>) -> Self {
+        Self(workspace)
+    }
+}
+
+impl Workspaces for OneWorkspace {
+    fn opened(&self, _: &Principal, workspace: &WorkspaceId) -> Option<Arc<Workspace>> {
+        let meant = *workspace == self.0.id || *workspace == WorkspaceId::local();
+        meant.then(|| Arc::clone(&self.0))
+    }
+
+    fn open<'a>(
+        &'a self,
+        principal: &'a Principal,
+        workspace: &'a WorkspaceId,
+    ) -> BoxFuture<'a, Result<Arc<Workspace>, WorkspaceError>> {
+        Box::pin(async move {
+            let opened = self.opened(principal, workspace);
+            opened.ok_or_else(|| WorkspaceError::not_found(workspace))
+        })
+    }
+}
+
+/// An open workspace: what its calls are planned, judged and run with.
+pub struct Workspace {
+    id: WorkspaceId,
+    owner: Option<TenantId>,
+    pub(crate) operations: Operations,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) policy: Arc<dyn Policy>,
+    pub(crate) approver: Arc<dyn ErasedApprover>,
+    sandbox: Arc<HashMap<String, SandboxMode>>,
+    egress: Arc<HostAccess>,
+    calls_in_flight: Option<usize>,
+    in_flight: AtomicUsize,
+}
+
+/// Which hosts sandboxed children may reach. Workspaces with the same rules share one.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct HostAccess {
+    /// For every agent without rules of its own; `None` is no network.
+    pub of_all: Option<Arc<EgressRules>>,
+    /// For these agents, instead of what all others may.
+    pub of_agents: HashMap<AgentId, Arc<EgressRules>>,
+}
+
+impl Workspace {
+    /// Starts building a workspace over these operations, under these rules.
+    pub fn builder(operations: Operations, policy: Arc<dyn Policy>) -> WorkspaceBuilder {
+        WorkspaceBuilder::new(operations, policy)
+    }
+
+    /// Its id.
+    pub fn id(&self) -> &WorkspaceId {
+        &self.id
+    }
+
+    /// The tenant it belongs to; none where the host itself has it.
+    pub fn owner(&self) -> Option<&TenantId> {
+        self.owner.as_ref()
+    }
+
+    /// Its tools, as they are now and as they change.
+    pub fn registry(&self) -> &Arc<Registry> {
+        &self.registry
+    }
+
+    /// The tools that a principal is shown: not quarantined, and not denied whatever the input.
+    pub fn tools_for(&self, principal: &Principal) -> Vec<Arc<Entry>> {
+        let tools = self.registry.snapshot();
+        let tools = tools.page(0, tools.len()).iter();
+        let shown = tools.filter(|entry| self.shows(principal, entry));
+        shown.map(Arc::clone).collect()
+    }
+
+    /// Whether a principal is shown a tool: not quarantined, and not denied whatever the input.
+    pub fn shows(&self, principal: &Principal, entry: &Entry) -> bool {
+        entry.is_shown_to(principal, &*self.policy)
+    }
+
+    /// Whether it is this principal's tenant's. Whoever supplied it has said so already; this is for
+    /// the day they are mistaken.
+    pub(crate) fn is_open_to(&self, principal: &Principal) -> bool {
+        self.owner
+            .as_ref()
+            .is_none_or(|owner| *owner == principal.tenant)
+    }
+
+    /// The confinement a tool's processes need: what the operator configured, or the tool's own
+    /// default.
+    pub(crate) fn sandbox_mode(&self, entry: &Entry) -> SandboxMode {
+        let configured = self.sandbox.get(entry.key().tool.as_str());
+        configured.copied().unwrap_or(entry.spec().sandbox)
+    }
+
+    /// The hosts a child of this principal may reach. None on the host, where nothing could keep it
+    /// to them, and none in T1, which has no network.
+    pub(crate) fn egress_of(&self, principal: &Principal, tier: Tier) -> Option<Arc<EgressRules>> {
+        match tier {
+            Tier::T2 | Tier::T3 => self
+                .egress
+                .of_agents
+                .get(&principal.agent)
+                .or(self.egress.of_all.as_ref())
+                .cloned(),
+            Tier::Host | Tier::T1 | Tier::InProcess => None,
+        }
+    }
+
+    /// A place among the calls in flight here, if one more may be.
+    pub(crate) fn take(self: &Arc<Self>) -> Result<InWorkspace, Halt> {
+        let before = self.in_flight.fetch_add(1, Ordering::Relaxed);
+        // Made first, so that it is given back also where there is none.
+        let place = InWorkspace(Arc::clone(self));
+        match self.calls_in_flight {
+            Some(most) if before >= most => {
+                let message = format!("{most} calls are in flight in this workspace already");
+                let error = ToolError::new(ErrorKind::Unavailable, message)
+                    .hint("repeat the call when fewer are in flight");
+                Err(Halt::before_anything(error))
+            }
+            _ => Ok(place),
+        }
+    }
+}
+
+impl std::fmt::Debug for Workspace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Workspace")
+            .field("id", &self.id)
+            .field("owner", &self.owner)
+            .field("operations", &self.operations)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A call's place in its workspace, given up when it is dropped.
+pub(crate) struct InWorkspace(Arc<Workspace>);
+
+impl Drop for InWorkspace {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Builds a [`Workspace`].
+pub struct WorkspaceBuilder {
+    id: Option<WorkspaceId>,
+    workspace: Workspace,
+}
+
+impl WorkspaceBuilder {
+    fn new(operations: Operations, policy: Arc<dyn Policy>) -> Self {
+        Self {
+            id: None,
+            workspace: Workspace {
+                id: WorkspaceId::local(),
+                owner: None,
+                operations,
+                registry: Arc::new(Registry::new()),
+                policy,
+                approver: Arc::new(NobodyToAsk::default()),
+                sandbox: Arc::default(),
+                egress: Arc::default(),
+                calls_in_flight: None,
+                in_flight: AtomicUsize::new(0),
+            },
+        }
+    }
+
+    /// The id a host with a list of workspaces gave it. Without one it is that of its root.
+    #[must_use]
+    pub fn id(mut self, id: WorkspaceId) -> Self {
+        self.id = Some(id);
+        self
+    }
+
+    /// The tenant it belongs to. Calls of any other are denied.
+    #[must_use]
+    pub fn owner(mut self, tenant: TenantId) -> Self {
+        self.workspace.owner = Some(tenant);
+        self
+    }
+
+    /// Its tools. Workspaces with the same tools share one.
+    #[must_use]
+    pub fn registry(mut self, registry: Arc<Registry>) -> Self {
+        self.workspace.registry = registry;
+        self
+    }
+
+    /// Who is asked. Without one, what would ask is denied.
+    #[must_use]
+    pub fn approver(self, approver: impl Approver) -> Self {
+        self.shared_approver(Arc::new(approver))
+    }
+
+    /// Who is asked, where several workspaces ask the same.
+    #[must_use]
+    pub fn shared_approver(mut self, approver: Arc<dyn ErasedApprover>) -> Self {
+        self.workspace.approver = approver;
+        self
+    }
+
+    /// The confinement of tools' child processes, by the tool's name.
+    #[must_use]
+    pub fn sandbox(mut self, modes: Arc<HashMap<String, SandboxMode>>) -> Self {
+        self.workspace.sandbox = modes;
+        self
+    }
+
+    /// The hosts that sandboxed child processes may reach. Without this they have no network.
+    #[must_use]
+    pub fn egress(mut self, hosts: Arc<HostAccess>) -> Self {
+        self.workspace.egress = hosts;
+        self
+    }
+
+    /// How many of its calls may be in flight at once; the next is refused as overloaded.
+    #[must_use]
+    pub fn calls_in_flight(mut self, most: usize) -> Self {
+        self.workspace.calls_in_flight = Some(most);
+        self
+    }
+
+    /// Puts it together.
+    pub fn build(self) -> Arc<Workspace> {
+        let Self { id, mut workspace } = self;
+        workspace.id = id.unwrap_or_else(|| workspace.operations.workspace_id());
+        Arc::new(workspace)
+    }
+}
+
+impl std::fmt::Debug for WorkspaceBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WorkspaceBuilder").finish_non_exhaustive()
+    }
+}
