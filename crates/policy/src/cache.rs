@@ -16,6 +16,8 @@ use haft_contract::{
     ops::Tier,
 };
 
+use crate::audience::NamedPrincipal;
+
 /// How many decisions are remembered in all.
 const DECISIONS: usize = 8192;
 /// How many locks they are spread over.
@@ -78,14 +80,15 @@ struct Entry {
     decision: Decision,
 }
 
-/// Everything of a question that a decision can depend on. User and tenant are not among it: no
-/// rule can speak of them.
+/// Everything of a question that a decision can depend on. User and tenant are among it only where a
+/// rule names them.
 #[derive(Debug)]
 struct Key {
     agent: AgentId,
     ancestors: Vec<AgentId>,
     session_kind: SessionKind,
     channel: Option<ChannelId>,
+    named: NamedPrincipal,
     tool: ToolKey,
     groups: Vec<&'static str>,
     usual_effects: Effects,
@@ -121,19 +124,31 @@ impl DecisionCache {
     }
 
     /// The decision on this question, if it is remembered.
-    pub(crate) fn get(&self, place: Place, question: &Question<'_>) -> Option<Decision> {
+    pub(crate) fn get(
+        &self,
+        place: Place,
+        question: &Question<'_>,
+        named: &NamedPrincipal,
+    ) -> Option<Decision> {
         let entry = self
             .shard(place)?
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .get(&place.0)?;
-        entry.key.is_of(question).then(|| entry.decision.clone())
+        let same = entry.key.named == *named && entry.key.is_of(question);
+        same.then(|| entry.decision.clone())
     }
 
     /// Remembers a decision.
-    pub(crate) fn insert(&self, place: Place, question: &Question<'_>, decision: &Decision) {
+    pub(crate) fn insert(
+        &self,
+        place: Place,
+        question: &Question<'_>,
+        named: NamedPrincipal,
+        decision: &Decision,
+    ) {
         let entry = Arc::new(Entry {
-            key: Key::of(question),
+            key: Key::of(question, named),
             decision: decision.clone(),
         });
         if let Some(shard) = self.shard(place) {
@@ -152,7 +167,7 @@ impl DecisionCache {
 }
 
 impl Key {
-    fn of(question: &Question<'_>) -> Self {
+    fn of(question: &Question<'_>, named: NamedPrincipal) -> Self {
         let Question {
             principal,
             tool,
@@ -164,6 +179,7 @@ impl Key {
             ancestors: principal.ancestors.clone(),
             session_kind: principal.session_kind,
             channel: principal.channel.clone(),
+            named,
             tool: tool.key.clone(),
             groups: tool.groups.to_vec(),
             usual_effects: tool.effects,

@@ -141,7 +141,9 @@ fn cedar(rule: &Rule) -> String {
         Section::Everyone
         | Section::Session(_)
         | Section::NonMainSessions
-        | Section::Channel(_) => text.push_str("principal, "),
+        | Section::Channel(_)
+        | Section::Tenant(_)
+        | Section::User(_) => text.push_str("principal, "),
     }
     text.push_str(match rule.selector {
         Selector::Accesses(PathMode::Read) => "action == Action::\"read\", ",
@@ -186,6 +188,14 @@ fn section_condition(section: &Section) -> Option<String> {
         Section::Channel(channel) => Some(format!(
             "principal has channel && principal.channel == {}",
             literal(channel.as_str())
+        )),
+        Section::Tenant(tenant) => Some(format!(
+            "principal has tenant && principal.tenant == {}",
+            literal(tenant.as_str())
+        )),
+        Section::User(user) => Some(format!(
+            "principal has user && principal.user == {}",
+            literal(user.as_str())
         )),
     }
 }

@@ -13,12 +13,12 @@ use haft_contract::{
         Decision, GrantProposal, Policy, PolicyVersion, Question, RuleRef, ToolFacts, Verdict,
         Visibility,
     },
-    identity::{ChannelId, SessionKind},
     preview::CommandPreview,
 };
 use sha2::{Digest, Sha256};
 
 use crate::{
+    audience::{FilePresets, Presets},
     cache::DecisionCache,
     compile::{CompileError, Origin, compile},
     facts::{Asked, CallFacts, InWords, Item, Part},
@@ -44,29 +44,6 @@ pub struct CedarPolicy {
     version: PolicyVersion,
     cache: DecisionCache,
     pub(crate) grants: GrantRules,
-}
-
-/// Which presets apply to whom. Of several files each is read by itself and the strictest answer
-/// holds, so that no section of one loosens what another says.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Presets {
-    /// What each file says about everyone and about agents.
-    pub(crate) files: Vec<FilePresets>,
-    /// Applied besides the above.
-    pub(crate) sessions: BTreeMap<SessionKind, Preset>,
-    /// Applied besides the above.
-    pub(crate) channels: BTreeMap<ChannelId, Preset>,
-}
-
-/// What one file says about everyone and about agents.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct FilePresets {
-    /// The file.
-    pub(crate) source: String,
-    /// For everyone without another.
-    pub(crate) everyone: Option<Preset>,
-    /// The agents that have a section, and the preset it names.
-    pub(crate) agents: BTreeMap<AgentId, Option<Preset>>,
 }
 
 /// One judgement and what it was about.
@@ -95,6 +72,8 @@ impl CedarPolicy {
             }],
             sessions: BTreeMap::new(),
             channels: BTreeMap::new(),
+            tenants: BTreeMap::new(),
+            users: BTreeMap::new(),
         };
         Self::new(Vec::new(), presets, ToolSettings::default())
     }
@@ -233,6 +212,7 @@ impl CedarPolicy {
             read_from: &question.plan.read_from,
             labelled: rules.iter().any(says_after),
             principal: question.principal,
+            named: self.presets.named(question.principal),
             agent,
             listed,
             tool: question.tool,
@@ -251,11 +231,12 @@ impl CedarPolicy {
         let Some(place) = self.cache.place(question) else {
             return self.decide_uncached(question);
         };
-        if let Some(decision) = self.cache.get(place, question) {
+        let named = self.presets.named(question.principal);
+        if let Some(decision) = self.cache.get(place, question, &named) {
             return decision;
         }
         let decision = self.decide_uncached(question);
-        self.cache.insert(place, question, &decision);
+        self.cache.insert(place, question, named, &decision);
         decision
     }
 
@@ -514,58 +495,6 @@ impl Policy for CedarPolicy {
     fn proposals(&self, question: &Question<'_>) -> Vec<GrantProposal> {
         self.propose(question)
     }
-}
-
-impl Presets {
-    /// Whether an agent may be treated as known.
-    pub(crate) fn lists(&self, agent: &AgentId) -> bool {
-        self.omits(agent).is_none()
-    }
-
-    /// The first file that lists agents, and not this one.
-    fn omits(&self, agent: &AgentId) -> Option<&FilePresets> {
-        self.files
-            .iter()
-            .find(|file| !file.agents.is_empty() && !file.agents.contains_key(agent))
-    }
-
-    /// The presets that apply, without repetition: the agent's own or everyone's, and those of
-    /// the session's kind and channel besides.
-    pub(crate) fn of(&self, principal: &Principal, agent: &AgentId) -> Vec<Preset> {
-        let session = self.sessions.get(&principal.session_kind).copied();
-        let channel = principal.channel.as_ref();
-        let channel = channel.and_then(|channel| self.channels.get(channel).copied());
-        let mut presets = vec![self.of_agent(agent)];
-        for preset in session.into_iter().chain(channel) {
-            if !presets.contains(&preset) {
-                presets.push(preset);
-            }
-        }
-        presets
-    }
-
-    fn of_agent(&self, agent: &AgentId) -> Preset {
-        strictest(self.files.iter().map(|file| {
-            let own = file.agents.get(agent).copied().flatten();
-            own.or(file.everyone)
-        }))
-    }
-
-    fn agents(&self) -> impl Iterator<Item = &AgentId> {
-        self.files.iter().flat_map(|file| file.agents.keys())
-    }
-
-    fn uses(&self, preset: Preset) -> bool {
-        strictest(self.files.iter().map(|file| file.everyone)) == preset
-            || self.agents().any(|agent| self.of_agent(agent) == preset)
-            || self.sessions.values().any(|used| *used == preset)
-            || self.channels.values().any(|used| *used == preset)
-    }
-}
-
-/// The strictest preset that any file names; `careful` where none names one.
-fn strictest(named: impl Iterator<Item = Option<Preset>>) -> Preset {
-    named.max().flatten().unwrap_or(Preset::Careful)
 }
 
 impl Judged<'_> {

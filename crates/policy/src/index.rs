@@ -10,7 +10,7 @@ use haft_contract::{
     Access, PathAccess, PathMode, PathScope, Principal, ToolKey, ToolName, WorkPath,
     access::ProcessAct,
     host::{ToolFacts, Verdict},
-    identity::{AgentId, ChannelId, SessionKind},
+    identity::{AgentId, SessionKind},
 };
 
 use crate::{
@@ -154,24 +154,22 @@ impl Index {
         tool: &ToolFacts<'_>,
     ) -> Slots {
         Slots {
-            sections: self.sections_of(agent, principal.session_kind, principal.channel.as_ref()),
+            sections: self.sections_of(principal, agent),
             selectors: self.selectors_of(tool),
         }
     }
 
-    fn sections_of(
-        &self,
-        agent: &AgentId,
-        kind: SessionKind,
-        channel: Option<&ChannelId>,
-    ) -> Vec<u32> {
+    fn sections_of(&self, principal: &Principal, agent: &AgentId) -> Vec<u32> {
+        let kind = principal.session_kind;
         let non_main = (kind != SessionKind::Main).then_some(Section::NonMainSessions);
         [
             Some(Section::Everyone),
             Some(Section::Agent(agent.clone())),
             Some(Section::Session(kind)),
             non_main,
-            channel.map(|channel| Section::Channel(channel.clone())),
+            principal.channel.clone().map(Section::Channel),
+            Some(Section::Tenant(principal.tenant.clone())),
+            Some(Section::User(principal.user.clone())),
         ]
         .into_iter()
         .flatten()

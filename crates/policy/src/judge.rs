@@ -19,6 +19,7 @@ use haft_contract::{
 
 use crate::{
     after::read_from,
+    audience::NamedPrincipal,
     cache::Generations,
     compile::{CompileError, Compiled, Origin, pattern_type},
     facts::{Action, CallFacts, Item, Part, groups},
@@ -37,6 +38,8 @@ const EVALUATIONS: usize = 2048;
 /// Everything one evaluation depends on.
 pub(crate) struct Case<'q> {
     pub(crate) principal: &'q Principal,
+    /// Its tenant and user, where rules name them.
+    pub(crate) named: NamedPrincipal,
     /// The agent it is judged for: the one that asks, or one that started it.
     pub(crate) agent: &'q AgentId,
     /// Whether that agent has a section, or none has.
@@ -109,6 +112,7 @@ struct Evaluation {
     agent: AgentId,
     session_kind: SessionKind,
     channel: Option<ChannelId>,
+    named: NamedPrincipal,
     action: Action,
     listed: bool,
     call: CallFacts,
@@ -222,6 +226,7 @@ impl Judge {
             agent: case.agent.clone(),
             session_kind: case.principal.session_kind,
             channel: case.principal.channel.clone(),
+            named: case.named.clone(),
             action: case.item.action,
             listed: case.listed,
             call: case.call,
@@ -377,6 +382,12 @@ impl Judge {
         )]);
         if let Some(channel) = &principal.channel {
             attributes.insert("channel".to_owned(), text(channel.as_str()));
+        }
+        if let Some(tenant) = &case.named.tenant {
+            attributes.insert("tenant".to_owned(), text(tenant.as_str()));
+        }
+        if let Some(user) = &case.named.user {
+            attributes.insert("user".to_owned(), text(user.as_str()));
         }
         let agent = uid(&self.types.agent, case.agent.as_str());
         let agent =

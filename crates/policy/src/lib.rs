@@ -26,6 +26,7 @@
 //! ```
 
 mod after;
+mod audience;
 mod cache;
 mod command_pattern;
 pub mod compile;

@@ -1,5 +1,5 @@
-//! Reads the policy part of configuration files: `[policy]`, `[agents.*]`, `[sessions.*]`,
-//! `[channels.*]`, and `session` and `sandbox` of `[tools.*]`. Everything else in a file belongs to
+//! Reads the policy part of configuration files: `[policy]`, `[agents.*]`, `[tenants.*]`,
+//! `[users.*]`, `[sessions.*]`, `[channels.*]`, and `session` and `sandbox` of `[tools.*]`. Everything else in a file belongs to
 //! others and is left alone.
 //!
 //! Text in, rules out: no file is opened here. Whatever is not understood is an error with its
@@ -8,10 +8,11 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use haft_contract::identity::{ChannelId, SessionKind};
+use haft_contract::identity::{ChannelId, SessionKind, TenantId, UserId};
 
 use crate::{
-    engine::{CedarPolicy, FilePresets, Presets},
+    audience::{FilePresets, Presets},
+    engine::CedarPolicy,
     examples::TestedRule,
     lint,
     preset::Preset,
@@ -36,6 +37,8 @@ pub struct PolicyFile {
     pub(crate) presets: Vec<FilePresets>,
     pub(crate) sessions: BTreeMap<SessionKind, Preset>,
     pub(crate) channels: BTreeMap<ChannelId, Preset>,
+    pub(crate) tenants: BTreeMap<TenantId, Option<Preset>>,
+    pub(crate) users: BTreeMap<UserId, Option<Preset>>,
     pub(crate) settings: ToolSettings,
     pub(crate) tested: Vec<TestedRule>,
 }
@@ -103,6 +106,8 @@ impl PolicyFile {
             presets: Vec::new(),
             sessions: BTreeMap::new(),
             channels: BTreeMap::new(),
+            tenants: BTreeMap::new(),
+            users: BTreeMap::new(),
             settings: ToolSettings::default(),
             tested: Vec::new(),
         };
@@ -121,6 +126,8 @@ impl PolicyFile {
             files: self.presets,
             sessions: self.sessions,
             channels: self.channels,
+            tenants: self.tenants,
+            users: self.users,
         };
         CedarPolicy::new(self.rules, presets, self.settings).map_err(|error| LoadError {
             problems: vec![Problem {

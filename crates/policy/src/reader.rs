@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use haft_contract::{
     ToolName,
     host::{RuleRef, Verdict},
-    identity::{AgentId, ChannelId, SessionKind},
+    identity::{AgentId, ChannelId, SessionKind, TenantId, UserId},
     ops::SandboxMode,
 };
 use toml::{
@@ -17,7 +17,7 @@ use toml::{
 
 use crate::{
     after::After,
-    engine::FilePresets,
+    audience::FilePresets,
     examples::{TestedRule, TriedExample, Wanted},
     facts::BUILT_IN_GROUPS,
     load::{PolicyFile, PolicySource, Problem},
@@ -84,6 +84,8 @@ impl<'s> Reader<'s> {
             self.policy(policy);
         }
         self.sections(document, "agents");
+        self.sections(document, "tenants");
+        self.sections(document, "users");
         self.sections(document, "sessions");
         self.sections(document, "channels");
         if let Some(tools) = document.get("tools") {
@@ -137,7 +139,7 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// `[agents.*]`, `[sessions.*]` or `[channels.*]`.
+    /// `[agents.*]`, `[tenants.*]`, `[users.*]`, `[sessions.*]` or `[channels.*]`.
     fn sections(&mut self, document: &Table<'_>, kind: &'static str) {
         let Some(value) = document.get(kind) else {
             return;
@@ -160,6 +162,18 @@ impl<'s> Reader<'s> {
                 Section::Agent(agent) => {
                     self.known_keys(table, &title, &["preset", "allow", "ask", "deny"]);
                     self.presets.agents.insert(agent.clone(), preset);
+                    self.list(table, Verdict::Allow, &section);
+                }
+                Section::Tenant(tenant) => {
+                    self.known_keys(table, &title, &["preset", "allow", "ask", "deny"]);
+                    let known = self.file.tenants.get(tenant).copied().flatten();
+                    self.file.tenants.insert(tenant.clone(), known.max(preset));
+                    self.list(table, Verdict::Allow, &section);
+                }
+                Section::User(user) => {
+                    self.known_keys(table, &title, &["preset", "allow", "ask", "deny"]);
+                    let known = self.file.users.get(user).copied().flatten();
+                    self.file.users.insert(user.clone(), known.max(preset));
                     self.list(table, Verdict::Allow, &section);
                 }
                 Section::Session(kind) => {
@@ -187,6 +201,8 @@ impl<'s> Reader<'s> {
         let parsed = match kind {
             "agents" => AgentId::parse(name).map(Section::Agent),
             "channels" => ChannelId::parse(name).map(Section::Channel),
+            "tenants" => TenantId::parse(name).map(Section::Tenant),
+            "users" => UserId::parse(name).map(Section::User),
             _ => {
                 let words = SessionKind::ALL.map(SessionKind::as_str);
                 let known = SessionKind::ALL
@@ -213,7 +229,7 @@ impl<'s> Reader<'s> {
             self.problem(
                 key.span().start,
                 format!("`allow` does not belong into {title}: it can only narrow"),
-                Some("put it into [policy] or [agents.NAME]"),
+                Some("put it into [policy], [agents.NAME], [tenants.NAME] or [users.NAME]"),
             );
         }
         self.known_keys(table, title, &["preset", "ask", "deny", "allow"]);

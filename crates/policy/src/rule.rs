@@ -10,7 +10,7 @@ use std::fmt;
 use haft_contract::{
     PathMode, ProviderId, ToolKey, ToolName,
     host::{RuleRef, Verdict},
-    identity::{AgentId, ChannelId, SessionKind},
+    identity::{AgentId, ChannelId, SessionKind, TenantId, UserId},
 };
 
 use crate::{
@@ -58,6 +58,10 @@ pub(crate) enum Section {
     NonMainSessions,
     /// `[channels.NAME]`.
     Channel(ChannelId),
+    /// `[tenants.NAME]`.
+    Tenant(TenantId),
+    /// `[users.NAME]`.
+    User(UserId),
 }
 
 /// About which tools a rule speaks.
@@ -206,6 +210,8 @@ impl Rule {
             Section::Session(kind) => Some(format!("[sessions.{kind}]")),
             Section::NonMainSessions => Some("every session but main".to_owned()),
             Section::Channel(channel) => Some(format!("[channels.{channel}]")),
+            Section::Tenant(tenant) => Some(format!("[tenants.{tenant}]")),
+            Section::User(user) => Some(format!("[users.{user}]")),
         }
     }
 }

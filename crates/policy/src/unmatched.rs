@@ -70,6 +70,8 @@ fn holds_for(section: &Section, question: &Question<'_>) -> bool {
         Section::Session(kind) => *kind == principal.session_kind,
         Section::NonMainSessions => principal.session_kind != haft_contract::SessionKind::Main,
         Section::Channel(channel) => principal.channel.as_ref() == Some(channel),
+        Section::Tenant(tenant) => *tenant == principal.tenant,
+        Section::User(user) => *user == principal.user,
     }
 }
 

@@ -31,6 +31,7 @@ impl CedarPolicy {
         // The loosest call a tool could plan: whatever it touches is named and judged by itself.
         let case = Case {
             principal,
+            named: self.presets.named(principal),
             agent,
             listed,
             tool: *tool,

@@ -17,8 +17,10 @@ use haft_policy::PolicySource;
 use crate::terminal::Page;
 
 /// The tables whose entries may have a preset of their own, and what an entry is called.
-const WITH_PRESETS: [(&str, &str); 3] = [
+const WITH_PRESETS: [(&str, &str); 5] = [
     ("agents", "agent"),
+    ("tenants", "tenant"),
+    ("users", "user"),
     ("sessions", "sessions of kind"),
     ("channels", "channel"),
 ];

@@ -71,9 +71,11 @@ pub struct ConfiguredTool {
 }
 
 /// The tables of a file. Those of policy are checked there.
-const TABLES: [&str; 14] = [
+const TABLES: [&str; 16] = [
     "policy",
     "agents",
+    "tenants",
+    "users",
     "sessions",
     "channels",
     "tools",

@@ -23,6 +23,12 @@ deny = ["read(**/.env)"]
 [agents.child]
 allow = ["read"]
 
+[tenants.acme]
+ask = ["bash(git push *)"]
+
+[users.ada]
+allow = ["bash(git push)"]
+
 [sessions.dm]
 preset = "locked"
 

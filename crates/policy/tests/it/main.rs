@@ -21,4 +21,5 @@ mod requirements;
 mod shell;
 mod shell_options;
 mod shell_properties;
+mod tenants_and_users;
 mod world;

@@ -1,0 +1,114 @@
+//! To whom what applies: the presets of everyone, of agents, tenants, users, kinds of session and channels.
+//!
+//! Presets only ever add up: of all that apply the strictest answer holds.
+
+use std::collections::BTreeMap;
+
+use haft_contract::{
+    AgentId, Principal,
+    identity::{ChannelId, SessionKind, TenantId, UserId},
+};
+
+use crate::preset::Preset;
+
+/// Which presets apply to whom. Of several files each is read by itself and the strictest answer
+/// holds, so that no section of one loosens what another says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Presets {
+    /// What each file says about everyone and about agents.
+    pub(crate) files: Vec<FilePresets>,
+    /// Applied besides the above.
+    pub(crate) sessions: BTreeMap<SessionKind, Preset>,
+    /// Applied besides the above.
+    pub(crate) channels: BTreeMap<ChannelId, Preset>,
+    /// The tenants that have a section, and the preset it names, applied besides the above.
+    pub(crate) tenants: BTreeMap<TenantId, Option<Preset>>,
+    /// The same for users.
+    pub(crate) users: BTreeMap<UserId, Option<Preset>>,
+}
+
+/// What the rules can tell apart about who asks, beside agent, session and channel: tenant and user,
+/// each only where a section names it. Whoever is not named is like everybody else, so that what is
+/// remembered of one of them serves all.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub(crate) struct NamedPrincipal {
+    pub(crate) tenant: Option<TenantId>,
+    pub(crate) user: Option<UserId>,
+}
+
+/// What one file says about everyone and about agents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FilePresets {
+    /// The file.
+    pub(crate) source: String,
+    /// For everyone without another.
+    pub(crate) everyone: Option<Preset>,
+    /// The agents that have a section, and the preset it names.
+    pub(crate) agents: BTreeMap<AgentId, Option<Preset>>,
+}
+
+impl Presets {
+    /// Whether an agent may be treated as known.
+    pub(crate) fn lists(&self, agent: &AgentId) -> bool {
+        self.omits(agent).is_none()
+    }
+
+    /// The first file that lists agents, and not this one.
+    pub(crate) fn omits(&self, agent: &AgentId) -> Option<&FilePresets> {
+        self.files
+            .iter()
+            .find(|file| !file.agents.is_empty() && !file.agents.contains_key(agent))
+    }
+
+    /// Tenant and user of a principal, where a section names them.
+    pub(crate) fn named(&self, principal: &Principal) -> NamedPrincipal {
+        let tenant = self.tenants.contains_key(&principal.tenant);
+        let user = self.users.contains_key(&principal.user);
+        NamedPrincipal {
+            tenant: tenant.then(|| principal.tenant.clone()),
+            user: user.then(|| principal.user.clone()),
+        }
+    }
+
+    /// The presets that apply, without repetition: the agent's own or everyone's, and those of
+    /// the tenant, the user, the session's kind and the channel besides.
+    pub(crate) fn of(&self, principal: &Principal, agent: &AgentId) -> Vec<Preset> {
+        let session = self.sessions.get(&principal.session_kind).copied();
+        let channel = principal.channel.as_ref();
+        let channel = channel.and_then(|channel| self.channels.get(channel).copied());
+        let mut presets = vec![self.of_agent(agent)];
+        let tenant = self.tenants.get(&principal.tenant).copied().flatten();
+        let user = self.users.get(&principal.user).copied().flatten();
+        for preset in [tenant, user, session, channel].into_iter().flatten() {
+            if !presets.contains(&preset) {
+                presets.push(preset);
+            }
+        }
+        presets
+    }
+
+    fn of_agent(&self, agent: &AgentId) -> Preset {
+        strictest(self.files.iter().map(|file| {
+            let own = file.agents.get(agent).copied().flatten();
+            own.or(file.everyone)
+        }))
+    }
+
+    pub(crate) fn agents(&self) -> impl Iterator<Item = &AgentId> {
+        self.files.iter().flat_map(|file| file.agents.keys())
+    }
+
+    pub(crate) fn uses(&self, preset: Preset) -> bool {
+        strictest(self.files.iter().map(|file| file.everyone)) == preset
+            || self.agents().any(|agent| self.of_agent(agent) == preset)
+            || self.sessions.values().any(|used| *used == preset)
+            || self.channels.values().any(|used| *used == preset)
+            || self.tenants.values().any(|used| *used == Some(preset))
+            || self.users.values().any(|used| *used == Some(preset))
+    }
+}
+
+/// The strictest preset that any file names; `careful` where none names one.
+fn strictest(named: impl Iterator<Item = Option<Preset>>) -> Preset {
+    named.max().flatten().unwrap_or(Preset::Careful)
+}
