@@ -11,7 +11,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{endpoint::Endpoint, subscriptions::Subscribed};
+use super::{caller::ServedCaller, endpoint::Endpoint, subscriptions::Subscribed};
 use crate::mounts::Change;
 
 /// How long changes are gathered before they are announced.
@@ -27,10 +27,13 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    pub(super) fn of(endpoint: &Endpoint) -> Self {
+    pub(super) fn of(endpoint: &Endpoint, served: &ServedCaller) -> Self {
+        let workspace = served.workspace.as_ref();
         Self {
-            tools: Some(endpoint.runtime.registry().changes()),
-            mounts: endpoint.mounts.as_ref().map(|mounts| mounts.changes()),
+            tools: workspace.map(|workspace| workspace.registry().changes()),
+            mounts: endpoint
+                .mounts_for(&served.caller)
+                .map(|mounts| mounts.changes()),
         }
     }
 

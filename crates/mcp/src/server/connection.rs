@@ -35,6 +35,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::{
     announce::Changes,
     approve::{Told, Wanted},
+    caller::ServedCaller,
     conduct::{Asked, Takes, Waiting, abilities, lacking, stands_for_itself},
     endpoint::{Endpoint, Sessions},
     leave::{Listening, leave},
@@ -56,6 +57,7 @@ const MAX_SUBSCRIBED: usize = 1_000;
 /// One connection, or one request that stands for itself.
 pub(super) struct Connection {
     endpoint: Arc<Endpoint>,
+    served: ServedCaller,
     /// Set by `initialize`: who calls on this connection.
     initialized: OnceLock<Arc<Principal>>,
     logs_from: Mutex<Severity>,
@@ -67,10 +69,15 @@ pub(super) struct Connection {
 
 impl Connection {
     /// A connection whose calls end when `gone` is cancelled.
-    pub(super) fn new(endpoint: Arc<Endpoint>, gone: &CancellationToken) -> Self {
+    pub(super) fn new(
+        endpoint: Arc<Endpoint>,
+        served: ServedCaller,
+        gone: &CancellationToken,
+    ) -> Self {
         let gone = gone.child_token();
         Self {
             endpoint,
+            served,
             initialized: OnceLock::new(),
             logs_from: Mutex::new(USUAL_LOGS),
             subscribed: Arc::default(),
@@ -81,7 +88,8 @@ impl Connection {
     }
 
     fn principal(&self) -> &Arc<Principal> {
-        self.initialized.get().unwrap_or(&self.endpoint.principal)
+        let own = self.served.caller.principal();
+        self.initialized.get().unwrap_or(own)
     }
 
     fn subscribed(&self) -> MutexGuard<'_, BTreeSet<String>> {
@@ -140,6 +148,7 @@ impl Connection {
         answers: Option<InputResponses>,
     ) -> Result<Told, ErrorData> {
         let request = fetch.request(Arc::clone(self.principal()));
+        let request = self.served.placed(request);
         let asked = Asked {
             wanted: Wanted::call("fetch", &request),
             takes,
@@ -150,7 +159,7 @@ impl Connection {
     }
 
     fn mounts(&self) -> Option<&Arc<dyn Mounts>> {
-        self.endpoint.mounts.as_ref()
+        self.endpoint.mounts_for(&self.served.caller)
     }
 
     /// A list of what mounted servers offer.
@@ -164,7 +173,7 @@ impl Connection {
     }
 
     fn shows_output(&self) -> bool {
-        let tools = self.endpoint.runtime.tools_for(self.principal());
+        let tools = self.served.tools_for(self.principal());
         let shown = |tool: &Arc<Entry>| tool.key().tool.as_str() == output::TOOL;
         tools.iter().any(shown)
     }
@@ -245,14 +254,15 @@ impl ServerHandler for Connection {
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
         let principal = match self.endpoint.sessions {
-            Sessions::OfEndpoint => Arc::clone(&self.endpoint.principal),
-            Sessions::OfConnection => self.endpoint.in_new_session(),
+            Sessions::OfEndpoint => Arc::clone(self.served.caller.principal()),
+            Sessions::OfConnection => Endpoint::in_new_session(&self.served.caller),
         };
         // A client that initializes twice stays who it was.
         let _ = self.initialized.set(principal);
         context.peer.set_peer_info(request.clone());
         let mut initialized = self.negotiate_initialize(&request)?;
-        initialized.instructions = Some(self.endpoint.instructions(self.principal()));
+        let told = self.endpoint.instructions(&self.served, self.principal());
+        initialized.instructions = Some(told);
         Ok(initialized)
     }
 
@@ -262,14 +272,15 @@ impl ServerHandler for Connection {
             return;
         }
         let subscribed = Arc::clone(&self.subscribed);
-        let changes = Changes::of(&self.endpoint);
+        let changes = Changes::of(&self.endpoint, &self.served);
         tokio::spawn(changes.announce(context.peer, subscribed, self.gone.clone()));
     }
 
     async fn discover(&self, _: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
         let versions = self.supported_protocol_versions().into_owned();
         let mut found = DiscoverResult::from_server_info(versions, self.get_info());
-        found.instructions = Some(self.endpoint.instructions(self.principal()));
+        let told = self.endpoint.instructions(&self.served, self.principal());
+        found.instructions = Some(told);
         found.ttl_ms = FRESH_MS;
         found.cache_scope = CacheScope::Private;
         Ok(found)
@@ -280,7 +291,7 @@ impl ServerHandler for Connection {
         request: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let tools = self.endpoint.listed(self.principal());
+        let tools = self.endpoint.listed(&self.served, self.principal());
         let name = |tool: &Arc<Entry>| Arc::clone(tool).key().tool.as_str().to_owned();
         let (tools, next) = page(tools, name, request.as_ref(), self.endpoint.page_entries)?;
         let tools = tools.iter().filter_map(shown);
@@ -293,7 +304,7 @@ impl ServerHandler for Connection {
 
     /// Where a tool wants parameters repeated as headers, they are compared with its schema.
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        let tools = self.endpoint.runtime.registry().snapshot();
+        let tools = self.served.workspace.as_ref()?.registry().snapshot();
         let tool = tools.get(name)?;
         names_headers(tool.input_schema()).then(|| shown(tool))?
     }
@@ -305,7 +316,8 @@ impl ServerHandler for Connection {
     ) -> Result<CallToolResponse, ErrorData> {
         let arguments = Value::Object(request.arguments.unwrap_or_default());
         let name = request.name.into_owned();
-        let call = self.endpoint.request(name, arguments, self.principal());
+        let endpoint = &self.endpoint;
+        let call = endpoint.request(name, arguments, &self.served, self.principal());
         let asked = Asked {
             wanted: Wanted::call("tools/call", &call),
             takes: Takes::QuestionsAndTasks,
@@ -504,6 +516,7 @@ impl ServerHandler for Connection {
         // The request is over once nobody listens, and a call in its name would be too.
         let mut listening = Listening {
             endpoint: Arc::clone(&self.endpoint),
+            served: self.served.clone(),
             principal: Arc::clone(self.principal()),
             uris: BTreeSet::new(),
         };
@@ -520,7 +533,7 @@ impl ServerHandler for Connection {
                 Err(error) => tracing::debug!(%error, "a resource cannot be subscribed to"),
             }
         }
-        let changes = Changes::of(&self.endpoint);
+        let changes = Changes::of(&self.endpoint, &self.served);
         changes.tell(&context, &listening.uris, &self.gone).await;
         Ok(())
     }
@@ -554,14 +567,14 @@ impl Drop for Connection {
         let Some(principal) = self.initialized.take() else {
             return;
         };
-        let endpoint = Arc::clone(&self.endpoint);
+        let (endpoint, served) = (Arc::clone(&self.endpoint), self.served.clone());
         let uris = std::mem::take(&mut *self.subscribed());
         // Without a runtime to do it, the end of the process does.
         let Ok(handle) = tokio::runtime::Handle::try_current() else {
             return;
         };
         let uris = uris.into_iter().collect();
-        handle.spawn(async move { leave(&endpoint, &principal, uris).await });
+        handle.spawn(async move { leave(&endpoint, &served, &principal, uris).await });
     }
 }
 

@@ -1,14 +1,16 @@
-//! What is served to agents: a runtime's tools for one principal, and what mounted servers offer
-//! beside tools. The same whatever the transport and the era.
+//! What is served to agents: a runtime's tools, and what mounted servers offer beside tools. The same
+//! whatever the transport and the era. Every request has a caller (`caller.rs`); where nobody says which,
+//! it is the endpoint's own.
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use haft_contract::{CallId, CallRequest, Principal, SessionId};
+use haft_contract::{CallId, CallRequest, Principal, SessionId, WorkspaceId};
 use haft_runtime::{Runtime, registry::Entry};
 use serde_json::Value;
 
 use super::{
     approve::{Approvals, Owner},
+    caller::{Caller, ServedCaller},
     capped::REQUESTS_IN_FLIGHT,
     live::LiveCalls,
     subscriptions::Subscriptions,
@@ -43,7 +45,8 @@ pub enum Sessions {
 /// What is served.
 pub struct Endpoint {
     pub(super) runtime: Runtime,
-    pub(super) principal: Arc<Principal>,
+    /// Who asks where nothing says who does.
+    pub(super) caller: Caller,
     /// Whose the calls of that principal are; the same for every request that stands for itself.
     owner: Owner,
     pub(super) calls: Arc<LiveCalls>,
@@ -67,7 +70,7 @@ impl Endpoint {
         Self {
             runtime,
             owner: Owner::of(&principal),
-            principal,
+            caller: Caller::new(principal),
             calls,
             mounts: None,
             sessions,
@@ -79,7 +82,14 @@ impl Endpoint {
         }
     }
 
-    /// Offers what mounted servers have beside tools.
+    /// Serves another workspace than the one of a host that has one.
+    #[must_use]
+    pub fn workspace(mut self, workspace: WorkspaceId) -> Self {
+        self.caller = self.caller.in_workspace(workspace);
+        self
+    }
+
+    /// Offers what mounted servers have beside tools, to callers of the endpoint's own workspace.
     #[must_use]
     pub fn mounts(mut self, mounts: Arc<dyn Mounts>) -> Self {
         self.mounts = Some(mounts);
@@ -107,14 +117,24 @@ impl Endpoint {
         self
     }
 
+    /// The endpoint's own caller, or another, with its workspace.
+    pub(super) async fn admit(&self, caller: Option<Caller>) -> ServedCaller {
+        let caller = caller.unwrap_or_else(|| self.caller.clone());
+        let workspace = self
+            .runtime
+            .workspace(caller.principal(), caller.workspace());
+        let workspace = workspace.await.ok();
+        ServedCaller { caller, workspace }
+    }
+
     /// The tools that are listed to a principal.
-    pub(super) fn listed(&self, principal: &Principal) -> Vec<Arc<Entry>> {
-        self.catalog.listed(self.runtime.tools_for(principal))
+    pub(super) fn listed(&self, served: &ServedCaller, principal: &Principal) -> Vec<Arc<Entry>> {
+        self.catalog.listed(served.tools_for(principal))
     }
 
     /// What a principal is told of the whole.
-    pub(super) fn instructions(&self, principal: &Principal) -> String {
-        if self.catalog.searches(&self.runtime.tools_for(principal)) {
+    pub(super) fn instructions(&self, served: &ServedCaller, principal: &Principal) -> String {
+        if self.catalog.searches(&served.tools_for(principal)) {
             format!("{INSTRUCTIONS}\n{SEARCHABLE}")
         } else {
             INSTRUCTIONS.to_owned()
@@ -126,12 +146,18 @@ impl Endpoint {
         &self,
         tool: String,
         arguments: Value,
+        served: &ServedCaller,
         principal: &Arc<Principal>,
     ) -> CallRequest {
-        let tools = self.runtime.registry().snapshot();
-        let is_shown = |entry: &Entry| self.runtime.shows(principal, entry);
-        let (tool, arguments) = catalog::unwrap(&tools, is_shown, tool, arguments);
-        CallRequest::new(tool, arguments, Arc::clone(principal))
+        let (tool, arguments) = match &served.workspace {
+            Some(workspace) => {
+                let tools = workspace.registry().snapshot();
+                let is_shown = |entry: &Entry| workspace.shows(principal, entry);
+                catalog::unwrap(&tools, is_shown, tool, arguments)
+            }
+            None => (tool, arguments),
+        };
+        served.placed(CallRequest::new(tool, arguments, Arc::clone(principal)))
     }
 
     /// Keeps clients that cannot be asked waiting for a person for this long.
@@ -146,18 +172,24 @@ impl Endpoint {
         self.approvals.parked()
     }
 
+    /// What mounted servers offer beside tools, to a caller they are mounted for.
+    pub(super) fn mounts_for(&self, caller: &Caller) -> Option<&Arc<dyn Mounts>> {
+        let mounts = self.mounts.as_ref();
+        mounts.filter(|_| self.caller.is_beside(caller))
+    }
+
     /// Whose the calls of a principal are.
     pub(super) fn owner_of(&self, principal: &Arc<Principal>) -> Owner {
-        if Arc::ptr_eq(principal, &self.principal) {
+        if Arc::ptr_eq(principal, self.caller.principal()) {
             self.owner
         } else {
             Owner::of(principal)
         }
     }
 
-    /// The principal in a session of its own.
-    pub(super) fn in_new_session(&self) -> Arc<Principal> {
-        let mut principal = (*self.principal).clone();
+    /// A caller's principal in a session of its own.
+    pub(super) fn in_new_session(caller: &Caller) -> Arc<Principal> {
+        let mut principal = Principal::clone(caller.principal());
         // An id of Haft's own making, of characters every identifier may hold. `haft` tells by it that
         // nobody comes back to this session (`orphans.rs`).
         if let Ok(session) = SessionId::parse(&format!("mcp-{}", CallId::new())) {
@@ -171,7 +203,7 @@ impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Endpoint")
             .field("runtime", &self.runtime)
-            .field("principal", &self.principal)
+            .field("caller", &self.caller)
             .finish_non_exhaustive()
     }
 }

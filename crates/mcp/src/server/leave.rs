@@ -7,6 +7,7 @@ use haft_contract::Principal;
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    caller::ServedCaller,
     endpoint::{Endpoint, Sessions},
     subscriptions::Then,
 };
@@ -21,6 +22,7 @@ const CANCEL_WITHIN: Duration = Duration::from_secs(5);
 /// The resources a client listens to for as long as this lives.
 pub(super) struct Listening {
     pub(super) endpoint: Arc<Endpoint>,
+    pub(super) served: ServedCaller,
     pub(super) principal: Arc<Principal>,
     pub(super) uris: BTreeSet<String>,
 }
@@ -29,35 +31,46 @@ impl Drop for Listening {
     fn drop(&mut self) {
         let uris = std::mem::take(&mut self.uris).into_iter().collect();
         let (endpoint, principal) = (Arc::clone(&self.endpoint), Arc::clone(&self.principal));
+        let served = self.served.clone();
         // Without a runtime to do it, the end of the process does.
         if let Ok(handle) = tokio::runtime::Handle::try_current() {
-            handle.spawn(async move { unsubscribe(&endpoint, &principal, uris).await });
+            handle.spawn(async move { unsubscribe(&endpoint, &served, &principal, uris).await });
         }
     }
 }
 
 /// Ends what a client left behind.
-pub(super) async fn leave(endpoint: &Endpoint, principal: &Arc<Principal>, uris: Vec<String>) {
+pub(super) async fn leave(
+    endpoint: &Endpoint,
+    served: &ServedCaller,
+    principal: &Arc<Principal>,
+    uris: Vec<String>,
+) {
     endpoint.approvals.end(principal);
     match endpoint.sessions {
         Sessions::OfEndpoint => {}
         Sessions::OfConnection => endpoint.runtime.end_session(principal).await,
     }
-    unsubscribe(endpoint, principal, uris).await;
+    unsubscribe(endpoint, served, principal, uris).await;
 }
 
 /// Takes a client's subscriptions away, and tells the servers of those that nobody else has.
-async fn unsubscribe(endpoint: &Endpoint, principal: &Arc<Principal>, mut uris: Vec<String>) {
+async fn unsubscribe(
+    endpoint: &Endpoint,
+    served: &ServedCaller,
+    principal: &Arc<Principal>,
+    mut uris: Vec<String>,
+) {
     uris.retain(|uri| endpoint.subscriptions.fewer(uri) == Then::Ask);
     let over = CancellationToken::new();
     let telling = async {
         for uri in uris {
             // While others were told, somebody may have come to want it.
             let is_over = over.is_cancelled() || endpoint.subscriptions.is_wanted(&uri);
-            let mounts = endpoint.mounts.as_ref().filter(|_| !is_over);
+            let mounts = endpoint.mounts_for(&served.caller).filter(|_| !is_over);
             let fetch = mounts.and_then(|mounts| mounts.subscription(&uri, false));
             if let Some(fetch) = fetch {
-                let request = fetch.request(Arc::clone(principal));
+                let request = served.placed(fetch.request(Arc::clone(principal)));
                 endpoint.runtime.call_until(request, over.clone()).await;
             }
         }

@@ -6,6 +6,7 @@
 
 mod announce;
 pub mod approve;
+mod caller;
 pub mod capped;
 mod conduct;
 mod connection;
@@ -23,6 +24,7 @@ pub mod stdio;
 mod subscriptions;
 
 pub use self::{
+    caller::{Caller, Identify},
     endpoint::{Endpoint, Sessions},
     live::{LiveCall, LiveCalls, Step},
 };

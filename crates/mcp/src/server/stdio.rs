@@ -67,7 +67,8 @@ pub async fn serve(
             () = stop.cancelled() => {}
         }
     });
-    let connection = Connection::new(Arc::clone(&endpoint), &gone);
+    let served = endpoint.admit(None).await;
+    let connection = Connection::new(Arc::clone(&endpoint), served, &gone);
     let connection = Capped::new(connection, endpoint.requests_in_flight);
     // A token of its own, because it is cancelled when this connection ends.
     let served = connection.serve_with_ct(transport, cancel.child_token());
@@ -81,7 +82,7 @@ pub async fn serve(
     let ended = running.waiting().await;
     // Nobody is left who could ask for what still waits or runs.
     gone.cancel();
-    endpoint.approvals.end(&endpoint.principal);
+    endpoint.approvals.end(endpoint.caller.principal());
     let stopped = tokio::time::timeout(STOPS_WITHIN, endpoint.calls.until_none_runs());
     if stopped.await.is_err() {
         tracing::warn!("calls of a client that is gone have not stopped in time");

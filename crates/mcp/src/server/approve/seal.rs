@@ -72,7 +72,12 @@ impl Wanted {
             Arguments::Value(arguments) => Cow::Borrowed(arguments),
             Arguments::Text(text) => Cow::Owned(json!({"text": text})),
         };
-        let form = json!({"method": method, "name": call.tool, "arguments": arguments});
+        let form = json!({
+            "method": method,
+            "workspace": call.workspace.as_str(),
+            "name": call.tool,
+            "arguments": arguments,
+        });
         Self(digest_of(&form).0)
     }
 }

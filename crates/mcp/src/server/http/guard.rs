@@ -1,8 +1,11 @@
 //! Who may speak to the endpoint at all. Three questions, in this order: does the client think it
-//! speaks to us (`Host`), does it come from a web page we know (`Origin`), does it hold the token.
+//! speaks to us (`Host`), does it come from a web page we know (`Origin`), and who is it: whoever holds
+//! the one token, or whoever the host knows by what they bring.
 //!
-//! The first two keep web pages out that a browser was tricked into sending here; the token keeps
+//! The first two keep web pages out that a browser was tricked into sending here; the last keeps
 //! everybody else out. Each refusal says what to do.
+
+use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{
@@ -16,11 +19,33 @@ use serde_json::json;
 use url::{Origin, Url};
 
 use super::{Answer, PATH, token::Token};
+use crate::server::caller::{Caller, Identify};
+
+/// How long the host has to say who a request is from.
+const IDENTIFY_WAIT: Duration = Duration::from_secs(10);
+
+/// How a client shows who it is.
+#[derive(Clone)]
+enum Credentials {
+    /// By the one token; it is then the endpoint's own caller.
+    Token(Token),
+    /// The host says.
+    Identify(Arc<dyn Identify>),
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Token(_) => "Token",
+            Self::Identify(_) => "Identify",
+        })
+    }
+}
 
 /// Who may speak to the endpoint.
 #[derive(Debug, Clone)]
 pub struct Guard {
-    token: Token,
+    credentials: Credentials,
     hosts: Vec<String>,
     origins: Vec<Origin>,
 }
@@ -33,9 +58,19 @@ pub struct OriginError(String);
 impl Guard {
     /// Lets in whoever holds the token and calls us by a name of this machine.
     pub fn new(token: Token) -> Self {
+        Self::with(Credentials::Token(token))
+    }
+
+    /// Lets in whoever the host knows and who calls us by a name of this machine. Each request is its
+    /// caller's own.
+    pub fn identified(identify: Arc<dyn Identify>) -> Self {
+        Self::with(Credentials::Identify(identify))
+    }
+
+    fn with(credentials: Credentials) -> Self {
         let names = ["localhost", "127.0.0.1", "::1"];
         Self {
-            token,
+            credentials,
             hosts: names.map(str::to_owned).to_vec(),
             origins: Vec::new(),
         }
@@ -74,8 +109,30 @@ impl Guard {
         self.origins.iter().map(with_port).collect()
     }
 
-    /// Lets a request through, or says why not.
-    pub(super) fn check(&self, head: &Parts) -> Result<(), Box<Answer>> {
+    /// Who a request is from, or why it is refused. None is the endpoint's own caller.
+    pub(super) async fn admit(&self, head: &Parts) -> Result<Option<Caller>, Box<Answer>> {
+        self.check(head)?;
+        let identify = match &self.credentials {
+            Credentials::Token(_) => return Ok(None),
+            Credentials::Identify(identify) => identify,
+        };
+        let identified = identify.identify(&head.headers);
+        match tokio::time::timeout(IDENTIFY_WAIT, identified).await {
+            Ok(Some(caller)) => Ok(Some(caller)),
+            Ok(None) => {
+                let message = "this server does not know who you are; send a credential it knows in \
+                               the header `Authorization`";
+                Err(unauthorized(message))
+            }
+            Err(_) => {
+                let message = "it could not be found out in time who you are; try again";
+                Err(Box::new(refusal(StatusCode::SERVICE_UNAVAILABLE, message)))
+            }
+        }
+    }
+
+    /// Lets a request through, or says why not, as far as that can be told at once.
+    fn check(&self, head: &Parts) -> Result<(), Box<Answer>> {
         let refused = |status, message: &str| Err(Box::new(refusal(status, message)));
         if !self.is_for_us(head) {
             return refused(
@@ -95,16 +152,12 @@ impl Guard {
             let message = format!("there is nothing here; the endpoint is `{PATH}`");
             return refused(StatusCode::NOT_FOUND, &message);
         }
-        if !self.holds_the_token(&head.headers) {
-            let mut refused = refusal(
-                StatusCode::UNAUTHORIZED,
+        match &self.credentials {
+            Credentials::Token(token) if !holds(token, &head.headers) => Err(unauthorized(
                 "send the header `Authorization: Bearer TOKEN`; `haft mcp token` prints the token",
-            );
-            let challenge = HeaderValue::from_static("Bearer realm=\"haft\"");
-            refused.headers_mut().insert(WWW_AUTHENTICATE, challenge);
-            return Err(Box::new(refused));
+            )),
+            Credentials::Token(_) | Credentials::Identify(_) => Ok(()),
         }
-        Ok(())
     }
 
     /// Every name the request gives us must be one of ours.
@@ -129,17 +182,25 @@ impl Guard {
             origin.is_some_and(|origin| self.origins.contains(&origin.origin()))
         })
     }
+}
 
-    fn holds_the_token(&self, headers: &HeaderMap) -> bool {
-        let mut offered = headers.get_all(AUTHORIZATION).iter();
-        let (Some(offered), None) = (offered.next(), offered.next()) else {
-            return false;
-        };
-        let offered = offered.to_str().ok().and_then(|it| it.split_once(' '));
-        offered.is_some_and(|(scheme, token)| {
-            scheme.eq_ignore_ascii_case("bearer") && self.token.is(token.trim())
-        })
-    }
+fn holds(token: &Token, headers: &HeaderMap) -> bool {
+    let mut offered = headers.get_all(AUTHORIZATION).iter();
+    let (Some(offered), None) = (offered.next(), offered.next()) else {
+        return false;
+    };
+    let offered = offered.to_str().ok().and_then(|it| it.split_once(' '));
+    offered.is_some_and(|(scheme, offered)| {
+        scheme.eq_ignore_ascii_case("bearer") && token.is(offered.trim())
+    })
+}
+
+/// Refuses a client that has not shown who it is.
+fn unauthorized(message: &str) -> Box<Answer> {
+    let mut refused = refusal(StatusCode::UNAUTHORIZED, message);
+    let challenge = HeaderValue::from_static("Bearer realm=\"haft\"");
+    refused.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+    Box::new(refused)
 }
 
 /// A host as it is compared: without brackets, in lower case.

@@ -1,12 +1,16 @@
 //! Serves an endpoint over Streamable HTTP, to clients of both eras on one path.
 //!
 //! Whoever asks is looked at before a byte of the protocol is read (`guard`): where they think they
-//! are, where they come from, and whether they hold the token. Everything a stranger can send is
-//! bounded here: connections, headers, bodies, and the time for each.
+//! are, where they come from, and who they are. Everything a stranger can send is bounded here:
+//! connections, headers, bodies, and the time for each.
+//!
+//! Each request has its own caller. A session belongs to the one who began it: to anybody else it is
+//! not there (`session_owners`).
 
 mod absence;
 mod guard;
 mod plain;
+mod session_owners;
 mod token;
 
 use std::{borrow::Cow, convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
@@ -26,13 +30,13 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::{absence::Absences, guard::refusal, plain::PlainCall};
+use self::{absence::Absences, guard::refusal, plain::PlainCall, session_owners::SessionOwners};
 pub use self::{
     absence::COME_BACK,
     guard::{Guard, OriginError},
     token::{Token, TokenError},
 };
-use super::{MAX_MESSAGE_BYTES, connection::Connection, endpoint::Endpoint};
+use super::{MAX_MESSAGE_BYTES, caller::ServedCaller, connection::Connection, endpoint::Endpoint};
 
 /// The one path.
 pub const PATH: &str = "/mcp";
@@ -63,6 +67,15 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 type Answer = Response<BoxBody<Bytes, Infallible>>;
 
+/// The header that names a session.
+const SESSION: &str = "mcp-session-id";
+
+tokio::task_local! {
+    /// Who the request is from that this task answers. The SDK makes a connection for it without being
+    /// told anything, in the same task.
+    static CALLER: ServedCaller;
+}
+
 /// The protocol, behind the guard.
 struct Served {
     endpoint: Arc<Endpoint>,
@@ -70,6 +83,7 @@ struct Served {
     protocol: StreamableHttpService<Connection, LocalSessionManager>,
     sessions: Arc<LocalSessionManager>,
     absences: Arc<Absences>,
+    owners: SessionOwners,
     /// Fires when serving ends.
     gone: CancellationToken,
 }
@@ -179,25 +193,37 @@ impl Served {
             .enforce_origin_validation()
             .with_cancellation_token(cancel.child_token());
         let (of, gone) = (Arc::clone(&endpoint), cancel.clone());
-        let connect = move || Ok(Connection::new(Arc::clone(&of), &gone));
+        let connect = move || {
+            // Nobody is served whose caller is not known.
+            let served = CALLER.try_with(Clone::clone).map_err(io::Error::other)?;
+            Ok(Connection::new(Arc::clone(&of), served, &gone))
+        };
         Self {
             endpoint,
             guard,
             gone: cancel.clone(),
             protocol: StreamableHttpService::new(connect, Arc::clone(&sessions), config),
             absences: Absences::new(Arc::clone(&sessions), come_back),
+            owners: SessionOwners::default(),
             sessions,
         }
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Answer {
         let (head, body) = request.into_parts();
-        if let Err(refused) = self.guard.check(&head) {
-            return *refused;
-        }
-        let session = head.headers.get("mcp-session-id");
+        let caller = match self.guard.admit(&head).await {
+            Ok(caller) => caller,
+            Err(refused) => return *refused,
+        };
+        let served = self.endpoint.admit(caller).await;
+        let session = head.headers.get(SESSION);
         let session = session.and_then(|it| it.to_str().ok()).map(str::to_owned);
         if let Some(session) = &session {
+            let owner = self.endpoint.owner_of(served.caller.principal());
+            if !self.owners.may_use(session, owner) {
+                // In the words of the protocol: begin a new one.
+                return refusal(StatusCode::NOT_FOUND, "there is no such session");
+            }
             self.absences.heard(session);
         }
         let body = Limited::new(body, MAX_MESSAGE_BYTES);
@@ -232,9 +258,9 @@ impl Served {
                 ),
             );
         }
-        let mut answer = match PlainCall::read(&head, &body, &self.endpoint) {
-            Some(call) => call.answer(&self.endpoint, &self.gone).await,
-            None => self.through_the_sdk(session, head, body).await,
+        let mut answer = match PlainCall::read(&head, &body, &served) {
+            Some(call) => call.answer(&self.endpoint, &served, &self.gone).await,
+            None => self.through_the_sdk(session, head, body, served).await,
         };
         // Tells a proxy in front to pass events of a stream on as they come.
         let unbuffered = HeaderValue::from_static("no");
@@ -243,10 +269,25 @@ impl Served {
     }
 
     /// Answers what is not plain.
-    async fn through_the_sdk(&self, session: Option<String>, head: Parts, body: Bytes) -> Answer {
+    async fn through_the_sdk(
+        &self,
+        session: Option<String>,
+        head: Parts,
+        body: Bytes,
+        served: ServedCaller,
+    ) -> Answer {
+        let caller = Arc::clone(served.caller.principal());
+        let begins = session.is_none();
         let watch = session.map(|session| self.absences.watch(&session, &body));
         let request = Request::from_parts(head, Full::new(body));
-        let answer = self.protocol.handle(request).await;
+        let answer = CALLER.scope(served, self.protocol.handle(request)).await;
+        let begun = answer.headers().get(SESSION).filter(|_| begins);
+        if let Some(begun) = begun.and_then(|session| session.to_str().ok()) {
+            let owner = self.endpoint.owner_of(&caller);
+            let open = self.sessions.sessions.read().await;
+            let is_open = |session: &str| open.contains_key(session);
+            self.owners.begin(begun, owner, is_open);
+        }
         match watch {
             Some(watch) => answer.map(watch),
             None => answer,

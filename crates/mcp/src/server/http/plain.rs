@@ -28,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Answer;
 use crate::server::{
+    caller::ServedCaller,
     conduct::{Silent, lacking},
     endpoint::Endpoint,
     result::{self, StructuredContent},
@@ -88,10 +89,10 @@ struct Meta<'a> {
 
 impl PlainCall {
     /// Reads a request; none if it is not plain in every respect.
-    pub(super) fn read(head: &Parts, body: &[u8], endpoint: &Endpoint) -> Option<Self> {
+    pub(super) fn read(head: &Parts, body: &[u8], served: &ServedCaller) -> Option<Self> {
         let call = Self::written(head, body)?;
         // Its parameters would have to be compared with headers.
-        let tools = endpoint.runtime.registry().snapshot();
+        let tools = served.workspace.as_ref()?.registry().snapshot();
         let tool = tools.get(&call.name);
         let compares = tool.is_some_and(|tool| names_headers(tool.input_schema()));
         (!compares).then_some(call)
@@ -120,9 +121,14 @@ impl PlainCall {
     }
 
     /// Makes the call and waits with its client, until `gone`. Dropped, the call is cancelled.
-    pub(super) async fn answer(self, endpoint: &Endpoint, gone: &CancellationToken) -> Answer {
+    pub(super) async fn answer(
+        self,
+        endpoint: &Endpoint,
+        served: &ServedCaller,
+        gone: &CancellationToken,
+    ) -> Answer {
         let (id, arguments) = (self.id, Value::Object(self.arguments));
-        let call = endpoint.request(self.name, arguments, &endpoint.principal);
+        let call = endpoint.request(self.name, arguments, served, served.caller.principal());
         let client = Silent {
             capabilities: &self.capabilities,
             name: self.client.as_ref().map(|client| client.name.as_str()),

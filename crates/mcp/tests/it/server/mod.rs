@@ -1,6 +1,7 @@
 //! The server edge, spoken to as a client does: JSON on a line, in both eras.
 
 mod approvals;
+mod callers;
 mod calls;
 pub(crate) mod http;
 mod lists;

@@ -22,14 +22,24 @@ pub(crate) const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 pub(crate) struct Web {
     pub(crate) address: SocketAddr,
     pub(crate) client: Client,
+    token: &'static str,
 }
 
 impl Web {
     /// Serves an endpoint until cancelled; a client of it.
     pub(crate) async fn serve(endpoint: Arc<Endpoint>, cancel: CancellationToken) -> Self {
+        let guard = Guard::new(Token::parse(TOKEN).unwrap());
+        Self::serve_guarded(endpoint, guard, cancel).await
+    }
+
+    /// The same behind another guard.
+    pub(crate) async fn serve_guarded(
+        endpoint: Arc<Endpoint>,
+        guard: Guard,
+        cancel: CancellationToken,
+    ) -> Self {
         let listener = http::listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let guard = Guard::new(Token::parse(TOKEN).unwrap());
         tokio::spawn(async move {
             http::serve_patiently(endpoint, listener, guard, COME_BACK, &cancel).await;
         });
@@ -41,6 +51,15 @@ impl Web {
         Self {
             address,
             client: client.build().unwrap(),
+            token: TOKEN,
+        }
+    }
+
+    /// Another client, with a credential of its own.
+    pub(crate) fn holding(&self, token: &'static str) -> Self {
+        Self {
+            token,
+            ..Self::to(self.address)
         }
     }
 
@@ -58,7 +77,7 @@ impl Web {
     pub(crate) fn post(&self, body: &Value) -> RequestBuilder {
         self.client
             .post(self.url())
-            .bearer_auth(TOKEN)
+            .bearer_auth(self.token)
             .header(header::ACCEPT, "application/json, text/event-stream")
             .json(body)
     }
