@@ -108,6 +108,7 @@ fn the_other_process() {
             "append" => append(&ledger).await,
             "disk_full" => disk_full(&ledger).await,
             "wait" => crate::waiting::wait(&ledger, Path::new(&directory)).await,
+            "read_from_a" => crate::labels::read_from_a(&ledger).await,
             "start_approved" => start_approved(&ledger).await,
             "asked" | "approved" => {
                 let _open = ask(&ledger, &part).await;

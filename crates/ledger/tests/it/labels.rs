@@ -235,3 +235,46 @@ async fn what_a_session_has_used_is_found_in_an_index() {
     assert_eq!(plan.len(), 1, "nothing is sorted: {plan:?}");
     ledger.close().await.unwrap();
 }
+
+/// The part of the other process: reads something of server `a` in the session, under another agent's
+/// name, and dies with it in its memory.
+pub(crate) async fn read_from_a(ledger: &SqliteLedger) {
+    let mut other = Principal::clone(&principal());
+    other.agent = "helper".parse().unwrap();
+    let harness = process(ledger, Verdict::Allow).build();
+    let outcome = harness.runtime.call(echo(&Arc::new(other))).await;
+    assert!(outcome.succeeded(), "{}", outcome.model_text());
+    println!("at its point");
+    std::future::pending::<()>().await;
+}
+
+/// MC-19 with two operating-system processes, which share nothing but the record's directory. Shown: a
+/// process that has judged calls of the session before, and remembers what it had read from, judges the
+/// next one by what the other process read meanwhile, also after that one was killed; and a dry run and a
+/// process that begins afterwards see the same. A session that read nothing is not held to it.
+#[tokio::test]
+async fn mc_19_a_second_process_cannot_launder_what_the_first_read() {
+    let fixture = Fixture::new();
+    let ledger = fixture.open().await;
+    let who = principal();
+    let harness = process(&ledger, Verdict::Deny).build();
+    assert!(harness.runtime.call(append(&who)).await.succeeded());
+    assert!(harness.runtime.call(count(&who)).await.succeeded());
+    crate::child::play("read_from_a", &fixture.directory()).kill();
+    for call in [append(&who), count(&who)] {
+        let dry = harness.runtime.plan(call.clone()).await.unwrap();
+        assert_eq!(dry.decision.verdict, Verdict::Deny);
+        let outcome = harness.runtime.call(call).await;
+        assert_eq!(outcome.terminal, Terminal::Denied);
+        assert_eq!(outcome.facts.denied_by, Some(DeniedBy::Policy));
+    }
+    assert_eq!(lines_sent(&harness), 1, "only what was sent before");
+    let other = principal::in_session("another");
+    assert!(harness.runtime.call(count(&other)).await.succeeded());
+    ledger.close().await.unwrap();
+    let reopened = fixture.open().await;
+    let later = process(&reopened, Verdict::Deny).build();
+    let outcome = later.runtime.call(append(&who)).await;
+    assert_eq!(outcome.facts.denied_by, Some(DeniedBy::Policy));
+    reopened.close().await.unwrap();
+}
