@@ -145,7 +145,10 @@ impl Runtime {
         let watched = self.engine.loops.watch(&request);
         let opened = self.opened(request, workspace, &Arc::new(recording), cancel, watched);
         let foreseen = AssertUnwindSafe(pipeline::foresee(opened)).catch_unwind();
-        foreseen.await.unwrap_or_else(|_| Err(broken())).map_err(ended)
+        foreseen
+            .await
+            .unwrap_or_else(|_| Err(broken()))
+            .map_err(ended)
     }
 
     /// Runs calls side by side, as far as what they touch lets them, and returns their outcomes in

@@ -113,6 +113,33 @@ impl LocalBackend {
         })
     }
 
+    /// Opens another directory with the same options. What was looked up about this machine is not
+    /// looked up again and is held once, so that a process can have thousands of workspaces open.
+    pub fn open_beside(&self, root: &Path) -> Result<Self, OpenError> {
+        let jail = Jail::open(root, self.options.cross_mounts);
+        let jail = jail.map_err(|source| OpenError::Root {
+            root: root.display().to_string(),
+            source,
+        })?;
+        let root = Path::new(jail.shown());
+        let sandbox = if self.sandbox.serves(root) {
+            Arc::clone(&self.sandbox)
+        } else {
+            let temporary = Path::new(&self.options.temporary);
+            Arc::new(Sandbox::look(&self.options.sandbox, root, temporary))
+        };
+        let jail = Arc::new(jail);
+        let changes = self.options.changes.clone();
+        let changes =
+            changes.map(|options| Arc::new(LocalChanges::new(Arc::clone(&jail), options)));
+        Ok(Self {
+            jail,
+            changes,
+            options: Arc::clone(&self.options),
+            sandbox,
+        })
+    }
+
     /// The device and inode of the root.
     pub(crate) fn root_identity(&self) -> (u64, u64) {
         let FileId { device, inode } = self.jail.identity();

@@ -121,6 +121,15 @@ impl Sandbox {
         }
     }
 
+    /// Whether what was found for one workspace holds for another at this root: everything does, but
+    /// where the helper lies.
+    pub(crate) fn serves(&self, root: &Path) -> bool {
+        match &self.facilities.helper {
+            Ok(helper) => !helper.starts_with(root),
+            Err(missing) => *missing == Missing::Helper,
+        }
+    }
+
     /// What this machine has.
     pub(crate) fn facilities(&self) -> &Facilities {
         &self.facilities

@@ -19,6 +19,7 @@ mod crash;
 mod crash_approvals;
 mod examples;
 mod helper_program;
+mod many_workspaces;
 mod matrix;
 mod openai;
 mod openai_responses;

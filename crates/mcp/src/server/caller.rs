@@ -6,6 +6,9 @@ use std::sync::Arc;
 use haft_contract::{BoxFuture, CallRequest, Principal, WorkspaceId};
 use haft_runtime::{Workspace, registry::Entry};
 use http::HeaderMap;
+use serde_json::Value;
+
+use crate::catalog;
 
 /// Says who a request is from, by what its head says: an API key, a signed token. Whoever is not known
 /// is refused before anything of the request is read.
@@ -66,6 +69,24 @@ impl ServedCaller {
     pub(super) fn tools_for(&self, principal: &Principal) -> Vec<Arc<Entry>> {
         let workspace = self.workspace.as_ref();
         workspace.map_or_else(Vec::new, |workspace| workspace.tools_for(principal))
+    }
+
+    /// The call of a tool, by its own name or by one that calls tools which are not listed.
+    pub(super) fn request(
+        &self,
+        tool: String,
+        arguments: Value,
+        principal: &Arc<Principal>,
+    ) -> CallRequest {
+        let (tool, arguments) = match &self.workspace {
+            Some(workspace) => {
+                let tools = workspace.registry().snapshot();
+                let is_shown = |entry: &Entry| workspace.shows(principal, entry);
+                catalog::unwrap(&tools, is_shown, tool, arguments)
+            }
+            None => (tool, arguments),
+        };
+        self.placed(CallRequest::new(tool, arguments, Arc::clone(principal)))
     }
 
     /// A request, in this caller's workspace.

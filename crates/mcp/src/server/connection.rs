@@ -316,8 +316,7 @@ impl ServerHandler for Connection {
     ) -> Result<CallToolResponse, ErrorData> {
         let arguments = Value::Object(request.arguments.unwrap_or_default());
         let name = request.name.into_owned();
-        let endpoint = &self.endpoint;
-        let call = endpoint.request(name, arguments, &self.served, self.principal());
+        let call = self.served.request(name, arguments, self.principal());
         let asked = Asked {
             wanted: Wanted::call("tools/call", &call),
             takes: Takes::QuestionsAndTasks,

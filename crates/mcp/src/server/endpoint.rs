@@ -4,9 +4,8 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use haft_contract::{CallId, CallRequest, Principal, SessionId, WorkspaceId};
+use haft_contract::{CallId, Principal, SessionId, WorkspaceId};
 use haft_runtime::{Runtime, registry::Entry};
-use serde_json::Value;
 
 use super::{
     approve::{Approvals, Owner},
@@ -15,10 +14,7 @@ use super::{
     live::LiveCalls,
     subscriptions::Subscriptions,
 };
-use crate::{
-    catalog::{self, Catalog},
-    mounts::Mounts,
-};
+use crate::{catalog::Catalog, mounts::Mounts};
 
 /// What agents are told of the whole.
 const INSTRUCTIONS: &str = "Every call is checked against the rules of the person who runs Haft. A call that is \
@@ -110,7 +106,7 @@ impl Endpoint {
         self
     }
 
-    /// Lists tools another way. For less than everything, [`catalog::tools`] must be registered.
+    /// Lists tools another way. For less than everything, [`crate::catalog::tools`] must be registered.
     #[must_use]
     pub fn catalog(mut self, catalog: Catalog) -> Self {
         self.catalog = catalog;
@@ -139,25 +135,6 @@ impl Endpoint {
         } else {
             INSTRUCTIONS.to_owned()
         }
-    }
-
-    /// The call of a tool, by its own name or by one that calls tools which are not listed.
-    pub(super) fn request(
-        &self,
-        tool: String,
-        arguments: Value,
-        served: &ServedCaller,
-        principal: &Arc<Principal>,
-    ) -> CallRequest {
-        let (tool, arguments) = match &served.workspace {
-            Some(workspace) => {
-                let tools = workspace.registry().snapshot();
-                let is_shown = |entry: &Entry| workspace.shows(principal, entry);
-                catalog::unwrap(&tools, is_shown, tool, arguments)
-            }
-            None => (tool, arguments),
-        };
-        served.placed(CallRequest::new(tool, arguments, Arc::clone(principal)))
     }
 
     /// Keeps clients that cannot be asked waiting for a person for this long.

@@ -331,8 +331,8 @@ async fn each_workspace_has_its_own_tools_and_rules() {
     let who = principal();
     listed.add(&who.tenant, in_memory("one", &one).0.build());
     let (operations, _) = memory::operations();
-    let denies = FixedPolicy::per_tool([("say", Verdict::Allow), ("more", Verdict::Deny)]);
-    let strict = Workspace::builder(operations, Arc::new(denies)).id(id("two"));
+    let rules = FixedPolicy::per_tool([("say", Verdict::Allow), ("more", Verdict::Deny)]);
+    let strict = Workspace::builder(operations, Arc::new(rules)).id(id("two"));
     listed.add(&who.tenant, strict.registry(two).build());
     let runtime = engine(listed, &MemoryLedger::new(), Limits::default());
     for name in ["one", "two"] {

@@ -122,7 +122,7 @@ impl Guard {
             Ok(None) => {
                 let message = "this server does not know who you are; send a credential it knows in \
                                the header `Authorization`";
-                Err(unauthorized(message))
+                Err(Box::new(unauthorized(message)))
             }
             Err(_) => {
                 let message = "it could not be found out in time who you are; try again";
@@ -153,9 +153,11 @@ impl Guard {
             return refused(StatusCode::NOT_FOUND, &message);
         }
         match &self.credentials {
-            Credentials::Token(token) if !holds(token, &head.headers) => Err(unauthorized(
-                "send the header `Authorization: Bearer TOKEN`; `haft mcp token` prints the token",
-            )),
+            Credentials::Token(token) if !holds(token, &head.headers) => {
+                let message = "send the header `Authorization: Bearer TOKEN`; `haft mcp token` prints \
+                               the token";
+                Err(Box::new(unauthorized(message)))
+            }
             Credentials::Token(_) | Credentials::Identify(_) => Ok(()),
         }
     }
@@ -196,11 +198,11 @@ fn holds(token: &Token, headers: &HeaderMap) -> bool {
 }
 
 /// Refuses a client that has not shown who it is.
-fn unauthorized(message: &str) -> Box<Answer> {
+fn unauthorized(message: &str) -> Answer {
     let mut refused = refusal(StatusCode::UNAUTHORIZED, message);
     let challenge = HeaderValue::from_static("Bearer realm=\"haft\"");
     refused.headers_mut().insert(WWW_AUTHENTICATE, challenge);
-    Box::new(refused)
+    refused
 }
 
 /// A host as it is compared: without brackets, in lower case.

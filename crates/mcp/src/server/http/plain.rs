@@ -128,7 +128,7 @@ impl PlainCall {
         gone: &CancellationToken,
     ) -> Answer {
         let (id, arguments) = (self.id, Value::Object(self.arguments));
-        let call = endpoint.request(self.name, arguments, served, served.caller.principal());
+        let call = served.request(self.name, arguments, served.caller.principal());
         let client = Silent {
             capabilities: &self.capabilities,
             name: self.client.as_ref().map(|client| client.name.as_str()),

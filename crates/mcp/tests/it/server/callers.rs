@@ -73,7 +73,7 @@ impl Workspaces for OfTenants {
         principal: &'a Principal,
         workspace: &'a WorkspaceId,
     ) -> BoxFuture<'a, Result<Arc<Workspace>, WorkspaceError>> {
-        Box::pin(async {
+        Box::pin(async move {
             let found = self.0.get(&principal.tenant);
             let found = found.filter(|found| found.id() == workspace).cloned();
             found.ok_or_else(|| WorkspaceError::not_found(workspace))
