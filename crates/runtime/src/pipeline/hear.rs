@@ -243,3 +243,51 @@ impl Heard {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use haft_contract::{
+        CallId, PlanDigest,
+        host::{ApprovalQuestion, Timestamp},
+    };
+    use haft_testkit::{MemoryLedger, principal::principal};
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_record_that_is_down_for_a_while_ends_no_wait_and_a_question_it_lost_does() {
+        let record = MemoryLedger::new();
+        let who = principal();
+        let question = ApprovalQuestion {
+            call: CallId::new(),
+            principal: Arc::clone(&who),
+            digest: PlanDigest([0; 32]),
+            form: Arc::new(json!({})),
+            summary: "act".to_owned(),
+            asked: Timestamp(0),
+            expires: Timestamp(3_600_000_000),
+            most_open: 1,
+        };
+        let asked = record.ask(question).await.unwrap();
+        let taken_back = record.withdraw(&who.tenant, asked.id, Timestamp(0)).await;
+        taken_back.unwrap();
+        record.set_down(true);
+        tokio::spawn({
+            let record = record.clone();
+            async move {
+                tokio::time::sleep(Duration::from_secs(30)).await;
+                record.set_down(false);
+            }
+        });
+        let heard = elsewhere(&record, &who.tenant, asked.id).await;
+        assert!(matches!(heard, Heard::TakenBack));
+
+        let lost = ApprovalId::new();
+        let heard = elsewhere(&record, &who.tenant, lost);
+        let heard = tokio::time::timeout(Duration::from_mins(10), heard).await;
+        assert!(matches!(heard, Ok(Heard::Broken(_))));
+    }
+}

@@ -150,6 +150,26 @@ async fn what_is_left_out_of_a_whole_text_is_counted() {
     assert_eq!(outcome.facts.lines_omitted, 1_000 - 2 * 64);
 }
 
+#[tokio::test]
+async fn structured_output_beyond_its_limit_is_left_out_and_said_to_be() {
+    let tool = Scripted::new("wordy", |input: serde_json::Value, _| async move {
+        let bytes = usize::try_from(input["bytes"].as_u64().unwrap()).unwrap();
+        Ok(json!("x".repeat(bytes)))
+    });
+    let limits = Limits {
+        structured_bytes: 1_000,
+        ..Limits::default()
+    };
+    let harness = Harness::memory().tools(vec![tool.tool()]).limits(limits);
+    let harness = harness.build();
+    // Two of the bytes are its quotes.
+    let fits = harness.succeed("wordy", json!({"bytes": 998})).await;
+    assert_eq!(fits.structured, Some(json!("x".repeat(998))));
+    let larger = harness.succeed("wordy", json!({"bytes": 999})).await;
+    let said = "the structured output is larger than 1000 bytes";
+    assert_eq!(larger.structured, Some(json!({ "omitted": said })));
+}
+
 /// MC-28: what a tool says of an exit code is a datum. The fact is what a process Haft ran ended with.
 #[tokio::test]
 async fn mc_28_an_exit_code_that_a_tool_says_is_no_fact() {

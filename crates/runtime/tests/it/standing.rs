@@ -1,7 +1,10 @@
 //! Standing approvals: they turn an ask into an allow and nothing else, are counted with the start,
 //! and a wish for one is held against the very call that caused it.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use haft_contract::{
     CallEvent, Effects, Outcome, Principal, Terminal,
@@ -238,8 +241,12 @@ async fn a_person_is_offered_the_rules_that_the_policy_proposes() {
     assert_eq!(offered, [&["act"]]);
 }
 
-#[tokio::test]
-async fn a_grant_that_is_revoked_while_the_call_waits_for_its_turn_stops_it() {
+/// The outcome of a call that had to wait for its turn, with a change while it waited.
+async fn changed_while_waiting(
+    policy: FixedPolicy,
+    before: impl AsyncFnOnce(&Harness),
+    change: impl AsyncFnOnce(&Harness),
+) -> Arc<Outcome> {
     let (release, released) = tokio::sync::watch::channel(false);
     let slow = Scripted::new("act", move |_, _| {
         let mut released = released.clone();
@@ -256,12 +263,11 @@ async fn a_grant_that_is_revoked_while_the_call_waits_for_its_turn_stops_it() {
     let harness = Arc::new(
         Harness::memory()
             .tools(vec![slow.tool()])
-            .policy(FixedPolicy::by(|_| Verdict::Ask).granting())
+            .policy(policy)
             .person(&ScriptedApprover::default())
             .build(),
     );
-    let held = grant("act", None);
-    harness.ledger.add(held.clone()).await.unwrap();
+    before(&harness).await;
     let call = |n: u32| {
         let harness = Arc::clone(&harness);
         tokio::spawn(async move { harness.call("act", json!({"n": n})).await })
@@ -274,15 +280,42 @@ async fn a_grant_that_is_revoked_while_the_call_waits_for_its_turn_stops_it() {
     while harness.events.count("decided") < 2 {
         tokio::task::yield_now().await;
     }
-    let tenant = harness.principal.tenant.clone();
-    assert!(harness.ledger.revoke(&tenant, held.id).await.unwrap());
+    change(&harness).await;
     release.send(true).unwrap();
     assert!(first.await.unwrap().succeeded());
-    let stopped = second.await.unwrap();
-    assert_eq!(
-        stopped.facts.denied_by,
-        Some(DeniedBy::Expired),
-        "{}",
-        stopped.model_text()
-    );
+    second.await.unwrap()
+}
+
+#[tokio::test]
+async fn a_grant_that_is_revoked_while_the_call_waits_for_its_turn_stops_it() {
+    let held = grant("act", None);
+    let stopped = changed_while_waiting(
+        FixedPolicy::by(|_| Verdict::Ask).granting(),
+        async |harness| harness.ledger.add(held.clone()).await.unwrap(),
+        async |harness| {
+            let tenant = harness.principal.tenant.clone();
+            assert!(harness.ledger.revoke(&tenant, held.id).await.unwrap());
+        },
+    )
+    .await;
+    let by = stopped.facts.denied_by;
+    assert_eq!(by, Some(DeniedBy::Expired), "{}", stopped.model_text());
+}
+
+#[tokio::test]
+async fn rules_that_deny_by_now_stop_a_call_that_waited_for_its_turn() {
+    let denies = Arc::new(AtomicBool::new(false));
+    let now = Arc::clone(&denies);
+    let policy = FixedPolicy::by(move |_| match now.load(Ordering::SeqCst) {
+        true => Verdict::Deny,
+        false => Verdict::Allow,
+    });
+    let stopped = changed_while_waiting(
+        policy,
+        async |_| {},
+        async |_| denies.store(true, Ordering::SeqCst),
+    )
+    .await;
+    let by = stopped.facts.denied_by;
+    assert_eq!(by, Some(DeniedBy::Policy), "{}", stopped.model_text());
 }
