@@ -74,6 +74,7 @@ impl From<HostError> for Stop {
             HostErrorKind::Config => Exit::Config,
             HostErrorKind::Invalid => Exit::Usage,
             HostErrorKind::NotFound => Exit::NotFound,
+            HostErrorKind::Refused => Exit::Denied,
             HostErrorKind::Record => Exit::Ledger,
             // A kind that is younger than this program has no code of its own.
             HostErrorKind::Unavailable | _ => Exit::Failed,

@@ -24,6 +24,8 @@ pub enum HostErrorKind {
     Invalid,
     /// Somebody named something that is not there.
     NotFound,
+    /// It was not done, because what it rests on is not so.
+    Refused,
     /// The record cannot be opened or read.
     Record,
     /// What should be there does not answer: a workspace on another machine, an address.

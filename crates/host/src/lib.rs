@@ -7,12 +7,14 @@
 //! are [`HostError`]s, and exit codes stay in `cli`.
 
 pub mod ancestry;
+pub mod asked_again;
 mod assembly;
 mod beside;
 mod builder;
 pub mod config;
 mod data_dir;
 pub mod error;
+pub mod grant_history;
 mod host;
 pub mod mount;
 pub mod orphans;

@@ -102,6 +102,10 @@ enum Said<'t> {
     Text(&'t str),
 }
 
+/// What the model says where it is offered no tool of Haft: to a request beside the conversation, or to
+/// an agent that is still starting.
+pub const BESIDE_THE_SCRIPT: &str = "beside the script";
+
 impl Turn {
     /// One call.
     pub fn call(tool: &str, input: Value) -> Self {
@@ -212,10 +216,13 @@ fn answer(wire: Wire, script: &[Turn], seen: &Mutex<Seen>, request: &Request) ->
     }
     let offered = &conversation.offered;
     if offered.iter().all(|tool| tool.of_haft().is_none()) {
-        return wire.write(&body, &Said::Text("beside the script"), 0);
+        return wire.write(&body, &Said::Text(BESIDE_THE_SCRIPT), 0);
     }
     seen.given = conversation.given;
-    let turn = script.get(conversation.turns);
+    // What was said to an agent that had no tool of Haft yet is no turn of the script.
+    let beside = body.to_string().matches(BESIDE_THE_SCRIPT).count();
+    let turns = conversation.turns.saturating_sub(beside);
+    let turn = script.get(turns);
     let said = match turn {
         None => Said::Text(DONE),
         Some(Turn::Say(text)) => Said::Text(text),
@@ -229,7 +236,7 @@ fn answer(wire: Wire, script: &[Turn], seen: &Mutex<Seen>, request: &Request) ->
                 .collect(),
         ),
     };
-    wire.write(&body, &said, conversation.turns)
+    wire.write(&body, &said, turns)
 }
 
 /// An input in which `{left out}` is the call that the model was last told to page with

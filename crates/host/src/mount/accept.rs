@@ -1,9 +1,16 @@
-//! Accepts what a mounted server offers, for a program whose author answers for it.
+//! Asks a mounted server what it offers, and accepts what it offered.
+
+use std::sync::Arc;
 
 use haft_mcp::{
+    client::Clients,
     pin::{Item, Standing, Store as _},
-    upstream::supervise::Fleet,
+    upstream::{
+        connection::RequestError,
+        supervise::{Fleet, Unseen},
+    },
 };
+use haft_runtime::registry::Registry;
 
 use super::{
     MountPlan,
@@ -11,11 +18,86 @@ use super::{
     origin,
 };
 use crate::{
+    config::mcp::ServerSettings,
     error::{HostError, HostErrorKind},
     state::pins::FilePins,
 };
 
-/// Asks a server what it offers and accepts all of it; how much of that is new.
+/// Starts the one server of a plan, which says what it offers, and ends it again.
+pub async fn fetch(plan: &MountPlan, server: &ServerSettings) -> Result<(), HostError> {
+    let registry = Arc::new(Registry::new());
+    let fleet = plan.start(&registry, &Arc::<Clients>::default(), Unseen::Leave)?;
+    let reached = reach(plan, &fleet, server).await;
+    plan.keep_failures(&fleet);
+    fleet.stop().await;
+    reached
+}
+
+/// Has a server started, and says why it cannot be.
+async fn reach(plan: &MountPlan, fleet: &Fleet, server: &ServerSettings) -> Result<(), HostError> {
+    let id = &server.id;
+    fleet.reach(id).await.map_err(|error| {
+        let hint = match error {
+            RequestError::LoginNeeded => format!("`haft mcp login {id}` does that"),
+            _ => plan.remedy(id.as_str()).unwrap_or_else(|| {
+                "correct its entry in haft.toml, or start it by hand to see why".to_owned()
+            }),
+        };
+        // Nobody tries again here.
+        let error = match error {
+            RequestError::Down { reason, .. } => reason,
+            other => other.to_string(),
+        };
+        let message = format!("the server `{id}` cannot be asked: {error}");
+        HostError::new(HostErrorKind::Unavailable, message, hint)
+    })
+}
+
+/// Accepts definitions of a server that somebody was shown: all of them or none, because what was seen
+/// together is accepted together.
+pub fn accept(store: &FilePins, server: &ServerSettings, wanted: &[Item]) -> Result<(), HostError> {
+    change(store, server, wanted, Shown::Before)
+}
+
+/// Whether somebody was shown what is accepted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    /// It was: `haft mcp review` noted it.
+    Before,
+    /// The author of the program answers for it.
+    Now,
+}
+
+fn change(
+    store: &FilePins,
+    server: &ServerSettings,
+    wanted: &[Item],
+    shown: Shown,
+) -> Result<(), HostError> {
+    let mut refused = None;
+    store
+        .change(&server.id, &origin(server), wanted, &mut |pins| {
+            let mut next = pins.clone();
+            if shown == Shown::Now {
+                next.review(wanted.iter());
+            }
+            match wanted.iter().try_for_each(|item| next.accept(item)) {
+                Ok(()) => *pins = next,
+                Err(not_shown) => refused = Some(not_shown),
+            }
+        })
+        .map_err(|error| store_failed(error.to_string()))?;
+    match refused {
+        None => Ok(()),
+        Some(not_shown) => Err(HostError::new(
+            HostErrorKind::Refused,
+            format!("{not_shown}, so nothing was accepted"),
+            format!("`haft mcp review {}` shows it", server.id),
+        )),
+    }
+}
+
+/// Asks a server that is mounted what it offers and accepts all of it; how much of that is new.
 pub(crate) async fn everything(
     plan: &MountPlan,
     fleet: &Fleet,
@@ -28,35 +110,15 @@ pub(crate) async fn everything(
             "name it as it was mounted",
         ));
     };
-    let unanswered = |why: String| {
-        let hint = plan.remedy(id).unwrap_or_else(|| {
-            "correct how it is started, or start it by hand to see why".to_owned()
-        });
-        let message = format!("the server `{id}` cannot be asked: {why}");
-        HostError::new(HostErrorKind::Unavailable, message, hint)
-    };
-    let reached = fleet.reach(&server.id).await;
-    reached.map_err(|error| unanswered(error.to_string()))?;
+    reach(plan, fleet, server).await?;
     let store = FilePins::new(&plan.defaults.data_dir);
-    let known = known(server, &store).map_err(store_failed)?;
-    let known = known.ok_or_else(|| unanswered("it offers nothing".to_owned()))?;
+    let Some(known) = known(server, &store).map_err(store_failed)? else {
+        return Ok(0);
+    };
     let standings = known.standings();
     let wanted = standings.filter(|(_, standing)| *standing != Standing::Accepted);
     let wanted: Vec<Item> = wanted.map(|(item, _)| item.clone()).collect();
-    let mut refused = None;
-    store
-        .change(&server.id, &origin(server), &wanted, &mut |pins| {
-            let mut next = pins.clone();
-            next.review(wanted.iter());
-            match wanted.iter().try_for_each(|item| next.accept(item)) {
-                Ok(()) => *pins = next,
-                Err(not_shown) => refused = Some(not_shown),
-            }
-        })
-        .map_err(|error| store_failed(error.to_string()))?;
-    if let Some(not_shown) = refused {
-        return Err(unanswered(not_shown.to_string()));
-    }
+    change(&store, server, &wanted, Shown::Now)?;
     fleet.refresh(&server.id).await;
     Ok(wanted.len())
 }

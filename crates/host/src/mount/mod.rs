@@ -1,7 +1,7 @@
 //! From settings to mounted MCP servers: each a back end of its own with its own profile, or an
 //! address, and a supervisor in front.
 
-pub(crate) mod accept;
+pub mod accept;
 pub mod known;
 mod remedy;
 pub mod status;

@@ -306,9 +306,12 @@ async fn a_grant_that_is_revoked_while_the_call_waits_for_its_turn_stops_it() {
 async fn rules_that_deny_by_now_stop_a_call_that_waited_for_its_turn() {
     let denies = Arc::new(AtomicBool::new(false));
     let now = Arc::clone(&denies);
-    let policy = FixedPolicy::by(move |_| match now.load(Ordering::SeqCst) {
-        true => Verdict::Deny,
-        false => Verdict::Allow,
+    let policy = FixedPolicy::by(move |_| {
+        if now.load(Ordering::SeqCst) {
+            Verdict::Deny
+        } else {
+            Verdict::Allow
+        }
     });
     let stopped = changed_while_waiting(
         policy,

@@ -1,84 +1,19 @@
-//! *Always*, away from where the call was made: the call is planned once more, under the rules of its
-//! workspace as they are now, to find the rules a person could accept. Nothing is run, and where the
-//! rules or the plan are not those that were asked about, nothing is proposed.
+//! *Always*, away from where the call was made: which rules a person could accept, and keeping them.
 
-use std::{path::PathBuf, sync::Arc};
-
-use haft_contract::{
-    CallRequest, Label, Labels, WorkspaceId,
-    host::{
-        Approval, Clock as _, Grant, GrantProposal, GrantWish, GrantedWorkspace, Ledger as _,
-        Policy as _, Question,
-    },
-};
-use haft_host::{
-    HostBuilder,
-    config::{Places, resolve::Overrides},
-};
+use haft_contract::host::{Approval, Clock as _, Grant, GrantProposal, GrantWish, Ledger as _};
+use haft_host::{HostErrorKind, asked_again};
 use haft_runtime::SystemClock;
-use serde_json::Value;
 
 use super::Desk;
 use crate::{commands::App, exit::Exit, stop::Stop};
 
-/// The workspace a question is about.
-pub(super) fn workspace(question: &Approval) -> Option<GrantedWorkspace> {
-    let form = question.form.as_ref()?;
-    let of = |name: &str| form.get(name).and_then(Value::as_str);
-    Some(GrantedWorkspace {
-        id: WorkspaceId::parse(of("workspace_id")?).ok()?,
-        shown: of("workspace")?.to_owned(),
-    })
-}
-
 /// The rules that would allow calls like the one a question is about, narrowest first.
 pub(super) async fn proposals(question: &Approval, app: &App) -> Result<Vec<GrantProposal>, Stop> {
-    let form = question.form.as_deref().unwrap_or(&Value::Null);
-    let of = |name: &str| form.get(name).and_then(Value::as_str).unwrap_or_default();
-    let overrides = Overrides {
-        workspace: Some(PathBuf::from(of("workspace"))),
-        ..app.global.overrides()
-    };
-    let settings = Places::find(&app.env, &overrides)?.settings()?;
-    let assembly = HostBuilder::from_settings(settings)?.assemble().await?;
-    assembly.mount_to_look()?;
-    let tool = of("tool").rsplit('/').next().unwrap_or_default().to_owned();
-    let input = form.get("input").cloned().unwrap_or_default();
-    let request = CallRequest::new(tool.clone(), input.clone(), Arc::clone(&question.principal));
-    let foreseen = assembly.runtime.plan(request).await;
-    let other = || {
-        Stop::new(
-            Exit::NotAnswered,
-            "the rules or the workspace are no longer those the question was asked under",
-            "answer where the call was made, or allow it once",
-        )
-    };
-    let mut plan = Arc::unwrap_or_clone(foreseen.map_err(|_| other())?.plan);
-    plan.read_from = read_from(form).ok_or_else(other)?;
-    let policy = &assembly.policy;
-    if policy.version().0 != of("policy")
-        || plan.workspace_id.as_str() != of("workspace_id")
-        || plan.input != input
-    {
-        return Err(other());
-    }
-    let tools = assembly.runtime.registry().snapshot();
-    let entry = tools.get(&tool).ok_or_else(other)?;
-    Ok(policy.proposals(&Question {
-        principal: &question.principal,
-        tool: entry.facts(),
-        plan: &plan,
-        grants: &[],
-    }))
-}
-
-/// What the session had read from when it was asked about; nothing where that is not understood.
-fn read_from(form: &Value) -> Option<Labels> {
-    let labels = form.get("read_from").and_then(Value::as_array);
-    let labels = labels.into_iter().flatten();
-    labels
-        .map(|label| Label::parse(label.as_str()?).ok())
-        .collect()
+    let found = asked_again::proposals(question, &app.env, app.global.overrides()).await;
+    found.map_err(|error| match error.kind() {
+        HostErrorKind::Refused => Stop::new(Exit::NotAnswered, error.message(), error.hint()),
+        _ => error.into(),
+    })
 }
 
 /// Keeps what a person wished; what was kept.

@@ -6,6 +6,7 @@ use haft_contract::host::{
     AnswerError, AnswerPlace, Answerer, Approval, ApprovalState, Clock as _, GivenAnswer,
     GivenVerdict, GrantWish,
 };
+use haft_host::asked_again;
 use haft_runtime::SystemClock;
 use serde_json::json;
 
@@ -188,7 +189,7 @@ async fn says_yes(app: &App) -> bool {
 /// The rule the person chooses, where it holds and how long, if they choose one.
 async fn chosen_rule(question: &Approval, app: &App) -> Result<Option<GrantWish>, Stop> {
     let proposals = always::proposals(question, app).await?;
-    let Some(workspace) = always::workspace(question) else {
+    let Some(workspace) = asked_again::workspace(question) else {
         return Ok(None);
     };
     let scopes = wish::scopes(&question.principal, &workspace);

@@ -4,6 +4,7 @@
 use clap::Args;
 use haft_host::{
     mount::{
+        accept,
         known::{configured, known, store_failed},
         origin,
     },
@@ -75,24 +76,7 @@ pub(super) fn accept(args: &AcceptArgs, app: &App) -> Result<Exit, Stop> {
             ));
         }
     }
-    let mut refused = None;
-    store
-        .change(&server.id, &origin(server), &wanted, &mut |pins| {
-            // All or none: what was seen together is accepted together.
-            let mut next = pins.clone();
-            match wanted.iter().try_for_each(|item| next.accept(item)) {
-                Ok(()) => *pins = next,
-                Err(not_shown) => refused = Some(not_shown),
-            }
-        })
-        .map_err(|error| store_failed(error.to_string()))?;
-    if let Some(not_shown) = refused {
-        return Err(Stop::new(
-            Exit::Denied,
-            format!("{not_shown}, so nothing was accepted"),
-            review(),
-        ));
-    }
+    accept::accept(&store, server, &wanted)?;
     let keys: Vec<&ItemKey> = wanted.iter().map(|item| &item.key).collect();
     // Who asks for everything asks for what is left.
     let already = already.iter().filter(|_| !args.all);

@@ -5,18 +5,13 @@ use clap::Args;
 use haft_host::{
     config::{Settings, mcp::ServerSettings},
     mount::{
-        MountPlan,
+        MountPlan, accept,
         known::{Known, configured, known, store_failed},
         origin,
     },
     state::pins::FilePins,
 };
-use haft_mcp::{
-    client::Clients,
-    pin::{Difference, Item, Lapsed, Standing, Store as _, difference},
-    upstream::{connection::RequestError, supervise::Unseen},
-};
-use haft_runtime::registry::Registry;
+use haft_mcp::pin::{Difference, Item, Lapsed, Standing, Store as _, difference};
 use serde_json::{Value, json};
 
 use super::super::{App, approvals::may_answer};
@@ -102,30 +97,7 @@ async fn fetch(settings: &Settings, server: &ServerSettings) -> Result<(), Stop>
             "remove `enabled = false` from its entry",
         ));
     }
-    let registry = std::sync::Arc::new(Registry::new());
-    let clients = std::sync::Arc::<Clients>::default();
-    let fleet = plan.start(&registry, &clients, Unseen::Leave)?;
-    let reached = fleet.reach(&server.id).await;
-    plan.keep_failures(&fleet);
-    fleet.stop().await;
-    reached.map_err(|error| {
-        let hint = match error {
-            RequestError::LoginNeeded => format!("`haft mcp login {}` does that", server.id),
-            _ => plan.remedy(server.id.as_str()).unwrap_or_else(|| {
-                "correct its entry in haft.toml, or start it by hand to see why".to_owned()
-            }),
-        };
-        // Nobody tries again here.
-        let error = match error {
-            RequestError::Down { reason, .. } => reason,
-            other => other.to_string(),
-        };
-        Stop::new(
-            Exit::Failed,
-            format!("the server `{}` cannot be asked: {error}", server.id),
-            hint,
-        )
-    })
+    Ok(accept::fetch(&plan, server).await?)
 }
 
 fn page(

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use haft_agents::model::BESIDE_THE_SCRIPT;
+
 use super::Scene;
 use crate::{
     support::eventually,
@@ -13,6 +15,9 @@ const FOLLOWS: Duration = Duration::from_secs(5);
 
 /// After this a key without any effect was missed.
 const MISSED: Duration = Duration::from_secs(20);
+
+/// How often an agent that is still starting is asked.
+const MOST_PROMPTS: usize = 20;
 
 /// Wide enough that no agent folds a line the tests look for.
 const SIZE: (u16, u16) = (120, 45);
@@ -45,8 +50,32 @@ impl<'s> Seat<'s> {
         }
     }
 
-    /// Types a prompt and sends it.
+    /// Types a prompt and sends it, until the agent has the tools of Haft to answer it with: one that is
+    /// still starting asks its model without them.
     pub(crate) fn ask(&self, prompt: &str) {
+        for asked in 1..=MOST_PROMPTS {
+            self.send(prompt);
+            let model = &self.scene.model;
+            let has_tools = eventually("the agent asks its model", || {
+                if !model.offered_by_haft().is_empty() {
+                    return Some(true);
+                }
+                let screen = self.tmux.screen(self.window);
+                let beside = screen.matches(BESIDE_THE_SCRIPT).count();
+                (beside >= asked).then_some(false)
+            });
+            if has_tools {
+                return;
+            }
+        }
+        panic!(
+            "no tool of Haft is ever offered:\n{}",
+            self.tmux.screen(self.window)
+        );
+    }
+
+    /// Types a prompt and sends it.
+    fn send(&self, prompt: &str) {
         self.tmux.types(self.window, prompt);
         self.tmux.until(self.window, prompt);
         // What is typed and sent at once is taken for something that was pasted, and an agent that
