@@ -21,7 +21,7 @@ use haft_contract::{
 };
 use haft_host::{
     Host, HostBuilder, HostError, HostErrorKind, McpServer, RecordOptions, WorkspaceSource,
-    mount::{MountDefaults, MountPlan},
+    mount::{LoginOwner, MountDefaults, MountPlan},
     platform_data_dir,
     rules::RulesInCode,
 };
@@ -219,7 +219,10 @@ impl HaftBuilder {
         let mounts = MountDefaults {
             sandbox: self.local.sandbox.clone(),
             data_dir: data_dir.clone(),
-            user: principal.user.clone(),
+            logins: LoginOwner {
+                tenant: principal.tenant.clone(),
+                user: principal.user.clone(),
+            },
         };
         let in_code = std::iter::once(self.rules.source());
         let workspace = match self.operations {

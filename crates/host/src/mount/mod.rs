@@ -86,8 +86,27 @@ pub struct MountDefaults {
     pub sandbox: SandboxOptions,
     /// Where pins, tokens and directories of servers are kept.
     pub data_dir: PathBuf,
-    /// Whose tokens are used.
+    /// Whose logins are used.
+    pub logins: LoginOwner,
+}
+
+/// Whose login to a server is used. Those of two tenants, or two users, are two.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoginOwner {
+    /// The tenant.
+    pub tenant: TenantId,
+    /// The user.
     pub user: UserId,
+}
+
+impl LoginOwner {
+    /// A user of this machine.
+    pub fn local(user: UserId) -> Self {
+        Self {
+            tenant: TenantId::local(),
+            user,
+        }
+    }
 }
 
 /// Why a tool that looks like a mounted server's is not there, and what to do.
@@ -113,7 +132,7 @@ impl MountPlan {
         let defaults = MountDefaults {
             sandbox: sandbox_options(settings),
             data_dir: settings.places.data_dir.clone(),
-            user: settings.places.user.clone(),
+            logins: LoginOwner::local(settings.places.user.clone()),
         };
         Self::new(settings.mcp.mounted().cloned().collect(), defaults)
     }
@@ -477,8 +496,8 @@ fn address(
         let options = oauth.options(&secrets);
         // Where nobody may log in (plain HTTP over a network), a server that wants it stays closed,
         // and `haft mcp login` says why.
-        let (data_dir, user) = (&defaults.data_dir, &defaults.user);
-        if let Ok(credential) = login_to(address.url().clone(), options, data_dir, user) {
+        let (data_dir, owner) = (&defaults.data_dir, &defaults.logins);
+        if let Ok(credential) = login_to(address.url().clone(), options, data_dir, owner) {
             address = address.authorize(Arc::new(credential));
         }
     }
@@ -495,11 +514,11 @@ pub fn takes_logins(target: &Target) -> bool {
     }
 }
 
-/// The credential of this machine's user for a server.
+/// Somebody's credential for a server.
 pub fn credential(
     server: &ServerSettings,
     data_dir: &Path,
-    user: &UserId,
+    owner: &LoginOwner,
 ) -> Result<Option<Credential>, String> {
     let Target::Url { url, oauth, .. } = &server.target else {
         return Ok(None);
@@ -509,7 +528,7 @@ pub fn credential(
     }
     let options = oauth.options(&secrets(server)?);
     let address = ServerAddress::parse(url).map_err(|error| error.to_string())?;
-    let credential = login_to(address.url().clone(), options, data_dir, user);
+    let credential = login_to(address.url().clone(), options, data_dir, owner);
     credential.map(Some).map_err(|error| error.to_string())
 }
 
@@ -517,12 +536,12 @@ fn login_to(
     server: Url,
     options: OauthOptions,
     data_dir: &Path,
-    user: &UserId,
+    owner: &LoginOwner,
 ) -> Result<Credential, LoginError> {
     Credential::new(CredentialParts {
         server,
-        tenant: TenantId::local(),
-        user: user.clone(),
+        tenant: owner.tenant.clone(),
+        user: owner.user.clone(),
         options,
         vault: Arc::new(Logins::of(data_dir)),
         resolver: Arc::new(SystemResolver::default()),

@@ -9,7 +9,7 @@ use std::{
 
 use clap::Args;
 use haft_contract::future::BoxFuture;
-use haft_host::mount::{credential, known::configured};
+use haft_host::mount::{LoginOwner, credential, known::configured};
 use haft_mcp::upstream::auth::{
     Credential, Login, LoginError,
     person::{Loopback, Person, VISIT_WITHIN},
@@ -142,7 +142,8 @@ fn credential_of(id: &str, app: &App) -> Result<Credential, Stop> {
     let settings = app.settings()?;
     let server = configured(&settings, id)?;
     let places = &settings.places;
-    let found = credential(server, &places.data_dir, &places.user).map_err(|why| {
+    let owner = LoginOwner::local(places.user.clone());
+    let found = credential(server, &places.data_dir, &owner).map_err(|why| {
         let hint = "check the server's entry in haft.toml";
         Stop::config(format!("nobody can log in to `{id}`: {why}"), hint)
     })?;

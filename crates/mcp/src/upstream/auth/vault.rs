@@ -97,3 +97,27 @@ impl Vault for MemoryVault {
         Box::pin(async move { Ok(Box::new(turn.lock_owned().await) as Turn) })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_login_is_of_one_user_of_one_tenant_to_one_server() {
+        let key = |server: &str, tenant: &str, user: &str| {
+            let server = Url::parse(server).unwrap();
+            let (tenant, user) = (TenantId::parse(tenant), UserId::parse(user));
+            Key::new(&server, &tenant.unwrap(), &user.unwrap())
+        };
+        let own = key("https://mail.example/mcp", "acme", "ada");
+        assert_eq!(own, key("https://mail.example/mcp", "acme", "ada"));
+        for other in [
+            key("https://mail.example/mcp", "beta", "ada"),
+            key("https://mail.example/mcp", "acme", "bob"),
+            key("https://mail.example/other", "acme", "ada"),
+            key("https://mail.example/mcp", "acm", "eada"),
+        ] {
+            assert_ne!(own, other);
+        }
+    }
+}
