@@ -4,11 +4,11 @@
 pub mod accept;
 pub mod known;
 mod remedy;
+mod report;
 pub mod status;
 
 use std::{
     collections::BTreeMap,
-    io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -42,7 +42,7 @@ use haft_mcp::{
 };
 use haft_policy::{Finding, FindingKind};
 use haft_runtime::{SystemClock, registry::Registry};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 use url::Url;
@@ -55,20 +55,14 @@ use crate::{
         secrets::filled,
     },
     error::HostError,
-    state::{failures::Failures, logins::Logins, pins::FilePins, private, running::Running},
+    state::{failures::Failures, logins::Logins, pins::FilePins, private},
     workspace::sandbox_options,
 };
 
-use self::status::ServerView;
+pub(crate) use self::report::report;
 
 /// A server runs for days, and a limit meant for commands would end it.
 const CPU_TIME: Duration = Duration::from_hours(24 * 30);
-
-/// How often it is looked whether something changed in how servers are.
-const REPORT_EVERY: Duration = Duration::from_millis(500);
-
-/// How often this process's file is tried for.
-const BEGIN_TRIES: u32 = 10;
 
 /// The directories of servers that were given none, in the data directory.
 const OWN_DIRECTORIES: &str = "mcp/servers";
@@ -548,56 +542,4 @@ fn login_to(
         clock: Arc::new(SystemClock),
         person: None,
     })
-}
-
-/// Writes down how the servers of this process are, for `haft mcp status`, until cancelled.
-pub async fn report(plan: Arc<MountPlan>, fleet: Arc<Fleet>, cancel: CancellationToken) {
-    let running = match begin(&plan.defaults.data_dir, &cancel).await {
-        Ok(Some(running)) => Arc::new(running),
-        Ok(None) => return,
-        Err(error) => {
-            tracing::warn!(%error, "`haft mcp status` will not know of this process");
-            return;
-        }
-    };
-    let mut written = Value::Null;
-    loop {
-        let servers: Vec<ServerView> = fleet.status().iter().map(ServerView::of).collect();
-        let now = json!({"pid": std::process::id(), "servers": servers});
-        if now != written {
-            let (running, status) = (Arc::clone(&running), now.clone());
-            let wrote = tokio::task::spawn_blocking(move || running.write(&status)).await;
-            if let Ok(Err(error)) = wrote {
-                tracing::warn!(%error, "how mounted servers are could not be written down");
-            }
-            plan.keep_failures(&fleet);
-            written = now;
-        }
-        tokio::select! {
-            () = cancel.cancelled() => return,
-            () = tokio::time::sleep(REPORT_EVERY) => {}
-        }
-    }
-}
-
-/// Takes this process's file. Somebody who looks whether this process lives holds its lock for a
-/// moment, so it is tried a few times; none if cancelled.
-async fn begin(data_dir: &Path, cancel: &CancellationToken) -> io::Result<Option<Running>> {
-    let mut tries = 0;
-    loop {
-        let data_dir = data_dir.to_owned();
-        let begun = tokio::task::spawn_blocking(move || Running::begin(&data_dir));
-        let error = match begun.await.map_err(io::Error::other)? {
-            Ok(running) => return Ok(Some(running)),
-            Err(error) => error,
-        };
-        tries += 1;
-        if error.kind() != io::ErrorKind::WouldBlock || tries > BEGIN_TRIES {
-            return Err(error);
-        }
-        tokio::select! {
-            () = cancel.cancelled() => return Ok(None),
-            () = tokio::time::sleep(REPORT_EVERY) => {}
-        }
-    }
 }

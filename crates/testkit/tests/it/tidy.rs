@@ -23,6 +23,9 @@ use haft_testkit::tier::Tag;
 /// The most production lines a file may have; tests at its end do not count.
 const MAX_PRODUCTION_LINES: usize = 600;
 
+/// The most production lines of the program's own crate. What any edge needs is in `host`.
+const MAX_CLI_LINES: usize = 17_000;
+
 /// Files that may be longer, each with the reason it is one thing.
 const LONG_FILES: &[(&str, &str)] = &[];
 
@@ -112,6 +115,18 @@ fn crates_depend_only_along_the_edges_that_are_drawn() {
     report(
         &problems,
         "these edges are not in the design; write an ADR and add them to `EDGES`, or remove them",
+    );
+}
+
+#[test]
+fn the_program_holds_its_commands_and_screens_only() {
+    let own = rust_files().filter(|file| {
+        file.path.starts_with("crates/cli/src/") && !file.path.ends_with("/tests.rs")
+    });
+    let lines: usize = own.map(|file| production_lines(&file.text)).sum();
+    assert!(
+        lines < MAX_CLI_LINES,
+        "crates/cli has {lines} production lines; move what is no command and no screen to crates/host"
     );
 }
 

@@ -1,0 +1,68 @@
+//! Writes down how the servers of this process are, for `haft mcp status` in another one.
+
+use std::{io, path::Path, sync::Arc, time::Duration};
+
+use haft_mcp::upstream::supervise::Fleet;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::{MountPlan, status::ServerView};
+use crate::state::running::Running;
+
+/// How often it is looked whether something changed in how servers are.
+const REPORT_EVERY: Duration = Duration::from_millis(500);
+
+/// How often this process's file is tried for.
+const BEGIN_TRIES: u32 = 10;
+
+/// Writes down how the servers of this process are, for `haft mcp status`, until cancelled.
+pub(crate) async fn report(plan: Arc<MountPlan>, fleet: Arc<Fleet>, cancel: CancellationToken) {
+    let running = match begin(&plan.defaults.data_dir, &cancel).await {
+        Ok(Some(running)) => Arc::new(running),
+        Ok(None) => return,
+        Err(error) => {
+            tracing::warn!(%error, "`haft mcp status` will not know of this process");
+            return;
+        }
+    };
+    let mut written = Value::Null;
+    loop {
+        let servers: Vec<ServerView> = fleet.status().iter().map(ServerView::of).collect();
+        let now = json!({"pid": std::process::id(), "servers": servers});
+        if now != written {
+            let (running, status) = (Arc::clone(&running), now.clone());
+            let wrote = tokio::task::spawn_blocking(move || running.write(&status)).await;
+            if let Ok(Err(error)) = wrote {
+                tracing::warn!(%error, "how mounted servers are could not be written down");
+            }
+            plan.keep_failures(&fleet);
+            written = now;
+        }
+        tokio::select! {
+            () = cancel.cancelled() => return,
+            () = tokio::time::sleep(REPORT_EVERY) => {}
+        }
+    }
+}
+
+/// Takes this process's file. Somebody who looks whether this process lives holds its lock for a
+/// moment, so it is tried a few times; none if cancelled.
+async fn begin(data_dir: &Path, cancel: &CancellationToken) -> io::Result<Option<Running>> {
+    let mut tries = 0;
+    loop {
+        let data_dir = data_dir.to_owned();
+        let begun = tokio::task::spawn_blocking(move || Running::begin(&data_dir));
+        let error = match begun.await.map_err(io::Error::other)? {
+            Ok(running) => return Ok(Some(running)),
+            Err(error) => error,
+        };
+        tries += 1;
+        if error.kind() != io::ErrorKind::WouldBlock || tries > BEGIN_TRIES {
+            return Err(error);
+        }
+        tokio::select! {
+            () = cancel.cancelled() => return Ok(None),
+            () = tokio::time::sleep(REPORT_EVERY) => {}
+        }
+    }
+}
