@@ -84,8 +84,13 @@ impl<'s> Seat<'s> {
         eventually("the prompt is sent", || {
             std::thread::sleep(Duration::from_millis(800));
             self.tmux.press(self.window, &["Enter"]);
-            std::thread::sleep(Duration::from_millis(1_500));
-            (self.scene.model.requests().len() > before).then_some(())
+            // A second one too early would answer the form that comes.
+            let pressed = Instant::now();
+            let is_sent = || self.scene.model.requests().len() > before;
+            while !is_sent() && pressed.elapsed() < MISSED {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            is_sent().then_some(())
         });
     }
 
