@@ -15,7 +15,7 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/soak.md");
 const OPENING: &str = "\
 # The soak
 
-What `just soak` did when it was last run: the tests with large counts, one after the other, with nothing beside them. The same tests run in CI with counts that are as small as they can be and still fail. Written by
+What `just soak` did when it was last run: the tests with large counts, one after the other. The same tests run in CI with counts that are as small as they can be and still fail. Written by
 `crates/testkit/examples/soak_page.rs` from the run.
 
 ";
