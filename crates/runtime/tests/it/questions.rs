@@ -19,7 +19,7 @@ use haft_contract::{
 };
 use haft_runtime::{Limits, NobodyToAsk, digest_of};
 use haft_testkit::{
-    FixedPolicy, Harness, MemoryLedger, ScriptedApprover, approver::Answer,
+    FixedPolicy, Harness, MemoryLedger, ScriptedApprover, TestClock, approver::Answer,
     harness::HarnessBuilder, principal,
 };
 use serde_json::{Value, json};
@@ -313,7 +313,10 @@ async fn ap_05_the_end_of_a_session_takes_back_what_is_open_and_what_is_unused()
 
 #[tokio::test(start_paused = true)]
 async fn ap_10_a_question_nobody_answers_lapses_and_denies() {
-    let questions = Questions::plain();
+    // The machine's clock would go on while the runtime's time stands still.
+    let questions = Questions::new(|builder| {
+        builder.configure(|runtime| runtime.clock(Arc::new(TestClock::new())))
+    });
     let call = questions.begin(json!({"n": 1}));
     let asked = questions.open(1).await.remove(0);
     let outcome = call.await.unwrap();
