@@ -1,8 +1,13 @@
-//! The list of built-in tools. A new tool is one file and one line here.
+//! The list of built-in tools. A new tool is one file and one line here; what a model is offered and
+//! what configuration can build are both made from this list.
 
 use std::sync::Arc;
 
-use haft_contract::erased::{ErasedTool, erase};
+use haft_contract::{
+    Tool,
+    erased::{ErasedTool, erase},
+};
+use serde::{Deserialize, de::DeserializeOwned};
 
 use crate::{
     files::{
@@ -10,30 +15,62 @@ use crate::{
         write::WriteTool,
     },
     output::read_output::ReadOutputTool,
-    process::{bash::BashTool, processes::ProcessTool},
+    process::{
+        bash::{BashConfig, BashTool},
+        processes::ProcessTool,
+    },
     search::{find::FindTool, grep::GrepTool},
     undo::UndoTool,
 };
 
-/// Every built-in tool, sorted by name.
+/// What is done with every built-in tool.
+pub(crate) trait EachTool {
+    /// One tool, by how its settings make it.
+    fn tool<T, C>(&mut self, make: fn(C) -> T)
+    where
+        T: Tool,
+        C: Default + DeserializeOwned + Send + 'static;
+}
+
+/// Goes through the built-in tools, sorted by name.
+pub(crate) fn each_tool(with: &mut impl EachTool) {
+    with.tool(|config: BashConfig| BashTool::configured(&config));
+    with.tool(|_: NoConfig| CopyTool);
+    with.tool(|_: NoConfig| EditTool);
+    with.tool(|_: NoConfig| FindTool);
+    with.tool(|_: NoConfig| GrepTool);
+    with.tool(|_: NoConfig| ListTool);
+    with.tool(|_: NoConfig| PatchTool);
+    with.tool(|_: NoConfig| ProcessTool);
+    with.tool(|_: NoConfig| ReadTool);
+    with.tool(|_: NoConfig| ReadOutputTool);
+    with.tool(|_: NoConfig| WriteTool);
+}
+
+/// The settings of a tool that has none.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NoConfig {}
+
+/// Every built-in tool as it is without settings, sorted by name.
 pub fn builtins() -> Vec<Arc<dyn ErasedTool>> {
-    [
-        erase(BashTool::default()),
-        erase(CopyTool),
-        erase(EditTool),
-        erase(FindTool),
-        erase(GrepTool),
-        erase(ListTool),
-        erase(PatchTool),
-        erase(ProcessTool),
-        erase(ReadTool),
-        erase(ReadOutputTool),
-        erase(WriteTool),
-    ]
-    .into_iter()
-    // Names are constants; the snapshot test fails if one were refused and so left out.
-    .flatten()
-    .collect()
+    let mut tools = Offered(Vec::new());
+    each_tool(&mut tools);
+    tools.0
+}
+
+/// Collects the tools that models are offered.
+struct Offered(Vec<Arc<dyn ErasedTool>>);
+
+impl EachTool for Offered {
+    fn tool<T, C>(&mut self, make: fn(C) -> T)
+    where
+        T: Tool,
+        C: Default + DeserializeOwned + Send + 'static,
+    {
+        // Names are constants; the snapshot test fails if one were refused and so left out.
+        self.0.extend(erase(make(C::default())));
+    }
 }
 
 /// The tool that takes calls back. For people: it is not among what models are offered.

@@ -20,14 +20,8 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
 use crate::{
-    files::{
-        copy::CopyTool, edit::EditTool, list::ListTool, patch::PatchTool, read::ReadTool,
-        write::WriteTool,
-    },
-    output::read_output::ReadOutputTool,
-    process::bash::{BashConfig, BashTool},
+    catalog::{EachTool, each_tool},
     script::ScriptTool,
-    search::{find::FindTool, grep::GrepTool},
 };
 
 /// One `[[tools]]` entry.
@@ -87,16 +81,7 @@ impl Factory {
         let mut factory = Self {
             types: BTreeMap::new(),
         };
-        factory.add(|config: BashConfig| BashTool::configured(&config));
-        factory.add(|_: NoConfig| CopyTool);
-        factory.add(|_: NoConfig| EditTool);
-        factory.add(|_: NoConfig| FindTool);
-        factory.add(|_: NoConfig| GrepTool);
-        factory.add(|_: NoConfig| ListTool);
-        factory.add(|_: NoConfig| PatchTool);
-        factory.add(|_: NoConfig| ReadTool);
-        factory.add(|_: NoConfig| ReadOutputTool);
-        factory.add(|_: NoConfig| WriteTool);
+        each_tool(&mut factory);
         factory
     }
 
@@ -148,8 +133,14 @@ impl Factory {
             name,
         }))
     }
+}
 
-    fn add<T: Tool, C: DeserializeOwned + Send + 'static>(&mut self, make: fn(C) -> T) {
+impl EachTool for Factory {
+    fn tool<T, C>(&mut self, make: fn(C) -> T)
+    where
+        T: Tool,
+        C: Default + DeserializeOwned + Send + 'static,
+    {
         let prepare: PrepareTool = Box::new(move |name, config| {
             let config: C = read_config(name, config)?;
             let name = name.clone();
@@ -176,11 +167,6 @@ pub fn read_config<C: DeserializeOwned>(
 struct ScriptConfig {
     script: String,
 }
-
-/// The settings of a type that has none.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NoConfig {}
 
 /// A tool that is made when it is first needed.
 struct LazyTool {
@@ -280,8 +266,20 @@ mod tests {
         assert_eq!(
             refusal(json!({"type": "shell", "name": "x"})),
             "`shell` is not a type of tool; known types are bash, copy, edit, find, grep, list, \
-             patch, read, read_output, write"
+             patch, process, read, read_output, write"
         );
+    }
+
+    #[test]
+    fn r7_every_built_in_tool_is_a_type() {
+        let factory = Factory::builtin();
+        let tools = crate::builtins();
+        let names: Vec<&str> = tools.iter().map(|tool| tool.name().as_str()).collect();
+        assert_eq!(factory.types().collect::<Vec<_>>(), names);
+        for name in names {
+            let built = factory.build(&entry(json!({"type": name, "name": "mine"})));
+            assert_eq!(built.unwrap().name().as_str(), "mine");
+        }
     }
 
     #[test]
@@ -332,7 +330,7 @@ mod tests {
                 let (name, counter) = (name.clone(), Arc::clone(&counter));
                 Ok(Box::new(move || {
                     counter.fetch_add(1, Ordering::SeqCst);
-                    erase_as(ReadTool, name)
+                    erase_as(crate::files::read::ReadTool, name)
                 }))
             }),
         );
