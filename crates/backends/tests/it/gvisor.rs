@@ -11,7 +11,7 @@ use haft_testkit::{eventually, in_time, machine_clock};
 
 use crate::workspace::{SECRET, Workspace, at, finish, sandbox_options};
 
-/// As promise 6 of the README has it.
+/// As promise 6 (docs/promises.md) has it.
 const STOP_LIMIT: Duration = Duration::from_secs(2);
 
 fn spawn(script: &str) -> Spawn {

@@ -1,4 +1,4 @@
-//! What is promised in wall time: promise 6 of the README, and the numbers of RX-01, RX-05, RX-07 and
+//! What is promised in wall time: promise 6, and the numbers of RX-01, RX-05, RX-07 and
 //! PE-18 in the attack corpus. Tier T3 is held to promise 6 in the back ends' `gvisor.rs`.
 //!
 //! See [`in_time`] for how a slow machine is told from code that waits too long.
@@ -23,7 +23,7 @@ use crate::{
     storm::marked,
 };
 
-/// Promise 6: after a cancel or a deadline, the tree is gone within this time. README.md says the
+/// Promise 6: after a cancel or a deadline, the tree is gone within this time. docs/promises.md says the
 /// same number, and the corpus does of a fork bomb.
 const STOPPED_WITHIN: Duration = Duration::from_secs(2);
 
@@ -282,11 +282,11 @@ async fn pe_18_a_pipe_is_refused_within_1_s() {
 
 /// What is printed and what is measured are the same number.
 #[test]
-fn the_readme_promises_what_is_measured_here() {
-    let readme = include_str!("../../../../README.md");
+fn what_is_promised_is_what_is_measured_here() {
+    let promises = include_str!("../../../../docs/promises.md");
     let seconds = STOPPED_WITHIN.as_secs();
     let promise = format!("At a cancel or a deadline the process tree is gone within {seconds} s");
-    assert!(readme.contains(&promise), "{promise}");
+    assert!(promises.contains(&promise), "{promise}");
     let corpus = include_str!("../../../../attacks/rx.toml");
     let promise = format!("the tree gone within {seconds} s");
     assert!(corpus.contains(&promise), "{promise}");

@@ -257,9 +257,9 @@ fn every_built_in_tool_is_in_the_catalog() {
 
 #[test]
 fn every_promise_names_the_tests_that_show_it() {
-    let readme = read("README.md");
-    let promises = numbered_items(section(&readme, "## Promises"));
-    assert!(!promises.is_empty(), "the README has no `## Promises`");
+    let page = read("docs/promises.md");
+    let promises = numbered_items(section(&page, "# Promises"));
+    assert!(!promises.is_empty(), "docs/promises.md promises nothing");
     let of_ci = |test: &TestFunction| match &test.ignored {
         None => true,
         Some(reason) => Tag::parse(reason).is_some_and(|(tag, _)| tag == Tag::Ci),
@@ -301,7 +301,7 @@ fn attacks_that_promises_name_are_in_the_corpus() {
         .collect();
     assert!(!corpus.is_empty(), "attacks/ names no attack");
     let mut problems = Vec::new();
-    for path in ["README.md", "SECURITY.md"] {
+    for path in ["README.md", "SECURITY.md", "docs/promises.md"] {
         for id in attack_ids(&read(path)) {
             if !corpus.contains(&id) {
                 problems.push(format!("{path} names {id}"));
