@@ -99,17 +99,29 @@ impl<'s> Seat<'s> {
         self.tmux.until(self.window, text)
     }
 
-    /// Presses keys, one after the other, each once the screen has followed the one before.
+    /// Presses keys, one after the other, each once the screen has followed the one before. An agent
+    /// that has just drawn its form may drop a key; one that others follow is pressed until it shows,
+    /// or they would mean something else.
     pub(crate) fn press(&self, keys: &[&str]) {
-        for key in keys {
-            let before = self.still();
-            self.tmux.press(self.window, &[key]);
-            let pressed = Instant::now();
-            std::thread::sleep(Duration::from_millis(400));
-            while self.still() == before && pressed.elapsed() < FOLLOWS {
-                std::thread::sleep(Duration::from_millis(100));
-            }
+        let Some((last, before_it)) = keys.split_last() else {
+            return;
+        };
+        for key in before_it {
+            eventually("a key shows", || self.follows(key).then_some(()));
         }
+        self.follows(last);
+    }
+
+    /// Presses a key; whether the screen followed it.
+    fn follows(&self, key: &str) -> bool {
+        let before = self.still();
+        self.tmux.press(self.window, &[key]);
+        let pressed = Instant::now();
+        std::thread::sleep(Duration::from_millis(400));
+        while self.still() == before && pressed.elapsed() < FOLLOWS {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        self.still() != before
     }
 
     /// Answers a form with these keys and waits for what must come of it. An agent that is busy
