@@ -3,7 +3,11 @@
 //! Policy and the ledger key on [`ToolKey`] (provider, tool), never on a display name, so a
 //! provider cannot impersonate another by choosing a name.
 
-use std::{borrow::Borrow, fmt, sync::Arc};
+use std::{
+    borrow::{Borrow, Cow},
+    fmt,
+    sync::Arc,
+};
 
 /// The longest tool name every model provider accepts.
 pub const MAX_NAME_CHARS: usize = 64;
@@ -26,6 +30,36 @@ pub struct ToolKey {
     pub provider: ProviderId,
     /// The tool's name at that source.
     pub tool: ToolName,
+}
+
+/// The name of an action within a tool (`download` of `browser`). Tools name theirs in their code; one
+/// that is read back from the record is owned.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ActionName(Cow<'static, str>);
+
+impl ActionName {
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&'static str> for ActionName {
+    fn from(name: &'static str) -> Self {
+        Self(Cow::Borrowed(name))
+    }
+}
+
+impl From<String> for ActionName {
+    fn from(name: String) -> Self {
+        Self(Cow::Owned(name))
+    }
+}
+
+impl fmt::Display for ActionName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
 }
 
 /// Why a name was refused.

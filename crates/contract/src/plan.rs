@@ -15,7 +15,7 @@ use crate::{
     egress::EgressRules,
     identity::WorkspaceId,
     label::Labels,
-    name::ToolKey,
+    name::{ActionName, ToolKey},
     ops::{BackendId, Tier},
     path::WorkPath,
 };
@@ -24,7 +24,7 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// The action within the tool (`download` of `browser`), where it has several.
-    pub action: Option<&'static str>,
+    pub action: Option<ActionName>,
     /// Everything the call will touch, in the order it will.
     pub accesses: Vec<Access>,
     /// What that may do to the world.
@@ -71,8 +71,8 @@ impl Plan {
 
     /// Names the action, which selects its deadline.
     #[must_use]
-    pub fn action(mut self, action: &'static str) -> Self {
-        self.action = Some(action);
+    pub fn action(mut self, action: impl Into<ActionName>) -> Self {
+        self.action = Some(action.into());
         self
     }
 
@@ -91,13 +91,13 @@ impl Plan {
     }
 }
 
-/// A plan with everything an approval binds. Made only by the runtime's plan stage.
+/// What the plan stage of the runtime puts together before it seals it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SealedPlan {
+pub struct PlanParts {
     /// The tool, by provider and name.
     pub tool: ToolKey,
     /// The action within the tool, where it has several.
-    pub action: Option<&'static str>,
+    pub action: Option<ActionName>,
     /// The input as validated, with aliases and coercions applied.
     pub input: Value,
     /// Everything the call will touch, with paths resolved.
@@ -116,19 +116,108 @@ pub struct SealedPlan {
     pub egress: Option<Arc<EgressRules>>,
     /// How long it may run.
     pub deadline: Duration,
-    /// Read-denied patterns a search over a tree must leave out; filled when policy has decided.
-    pub withheld: Vec<String>,
     /// What the session had read from when the plan was sealed.
     pub read_from: Labels,
 }
 
+impl PlanParts {
+    /// Seals the plan: from here on nobody changes it.
+    pub fn seal(self) -> SealedPlan {
+        SealedPlan { parts: self }
+    }
+}
+
+/// A plan with everything an approval binds. Nobody can change one: what was recorded, judged and
+/// approved is what runs. A plan that differs in something is another plan, made from this one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SealedPlan {
+    parts: PlanParts,
+}
+
 impl SealedPlan {
+    /// The tool, by provider and name.
+    pub fn tool(&self) -> &ToolKey {
+        &self.parts.tool
+    }
+
+    /// The action within the tool, where it has several.
+    pub fn action(&self) -> Option<&ActionName> {
+        self.parts.action.as_ref()
+    }
+
+    /// The input as validated, with aliases and coercions applied.
+    pub fn input(&self) -> &Value {
+        &self.parts.input
+    }
+
+    /// Everything the call will touch, with paths resolved.
+    pub fn accesses(&self) -> &[Access] {
+        &self.parts.accesses
+    }
+
+    /// What that may do to the world.
+    pub fn effects(&self) -> Effects {
+        self.parts.effects
+    }
+
+    /// Where it runs.
+    pub fn backend(&self) -> &BackendId {
+        &self.parts.backend
+    }
+
+    /// The workspace it runs in.
+    pub fn workspace_id(&self) -> &WorkspaceId {
+        &self.parts.workspace_id
+    }
+
+    /// The root of that workspace on its back end, as shown to people. Nothing is looked up by it.
+    pub fn workspace(&self) -> &str {
+        &self.parts.workspace
+    }
+
+    /// How strongly it is confined.
+    pub fn tier(&self) -> Tier {
+        self.parts.tier
+    }
+
+    /// The hosts its commands may reach; `None` is no network.
+    pub fn egress(&self) -> Option<&Arc<EgressRules>> {
+        self.parts.egress.as_ref()
+    }
+
+    /// How long it may run.
+    pub fn deadline(&self) -> Duration {
+        self.parts.deadline
+    }
+
+    /// What the session had read from when the plan was sealed.
+    pub fn read_from(&self) -> &Labels {
+        &self.parts.read_from
+    }
+
+    /// Another plan: this one with other accesses.
+    #[must_use]
+    pub fn with_accesses(mut self, accesses: Vec<Access>) -> Self {
+        self.parts.accesses = accesses;
+        self
+    }
+
+    /// Another plan: this one for a session that has read from these sources.
+    #[must_use]
+    pub fn with_read_from(mut self, read_from: Labels) -> Self {
+        self.parts.read_from = read_from;
+        self
+    }
+
     /// The resolved path an access with this path and mode leads to, if the plan names one.
     pub fn path_accesses(&self) -> impl Iterator<Item = &crate::access::PathAccess> {
-        self.accesses.iter().filter_map(|access| match access {
-            Access::Path(path) => Some(path),
-            _ => None,
-        })
+        self.parts
+            .accesses
+            .iter()
+            .filter_map(|access| match access {
+                Access::Path(path) => Some(path),
+                _ => None,
+            })
     }
 
     /// Whether any access covers this path for reading, by file or by tree.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use crate::{effects::Effects, identity::Scope, ops::SandboxMode};
+use crate::{effects::Effects, identity::Scope, name::ActionName, ops::SandboxMode};
 
 /// The deadline of a tool that names none.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -57,7 +57,7 @@ pub type Reshape = fn(&mut Map<String, Value>) -> Option<&'static str>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActionSpec {
     /// The action's name, as plans name it.
-    pub name: &'static str,
+    pub name: ActionName,
     /// Its deadline.
     pub deadline: Deadline,
 }
@@ -164,7 +164,8 @@ impl ToolSpec {
 
     /// Adds an action with its own deadline.
     #[must_use]
-    pub fn action(mut self, name: &'static str, deadline: Deadline) -> Self {
+    pub fn action(mut self, name: impl Into<ActionName>, deadline: Deadline) -> Self {
+        let name = name.into();
         self.actions.push(ActionSpec { name, deadline });
         self
     }
@@ -212,10 +213,10 @@ impl ToolSpec {
     }
 
     /// The deadline of an action, or the tool's own.
-    pub fn deadline_of(&self, action: Option<&str>) -> Deadline {
+    pub fn deadline_of(&self, action: Option<&ActionName>) -> Deadline {
         self.actions
             .iter()
-            .find(|spec| Some(spec.name) == action)
+            .find(|spec| Some(&spec.name) == action)
             .map_or(self.deadline, |spec| spec.deadline)
     }
 }

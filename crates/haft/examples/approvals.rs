@@ -44,9 +44,9 @@ async fn user_interface(mut questions: mpsc::Receiver<Question>) -> Vec<String> 
     let mut shown = Vec::new();
     while let Some(Question { request, answer }) = questions.recv().await {
         let plan = &request.plan;
-        shown.push(format!("asked about `{}`:", plan.tool.tool));
+        shown.push(format!("asked about `{}`:", plan.tool().tool));
         let mut commands = false;
-        for access in &plan.accesses {
+        for access in plan.accesses() {
             match access {
                 Access::Path(path) => shown.push(format!("  {} {}", access.kind(), path.target())),
                 Access::Command(command) => {

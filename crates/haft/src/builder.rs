@@ -193,7 +193,7 @@ impl HaftBuilder {
         self
     }
 
-    /// Anything else the runtime's builder can do: limits, hooks, a clock, an executor. The
+    /// Anything else the runtime's builder can do: limits, hooks, a clock. The
     /// operations, the policy and the ledger are set by [`build`](Self::build).
     pub fn configure(mut self, change: impl FnOnce(RuntimeBuilder) -> RuntimeBuilder) -> Self {
         self.runtime = change(self.runtime);

@@ -52,12 +52,12 @@ pub async fn proposals(
             "answer where the call was made, or allow it once",
         )
     };
-    let mut plan = Arc::unwrap_or_clone(foreseen.map_err(|_| other())?.plan);
-    plan.read_from = read_from(form).ok_or_else(other)?;
+    let plan = Arc::unwrap_or_clone(foreseen.map_err(|_| other())?.plan);
+    let plan = plan.with_read_from(read_from(form).ok_or_else(other)?);
     let policy = &assembly.policy;
     if policy.version().0 != of("policy")
-        || plan.workspace_id.as_str() != of("workspace_id")
-        || plan.input != input
+        || plan.workspace_id().as_str() != of("workspace_id")
+        || *plan.input() != input
     {
         return Err(other());
     }

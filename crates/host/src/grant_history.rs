@@ -5,7 +5,7 @@
 use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 use haft_contract::{
-    Principal, TenantId, ToolKey, WorkspaceId,
+    Principal, TenantId, WorkspaceId,
     host::{
         Grant, GrantBreadth, GrantProposal, History, LedgerError, Policy as _, Question,
         ReplayableCall, Timestamp,
@@ -93,19 +93,15 @@ impl ApprovalHistory {
         let body = call.planned?;
         let (_, name) = body.get("tool").and_then(Value::as_str)?.split_once('/')?;
         let entry = self.tools.get(name)?;
-        let action = |_: &ToolKey, name: &str| {
-            let mut known = entry.spec().actions.iter().map(|action| action.name);
-            known.find(|known| *known == name)
-        };
         // Nothing is suggested from what cannot be read back whole, such as a command with a secret.
-        let plan = recorded::plan(body, action).ok()?;
-        if plan.workspace_id != self.workspace || plan.tool != *entry.key() {
+        let plan = recorded::plan(body).ok()?;
+        if *plan.workspace_id() != self.workspace || *plan.tool() != *entry.key() {
             return None;
         }
         let holding: Vec<Grant> = self
             .grants
             .iter()
-            .filter(|grant| grant.holds(&call.principal, &plan.workspace_id, now))
+            .filter(|grant| grant.holds(&call.principal, plan.workspace_id(), now))
             .cloned()
             .collect();
         let proposals = self.policy.proposals(&Question {

@@ -78,10 +78,10 @@ impl Suggest {
     fn tool(&self, plan: &SealedPlan) -> Option<Arc<Entry>> {
         let registry = self.registry.get();
         let found = registry
-            .and_then(|registry| registry.snapshot().get(plan.tool.tool.as_str()).cloned())
-            .filter(|entry| *entry.key() == plan.tool);
+            .and_then(|registry| registry.snapshot().get(plan.tool().tool.as_str()).cloned())
+            .filter(|entry| *entry.key() == *plan.tool());
         found.or_else(|| {
-            let apart = self.apart.iter().find(|entry| *entry.key() == plan.tool);
+            let apart = self.apart.iter().find(|entry| *entry.key() == *plan.tool());
             apart.cloned()
         })
     }
@@ -176,9 +176,10 @@ impl Suggest {
     /// about all of it, or about the tool.
     fn rules(&self, question: &Question<'_>) -> Option<Vec<String>> {
         let plan = question.plan;
-        let mut changing = plan.clone();
-        changing.accesses.retain(|access| access.kind() != "read");
-        let whole_tool = vec![plan.tool.tool.to_string()];
+        let mut changes = plan.accesses().to_vec();
+        changes.retain(|access| access.kind() != "read");
+        let changing = plan.clone().with_accesses(changes);
+        let whole_tool = vec![plan.tool().tool.to_string()];
         [
             narrowest_rules(&changing),
             narrowest_rules(plan),

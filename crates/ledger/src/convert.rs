@@ -5,9 +5,9 @@
 use std::{sync::Arc, time::Duration};
 
 use haft_contract::{
-    Access, AgentId, Arguments, CallEvent, CallId, CallRequest, Content, Label, Outcome, PathMode,
-    PathScope, PlanDigest, Principal, SealedPlan, SessionId, SessionKind, TenantId, UserId,
-    WorkPath, WorkspaceId,
+    Access, ActionName, AgentId, Arguments, CallEvent, CallId, CallRequest, Content, Label,
+    Outcome, PathMode, PathScope, PlanDigest, Principal, SealedPlan, SessionId, SessionKind,
+    TenantId, UserId, WorkPath, WorkspaceId,
     access::{Command, PathAccess, ProcessAccess, ProcessAct},
     content::ResourceBody,
     egress::{EgressRules, HostRule},
@@ -226,23 +226,23 @@ pub(crate) fn event(event: &CallEvent, redactor: &Redactor) -> Option<Body> {
 fn planned(plan: &SealedPlan) -> row::Planned<'_> {
     row::Planned {
         v: BODY_VERSION,
-        tool: plan.tool.to_string(),
-        action: plan.action,
-        input: &plan.input,
-        accesses: plan.accesses.iter().map(stored_access).collect(),
+        tool: plan.tool().to_string(),
+        action: plan.action().map(ActionName::as_str),
+        input: plan.input(),
+        accesses: plan.accesses().iter().map(stored_access).collect(),
         effects: row::StoredEffects {
-            read_only: plan.effects.read_only,
-            idempotent: plan.effects.idempotent,
-            destructive: plan.effects.destructive,
-            open_world: plan.effects.open_world,
+            read_only: plan.effects().read_only,
+            idempotent: plan.effects().idempotent,
+            destructive: plan.effects().destructive,
+            open_world: plan.effects().open_world,
         },
-        backend: plan.backend.as_str(),
-        workspace_id: plan.workspace_id.as_str(),
-        workspace: &plan.workspace,
-        tier: plan.tier.as_str(),
-        egress: plan.egress.as_deref().map(stored_egress),
-        deadline_ms: millis(plan.deadline),
-        read_from: plan.read_from.iter().map(Label::as_str).collect(),
+        backend: plan.backend().as_str(),
+        workspace_id: plan.workspace_id().as_str(),
+        workspace: plan.workspace(),
+        tier: plan.tier().as_str(),
+        egress: plan.egress().map(|rules| stored_egress(rules)),
+        deadline_ms: millis(plan.deadline()),
+        read_from: plan.read_from().iter().map(Label::as_str).collect(),
     }
 }
 

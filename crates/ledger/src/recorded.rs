@@ -7,8 +7,8 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use haft_contract::{
-    Access, Effects, Label, PathMode, PathScope, ProviderId, SealedPlan, ToolKey, ToolName,
-    WorkPath, WorkspaceId,
+    Access, ActionName, Effects, Label, PathMode, PathScope, PlanParts, ProviderId, SealedPlan,
+    ToolKey, ToolName, WorkPath, WorkspaceId,
     access::{Command, CommandAccess, PathAccess, ProcessAccess, ProcessAct, RunningCommand},
     background::ProcessId,
     egress::{EgressRules, HostRule},
@@ -42,12 +42,8 @@ pub struct RecordedDecision {
     pub grants: usize,
 }
 
-/// The plan in the body of a recorded `planned` event. Actions are names that tools chose when they
-/// were built, so the tool's own list of them says which one is meant.
-pub fn plan(
-    body: Value,
-    actions: impl Fn(&ToolKey, &str) -> Option<&'static str>,
-) -> Result<SealedPlan, Unreadable> {
+/// The plan in the body of a recorded `planned` event.
+pub fn plan(body: Value) -> Result<SealedPlan, Unreadable> {
     let accesses = body.get("accesses").ok_or(Unreadable::Unknown)?;
     if accesses.get("omitted_bytes").is_some() {
         return Err(Unreadable::Omitted);
@@ -59,7 +55,7 @@ pub fn plan(
     if body.v != BODY_VERSION {
         return Err(Unreadable::Unknown);
     }
-    body.plan(actions).ok_or(Unreadable::Unknown)
+    body.plan().ok_or(Unreadable::Unknown)
 }
 
 /// The decision in the body of a recorded `decided` event.
@@ -187,12 +183,8 @@ struct StoredProcess {
 }
 
 impl Planned {
-    fn plan(self, actions: impl Fn(&ToolKey, &str) -> Option<&'static str>) -> Option<SealedPlan> {
+    fn plan(self) -> Option<SealedPlan> {
         let tool = tool_key(&self.tool)?;
-        let action = match &self.action {
-            Some(name) => Some(actions(&tool, name)?),
-            None => None,
-        };
         let tier = Tier::parse(&self.tier)?;
         let labels = self.read_from.iter().map(|label| Label::parse(label).ok());
         let backend = BackendId::new(&self.backend);
@@ -201,8 +193,8 @@ impl Planned {
             None => WorkspaceId::of_root(&backend, &self.workspace),
         };
         let accesses = self.accesses.into_iter().map(|stored| stored.access(tier));
-        Some(SealedPlan {
-            action,
+        let parts = PlanParts {
+            action: self.action.map(ActionName::from),
             input: self.input,
             accesses: accesses.collect::<Option<_>>()?,
             effects: Effects {
@@ -223,11 +215,10 @@ impl Planned {
                 None => None,
             },
             deadline: Duration::from_millis(self.deadline_ms),
-            // Filled in once policy has decided, and that is still to come.
-            withheld: Vec::new(),
             read_from: labels.collect::<Option<_>>()?,
             tool,
-        })
+        };
+        Some(parts.seal())
     }
 }
 
@@ -359,12 +350,16 @@ mod tests {
     }
 
     fn sealed(accesses: Vec<Access>) -> SealedPlan {
-        SealedPlan {
+        parts(accesses).seal()
+    }
+
+    fn parts(accesses: Vec<Access>) -> PlanParts {
+        PlanParts {
             tool: ToolKey::new(
                 ProviderId::builtin(),
                 ToolName::parse("sample").expect("a name"),
             ),
-            action: Some("download"),
+            action: Some("download".into()),
             input: json!({"n": 1, "text": "x"}),
             accesses,
             effects: Effects {
@@ -382,7 +377,6 @@ mod tests {
                 deny: vec![HostRule::parse("*.example.com").expect("a rule")],
             })),
             deadline: Duration::from_millis(1500),
-            withheld: Vec::new(),
             read_from: ["mcp:a", "mcp:b-2"].map(label).into_iter().collect(),
         }
     }
@@ -396,8 +390,7 @@ mod tests {
     }
 
     fn check(plan: &SealedPlan) {
-        let actions = |_: &ToolKey, name: &str| (name == "download").then_some("download");
-        assert_eq!(super::plan(body(plan), actions).as_ref(), Ok(plan));
+        assert_eq!(super::plan(body(plan)).as_ref(), Ok(plan));
     }
 
     /// One of each kind of access; a new kind does not compile until it is here.
@@ -482,19 +475,20 @@ mod tests {
             check(&sealed(vec![access]));
         }
         for tier in Tier::ALL {
-            check(&SealedPlan {
+            let parts = PlanParts {
                 tier,
                 egress: None,
                 action: None,
                 read_from: Labels::NONE,
-                ..sealed(Vec::new())
-            });
+                ..parts(Vec::new())
+            };
+            check(&parts.seal());
         }
     }
 
     #[test]
     fn what_is_not_whole_is_not_guessed() {
-        let read = |body| plan(body, |_, _| Some("download")).map(|_| ());
+        let read = |body| plan(body).map(|_| ());
         let secret = Access::shell("curl -u ada:hunter22 http://x", WorkPath::root());
         assert_eq!(read(body(&sealed(vec![secret]))), Err(Unreadable::Redacted));
         let large = Access::shell("x".repeat(5 * 1024 * 1024), WorkPath::root());
@@ -516,12 +510,15 @@ mod tests {
             assert_eq!(read(body), Err(Unreadable::Unknown), "{field}");
         }
         // A secret in the input alone changes nothing about what is touched.
-        let mut plan = sealed(vec![Access::write(at("a"))]);
+        let mut plan = parts(vec![Access::write(at("a"))]);
         plan.input = json!({"password": "hunter22"});
+        let plan = plan.seal();
         assert_eq!(read(body(&plan)), Ok(()));
-        // An action that the tool does not have any more.
-        let body = body(&sealed(Vec::new()));
-        assert_eq!(super::plan(body, |_, _| None), Err(Unreadable::Unknown));
+        // An action is a name like any other, also when the tool does not have it any more.
+        let mut whole = whole();
+        whole["action"] = json!("teleport");
+        let plan = super::plan(whole).expect("a plan");
+        assert_eq!(plan.action().map(ActionName::as_str), Some("teleport"));
     }
 
     #[test]

@@ -32,7 +32,9 @@ pub(crate) fn events(events: &[Happened]) -> usize {
 fn held(event: &CallEvent) -> usize {
     match event {
         // What it touches is taken from the input: a command is there twice.
-        CallEvent::Planned { plan } => 2 * value(&plan.input) + plan.accesses.len() * ACCESS_BYTES,
+        CallEvent::Planned { plan } => {
+            2 * value(plan.input()) + plan.accesses().len() * ACCESS_BYTES
+        }
         CallEvent::Settled { outcome } => settled(outcome),
         CallEvent::FileChanged { path, .. } | CallEvent::PreimageKept { path, .. } => {
             path.as_str().len()

@@ -183,12 +183,12 @@ impl Key {
             tool: tool.key.clone(),
             groups: tool.groups.to_vec(),
             usual_effects: tool.effects,
-            effects: plan.effects,
-            tier: plan.tier,
-            network: plan.egress.is_some(),
-            accesses: plan.accesses.clone(),
-            workspace: plan.workspace.clone(),
-            read_from: plan.read_from.clone(),
+            effects: plan.effects(),
+            tier: plan.tier(),
+            network: plan.egress().is_some(),
+            accesses: plan.accesses().to_vec(),
+            workspace: plan.workspace().to_owned(),
+            read_from: plan.read_from().clone(),
         }
     }
 
@@ -199,7 +199,7 @@ impl Key {
             plan,
             grants: _,
         } = question;
-        self.accesses == plan.accesses
+        self.accesses == plan.accesses()
             && self.tool == *tool.key
             && self.agent == principal.agent
             && self.ancestors == principal.ancestors
@@ -207,11 +207,11 @@ impl Key {
             && self.channel == principal.channel
             && self.groups == tool.groups
             && self.usual_effects == tool.effects
-            && self.effects == plan.effects
-            && self.tier == plan.tier
-            && self.network == plan.egress.is_some()
-            && self.workspace == plan.workspace
-            && self.read_from == plan.read_from
+            && self.effects == plan.effects()
+            && self.tier == plan.tier()
+            && self.network == plan.egress().is_some()
+            && self.workspace == plan.workspace()
+            && self.read_from == *plan.read_from()
     }
 }
 
@@ -231,11 +231,11 @@ fn hash(question: &Question<'_>, hasher: &mut impl Hasher) -> usize {
     }
     question
         .plan
-        .read_from
+        .read_from()
         .iter()
         .map(Label::as_str)
         .for_each(&mut text);
-    for access in &question.plan.accesses {
+    for access in question.plan.accesses() {
         match access {
             Access::Path(path) => {
                 text(path.path.as_str());

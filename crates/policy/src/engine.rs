@@ -209,7 +209,7 @@ impl CedarPolicy {
             rule.is_some_and(|rule| !rule.after.is_empty())
         };
         Case {
-            read_from: &question.plan.read_from,
+            read_from: question.plan.read_from(),
             labelled: rules.iter().any(says_after),
             principal: question.principal,
             named: self.presets.named(question.principal),
@@ -299,7 +299,7 @@ impl CedarPolicy {
             for number in self.index.strict_paths(&slots) {
                 let speaks = |rule: &&Rule| {
                     let provider = &question.tool.key.provider;
-                    rule.speaks_after(&question.plan.read_from, provider)
+                    rule.speaks_after(question.plan.read_from(), provider)
                 };
                 let pattern = self
                     .rules
@@ -416,7 +416,7 @@ impl CedarPolicy {
 
     /// What was read that makes a difference, if it does.
     fn crossing(&self, question: &Question<'_>, judged: &Judged<'_>) -> Option<String> {
-        let read_from = &question.plan.read_from;
+        let read_from = &question.plan.read_from();
         if judged.judgement.labelled && judged.judgement.verdict != Verdict::Allow {
             return Some(format!("the session has read from {read_from}"));
         }

@@ -125,7 +125,7 @@ impl<'q> Asked<'q> {
         let plan = question.plan;
         let read = |access: &Access| match access {
             Access::Command(CommandAccess { command, cwd }) => {
-                let analysis = shell::analyse(command, cwd, &plan.workspace);
+                let analysis = shell::analyse(command, cwd, plan.workspace());
                 Some(analysis.map(|analysis| Reading {
                     text: command.text(),
                     analysis,
@@ -140,7 +140,7 @@ impl<'q> Asked<'q> {
         };
         Self {
             question: *question,
-            commands: plan.accesses.iter().map(read).collect(),
+            commands: plan.accesses().iter().map(read).collect(),
         }
     }
 
@@ -152,7 +152,7 @@ impl<'q> Asked<'q> {
             access: None,
             part: Part::Whole,
         };
-        let accesses = self.question.plan.accesses.iter().zip(&self.commands);
+        let accesses = self.question.plan.accesses().iter().zip(&self.commands);
         let items = accesses.flat_map(|(access, command)| {
             let whole = |part| Item {
                 action: Action::of(access),
@@ -225,7 +225,7 @@ pub(crate) struct CallFacts {
 impl CallFacts {
     pub(crate) fn of(question: &Question<'_>) -> Self {
         let plan = question.plan;
-        let changes = plan.accesses.iter().any(|access| match access {
+        let changes = plan.accesses().iter().any(|access| match access {
             Access::Path(path) => path.mode == PathMode::Write,
             Access::Command(_)
             | Access::Process(_)
@@ -235,19 +235,19 @@ impl CallFacts {
             | Access::RemoteTool { .. } => true,
         });
         let trusted = is_trusted(&question.tool);
-        let harmless = plan.effects.read_only && !plan.effects.open_world;
-        let mut others = plan.read_from.others(&question.tool.key.provider);
+        let harmless = plan.effects().read_only && !plan.effects().open_world;
+        let mut others = plan.read_from().others(&question.tool.key.provider);
         Self {
             trusted,
-            accounted: !plan.accesses.is_empty() && (plan.effects.read_only || changes),
+            accounted: !plan.accesses().is_empty() && (plan.effects().read_only || changes),
             harmless,
             crosses: !trusted && !harmless && others.next().is_some(),
-            sandboxed: match plan.tier {
+            sandboxed: match plan.tier() {
                 Tier::T1 | Tier::T2 | Tier::T3 => true,
                 Tier::Host | Tier::InProcess => false,
             },
-            held: match plan.tier {
-                Tier::T2 | Tier::T3 => plan.egress.is_none(),
+            held: match plan.tier() {
+                Tier::T2 | Tier::T3 => plan.egress().is_none(),
                 Tier::Host | Tier::InProcess | Tier::T1 => false,
             },
         }

@@ -30,7 +30,7 @@ impl CedarPolicy {
         if provider.as_str() == BUILT_IN {
             return None;
         }
-        let accesses = &question.plan.accesses;
+        let accesses = &question.plan.accesses();
         let rule = self.rules.iter().find(|rule| {
             let pattern = rule.pattern.as_ref();
             rule.verdict != Verdict::Allow

@@ -8,7 +8,7 @@ use haft_contract::{
     egress::EgressRules,
     erased::{ErasedApprover, ErasedTool, erase},
     event::EventSink,
-    host::{Approver, Clock, Executor, Hook, Ledger, Policy},
+    host::{Approver, Clock, Hook, Ledger, Policy},
     name::NameError,
     ops::{Operations, SandboxMode},
 };
@@ -18,7 +18,6 @@ use crate::{
     background::Processes,
     clock::SystemClock,
     engine::Engine,
-    executor::LocalExecutor,
     in_flight::InFlight,
     labels::Sessions,
     limits::Limits,
@@ -40,7 +39,6 @@ pub struct RuntimeBuilder {
     ledger: Option<Arc<dyn Ledger>>,
     approver: Arc<dyn ErasedApprover>,
     clock: Arc<dyn Clock>,
-    executor: Arc<dyn Executor>,
     hooks: Vec<Arc<dyn Hook>>,
     sinks: Vec<Arc<dyn EventSink>>,
     sandbox: HashMap<String, SandboxMode>,
@@ -79,7 +77,6 @@ impl RuntimeBuilder {
             ledger: None,
             approver: Arc::new(NobodyToAsk::default()),
             clock: Arc::new(SystemClock),
-            executor: Arc::new(LocalExecutor),
             hooks: Vec::new(),
             sinks: Vec::new(),
             sandbox: HashMap::new(),
@@ -144,13 +141,6 @@ impl RuntimeBuilder {
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
-        self
-    }
-
-    /// Runs calls elsewhere than in this process.
-    #[must_use]
-    pub fn executor(mut self, executor: Arc<dyn Executor>) -> Self {
-        self.executor = executor;
         self
     }
 
@@ -252,7 +242,6 @@ impl RuntimeBuilder {
             registry,
             ledger: self.ledger.ok_or(BuildError::Missing("a ledger"))?,
             clock: self.clock,
-            executor: self.executor,
             hooks: self.hooks,
             sinks: self.sinks.into(),
             limits: self.limits,

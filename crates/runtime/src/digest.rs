@@ -6,7 +6,7 @@
 //! that is not bound.
 
 use haft_contract::{
-    Access, Label, PlanDigest, Principal, SealedPlan, WorkPath,
+    Access, ActionName, Label, PlanDigest, Principal, SealedPlan, WorkPath,
     access::{Command, PathMode, PathScope, ProcessAct},
     egress::{EgressRules, HostRule},
     host::PolicyVersion,
@@ -27,6 +27,8 @@ pub(crate) struct Bound<'a> {
     pub(crate) tool: [u8; 32],
     pub(crate) policy: &'a PolicyVersion,
     pub(crate) plan: &'a SealedPlan,
+    /// What a search over a tree must leave out.
+    pub(crate) withheld: &'a [String],
     /// The version of each access's target.
     pub(crate) versions: &'a [Option<FileVersion>],
     /// The files of the workspace that its commands run or name.
@@ -42,24 +44,24 @@ pub(crate) fn plan_form(bound: &Bound<'_>) -> Value {
         "form": FORM,
         "principal": principal(bound.principal),
         "policy": bound.policy.0,
-        "tool": plan.tool.to_string(),
+        "tool": plan.tool().to_string(),
         "tool_digest": PlanDigest(bound.tool).to_string(),
-        "action": plan.action,
-        "input": plan.input,
-        "accesses": plan.accesses.iter().map(access).collect::<Vec<_>>(),
+        "action": plan.action().map(ActionName::as_str),
+        "input": plan.input(),
+        "accesses": plan.accesses().iter().map(access).collect::<Vec<_>>(),
         "effects": [
-            plan.effects.read_only,
-            plan.effects.idempotent,
-            plan.effects.destructive,
-            plan.effects.open_world,
+            plan.effects().read_only,
+            plan.effects().idempotent,
+            plan.effects().destructive,
+            plan.effects().open_world,
         ],
-        "backend": plan.backend.as_str(),
-        "workspace_id": plan.workspace_id.as_str(),
-        "workspace": plan.workspace,
-        "tier": plan.tier.as_str(),
-        "egress": plan.egress.as_deref().map(egress),
-        "deadline_ms": u64::try_from(plan.deadline.as_millis()).unwrap_or(u64::MAX),
-        "withheld": plan.withheld,
+        "backend": plan.backend().as_str(),
+        "workspace_id": plan.workspace_id().as_str(),
+        "workspace": plan.workspace(),
+        "tier": plan.tier().as_str(),
+        "egress": plan.egress().map(|rules| egress(rules)),
+        "deadline_ms": u64::try_from(plan.deadline().as_millis()).unwrap_or(u64::MAX),
+        "withheld": bound.withheld,
         "versions": bound
             .versions
             .iter()
@@ -78,10 +80,10 @@ pub(crate) fn plan_form(bound: &Bound<'_>) -> Value {
         "preview": bound.preview,
     });
     // A form without it is of a session that has read from nothing.
-    if !plan.read_from.is_empty()
+    if !plan.read_from().is_empty()
         && let Value::Object(fields) = &mut form
     {
-        let labels = plan.read_from.iter().map(Label::as_str);
+        let labels = plan.read_from().iter().map(Label::as_str);
         fields.insert("read_from".to_owned(), labels.collect());
     }
     form

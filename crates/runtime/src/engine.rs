@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use haft_contract::{
     Principal, WorkspaceId,
     event::EventSink,
-    host::{Clock, Executor, Hook, Ledger},
+    host::{Clock, Hook, Ledger},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -33,7 +33,6 @@ pub(crate) struct Engine {
     pub(crate) registry: Arc<Registry>,
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) executor: Arc<dyn Executor>,
     pub(crate) hooks: Vec<Arc<dyn Hook>>,
     pub(crate) sinks: Arc<[Arc<dyn EventSink>]>,
     pub(crate) limits: Limits,

@@ -14,7 +14,6 @@ mod clock;
 mod deadline;
 mod digest;
 mod engine;
-mod executor;
 mod guard;
 mod in_flight;
 mod input;
@@ -37,7 +36,6 @@ pub use self::{
     builder::{BuildError, RuntimeBuilder},
     clock::SystemClock,
     digest::digest_of,
-    executor::LocalExecutor,
     limits::{Limits, OPEN_APPROVALS, OutputLimits, ProcessLimits},
     loops::{LOOP_GUARD, LoopGuard},
     nobody::NobodyToAsk,

@@ -174,6 +174,7 @@ async fn ask_tool(
         engine: Arc::clone(&luggage.engine),
         workspace: Arc::clone(&luggage.workspace),
         plan: Arc::clone(plan),
+        withheld: Arc::clone(&luggage.withheld),
         principal: Arc::clone(&luggage.principal),
         recording: Arc::clone(&luggage.recording),
         confinement: Arc::new(Confinement::default()),
@@ -220,7 +221,7 @@ fn commands(
     entry: &Entry,
     plan: &SealedPlan,
 ) -> Result<Vec<CommandPreview>, ToolError> {
-    let planned: Vec<&CommandAccess> = plan.accesses.iter().filter_map(command).collect();
+    let planned: Vec<&CommandAccess> = plan.accesses().iter().filter_map(command).collect();
     if planned.is_empty() {
         return Ok(Vec::new());
     }
@@ -259,7 +260,7 @@ struct Named {
 /// The files of the workspace that the plan's commands run, and all that their words may name.
 fn files_of(plan: &SealedPlan, commands: &[CommandPreview]) -> Result<Named, ToolError> {
     let mut named = Named::default();
-    for access in plan.accesses.iter().filter_map(command) {
+    for access in plan.accesses().iter().filter_map(command) {
         let touched = commands.iter().flat_map(|command| &command.touches);
         let run = touched
             .filter(|touched| touched.how == Touching::Runs)
@@ -271,14 +272,14 @@ fn files_of(plan: &SealedPlan, commands: &[CommandPreview]) -> Result<Named, Too
         let first = argv.first().map(String::as_str);
         // Without a slash it is looked for where programs are installed, which is outside.
         let run = run.chain(first).filter(|name| name.contains('/'));
-        for path in run.filter_map(|name| within(name, &access.cwd, &plan.workspace)) {
+        for path in run.filter_map(|name| within(name, &access.cwd, plan.workspace())) {
             if !named.run.contains(&path) {
                 named.run.push(path);
             }
         }
         let words = commands.iter().flat_map(|command| &command.may_name);
         let words = words.chain(argv.iter().skip(1));
-        for path in words.filter_map(|name| within(name, &access.cwd, &plan.workspace)) {
+        for path in words.filter_map(|name| within(name, &access.cwd, plan.workspace())) {
             if !named.run.contains(&path) && !named.others.contains(&path) {
                 named.others.push(path);
             }
@@ -317,7 +318,7 @@ fn command(access: &Access) -> Option<&CommandAccess> {
 
 /// What the plan itself says, beside files and commands.
 fn from_plan(plan: &SealedPlan) -> impl Iterator<Item = PreviewPart> {
-    plan.accesses.iter().filter_map(|access| match access {
+    plan.accesses().iter().filter_map(|access| match access {
         Access::Path(_) | Access::Command(_) => None,
         Access::Process(process) => Some(PreviewPart::Note(process.text())),
         Access::Host { host, port } => Some(PreviewPart::Host {
@@ -343,8 +344,8 @@ fn from_plan(plan: &SealedPlan) -> impl Iterator<Item = PreviewPart> {
 
 /// One line about a plan: the tool, and the first thing it does.
 fn summary(plan: &SealedPlan) -> String {
-    let tool = &plan.tool.tool;
-    let what = plan.accesses.first().map(|access| match access {
+    let tool = &plan.tool().tool;
+    let what = plan.accesses().first().map(|access| match access {
         Access::Command(command) => command.command.text(),
         Access::Path(path) => format!("{} {}", access.kind(), path.target()),
         Access::Process(process) => process.text(),

@@ -96,7 +96,7 @@ impl Recording {
             }
             match &happened.event {
                 CallEvent::Resolved { tool } => state.tool = Some(tool.clone()),
-                CallEvent::Planned { plan } => state.mutating = plan.effects.is_mutating(),
+                CallEvent::Planned { plan } => state.mutating = plan.effects().is_mutating(),
                 _ => {}
             }
             if recorded {

@@ -336,6 +336,7 @@ impl Runtime {
                 watched,
                 session: None,
                 left_out: Arc::default(),
+                withheld: Arc::default(),
                 tool: None,
                 facts: Facts::default(),
                 notes: Vec::new(),

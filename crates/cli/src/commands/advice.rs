@@ -139,7 +139,7 @@ impl EventSink for Advice {
 
 /// The one path a plan is about.
 fn only_path(plan: &SealedPlan) -> Option<String> {
-    let mut paths = plan.accesses.iter().filter_map(|access| match access {
+    let mut paths = plan.accesses().iter().filter_map(|access| match access {
         Access::Path(path) => Some(path.path.to_string()),
         Access::Command(_)
         | Access::Process(_)

@@ -217,9 +217,8 @@ async fn check(args: CheckArgs, app: &App) -> Result<Exit, Stop> {
     let request = call::request(args.tool.clone(), arguments, &principal, None);
     let plan = match assembly.runtime.plan(request).await {
         Ok(foreseen) => {
-            let mut plan = Arc::unwrap_or_clone(foreseen.plan);
-            plan.read_from = args.read_from.into_iter().collect();
-            plan
+            let plan = Arc::unwrap_or_clone(foreseen.plan);
+            plan.with_read_from(args.read_from.into_iter().collect())
         }
         Err(outcome) => {
             // It would not even get as far as policy; that is the answer.
@@ -232,14 +231,14 @@ async fn check(args: CheckArgs, app: &App) -> Result<Exit, Stop> {
             return Ok(Exit::of_call(&outcome));
         }
     };
-    let Some(entry) = tools.get(plan.tool.tool.as_str()) else {
+    let Some(entry) = tools.get(plan.tool().tool.as_str()) else {
         return Err(Stop::new(
             Exit::NotFound,
             "the tool is gone",
             "`haft tools` lists the tools",
         ));
     };
-    let grants = grants::holding(app, &principal, &plan.workspace_id).await?;
+    let grants = grants::holding(app, &principal, plan.workspace_id()).await?;
     let question = Question {
         principal: &principal,
         tool: entry.facts(),

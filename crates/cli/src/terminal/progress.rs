@@ -153,7 +153,7 @@ impl EventSink for Watcher {
                     self.say(line);
                 }
             }
-            CallEvent::Planned { plan } => self.say(plan.tool.tool.as_str()),
+            CallEvent::Planned { plan } => self.say(plan.tool().tool.as_str()),
             CallEvent::Settled { .. } => {
                 self.settled.fetch_add(1, Ordering::Relaxed);
                 self.say("");

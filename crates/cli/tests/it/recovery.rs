@@ -4,8 +4,8 @@
 use std::{sync::Arc, time::Duration};
 
 use haft_contract::{
-    Access, AgentId, CallEvent, CallId, CallRequest, Effects, Labels, Principal, ProviderId,
-    SealedPlan, SessionId, ToolKey, ToolName, UserId, WorkPath,
+    Access, AgentId, CallEvent, CallId, CallRequest, Effects, Labels, PlanParts, Principal,
+    ProviderId, SessionId, ToolKey, ToolName, UserId, WorkPath,
     event::Happened,
     host::{Durability, Ledger as _, Timestamp},
     ops::{BackendId, Tier},
@@ -24,7 +24,7 @@ fn interrupt(stage: &Stage, tool: &str, input: &Value, effects: Effects) -> Call
         SessionId::parse("main").unwrap(),
     );
     let request = CallRequest::new(tool, input.clone(), Arc::new(principal));
-    let plan = SealedPlan {
+    let plan = PlanParts {
         tool: ToolKey::new(ProviderId::builtin(), ToolName::parse(tool).unwrap()),
         action: None,
         input: input.clone(),
@@ -36,7 +36,6 @@ fn interrupt(stage: &Stage, tool: &str, input: &Value, effects: Effects) -> Call
         tier: Tier::InProcess,
         egress: None,
         deadline: Duration::from_secs(30),
-        withheld: Vec::new(),
         read_from: Labels::NONE,
     };
     let at = Timestamp(1_700_000_000_000_000);
@@ -45,7 +44,7 @@ fn interrupt(stage: &Stage, tool: &str, input: &Value, effects: Effects) -> Call
             workspace: haft_contract::WorkspaceId::local(),
         },
         CallEvent::Planned {
-            plan: Arc::new(plan),
+            plan: Arc::new(plan.seal()),
         },
         CallEvent::Started {
             tier: Tier::InProcess,

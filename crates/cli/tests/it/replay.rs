@@ -7,8 +7,8 @@ use std::{
 };
 
 use haft_contract::{
-    Access, AgentId, CallEvent, CallId, CallRequest, Effects, Labels, Outcome, Principal,
-    ProviderId, SealedPlan, SessionId, Terminal, ToolKey, ToolName, UserId, WorkPath,
+    Access, AgentId, CallEvent, CallId, CallRequest, Effects, Labels, Outcome, PlanParts,
+    Principal, ProviderId, SessionId, Terminal, ToolKey, ToolName, UserId, WorkPath,
     event::Happened,
     host::{Decision, Ledger as _, PolicyVersion, Timestamp, Verdict},
     ops::{BackendId, Tier},
@@ -233,7 +233,7 @@ fn events(call: CallId, number: usize, at: Timestamp) -> Vec<Happened> {
         policy: PolicyVersion("sha256:0123456789ab".to_owned()),
         grants: Vec::new(),
     };
-    let plan = Arc::new(SealedPlan {
+    let plan = PlanParts {
         tool: tool.clone(),
         action: None,
         input,
@@ -245,9 +245,9 @@ fn events(call: CallId, number: usize, at: Timestamp) -> Vec<Happened> {
         tier,
         egress: None,
         deadline: Duration::from_mins(2),
-        withheld: Vec::new(),
         read_from: Labels::NONE,
-    });
+    };
+    let plan = Arc::new(plan.seal());
     let outcome = Arc::new(Outcome {
         call,
         tool: Some(tool.clone()),

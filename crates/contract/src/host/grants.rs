@@ -68,8 +68,8 @@ impl GrantedWorkspace {
     /// The workspace a plan runs in.
     pub fn of_plan(plan: &SealedPlan) -> Self {
         Self {
-            id: plan.workspace_id.clone(),
-            shown: plan.workspace.clone(),
+            id: plan.workspace_id().clone(),
+            shown: plan.workspace().to_owned(),
         }
     }
 

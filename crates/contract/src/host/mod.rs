@@ -1,12 +1,11 @@
-//! What a host supplies to the runtime: a policy, somebody to ask, a ledger, a clock, an executor
-//! and hooks. The runtime knows these traits only, so the same path of a call serves one person's
-//! laptop and a cluster.
+//! What a host supplies to the runtime: a policy, somebody to ask, a ledger, a clock and hooks. The
+//! runtime knows these traits only, so the same path of a call serves one person's laptop and a
+//! cluster.
 
 mod approvals;
 mod approver;
 mod artifact;
 mod clock;
-mod executor;
 mod grants;
 mod hook;
 mod ledger;
@@ -16,7 +15,6 @@ pub use approvals::*;
 pub use approver::*;
 pub use artifact::*;
 pub use clock::*;
-pub use executor::*;
 pub use grants::*;
 pub use hook::*;
 pub use ledger::*;

@@ -4,8 +4,8 @@ use std::{fmt::Write as _, hint::black_box, time::Duration};
 
 use cedar_policy::{Authorizer, Context, Entities, PolicySet, Request, RestrictedExpression};
 use haft_contract::{
-    Access, AgentId, Effects, Labels, Principal, ProviderId, SealedPlan, SessionId, ToolKey,
-    ToolName, UserId, WorkPath,
+    Access, AgentId, Effects, Labels, PlanParts, Principal, ProviderId, SealedPlan, SessionId,
+    ToolKey, ToolName, UserId, WorkPath,
     host::{Policy as _, Question, ToolFacts},
     ops::{BackendId, Tier},
 };
@@ -67,7 +67,7 @@ impl World {
         let source = PolicySource::new("haft.toml", rules_text(rules));
         let policy = CedarPolicy::load(&[source]).unwrap();
         let key = ToolKey::new(ProviderId::builtin(), ToolName::parse("read").unwrap());
-        let plan = |number: usize| SealedPlan {
+        let plan = |number: usize| PlanParts {
             tool: key.clone(),
             action: None,
             input: serde_json::Value::Null,
@@ -81,7 +81,6 @@ impl World {
             tier: Tier::InProcess,
             egress: None,
             deadline: Duration::from_secs(30),
-            withheld: Vec::new(),
             read_from: Labels::NONE,
         };
         Self {
@@ -92,7 +91,7 @@ impl World {
                 AgentId::parse("main").unwrap(),
                 SessionId::parse("s1").unwrap(),
             ),
-            plans: (0..QUESTIONS).map(plan).collect(),
+            plans: (0..QUESTIONS).map(|number| plan(number).seal()).collect(),
             key,
             next: 0,
         }

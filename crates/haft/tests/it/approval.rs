@@ -38,10 +38,10 @@ async fn the_closure_is_asked_with_the_whole_plan_and_its_yes_lets_the_call_run(
     let asked = asked.lock().unwrap();
     assert_eq!(asked.len(), 1);
     let plan = &asked[0].plan;
-    assert_eq!(plan.tool.to_string(), "builtin/write");
-    assert_eq!(plan.input["content"], "hello\n");
-    let Access::Path(path) = &plan.accesses[0] else {
-        panic!("{:?}", plan.accesses);
+    assert_eq!(plan.tool().to_string(), "builtin/write");
+    assert_eq!(plan.input()["content"], "hello\n");
+    let Access::Path(path) = &plan.accesses()[0] else {
+        panic!("{:?}", plan.accesses());
     };
     assert_eq!(path.target().as_str(), "notes.txt");
     assert_eq!(asked[0].call, outcome.call);

@@ -288,7 +288,7 @@ impl Two {
         let mut request = request(at, "read", json!({"path": "notes.txt"}));
         request.principal = who(at, session);
         let dry = self.runtime.plan(request).await.unwrap();
-        dry.plan.read_from.iter().map(Label::to_string).collect()
+        dry.plan.read_from().iter().map(Label::to_string).collect()
     }
 }
 

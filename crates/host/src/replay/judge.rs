@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use haft_contract::{
-    ToolKey,
-    host::{Decision, Policy as _, Question, ReplayableCall, RuleRef, Verdict},
-};
+use haft_contract::host::{Decision, Policy as _, Question, ReplayableCall, RuleRef, Verdict};
 use haft_ledger::recorded::{self, RecordedDecision, Unreadable};
 use haft_policy::CedarPolicy;
 use haft_runtime::{
@@ -91,11 +88,7 @@ impl Judge {
             .and_then(Value::as_str)
             .and_then(|tool| self.entry(tool))
             .ok_or(Skipped::UnknownTool)?;
-        let action = |_: &ToolKey, name: &str| {
-            let mut known = entry.spec().actions.iter().map(|action| action.name);
-            known.find(|known| *known == name)
-        };
-        let plan = recorded::plan(body, action).map_err(Skipped::Unreadable)?;
+        let plan = recorded::plan(body).map_err(Skipped::Unreadable)?;
         let question = Question {
             principal: &call.principal,
             tool: entry.facts(),

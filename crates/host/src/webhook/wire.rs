@@ -67,7 +67,7 @@ pub(super) fn question(request: &ApprovalRequest, now: Timestamp) -> Vec<u8> {
         id: request.id.to_string(),
         call: request.call.to_string(),
         digest: request.digest.to_string(),
-        summary: request.plan.tool.to_string(),
+        summary: request.plan.tool().to_string(),
         why: &request.decision.reason,
         asked_ms: now.0 / 1000,
         expires_ms: request.expires.0 / 1000,

@@ -26,7 +26,7 @@ const RACES: usize = 24;
 fn crossing(verdict: Verdict) -> FixedPolicy {
     FixedPolicy::by(move |question| {
         let own = &question.tool.key.provider;
-        let crosses = question.plan.read_from.others(own).next().is_some();
+        let crosses = question.plan.read_from().others(own).next().is_some();
         if crosses && *own == mounted("b") {
             verdict
         } else {

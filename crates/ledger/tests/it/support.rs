@@ -8,7 +8,7 @@ use std::{
 
 use haft_contract::{
     Access, AgentId, CallEvent, CallId, CallRequest, Content, Effects, ErrorKind, Facts, Labels,
-    Outcome, PlanDigest, Principal, ProviderId, SealedPlan, SessionId, TenantId, Terminal, ToolKey,
+    Outcome, PlanDigest, PlanParts, Principal, ProviderId, SessionId, TenantId, Terminal, ToolKey,
     ToolName, UserId, WorkPath,
     event::Happened,
     host::{
@@ -108,7 +108,7 @@ pub(crate) fn at(call: CallId, event: CallEvent) -> Happened {
 }
 
 pub(crate) fn planned(call: CallId, effects: Effects, access: Access) -> Happened {
-    let plan = SealedPlan {
+    let plan = PlanParts {
         tool: ToolKey::new(ProviderId::builtin(), ToolName::parse("sample").unwrap()),
         action: None,
         input: json!({"what": "a sample"}),
@@ -120,13 +120,12 @@ pub(crate) fn planned(call: CallId, effects: Effects, access: Access) -> Happene
         tier: Tier::InProcess,
         egress: None,
         deadline: Duration::from_secs(30),
-        withheld: Vec::new(),
         read_from: Labels::NONE,
     };
     at(
         call,
         CallEvent::Planned {
-            plan: Arc::new(plan),
+            plan: Arc::new(plan.seal()),
         },
     )
 }

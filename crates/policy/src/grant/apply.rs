@@ -22,7 +22,7 @@ impl CedarPolicy {
         let holding: Vec<&Grant> = question
             .grants
             .iter()
-            .filter(|grant| grant.holds(question.principal, &question.plan.workspace_id, ANY_TIME))
+            .filter(|grant| grant.holds(question.principal, question.plan.workspace_id(), ANY_TIME))
             .collect();
         if holding.is_empty() {
             return without;

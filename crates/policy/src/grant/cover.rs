@@ -77,7 +77,7 @@ impl GrantRule {
             .is_some_and(|command| command.covers(segment, CallFacts::of(question).held));
         covered
             && (!pattern.is_wild_text()
-                || (segment.hazards.is_empty() && stays_inside(segment, &question.plan.workspace)))
+                || (segment.hazards.is_empty() && stays_inside(segment, question.plan.workspace())))
     }
 
     /// What a command touches is covered where the words that name it are spelt out.

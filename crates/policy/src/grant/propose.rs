@@ -107,9 +107,9 @@ impl CedarPolicy {
 /// The narrowest rules that name everything a plan touches, to be written into an `allow` list. For
 /// a plan that a grant cannot help, because it is denied where nobody is asked.
 pub fn narrowest_rules(plan: &SealedPlan) -> Vec<String> {
-    let tool = plan.tool.tool.as_str();
+    let tool = plan.tool().tool.as_str();
     let mut rules: Vec<String> = Vec::new();
-    for access in &plan.accesses {
+    for access in plan.accesses() {
         let rule = exact(tool, access).map_or_else(|| tool.to_owned(), |(_, rule)| rule);
         if !rules.contains(&rule) {
             rules.push(rule);

@@ -135,7 +135,7 @@ enum Thing<'c> {
 /// Scripts of the tests are plain words, parted by `; `.
 fn things(call: &Call) -> Vec<Thing<'_>> {
     let mut things = vec![Thing::Tool];
-    for access in &call.plan.accesses {
+    for access in call.plan.accesses() {
         let Access::Command(command) = access else {
             things.push(Thing::Access(access));
             continue;
@@ -170,7 +170,7 @@ pub(crate) fn decide(rules: &[Written], preset: &str, call: &Call) -> Verdict {
             && rule.concerns(call, agent)
     };
     if foreign
-        && call.plan.accesses.is_empty()
+        && call.plan.accesses().is_empty()
         && agents
             .clone()
             .any(|agent| rules.iter().any(|rule| misses(rule, agent.as_str())))
@@ -247,13 +247,13 @@ fn default(preset: &str, call: &Call, thing: &Thing<'_>) -> Verdict {
         Thing::Named(_) => return Allow,
         Thing::Segment(_, segment) => {
             let ordinary = *segment == "ls" || segment.starts_with("rm");
-            preset == "workspace" && call.plan.tier == Tier::T2 && ordinary
+            preset == "workspace" && call.plan.tier() == Tier::T2 && ordinary
         }
         Thing::Tool => {
-            let accesses = &call.plan.accesses;
+            let accesses = &call.plan.accesses();
             let changes = accesses.iter().any(|access| access.kind() != "read");
-            let named = !accesses.is_empty() && (call.plan.effects.read_only || changes);
-            let looks = call.plan.effects.read_only && !call.plan.effects.open_world;
+            let named = !accesses.is_empty() && (call.plan.effects().read_only || changes);
+            let looks = call.plan.effects().read_only && !call.plan.effects().open_world;
             named || (looks && preset != "locked")
         }
         Thing::Access(access) => match (access.kind(), preset) {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use haft_contract::{
-    Access, AgentId, Effects, Label, Labels, Principal, ProviderId, SealedPlan, SessionId,
-    SessionKind, ToolKey, ToolName, UserId, WorkPath, WorkspaceId,
+    Access, AgentId, Effects, Label, Labels, PlanParts, Principal, ProviderId, SealedPlan,
+    SessionId, SessionKind, ToolKey, ToolName, UserId, WorkPath, WorkspaceId,
     access::{Command, ProcessAccess, ProcessAct, RunningCommand},
     background::ProcessId,
     host::{Decision, GrantedWorkspace, Policy as _, Question, ToolFacts, Verdict, Visibility},
@@ -48,6 +48,8 @@ pub(crate) struct Call {
     pub(crate) principal: Principal,
     pub(crate) key: ToolKey,
     pub(crate) groups: Vec<&'static str>,
+    pub(crate) parts: PlanParts,
+    /// The parts, sealed.
     pub(crate) plan: SealedPlan,
 }
 
@@ -74,7 +76,7 @@ impl Call {
             AgentId::parse("main").unwrap(),
             SessionId::parse("s1").unwrap(),
         );
-        let plan = SealedPlan {
+        let parts = PlanParts {
             tool: key.clone(),
             action: None,
             input: serde_json::Value::Null,
@@ -86,15 +88,21 @@ impl Call {
             tier: Tier::Host,
             egress: None,
             deadline: Duration::from_secs(30),
-            withheld: Vec::new(),
             read_from: Labels::NONE,
         };
         Self {
             principal,
             key,
             groups,
-            plan,
+            plan: parts.clone().seal(),
+            parts,
         }
+    }
+
+    /// Seals the parts again after a change.
+    fn sealed(mut self) -> Self {
+        self.plan = self.parts.clone().seal();
+        self
     }
 
     pub(crate) fn read(text: &str) -> Self {
@@ -152,20 +160,20 @@ impl Call {
     }
 
     pub(crate) fn tier(mut self, tier: Tier) -> Self {
-        self.plan.tier = tier;
-        self
+        self.parts.tier = tier;
+        self.sealed()
     }
 
     pub(crate) fn effects(mut self, effects: Effects) -> Self {
-        self.plan.effects = effects;
-        self
+        self.parts.effects = effects;
+        self.sealed()
     }
 
     /// In a session that has read from these.
     pub(crate) fn after(mut self, labels: &[&str]) -> Self {
         let labels = labels.iter().map(|label| Label::parse(label).unwrap());
-        self.plan.read_from = labels.collect();
-        self
+        self.parts.read_from = labels.collect();
+        self.sealed()
     }
 
     pub(crate) fn question(&self) -> Question<'_> {
@@ -181,7 +189,7 @@ impl Call {
         ToolFacts {
             key: &self.key,
             groups: &self.groups,
-            effects: self.plan.effects,
+            effects: self.parts.effects,
         }
     }
 

@@ -17,7 +17,7 @@ use crate::background::Kept;
 impl Background for Guard {
     fn keep(&self, keep: Keep) -> Result<ProcessId, ToolError> {
         self.still_wanted()?;
-        let planned = self.plan.accesses.iter().find_map(|access| match access {
+        let planned = self.plan.accesses().iter().find_map(|access| match access {
             Access::Command(command) if command.command == keep.command => Some(command),
             _ => None,
         });
@@ -28,11 +28,11 @@ impl Background for Guard {
         let running = RunningCommand {
             command: planned.command.clone(),
             cwd: planned.cwd.clone(),
-            tier: self.plan.tier,
+            tier: self.plan.tier(),
         };
         self.engine
             .processes
-            .keep(&self.principal, &self.plan.workspace_id, running, keep)
+            .keep(&self.principal, self.plan.workspace_id(), running, keep)
     }
 
     fn release(&self, id: ProcessId) -> BoxFuture<'_, Result<u64, ToolError>> {
@@ -47,7 +47,7 @@ impl Background for Guard {
         if kept.has_ended() {
             self.engine
                 .processes
-                .forget(&self.principal, &self.plan.workspace_id, id);
+                .forget(&self.principal, self.plan.workspace_id(), id);
         } else if kept.is_attached() {
             kept.stop.cancel();
         }
@@ -58,7 +58,7 @@ impl Background for Guard {
             let kept = self
                 .engine
                 .processes
-                .of(&self.principal, &self.plan.workspace_id);
+                .of(&self.principal, self.plan.workspace_id());
             join_all(kept.iter().map(|kept| kept.look_closely())).await
         })
     }
@@ -107,7 +107,7 @@ impl Background for Guard {
         Box::pin(async move {
             self.still_wanted()?;
             let kept = self.find(id)?;
-            let planned = self.plan.accesses.iter().any(|access| match access {
+            let planned = self.plan.accesses().iter().any(|access| match access {
                 Access::Process(planned) => {
                     planned.id == id
                         && planned.act == act
@@ -128,7 +128,7 @@ impl Guard {
     fn find(&self, id: ProcessId) -> Result<Arc<Kept>, ToolError> {
         self.engine
             .processes
-            .find(&self.principal, &self.plan.workspace_id, id)
+            .find(&self.principal, self.plan.workspace_id(), id)
     }
 
     /// How a process ended that the call asks about is a fact of the call.

@@ -44,7 +44,7 @@ impl Guard {
             return;
         }
         let Some(changes) = self.watched_changes() else {
-            *watch = Watch::Failed(match self.plan.tier {
+            *watch = Watch::Failed(match self.plan.tier() {
                 Tier::T2 | Tier::T3 => "commands are not compared here".to_owned(),
                 tier @ (Tier::Host | Tier::T1 | Tier::InProcess) => {
                     format!("commands in tier {} are not compared", tier.as_str())
@@ -80,7 +80,7 @@ impl Guard {
         let kept = self
             .engine
             .processes
-            .of(&self.principal, &self.plan.workspace_id);
+            .of(&self.principal, self.plan.workspace_id());
         if kept.iter().any(|kept| !kept.has_ended()) {
             missed.push(
                 "a process of this session still runs; what it changes from now on is not covered"
@@ -118,7 +118,7 @@ impl Guard {
     }
 
     fn watched_changes(&self) -> Option<&Arc<dyn WorkspaceChanges>> {
-        match self.plan.tier {
+        match self.plan.tier() {
             Tier::T2 | Tier::T3 => self.operations().changes.as_ref(),
             Tier::Host | Tier::T1 | Tier::InProcess => None,
         }

@@ -78,7 +78,7 @@ impl FileOps for Guard {
         Box::pin(async move {
             let path = self.readable(path)?;
             let query = ListQuery {
-                withheld: &self.plan.withheld,
+                withheld: &self.withheld,
                 ..query
             };
             self.operations().files.list(&path, query).await

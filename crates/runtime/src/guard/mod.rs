@@ -30,6 +30,8 @@ pub(crate) struct Guard {
     pub(crate) engine: Arc<Engine>,
     pub(crate) workspace: Arc<Workspace>,
     pub(crate) plan: Arc<SealedPlan>,
+    /// Read-denied patterns a search over a tree must leave out.
+    pub(crate) withheld: Arc<[String]>,
     pub(crate) principal: Arc<Principal>,
     pub(crate) recording: Arc<Recording>,
     pub(crate) confinement: Arc<Confinement>,
@@ -112,7 +114,7 @@ impl Guard {
     /// What a search over a tree leaves out cannot be opened by name either. A path that a file
     /// access names was judged by itself and does not come here.
     fn unless_withheld(&self, path: &WorkPath, target: WorkPath) -> Result<WorkPath, OpsError> {
-        let withheld = &self.plan.withheld;
+        let withheld = &self.withheld;
         let search = &self.operations().search;
         if !withheld.is_empty()
             && (search.withholds(withheld, path)? || search.withholds(withheld, &target)?)
@@ -133,7 +135,7 @@ impl Guard {
 
     fn note_seen(&self, path: &WorkPath, version: &FileVersion) {
         self.ledger()
-            .note_seen(&self.principal, &self.plan.workspace_id, path, version);
+            .note_seen(&self.principal, self.plan.workspace_id(), path, version);
     }
 }
 
@@ -145,7 +147,7 @@ impl SeenFiles for Guard {
         Box::pin(async move {
             let resolved = self.readable(path)?;
             self.ledger()
-                .last_seen(&self.principal, &self.plan.workspace_id, &resolved)
+                .last_seen(&self.principal, self.plan.workspace_id(), &resolved)
                 .await
                 .map_err(|error| OpsError::new(ErrorKind::Unavailable, error.to_string()))
         })
@@ -160,7 +162,7 @@ impl OpenSpilled for Guard {
             };
             let found = self
                 .ledger()
-                .spilled(&self.principal, &self.plan.workspace_id, call)
+                .spilled(&self.principal, self.plan.workspace_id(), call)
                 .await
                 .map_err(unavailable)?;
             let Some(artifact) = found else {

@@ -15,7 +15,7 @@ impl ProcessOps for Guard {
     fn spawn(&self, mut spawn: Spawn) -> BoxFuture<'_, Result<Box<dyn ProcessHandle>, OpsError>> {
         Box::pin(async move {
             self.still_wanted()?;
-            let planned = self.plan.accesses.iter().find_map(|access| match access {
+            let planned = self.plan.accesses().iter().find_map(|access| match access {
                 Access::Command(command) if command.command == spawn.command => Some(command),
                 _ => None,
             });
@@ -28,8 +28,8 @@ impl ProcessOps for Guard {
             // The directory as it was resolved when the plan was made, and the tier that was
             // judged, whatever the tool asks for now.
             spawn.cwd = planned.cwd.clone();
-            spawn.tier = self.plan.tier;
-            spawn.egress.clone_from(&self.plan.egress);
+            spawn.tier = self.plan.tier();
+            spawn.egress = self.plan.egress().cloned();
             self.look_before_commands().await;
             let child = self.operations().processes.spawn(spawn).await?;
             Ok(Box::new(Observed {

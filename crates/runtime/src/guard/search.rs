@@ -13,7 +13,7 @@ impl SearchOps for Guard {
             let path = self.readable(query.path)?;
             let query = GrepQuery {
                 path: &path,
-                withheld: &self.plan.withheld,
+                withheld: &self.withheld,
                 ..query
             };
             self.operations().search.grep(query).await
@@ -25,7 +25,7 @@ impl SearchOps for Guard {
             let path = self.readable(query.path)?;
             let query = FindQuery {
                 path: &path,
-                withheld: &self.plan.withheld,
+                withheld: &self.withheld,
                 ..query
             };
             self.operations().search.find(query).await

@@ -91,7 +91,7 @@ impl Loops {
             return decision;
         }
         watched.ask();
-        let what = repetition(plan.tool.tool.as_str(), seen);
+        let what = repetition(plan.tool().tool.as_str(), seen);
         match decision.verdict {
             Verdict::Allow => Decision {
                 verdict: Verdict::Ask,

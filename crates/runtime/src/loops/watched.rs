@@ -74,10 +74,10 @@ pub(super) fn asked(request: &CallRequest) -> Fingerprint {
 /// A call as it will be made.
 pub(super) fn planned(plan: &SealedPlan) -> Fingerprint {
     let mut print = Print::new("planned");
-    print.part(plan.tool.to_string().as_bytes());
+    print.part(plan.tool().to_string().as_bytes());
     // Fails only for numbers JSON cannot hold, which the parser has refused.
-    let input = serde_json_canonicalizer::to_vec(&plan.input)
-        .unwrap_or_else(|_| plan.input.to_string().into());
+    let input = serde_json_canonicalizer::to_vec(&plan.input())
+        .unwrap_or_else(|_| plan.input().to_string().into());
     print.part(&input);
     print.end()
 }

@@ -6,7 +6,7 @@ use std::{pin::pin, sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
 use haft_contract::{
-    CallEvent, ErrorKind, Labels, Plan, ToolError,
+    CallEvent, ErrorKind, Labels, Plan, SealedPlan, ToolError,
     host::{Decision, Grant, Verdict},
     outcome::DeniedBy,
 };
@@ -48,7 +48,7 @@ pub async fn admit(authorized: Authorized) -> Result<Admitted, Halt> {
     planned.luggage = planned.luggage.unless_cancelled()?;
     let plan = Arc::clone(&planned.plan);
     let workspace = Arc::clone(&planned.luggage.workspace);
-    let mut acquiring = pin!(engine.locks.acquire(&workspace, &plan.accesses));
+    let mut acquiring = pin!(engine.locks.acquire(&workspace, plan.accesses()));
     // Most calls find nobody in their way and need no clock to wait by.
     let (held, waited) = match (&mut acquiring).now_or_never() {
         Some(held) => (held, Duration::ZERO),
@@ -108,7 +108,7 @@ async fn wait(
 
 /// Whether the session has read from something since the call was planned.
 fn has_read_more(planned: &Planned) -> bool {
-    planned.luggage.read_from() != planned.plan.read_from
+    planned.luggage.read_from() != *planned.plan.read_from()
 }
 
 /// The rules of this moment must still allow the call, without asking, after whatever the session
@@ -183,18 +183,18 @@ async fn changed(
     if now.is_none_or(|entry| entry.digest() != planned.entry.digest()) {
         return Some("the tool");
     }
-    let mut again = Plan::new(planned.plan.effects);
-    again.accesses.clone_from(&planned.plan.accesses);
+    let mut again = Plan::new(planned.plan.effects());
+    again.accesses = planned.plan.accesses().to_vec();
     let Ok(targets) = resolve_accesses(&mut again, &planned.luggage).await else {
         return Some(FILES);
     };
-    let mut plan = (*planned.plan).clone();
-    plan.accesses = again.accesses;
+    let plan = SealedPlan::clone(&planned.plan).with_accesses(again.accesses);
     let form = plan_form(&Bound {
         principal: &planned.luggage.principal,
         tool: planned.entry.digest(),
         policy: &decision.policy,
         plan: &plan,
+        withheld: &planned.luggage.withheld,
         versions: &targets.versions,
         programs: &look_at(approved.programs.clone(), &planned.luggage).await,
         preview: &serde_json::from_str(&approved.preview).unwrap_or_default(),

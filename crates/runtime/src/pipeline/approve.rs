@@ -95,6 +95,7 @@ async fn ask(mut planned: Planned, decision: Decision) -> Result<Authorized, Hal
         tool: planned.entry.digest(),
         policy: &decision.policy,
         plan: &planned.plan,
+        withheld: &planned.luggage.withheld,
         versions: &planned.versions,
         programs: &programs,
         preview: &preview,

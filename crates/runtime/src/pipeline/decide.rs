@@ -52,8 +52,8 @@ pub async fn decide(planned: Planned) -> Result<Decided, Halt> {
         grants,
     } = judge_call(planned).await?;
     let facts = &mut planned.luggage.facts;
-    facts.tier = Some(planned.plan.tier);
-    facts.backend = Some(planned.plan.backend.clone());
+    facts.tier = Some(planned.plan.tier());
+    facts.backend = Some(planned.plan.backend().clone());
     match decision.verdict {
         Verdict::Allow => {
             facts.decision = Some(decision);
@@ -98,11 +98,7 @@ async fn judge_call(mut planned: Planned) -> Result<Judged, Halt> {
     planned.luggage.recording.note(CallEvent::Decided {
         decision: decision.clone(),
     });
-    if !decision.withheld.is_empty() {
-        Arc::make_mut(&mut planned.plan)
-            .withheld
-            .clone_from(&decision.withheld);
-    }
+    planned.luggage.withheld = decision.withheld.as_slice().into();
     Ok(Judged {
         planned,
         decision,
@@ -118,11 +114,10 @@ pub(super) fn judge(planned: &Planned, grants: &[Grant]) -> Result<Decision, Too
 /// The same for the plan as it would be sealed now, after the session may have read more.
 pub(super) fn judge_now(planned: &Planned, grants: &[Grant]) -> Result<Decision, ToolError> {
     let read_from = planned.luggage.read_from();
-    if read_from == planned.plan.read_from {
+    if read_from == *planned.plan.read_from() {
         return judge(planned, grants);
     }
-    let mut plan = SealedPlan::clone(&planned.plan);
-    plan.read_from = read_from;
+    let plan = SealedPlan::clone(&planned.plan).with_read_from(read_from);
     judge_plan(&planned.luggage, &planned.entry, &plan, grants)
 }
 
@@ -174,7 +169,7 @@ pub(super) async fn holding(planned: &Planned) -> Vec<Grant> {
     let now = luggage.engine.clock.now();
     let store = luggage.engine.ledger.grants();
     let held = store
-        .holding(&luggage.principal, &planned.plan.workspace_id, now)
+        .holding(&luggage.principal, planned.plan.workspace_id(), now)
         .await;
     held.unwrap_or_else(|error| {
         tracing::warn!(%error, "grants could not be read; a person is asked instead");

@@ -32,7 +32,7 @@ pub async fn consult_hooks(planned: Planned) -> Result<Hooked, Halt> {
                     .luggage
                     .halt(ToolError::new(ErrorKind::Denied, reason)));
             }
-            BeforeDecide::Rewrite(input) if input == planned.plan.input => {}
+            BeforeDecide::Rewrite(input) if input == *planned.plan.input() => {}
             BeforeDecide::Rewrite(_) if planned.rewrites >= MAX_REWRITES => {
                 let error = ToolError::new(
                     ErrorKind::Internal,

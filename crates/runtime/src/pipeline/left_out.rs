@@ -12,6 +12,12 @@ use haft_contract::{
 use super::{decide::judge_plan, luggage::Luggage};
 use crate::registry::Entry;
 
+/// What is left of a plan, with the version of each access's target.
+pub(super) struct Left {
+    pub(super) plan: SealedPlan,
+    pub(super) versions: Vec<Option<FileVersion>>,
+}
+
 /// Whether a failure to follow a path speaks of that path alone. What is wrong with the workspace or
 /// with the way to it stops the call.
 pub(super) fn is_about_one_path(kind: ErrorKind) -> bool {
@@ -47,22 +53,21 @@ pub(super) fn is_about_one_path(kind: ErrorKind) -> bool {
 }
 
 /// Leaves out the paths that policy denies, each judged by itself, if that leaves anything. A plan of
-/// which everything is denied stays whole, and the next stage denies it. Returns the versions of what
-/// is left.
+/// which everything is denied stays whole, and the next stage denies it.
 pub(super) fn leave_out_denied(
     luggage: &Luggage,
     entry: &Entry,
-    plan: &mut SealedPlan,
+    plan: SealedPlan,
     versions: Vec<Option<FileVersion>>,
     left_out: &mut Vec<OpsError>,
-) -> Result<Vec<Option<FileVersion>>, ToolError> {
-    if judge_plan(luggage, entry, plan, &[])?.verdict != Verdict::Deny {
-        return Ok(versions);
+) -> Result<Left, ToolError> {
+    if judge_plan(luggage, entry, &plan, &[])?.verdict != Verdict::Deny {
+        return Ok(Left { plan, versions });
     }
     let mut alone = plan.clone();
-    let mut refusals = Vec::with_capacity(plan.accesses.len());
-    for access in &plan.accesses {
-        alone.accesses = vec![access.clone()];
+    let mut refusals = Vec::with_capacity(plan.accesses().len());
+    for access in plan.accesses() {
+        alone = alone.with_accesses(vec![access.clone()]);
         let decision = judge_plan(luggage, entry, &alone, &[])?;
         refusals.push(match (access, decision.verdict) {
             (Access::Path(path), Verdict::Deny) => {
@@ -72,17 +77,19 @@ pub(super) fn leave_out_denied(
         });
     }
     if refusals.iter().all(Option::is_some) {
-        return Ok(versions);
+        return Ok(Left { plan, versions });
     }
-    let whole = std::mem::take(&mut plan.accesses);
-    let mut kept = Vec::with_capacity(whole.len());
-    for ((access, version), refusal) in whole.into_iter().zip(versions).zip(refusals) {
+    let (mut kept, mut kept_versions) = (Vec::new(), Vec::new());
+    for ((access, version), refusal) in plan.accesses().iter().zip(versions).zip(refusals) {
         if let Some(refusal) = refusal {
             left_out.push(refusal);
         } else {
-            plan.accesses.push(access);
-            kept.push(version);
+            kept.push(access.clone());
+            kept_versions.push(version);
         }
     }
-    Ok(kept)
+    Ok(Left {
+        plan: plan.with_accesses(kept),
+        versions: kept_versions,
+    })
 }

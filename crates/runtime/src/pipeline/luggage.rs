@@ -31,6 +31,8 @@ pub(crate) struct Luggage {
     pub(crate) session: Option<Arc<Session>>,
     /// The paths that were left out of the plan, and why.
     pub(crate) left_out: Arc<[OpsError]>,
+    /// Read-denied patterns a search over a tree must leave out, once policy has decided.
+    pub(crate) withheld: Arc<[String]>,
     pub(crate) tool: Option<ToolKey>,
     pub(crate) facts: Facts,
     /// What the model is told beside what the tool returned, a line each.

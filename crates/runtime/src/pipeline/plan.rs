@@ -4,8 +4,8 @@
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use haft_contract::{
-    Access, CallEvent, Effects, ErrorKind, PathAccess, PathMode, PathsTogether, Plan, PlanContext,
-    SealedPlan, ToolError,
+    Access, ActionName, CallEvent, Effects, ErrorKind, PathAccess, PathMode, PathsTogether, Plan,
+    PlanContext, PlanParts, SealedPlan, ToolError,
     erased::ParsedInput,
     ops::{FileKind, FileVersion, Operations, OpsError, SandboxMode, Tier},
 };
@@ -69,9 +69,9 @@ pub async fn plan(validated: Validated) -> Result<Planned, Halt> {
     };
     let spec = entry.spec();
     let paths = said.paths;
-    let mut plan = SealedPlan {
+    let plan = PlanParts {
         tool: entry.key().clone(),
-        action: said.action,
+        action: said.action.clone(),
         input,
         effects: honest_effects(&said),
         accesses: said.accesses,
@@ -81,20 +81,23 @@ pub async fn plan(validated: Validated) -> Result<Planned, Halt> {
         tier,
         egress: workspace.egress_of(&luggage.principal, tier),
         deadline: deadline::run_time(
-            spec.deadline_of(said.action),
+            spec.deadline_of(said.action.as_ref()),
             said.timeout,
             luggage.timeout,
             engine.limits.hard_deadline,
         ),
-        withheld: Vec::new(),
         read_from: session.labels(),
     };
+    let mut plan = plan.seal();
     luggage.session = Some(session);
     let versions = match paths {
         PathsTogether::AllOrNone => versions,
         PathsTogether::EachByItself => {
-            match leave_out_denied(&luggage, &entry, &mut plan, versions, &mut left_out) {
-                Ok(versions) => versions,
+            match leave_out_denied(&luggage, &entry, plan, versions, &mut left_out) {
+                Ok(left) => {
+                    plan = left.plan;
+                    left.versions
+                }
                 Err(error) => return Err(luggage.halt(error)),
             }
         }
@@ -127,8 +130,8 @@ fn ask_tool(
     let said = std::panic::catch_unwind(AssertUnwindSafe(|| entry.tool().plan(parsed, &cx)))
         .map_err(|_| ToolError::new(ErrorKind::Internal, "the tool panicked while planning"))??;
     // A deadline whose key no plan names would never apply, and nobody would notice.
-    let listed = |action: &str| entry.spec().actions.iter().any(|spec| spec.name == action);
-    if let Some(action) = said.action.filter(|action| !listed(action)) {
+    let listed = |action: &ActionName| entry.spec().actions.iter().any(|spec| spec.name == *action);
+    if let Some(action) = said.action.as_ref().filter(|action| !listed(action)) {
         let message =
             format!("the tool planned the action `{action}`, which its spec does not list");
         return Err(ToolError::new(ErrorKind::Internal, message));

@@ -9,14 +9,14 @@ use std::{
 
 use futures::FutureExt as _;
 use haft_contract::{
-    CallContext, CallEvent, ErrorKind, ToolError,
+    CallContext, CallEvent, Effects, ErrorKind, ToolError,
     context::CallParts,
-    erased::ToolReply,
-    host::Work,
-    progress::{RenderedProgress, ReportProgress},
+    erased::{ErasedTool, ParsedInput, ToolReply},
+    progress::{NoProgress, RenderedProgress, ReportProgress},
     spec::Audience,
 };
 use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::{Admitted, Planned, Started};
 use crate::{
@@ -63,9 +63,9 @@ pub async fn run(started: Started) -> Finished {
         ..
     } = planned;
     let engine = Arc::clone(&luggage.engine);
-    let idle = entry.spec().deadline_of(plan.action).idle;
+    let idle = entry.spec().deadline_of(plan.action()).idle;
     let audience = entry.spec().audience;
-    let clock = RunClock::start(plan.deadline, idle);
+    let clock = RunClock::start(plan.deadline(), idle);
     let stop = luggage.cancel.child_token();
     let capture = Arc::new(Capture::new(
         Arc::clone(&luggage.recording),
@@ -77,6 +77,7 @@ pub async fn run(started: Started) -> Finished {
         engine: Arc::clone(&engine),
         workspace: Arc::clone(&luggage.workspace),
         plan: Arc::clone(&plan),
+        withheld: Arc::clone(&luggage.withheld),
         principal: Arc::clone(&luggage.principal),
         recording: Arc::clone(&luggage.recording),
         confinement: Arc::clone(&confinement),
@@ -87,7 +88,7 @@ pub async fn run(started: Started) -> Finished {
         call: luggage.call,
         principal: Arc::clone(&luggage.principal),
         root: Arc::clone(&luggage.workspace.operations.root),
-        tier: plan.tier,
+        tier: plan.tier(),
         files: Arc::<Guard>::clone(&guard),
         processes: Arc::<Guard>::clone(&guard),
         search: Arc::<Guard>::clone(&guard),
@@ -100,22 +101,17 @@ pub async fn run(started: Started) -> Finished {
         cancel: stop.clone(),
         time_left: Arc::<RunClock>::clone(&clock),
     });
-    let work = Work {
-        tool: Arc::clone(entry.tool()),
-        input: parsed,
-        plan: Arc::clone(&plan),
-        context,
-    };
-
     luggage.recording.note(CallEvent::Running);
     let began = Instant::now();
-    let mut running = AssertUnwindSafe(engine.executor.execute(work)).catch_unwind();
+    let running = execute(Arc::clone(entry.tool()), parsed, context, plan.effects());
+    // Boxed, so that dropping it below stops the tool there and then.
+    let mut running = Box::pin(AssertUnwindSafe(running).catch_unwind());
     let stopped = tokio::select! {
         biased;
         reply = &mut running => Err(reply),
         () = clock.expired() => Ok(ToolError::new(
             ErrorKind::TimedOut,
-            format!("the call was stopped after {:.1} s", plan.deadline.as_secs_f64()),
+            format!("the call was stopped after {:.1} s", plan.deadline().as_secs_f64()),
         )
         .hint("ask for a longer time, or split the work")),
         () = luggage.cancel.cancelled() => {
@@ -147,6 +143,31 @@ pub async fn run(started: Started) -> Finished {
         confinement,
         audience,
         held,
+    }
+}
+
+/// Runs the tool's own code. Dropping the future stops it at its next wait.
+///
+/// A call that changes something gets a task of its own: a tool that computes without ever waiting
+/// would otherwise keep the clock that must stop it from being looked at. Calls that only read run in
+/// the caller's task, because a task costs more than a small read does; what they compute at length
+/// belongs on a back end's or the tool's own pool.
+async fn execute(
+    tool: Arc<dyn ErasedTool>,
+    input: ParsedInput,
+    context: CallContext<NoProgress>,
+    effects: Effects,
+) -> Result<ToolReply, ToolError> {
+    let running = async move { tool.run(input, context).await };
+    if !effects.is_mutating() {
+        return running.await;
+    }
+    match AbortOnDropHandle::new(tokio::spawn(running)).await {
+        Ok(reply) => reply,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => Err(ToolError::new(ErrorKind::Cancelled, "the call was stopped")),
+        },
     }
 }
 

@@ -56,7 +56,7 @@ pub async fn settle(finished: Finished) -> Outcome {
             facts.denied_by = facts.denied_by.or(refused_by(error.kind()));
             let terminal = match terminal_of(error.kind()) {
                 // A call that only looked has no effect to be in doubt about.
-                Terminal::Unknown if plan.effects.read_only => Terminal::Failed,
+                Terminal::Unknown if plan.effects().read_only => Terminal::Failed,
                 terminal => terminal,
             };
             (terminal, structured, Some(failure(&error)))

@@ -68,7 +68,8 @@ async fn record(admitted: &Admitted, label: Option<&Label>) -> Result<(), Ledger
         Basis::Approval(approved) => (Some(approved.id), Vec::new()),
     };
     let rests_on_a_person = approval.is_some() || !grants.is_empty();
-    let durability = if planned.plan.effects.is_mutating() || rests_on_a_person || label.is_some() {
+    let durability = if planned.plan.effects().is_mutating() || rests_on_a_person || label.is_some()
+    {
         Durability::Durable
     } else {
         Durability::Queued
@@ -84,7 +85,7 @@ async fn record(admitted: &Admitted, label: Option<&Label>) -> Result<(), Ledger
         Durability::Queued => None,
     };
     let started = CallEvent::Started {
-        tier: planned.plan.tier,
+        tier: planned.plan.tier(),
         approval,
         grants,
         read_from,

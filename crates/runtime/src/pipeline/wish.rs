@@ -34,7 +34,7 @@ async fn try_keep(planned: &Planned, wish: GrantWish, by: &str) -> Result<(), St
     }
     let own = match &wish.scope {
         GrantScope::Session(session) => *session == luggage.principal.session,
-        GrantScope::Project(workspace) => workspace.id == planned.plan.workspace_id,
+        GrantScope::Project(workspace) => workspace.id == *planned.plan.workspace_id(),
         GrantScope::Agent(agent) => *agent == luggage.principal.agent,
     };
     if !own {

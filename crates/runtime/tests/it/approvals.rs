@@ -110,7 +110,7 @@ async fn the_person_sees_the_plan_that_will_run() {
     let access = asked[0].plan.path_accesses().next().unwrap();
     assert_eq!(access.path, path("link"));
     assert_eq!(access.resolved, Some(path("dir/real")));
-    assert_eq!(asked[0].plan.input, json!({"path": "link"}));
+    assert_eq!(*asked[0].plan.input(), json!({"path": "link"}));
     assert_eq!(harness.tree.text("dir/real"), "new");
 }
 

@@ -102,9 +102,9 @@ async fn a_dry_run_says_what_a_call_would_be_decided() {
             CallEvent::Planned { plan } => Some(SealedPlan::clone(plan)),
             _ => None,
         });
-        let mut planned = planned.unwrap();
-        planned.withheld = vec!["**/secret".to_owned()];
+        let planned = planned.unwrap();
         assert_eq!(*dry.plan, planned, "the plan a call is held to");
+        assert_eq!(dry.decision.withheld, ["**/secret"]);
     }
 }
 
@@ -135,7 +135,7 @@ impl Hook for Elsewhere {
         plan: &'a SealedPlan,
     ) -> BoxFuture<'a, BeforeDecide> {
         Box::pin(async move {
-            match plan.input["path"].as_str() {
+            match plan.input()["path"].as_str() {
                 Some("nowhere") => BeforeDecide::Deny("there is no way there".to_owned()),
                 _ => BeforeDecide::Rewrite(json!({"path": "asked"})),
             }
@@ -149,7 +149,7 @@ async fn hooks_change_a_dry_run_as_they_change_a_call() {
     let harness = builder.policy(by_name()).hook(Elsewhere).build();
     let request = harness.request("touch", json!({"path": "allowed"}));
     let dry = harness.runtime.plan(request).await.unwrap();
-    assert_eq!(dry.plan.input, json!({"path": "asked"}));
+    assert_eq!(*dry.plan.input(), json!({"path": "asked"}));
     assert_eq!(dry.decision.verdict, Verdict::Ask);
     let request = harness.request("touch", json!({"path": "nowhere"}));
     let refused = harness.runtime.plan(request).await.unwrap_err();
@@ -172,13 +172,13 @@ async fn a_dry_run_counts_for_neither_labels_nor_the_loop_guard() {
         assert_eq!(dry.decision.verdict, Verdict::Allow, "never repeated");
         let request = harness.request("search", json!({}));
         let dry = harness.runtime.plan(request).await.unwrap();
-        assert!(dry.plan.read_from.is_empty(), "it has read from nothing");
+        assert!(dry.plan.read_from().is_empty(), "it has read from nothing");
     }
     harness.succeed("search", json!({})).await;
     let request = harness.request("same", json!({}));
     let dry = harness.runtime.plan(request).await.unwrap();
     let web = "mcp:web".parse::<Label>().unwrap();
-    assert!(dry.plan.read_from.contains(&web), "a call has");
+    assert!(dry.plan.read_from().contains(&web), "a call has");
     for _ in 0..6 {
         harness.call("same", json!({})).await;
     }

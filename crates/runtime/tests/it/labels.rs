@@ -31,7 +31,7 @@ const SECOND: Duration = Duration::from_secs(1);
 fn no_crossing() -> FixedPolicy {
     FixedPolicy::by(|question| {
         let provider = &question.tool.key.provider;
-        let crosses = question.plan.read_from.others(provider).next().is_some();
+        let crosses = question.plan.read_from().others(provider).next().is_some();
         if crosses && question.tool.key.tool.as_str() == "b_send" {
             Verdict::Deny
         } else {
@@ -99,7 +99,7 @@ async fn mc_19_the_next_call_is_judged_by_what_the_last_one_read() {
 async fn a_call_that_never_starts_has_read_nothing() {
     let runs = Arc::default();
     let policy = FixedPolicy::by(|question| match question.tool.key.tool.as_str() {
-        "b_send" if question.plan.read_from.is_empty() => Verdict::Allow,
+        "b_send" if question.plan.read_from().is_empty() => Verdict::Allow,
         _ => Verdict::Deny,
     });
     let harness = two_servers(Harness::memory().policy(policy), &runs).build();
@@ -210,7 +210,7 @@ async fn the_record_says_what_had_been_read() {
     harness.call("a_fails", json!({})).await;
     send(&harness).await;
     let planned = |happened: &Happened| match &happened.event {
-        CallEvent::Planned { plan } => Some(plan.read_from.to_string()),
+        CallEvent::Planned { plan } => Some(plan.read_from().to_string()),
         _ => None,
     };
     let all = harness.events.all();
@@ -299,7 +299,7 @@ impl Policy for Changes {
     fn decide(&self, question: &Question<'_>) -> Decision {
         let Self(then, rule) = self;
         let own = &question.tool.key.provider;
-        let crosses = question.plan.read_from.others(own).next().is_some();
+        let crosses = question.plan.read_from().others(own).next().is_some();
         let (verdict, text) = match question.tool.key.tool.as_str() {
             "b_send" if crosses => (*then, *rule),
             "b_send" => (Verdict::Ask, "always"),
@@ -338,7 +338,7 @@ struct ReadsMeanwhile {
 
 impl Approver for ReadsMeanwhile {
     async fn ask(&self, request: ApprovalRequest) -> ApprovalAnswer {
-        let labels = request.plan.read_from.clone();
+        let labels = request.plan.read_from().clone();
         let form = request.form["read_from"].clone();
         self.shown.lock().unwrap().push((labels, form));
         let runtime = self.runtime.lock().unwrap().take();

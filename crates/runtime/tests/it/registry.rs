@@ -436,11 +436,11 @@ async fn r2_deadlines_and_actions_are_part_of_the_spec() {
         haft_contract::Deadline::new(Duration::from_mins(5), Duration::from_mins(5)),
     );
     assert_eq!(
-        spec.deadline_of(Some("download")).default,
+        spec.deadline_of(Some(&"download".into())).default,
         Duration::from_mins(5)
     );
     assert_eq!(
-        spec.deadline_of(Some("other")).default,
+        spec.deadline_of(Some(&"other".into())).default,
         Duration::from_secs(30)
     );
     assert_eq!(spec.deadline_of(None).default, Duration::from_secs(30));

@@ -9,7 +9,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use haft_contract::{
-    PlanContext, ProviderId, Terminal, ToolName,
+    ActionName, PlanContext, ProviderId, Terminal, ToolName,
     erased::{ErasedTool, erase_as},
     host::Verdict,
 };
@@ -175,12 +175,13 @@ pub async fn the_deadlines_are_in_order(fixture: ToolFixture) {
 /// plan names it, and no plan names another.
 pub async fn actions_are_those_that_plans_name(fixture: ToolFixture) {
     let spec = fixture.tool.spec();
-    let planned: BTreeSet<&str> = fixture
+    let planned: BTreeSet<ActionName> = fixture
         .examples
         .iter()
         .filter_map(|example| plan(&fixture, example).action)
         .collect();
-    let declared: BTreeSet<&str> = spec.actions.iter().map(|action| action.name).collect();
+    let declared = spec.actions.into_iter().map(|action| action.name);
+    let declared: BTreeSet<ActionName> = declared.collect();
     assert_eq!(declared, planned, "actions of `{}`", fixture.name());
 }
 

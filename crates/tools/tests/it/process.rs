@@ -587,7 +587,7 @@ async fn the_plan_names_the_process_and_its_command() {
     workspace.harness.runtime.call(request).await;
     let plan = plan_of(&workspace.harness.events, call);
     let texts: Vec<String> = plan
-        .accesses
+        .accesses()
         .iter()
         .map(|access| match access {
             Access::Process(process) => process.text(),
@@ -598,14 +598,14 @@ async fn the_plan_names_the_process_and_its_command() {
         texts,
         ["type \"rm -rf x\\n\" into p1, which runs: cat; echo over"]
     );
-    assert!(!plan.effects.read_only);
+    assert!(!plan.effects().read_only);
     let request = workspace
         .harness
         .request("process", json!({"action": "poll", "id": id, "wait_ms": 0}));
     let call = request.id;
     workspace.harness.runtime.call(request).await;
     let plan = plan_of(&workspace.harness.events, call);
-    assert!(plan.effects.read_only && plan.accesses.is_empty());
+    assert!(plan.effects().read_only && plan.accesses().is_empty());
 }
 
 /// Polling is not a loop as long as there is something new to read, and is one when there is not.

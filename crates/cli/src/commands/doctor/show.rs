@@ -1,7 +1,7 @@
 //! `haft doctor --show-sandbox TOOL`: what would confine a call's commands here, worked out and not
 //! started.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, sync::Arc};
 
 use haft_contract::{
     access::Access,
@@ -54,11 +54,11 @@ pub(super) async fn run(tool: &str, given: &[String], app: &App) -> Result<Exit,
             return Ok(Exit::of_call(&outcome));
         }
     };
-    let command = plan.accesses.iter().find_map(|access| match access {
+    let command = plan.accesses().iter().find_map(|access| match access {
         Access::Command(access) => Some(access.clone()),
         _ => None,
     });
-    let text = match (command, plan.tier) {
+    let text = match (command, plan.tier()) {
         (Some(_), Tier::Host) => format!(
             "tier host\n\n`{tool}` runs on this machine without a sandbox, because the configuration says \
              sandbox = \"off\"\n"
@@ -69,7 +69,7 @@ pub(super) async fn run(tool: &str, given: &[String], app: &App) -> Result<Exit,
             let sandbox = plan_of
                 .map_err(|error| Stop::new(Exit::Failed, error.to_string(), "try again"))?
                 .map_err(|error| Stop::new(Exit::Failed, error.to_string(), "see `haft doctor`"))?;
-            format!("{sandbox}{}", hosts(plan.egress.as_deref()))
+            format!("{sandbox}{}", hosts(plan.egress().map(Arc::as_ref)))
         }
         (None, tier) => format!(
             "tier {tier}\n\n`{tool}` starts no process: its files are opened beneath the workspace, which \
@@ -79,7 +79,7 @@ pub(super) async fn run(tool: &str, given: &[String], app: &App) -> Result<Exit,
     match app.output.format() {
         Format::Json => app.output.json(&json!({
             "tool": tool,
-            "tier": plan.tier.as_str(),
+            "tier": plan.tier().as_str(),
             "sandbox": text,
         }))?,
         Format::Text => app.output.page(&Page::new().block(text))?,

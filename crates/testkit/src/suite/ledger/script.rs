@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use haft_contract::{
     Access, CallEvent, CallId, CallRequest, Content, Effects, ErrorKind, Facts, Labels, Outcome,
-    Principal, ProviderId, SealedPlan, Terminal, ToolKey, ToolName,
+    PlanParts, Principal, ProviderId, SealedPlan, Terminal, ToolKey, ToolName,
     event::Happened,
     host::{
         ApprovalId, ArtifactId, CallRecord, Decision, Durability, GrantId, LedgerError,
@@ -82,7 +82,9 @@ pub(super) fn started_of(provider: &str, call: CallId) -> Vec<Happened> {
     for happened in &mut events {
         match &mut happened.event {
             CallEvent::Resolved { tool: resolved } => *resolved = tool.clone(),
-            CallEvent::Planned { plan } => Arc::make_mut(plan).tool = tool.clone(),
+            CallEvent::Planned { plan: planned } => {
+                *planned = Arc::new(plan_of(tool.clone(), "x"));
+            }
             _ => {}
         }
     }
@@ -212,8 +214,12 @@ async fn open_at(
 }
 
 fn plan(command: &str) -> SealedPlan {
-    SealedPlan {
-        tool: tool(),
+    plan_of(tool(), command)
+}
+
+fn plan_of(tool: ToolKey, command: &str) -> SealedPlan {
+    let parts = PlanParts {
+        tool,
         action: None,
         input: json!({ "command": command }),
         accesses: vec![Access::shell(command, at("."))],
@@ -224,9 +230,9 @@ fn plan(command: &str) -> SealedPlan {
         tier: Tier::Host,
         egress: None,
         deadline: Duration::from_secs(30),
-        withheld: Vec::new(),
         read_from: Labels::NONE,
-    }
+    };
+    parts.seal()
 }
 
 fn settled_with(call: CallId, terminal: Terminal, text: &str, facts: Facts) -> Vec<Happened> {
