@@ -16,6 +16,9 @@ const FOLLOWS: Duration = Duration::from_secs(5);
 /// After this a key without any effect was missed.
 const MISSED: Duration = Duration::from_secs(20);
 
+/// How long an agent that is still starting is left alone before it is asked again.
+const BETWEEN_PROMPTS: Duration = Duration::from_secs(2);
+
 /// How often an agent that is still starting is asked.
 const MOST_PROMPTS: usize = 20;
 
@@ -53,20 +56,14 @@ impl<'s> Seat<'s> {
     /// Types a prompt and sends it, until the agent has the tools of Haft to answer it with: one that is
     /// still starting asks its model without them.
     pub(crate) fn ask(&self, prompt: &str) {
-        for asked in 1..=MOST_PROMPTS {
+        for _ in 0..MOST_PROMPTS {
             self.send(prompt);
-            let model = &self.scene.model;
-            let has_tools = eventually("the agent asks its model", || {
-                if !model.offered_by_haft().is_empty() {
-                    return Some(true);
-                }
-                let screen = self.tmux.screen(self.window);
-                let beside = screen.matches(BESIDE_THE_SCRIPT).count();
-                (beside >= asked).then_some(false)
-            });
-            if has_tools {
+            if !self.scene.model.offered_by_haft().is_empty() {
                 return;
             }
+            // The next prompt waits for the answer to this one, and a little for the tools.
+            self.until(BESIDE_THE_SCRIPT);
+            std::thread::sleep(BETWEEN_PROMPTS);
         }
         panic!(
             "no tool of Haft is ever offered:\n{}",

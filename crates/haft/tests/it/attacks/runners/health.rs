@@ -19,6 +19,9 @@ const NOISE: Duration = Duration::from_millis(50);
 /// How long what is usual is measured.
 const USUAL: Duration = Duration::from_secs(2);
 
+/// The longest it is measured again after an attack.
+const LONGEST_USUAL: Duration = Duration::from_secs(10);
+
 /// Runs an attack while another caller makes calls that do nothing; whether memory stays bounded.
 pub(super) async fn memory_during<T>(
     haft: &Haft,
@@ -46,11 +49,14 @@ pub(super) struct Health {
 
 impl Health {
     /// Runs an attack while another caller makes calls that do nothing. What is usual is measured
-    /// before, and again afterwards if others waited longer: other work on the machine comes and goes.
+    /// before, and again afterwards if others waited longer, for as long as the attack took: other work
+    /// on the machine comes and goes.
     pub(super) async fn during<T>(haft: &Haft, attack: impl Future<Output = T>) -> (T, Self) {
         let ((), usual) = waits(haft, tokio::time::sleep(USUAL)).await;
         let before = resident();
+        let began = Instant::now();
         let (done, attacked) = waits(haft, attack).await;
+        let as_long = began.elapsed().clamp(USUAL, LONGEST_USUAL);
         let grown = peak_since(before);
         let mut health = Self {
             grown,
@@ -58,7 +64,7 @@ impl Health {
             attacked,
         };
         if health.others().is_err() {
-            let ((), last) = waits(haft, tokio::time::sleep(USUAL)).await;
+            let ((), last) = waits(haft, tokio::time::sleep(as_long)).await;
             health.usual = usual.max(last);
         }
         println!(
