@@ -70,6 +70,8 @@ impl Agent for ClaudeCode {
             ("DISABLE_AUTOUPDATER", "1"),
             ("DISABLE_ERROR_REPORTING", "1"),
             ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+            // It gives a server up for good that has not answered by then, on a slow machine too.
+            ("MCP_TIMEOUT", "300000"),
             // On a screen it would clone its catalog of plug-ins.
             ("CLAUDE_CODE_DISABLE_OFFICIAL_MARKETPLACE_AUTOINSTALL", "1"),
         ])
