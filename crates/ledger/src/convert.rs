@@ -11,7 +11,10 @@ use haft_contract::{
     access::{Command, PathAccess, ProcessAccess, ProcessAct},
     content::ResourceBody,
     egress::{EgressRules, HostRule},
-    host::{ApprovalAnswer, ApprovalId, ArtifactId, Decision, Grant, GrantId, Timestamp},
+    host::{
+        ApprovalAnswer, ApprovalId, ArtifactId, Decision, Grant, GrantId, LedgerError,
+        LedgerErrorKind, Timestamp,
+    },
     identity::{ChannelId, Scope},
     ops::{BackendId, FileVersion, Limit, Refusal, Tier},
     outcome::DeniedBy,
@@ -65,6 +68,28 @@ pub(crate) fn opened(request: &CallRequest, redactor: &Redactor) -> Body {
     );
     body.redacted |= json_redacted;
     body
+}
+
+/// The whole of a request, with every value as it arrived: for a call that is still to be run.
+pub(crate) fn whole_request(request: &CallRequest) -> Result<String, LedgerError> {
+    let whole = row::Opened {
+        v: BODY_VERSION,
+        tool: request.tool.clone(),
+        arguments: match &request.arguments {
+            Arguments::Text(text) => row::StoredArguments::Text(text.clone()),
+            Arguments::Value(value) => row::StoredArguments::Value(value.clone()),
+        },
+        principal: stored_principal(&request.principal),
+        workspace: Some(request.workspace.to_string()),
+        timeout_ms: request.timeout.map(millis),
+    };
+    match serde_json::to_string(&whole) {
+        Ok(text) if text.len() <= MAX_BODY_BYTES => Ok(text),
+        Ok(_) | Err(_) => Err(LedgerError::new(
+            LedgerErrorKind::LimitExceeded,
+            format!("the request is larger than {MAX_BODY_BYTES} bytes"),
+        )),
+    }
 }
 
 /// Reads back who asked for what, as a request with this id.

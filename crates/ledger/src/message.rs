@@ -4,11 +4,11 @@ use haft_contract::{
     AgentId, CallRequest, Principal, SessionId, SessionKind, TenantId, UserId, WorkPath,
     WorkspaceId,
     event::Happened,
-    host::{LedgerError, Timestamp},
+    host::{Epoch, LedgerError, Timestamp},
 };
 use tokio::sync::oneshot;
 
-use crate::sqlite::Job;
+use crate::{draft::Draft, sqlite::Job};
 
 /// Told when what it waits for is durable, or that it will not be for now.
 pub(crate) type Waiter = oneshot::Sender<Result<(), LedgerError>>;
@@ -22,6 +22,27 @@ impl Handle {
     /// never meets one of this process's own.
     pub(crate) fn adopted(index: u64) -> Self {
         Self(u64::MAX - index)
+    }
+}
+
+/// Who holds a call that is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Held {
+    /// This process, which runs what it opens. The call is settled when the process is gone.
+    Here,
+    /// Nobody yet: it was accepted for whoever claims it.
+    ByNobody,
+    /// This process, by a claim, for as long as no newer one counts.
+    ByClaim(Epoch),
+}
+
+impl Held {
+    /// The claim, where it is held by one.
+    pub(crate) fn claim(self) -> Option<Epoch> {
+        match self {
+            Self::ByClaim(epoch) => Some(epoch),
+            Self::Here | Self::ByNobody => None,
+        }
     }
 }
 
@@ -60,6 +81,14 @@ pub(crate) enum Message {
         handle: Handle,
         request: Box<CallRequest>,
         at: Timestamp,
+        held: Held,
+    },
+    /// A call that is on record was claimed.
+    TakeUp {
+        handle: Handle,
+        draft: Box<Draft>,
+        position: i64,
+        epoch: Epoch,
     },
     /// Events happened.
     Append {

@@ -17,16 +17,17 @@ use std::{
 use haft_contract::{
     CallRequest,
     event::Happened,
-    host::{LedgerError, LedgerErrorKind, Timestamp},
+    host::{Epoch, LedgerError, LedgerErrorKind, Timestamp},
     ops::FileVersion,
 };
 use tokio::sync::{Notify, Semaphore, SemaphorePermit, oneshot};
 
 use crate::{
-    message::{Handle, Message, SeenKey},
+    draft::Draft,
+    message::{Handle, Held, Message, SeenKey},
     options::{APPEND_WAIT, LedgerOptions, MAX_BATCH_BYTES},
     space::{NoSpace, Space},
-    sqlite::{Change, is_claim, job},
+    sqlite::{Change, is_checked_start, job},
     weight,
 };
 
@@ -132,13 +133,11 @@ impl Queue {
         &self,
         request: &CallRequest,
         at: Timestamp,
+        held: Held,
     ) -> Result<Handle, LedgerError> {
         let bytes = self.space.share_of(weight::request(request));
         // One after the other: nobody has space who waits for a place among the open calls.
-        let slot = match self.slots.try_acquire() {
-            Ok(slot) => slot,
-            Err(_) => self.wait_for_slot().await?,
-        };
+        let slot = self.slot().await?;
         let space = match self.space.now(bytes) {
             Some(space) => space,
             None => self.wait_for_space(bytes).await?,
@@ -154,6 +153,7 @@ impl Queue {
                 handle,
                 request,
                 at,
+                held,
             },
             bytes as usize,
         );
@@ -163,6 +163,39 @@ impl Queue {
             self.wake.notify_one();
         }
         Ok(handle)
+    }
+
+    /// Goes on with a call that is on record and was claimed, holding a place for its end.
+    pub(crate) async fn take_up(
+        &self,
+        draft: Draft,
+        position: i64,
+        epoch: Epoch,
+    ) -> Result<Handle, LedgerError> {
+        let slot = self.slot().await?;
+        let handle = Handle(self.next_handle.fetch_add(1, Ordering::Relaxed));
+        let mut inner = self.lock();
+        inner.accepts()?;
+        slot.forget();
+        let draft = Box::new(draft);
+        inner.push(
+            Message::TakeUp {
+                handle,
+                draft,
+                position,
+                epoch,
+            },
+            0,
+        );
+        Ok(handle)
+    }
+
+    /// A place among the open calls.
+    async fn slot(&self) -> Result<SemaphorePermit<'_>, LedgerError> {
+        match self.slots.try_acquire() {
+            Ok(slot) => Ok(slot),
+            Err(_) => self.wait_for_slot().await,
+        }
     }
 
     /// Appends events of an open call.
@@ -355,7 +388,7 @@ impl Queue {
                     waiters.extend(waiter);
                     // Whoever waited for a start is told that there is none, so it must not use
                     // up later what it rests on.
-                    if let Some(start) = events.iter().position(is_claim) {
+                    if let Some(start) = events.iter().position(is_checked_start) {
                         events.truncate(start);
                     }
                     Message::Append {
@@ -372,8 +405,10 @@ impl Queue {
                     waiters.push(waiter);
                     continue;
                 }
-                kept
-                @ (Message::Open { .. } | Message::Settle { .. } | Message::Abandon { .. }) => kept,
+                kept @ (Message::Open { .. }
+                | Message::TakeUp { .. }
+                | Message::Settle { .. }
+                | Message::Abandon { .. }) => kept,
             };
             inner.messages.push_back(Queued { message, bytes });
         }

@@ -6,6 +6,7 @@
 //! INVARIANT: there is no other way to run a tool. This crate opens no file, spawns no process and
 //! knows no policy engine and no store; it sees them through `haft-contract`.
 
+mod acceptance;
 mod asking;
 mod background;
 mod builder;

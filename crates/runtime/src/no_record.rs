@@ -6,9 +6,9 @@ use std::sync::Arc;
 use haft_contract::{
     BoxFuture, CallId, CallRequest, Principal, SessionId, TenantId, WorkPath, WorkspaceId,
     host::{
-        AnswerError, Approval, ApprovalId, ApprovalQuestion, ApprovalStore, ArtifactId,
-        ArtifactStore, CallRecord, GivenAnswer, Grant, GrantId, GrantStore, History, Ledger,
-        LedgerError, LedgerErrorKind, ReadArtifact, Timestamp, WriteArtifact,
+        Acceptance, AnswerError, Approval, ApprovalId, ApprovalQuestion, ApprovalStore, ArtifactId,
+        ArtifactStore, CallRecord, ClaimedCall, Epoch, GivenAnswer, Grant, GrantId, GrantStore,
+        History, Ledger, LedgerError, LedgerErrorKind, ReadArtifact, Timestamp, WriteArtifact,
     },
     ops::FileVersion,
 };
@@ -23,6 +23,24 @@ impl Ledger for NoRecord {
         _: &'a CallRequest,
         _: Timestamp,
     ) -> BoxFuture<'a, Result<Box<dyn CallRecord>, LedgerError>> {
+        Box::pin(async { Err(nothing_is_kept()) })
+    }
+
+    fn accept<'a>(
+        &'a self,
+        _: &'a CallRequest,
+        _: Timestamp,
+    ) -> BoxFuture<'a, Result<Acceptance, LedgerError>> {
+        Box::pin(async { Err(nothing_is_kept()) })
+    }
+
+    fn claim<'a>(
+        &'a self,
+        _: &'a TenantId,
+        _: CallId,
+        _: Epoch,
+        _: Timestamp,
+    ) -> BoxFuture<'a, Result<ClaimedCall, LedgerError>> {
         Box::pin(async { Err(nothing_is_kept()) })
     }
 

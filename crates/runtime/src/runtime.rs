@@ -1,11 +1,12 @@
-//! The runtime: everything a call needs, and the two ways in, one call or a batch.
+//! The runtime: everything a call needs, and the ways in: one call or a batch here, and in
+//! `acceptance.rs` a call that another process accepted.
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use futures::FutureExt as _;
 use haft_contract::{
     CallEvent, CallId, CallRequest, ErrorKind, Outcome, Principal, ToolError, WorkspaceId,
-    host::LedgerErrorKind,
+    host::{CallRecord, LedgerErrorKind},
     outcome::{DeniedBy, Facts},
 };
 use tokio_util::sync::CancellationToken;
@@ -23,7 +24,7 @@ use crate::{
 /// Runs tool calls. Cheap to clone; clones share everything.
 #[derive(Clone)]
 pub struct Runtime {
-    engine: Arc<Engine>,
+    pub(crate) engine: Arc<Engine>,
 }
 
 impl Runtime {
@@ -88,7 +89,8 @@ impl Runtime {
         self.run(request, cancel.child_token()).await
     }
 
-    /// Runs one call to its end with a token of its own.
+    /// Runs one call to its end with a token of its own: accepts it, claims it and resumes it in one go,
+    /// because nobody else could.
     async fn run(&self, mut request: CallRequest, cancel: CancellationToken) -> Arc<Outcome> {
         let call = request.id;
         let limits = &self.engine.limits;
@@ -104,11 +106,24 @@ impl Runtime {
             Ok(recording) => recording,
             Err(halt) => return Arc::new(settle_halt(call, halt)),
         };
-        let _settled = SettleOnDrop(Arc::clone(&recording));
+        self.walk(request, workspace, &recording, cancel).await
+    }
+
+    /// Takes a call that is on record, and that this process holds, through every stage to its recorded
+    /// outcome.
+    pub(crate) async fn walk(
+        &self,
+        request: CallRequest,
+        workspace: Result<Arc<Workspace>, Halt>,
+        recording: &Arc<Recording>,
+        cancel: CancellationToken,
+    ) -> Arc<Outcome> {
+        let call = request.id;
+        let _settled = SettleOnDrop(Arc::clone(recording));
         let watched = self.engine.loops.watch(&request);
         let travelled = match workspace.and_then(|workspace| Ok((workspace.take()?, workspace))) {
             Ok((_here, workspace)) => {
-                let opened = self.opened(request, workspace, &recording, cancel, watched.clone());
+                let opened = self.opened(request, workspace, recording, cancel, watched.clone());
                 AssertUnwindSafe(pipeline::travel(opened))
                     .catch_unwind()
                     .await
@@ -125,7 +140,7 @@ impl Runtime {
         }
         let outcome = Arc::new(outcome);
         recording.settle(&outcome);
-        self.until_durable(&recording).await;
+        self.until_durable(recording).await;
         outcome
     }
 
@@ -269,18 +284,7 @@ impl Runtime {
             }
         };
         match opened {
-            Ok(record) => {
-                let recording = Recording::new(
-                    request.id,
-                    Arc::clone(&engine.clock),
-                    Arc::clone(&engine.sinks),
-                    record,
-                );
-                recording.note(CallEvent::Opened {
-                    workspace: request.workspace.clone(),
-                });
-                Ok(Arc::new(recording))
-            }
+            Ok(record) => Ok(self.recording(request, record)),
             Err(error) => {
                 let message = format!("the call cannot be recorded, so it is not run: {error}");
                 let hint = match error.kind() {
@@ -289,6 +293,8 @@ impl Runtime {
                     | LedgerErrorKind::NotFound
                     | LedgerErrorKind::Conflict
                     | LedgerErrorKind::ReadMore
+                    | LedgerErrorKind::Superseded
+                    | LedgerErrorKind::Over
                     | LedgerErrorKind::Corrupt => "`haft doctor` checks the ledger",
                 };
                 let error = ToolError::new(ErrorKind::Unavailable, message).hint(hint);
@@ -301,9 +307,24 @@ impl Runtime {
         }
     }
 
+    /// The recording of a call whose record is open.
+    pub(crate) fn recording(
+        &self,
+        request: &CallRequest,
+        record: Box<dyn CallRecord>,
+    ) -> Arc<Recording> {
+        let engine = &self.engine;
+        let (clock, sinks) = (Arc::clone(&engine.clock), Arc::clone(&engine.sinks));
+        let recording = Recording::new(request.id, clock, sinks, record);
+        recording.note(CallEvent::Opened {
+            workspace: request.workspace.clone(),
+        });
+        Arc::new(recording)
+    }
+
     /// The workspace a request names. From here on the request says the id under which everything is
     /// kept, also where it left that to the host.
-    async fn workspace_of(
+    pub(crate) async fn workspace_of(
         &self,
         request: &mut CallRequest,
         cancel: &CancellationToken,

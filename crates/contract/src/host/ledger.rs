@@ -7,7 +7,9 @@ use std::{fmt, sync::Arc};
 
 use serde_json::Value;
 
-use super::{ApprovalStore, ArtifactId, ArtifactStore, GrantStore, Timestamp};
+use super::{
+    Acceptance, ApprovalStore, ArtifactId, ArtifactStore, ClaimedCall, Epoch, GrantStore, Timestamp,
+};
 use crate::{
     call::{CallId, CallRequest},
     event::Happened,
@@ -20,13 +22,38 @@ use crate::{
 
 /// Writes the record.
 pub trait Ledger: Send + Sync {
-    /// Opens the record of a call. Nothing needs to be durable yet. Fails when the store is down,
-    /// and then the call is denied: what cannot be recorded does not run.
+    /// Accepts a call and claims it in one step, for a process that runs what it accepts. Nothing needs
+    /// to be durable yet, and nobody else can claim it. Fails when the store is down, and then the call
+    /// is denied: what cannot be recorded does not run.
     fn open<'a>(
         &'a self,
         request: &'a CallRequest,
         at: Timestamp,
     ) -> BoxFuture<'a, Result<Box<dyn CallRecord>, LedgerError>>;
+
+    /// Accepts a call for whoever claims it, and returns once that would survive a power cut. The same
+    /// request under the same id again changes nothing; another request under an id that is taken is a
+    /// [`LedgerErrorKind::Conflict`].
+    fn accept<'a>(
+        &'a self,
+        request: &'a CallRequest,
+        at: Timestamp,
+    ) -> BoxFuture<'a, Result<Acceptance, LedgerError>>;
+
+    /// Gives the right to go on with an accepted call to one: whoever claims it first in the highest
+    /// epoch. Every other claim is refused, with [`LedgerErrorKind::Superseded`] when an equal or higher
+    /// epoch holds the call, and with [`LedgerErrorKind::Over`] when the call has its outcome.
+    ///
+    /// A call that an earlier claim has started and that may have changed something is not run again: the
+    /// new claim settles it as `unknown` and is then refused as over. One that only reads, or that may be
+    /// repeated, is given out again.
+    fn claim<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        call: CallId,
+        epoch: Epoch,
+        at: Timestamp,
+    ) -> BoxFuture<'a, Result<ClaimedCall, LedgerError>>;
 
     /// Where artifacts are kept.
     fn artifacts(&self) -> Arc<dyn ArtifactStore>;
@@ -101,6 +128,9 @@ pub trait CallRecord: Send + Sync {
     /// One that says what the session has read from is waited for likewise, and refused with
     /// [`LedgerErrorKind::ReadMore`] when the record knows of another source by then.
     /// When the append fails otherwise, nothing was used.
+    ///
+    /// Where the call was claimed and a newer claim holds it, every start and every durable append
+    /// fails with [`LedgerErrorKind::Superseded`], and nothing of it is recorded.
     fn append(
         &self,
         events: Vec<Happened>,
@@ -109,10 +139,12 @@ pub trait CallRecord: Send + Sync {
 
     /// Appends the last events of the call, ending with its settlement. Never blocks and never
     /// fails for want of room: the room was reserved when the call was opened. Only the first
-    /// settlement counts.
+    /// settlement counts. That of a claim which a newer one has superseded is kept as evidence, as a
+    /// `settled_late` event, and is not the outcome.
     fn settle(&self, events: Vec<Happened>);
 
-    /// Waits until the settlement is durable.
+    /// Waits until the settlement is durable. Fails with [`LedgerErrorKind::Superseded`] when it is not
+    /// the outcome, because a newer claim holds the call.
     fn settled(&self) -> BoxFuture<'_, Result<(), LedgerError>>;
 }
 
@@ -317,6 +349,10 @@ pub enum LedgerErrorKind {
     Conflict,
     /// The session has read from a source that the start was not judged with.
     ReadMore,
+    /// A newer claim holds the call.
+    Superseded,
+    /// The call has its outcome already.
+    Over,
 }
 
 impl LedgerError {

@@ -2,6 +2,7 @@
 //! runtime knows these traits only, so the same path of a call serves one person's laptop and a
 //! cluster.
 
+mod acceptance;
 mod approvals;
 mod approver;
 mod artifact;
@@ -11,6 +12,7 @@ mod hook;
 mod ledger;
 mod policy;
 
+pub use acceptance::*;
 pub use approvals::*;
 pub use approver::*;
 pub use artifact::*;

@@ -36,7 +36,7 @@ fn queue(calls: usize) -> Arc<Queue> {
 }
 
 async fn open(queue: &Queue, text: &str) -> Result<Handle, LedgerError> {
-    queue.open(&request(text), Timestamp(0)).await
+    queue.open(&request(text), Timestamp(0), Held::Here).await
 }
 
 fn opening(queue: &Arc<Queue>, text: &str) -> JoinHandle<Result<Handle, LedgerError>> {

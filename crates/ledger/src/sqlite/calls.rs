@@ -12,10 +12,14 @@ use haft_contract::TenantId;
 use sqlx::{Row as _, SqliteConnection};
 
 use super::{
+    accepted,
     fold::{Folder, Pending, Stored},
     rows::Rows,
 };
-use crate::{draft::Draft, message::Handle};
+use crate::{
+    draft::Draft,
+    message::{Handle, Held},
+};
 
 static INSERT_CALLS: Rows<18> = Rows::new(
     "INSERT INTO call (position, tenant, id, session, session_kind, user, agent, workspace, asked_tool, tool,
@@ -46,6 +50,8 @@ pub(super) struct Calls {
     pub(super) stored: Vec<(Handle, Stored)>,
     /// Those that get no further records.
     pub(super) refused: HashSet<Handle>,
+    /// Those of the refused whose claim a newer one has superseded since they were looked at last.
+    pub(super) superseded: HashSet<Handle>,
 }
 
 /// One call as its row is to say, and where that is.
@@ -53,6 +59,7 @@ struct CallRow<'a> {
     handle: Handle,
     draft: &'a Draft,
     position: i64,
+    held: Held,
 }
 
 /// Writes the rows of calls that are new or went on, their words if they ended, and their sessions.
@@ -66,6 +73,7 @@ pub(super) async fn write_calls(
     let mut calls = Calls {
         stored: Vec::with_capacity(pending.touched.len()),
         refused: HashSet::new(),
+        superseded: HashSet::new(),
     };
     let (mut new, mut known) = (Vec::new(), Vec::new());
     for handle in &pending.touched {
@@ -76,7 +84,21 @@ pub(super) async fn write_calls(
             handle: *handle,
             draft: &open.draft,
             position,
+            held: open.held,
         };
+        if open.stored != Stored::Refused
+            && let Some(epoch) = open.held.claim()
+        {
+            let (tenant, call) = (&open.draft.principal.tenant, open.draft.id);
+            if !accepted::holds(&mut *connection, tenant, call, epoch).await? {
+                calls.superseded.insert(*handle);
+                calls.refuse(*handle);
+                continue;
+            }
+            if open.draft.listed.settled.is_some() {
+                accepted::forget_request(connection, tenant, call).await?;
+            }
+        }
         match open.stored {
             Stored::Nothing => new.push(row(0)),
             Stored::Row { position } => known.push(row(position)),
@@ -145,7 +167,7 @@ async fn insert_calls<'a>(
     for (call, position) in new.iter_mut().zip(last + 1..) {
         call.position = position;
     }
-    let owner: Arc<str> = Arc::from(owner);
+    let (owner, nobody): (Arc<str>, Arc<str>) = (Arc::from(owner), Arc::from(""));
     let inserted = INSERT_CALLS
         .execute(connection, &new, |call, row| {
             let (draft, principal) = (call.draft, &call.draft.principal);
@@ -166,7 +188,11 @@ async fn insert_calls<'a>(
                 .add(draft.listed.settled.map(|(terminal, _)| terminal.as_str()))
                 .add(draft.listed.settled.map(|(_, at)| at.0))
                 .add(draft.listed.summary.as_str())
-                .add(Arc::clone(&owner));
+                .add(match call.held {
+                    Held::Here => Arc::clone(&owner),
+                    // Nobody's in particular: no recovery settles it, and whoever claims it goes on.
+                    Held::ByNobody | Held::ByClaim(_) => Arc::clone(&nobody),
+                });
         })
         .await?;
     let written: Option<HashSet<i64>> = if inserted == new.len() as u64 {

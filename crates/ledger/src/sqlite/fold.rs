@@ -16,19 +16,23 @@ use haft_contract::{
 };
 
 use super::{
+    accepted::superseded_claim,
     change::Job,
-    claim::{Claim, Refusal, claims, conflict, is_claim},
+    checked_start::{CheckedStart, Refusal, conflict, is_checked_start, rests_on},
     recover::interrupted,
     write::Committed,
 };
 use crate::{
     convert,
     draft::Draft,
-    message::{Handle, Message, SeenKey, Waiter},
+    message::{Handle, Held, Message, SeenKey, Waiter},
     queue::{Taken, unavailable},
     redact::Redactor,
     used_marks::UsedMarks,
 };
+
+/// How a call ended for a claim that a newer one had superseded by then. It is not the outcome.
+pub(super) const SETTLED_LATE: &str = "settled_late";
 
 /// One record, ready to be chained.
 #[derive(Debug)]
@@ -39,8 +43,8 @@ pub(crate) struct Record {
     pub(super) at: Timestamp,
     pub(super) kind: &'static str,
     pub(super) body: Arc<str>,
-    /// The claim it rests on, if any: without that it is not written.
-    pub(super) claim: Option<u64>,
+    /// The checked start it follows, if any: without that it is not written.
+    pub(super) start: Option<u64>,
 }
 
 /// Something a transaction does before it writes records, in the order it was asked for.
@@ -49,7 +53,7 @@ pub(crate) enum Step {
     /// What is kept about questions or grants changes.
     Change(Box<dyn Job>),
     /// A start uses up what it rests on.
-    Claim(Claim),
+    Start(CheckedStart),
 }
 
 /// What the next transaction will hold. Kept until it is committed, so a failed one is repeated.
@@ -74,6 +78,7 @@ pub(crate) struct Pending {
 pub(super) struct OpenDraft {
     pub(super) draft: Draft,
     pub(super) stored: Stored,
+    pub(super) held: Held,
 }
 
 /// What the store knows of a call.
@@ -92,7 +97,7 @@ pub(super) enum Stored {
 pub(crate) struct Folder {
     redactor: Arc<Redactor>,
     pub(super) open: HashMap<Handle, OpenDraft>,
-    claims: u64,
+    starts: u64,
 }
 
 impl Folder {
@@ -101,7 +106,7 @@ impl Folder {
         Self {
             redactor,
             open: HashMap::new(),
-            claims: 0,
+            starts: 0,
         }
     }
 
@@ -119,6 +124,7 @@ impl Folder {
                     handle,
                     request,
                     at,
+                    held,
                 } => {
                     let body = convert::opened(&request, &self.redactor);
                     let mut draft = Draft::new(&request, &body.value, at);
@@ -130,11 +136,30 @@ impl Folder {
                         at,
                         kind: "opened",
                         body: body.text.into(),
-                        claim: None,
+                        start: None,
                     });
                     let stored = Stored::Nothing;
-                    self.open.insert(handle, OpenDraft { draft, stored });
+                    let open = OpenDraft {
+                        draft,
+                        stored,
+                        held,
+                    };
+                    self.open.insert(handle, open);
                     handle
+                }
+                Message::TakeUp {
+                    handle,
+                    draft,
+                    position,
+                    epoch,
+                } => {
+                    let open = OpenDraft {
+                        draft: *draft,
+                        stored: Stored::Row { position },
+                        held: Held::ByClaim(epoch),
+                    };
+                    self.open.insert(handle, open);
+                    continue;
                 }
                 Message::Append {
                     handle,
@@ -176,8 +201,12 @@ impl Folder {
 
     /// Takes up a call that another process left open.
     pub(crate) fn adopt(&mut self, handle: Handle, draft: Draft, position: i64) {
-        let stored = Stored::Row { position };
-        self.open.insert(handle, OpenDraft { draft, stored });
+        let open = OpenDraft {
+            draft,
+            stored: Stored::Row { position },
+            held: Held::Here,
+        };
+        self.open.insert(handle, open);
     }
 
     /// Notes what a committed transaction did; returns how many calls ended with it.
@@ -189,11 +218,10 @@ impl Folder {
         }
         let mut ended = 0;
         for handle in &pending.touched {
-            if self
-                .open
-                .get(handle)
-                .is_some_and(|open| open.draft.listed.settled.is_some())
-            {
+            // One that was only accepted goes on with whoever claims it.
+            if self.open.get(handle).is_some_and(|open| {
+                open.draft.listed.settled.is_some() || open.held == Held::ByNobody
+            }) {
                 self.open.remove(handle);
                 ended += 1;
             }
@@ -201,7 +229,7 @@ impl Folder {
         ended
     }
 
-    /// Folds an append in. Gives the waiter back unless it is the claim's to answer.
+    /// Folds an append in. Gives the waiter back unless it is the start's to answer.
     fn absorb(
         &mut self,
         handle: Handle,
@@ -209,21 +237,23 @@ impl Folder {
         waiter: Option<Waiter>,
         pending: &mut Pending,
     ) -> Option<Waiter> {
-        let Some(start) = events.iter().position(is_claim) else {
+        let Some(start) = self.first_start(handle, events) else {
             self.absorb_plain(handle, events, None, pending);
             return waiter;
         };
-        let (before, claimed) = events.split_at(start);
+        let (before, from_start) = events.split_at(start);
         self.absorb_plain(handle, before, None, pending);
-        match self.claim(handle, claimed, Refusal::NotRecorded(waiter)) {
-            Ok(claim) => {
-                self.absorb_plain(handle, claimed, Some(claim.number), pending);
-                pending.steps.push(Step::Claim(claim));
+        match self.checked_start(handle, from_start, Refusal::NotRecorded(waiter)) {
+            Ok(start) => {
+                self.absorb_plain(handle, from_start, Some(start.number), pending);
+                pending.steps.push(Step::Start(start));
                 None
             }
             Err(Refusal::NotRecorded(Some(waiter))) => {
                 // The call has ended, or is somebody else's: nothing may start with it.
-                let _ = waiter.send(Err(conflict("the call is over")));
+                let claim = self.open.get(&handle).and_then(|open| open.held.claim());
+                let error = claim.map_or_else(|| conflict("the call is over"), superseded_claim);
+                let _ = waiter.send(Err(error));
                 None
             }
             Err(Refusal::NotRecorded(None) | Refusal::TooLate) => None,
@@ -232,46 +262,57 @@ impl Folder {
 
     /// Folds the last events of a call in. A start among them has happened, whatever it rests on.
     fn absorb_last(&mut self, handle: Handle, events: &[Happened], pending: &mut Pending) {
-        if let Some(start) = events.iter().position(is_claim)
-            && let Some(claimed) = events.get(start..)
-            && let Ok(claim) = self.claim(handle, claimed, Refusal::TooLate)
+        if let Some(start) = self.first_start(handle, events)
+            && let Some(from_start) = events.get(start..)
+            && let Ok(start) = self.checked_start(handle, from_start, Refusal::TooLate)
         {
-            pending.steps.push(Step::Claim(claim));
+            pending.steps.push(Step::Start(start));
         }
         self.absorb_plain(handle, events, None, pending);
     }
 
+    /// Where a start is among these events that must be checked. Every start of a call that was claimed
+    /// rests on the claim.
+    fn first_start(&self, handle: Handle, events: &[Happened]) -> Option<usize> {
+        let claimed = self
+            .open
+            .get(&handle)
+            .is_some_and(|open| open.held.claim().is_some());
+        events.iter().position(|happened| {
+            is_checked_start(happened)
+                || claimed && matches!(happened.event, CallEvent::Started { .. })
+        })
+    }
+
     /// What a start at the beginning of these events rests on; the refusal comes back when its
     /// call takes no more events.
-    fn claim(
+    fn checked_start(
         &mut self,
         handle: Handle,
-        claimed: &[Happened],
+        from_start: &[Happened],
         refusal: Refusal,
-    ) -> Result<Claim, Refusal> {
+    ) -> Result<CheckedStart, Refusal> {
         let open = self
             .open
             .get(&handle)
             .filter(|open| open.stored != Stored::Refused && open.draft.listed.settled.is_none());
-        let start = claimed
-            .first()
-            .and_then(|start| Some((start, claims(start)?)));
-        let (Some(open), Some((start, rests_on))) = (open, start) else {
+        let (Some(open), Some(start)) = (open, from_start.first()) else {
             return Err(refusal);
         };
-        self.claims += 1;
+        self.starts += 1;
         let tool = open.draft.listed.tool.as_deref();
         let provider = tool.and_then(|tool| tool.split_once('/'));
         // What is built in is not among what a session has used (`read::used`).
         let provider = provider.filter(|(provider, _)| *provider != ProviderId::builtin().as_str());
-        Ok(Claim {
+        Ok(CheckedStart {
             handle,
-            rests_on,
+            rests_on: rests_on(start),
+            claim: open.held.claim(),
             at: start.at,
             provider: provider.map(|(provider, _)| provider.to_owned()),
             is_new_provider: false,
             before: Box::new(open.draft.clone()),
-            number: self.claims,
+            number: self.starts,
             refusal,
         })
     }
@@ -280,7 +321,7 @@ impl Folder {
         &mut self,
         handle: Handle,
         events: &[Happened],
-        claim: Option<u64>,
+        start: Option<u64>,
         pending: &mut Pending,
     ) {
         let Some(open) = self.open.get_mut(&handle) else {
@@ -288,13 +329,23 @@ impl Folder {
         };
         for happened in events {
             // Nothing follows a settlement.
-            if open.stored == Stored::Refused || open.draft.listed.settled.is_some() {
+            if open.draft.listed.settled.is_some() {
                 return;
+            }
+            let is_late = open.stored == Stored::Refused;
+            let ends = matches!(happened.event, CallEvent::Settled { .. });
+            // How a call ended that a newer claim holds is kept as evidence.
+            if is_late && !(ends && open.held.claim().is_some()) {
+                continue;
             }
             let Some(body) = convert::event(&happened.event, &self.redactor) else {
                 continue;
             };
-            let kind = happened.event.kind();
+            let kind = if is_late {
+                SETTLED_LATE
+            } else {
+                happened.event.kind()
+            };
             open.draft.absorb(kind, happened.at, &body.value);
             pending.records.push(Record {
                 handle,
@@ -303,7 +354,7 @@ impl Folder {
                 at: happened.at,
                 kind,
                 body: body.text.into(),
-                claim,
+                start,
             });
         }
     }
@@ -339,31 +390,31 @@ impl Pending {
             && self.steps.is_empty()
     }
 
-    /// Claims of calls that get no records: nothing may start with them.
-    pub(super) fn claims_of_refused(
+    /// Starts of calls that get no records: nothing may start with them.
+    pub(super) fn starts_of_refused(
         &self,
         stored: &[(Handle, Stored)],
     ) -> impl Iterator<Item = (u64, LedgerError)> {
-        let claims = self.steps.iter().filter_map(|step| match step {
-            Step::Claim(claim) => Some(claim),
+        let starts = self.steps.iter().filter_map(|step| match step {
+            Step::Start(start) => Some(start),
             Step::Change(_) => None,
         });
-        claims.filter_map(|claim| {
-            let refused = stored.contains(&(claim.handle, Stored::Refused))
-                && matches!(claim.refusal, Refusal::NotRecorded(_));
-            refused.then(|| (claim.number, conflict("the call is over")))
+        starts.filter_map(|start| {
+            let refused = stored.contains(&(start.handle, Stored::Refused))
+                && matches!(start.refusal, Refusal::NotRecorded(_));
+            refused.then(|| (start.number, conflict("the call is over")))
         })
     }
 
-    /// Takes starts out whose claims were refused, and tells whoever waits.
+    /// Takes starts out that were refused, and tells whoever waits.
     pub(crate) fn refuse(&mut self, folder: &mut Folder, refused: Vec<(u64, LedgerError)>) {
-        // The newest first: an older claim's draft knows nothing of a newer one.
+        // The newest first: an older start's draft knows nothing of a newer one.
         for (number, error) in refused.into_iter().rev() {
             let is_refused =
-                |step: &mut Step| matches!(step, Step::Claim(claim) if claim.number == number);
+                |step: &mut Step| matches!(step, Step::Start(start) if start.number == number);
             for step in self.steps.extract_if(.., is_refused) {
-                if let Step::Claim(claim) = step {
-                    void(claim, error.clone(), &mut self.records, folder);
+                if let Step::Start(start) = step {
+                    void(start, error.clone(), &mut self.records, folder);
                 }
             }
         }
@@ -378,11 +429,11 @@ impl Pending {
         for step in std::mem::take(&mut self.steps).into_iter().rev() {
             match step {
                 Step::Change(job) => job.fail(error.clone()),
-                Step::Claim(claim) => match claim.refusal {
+                Step::Start(start) => match start.refusal {
                     Refusal::NotRecorded(_) => {
-                        void(claim, error.clone(), &mut self.records, folder);
+                        void(start, error.clone(), &mut self.records, folder);
                     }
-                    Refusal::TooLate => self.steps.push(Step::Claim(claim)),
+                    Refusal::TooLate => self.steps.push(Step::Start(start)),
                 },
             }
         }
@@ -392,7 +443,7 @@ impl Pending {
     pub(crate) fn changed_answers(&self) -> bool {
         self.steps.iter().any(|step| match step {
             Step::Change(_) => true,
-            Step::Claim(claim) => claim.rests_on.uses_up(),
+            Step::Start(start) => start.rests_on.uses_up(),
         })
     }
 
@@ -400,15 +451,15 @@ impl Pending {
     /// what that is. Where others cannot be told, the start is on record and must not be used.
     pub(crate) fn mark_used(&mut self, marks: &UsedMarks) {
         for step in &mut self.steps {
-            let Step::Claim(claim) = step else { continue };
+            let Step::Start(start) = step else { continue };
             let Principal {
                 tenant, session, ..
-            } = &*claim.before.principal;
-            if claim.is_new_provider
+            } = &*start.before.principal;
+            if start.is_new_provider
                 && let Err(error) = marks.change(tenant, session)
             {
                 tracing::error!(%error, "other processes cannot be told what a session has read");
-                if let Refusal::NotRecorded(waiter) = &mut claim.refusal
+                if let Refusal::NotRecorded(waiter) = &mut start.refusal
                     && let Some(waiter) = waiter.take()
                 {
                     let why = "other processes cannot be told what the session reads from";
@@ -427,8 +478,8 @@ impl Pending {
         for step in self.steps.drain(..) {
             match step {
                 Step::Change(job) => job.report(),
-                Step::Claim(claim) => {
-                    if let Refusal::NotRecorded(Some(waiter)) = claim.refusal {
+                Step::Start(start) => {
+                    if let Refusal::NotRecorded(Some(waiter)) = start.refusal {
                         let _ = waiter.send(Ok(()));
                     }
                 }
@@ -445,15 +496,15 @@ impl Pending {
 
 /// Takes a start out of what is pending, with what followed it in its append: the call is again
 /// what it was before, with what was recorded of it since.
-fn void(claim: Claim, error: LedgerError, records: &mut Vec<Record>, folder: &mut Folder) {
-    let Claim {
+fn void(start: CheckedStart, error: LedgerError, records: &mut Vec<Record>, folder: &mut Folder) {
+    let CheckedStart {
         handle,
         before,
         number,
         refusal,
         ..
-    } = claim;
-    let rests_on_it = |record: &Record| record.claim == Some(number);
+    } = start;
+    let rests_on_it = |record: &Record| record.start == Some(number);
     let since = records
         .iter()
         .position(rests_on_it)

@@ -13,11 +13,12 @@ use super::connect::OpenError;
 pub const SCHEMA_VERSION: i64 = STEPS.len() as i64;
 
 /// One step for each version; a step is never changed once it was released.
-const STEPS: [&str; 4] = [
+const STEPS: [&str; 5] = [
     include_str!("../../migrations/0001_initial.sql"),
     include_str!("../../migrations/0002_approvals.sql"),
     include_str!("../../migrations/0003_used.sql"),
     include_str!("../../migrations/0004_workspaces.sql"),
+    include_str!("../../migrations/0005_accepted.sql"),
 ];
 
 /// Brings a record up to date.

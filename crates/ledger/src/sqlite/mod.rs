@@ -5,11 +5,12 @@
 //! `verify.rs` whether the record is as it was written, `recover.rs` what happens to calls whose
 //! process is gone, `migrate.rs` the schema.
 
+mod accepted;
 mod approvals;
 mod calls;
 mod change;
 mod changes;
-mod claim;
+mod checked_start;
 pub(crate) mod connect;
 mod expire;
 mod fold;
@@ -36,12 +37,13 @@ use std::{
 };
 
 use haft_contract::{
-    BoxFuture, CallId, CallRequest, Principal, SessionId, TenantId, WorkPath, WorkspaceId,
+    BoxFuture, CallEvent, CallId, CallRequest, Principal, SessionId, TenantId, WorkPath,
+    WorkspaceId,
     event::Happened,
     host::{
-        ApprovalStore, ArtifactId, ArtifactStore, CallQuery, CallRecord, GrantStore, History,
-        Ledger, LedgerError, ReplayableCall, StoredCall, StoredEvent, StoredSession, Timestamp,
-        Verification,
+        Acceptance, ApprovalStore, ArtifactId, ArtifactStore, CallQuery, CallRecord, ClaimedCall,
+        Epoch, GrantStore, History, Ledger, LedgerError, ReplayableCall, StoredCall, StoredEvent,
+        StoredSession, Timestamp, Verification,
     },
     ops::FileVersion,
 };
@@ -49,15 +51,19 @@ use sqlx::SqlitePool;
 use tokio::sync::{Semaphore, oneshot};
 
 pub(crate) use change::{Change, Job, job};
-pub(crate) use claim::is_claim;
+pub(crate) use checked_start::is_checked_start;
 pub use connect::OpenError;
 pub use recover::{InterruptedCall, Recovery};
 
-use self::{approvals::Approvals, grants::Grants};
+use self::{
+    accepted::{AcceptCall, ClaimCall},
+    approvals::Approvals,
+    grants::Grants,
+};
 use crate::{
     artifacts::FileArtifacts,
     high_water::HighWater,
-    message::SeenKey,
+    message::{Handle, Held, SeenKey},
     options::LedgerOptions,
     queue::{Queue, unavailable},
     redact::Redactor,
@@ -228,6 +234,11 @@ impl SqliteLedger {
         Arc::clone(&self.shared.redactor)
     }
 
+    fn record(&self, handle: Handle) -> record::OpenRecord {
+        let (queue, counting) = (&self.shared.queue, &self.shared.counting);
+        record::OpenRecord::new(handle, Arc::clone(queue), Arc::clone(counting))
+    }
+
     /// Reads see what the same process appended before, unless the store is down or slow.
     async fn settle_down(&self) {
         if let Ok(Err(error)) = tokio::time::timeout(READ_WAIT, self.shared.queue.flush()).await {
@@ -251,13 +262,75 @@ impl Ledger for SqliteLedger {
     ) -> BoxFuture<'a, Result<Box<dyn CallRecord>, LedgerError>> {
         Box::pin(async move {
             let shared = &self.shared;
-            let handle = shared.queue.open(request, at).await?;
-            let record = record::OpenRecord::new(
-                handle,
-                Arc::clone(&shared.queue),
-                Arc::clone(&shared.counting),
-            );
-            Ok(Box::new(record) as Box<dyn CallRecord>)
+            let handle = shared.queue.open(request, at, Held::Here).await?;
+            Ok(Box::new(self.record(handle)) as Box<dyn CallRecord>)
+        })
+    }
+
+    fn accept<'a>(
+        &'a self,
+        request: &'a CallRequest,
+        at: Timestamp,
+    ) -> BoxFuture<'a, Result<Acceptance, LedgerError>> {
+        Box::pin(async move {
+            let queue = &self.shared.queue;
+            let acceptance = queue.change(AcceptCall::new(request, at)?).await??;
+            if acceptance == Acceptance::Accepted {
+                // Should this process end here, whoever claims the call lists it.
+                queue.open(request, at, Held::ByNobody).await?;
+                queue.flush().await?;
+            }
+            Ok(acceptance)
+        })
+    }
+
+    fn claim<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        call: CallId,
+        epoch: Epoch,
+        at: Timestamp,
+    ) -> BoxFuture<'a, Result<ClaimedCall, LedgerError>> {
+        Box::pin(async move {
+            let queue = &self.shared.queue;
+            let claim = ClaimCall {
+                tenant: tenant.clone(),
+                call,
+                epoch,
+            };
+            let claimed = queue.change(claim).await??;
+            let request = claimed.request;
+            let mut lost = None;
+            let handle = match claimed.row {
+                None => queue.open(&request, at, Held::ByClaim(epoch)).await?,
+                Some(row) => {
+                    if claimed.in_doubt {
+                        lost = Some(recover::interrupted(&row.draft));
+                    }
+                    queue.take_up(row.draft, row.position, epoch).await?
+                }
+            };
+            let record = self.record(handle).by_claim(record::HeldClaim {
+                pool: self.shared.pool.clone(),
+                tenant: tenant.clone(),
+                call,
+                epoch,
+            });
+            if let Some(outcome) = lost {
+                record.settle(vec![Happened {
+                    call,
+                    at,
+                    event: CallEvent::Settled {
+                        outcome: Arc::new(outcome),
+                    },
+                }]);
+                record.settled().await?;
+                return Err(accepted::over());
+            }
+            Ok(ClaimedCall {
+                request,
+                record: Box::new(record),
+            })
         })
     }
 

@@ -6,13 +6,14 @@ use std::sync::{
 };
 
 use haft_contract::{
-    BoxFuture,
+    BoxFuture, CallEvent, CallId, TenantId,
     event::Happened,
-    host::{CallRecord, Durability, LedgerError},
+    host::{CallRecord, Durability, Epoch, LedgerError},
 };
+use sqlx::SqlitePool;
 use tokio::sync::Notify;
 
-use super::{Counting, claim::is_claim};
+use super::{Counting, accepted, checked_start::is_checked_start, read};
 use crate::{
     message::Handle,
     queue::{Queue, Urgency},
@@ -25,6 +26,28 @@ pub(crate) struct OpenRecord {
     counting: Arc<Counting>,
     settled: AtomicBool,
     settling: Notify,
+    claim: Option<HeldClaim>,
+}
+
+/// The claim a call is held by, and where to see whether it still is.
+pub(crate) struct HeldClaim {
+    pub(crate) pool: SqlitePool,
+    pub(crate) tenant: TenantId,
+    pub(crate) call: CallId,
+    pub(crate) epoch: Epoch,
+}
+
+impl HeldClaim {
+    /// Whether what was written until now counts. Asked after it was: a claim that holds then held
+    /// before, because no claim comes back.
+    async fn holds(&self) -> Result<(), LedgerError> {
+        let held = accepted::holds(&self.pool, &self.tenant, self.call, self.epoch).await;
+        if held.map_err(read::failed)? {
+            Ok(())
+        } else {
+            Err(accepted::superseded_claim(self.epoch))
+        }
+    }
 }
 
 impl OpenRecord {
@@ -36,7 +59,14 @@ impl OpenRecord {
             counting,
             settled: AtomicBool::new(false),
             settling: Notify::new(),
+            claim: None,
         }
+    }
+
+    /// The same for a call that is held by a claim.
+    pub(crate) fn by_claim(mut self, claim: HeldClaim) -> Self {
+        self.claim = Some(claim);
+        self
     }
 }
 
@@ -46,13 +76,27 @@ impl CallRecord for OpenRecord {
         events: Vec<Happened>,
         durability: Durability,
     ) -> BoxFuture<'_, Result<(), LedgerError>> {
+        let is_start = |happened: &Happened| matches!(happened.event, CallEvent::Started { .. });
         let urgency = match durability {
             // Only whoever waits can be told that it was refused.
-            Durability::Queued if events.iter().any(is_claim) => Urgency::Now,
+            Durability::Queued if events.iter().any(is_checked_start) => Urgency::Now,
+            Durability::Queued if self.claim.is_some() && events.iter().any(is_start) => {
+                Urgency::Now
+            }
             Durability::Queued => Urgency::Queued,
             Durability::Durable => Urgency::Now,
         };
-        Box::pin(self.queue.append(self.handle, events, urgency))
+        let append = self.queue.append(self.handle, events, urgency);
+        let Some(claim) = &self.claim else {
+            return Box::pin(append);
+        };
+        Box::pin(async move {
+            append.await?;
+            match durability {
+                Durability::Durable => claim.holds().await,
+                Durability::Queued => Ok(()),
+            }
+        })
     }
 
     fn settle(&self, events: Vec<Happened>) {
@@ -74,7 +118,11 @@ impl CallRecord for OpenRecord {
             if !self.settled.load(Ordering::Acquire) {
                 settling.await;
             }
-            self.queue.flush().await
+            self.queue.flush().await?;
+            match &self.claim {
+                Some(claim) => claim.holds().await,
+                None => Ok(()),
+            }
         })
     }
 }

@@ -173,9 +173,9 @@ pub(crate) async fn recover(
 }
 
 /// A call another process left open.
-struct LeftOpen {
-    position: i64,
-    draft: Draft,
+pub(super) struct LeftOpen {
+    pub(super) position: i64,
+    pub(super) draft: Draft,
     request: Option<CallRequest>,
 }
 
@@ -233,7 +233,8 @@ async fn settle(
     Ok(())
 }
 
-fn left_open(row: &SqliteRow) -> Result<LeftOpen, sqlx::Error> {
+/// A call from its row.
+pub(super) fn left_open(row: &SqliteRow) -> Result<LeftOpen, sqlx::Error> {
     let unreadable = |what: &str| sqlx::Error::Decode(format!("a call's {what}").into());
     let id: Vec<u8> = row.try_get("id")?;
     let id = Uuid::from_slice(&id).map_err(|_| unreadable("id"))?;

@@ -15,7 +15,9 @@ use sqlx::{SqliteConnection, SqlitePool, sqlite::SqliteRow};
 use uuid::Uuid;
 
 use super::{
-    approvals, grants, lost,
+    approvals,
+    fold::SETTLED_LATE,
+    grants, lost,
     read::{column, corrupt, failed, unsigned},
 };
 use crate::{
@@ -310,6 +312,10 @@ impl Lists {
             self.open
                 .insert(link.call.to_vec(), (listed, link.sequence));
             return Ok(if agrees { Ok(()) } else { Err(LIST_DIFFERS) });
+        }
+        // Evidence, which changes nothing about the call and may come after its outcome.
+        if link.kind == SETTLED_LATE {
+            return Ok(Ok(()));
         }
         let Some((listed, sequence)) = self.open.get_mut(link.call) else {
             return Ok(Err("it belongs to a call that is not open here"));

@@ -5,7 +5,7 @@
 //! processes append. What is written was folded and converted before (`fold.rs`).
 
 use std::{
-    collections::{BTreeMap, HashMap, btree_map::Entry},
+    collections::{BTreeMap, HashMap, HashSet, btree_map::Entry},
     sync::Arc,
 };
 
@@ -19,8 +19,8 @@ use sqlx::{Connection as _, Row as _, SqliteConnection};
 use super::{
     calls::write_calls,
     change::Changing,
-    claim::Refusal,
-    fold::{Folder, Pending, Record, Step, Stored},
+    checked_start::Refusal,
+    fold::{Folder, Pending, Record, SETTLED_LATE, Step, Stored},
     rows::Rows,
 };
 use crate::{
@@ -100,11 +100,11 @@ pub(crate) async fn commit_group(
         };
         match step {
             Step::Change(job) => job.run(&mut changing).await?,
-            Step::Claim(claim) => match (claim.use_up(&mut changing).await?, &claim.refusal) {
+            Step::Start(start) => match (start.use_up(&mut changing).await?, &start.refusal) {
                 (Ok(()), _) => {}
-                (Err(error), Refusal::NotRecorded(_)) => refused.push((claim.number, error)),
+                (Err(error), Refusal::NotRecorded(_)) => refused.push((start.number, error)),
                 (Err(error), Refusal::TooLate) => {
-                    tracing::error!(call = %claim.before.id, %error, "a call was started without");
+                    tracing::error!(call = %start.before.id, %error, "a call was started without");
                 }
             },
         }
@@ -114,7 +114,7 @@ pub(crate) async fn commit_group(
         return Ok(Commit::Refused(refused));
     }
     let committed = write_all(&mut transaction, pending, folder, signing).await?;
-    refused.extend(pending.claims_of_refused(&committed.stored));
+    refused.extend(pending.starts_of_refused(&committed.stored));
     if !refused.is_empty() {
         transaction.rollback().await?;
         return Ok(Commit::Refused(refused));
@@ -143,10 +143,12 @@ async fn write_all(
     signing: &Signing,
 ) -> Result<Committed, WriteError> {
     let calls = write_calls(connection, pending, folder, &signing.owner).await?;
+    let late = settled_late(pending, &calls.superseded);
     let records: Vec<&Record> = pending
         .records
         .iter()
-        .filter(|record| !calls.refused.contains(&record.handle))
+        .filter(|record| !calls.refused.contains(&record.handle) || record.kind == SETTLED_LATE)
+        .chain(&late)
         .collect();
     let heads = append_records(connection, &records, signing).await?;
     write_seen(connection, &pending.seen).await?;
@@ -155,6 +157,23 @@ async fn write_all(
         records: records.len() as u64,
         heads,
     })
+}
+
+/// The settlements of calls whose claim was superseded before they were written, as evidence.
+fn settled_late(pending: &Pending, superseded: &HashSet<Handle>) -> Vec<Record> {
+    let is_late =
+        |record: &&Record| record.kind == "settled" && superseded.contains(&record.handle);
+    let late = pending.records.iter().filter(is_late);
+    late.map(|record| Record {
+        handle: record.handle,
+        tenant: record.tenant.clone(),
+        call: record.call,
+        at: record.at,
+        kind: SETTLED_LATE,
+        body: Arc::clone(&record.body),
+        start: None,
+    })
+    .collect()
 }
 
 /// Signs a checkpoint at the end of a tenant's chain.

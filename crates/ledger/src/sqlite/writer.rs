@@ -251,7 +251,7 @@ impl Writer {
                     return Ok(());
                 }
                 Ok(Commit::Refused(refused)) => {
-                    // There are fewer claims with each turn.
+                    // There are fewer starts with each turn.
                     self.remembered.forget();
                     pending.refuse(&mut self.folder, refused);
                 }

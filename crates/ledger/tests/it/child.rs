@@ -109,6 +109,8 @@ fn the_other_process() {
             "disk_full" => disk_full(&ledger).await,
             "wait" => crate::waiting::wait(&ledger, Path::new(&directory)).await,
             "read_from_a" => crate::labels::read_from_a(&ledger).await,
+            "hold_hang" => crate::resume::hold(&ledger, "hang").await,
+            "hold_sleep" => crate::resume::hold(&ledger, "sleep").await,
             "start_approved" => start_approved(&ledger).await,
             "asked" | "approved" => {
                 let _open = ask(&ledger, &part).await;

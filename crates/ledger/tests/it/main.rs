@@ -22,6 +22,7 @@ mod failure;
 mod group;
 mod labels;
 mod record;
+mod resume;
 mod secrets;
 mod store;
 mod suite;

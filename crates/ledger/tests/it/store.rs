@@ -123,7 +123,7 @@ async fn a_record_of_the_first_schema_is_brought_up_to_date() {
     ledger.close().await.unwrap();
     fixture
         .tamper(
-            "DROP TABLE approval; DROP TABLE grant_rule; DROP INDEX event_by_approval; DROP INDEX call_used;
+            "DROP TABLE accepted; DROP TABLE approval; DROP TABLE grant_rule; DROP INDEX event_by_approval; DROP INDEX call_used;
              ALTER TABLE call DROP COLUMN workspace; DROP TABLE seen;
              CREATE TABLE seen (tenant TEXT NOT NULL, session TEXT NOT NULL, session_kind TEXT NOT NULL,
                  user TEXT NOT NULL, agent TEXT NOT NULL, path TEXT NOT NULL, version TEXT NOT NULL,

@@ -42,6 +42,10 @@ impl LedgerFixture for SqliteFixture {
         Arc::new(self.ledger.clone())
     }
 
+    async fn another(&self) -> Arc<dyn Ledger> {
+        Arc::new(self.fixture.open().await)
+    }
+
     async fn reopen(&mut self) {
         self.ledger.close().await.unwrap();
         self.ledger = self.fixture.open().await;

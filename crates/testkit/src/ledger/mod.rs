@@ -4,6 +4,7 @@
 //! It counts durable commits, so that a test can show what was awaited. The real ledgers are in
 //! `haft-ledger`. Read next: `record` for how events become rows, `artifacts` for kept bytes.
 
+mod accepted;
 mod approvals;
 mod artifacts;
 mod grants;
@@ -23,8 +24,8 @@ use haft_contract::{
     WorkspaceId,
     event::{CallEvent, Happened},
     host::{
-        ApprovalStore, ArtifactId, ArtifactStore, CallRecord, Durability, GrantStore, History,
-        Ledger, LedgerError, LedgerErrorKind, Timestamp,
+        Acceptance, ApprovalStore, ArtifactId, ArtifactStore, CallRecord, ClaimedCall, Durability,
+        Epoch, GrantStore, History, Ledger, LedgerError, LedgerErrorKind, Timestamp,
     },
     ops::FileVersion,
 };
@@ -33,7 +34,7 @@ use tokio::sync::watch;
 
 pub use artifacts::MemoryArtifacts;
 
-use self::{approvals::Approvals, grants::Grants};
+use self::{accepted::Accepted, approvals::Approvals, grants::Grants};
 
 /// The most rows kept; a test that writes more has a fault.
 pub const MAX_ROWS: usize = 1_000_000;
@@ -60,6 +61,7 @@ struct State {
     seen: BTreeMap<SeenKey, FileVersion>,
     approvals: Approvals,
     grants: Grants,
+    accepted: Accepted,
     /// What each session has used, but for what is built in.
     used: BTreeMap<(TenantId, SessionId), BTreeSet<String>>,
 }
@@ -145,6 +147,7 @@ impl MemoryLedger {
             seen: state.seen.clone(),
             approvals: state.approvals.clone(),
             grants: state.grants.clone(),
+            accepted: state.accepted.clone(),
             used: BTreeMap::new(),
         };
         let started = survived.rows.iter().filter(|row| row.kind == "started");
@@ -158,6 +161,10 @@ impl MemoryLedger {
             let Some(last) = of_call.next_back().cloned() else {
                 continue;
             };
+            if last.kind != "settled" && survived.accepted.has(id) {
+                // Whoever claims it next goes on with it.
+                continue;
+            }
             survived.calls[index].settled = true;
             if last.kind != "settled" {
                 let body = record::unknown(id);
@@ -307,24 +314,42 @@ impl Ledger for MemoryLedger {
     ) -> BoxFuture<'a, Result<Box<dyn CallRecord>, LedgerError>> {
         Box::pin(async move {
             self.reachable()?;
-            let tenant = request.principal.tenant.to_string();
-            let mut state = self.lock();
-            state.calls.push(CallRow {
-                id: request.id,
-                principal: Arc::clone(&request.principal),
-                workspace: request.workspace.clone(),
-                asked_tool: request.tool.clone(),
-                opened: at,
-                settled: false,
-            });
-            let body = record::opened(request);
-            state.push(&tenant, request.id, at, "opened", body);
-            Ok(Box::new(OpenCall {
-                ledger: self.clone(),
-                tenant,
-                call: request.id,
-                settled: watch::Sender::new(false),
-            }) as Box<dyn CallRecord>)
+            self.lock().open(request, at);
+            let tenant = &request.principal.tenant;
+            Ok(Box::new(OpenCall::new(self, tenant, request.id)) as Box<dyn CallRecord>)
+        })
+    }
+
+    fn accept<'a>(
+        &'a self,
+        request: &'a CallRequest,
+        at: Timestamp,
+    ) -> BoxFuture<'a, Result<Acceptance, LedgerError>> {
+        Box::pin(async move {
+            self.reachable()?;
+            let acceptance = self.lock().accept(request, at)?;
+            self.commit()?;
+            Ok(acceptance)
+        })
+    }
+
+    fn claim<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        call: CallId,
+        epoch: Epoch,
+        at: Timestamp,
+    ) -> BoxFuture<'a, Result<ClaimedCall, LedgerError>> {
+        Box::pin(async move {
+            self.reachable()?;
+            let claimed = self.lock().claim(tenant, call, epoch, at);
+            self.commit()?;
+            let mut record = OpenCall::new(self, tenant, call);
+            record.claim = Some(epoch);
+            Ok(ClaimedCall {
+                request: claimed?,
+                record: Box::new(record),
+            })
         })
     }
 
@@ -418,7 +443,7 @@ impl Ledger for MemoryLedger {
 }
 
 /// Whether an event is a start that rests on something.
-fn is_claim(happened: &Happened) -> bool {
+fn is_checked_start(happened: &Happened) -> bool {
     match &happened.event {
         CallEvent::Started {
             approval,
@@ -461,6 +486,30 @@ struct OpenCall {
     tenant: String,
     call: CallId,
     settled: watch::Sender<bool>,
+    /// The claim it is held by, where it was claimed.
+    claim: Option<Epoch>,
+}
+
+impl OpenCall {
+    fn new(ledger: &MemoryLedger, tenant: &TenantId, call: CallId) -> Self {
+        Self {
+            ledger: ledger.clone(),
+            tenant: tenant.to_string(),
+            call,
+            settled: watch::Sender::new(false),
+            claim: None,
+        }
+    }
+
+    /// Whether what is written for the call counts.
+    fn holds(&self, state: &State) -> Result<(), LedgerError> {
+        match self.claim {
+            Some(epoch) if !state.accepted.holds(&self.tenant, self.call, epoch) => {
+                Err(accepted::superseded(epoch))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
 }
 
 impl CallRecord for OpenCall {
@@ -473,14 +522,18 @@ impl CallRecord for OpenCall {
             self.ledger.reachable()?;
             {
                 let mut state = self.ledger.lock();
+                self.holds(&state)?;
                 let mut calls = state.calls.iter();
                 let open = calls.find(|call| call.id == self.call && !call.settled);
                 if let Some(principal) = open.map(|call| Arc::clone(&call.principal)) {
-                    let start = events.iter().position(is_claim).unwrap_or(events.len());
-                    let (before, claimed) = events.split_at(start);
+                    let start = events
+                        .iter()
+                        .position(is_checked_start)
+                        .unwrap_or(events.len());
+                    let (before, from_start) = events.split_at(start);
                     state.append(&self.tenant, before);
-                    state.use_up(&principal, claimed)?;
-                    state.append(&self.tenant, claimed);
+                    state.use_up(&principal, from_start)?;
+                    state.append(&self.tenant, from_start);
                 }
             }
             match durability {
@@ -492,6 +545,16 @@ impl CallRecord for OpenCall {
 
     fn settle(&self, events: Vec<Happened>) {
         let mut state = self.ledger.lock();
+        if self.holds(&state).is_err() {
+            for happened in &events {
+                if let CallEvent::Settled { .. } = &happened.event {
+                    let body = record::body(&happened.event);
+                    state.push(&self.tenant, self.call, happened.at, "settled_late", body);
+                }
+            }
+            self.settled.send_replace(true);
+            return;
+        }
         let mut open = state
             .calls
             .iter_mut()
@@ -511,7 +574,8 @@ impl CallRecord for OpenCall {
             let mut settled = self.settled.subscribe();
             // The sender lives in `self`, so waiting ends only with a settlement.
             let _ = settled.wait_for(|settled| *settled).await;
-            self.ledger.commit()
+            self.ledger.commit()?;
+            self.holds(&self.ledger.lock())
         })
     }
 }

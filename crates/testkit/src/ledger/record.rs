@@ -36,6 +36,7 @@ pub(super) fn body(event: &CallEvent) -> Value {
             "workspace_id": plan.workspace_id().as_str(),
             "workspace": plan.workspace(),
             "tier": plan.tier().as_str(),
+            "may_be_repeated": plan.effects().read_only || plan.effects().idempotent,
             "read_from": plan.read_from().iter().map(Label::as_str).collect::<Vec<_>>(),
         }),
         CallEvent::Decided { decision } => json!({

@@ -1,6 +1,7 @@
 //! What every ledger must do. The rules are in `docs/spec/ledger.md`; the suite is
 //! `ledger_suite!`.
 
+mod acceptance;
 mod approvals;
 mod artifacts;
 mod grants;
@@ -16,6 +17,7 @@ use haft_contract::{
     host::{History, Ledger},
 };
 
+pub use acceptance::*;
 pub use approvals::*;
 pub use artifacts::*;
 pub use grants::*;
@@ -83,6 +85,17 @@ super::suite! { $
     a_sessions_grants_end_with_it,
     a_counted_grant_is_used_up,
     grants_survive_reopening,
+    an_accepted_call_waits_for_whoever_claims_it,
+    the_same_request_is_accepted_once,
+    a_claim_is_exclusive,
+    a_claim_is_refused_where_there_is_nothing_to_claim,
+    a_superseded_claim_can_start_nothing,
+    a_superseded_claim_cannot_settle,
+    a_claimed_call_outlives_whoever_claimed_it,
+    a_started_call_in_doubt_is_unknown,
+    a_started_call_that_may_be_repeated_is_claimed_again,
+    followers_miss_nothing,
+    what_a_session_read_is_seen_by_the_other_instance,
 }
 
 /// A fresh, empty ledger with a way behind its back. One fixture serves one case.
@@ -96,6 +109,9 @@ pub trait LedgerFixture {
 
     /// Reads the record.
     fn history(&self) -> Arc<dyn History>;
+
+    /// A second instance on the same store, as another process would open it.
+    async fn another(&self) -> Arc<dyn Ledger>;
 
     /// Gives the ledger up as `kill -9` would, without flushing, and opens the same store anew.
     /// The case has dropped everything it held of the old one.
@@ -125,6 +141,10 @@ impl LedgerFixture for MemoryLedgerFixture {
     }
 
     fn history(&self) -> Arc<dyn History> {
+        Arc::new(self.0.clone())
+    }
+
+    async fn another(&self) -> Arc<dyn Ledger> {
         Arc::new(self.0.clone())
     }
 

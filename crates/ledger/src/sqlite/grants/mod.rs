@@ -2,7 +2,7 @@
 //! because every decision asks for them.
 //!
 //! What is remembered may be a moment old. That is safe: a start uses each grant it rests on in
-//! its own transaction (`claim.rs`), and one that has ended meanwhile refuses the start.
+//! its own transaction (`checked_start.rs`), and one that has ended meanwhile refuses the start.
 
 mod remembered;
 pub(super) mod row;
@@ -18,7 +18,7 @@ use sqlx::SqlitePool;
 pub(crate) use self::remembered::Remembered;
 use super::{
     change::{Change, Changing},
-    claim::conflict,
+    checked_start::conflict,
     read::{MAX_ROWS, failed, row_limit},
 };
 use crate::queue::Queue;

@@ -91,6 +91,17 @@ pub(super) fn started_of(provider: &str, call: CallId) -> Vec<Happened> {
     events
 }
 
+/// The same for a call with other effects.
+pub(super) fn started_with_effects(call: CallId, effects: Effects) -> Vec<Happened> {
+    let mut events = started(call, "x");
+    for happened in &mut events {
+        if let CallEvent::Planned { plan: planned } = &mut happened.event {
+            *planned = Arc::new(parts(tool(), effects, "x").seal());
+        }
+    }
+    events
+}
+
 /// The same for a start that was judged by what the session had read from.
 pub(super) fn started_after(provider: &str, call: CallId, judged_with: &Labels) -> Vec<Happened> {
     let mut events = started_of(provider, call);
@@ -218,12 +229,16 @@ fn plan(command: &str) -> SealedPlan {
 }
 
 fn plan_of(tool: ToolKey, command: &str) -> SealedPlan {
-    let parts = PlanParts {
+    parts(tool, Effects::UNKNOWN, command).seal()
+}
+
+fn parts(tool: ToolKey, effects: Effects, command: &str) -> PlanParts {
+    PlanParts {
         tool,
         action: None,
         input: json!({ "command": command }),
         accesses: vec![Access::shell(command, at("."))],
-        effects: Effects::UNKNOWN,
+        effects,
         backend: BackendId::new("memory"),
         workspace_id: haft_contract::WorkspaceId::local(),
         workspace: "/workspace".to_owned(),
@@ -231,8 +246,7 @@ fn plan_of(tool: ToolKey, command: &str) -> SealedPlan {
         egress: None,
         deadline: Duration::from_secs(30),
         read_from: Labels::NONE,
-    };
-    parts.seal()
+    }
 }
 
 fn settled_with(call: CallId, terminal: Terminal, text: &str, facts: Facts) -> Vec<Happened> {

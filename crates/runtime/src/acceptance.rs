@@ -1,0 +1,65 @@
+//! A call that one process accepts and another runs. Where one process does both, [`Runtime::call`] is
+//! the same path without anything between.
+
+use std::sync::Arc;
+
+use haft_contract::{
+    CallId, CallRequest, Outcome, TenantId,
+    host::{Acceptance, Epoch, LedgerError, LedgerErrorKind},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::runtime::Runtime;
+
+impl Runtime {
+    /// Accepts a call for whoever resumes it, in this process or another on the same record. Returns once
+    /// that would survive a power cut; nothing is planned, decided or run. The same request under the
+    /// same id again changes nothing.
+    pub async fn accept(&self, mut request: CallRequest) -> Result<Acceptance, LedgerError> {
+        let engine = &self.engine;
+        // Only whoever runs the call opens its workspace; one that is open here is recorded by its id.
+        let workspaces = &engine.workspaces;
+        if let Some(open) = workspaces.opened(&request.principal, &request.workspace) {
+            request.workspace = open.id().clone();
+        }
+        engine.ledger.accept(&request, engine.clock.now()).await
+    }
+
+    /// Claims an accepted call in this epoch and runs it to its end, or until the token is cancelled.
+    /// It walks the same stages as every call, by the rules, the files and the people of this moment.
+    ///
+    /// An error means that this process has not run the call to its outcome: it was never accepted, it is
+    /// over, or an equal or newer claim holds it. Where that came to be while it ran, what it did is kept
+    /// as evidence and is not the outcome.
+    pub async fn resume(
+        &self,
+        tenant: &TenantId,
+        call: CallId,
+        epoch: Epoch,
+        cancel: CancellationToken,
+    ) -> Result<Arc<Outcome>, LedgerError> {
+        let (engine, cancel) = (&self.engine, cancel.child_token());
+        let place = engine.in_flight.take(call, tenant, &cancel, &engine.limits);
+        // Before the claim: one that this process has no room for stays for others.
+        let _place = place.map_err(|refusal| {
+            let message = refusal.halt().into_error().message().to_owned();
+            LedgerError::new(LedgerErrorKind::LimitExceeded, message)
+        })?;
+        let claimed = engine.ledger.claim(tenant, call, epoch, engine.clock.now());
+        let claimed = claimed.await?;
+        // Dropping this future stops whatever the call has started.
+        let _stop = cancel.clone().drop_guard();
+        let mut request = claimed.request;
+        let workspace = self.workspace_of(&mut request, &cancel).await;
+        let recording = self.recording(&request, claimed.record);
+        let outcome = self.walk(request, workspace, &recording, cancel).await;
+        let settled = tokio::time::timeout(engine.limits.settle_wait, recording.settled());
+        match settled.await {
+            Ok(settled) => settled.map(|()| outcome),
+            Err(_) => Err(LedgerError::new(
+                LedgerErrorKind::Unavailable,
+                "the settlement of the call was not recorded in time",
+            )),
+        }
+    }
+}
