@@ -72,6 +72,8 @@ impl Agent for ClaudeCode {
             ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
             // It gives a server up for good that has not answered by then, on a slow machine too.
             ("MCP_TIMEOUT", "300000"),
+            // Tools of a server that answers late would be found by a search only.
+            ("ENABLE_TOOL_SEARCH", "false"),
             // On a screen it would clone its catalog of plug-ins.
             ("CLAUDE_CODE_DISABLE_OFFICIAL_MARKETPLACE_AUTOINSTALL", "1"),
         ])
