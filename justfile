@@ -60,6 +60,14 @@ doctest:
 doc $RUSTDOCFLAGS="-D warnings":
     cargo doc --workspace --no-deps --locked
 
+# What the library crates offer to others, compared with docs/public-api; HAFT_UPDATE=1 writes the pages anew.
+public-api:
+    cargo run --package haft-testkit --example public_api --locked --quiet
+
+# Every library crate as it would be published; nothing is built or sent.
+package:
+    cargo package --workspace --exclude haft-cli --exclude haft-agents --exclude haft-testkit --no-verify --locked
+
 # Licences, banned crates and sources of the dependency graph.
 deny:
     cargo deny --locked check bans licenses sources
