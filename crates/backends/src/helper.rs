@@ -1,83 +1,22 @@
-//! The helper modes of a program: a second, hidden face that sets up sandboxes from inside.
+//! The helper modes of a program: a second, hidden face that sets up sandboxes from inside and
+//! serves workspaces to other machines.
 //!
 //! A program that embeds Haft calls [`run_if_asked`] first thing in `main`, before it starts
-//! threads or reads its arguments; or it ships the `haft-helper` program and names it. Nothing here
-//! may be reached by a person's command line by accident, hence the odd first argument.
+//! threads or reads its arguments; or it ships the `haft-helper` program and names it. The modes of
+//! sandboxes are in `haft-sandbox`.
 
-use std::{
-    path::PathBuf,
-    process::ExitCode,
-    sync::atomic::{AtomicBool, Ordering},
-};
+use std::process::ExitCode;
 
-use crate::{
-    local::process::warden,
-    remote::supervise,
-    sandbox::{init, probe},
-};
+pub use haft_sandbox::helper::Helper;
 
-/// The program that runs helper modes.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Helper {
-    /// This very program; it must call [`run_if_asked`] in `main`.
-    #[default]
-    CurrentExecutable,
-    /// Another program that does.
-    Path(PathBuf),
-}
-
-/// The first argument that asks for a helper mode.
-pub(crate) const FLAG: &str = "__haft-helper";
-
-/// Whether this process would have answered as a helper.
-static ANSWERS: AtomicBool = AtomicBool::new(false);
+use crate::remote::supervise;
 
 /// Runs a helper mode if the arguments ask for one, and returns how it ended. `None` means the
 /// program goes on as usual. Call it first in `main`.
 pub fn run_if_asked() -> Option<ExitCode> {
-    ANSWERS.store(true, Ordering::Relaxed);
-    let mut arguments = std::env::args_os().skip(1);
-    if arguments.next()?.to_str() != Some(FLAG) {
-        return None;
-    }
-    let mode = arguments.next();
-    let rest: Vec<String> = arguments
-        .filter_map(|argument| argument.into_string().ok())
-        .collect();
-    Some(match mode.as_ref().and_then(|mode| mode.to_str()) {
-        Some("init") => init::run(&rest),
-        Some(warden::MODE) => warden::run(&rest),
-        Some("probe") => probe(&rest),
-        Some(supervise::SERVE) => supervise::supervise(),
-        Some(supervise::SERVE_STREAM) => supervise::serve_stream(),
-        Some("bridge") => crate::egress::bridge::run(&rest),
-        Some(_) | None => unknown(&rest),
+    haft_sandbox::helper::run_if_asked(|mode| match mode {
+        supervise::SERVE => Some(supervise::supervise()),
+        supervise::SERVE_STREAM => Some(supervise::serve_stream()),
+        _ => None,
     })
-}
-
-impl Helper {
-    /// Where the program is, if it answers.
-    pub(crate) fn locate(&self) -> Option<PathBuf> {
-        match self {
-            Self::Path(path) => Some(path.clone()),
-            Self::CurrentExecutable => ANSWERS
-                .load(Ordering::Relaxed)
-                .then(|| std::env::current_exe().ok())
-                .flatten(),
-        }
-    }
-}
-
-/// Makes one attempt to get out of a sandbox; `haft doctor` and the attack corpus ask for it.
-fn probe(arguments: &[String]) -> ExitCode {
-    let (name, rest) = match arguments.split_first() {
-        Some((name, rest)) => (name.as_str(), rest),
-        None => ("", arguments),
-    };
-    probe::run(name, rest)
-}
-
-/// Says nothing: whoever started a helper reads its report, and a person never does.
-fn unknown(_arguments: &[String]) -> ExitCode {
-    ExitCode::from(2)
 }

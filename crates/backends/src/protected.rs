@@ -21,14 +21,13 @@ use haft_contract::{
     ops::OpsError,
     protected::{ProtectedName, protected_name, protected_name_where},
 };
+use haft_sandbox::{
+    errno,
+    jail::{Jail, Lookup},
+};
 use rustix::{
     fs::{AtFlags, FileType, OFlags, statat},
     io::Errno,
-};
-
-use crate::{
-    errno,
-    jail::{Jail, Lookup},
 };
 
 /// The file without which nothing is a git directory.

@@ -42,7 +42,7 @@ pub use self::{builder::HaftBuilder, embedded::Haft};
 /// Commands are sandboxed by a helper process. A program that lets its own executable be the helper
 /// calls [`helper::run_if_asked`] first in `main`.
 pub use haft_backends::helper;
-pub use haft_backends::{LocalBackend, LocalOptions, sandbox};
+pub use haft_backends::{LocalBackend, LocalOptions};
 pub use haft_host::{
     Beside, HostError, HostErrorKind, McpServer, Webhook, WebhookError, WebhookKey,
     platform_data_dir,
@@ -50,6 +50,7 @@ pub use haft_host::{
 pub use haft_ledger::{Recovery, SqliteLedger};
 pub use haft_policy::{CedarPolicy, Finding, LoadError, PolicySource, Preset};
 pub use haft_runtime::{Limits, Runtime};
+pub use haft_sandbox as sandbox;
 pub use haft_tools::{builtins, factory, script};
 
 /// The README's quick start, compiled and run.

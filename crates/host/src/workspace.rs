@@ -7,12 +7,11 @@ use std::{
 };
 
 use haft_backends::{
-    ChangeOptions, LocalBackend, LocalOptions, Mounts,
-    helper::Helper,
-    sandbox::{Limits, Profile, SandboxOptions},
+    ChangeOptions, LocalBackend, LocalOptions,
     ssh::{SshBackend, SshOptions},
 };
 use haft_contract::ops::Operations;
+use haft_sandbox::{Limits, Profile, SandboxOptions, helper::Helper, jail::Mounts};
 
 use crate::{
     config::{Settings, sandbox::Home},

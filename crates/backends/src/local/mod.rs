@@ -1,38 +1,32 @@
 //! The local back end: a directory of this machine as a workspace.
 //!
-//! Sibling folders (`changes`, `files`, `process`, `search`) implement one operations trait each. Nothing
-//! here lowers a tier or follows a path by name; a call that asks for more confinement than this
-//! machine can hold is refused.
+//! Sibling folders (`changes`, `files`, `search`) implement one operations trait each; processes are
+//! those of `haft-sandbox`. Nothing here lowers a tier or follows a path by name.
 
 mod changes;
 mod files;
-pub(crate) mod pool;
-pub(crate) mod process;
 mod search;
 mod walk;
 
 use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
 
-use haft_contract::ops::{BackendId, Operations, OpsError, Spawn, WorkspaceChanges};
+use haft_contract::ops::{BackendId, Operations, OpsError, ProcessOps, Spawn, WorkspaceChanges};
+use haft_sandbox::{
+    Facilities, FileId, SandboxOptions, SandboxPlan,
+    jail::{Jail, Mounts},
+    process::{LocalProcesses, ProcessOptions},
+};
 
 pub use self::changes::ChangeOptions;
-pub(crate) use self::files::remove_tree;
-pub use self::process::DRAIN_LIMIT;
 pub(crate) use self::search::withholds;
-use self::{
-    changes::LocalChanges, files::LocalFiles, process::LocalProcesses, search::LocalSearch,
-};
-use crate::{
-    jail::{Jail, Mounts},
-    sandbox::{Facilities, FileId, Sandbox, SandboxOptions, SandboxPlan},
-};
+use self::{changes::LocalChanges, files::LocalFiles, search::LocalSearch};
 
 /// A workspace on this machine.
 #[derive(Clone)]
 pub struct LocalBackend {
     jail: Arc<Jail>,
     options: Arc<LocalOptions>,
-    sandbox: Arc<Sandbox>,
+    processes: Arc<LocalProcesses>,
     changes: Option<Arc<LocalChanges>>,
 }
 
@@ -60,15 +54,37 @@ pub struct LocalOptions {
 
 impl Default for LocalOptions {
     fn default() -> Self {
+        let ProcessOptions {
+            search_path,
+            home,
+            temporary,
+            user,
+            environment,
+            sandbox,
+        } = ProcessOptions::default();
         Self {
             cross_mounts: Mounts::Refuse,
-            search_path: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned(),
-            home: "/nonexistent".to_owned(),
-            temporary: "/tmp".to_owned(),
-            user: "haft".to_owned(),
-            environment: BTreeMap::new(),
-            sandbox: SandboxOptions::default(),
+            search_path,
+            home,
+            temporary,
+            user,
+            environment,
+            sandbox,
             changes: None,
+        }
+    }
+}
+
+impl LocalOptions {
+    /// What of these is about children.
+    fn of_processes(&self) -> ProcessOptions {
+        ProcessOptions {
+            search_path: self.search_path.clone(),
+            home: self.home.clone(),
+            temporary: self.temporary.clone(),
+            user: self.user.clone(),
+            environment: self.environment.clone(),
+            sandbox: self.sandbox.clone(),
         }
     }
 }
@@ -90,54 +106,29 @@ pub enum OpenError {
 impl LocalBackend {
     /// Opens a directory as a workspace and holds it.
     pub fn open(root: &Path, options: LocalOptions) -> Result<Self, OpenError> {
-        let jail = Jail::open(root, options.cross_mounts).map_err(|source| OpenError::Root {
-            root: root.display().to_string(),
-            source,
-        })?;
-        process::orphans::sweep_once();
-        let sandbox = Sandbox::look(
-            &options.sandbox,
-            Path::new(jail.shown()),
-            Path::new(&options.temporary),
-        );
-        let jail = Arc::new(jail);
-        let changes = options.changes.clone().map(|options| {
-            let changes = LocalChanges::new(Arc::clone(&jail), options);
-            Arc::new(changes)
-        });
-        Ok(Self {
-            jail,
-            changes,
-            options: Arc::new(options),
-            sandbox: Arc::new(sandbox),
-        })
+        let jail = hold(root, options.cross_mounts)?;
+        let processes = LocalProcesses::open(Arc::clone(&jail), options.of_processes());
+        Ok(Self::with(jail, Arc::new(options), processes))
     }
 
     /// Opens another directory with the same options. What was looked up about this machine is not
     /// looked up again and is held once, so that a process can have thousands of workspaces open.
     pub fn open_beside(&self, root: &Path) -> Result<Self, OpenError> {
-        let jail = Jail::open(root, self.options.cross_mounts);
-        let jail = jail.map_err(|source| OpenError::Root {
-            root: root.display().to_string(),
-            source,
-        })?;
-        let root = Path::new(jail.shown());
-        let sandbox = if self.sandbox.serves(root) {
-            Arc::clone(&self.sandbox)
-        } else {
-            let temporary = Path::new(&self.options.temporary);
-            Arc::new(Sandbox::look(&self.options.sandbox, root, temporary))
-        };
-        let jail = Arc::new(jail);
-        let changes = self.options.changes.clone();
+        let jail = hold(root, self.options.cross_mounts)?;
+        let processes = self.processes.open_beside(Arc::clone(&jail));
+        Ok(Self::with(jail, Arc::clone(&self.options), processes))
+    }
+
+    fn with(jail: Arc<Jail>, options: Arc<LocalOptions>, processes: LocalProcesses) -> Self {
+        let changes = options.changes.clone();
         let changes =
             changes.map(|options| Arc::new(LocalChanges::new(Arc::clone(&jail), options)));
-        Ok(Self {
+        Self {
             jail,
+            options,
+            processes: Arc::new(processes),
             changes,
-            options: Arc::clone(&self.options),
-            sandbox,
-        })
+        }
     }
 
     /// The device and inode of the root.
@@ -148,12 +139,12 @@ impl LocalBackend {
 
     /// What would confine a child, without starting it. Looks at the workspace, so it blocks.
     pub fn plan_sandbox(&self, spawn: &Spawn) -> Result<SandboxPlan, OpsError> {
-        process::plan_sandbox(&self.jail, &self.options, &self.sandbox, spawn)
+        self.processes.plan_sandbox(spawn)
     }
 
     /// What this machine has for sandboxes.
     pub fn facilities(&self) -> &Facilities {
-        self.sandbox.facilities()
+        self.processes.facilities()
     }
 
     /// Files, processes and search of this workspace.
@@ -161,13 +152,9 @@ impl LocalBackend {
         Operations {
             backend: BackendId::new("local"),
             root: Arc::from(self.jail.shown()),
-            tiers: self.sandbox.facilities().tiers(),
+            tiers: self.processes.facilities().tiers(),
             files: Arc::new(LocalFiles::new(Arc::clone(&self.jail))),
-            processes: Arc::new(LocalProcesses::new(
-                Arc::clone(&self.jail),
-                Arc::clone(&self.options),
-                Arc::clone(&self.sandbox),
-            )),
+            processes: Arc::clone(&self.processes) as Arc<dyn ProcessOps>,
             search: Arc::new(LocalSearch::new(Arc::clone(&self.jail))),
             changes: self
                 .changes
@@ -175,6 +162,14 @@ impl LocalBackend {
                 .map(|changes| Arc::clone(changes) as Arc<dyn WorkspaceChanges>),
         }
     }
+}
+
+fn hold(root: &Path, mounts: Mounts) -> Result<Arc<Jail>, OpenError> {
+    let jail = Jail::open(root, mounts).map_err(|source| OpenError::Root {
+        root: root.display().to_string(),
+        source,
+    })?;
+    Ok(Arc::new(jail))
 }
 
 impl fmt::Debug for LocalBackend {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::sandbox::Limits;
+use haft_sandbox::Limits;
 
 /// What an operator says about sandboxes on another machine. Places are places over there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -3,10 +3,10 @@
 use std::{collections::BTreeMap, fmt};
 
 use haft_contract::{ErrorKind, future::BoxFuture, ops::OpsError};
+use haft_sandbox::jail::Mounts;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::confinement::RemoteSandbox;
-use crate::jail::Mounts;
 
 /// Makes connections to one place.
 pub trait Connect: Send + Sync {

@@ -10,13 +10,12 @@ use std::{
     task::{Context, Poll, ready},
 };
 
+use haft_sandbox::process::watch::watch;
 use rustix::{
     fs::{OFlags, fcntl_getfl, fcntl_setfl},
     io::{Errno, fcntl_dupfd_cloexec},
 };
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, unix::AsyncFd};
-
-use crate::local::process::watch::watch;
 
 /// The lowest number a copy gets, so that it is none of the standard ones.
 const FIRST_FREE: i32 = 3;

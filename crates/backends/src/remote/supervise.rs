@@ -11,6 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use haft_sandbox::helper::FLAG;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
@@ -28,7 +29,6 @@ use super::{
     serve::{Account, serve},
     stdio::Descriptor,
 };
-use crate::helper::FLAG;
 
 /// The mode a connection starts.
 pub(crate) const SERVE: &str = "serve";

@@ -6,8 +6,10 @@ use std::{
     time::Duration,
 };
 
+use haft_sandbox::helper::Helper;
+
 use super::destination::Destination;
-use crate::{helper::Helper, remote::RemoteOptions};
+use crate::remote::RemoteOptions;
 
 /// How to reach a machine.
 #[derive(Debug, Clone)]

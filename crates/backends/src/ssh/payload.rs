@@ -3,9 +3,10 @@
 use std::{fmt, fs::File, io::Read as _, path::PathBuf};
 
 use haft_contract::{ErrorKind, ops::OpsError};
+use haft_sandbox::{helper::Helper, pool::blocking};
 use sha2::{Digest as _, Sha256};
 
-use crate::{helper::Helper, local::pool::blocking, remote::ConnectError};
+use crate::remote::ConnectError;
 
 /// The largest helper.
 const MAX_HELPER_BYTES: u64 = 512 * 1024 * 1024;

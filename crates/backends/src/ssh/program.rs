@@ -12,6 +12,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use haft_sandbox::helper::FLAG;
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
     process::{Child, ChildStdin, ChildStdout, Command},
@@ -19,10 +20,7 @@ use tokio::{
 };
 
 use super::{options::SshOptions, payload::Digest};
-use crate::{
-    helper::FLAG,
-    remote::{ConnectError, supervise::SERVE},
-};
+use crate::remote::{ConnectError, supervise::SERVE};
 
 /// Where an `ssh` that is not somebody's own is found.
 const PLACES: [&str; 3] = ["/usr/bin/ssh", "/usr/local/bin/ssh", "/bin/ssh"];

@@ -2,15 +2,19 @@
 
 use std::{
     fs,
-    os::unix::{fs::PermissionsExt, fs::symlink, net::UnixListener},
+    os::unix::{
+        fs::{PermissionsExt, symlink},
+        net::UnixListener,
+    },
     sync::Arc,
 };
 
-use haft_backends::{LocalBackend, LocalOptions, Mounts};
+use haft_backends::{LocalBackend, LocalOptions};
 use haft_contract::{
     ErrorKind,
     ops::{CopyFile, Expected, FileKind, FileOps, ListQuery, Overwrite, RemoveScope},
 };
+use haft_sandbox::jail::Mounts;
 use tokio_util::sync::CancellationToken;
 
 use crate::workspace::{Workspace, at, refused};

@@ -11,19 +11,10 @@
 )]
 
 mod changes;
-mod egress;
-mod environment;
-mod exhaustion;
 mod files;
-mod gvisor;
-mod probe;
-mod process;
-mod proof;
-mod protected;
 mod races;
 mod remote;
 mod rights;
-mod sandbox;
 mod saved_by_others;
 mod scripts;
 mod search;

@@ -2,18 +2,15 @@
 
 use std::{fs, path::PathBuf, sync::Arc};
 
-use haft_backends::{
-    LocalBackend, LocalOptions,
-    helper::Helper,
-    sandbox::{Profile, SandboxOptions},
-};
+use haft_backends::{LocalBackend, LocalOptions};
 use haft_contract::{
     ErrorKind, WorkPath,
     ops::{
-        CopyFile, Exit, Expected, FileOps, FileStat, ListQuery, Listing, OpsError, Overwrite,
-        ProcessHandle, Resolved, Spawn, WriteFile, WriteMode, Written,
+        CopyFile, Expected, FileOps, FileStat, ListQuery, Listing, OpsError, Overwrite, Resolved,
+        WriteFile, WriteMode, Written,
     },
 };
+use haft_sandbox::{Profile, SandboxOptions, helper::Helper};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) const SECRET: &str = "a secret outside the workspace";
@@ -24,16 +21,6 @@ pub(crate) struct Workspace {
     pub(crate) outside: PathBuf,
     pub(crate) backend: LocalBackend,
     pub(crate) files: Arc<dyn FileOps>,
-}
-
-/// Reads a child to its end; what all its streams said, in order, and how it ended.
-pub(crate) async fn finish(child: &mut dyn ProcessHandle) -> (String, Exit) {
-    let mut output = Vec::new();
-    while let Some(chunk) = child.next_chunk().await {
-        output.extend(chunk.bytes);
-    }
-    let exit = child.wait().await.unwrap();
-    (String::from_utf8_lossy(&output).into_owned(), exit)
 }
 
 impl Workspace {
@@ -90,12 +77,6 @@ impl Workspace {
 
     pub(crate) fn text(&self, path: &str) -> String {
         fs::read_to_string(self.root.join(path)).unwrap()
-    }
-
-    /// Starts a child.
-    pub(crate) async fn start(&self, spawn: Spawn) -> Box<dyn ProcessHandle> {
-        let processes = self.backend.operations().processes;
-        processes.spawn(spawn).await.unwrap()
     }
 
     pub(crate) async fn resolve(&self, path: &str) -> Result<Resolved, OpsError> {

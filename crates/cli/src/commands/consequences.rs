@@ -1,7 +1,6 @@
 //! What trusting a configuration means: everything that holds from now on because it says so. A file
 //! is trusted by somebody who reads this, so what is not listed here must not loosen anything.
 
-use haft_backends::sandbox::cgroup::CgroupSetting;
 use haft_contract::{access::Command, host::Verdict, ops::SandboxMode};
 use haft_host::{
     config::{
@@ -13,6 +12,7 @@ use haft_host::{
 };
 use haft_ledger::{Retention, options::MAX_QUEUED_BYTES};
 use haft_policy::PolicySource;
+use haft_sandbox::cgroup::CgroupSetting;
 
 use crate::terminal::Page;
 

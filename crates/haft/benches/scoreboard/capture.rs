@@ -2,7 +2,8 @@
 //! what it changed can be taken back.
 
 use haft::{Haft, LocalOptions, prelude::*};
-use haft_backends::{ChangeOptions, helper::Helper};
+use haft_backends::ChangeOptions;
+use haft_sandbox::helper::Helper;
 use tempfile::TempDir;
 
 use crate::{

@@ -10,16 +10,13 @@ use std::{
 };
 
 use haft::{Haft, LocalOptions, prelude::*};
-use haft_backends::{
-    LocalBackend,
-    helper::Helper,
-    sandbox::{Mount, SandboxPlan},
-};
+use haft_backends::LocalBackend;
 use haft_contract::{
     WorkPath,
     access::Command as Script,
     ops::{ExitStatus, Operations, Spawn, Tier},
 };
+use haft_sandbox::{Mount, SandboxPlan, helper::Helper};
 use rustix::fs::{MemfdFlags, memfd_create};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;

@@ -2,7 +2,7 @@
 //! its own that could. It is a binary of the back ends' crate and lies beside the test's own.
 
 use haft::LocalOptions;
-use haft_backends::helper::Helper;
+use haft_sandbox::helper::Helper;
 
 use crate::attacks::helper;
 

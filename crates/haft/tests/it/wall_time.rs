@@ -13,7 +13,7 @@ use std::{
 };
 
 use haft::{Haft, LocalOptions, prelude::*};
-use haft_backends::sandbox::Limits;
+use haft_sandbox::Limits;
 use haft_testkit::{eventually, in_time, machine_clock};
 
 use crate::{
@@ -239,8 +239,8 @@ async fn promise_6_the_trees_of_a_session_are_gone_within_2_s_of_its_end() {
 async fn rx_05_a_call_ends_with_the_drain_limit_of_2_s() {
     let measured = Measured::open(At::Local, SandboxMode::Off, sandboxed()).await;
     let haft = &measured.haft;
-    let limit = haft_backends::DRAIN_LIMIT + STOPPED_WITHIN / 2;
-    assert_eq!(haft_backends::DRAIN_LIMIT, Duration::from_secs(2));
+    let limit = haft_sandbox::process::DRAIN_LIMIT + STOPPED_WITHIN / 2;
+    assert_eq!(haft_sandbox::process::DRAIN_LIMIT, Duration::from_secs(2));
     in_time("the drain limit", limit, async || {
         let mark = mark();
         let command = format!("setsid sleep {mark} & echo started");

@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeMap, env, ffi::OsString, path::PathBuf};
 
-use haft_backends::sandbox::Profile;
 use haft_contract::{UserId, identity::IdentityError};
+use haft_sandbox::Profile;
 
 /// What the environment says.
 #[derive(Debug, Clone, Default)]

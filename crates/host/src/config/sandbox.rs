@@ -10,16 +10,14 @@ use std::{
     time::Duration,
 };
 
-use haft_backends::{
-    egress::never_granted,
-    remote::RemoteLimits,
-    sandbox::{
-        Limits,
-        cgroup::{CgroupName, CgroupSetting},
-        reserved,
-    },
-};
+use haft_backends::remote::RemoteLimits;
 use haft_contract::egress::{EgressRules, HostRule};
+use haft_egress::never_granted;
+use haft_sandbox::{
+    Limits,
+    cgroup::{CgroupName, CgroupSetting},
+    reserved,
+};
 
 use super::file::{Reader, Table, Value};
 

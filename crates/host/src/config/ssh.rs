@@ -6,11 +6,10 @@
 use std::{path::PathBuf, time::Duration};
 
 use haft_backends::{
-    Mounts,
-    helper::Helper,
     remote::{RemoteOptions, RemoteSandbox, Toolchains},
     ssh::{Destination, SshOptions},
 };
+use haft_sandbox::{helper::Helper, jail::Mounts};
 
 use super::{
     file::{Reader, Table},

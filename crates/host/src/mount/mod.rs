@@ -14,16 +14,13 @@ use std::{
     time::Duration,
 };
 
-use haft_backends::{
-    LocalBackend, LocalOptions, Mounts,
-    egress::SystemResolver,
-    sandbox::{Profile, SandboxOptions},
-};
+use haft_backends::{LocalBackend, LocalOptions};
 use haft_contract::{
     Deadline, TenantId, UserId, WorkPath,
     future::BoxFuture,
     ops::{SandboxMode, Tier},
 };
+use haft_egress::SystemResolver;
 use haft_mcp::{
     client::Clients,
     mounts::CHANGES_KEPT,
@@ -42,11 +39,13 @@ use haft_mcp::{
 };
 use haft_policy::{Finding, FindingKind};
 use haft_runtime::{SystemClock, registry::Registry};
+use haft_sandbox::{Profile, SandboxOptions, jail::Mounts};
 use serde_json::json;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
+pub(crate) use self::report::report;
 use crate::{
     config::{
         Settings,
@@ -58,8 +57,6 @@ use crate::{
     state::{failures::Failures, logins::Logins, pins::FilePins, private},
     workspace::sandbox_options,
 };
-
-pub(crate) use self::report::report;
 
 /// A server runs for days, and a limit meant for commands would end it.
 const CPU_TIME: Duration = Duration::from_hours(24 * 30);

@@ -3,11 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use haft_backends::{
-    LocalOptions,
-    sandbox::{HostView, Profile},
-};
+use haft_backends::LocalOptions;
 use haft_contract::ops::SandboxMode;
+use haft_sandbox::{HostView, Profile};
 
 use crate::config::{
     env, launcher,

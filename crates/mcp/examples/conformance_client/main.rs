@@ -15,8 +15,8 @@ mod use_all;
 
 use std::{env, error::Error, sync::Arc, time::Duration};
 
-use haft_backends::egress::SystemResolver;
 use haft_contract::{TenantId, UserId, egress::HostRule};
+use haft_egress::SystemResolver;
 use haft_mcp::upstream::{
     Introduction,
     auth::{ClientIdentity, Credential, CredentialParts, OauthOptions, Secret, vault::MemoryVault},

@@ -12,6 +12,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use haft_sandbox::private_directory;
 use rustix::{
     fs::{AtFlags, CWD, Mode, OFlags, mkdirat, openat, renameat, unlinkat},
     io::Errno,
@@ -19,7 +20,6 @@ use rustix::{
 };
 
 use super::{format, picture::Picture};
-use crate::private_directory;
 
 /// The directory beneath Haft's own.
 const DIRECTORY: &str = "changes";

@@ -13,6 +13,10 @@ use haft_contract::{
     host::{ArtifactId, ArtifactStore},
     ops::{ChangedFile, FileKind, OpsError},
 };
+use haft_sandbox::{
+    jail::{Jail, Lookup},
+    pool::blocking,
+};
 use rustix::{
     buffer::spare_capacity,
     fs::{OFlags, fstat, readlinkat},
@@ -23,10 +27,7 @@ use super::{
     missed::{Cause, Missed, Reason},
     picture::{Content, Identity, Now, Picture, Why},
 };
-use crate::{
-    jail::{Jail, Lookup},
-    local::{files::AccessList, pool::blocking},
-};
+use crate::local::files::AccessList;
 
 /// Files and bytes that are read before they are handed to the store together.
 const BATCH_FILES: usize = 1_024;

@@ -28,6 +28,7 @@ use haft_contract::{
     host::ArtifactStore,
     ops::{ChangeScan, Changes, OpsError, WorkspaceChanges},
 };
+use haft_sandbox::{jail::Jail, pool::blocking};
 use tokio_util::sync::CancellationToken;
 
 use self::{
@@ -38,11 +39,7 @@ use self::{
     picture::{Now, Picture},
     scan::{Look, Phase, Remembered, Seen},
 };
-use super::{
-    pool::blocking,
-    walk::{Globs, Ignores},
-};
-use crate::jail::Jail;
+use super::walk::{Globs, Ignores};
 
 /// How the workspace is compared before and after a command.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -17,6 +17,7 @@ use haft_contract::{
     WorkPath,
     ops::{FileKind, OpsError},
 };
+use haft_sandbox::jail::{Jail, Lookup};
 use rustix::{
     fs::{AtFlags, OFlags, fstat, statat},
     io::Errno,
@@ -27,10 +28,7 @@ use super::{
     missed::{Missed, Reason},
     picture::{Content, Directory, Identity, Picture},
 };
-use crate::{
-    jail::{Jail, Lookup},
-    local::walk::{Entered, Globs, IgnoreNode, Visit, Visited, walk},
-};
+use crate::local::walk::{Entered, Globs, IgnoreNode, Visit, Visited, walk};
 
 /// How many files are looked at between two looks at the clock.
 const CLOCK_EVERY: usize = 256;

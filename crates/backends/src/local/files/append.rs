@@ -7,16 +7,16 @@ use haft_contract::{
     WorkPath,
     ops::{OpsError, Written},
 };
+use haft_sandbox::{
+    errno,
+    jail::{Jail, Lookup},
+};
 use rustix::{
     fs::{FileType, Mode, OFlags, fchmod, fstat, fsync, ftruncate, openat},
     io::Errno,
 };
 
 use super::stat::version;
-use crate::{
-    errno,
-    jail::{Jail, Lookup},
-};
 
 /// Appends to a regular file, creating it and its directories when absent.
 pub(super) fn append(jail: &Jail, path: &WorkPath, bytes: &[u8]) -> Result<Written, OpsError> {

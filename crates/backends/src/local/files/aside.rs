@@ -6,16 +6,17 @@ use haft_contract::{
     ErrorKind, WorkPath,
     ops::{FileVersion, OpsError},
 };
+use haft_sandbox::{
+    errno,
+    jail::{Jail, Parent},
+    temporary_name::temporary_name,
+};
 use rustix::{
     fs::{AtFlags, FileType, RenameFlags, Stat, renameat, renameat_with, statat, unlinkat},
     io::Errno,
 };
 
-use super::{stat::version, temporary::random_name};
-use crate::{
-    errno,
-    jail::{Jail, Parent},
-};
+use super::stat::version;
 
 /// Removes a file of this version.
 pub(super) fn remove(jail: &Jail, path: &WorkPath, expected: &FileVersion) -> Result<(), OpsError> {
@@ -67,7 +68,7 @@ impl<'p> Aside<'p> {
         let fail = |errno| errno::on_path(errno, path);
         let before = look(parent, path, expected)?;
         let directory = &parent.directory;
-        let name = random_name().map_err(fail)?;
+        let name = temporary_name().map_err(fail)?;
         match renameat_with(
             directory,
             parent.name,

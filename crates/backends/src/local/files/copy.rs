@@ -15,6 +15,7 @@ use haft_contract::{
     ErrorKind, WorkPath,
     ops::{CopyFile, OpsError, Overwrite, Written},
 };
+use haft_sandbox::{errno, jail::Jail, pool::blocking};
 use rustix::{
     fs::{SeekFrom, Stat, copy_file_range, fstat, fsync, ftruncate, ioctl_ficlone, seek},
     io::{Errno, pread, pwrite},
@@ -27,7 +28,7 @@ use super::{
     temporary::{Place, Temporary},
     write::{already_there, replaceable},
 };
-use crate::{errno, jail::Jail, local::pool::blocking, protected};
+use crate::protected;
 
 /// How often a caller hears how far the copy has come.
 const PROGRESS_EVERY: Duration = Duration::from_millis(50);

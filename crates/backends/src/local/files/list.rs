@@ -10,15 +10,15 @@ use haft_contract::{
     ErrorKind, WorkPath,
     ops::{Entry, FileKind, ListQuery, Listing, OpsError},
 };
+use haft_sandbox::{
+    errno,
+    jail::{Jail, Lookup},
+};
 use rustix::fs::{AtFlags, OFlags, Stat, statat};
 use tokio_util::sync::CancellationToken;
 
 use super::stat::{file_stat, modified_ms};
-use crate::{
-    errno,
-    jail::{Jail, Lookup},
-    local::walk::{Globs, IgnoreNode, Ignores, Names, shown},
-};
+use crate::local::walk::{Globs, IgnoreNode, Ignores, Names, shown};
 
 /// The most directories one listing opens.
 const MAX_DIRECTORIES: usize = 1_000_000;

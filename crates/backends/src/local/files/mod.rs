@@ -6,7 +6,6 @@ mod aside;
 mod copy;
 mod list;
 mod read;
-mod remove;
 mod rename;
 mod resolve;
 mod rights;
@@ -24,15 +23,14 @@ use haft_contract::{
         OpsError, Overwrite, RemoveScope, Resolved, WriteFile, Written,
     },
 };
+use haft_sandbox::{jail::Jail, pool::blocking, remove};
 
 pub(crate) use self::{
     list::entry,
-    remove::tree as remove_tree,
     rights::AccessList,
     stat::{kind_of, modified_ms, version_of},
 };
-use super::pool::blocking;
-use crate::{jail::Jail, protected};
+use crate::protected;
 
 /// The files of a local workspace.
 #[derive(Debug)]
@@ -222,7 +220,7 @@ mod tests {
     use haft_contract::{ErrorKind, ops::WriteMode};
 
     use super::*;
-    use crate::jail::Mounts;
+    use haft_sandbox::jail::Mounts;
 
     /// SL-05: a hard link to somebody else's file, made before the workspace was opened. Giving a
     /// file away takes root, so here it is us who are somebody else.

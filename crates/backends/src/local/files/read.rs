@@ -17,17 +17,17 @@ use haft_contract::{
     future::BoxFuture,
     ops::{FileReader, FileStat, OpsError},
 };
+use haft_sandbox::{
+    errno,
+    jail::{Jail, Lookup},
+    pool::blocking,
+};
 use rustix::{
     fs::{FileType, OFlags, Stat, fstat},
     io::Errno,
 };
 
 use super::{rights::AccessList, stat::file_stat};
-use crate::{
-    errno,
-    jail::{Jail, Lookup},
-    local::pool::blocking,
-};
 
 /// The most bytes copied from the page cache on an async thread before the blocking pool is used.
 const MAX_INLINE: usize = 256 * 1024;

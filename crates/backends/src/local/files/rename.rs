@@ -6,14 +6,13 @@ use haft_contract::{
     ErrorKind, WorkPath,
     ops::{OpsError, Overwrite},
 };
+use haft_sandbox::{
+    errno,
+    jail::{Jail, Parent},
+};
 use rustix::{
     fs::{FileType, RenameFlags, Stat, renameat_with},
     io::Errno,
-};
-
-use crate::{
-    errno,
-    jail::{Jail, Parent},
 };
 
 /// Renames, creating the destination's missing parents.

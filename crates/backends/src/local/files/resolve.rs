@@ -10,17 +10,17 @@ use haft_contract::{
     ErrorKind, WorkPath,
     ops::{FileKind, OpsError, Resolved},
 };
+use haft_sandbox::{
+    errno,
+    jail::{Jail, Lookup},
+};
 use rustix::{
     fs::{FileType, OFlags, fstat, readlinkat},
     io::Errno,
 };
 
 use super::stat::file_stat;
-use crate::{
-    errno,
-    jail::{Jail, Lookup},
-    protected,
-};
+use crate::protected;
 
 /// The most symlinks followed for one path, as in the kernel.
 const MAX_LINKS: usize = 40;

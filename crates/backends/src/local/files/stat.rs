@@ -4,14 +4,13 @@ use haft_contract::{
     WorkPath,
     ops::{FileKind, FileStat, FileVersion, OpsError},
 };
+use haft_sandbox::{
+    errno,
+    jail::{Jail, Lookup},
+};
 use rustix::{
     fs::{FileType, OFlags, Stat, fstat},
     io::Errno,
-};
-
-use crate::{
-    errno,
-    jail::{Jail, Lookup},
 };
 
 /// The state of a path if that takes no disk; `None` when it might.

@@ -2,17 +2,16 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use haft_sandbox::{jail::Parent, temporary_name::temporary_name};
 use rustix::{
     fs::{
         AtFlags, Gid, Mode, OFlags, RenameFlags, Stat, Uid, fchmod, fchown, fstat, linkat, openat,
         renameat, renameat_with, unlinkat,
     },
     io::Errno,
-    rand::{GetRandomFlags, getrandom},
 };
 
 use super::rights::{AccessList, KEPT_MODE, without_group};
-use crate::jail::Parent;
 
 /// A file being written beside its destination. Removed on drop unless it was put in place.
 pub(super) struct Temporary<'p> {
@@ -35,7 +34,7 @@ impl<'p> Temporary<'p> {
     /// Makes the file. Its name is random and must be new, so a name prepared by somebody else,
     /// link or not, is never opened.
     pub(super) fn create(parent: &'p Parent<'p>, mode: u32) -> Result<Self, Errno> {
-        let name = random_name()?;
+        let name = temporary_name()?;
         let file = openat(
             &parent.directory,
             name.as_str(),
@@ -141,22 +140,4 @@ impl Drop for Temporary<'_> {
             let _ = unlinkat(&self.parent.directory, self.name.as_str(), AtFlags::empty());
         }
     }
-}
-
-/// A name with 128 random bits.
-pub(super) fn random_name() -> Result<String, Errno> {
-    use std::fmt::Write as _;
-    let mut bytes = [0_u8; 16];
-    let got = getrandom(&mut bytes, GetRandomFlags::empty())?;
-    if got != bytes.len() {
-        return Err(Errno::IO);
-    }
-    let mut name = String::with_capacity(43);
-    name.push_str(".haft-");
-    for byte in bytes {
-        // Writing to a `String` cannot fail.
-        let _ = write!(name, "{byte:02x}");
-    }
-    name.push_str(".tmp");
-    Ok(name)
 }

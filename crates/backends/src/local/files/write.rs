@@ -5,6 +5,10 @@ use haft_contract::{
     ErrorKind, WorkPath,
     ops::{OpsError, WriteMode, Written},
 };
+use haft_sandbox::{
+    errno,
+    jail::{Jail, Parent},
+};
 use rustix::{
     fs::{FileType, Mode, OFlags, Stat, fstat, fsync, openat},
     io::Errno,
@@ -15,10 +19,6 @@ use super::{
     rights::AccessList,
     stat::version,
     temporary::{Place, Temporary},
-};
-use crate::{
-    errno,
-    jail::{Jail, Parent},
 };
 
 /// Replaces or creates a file.

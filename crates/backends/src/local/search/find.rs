@@ -6,15 +6,13 @@ use haft_contract::{
     WorkPath,
     ops::{Entry, FileKind, FindQuery, FindResults, FindSort, OpsError},
 };
+use haft_sandbox::jail::{Jail, Lookup};
 use rustix::fs::{AtFlags, OFlags, Stat, fstat, statat};
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    jail::{Jail, Lookup},
-    local::{
-        files::{entry, modified_ms},
-        walk::{Globs, Ignores, PathGlob, Visit, Visited, walk},
-    },
+use crate::local::{
+    files::{entry, modified_ms},
+    walk::{Globs, Ignores, PathGlob, Visit, Visited, walk},
 };
 
 /// A find, owned for the blocking pool.

@@ -17,6 +17,10 @@ use haft_contract::{
     ErrorKind, WorkPath,
     ops::{FileKind, GrepMode, GrepQuery, GrepResults, OpsError},
 };
+use haft_sandbox::{
+    errno,
+    jail::{Jail, Lookup},
+};
 use ignore::types::{Types, TypesBuilder};
 use rustix::fs::{FileType, OFlags, fstat};
 use tokio_util::sync::CancellationToken;
@@ -26,11 +30,7 @@ use super::{
     hits::{Asked, Hits},
     lines::LineSink,
 };
-use crate::{
-    errno,
-    jail::{Jail, Lookup},
-    local::walk::{Globs, Ignores, PathGlob, Visit, Visited, walk},
-};
+use crate::local::walk::{Globs, Ignores, PathGlob, Visit, Visited, walk};
 
 /// The longest pattern, in bytes.
 const MAX_PATTERN_BYTES: usize = 64 * 1024;

@@ -17,13 +17,10 @@ use haft_contract::{
     future::BoxFuture,
     ops::{FindQuery, FindResults, GrepQuery, GrepResults, OpsError, SearchOps},
 };
+use haft_sandbox::{jail::Jail, pool::blocking};
 
 use self::{find::FindJob, grep::GrepJob};
-use super::{
-    pool::blocking,
-    walk::{Globs, Ignores},
-};
-use crate::jail::Jail;
+use super::walk::{Globs, Ignores};
 
 /// Search over a local workspace.
 #[derive(Debug)]

@@ -13,6 +13,7 @@ use std::{
 };
 
 use haft_contract::WorkPath;
+use haft_sandbox::jail::{Jail, Lookup};
 use ignore::{
     Match,
     gitignore::{Gitignore, GitignoreBuilder},
@@ -24,7 +25,6 @@ use rustix::{
 };
 
 use super::Names;
-use crate::jail::{Jail, Lookup};
 
 /// The most bytes read of an ignore file; the rest is as if it were not there.
 const MAX_IGNORE_BYTES: usize = 256 * 1024;

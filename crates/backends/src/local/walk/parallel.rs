@@ -15,11 +15,11 @@ use haft_contract::{
     ErrorKind, WorkPath,
     ops::{FileKind, OpsError},
 };
+use haft_sandbox::jail::{Jail, Lookup};
 use rustix::{fs::OFlags, io::Errno};
 use tokio_util::sync::CancellationToken;
 
 use super::{Globs, IgnoreNode, Ignores, Names};
-use crate::jail::{Jail, Lookup};
 
 /// The most threads one walk uses.
 const MAX_THREADS: usize = 8;

@@ -2,12 +2,11 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use haft_sandbox::{Limits, Profile, SandboxOptions, helper::Helper, jail::Mounts};
+
 use crate::{
-    helper::Helper,
-    jail::Mounts,
     local::LocalOptions,
     remote::{Account, RemoteLimits, RemoteOptions, RemoteSandbox, Toolchains, wire},
-    sandbox::{Limits, Profile, SandboxOptions},
 };
 
 /// What is sent for a workspace.

@@ -13,6 +13,7 @@ mod session;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use haft_contract::{ErrorKind, ops::OpsError};
+use haft_sandbox::pool::blocking;
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt},
     time::timeout,
@@ -26,7 +27,7 @@ use super::{
     outbox::Outbox,
     wire,
 };
-use crate::local::{LocalBackend, pool::blocking};
+use crate::local::LocalBackend;
 
 /// How long the caller may take to say what is to be opened.
 const OPEN_LIMIT: Duration = Duration::from_secs(30);

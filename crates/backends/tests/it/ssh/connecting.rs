@@ -6,11 +6,9 @@ use std::{
     path::Path,
 };
 
-use haft_backends::{
-    helper::Helper,
-    ssh::{Destination, SshBackend, SshOptions},
-};
+use haft_backends::ssh::{Destination, SshBackend, SshOptions};
 use haft_contract::ops::Tier;
+use haft_sandbox::helper::Helper;
 
 use super::server::SshServer;
 use crate::workspace::{Workspace, at};

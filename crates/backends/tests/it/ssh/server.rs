@@ -15,10 +15,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_backends::{
-    helper::Helper,
-    ssh::{Destination, SshBackend, SshOptions},
-};
+use haft_backends::ssh::{Destination, SshBackend, SshOptions};
+use haft_sandbox::helper::Helper;
 use sha2::{Digest, Sha256};
 
 use crate::{remote::fixture::RemoteFixture, suites::LocalFixture};

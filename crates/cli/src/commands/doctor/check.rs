@@ -1,6 +1,6 @@
 //! One line of the doctor, how it looks to a person, and the table of escapes that were tried.
 
-use haft_backends::sandbox::proof::{Answer, Proof, Shows, Tried};
+use haft_sandbox::proof::{Answer, Proof, Shows, Tried};
 use serde::Serialize;
 
 use crate::{

@@ -10,13 +10,13 @@ mod tiers;
 use std::path::Path;
 
 use clap::Args;
-use haft_backends::sandbox::SandboxOptions;
 use haft_contract::{
     ToolName,
     host::{History as _, Verification},
     ops::SandboxMode,
 };
 use haft_host::{HostBuilder, Record, config::Places, workspace::sandbox_options};
+use haft_sandbox::SandboxOptions;
 use rustix::{
     fs::{CWD, Mode, OFlags, ResolveFlags},
     io::Errno,

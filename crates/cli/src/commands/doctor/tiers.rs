@@ -3,13 +3,13 @@
 
 use std::path::Path;
 
-use haft_backends::sandbox::{
+use haft_contract::ops::Tier;
+use haft_sandbox::{
     SandboxOptions,
     cgroup::{CgroupReport, Controller},
     proof::{Proof, Shows, prove},
     remedy::{HostFacts, Remedy, apparmor, last_resort, remedies},
 };
-use haft_contract::ops::Tier;
 
 use super::check::Check;
 

@@ -8,7 +8,7 @@ use std::{
 use tracing_subscriber::EnvFilter;
 
 /// What is kept: everything of Haft's own, and what its libraries say beside their wire protocols.
-const FILTER: &str = "debug,haft_backends=trace,haft_ledger=trace,haft_policy=trace,\
+const FILTER: &str = "debug,haft_backends=trace,haft_egress=trace,haft_sandbox=trace,haft_ledger=trace,haft_policy=trace,\
                       haft_runtime=trace,haft_tools=trace";
 
 static LOG: Mutex<Vec<u8>> = Mutex::new(Vec::new());

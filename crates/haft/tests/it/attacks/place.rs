@@ -5,12 +5,8 @@
 use std::path::Path;
 
 use haft::{Haft, HaftBuilder, LocalOptions, prelude::SandboxMode};
-use haft_backends::{
-    helper::Helper,
-    sandbox::{Profile, SandboxOptions},
-    ssh::SshBackend,
-};
-
+use haft_backends::ssh::SshBackend;
+use haft_sandbox::{Profile, SandboxOptions, helper::Helper};
 pub(crate) use haft_testkit::helper_program as helper;
 
 use super::{corpus::Place, ssh_server::SshServer};

@@ -15,7 +15,7 @@ use std::{
 };
 
 use haft::{Haft, LocalOptions, contract::ops::Layer};
-use haft_backends::Mounts;
+use haft_sandbox::jail::Mounts;
 use tempfile::TempDir;
 
 use super::{

@@ -15,10 +15,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_backends::{
-    helper::Helper,
-    ssh::{Destination, SshOptions},
-};
+use haft_backends::ssh::{Destination, SshOptions};
+use haft_sandbox::helper::Helper;
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 

@@ -200,7 +200,7 @@ const ELSEWHERE: [(&str, &str); 4] = [
     (include_str!("../../../../../attacks/ai.toml"), DECIDED),
     (
         include_str!("../../../../../attacks/ss.toml"),
-        "Run by `haft-backends`, against the proxy in a network namespace of its own.",
+        "Run by `haft-egress`, against the proxy in a network namespace of its own.",
     ),
     (
         include_str!("../../../../../attacks/mc.toml"),

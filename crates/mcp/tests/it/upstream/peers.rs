@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use haft_backends::{LocalBackend, LocalOptions, helper::Helper};
+use haft_backends::{LocalBackend, LocalOptions};
 use haft_contract::{
     WorkPath,
     access::Command,
@@ -14,6 +14,7 @@ use haft_mcp::upstream::{
     http::{HttpConnector, ServerAddress},
     stdio::{ServerCommand, StdioConnector},
 };
+use haft_sandbox::helper::Helper;
 use haft_testkit::helper_program;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;

@@ -18,7 +18,7 @@ use haft::{
     },
     prelude::*,
 };
-use haft_backends::{helper::Helper, sandbox::PROXY_SOCKET};
+use haft_sandbox::{PROXY_SOCKET, helper::Helper};
 use haft_testkit::eventually;
 
 use super::limits::gone;

@@ -5,11 +5,10 @@
 use std::time::{Duration, Instant};
 
 use haft::{Haft, contract::ops::Limit, prelude::*};
-use haft_backends::sandbox::{
+use haft_sandbox::{
     Limits,
     cgroup::{CgroupName, CgroupParent, CgroupSetting, Controller},
 };
-
 use haft_testkit::PATIENCE;
 
 use super::health::{Health, memory_during};

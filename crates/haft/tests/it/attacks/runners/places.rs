@@ -4,7 +4,7 @@
 use std::{env, fs, os::unix::fs::chown, path::PathBuf, time::Instant};
 
 use haft::prelude::*;
-use haft_backends::Mounts;
+use haft_sandbox::jail::Mounts;
 
 use crate::attacks::{
     attempt::{self, Verdict, calling, check, judge},

@@ -1,0 +1,155 @@
+//! Why a connection was refused, in words that name the host and the setting that would allow it.
+//!
+//! A denial is told three times in the same words: to the program that tried, as the proxy's
+//! answer; to the caller, as a [`Refusal`] of the child; and to the log.
+
+use std::net::IpAddr;
+
+use haft_contract::{
+    egress::{AddressClass, Host, HostError, HostRule},
+    ops::{Layer, Refusal},
+};
+
+/// The setting that lists the hosts a child may reach, unless the operator of that child has another.
+pub const SETTING: &str = "sandbox.network.allow";
+
+/// How much of what a program asked for is shown.
+const SHOWN_CHARACTERS: usize = 160;
+
+/// A refused connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Denial {
+    /// What it was to reach, safe to show.
+    target: String,
+    reason: Reason,
+}
+
+/// Why a connection is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// The host cannot be read.
+    Host(HostError),
+    /// The port cannot be read.
+    Port,
+    /// Only `http://` is forwarded.
+    Scheme,
+    /// The host hands out credentials.
+    Metadata,
+    /// A rule denies it.
+    Rule(HostRule),
+    /// A rule denies the address it resolves to.
+    RuleOnAddress(HostRule, IpAddr),
+    /// A rule allows the host on other ports.
+    OtherPort(HostRule),
+    /// No rule speaks of it.
+    NoRule,
+    /// A name of a private network must be named exactly.
+    PrivateName,
+    /// It resolves to an address that is not public and that no rule names.
+    NotPublic(IpAddr, AddressClass),
+    /// It resolves to more addresses than are checked.
+    TooManyAddresses,
+    /// The TLS hello asks for another server than the connection.
+    OtherServerName(String),
+    /// The TLS hello names no server.
+    NoServerName,
+    /// The TLS hello hides which server it asks for.
+    HiddenServerName,
+    /// The request inside names another host than the connection.
+    OtherHostHeader(String),
+    /// What is spoken is not what the proxy lets through there.
+    Protocol(&'static str),
+}
+
+impl Denial {
+    /// Refuses a host and a port that could be read.
+    pub(crate) fn of(host: &Host, port: u16, reason: Reason) -> Self {
+        Self {
+            target: format!("{host}:{port}"),
+            reason,
+        }
+    }
+
+    /// Refuses what could not be read.
+    pub(crate) fn of_text(text: &[u8], reason: Reason) -> Self {
+        let text = String::from_utf8_lossy(text);
+        let shown = text.chars().flat_map(char::escape_debug);
+        Self {
+            target: format!("`{}`", shown.take(SHOWN_CHARACTERS).collect::<String>()),
+            reason,
+        }
+    }
+
+    /// What was refused.
+    pub(crate) fn what(&self) -> String {
+        format!("connect to {}", self.target)
+    }
+
+    /// Why, and which setting of haft.toml would allow it.
+    pub(crate) fn why(&self, setting: &str) -> String {
+        let target = &self.target;
+        match &self.reason {
+            Reason::Host(error) => format!("this is no host: {error}"),
+            Reason::Port => "a port is a number from 1 to 65535".to_owned(),
+            Reason::Scheme => {
+                "only `http://` addresses and CONNECT go through the proxy".to_owned()
+            }
+            Reason::Metadata => {
+                "it hands out the machine's credentials; no setting allows it".to_owned()
+            }
+            Reason::Rule(rule) => {
+                format!("the rule `{rule}` in `sandbox.network.deny` of haft.toml denies it")
+            }
+            Reason::RuleOnAddress(rule, address) => format!(
+                "it resolves to {address}, which the rule `{rule}` in `sandbox.network.deny` of \
+                 haft.toml denies"
+            ),
+            Reason::OtherPort(rule) => format!(
+                "the rule `{rule}` does not cover this port; add `{target}` to {setting} in \
+                 haft.toml to allow it"
+            ),
+            Reason::NoRule => {
+                format!("no rule allows it; add `{target}` to {setting} in haft.toml to allow it")
+            }
+            Reason::PrivateName => format!(
+                "a name of a private network must be named exactly; add `{target}` to {setting} \
+                 in haft.toml to allow it"
+            ),
+            Reason::NotPublic(address, class) => format!(
+                "it leads to {address}, {}, which no rule names; add that address with its port to \
+                 {setting} in haft.toml to allow it",
+                class.as_str()
+            ),
+            Reason::TooManyAddresses => "it resolves to too many addresses to check".to_owned(),
+            Reason::OtherServerName(name) => format!(
+                "the TLS connection asks for `{name}` instead; only the host that {setting} in \
+                 haft.toml allows may be asked for"
+            ),
+            Reason::NoServerName => {
+                "the TLS connection does not say which server it asks for (SNI)".to_owned()
+            }
+            Reason::HiddenServerName => {
+                "the TLS connection hides which server it asks for (ECH)".to_owned()
+            }
+            Reason::OtherHostHeader(name) => format!(
+                "the request inside asks for `{name}` instead; only the host that {setting} in \
+                 haft.toml allows may be asked for"
+            ),
+            Reason::Protocol(why) => (*why).to_owned(),
+        }
+    }
+
+    /// One line for the program that tried.
+    pub(crate) fn line(&self, setting: &str) -> String {
+        format!("haft refused to {}: {}", self.what(), self.why(setting))
+    }
+
+    /// For the end of the child.
+    pub(crate) fn refusal(&self, setting: &str) -> Refusal {
+        Refusal {
+            layer: Layer::Egress,
+            what: self.what(),
+            why: self.why(setting),
+        }
+    }
+}

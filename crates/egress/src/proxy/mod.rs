@@ -1,0 +1,175 @@
+//! The way out of a sandbox: a proxy in Haft's own process that programs reach over a Unix socket,
+//! and that connects only where the rules allow.
+//!
+//! A sandbox has no network of its own, so there is no other way. Each refusal is kept and told with
+//! the end of the child. It must not read what is encrypted, and it changes nothing but the heads of
+//! plain requests.
+//!
+//! Read next: `session.rs` for one connection; `../admit.rs` for what is allowed.
+
+mod client;
+mod forward;
+#[cfg(test)]
+mod fuzz;
+mod head;
+mod hello;
+mod http;
+mod place;
+mod relay;
+mod session;
+mod socks;
+mod tunnel;
+
+use std::{
+    env, fmt, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use haft_contract::{
+    ErrorKind,
+    egress::{EgressRules, Resolve},
+    ops::{OpsError, Refusal},
+};
+use tokio::{
+    net::UnixListener,
+    sync::Semaphore,
+    task::{AbortHandle, JoinSet},
+    time::{Duration, sleep},
+};
+
+pub use self::session::{Timing, Traffic};
+use self::{client::Client, place::Place, session::Shared};
+use crate::{admit::Admission, denial::SETTING, resolve::SystemResolver};
+
+/// How long accepting rests after it failed, which it does when descriptors are used up.
+const ACCEPT_REST: Duration = Duration::from_millis(50);
+
+/// How a proxy is made.
+#[derive(Clone)]
+pub struct ProxyOptions {
+    /// How names are looked up.
+    pub resolver: Arc<dyn Resolve>,
+    /// The directory beneath which each proxy makes one of its own for its socket.
+    pub beneath: PathBuf,
+    /// How long things may take.
+    pub timing: Timing,
+    /// The most connections of one child at a time; more wait.
+    pub max_connections: usize,
+    /// What the setting that would allow what is denied is called in messages.
+    pub setting: String,
+}
+
+impl Default for ProxyOptions {
+    fn default() -> Self {
+        Self {
+            resolver: Arc::new(SystemResolver::default()),
+            beneath: env::temp_dir(),
+            timing: Timing::default(),
+            max_connections: 128,
+            setting: format!("`{SETTING}`"),
+        }
+    }
+}
+
+impl fmt::Debug for ProxyOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProxyOptions")
+            .field("beneath", &self.beneath)
+            .field("timing", &self.timing)
+            .field("max_connections", &self.max_connections)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The proxy of one child. Dropping it ends every connection and removes its socket.
+pub struct EgressProxy {
+    place: Place,
+    shared: Arc<Shared>,
+    accepting: AbortHandle,
+}
+
+impl EgressProxy {
+    /// Starts a proxy. Must be called in a tokio runtime, which then runs it.
+    pub fn start(rules: Arc<EgressRules>, options: &ProxyOptions) -> Result<Self, OpsError> {
+        let (place, listener) = Place::make(&options.beneath).map_err(cannot_start)?;
+        listener.set_nonblocking(true).map_err(cannot_start)?;
+        let listener = UnixListener::from_std(listener).map_err(cannot_start)?;
+        let resolver = Arc::clone(&options.resolver);
+        let admission = Admission::new(rules, resolver, options.timing.connect);
+        let shared = Arc::new(Shared::new(
+            admission,
+            options.timing,
+            options.setting.clone(),
+        ));
+        let accepting = accept(listener, Arc::clone(&shared), options.max_connections);
+        Ok(Self {
+            place,
+            shared,
+            accepting: tokio::spawn(accepting).abort_handle(),
+        })
+    }
+
+    /// The socket it listens on, to be bound into the sandbox.
+    pub fn socket(&self) -> &Path {
+        self.place.socket()
+    }
+
+    /// What was refused so far, each once; at most [`Refusal::MAX`].
+    pub fn refusals(&self) -> Vec<Refusal> {
+        self.shared.refusals()
+    }
+
+    /// What went through so far.
+    pub fn traffic(&self) -> Traffic {
+        self.shared.traffic()
+    }
+}
+
+impl Drop for EgressProxy {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+impl fmt::Debug for EgressProxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EgressProxy")
+            .field("socket", &self.socket())
+            .field("traffic", &self.traffic())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Accepts connections for as long as the proxy lives; its end is theirs.
+async fn accept(listener: UnixListener, shared: Arc<Shared>, max_connections: usize) {
+    let places = Arc::new(Semaphore::new(max_connections));
+    let mut sessions = JoinSet::new();
+    loop {
+        // Taken before accepting, so that what is too much waits in the kernel and costs nothing.
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+            return;
+        };
+        while sessions.try_join_next().is_some() {}
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let shared = Arc::clone(&shared);
+                sessions.spawn(async move {
+                    session::serve(&shared, Client::new(stream)).await;
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the proxy cannot accept a connection");
+                sleep(ACCEPT_REST).await;
+            }
+        }
+    }
+}
+
+fn cannot_start(error: io::Error) -> OpsError {
+    OpsError::new(
+        ErrorKind::Unavailable,
+        format!("the proxy for the network cannot be started: {error}"),
+    )
+}

@@ -1,0 +1,199 @@
+//! What is said inside a tunnel. A public server often serves many hosts, so being connected to one
+//! that is allowed is not enough: a TLS hello must ask for the host of the tunnel, and so must a
+//! plain request. Ports of the web carry nothing else; other ports, which a rule had to name, may
+//! carry any protocol.
+//!
+//! What is asked for inside the encrypted part cannot be seen here.
+
+use std::io;
+
+use haft_contract::egress::{Host, WEB_PORTS};
+use tokio::{
+    net::TcpStream,
+    time::{Instant, timeout_at},
+};
+
+use super::{
+    client::Client,
+    forward,
+    hello::{self, Hello, MAX_HELLO_BYTES, REFUSED_NAME},
+    http::{self, Unread},
+    relay,
+    session::Shared,
+};
+use crate::{
+    admit::{Admitted, Watch},
+    denial::{Denial, Reason},
+};
+
+/// The port that carries TLS and nothing else.
+const TLS_PORT: u16 = 443;
+
+/// The longest first line that is waited for to see whether it is HTTP.
+const MAX_LINE_BYTES: usize = 8 * 1024;
+
+/// What the program says first.
+enum Opening {
+    Tls,
+    Http,
+    /// A protocol of its own, or the server spoke first.
+    Other,
+}
+
+/// Lets a program and a server talk, if the program asks for the host of the tunnel.
+pub(super) async fn run(
+    shared: &Shared,
+    mut client: Client,
+    admitted: Admitted,
+    host: &Host,
+    port: u16,
+) -> io::Result<()> {
+    let Admitted { stream, watch } = admitted;
+    if watch == Watch::Nothing {
+        return relay::both_ways(shared, client, stream).await;
+    }
+    let web = WEB_PORTS.contains(&port);
+    let until = Instant::now() + shared.timing.request;
+    let opening = if web {
+        timeout_at(until, opening(&mut client)).await??
+    } else {
+        opening_or_answer(shared, &mut client, &stream).await?
+    };
+    let reason = match opening {
+        Opening::Tls => match timeout_at(until, server_asked_for(&mut client)).await? {
+            Ok(hello) => judge_hello(&hello, host),
+            Err(error) => return Err(error),
+        },
+        Opening::Http if port != TLS_PORT => {
+            return pass_on(shared, client, stream, host, port, until).await;
+        }
+        Opening::Other if !web => None,
+        Opening::Http | Opening::Other => Some(Reason::Protocol(match port {
+            TLS_PORT => "port 443 carries TLS only",
+            _ => "port 80 carries plain HTTP/1 or TLS only",
+        })),
+    };
+    let Some(reason) = reason else {
+        return relay::both_ways(shared, client, stream).await;
+    };
+    shared.note(&Denial::of(host, port, reason));
+    match opening {
+        Opening::Tls => client.end_with(&REFUSED_NAME).await,
+        Opening::Http | Opening::Other => client.end_with(&[]).await,
+    }
+}
+
+/// Looks at the first bytes until they say what is spoken.
+async fn opening(client: &mut Client) -> io::Result<Opening> {
+    loop {
+        let seen = client.reader.seen();
+        match seen {
+            [] => {}
+            [hello::HANDSHAKE, ..] => return Ok(Opening::Tls),
+            [first, ..] if !first.is_ascii_graphic() && !b"\r\n".contains(first) => {
+                return Ok(Opening::Other);
+            }
+            // Empty lines before a request are skipped by servers, so they are by us.
+            _ => match first_line(seen) {
+                Some(line) if is_http(line) => return Ok(Opening::Http),
+                Some(_) => return Ok(Opening::Other),
+                None if seen.len() > MAX_LINE_BYTES => {
+                    return Err(io::Error::other("the first line in a tunnel is too long"));
+                }
+                None => {}
+            },
+        }
+        client.reader.more().await?;
+    }
+}
+
+/// The same where a server may speak first, as those of mail and databases do; none of HTTP or TLS
+/// does.
+async fn opening_or_answer(
+    shared: &Shared,
+    client: &mut Client,
+    server: &TcpStream,
+) -> io::Result<Opening> {
+    let until = Instant::now() + shared.timing.idle;
+    if client.reader.seen().is_empty() {
+        let mut first = [0; 1];
+        tokio::select! {
+            more = timeout_at(until, client.reader.more()) => more??,
+            answer = server.peek(&mut first) => {
+                answer?;
+                return Ok(Opening::Other);
+            }
+        }
+    }
+    let until = Instant::now() + shared.timing.request;
+    timeout_at(until, opening(client)).await?
+}
+
+fn first_line(seen: &[u8]) -> Option<&[u8]> {
+    let start = seen.iter().position(|byte| !b"\r\n".contains(byte))?;
+    let rest = seen.get(start..)?;
+    let end = rest.iter().position(|byte| *byte == b'\n')?;
+    rest.get(..end)
+}
+
+fn is_http(line: &[u8]) -> bool {
+    let mark = b" HTTP/";
+    line.windows(mark.len())
+        .any(|window| window.eq_ignore_ascii_case(mark))
+}
+
+/// Looks at a TLS hello until it says which server it asks for.
+async fn server_asked_for(client: &mut Client) -> io::Result<Hello> {
+    loop {
+        let seen = client.reader.seen();
+        match hello::read(seen) {
+            Hello::Incomplete if seen.len() > MAX_HELLO_BYTES => return Ok(Hello::Malformed),
+            Hello::Incomplete => client.reader.more().await?,
+            hello => return Ok(hello),
+        }
+    }
+}
+
+fn judge_hello(hello: &Hello, host: &Host) -> Option<Reason> {
+    match (hello, host) {
+        (Hello::Server(server), _) if server == host => None,
+        (Hello::Unnamed, Host::Address(_)) => None,
+        (Hello::Server(server), _) => Some(Reason::OtherServerName(server.to_string())),
+        (Hello::OddServer(shown), _) => Some(Reason::OtherServerName(shown.clone())),
+        (Hello::Unnamed, Host::Name(_)) => Some(Reason::NoServerName),
+        (Hello::Hidden, _) => Some(Reason::HiddenServerName),
+        (Hello::Incomplete | Hello::Malformed, _) => Some(Reason::Protocol(
+            "the TLS connection begins with no hello that can be read",
+        )),
+    }
+}
+
+/// Passes one plain request on, if it asks for the host of the tunnel.
+async fn pass_on(
+    shared: &Shared,
+    mut client: Client,
+    stream: TcpStream,
+    host: &Host,
+    port: u16,
+    until: Instant,
+) -> io::Result<()> {
+    let deny = |reason| Denial::of(host, port, reason);
+    let head = match http::read_head(&mut client, until).await {
+        Ok(head) => head,
+        Err(Unread::Failed(error)) => return Err(error),
+        Err(Unread::Refused(fault)) => {
+            return http::deny(shared, client, &deny(Reason::Protocol(fault.0))).await;
+        }
+    };
+    let path = match head.target.as_str() {
+        path if path.starts_with('/') || path == "*" => Ok(path),
+        _ => Err(Reason::Protocol("a request in a tunnel names a path alone")),
+    };
+    match path.and_then(|path| http::request(&head, host, port, path)) {
+        Ok(request) => {
+            client.reader.consume(head.length);
+            forward::run(shared, client, stream, &request).await
+        }
+        Err(reason) => http::deny(shared, client, &deny(reason)).await,
+    }
+}

@@ -1,0 +1,150 @@
+//! Bubblewrap makes the namespaces and mounts of a plan. This file finds it and speaks its command
+//! line; it starts nothing.
+//!
+//! Only a program that nobody but root can replace counts: found in fixed places, never through a
+//! search path.
+
+use std::{
+    ffi::{CString, OsStr},
+    os::unix::{ffi::OsStrExt as _, fs::MetadataExt as _},
+    path::{Path, PathBuf},
+};
+
+use rustix::io::Errno;
+
+use crate::{
+    helper,
+    mounts::{INIT, Mount},
+    plan::{Namespaces, Streams},
+};
+
+/// Where bubblewrap may be.
+const PLACES: [&str; 4] = [
+    "/usr/bin/bwrap",
+    "/usr/local/bin/bwrap",
+    "/bin/bwrap",
+    "/run/current-system/sw/bin/bwrap",
+];
+
+/// Writable by group or others.
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+
+/// Finds a bubblewrap that can be trusted.
+pub(super) fn find() -> Option<PathBuf> {
+    roots_own(&PLACES)
+}
+
+/// The first of these programs that is there and that nobody but root can replace.
+pub(super) fn roots_own(places: &[&str]) -> Option<PathBuf> {
+    places
+        .iter()
+        .filter_map(|place| std::fs::canonicalize(place).ok())
+        .find(|place| is_roots_own(place))
+}
+
+/// Whether nobody but root can replace a program: it and every directory above it are root's and
+/// writable by nobody else.
+fn is_roots_own(program: &Path) -> bool {
+    let is_program = rustix::fs::access(program, rustix::fs::Access::EXEC_OK).is_ok();
+    is_program
+        && program.ancestors().all(|place| {
+            std::fs::symlink_metadata(place)
+                .is_ok_and(|found| found.uid() == 0 && found.mode() & WRITABLE_BY_OTHERS == 0)
+        })
+}
+
+/// The command line that makes these namespaces and runs the init in them. `files` are the
+/// descriptor numbers of the plan's made-up files, in order; `description` is the init's.
+pub(super) fn arguments(
+    namespaces: &Namespaces,
+    streams: Streams,
+    files: &[i32],
+    description: i32,
+) -> Result<Vec<CString>, Errno> {
+    let mut line = Line(Vec::with_capacity(256));
+    line.words(&[
+        "bwrap",
+        "--unshare-user",
+        "--unshare-pid",
+        "--unshare-net",
+        "--unshare-ipc",
+        "--unshare-uts",
+        "--unshare-cgroup-try",
+        "--disable-userns",
+        "--die-with-parent",
+        "--as-pid-1",
+        "--hostname",
+        namespaces.hostname,
+        "--chdir",
+        "/",
+    ])?;
+    match streams {
+        Streams::Pipes(_) => line.words(&["--new-session"])?,
+        // A new session would take the terminal away.
+        Streams::Terminal => {}
+    }
+    let mut files = files.iter();
+    for mount in &namespaces.mounts {
+        line.mount(mount, &mut files)?;
+    }
+    line.words(&["--", INIT, helper::FLAG, "init", &description.to_string()])?;
+    Ok(line.0)
+}
+
+/// A command line that grows.
+struct Line(Vec<CString>);
+
+impl Line {
+    fn words(&mut self, words: &[&str]) -> Result<(), Errno> {
+        words.iter().try_for_each(|word| self.word(word))
+    }
+
+    fn word(&mut self, word: impl AsRef<OsStr>) -> Result<(), Errno> {
+        let word = CString::new(word.as_ref().as_bytes()).map_err(|_| Errno::INVAL)?;
+        self.0.push(word);
+        Ok(())
+    }
+
+    fn mount<'f>(
+        &mut self,
+        mount: &Mount,
+        files: &mut impl Iterator<Item = &'f i32>,
+    ) -> Result<(), Errno> {
+        let (flag, first, second) = match mount {
+            Mount::ReadOnly { source, at } => ("--ro-bind", source, Some(at)),
+            Mount::Writable { source, at } => ("--bind", source, Some(at)),
+            Mount::Link { target, at } => ("--symlink", target, Some(at)),
+            Mount::Processes { at } => ("--proc", at, None),
+            Mount::Devices { at } => ("--dev", at, None),
+            Mount::Seal { at } => ("--remount-ro", at, None),
+            Mount::Memory { at, bytes, mode } => {
+                self.words(&["--perms", &format!("{mode:04o}")])?;
+                self.words(&["--size", &bytes.to_string()])?;
+                ("--tmpfs", at, None)
+            }
+            Mount::File { at, .. } => {
+                let number = files.next().ok_or(Errno::INVAL)?;
+                self.words(&["--perms", "0444", "--file", &number.to_string()])?;
+                return self.word(at);
+            }
+        };
+        self.word(flag)?;
+        self.word(first)?;
+        second.map_or(Ok(()), |second| self.word(second))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// SB-35: what is found is where nobody but root could have put it.
+    #[test]
+    fn sb_35_a_program_that_others_can_replace_does_not_count() {
+        let directory = tempfile::tempdir().unwrap();
+        let fake = directory.path().join("bwrap");
+        std::fs::copy("/bin/true", &fake).unwrap();
+        assert!(!is_roots_own(&fake));
+        assert!(is_roots_own(Path::new("/usr/bin/env")));
+    }
+}

@@ -1,0 +1,172 @@
+//! Which tiers this machine can hold, by what can be told without starting anything. What fails
+//! only later, at the start of a command, is an error there and never a weaker sandbox.
+
+use std::path::{Path, PathBuf};
+
+use haft_contract::ops::Tier;
+
+use crate::{
+    SandboxOptions, bubblewrap, gvisor,
+    landlock::{ABI_FOR_T1, ABI_FOR_T2, kernel_abi},
+};
+
+/// What this machine has for sandboxes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facilities {
+    /// The program that sets up a sandbox from inside.
+    pub helper: Result<PathBuf, Missing>,
+    /// Bubblewrap, and a kernel that lets it make namespaces.
+    pub bubblewrap: Result<PathBuf, Missing>,
+    /// gVisor, and, for an ordinary user, a kernel that lets it make namespaces.
+    pub gvisor: Result<PathBuf, Missing>,
+    /// The version of Landlock.
+    pub landlock: Option<i32>,
+    /// Whether system calls can be filtered and handed over.
+    pub seccomp: Result<(), Missing>,
+}
+
+/// Something a tier needs and this machine has not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Missing {
+    /// No program answers as a helper.
+    Helper,
+    /// The helper lies in the workspace, where a command could replace it.
+    HelperInWorkspace,
+    /// Bubblewrap is not installed where only root could have put it.
+    Bubblewrap,
+    /// gVisor is not installed where only root could have put it.
+    Gvisor,
+    /// The kernel lets nobody make a user namespace.
+    UserNamespaces,
+    /// The kernel's Landlock is absent or too old.
+    Landlock {
+        /// The version found.
+        found: i32,
+        /// The version needed.
+        needed: i32,
+    },
+    /// The kernel cannot hand over system calls.
+    Seccomp,
+}
+
+impl Missing {
+    /// What is missing, as a sentence without an end.
+    pub fn reason(self) -> String {
+        match self {
+            Self::Helper => "the program that sets up sandboxes is not known".to_owned(),
+            Self::HelperInWorkspace => {
+                "the program that sets up sandboxes lies in the workspace".to_owned()
+            }
+            Self::Bubblewrap => "bubblewrap is not installed".to_owned(),
+            Self::Gvisor => "gVisor's `runsc` is not installed".to_owned(),
+            Self::UserNamespaces => "this kernel lets no user make namespaces".to_owned(),
+            Self::Landlock { found: 0, needed } => {
+                format!("this kernel has no Landlock, and version {needed} is needed")
+            }
+            Self::Landlock { found, needed } => {
+                format!("this kernel has Landlock version {found}, and version {needed} is needed")
+            }
+            Self::Seccomp => "this kernel cannot filter system calls".to_owned(),
+        }
+    }
+
+    /// What to do about it.
+    pub fn remedy(self) -> &'static str {
+        match self {
+            Self::Helper => {
+                "call `haft_backends::helper::run_if_asked` first in `main`, or name the \
+                 `haft-helper` program"
+            }
+            Self::HelperInWorkspace => "install haft outside the workspace",
+            Self::Bubblewrap => "apt-get install bubblewrap",
+            Self::Gvisor => "apt-get install runsc",
+            Self::UserNamespaces => {
+                "sysctl -w kernel.unprivileged_userns_clone=1 user.max_user_namespaces=15000 \
+                 kernel.apparmor_restrict_unprivileged_userns=0"
+            }
+            Self::Landlock { .. } => {
+                "boot with `lsm=landlock,…`, or use a newer kernel (5.19 for T2, 6.12 for T1)"
+            }
+            Self::Seccomp => "use a kernel with CONFIG_SECCOMP_FILTER, 5.19 or newer",
+        }
+    }
+}
+
+impl Facilities {
+    /// Looks what there is for a workspace.
+    pub fn look(options: &SandboxOptions, root: &Path) -> Self {
+        let helper = match options.helper.locate() {
+            None => Err(Missing::Helper),
+            Some(helper) if helper.starts_with(root) => Err(Missing::HelperInWorkspace),
+            Some(helper) => Ok(helper),
+        };
+        let bubblewrap = match bubblewrap::find() {
+            None => Err(Missing::Bubblewrap),
+            Some(_) if !allows_user_namespaces() => Err(Missing::UserNamespaces),
+            Some(program) => Ok(program),
+        };
+        let gvisor = match bubblewrap::roots_own(&gvisor::PLACES) {
+            None => Err(Missing::Gvisor),
+            Some(_) if !allows_user_namespaces() => Err(Missing::UserNamespaces),
+            Some(program) => Ok(program),
+        };
+        Self {
+            helper,
+            bubblewrap,
+            gvisor,
+            landlock: kernel_abi(),
+            seccomp: if hands_over_calls() {
+                Ok(())
+            } else {
+                Err(Missing::Seccomp)
+            },
+        }
+    }
+
+    /// What a tier lacks; nothing if it can be held.
+    pub fn missing(&self, tier: Tier) -> Vec<Missing> {
+        let landlock = |needed| {
+            let found = self.landlock.unwrap_or(0);
+            (found < needed).then_some(Missing::Landlock { found, needed })
+        };
+        let helper = self.helper.as_ref().err().copied();
+        let seccomp = self.seccomp.err();
+        let bubblewrap = self.bubblewrap.as_ref().err().copied();
+        let gvisor = self.gvisor.as_ref().err().copied();
+        let missing = match tier {
+            Tier::Host | Tier::InProcess => [None; 4],
+            Tier::T3 => [helper, gvisor, None, None],
+            Tier::T1 => [helper, landlock(ABI_FOR_T1), seccomp, None],
+            Tier::T2 => [helper, bubblewrap, landlock(ABI_FOR_T2), seccomp],
+        };
+        missing.into_iter().flatten().collect()
+    }
+
+    /// The tiers that can be held, the usual one first, the host last.
+    pub fn tiers(&self) -> Vec<Tier> {
+        let confined = [Tier::T2, Tier::T1, Tier::T3]
+            .into_iter()
+            .filter(|tier| self.missing(*tier).is_empty());
+        confined.chain([Tier::Host]).collect()
+    }
+}
+
+/// Whether the kernel's settings let an ordinary user make a user namespace.
+fn allows_user_namespaces() -> bool {
+    let is_zero = |setting: &str| {
+        std::fs::read_to_string(Path::new("/proc/sys").join(setting))
+            .is_ok_and(|value| value.trim() == "0")
+    };
+    Path::new("/proc/self/ns/user").exists()
+        && !is_zero("user/max_user_namespaces")
+        && (!is_zero("kernel/unprivileged_userns_clone") || rustix::process::geteuid().is_root())
+}
+
+/// Whether the kernel knows the answer that the filters rely on.
+fn hands_over_calls() -> bool {
+    std::fs::read_to_string("/proc/sys/kernel/seccomp/actions_avail").is_ok_and(|actions| {
+        actions
+            .split_whitespace()
+            .any(|action| action == "user_notif")
+    })
+}

@@ -1,0 +1,136 @@
+//! Everything the command started, as its init finds it: the whole pid namespace, or all
+//! descendants, which come back to the init when their parents end.
+#![expect(unsafe_code, reason = "signals by number are only to be had from libc")]
+
+use std::{collections::HashMap, time::Duration};
+
+use rustix::{
+    io::Errno,
+    process::{Pid, WaitOptions},
+};
+
+use crate::wire::Tree;
+
+/// Between two rounds of killing, for those that are about to go.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
+/// Signals a process group.
+pub(super) fn signal_group(leader: Pid, signal: i32) {
+    // SAFETY: touches no memory; a group that is gone is what was wanted.
+    unsafe { libc::kill(-leader.as_raw_nonzero().get(), signal) };
+}
+
+/// Signals everything but this process.
+pub(super) fn signal_all(tree: Tree, signal: i32) {
+    match tree {
+        Tree::Namespace => {
+            // SAFETY: touches no memory. As the first process of its namespace this one means
+            // everybody else in it by -1.
+            unsafe { libc::kill(-1, signal) };
+        }
+        Tree::Descendants => {
+            for pid in all() {
+                // SAFETY: touches no memory. Each is a descendant, and stays on the table until
+                // this process or one it looks at has reaped it.
+                unsafe { libc::kill(pid, signal) };
+            }
+        }
+    }
+}
+
+/// Kills all descendants until none is left. Whoever forks meanwhile is found in the next round.
+pub(super) fn kill_all() {
+    // Looking for processes takes a look at the whole machine; mostly there are none left.
+    while any_left() {
+        signal_all(Tree::Descendants, libc::SIGKILL);
+        std::thread::sleep(LOOK_AGAIN);
+    }
+}
+
+/// Whether there are children, after those that have ended are off the table.
+fn any_left() -> bool {
+    loop {
+        match rustix::process::wait(WaitOptions::NOHANG) {
+            Ok(Some(_)) | Err(Errno::INTR) => {}
+            Ok(None) => return true,
+            Err(_) => return false,
+        }
+    }
+}
+
+/// Whether one process is all that is left.
+pub(super) fn only(process: Pid, tree: Tree) -> bool {
+    let one = process.as_raw_nonzero().get();
+    match tree {
+        Tree::Namespace => ids().iter().all(|pid| *pid == 1 || *pid == one),
+        Tree::Descendants => all().iter().all(|pid| *pid == one),
+    }
+}
+
+/// Everything that runs in the tree; in a namespace this process is among them.
+pub(super) fn everything(tree: Tree) -> Vec<i32> {
+    match tree {
+        Tree::Namespace => ids(),
+        Tree::Descendants => all(),
+    }
+}
+
+/// All descendants of this process. Who is whose child is told by the kernel where it is built to,
+/// else by a look at every process of the machine.
+fn all() -> Vec<i32> {
+    let this = rustix::process::getpid().as_raw_nonzero().get();
+    if children_told_by_kernel(this).is_some() {
+        return below(this, |pid| children_told_by_kernel(pid).unwrap_or_default());
+    }
+    let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
+    for pid in ids() {
+        if let Some(parent) = parent(pid) {
+            children.entry(parent).or_default().push(pid);
+        }
+    }
+    below(this, |pid| children.remove(&pid).unwrap_or_default())
+}
+
+/// Everything below a process, where `children` are the children of one.
+fn below(process: i32, mut children: impl FnMut(i32) -> Vec<i32>) -> Vec<i32> {
+    let mut found = Vec::new();
+    let mut waiting = vec![process];
+    while let Some(pid) = waiting.pop() {
+        for child in children(pid) {
+            found.push(child);
+            waiting.push(child);
+        }
+    }
+    found
+}
+
+/// The children of a process, of all its threads.
+fn children_told_by_kernel(pid: i32) -> Option<Vec<i32>> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let mut children = Vec::new();
+    for thread in threads.flatten() {
+        let told = std::fs::read_to_string(thread.path().join("children")).ok()?;
+        children.extend(
+            told.split_whitespace()
+                .filter_map(|id| id.parse::<i32>().ok()),
+        );
+    }
+    Some(children)
+}
+
+fn ids() -> Vec<i32> {
+    let Ok(entries) = std::fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    entries
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect()
+}
+
+fn parent(pid: i32) -> Option<i32> {
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    // The name is in parentheses and may hold anything, also parentheses and spaces.
+    let after_name = stat.iter().rposition(|byte| *byte == b')')? + 2;
+    let rest = std::str::from_utf8(stat.get(after_name..)?).ok()?;
+    rest.split(' ').nth(1)?.parse().ok()
+}

@@ -1,0 +1,311 @@
+//! Whether a call would create a protected name: something a shell, git, an editor, an agent or
+//! Haft would run or obey later.
+//!
+//! Decided by the text of the path, which whoever makes the call can change after it was looked at.
+//! So this is what tells an honest program no, early and by name; what a dishonest one creates all
+//! the same is taken away after its end. Names that exist already are the mounts' business.
+
+use std::{
+    collections::HashSet,
+    path::{Component, Path, PathBuf},
+};
+
+use haft_contract::protected::{PROTECTED_NAMES, protected_name};
+use rustix::io::Errno;
+
+use crate::filter::{Call, read_memory};
+
+/// The longest path the kernel takes.
+const MAX_PATH: usize = 4096;
+
+/// Read first; most paths are shorter.
+const FIRST_READ: usize = 256;
+
+/// What package managers unpack other people's files into. Nobody opens an editor or a shell in
+/// there, and many packages bring a `.vscode`.
+const PACKAGE_DIRECTORIES: [&str; 8] = [
+    "node_modules",
+    "site-packages",
+    "target",
+    "vendor",
+    ".venv",
+    "venv",
+    ".tox",
+    ".nox",
+];
+
+/// The protected names of one workspace.
+pub(super) struct Names {
+    root: PathBuf,
+    /// Every component that occurs in a protected name, so that most paths need no second look.
+    telling: HashSet<&'static [u8]>,
+}
+
+/// What a look at a call found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Found {
+    /// Nothing that matters.
+    Nothing,
+    /// A protected name, below the root of the workspace.
+    Protected(String),
+    /// The path could not be read, so nothing can be said for it.
+    Unreadable,
+}
+
+/// Where a call has the path of what it creates: the descriptor it starts from, and the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    directory: Option<usize>,
+    text: usize,
+}
+
+impl Names {
+    pub(super) fn new(root: &Path) -> Self {
+        Self {
+            root: root.to_owned(),
+            telling: PROTECTED_NAMES
+                .iter()
+                .flat_map(|name| name.components)
+                .map(|component| component.as_bytes())
+                .chain([
+                    &b"hooks"[..],
+                    b"config",
+                    b"config.worktree",
+                    b"commondir",
+                    b"gitdir",
+                    b"branches",
+                    b"remotes",
+                ])
+                .collect(),
+        }
+    }
+
+    /// Looks at a call that creates a name.
+    pub(super) fn look(&self, call: &Call) -> Found {
+        for place in places(call) {
+            match self.look_at(call, *place) {
+                Found::Nothing => {}
+                other => return other,
+            }
+        }
+        Found::Nothing
+    }
+
+    fn look_at(&self, call: &Call, place: Place) -> Found {
+        let address = call.arguments.get(place.text).copied().unwrap_or_default();
+        let text = match read_text(call.pid, address) {
+            Ok(text) => text,
+            // The kernel will find the same fault, or the caller has ended.
+            Err(Errno::FAULT | Errno::SRCH) => return Found::Nothing,
+            Err(_) => return Found::Unreadable,
+        };
+        // Every protected name is ASCII, so what is lost of the other bytes does not matter.
+        let text = String::from_utf8_lossy(&text);
+        // Where it starts from may be inside a protected place already.
+        let start = if text.starts_with('/') {
+            PathBuf::new()
+        } else {
+            match starting_point(call, place) {
+                Some(start) => start,
+                None => return Found::Nothing,
+            }
+        };
+        if !self.tells(Path::new(&*text)) && !self.tells(&start) {
+            return Found::Nothing;
+        }
+        self.judge(&lexically(&start.join(&*text)))
+    }
+
+    /// Whether a component of a path occurs in a protected name.
+    fn tells(&self, path: &Path) -> bool {
+        path.components()
+            .any(|part| self.telling.contains(part.as_os_str().as_encoded_bytes()))
+    }
+
+    fn judge(&self, path: &Path) -> Found {
+        let Some(inside) = path.strip_prefix(&self.root).ok().and_then(Path::to_str) else {
+            return Found::Nothing;
+        };
+        let Some(name) = protected_name(inside) else {
+            return Found::Nothing;
+        };
+        let parts: Vec<&str> = inside.split('/').collect();
+        if parts.iter().any(|part| PACKAGE_DIRECTORIES.contains(part)) {
+            return Found::Nothing;
+        }
+        if name.components == [".git"] && !git_matters(&parts, path) {
+            return Found::Nothing;
+        }
+        Found::Protected(inside.to_owned())
+    }
+}
+
+/// The directory a relative path of a call starts from.
+fn starting_point(call: &Call, place: Place) -> Option<PathBuf> {
+    let directory = place
+        .directory
+        .and_then(|index| call.arguments.get(index))
+        .map_or(libc::AT_FDCWD, |number| low_half(*number));
+    let link = if directory == libc::AT_FDCWD {
+        format!("/proc/{}/cwd", call.pid)
+    } else {
+        format!("/proc/{}/fd/{directory}", call.pid)
+    };
+    std::fs::read_link(link).ok()
+}
+
+/// What the kernel makes of a register that holds a descriptor.
+pub(super) fn low_half(register: u64) -> i32 {
+    let [a, b, c, d, ..] = register.to_le_bytes();
+    i32::from_le_bytes([a, b, c, d])
+}
+
+/// Whether what is created in or as a git directory decides what git runs. Everything else in it
+/// is how git works.
+fn git_matters(parts: &[&str], path: &Path) -> bool {
+    const DECIDES: [&str; 5] = ["config", "config.worktree", "hooks", "commondir", "gitdir"];
+    let mut after = parts.iter().skip_while(|part| **part != ".git").skip(1);
+    match after.next() {
+        // The git directory itself; one that exists is not created. A file leads git elsewhere.
+        None => !path.symlink_metadata().is_ok_and(|found| found.is_dir()),
+        Some(first) if DECIDES.contains(first) => true,
+        // Remotes as git once wrote them; those of today are refs and settings.
+        Some(&("branches" | "remotes")) => true,
+        Some(&"modules") => after.any(|part| DECIDES.contains(part)),
+        // A new work tree has a `commondir` and a `gitdir`; those of others are mounted read-only.
+        Some(&"worktrees") => {
+            after.any(|part| DECIDES.contains(part) && !matches!(*part, "commondir" | "gitdir"))
+        }
+        Some(_) => false,
+    }
+}
+
+/// Where a call has the paths of what it creates.
+fn places(call: &Call) -> &'static [Place] {
+    const fn at(directory: usize, text: usize) -> Place {
+        Place {
+            directory: Some(directory),
+            text,
+        }
+    }
+    #[cfg(target_arch = "x86_64")]
+    {
+        const fn plain(text: usize) -> Place {
+            Place {
+                directory: None,
+                text,
+            }
+        }
+        match i64::from(call.number) {
+            libc::SYS_open | libc::SYS_creat | libc::SYS_mkdir | libc::SYS_mknod => {
+                return &const { [plain(0)] };
+            }
+            libc::SYS_rename | libc::SYS_link | libc::SYS_symlink => {
+                return &const { [plain(1)] };
+            }
+            _ => {}
+        }
+    }
+    match i64::from(call.number) {
+        libc::SYS_openat | libc::SYS_mkdirat | libc::SYS_mknodat => &const { [at(0, 1)] },
+        // The old name too: with a flag the two are exchanged.
+        libc::SYS_renameat2 => &const { [at(2, 3), at(0, 1)] },
+        libc::SYS_renameat | libc::SYS_linkat => &const { [at(2, 3)] },
+        libc::SYS_symlinkat => &const { [at(1, 2)] },
+        _ => &[],
+    }
+}
+
+/// The text at an address, up to its end.
+pub(super) fn read_text(pid: u32, address: u64) -> Result<Vec<u8>, Errno> {
+    for size in [FIRST_READ, MAX_PATH] {
+        let mut text = vec![0_u8; size];
+        let got = read_memory(pid, address, &mut text)?;
+        text.truncate(got);
+        if let Some(end) = text.iter().position(|byte| *byte == 0) {
+            text.truncate(end);
+            return Ok(text);
+        }
+    }
+    // Too long for the kernel as well.
+    Err(Errno::FAULT)
+}
+
+/// The path without `.` and `..`, by its text alone.
+fn lexically(path: &Path) -> PathBuf {
+    let mut clean = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                clean.pop();
+            }
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => {
+                clean.push(component);
+            }
+        }
+    }
+    clean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(path: &str, expect: Option<&str>) {
+        let names = Names::new(Path::new("/srv/app"));
+        let found = names.judge(&lexically(Path::new(path)));
+        let expect = expect.map_or(Found::Nothing, |path| Found::Protected(path.to_owned()));
+        assert_eq!(found, expect, "{path}");
+    }
+
+    #[test]
+    fn protected_names_are_found_at_any_depth_of_the_workspace_alone() {
+        check("/srv/app/.bashrc", Some(".bashrc"));
+        check(
+            "/srv/app/sub/.vscode/settings.json",
+            Some("sub/.vscode/settings.json"),
+        );
+        check("/srv/app/.config/git/config", Some(".config/git/config"));
+        check("/srv/app/x/../.mcp.json", Some(".mcp.json"));
+        check("/tmp/.bashrc", None);
+        check("/srv/application/.bashrc", None);
+        check("/srv/app/.bashrc.md", None);
+    }
+
+    #[test]
+    fn git_works_and_what_decides_what_it_runs_is_protected() {
+        check("/srv/app/.git/index.lock", None);
+        check("/srv/app/.git/refs/heads/hooks/config", None);
+        check("/srv/app/.git/refs/remotes/origin/main", None);
+        check("/srv/app/.git/modules/sub/refs/remotes/origin", None);
+        check("/srv/app/.git/remotes/origin", Some(".git/remotes/origin"));
+        check("/srv/app/.git/config.lock", None);
+        check(
+            "/srv/app/.git/hooks/pre-commit",
+            Some(".git/hooks/pre-commit"),
+        );
+        check("/srv/app/.git/config", Some(".git/config"));
+        check(
+            "/srv/app/.git/modules/sub/config",
+            Some(".git/modules/sub/config"),
+        );
+        check("/srv/app/.git", Some(".git"));
+    }
+
+    #[test]
+    fn what_package_managers_unpack_is_nobodys_configuration() {
+        check("/srv/app/node_modules/left/.vscode/settings.json", None);
+        check("/srv/app/vendor/crate/.cargo/config.toml", None);
+    }
+
+    #[test]
+    fn every_protected_name_gets_a_second_look() {
+        let names = Names::new(Path::new("/w"));
+        for name in PROTECTED_NAMES {
+            for component in name.components {
+                assert!(names.telling.contains(component.as_bytes()), "{name}");
+            }
+        }
+    }
+}

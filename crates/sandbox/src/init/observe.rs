@@ -1,0 +1,188 @@
+//! Which limit a command ran into, where no cgroup counts it: seen by the init from signals, from
+//! processor time, and by looking now and then at what is used up.
+//!
+//! A look finds what is used up at that moment, so something that is used up and given back between
+//! two looks goes unseen; but what is told, is so. Nothing here is read from what a command prints.
+
+use std::{
+    fs,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use haft_contract::ops::{ExitStatus, Limit};
+use rustix::fs::{StatVfs, statvfs};
+
+use crate::{limits, wire::Watched};
+
+/// Before the first look, and the longest between two; each wait is twice the one before.
+const FIRST_LOOK: Duration = Duration::from_millis(25);
+const LONGEST_WAIT: Duration = Duration::from_millis(400);
+
+/// Processes looked at each time, at most.
+const MAX_LOOKED_AT: usize = 4096;
+
+/// Ticks a second in which the kernel tells processor time; the same on every machine we build for.
+const TICKS: u64 = 100;
+
+/// Looks now and then, until it finds a limit used up.
+#[derive(Debug)]
+pub(super) struct Observer<'a> {
+    watched: &'a Watched,
+    next: Instant,
+    wait: Duration,
+    found: bool,
+}
+
+impl<'a> Observer<'a> {
+    /// Begins to watch.
+    pub(super) fn new(watched: &'a Watched) -> Self {
+        Self {
+            watched,
+            next: Instant::now() + FIRST_LOOK,
+            wait: FIRST_LOOK,
+            found: false,
+        }
+    }
+
+    /// How long until the next look; `None` once there is nothing more to find.
+    pub(super) fn until_next(&self) -> Option<Duration> {
+        let left = self.next.saturating_duration_since(Instant::now());
+        (!self.found && self.watched.is_anything()).then_some(left)
+    }
+
+    /// Looks, if it is time to. `processes` are the ids of everything that runs.
+    pub(super) fn look_if_due(&mut self, processes: impl FnOnce() -> Vec<i32>) -> Option<Limit> {
+        if self.until_next() != Some(Duration::ZERO) {
+            return None;
+        }
+        let found = self.used_up().or_else(|| self.held(&processes()));
+        self.wait = (self.wait * 2).min(LONGEST_WAIT);
+        self.next = Instant::now() + self.wait;
+        self.note(found)
+    }
+
+    /// Looks for the last time: the command has ended so.
+    pub(super) fn look_at_end(&mut self, status: ExitStatus) -> Option<Limit> {
+        let found = limits::exceeded_by(status).or_else(|| self.used_up());
+        self.note(found)
+    }
+
+    /// Passes on the first limit that is found.
+    fn note(&mut self, found: Option<Limit>) -> Option<Limit> {
+        let first = found.filter(|_| !self.found);
+        self.found |= first.is_some();
+        first
+    }
+
+    /// What is used up whoever still runs.
+    fn used_up(&self) -> Option<Limit> {
+        if self.watched.spaces.iter().any(is_full) {
+            Some(Limit::Disk)
+        } else if self
+            .watched
+            .cpu_time()
+            .is_some_and(|most| used_cpu() >= most)
+        {
+            Some(Limit::Cpu)
+        } else {
+            None
+        }
+    }
+
+    /// What the processes that run hold.
+    fn held(&self, processes: &[i32]) -> Option<Limit> {
+        let most = self.watched;
+        let mut tasks = 0;
+        for pid in processes.iter().take(MAX_LOOKED_AT) {
+            tasks += most.processes.map_or(0, |_| threads(*pid));
+            if most
+                .open_files
+                .is_some_and(|most| descriptors(*pid) >= most)
+            {
+                return Some(Limit::OpenFiles);
+            }
+        }
+        let all = most.processes.is_some_and(|most| tasks >= most);
+        all.then_some(Limit::Processes)
+    }
+}
+
+/// Whether a file system has room neither for data nor, where it counts them, for files.
+fn is_full(path: &PathBuf) -> bool {
+    let full = |space: StatVfs| {
+        (space.f_blocks > 0 && space.f_bavail == 0) || (space.f_files > 0 && space.f_favail == 0)
+    };
+    statvfs(path).is_ok_and(full)
+}
+
+/// The processor time of all descendants that have ended and been waited for.
+fn used_cpu() -> Duration {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let of_children = after_name(&stat).skip(13).take(2);
+    let ticks: u64 = of_children
+        .filter_map(|field| field.parse::<u64>().ok())
+        .sum();
+    Duration::from_millis(ticks * 1000 / TICKS)
+}
+
+/// How many threads a process has.
+fn threads(pid: i32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let threads = after_name(&stat).nth(17);
+    threads.and_then(|field| field.parse().ok()).unwrap_or(0)
+}
+
+/// How many files a process has open: the size of that directory, since Linux 6.2.
+fn descriptors(pid: i32) -> u64 {
+    let size = rustix::fs::stat(format!("/proc/{pid}/fd")).map_or(0, |stat| stat.st_size);
+    u64::try_from(size).unwrap_or(0)
+}
+
+/// The fields of a process's `stat` after its name, which may hold anything.
+fn after_name(stat: &str) -> impl Iterator<Item = &str> {
+    let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    rest.split_ascii_whitespace()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_told_once() {
+        let watched = Watched {
+            open_files: Some(1),
+            ..Watched::default()
+        };
+        let mut observer = Observer::new(&watched);
+        let this = || vec![std::process::id().try_into().expect("an id")];
+        assert_eq!(observer.look_if_due(this), None, "not yet");
+        observer.next = Instant::now();
+        assert_eq!(observer.look_if_due(this), Some(Limit::OpenFiles));
+        observer.next = Instant::now();
+        assert_eq!(observer.look_if_due(this), None);
+        assert_eq!(observer.until_next(), None);
+        assert_eq!(
+            observer.look_at_end(ExitStatus::Signal(libc::SIGXFSZ)),
+            None
+        );
+    }
+
+    #[test]
+    fn this_process_is_seen_as_it_is() {
+        let pid = std::process::id().try_into().expect("an id");
+        let open = fs::read_dir("/proc/self/fd").expect("listed").count() as u64;
+        // The listing was open itself.
+        assert_eq!(descriptors(pid), open - 1);
+        assert!(threads(pid) >= 2, "the test and its main thread");
+        assert_eq!(threads(0), 0);
+    }
+
+    #[test]
+    fn nothing_to_watch_is_never_looked_at() {
+        let watched = Watched::default();
+        let observer = Observer::new(&watched);
+        assert_eq!(observer.until_next(), None);
+    }
+}

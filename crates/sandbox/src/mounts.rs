@@ -1,0 +1,257 @@
+//! The file system a command sees, as an ordered list. Pure; `bubblewrap.rs` makes it so.
+//!
+//! Order matters and is decided here alone: what is mounted later lies on top. So the system comes
+//! first, the operator's own places next, then the workspace, then what is protected in it, and at
+//! the end everything that was only needed to build the rest is sealed.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    limits::Limits,
+    plan::{Covered, Egress, Workspace},
+    profile::{HostView, SANDBOX_HOME},
+};
+
+/// One entry of the file system a command sees.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mount {
+    /// A place of this machine, read-only.
+    ReadOnly {
+        /// Where it is.
+        source: PathBuf,
+        /// Where it is shown.
+        at: PathBuf,
+    },
+    /// A place of this machine, writable.
+    Writable {
+        /// Where it is.
+        source: PathBuf,
+        /// Where it is shown.
+        at: PathBuf,
+    },
+    /// A symlink.
+    Link {
+        /// What it says.
+        target: PathBuf,
+        /// Where it is.
+        at: PathBuf,
+    },
+    /// An empty file system in memory.
+    Memory {
+        /// Where it is.
+        at: PathBuf,
+        /// Its size.
+        bytes: u64,
+        /// Its mode.
+        mode: u32,
+    },
+    /// A file with this text, read-only.
+    File {
+        /// Where it is.
+        at: PathBuf,
+        /// What it holds.
+        text: String,
+    },
+    /// The processes of the sandbox.
+    Processes {
+        /// Where they are.
+        at: PathBuf,
+    },
+    /// The harmless devices.
+    Devices {
+        /// Where they are.
+        at: PathBuf,
+    },
+    /// Makes what was mounted here read-only.
+    Seal {
+        /// Where.
+        at: PathBuf,
+    },
+}
+
+/// Where the helper is in the sandbox.
+pub(super) const INIT: &str = "/run/haft/init";
+
+/// Where the socket of the proxy is in the sandbox.
+pub const PROXY_SOCKET: &str = "/run/haft/proxy";
+
+/// The size of the empty file system that lies over another one; nothing is ever put there.
+const COVER_BYTES: u64 = 4096;
+
+/// Lists in `/proc` that are of the whole machine, whatever namespaces a process is in. They are empty.
+const LISTS: [&str; 5] = [
+    "/proc/keys",
+    "/proc/key-users",
+    "/proc/timer_list",
+    "/proc/sched_debug",
+    "/proc/latency_stats",
+];
+
+/// The sandbox's own places.
+const RESERVED: [&str; 5] = ["/proc", "/dev", "/sys", "/run/haft", SANDBOX_HOME];
+
+/// The place of the sandbox's own that a path covers or lies in: nothing of the machine is ever
+/// shown there.
+pub fn reserved(path: &Path) -> Option<&'static str> {
+    RESERVED
+        .into_iter()
+        .find(|place| path.starts_with(place) || Path::new(place).starts_with(path))
+}
+
+/// Everything a command sees, in the order it is mounted.
+pub(super) fn mounts(
+    view: &HostView,
+    workspace: &Workspace,
+    egress: Option<&Egress>,
+    limits: &Limits,
+    helper: &Path,
+    user: &str,
+) -> Vec<Mount> {
+    let mut mounts = Vec::new();
+    mounts.extend(view.directories.iter().map(|place| read_only(place, place)));
+    mounts.extend(view.links.iter().map(|(at, target)| Mount::Link {
+        target: target.clone(),
+        at: at.clone(),
+    }));
+    mounts.extend(view.settings.iter().map(|place| read_only(place, place)));
+    mounts.extend(accounts(view, user));
+    mounts.extend([Mount::Processes { at: "/proc".into() }]);
+    let lists = LISTS.iter().filter(|list| Path::new(list).exists());
+    mounts.extend(lists.map(|list| read_only(Path::new("/dev/null"), Path::new(list))));
+    mounts.extend([
+        Mount::Devices { at: "/dev".into() },
+        memory("/dev/shm", limits.tmp_bytes, 0o1777),
+        Mount::Seal { at: "/dev".into() },
+        memory("/tmp", limits.tmp_bytes, 0o1777),
+        memory(SANDBOX_HOME, limits.tmp_bytes, 0o700),
+    ]);
+    mounts.extend(
+        view.toolchains
+            .iter()
+            .map(|(source, at)| read_only(source, at)),
+    );
+    mounts.extend(view.read_only.iter().map(|place| read_only(place, place)));
+    mounts.extend(view.writable.iter().map(|place| Mount::Writable {
+        source: place.clone(),
+        at: place.clone(),
+    }));
+    mounts.push(Mount::Writable {
+        source: workspace.root.clone(),
+        at: workspace.root.clone(),
+    });
+    mounts.extend(workspace.covered.iter().flat_map(cover));
+    mounts.extend(workspace.protected.iter().map(|protected| {
+        let place = workspace.root.join(&protected.path);
+        match protected.hold {
+            super::plan::Hold::ReadOnly => read_only(&place, &place),
+            super::plan::Hold::InPlace => Mount::Writable {
+                source: place.clone(),
+                at: place,
+            },
+        }
+    }));
+    mounts.push(read_only(helper, Path::new(INIT)));
+    mounts.extend(egress.map(|egress| read_only(&egress.socket, Path::new(PROXY_SOCKET))));
+    mounts.push(Mount::Seal { at: "/".into() });
+    mounts
+}
+
+/// The accounts a program may ask for: its own, root, and nobody, who owns what is not shown.
+fn accounts(view: &HostView, user: &str) -> [Mount; 3] {
+    let (uid, gid) = (view.user, view.group);
+    let root = if uid == 0 {
+        String::new()
+    } else {
+        "root:x:0:0:root:/root:/usr/sbin/nologin\n".to_owned()
+    };
+    let root_group = if gid == 0 { "" } else { "root:x:0:\n" };
+    [
+        file(
+            "/etc/passwd",
+            format!(
+                "{root}{user}:x:{uid}:{gid}:{user}:{SANDBOX_HOME}:/bin/bash\n\
+                 nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
+            ),
+        ),
+        file(
+            "/etc/group",
+            format!("{root_group}{user}:x:{gid}:\nnogroup:x:65534:\n"),
+        ),
+        file(
+            "/etc/hosts",
+            "127.0.0.1 localhost haft\n::1 localhost haft\n".to_owned(),
+        ),
+    ]
+}
+
+/// What lies over something mounted inside the workspace. A device cannot be opened where it is
+/// bound as a file.
+fn cover(covered: &Covered) -> Vec<Mount> {
+    match covered {
+        Covered::Directory(at) => vec![
+            Mount::Memory {
+                at: at.clone(),
+                bytes: COVER_BYTES,
+                mode: 0o555,
+            },
+            Mount::Seal { at: at.clone() },
+        ],
+        Covered::File(at) => vec![read_only(Path::new("/dev/null"), at)],
+    }
+}
+
+fn read_only(source: &Path, at: &Path) -> Mount {
+    Mount::ReadOnly {
+        source: source.to_owned(),
+        at: at.to_owned(),
+    }
+}
+
+fn memory(at: &str, bytes: u64, mode: u32) -> Mount {
+    Mount::Memory {
+        at: at.into(),
+        bytes,
+        mode,
+    }
+}
+
+fn file(at: &str, text: String) -> Mount {
+    Mount::File {
+        at: at.into(),
+        text,
+    }
+}
+
+impl fmt::Display for Mount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ReadOnly { source, at } if source == at => {
+                write!(f, "read-only  {}", at.display())
+            }
+            Self::ReadOnly { source, at } => {
+                write!(f, "read-only  {}  from {}", at.display(), source.display())
+            }
+            Self::Writable { source, at } if source == at => {
+                write!(f, "writable   {}", at.display())
+            }
+            Self::Writable { source, at } => {
+                write!(f, "writable   {}  from {}", at.display(), source.display())
+            }
+            Self::Link { target, at } => {
+                write!(f, "link       {}  to {}", at.display(), target.display())
+            }
+            Self::Memory { at, bytes, .. } => {
+                write!(f, "in memory  {}  {} MiB", at.display(), bytes >> 20)
+            }
+            Self::File { at, .. } => write!(f, "made up    {}", at.display()),
+            Self::Processes { at } => write!(f, "own        {}  its own processes", at.display()),
+            Self::Devices { at } => {
+                write!(f, "own        {}  null, zero, random, tty", at.display())
+            }
+            Self::Seal { at } => write!(f, "sealed     {}", at.display()),
+        }
+    }
+}

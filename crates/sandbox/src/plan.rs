@@ -1,0 +1,532 @@
+//! What confines one command, worked out before anything is started.
+//!
+//! Pure: the same request always gives the same plan, nothing here looks at a disk or starts
+//! anything. `haft doctor --show-sandbox` prints a plan; `launch.rs` carries it out. Start with
+//! [`SandboxPlan::new`].
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use haft_contract::{
+    ErrorKind,
+    ops::{Layer, OpsError, Tier},
+};
+use haft_egress::variables;
+
+use crate::{
+    landlock::{self, LandlockRules, Tcp},
+    limits::Limits,
+    mounts::{self, Mount},
+    profile::{HostView, SANDBOX_HOME},
+    seccomp::{Creating, SeccompRules, Sockets},
+};
+
+/// Everything a plan is made from.
+#[derive(Debug, Clone)]
+pub struct SandboxRequest<'a> {
+    /// How strongly to confine.
+    pub tier: Tier,
+    /// What the profile shows of this machine.
+    pub view: &'a HostView,
+    /// The workspace.
+    pub workspace: Workspace,
+    /// A directory of this command's own, for tiers that cannot give it a file system of its own.
+    pub private: PathBuf,
+    /// How it reaches the network, if at all.
+    pub egress: Option<Egress>,
+    /// What it may use.
+    pub limits: &'a Limits,
+    /// The program that sets up the sandbox from inside.
+    pub helper: &'a Path,
+    /// What to run.
+    pub program: Program,
+    /// Its arguments, the name first.
+    pub arguments: Vec<String>,
+    /// Its environment, before the sandbox's own places are put in.
+    pub environment: BTreeMap<String, String>,
+    /// The directory it starts in, below the root of the workspace.
+    pub cwd: PathBuf,
+    /// What its standard streams are.
+    pub streams: Streams,
+    /// Layers left out, to show which of them stops what. Empty except in tests.
+    pub without: &'a BTreeSet<Layer>,
+}
+
+/// A workspace as a sandbox shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Workspace {
+    /// Its root, without symlinks.
+    pub root: PathBuf,
+    /// Which directory that must be.
+    pub identity: FileId,
+    /// What in it may not be changed, as it was found, parents before children.
+    pub protected: Vec<ProtectedPlace>,
+    /// What is mounted inside it and may not be seen.
+    pub covered: Vec<Covered>,
+}
+
+/// A mount point inside a workspace that a command does not see through.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Covered {
+    /// A directory: an empty one lies over it.
+    Directory(PathBuf),
+    /// A file: nothing can be read there.
+    File(PathBuf),
+}
+
+impl Covered {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Directory(path) | Self::File(path) => path,
+        }
+    }
+}
+
+/// A place in a workspace that a command may not change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProtectedPlace {
+    /// Where it is below the root.
+    pub path: PathBuf,
+    /// Which file that must be.
+    pub identity: FileId,
+    /// How it is kept.
+    pub hold: Hold,
+}
+
+/// How a protected place is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hold {
+    /// Nothing in it can be changed.
+    ReadOnly,
+    /// It can be neither moved nor removed; what is in it is decided by other entries.
+    InPlace,
+}
+
+/// Which file something is, whatever its name leads to now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct FileId {
+    /// The device.
+    pub device: u64,
+    /// The inode.
+    pub inode: u64,
+}
+
+/// How a command reaches Haft's proxy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Egress {
+    /// The proxy's Unix socket on this machine.
+    pub socket: PathBuf,
+    /// The port on the sandbox's own loopback that leads to it.
+    pub port: u16,
+    /// Ports of the machine's loopback that the same ports of the sandbox's lead to, as
+    /// `HOST:PORT`.
+    pub forwards: Vec<String>,
+}
+
+/// Which file to execute.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Program {
+    /// This path, relative to the working directory if it does not start with a slash.
+    Path(String),
+    /// The first program of this name in the search path, as the sandbox sees it.
+    Named(String),
+    /// The open file with this number, checked already.
+    Descriptor(u32),
+}
+
+/// What a command's standard streams are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Streams {
+    /// Pipes; how many descriptors from 0 the command gets.
+    Pipes(u32),
+    /// A terminal as standard output and error, which becomes its controlling one.
+    Terminal,
+}
+
+/// What confines one command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SandboxPlan {
+    /// The tier.
+    pub tier: Tier,
+    /// Namespaces of its own, and the file system in them; `None` leaves it in the machine's.
+    pub namespaces: Option<Namespaces>,
+    /// What Landlock allows.
+    pub landlock: Option<LandlockRules>,
+    /// What system calls are allowed.
+    pub seccomp: Option<SeccompRules>,
+    /// What it may use of the machine; `None` is no limit.
+    pub limits: Option<Limits>,
+    /// How it reaches the network.
+    pub egress: Option<Egress>,
+    /// Files that must be what they were when the plan was made, looked at from inside.
+    pub identities: Vec<(PathBuf, FileId)>,
+    /// What to run.
+    pub program: Program,
+    /// Its arguments, the name first.
+    pub arguments: Vec<String>,
+    /// Its environment.
+    pub environment: BTreeMap<String, String>,
+    /// The root of the workspace.
+    pub root: PathBuf,
+    /// The directory it starts in, below the root.
+    pub cwd: PathBuf,
+    /// What its standard streams are.
+    pub streams: Streams,
+}
+
+/// The namespaces of a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Namespaces {
+    /// The file system it sees, in the order it is mounted.
+    pub mounts: Vec<Mount>,
+    /// The name of the machine it sees.
+    pub hostname: &'static str,
+}
+
+impl SandboxPlan {
+    /// Works out what confines a command. Fails for a tier that confines nothing, and for a
+    /// workspace that cannot be shown beside the sandbox's own places.
+    pub fn new(request: SandboxRequest<'_>) -> Result<Self, OpsError> {
+        let own_namespaces = match request.tier {
+            Tier::T2 | Tier::T3 => true,
+            Tier::T1 => false,
+            Tier::Host | Tier::InProcess => {
+                return Err(OpsError::new(
+                    ErrorKind::TierUnavailable,
+                    format!("tier `{}` has no sandbox", request.tier),
+                ));
+            }
+        };
+        check_place(&request.workspace.root)?;
+        let has = |layer| !request.without.contains(&layer);
+        let (view, workspace) = (request.view, &request.workspace);
+        let apart = own_namespaces && has(Layer::Namespaces);
+        let user = request
+            .environment
+            .get("USER")
+            .map_or("haft", String::as_str);
+        let namespaces = apart.then(|| Namespaces {
+            mounts: mounts::mounts(
+                view,
+                workspace,
+                request.egress.as_ref(),
+                request.limits,
+                request.helper,
+                user,
+            ),
+            hostname: "haft",
+        });
+        let landlock = has(Layer::Landlock).then(|| {
+            if apart {
+                landlock::behind_mounts(view, workspace)
+            } else {
+                landlock::alone(view, workspace, &request.private)
+            }
+        });
+        let creating = if has(Layer::Protected) {
+            Creating::Watched
+        } else {
+            Creating::Unwatched
+        };
+        let mut identities = vec![(workspace.root.clone(), workspace.identity)];
+        if apart {
+            identities.extend(
+                workspace
+                    .protected
+                    .iter()
+                    .map(|protected| (workspace.root.join(&protected.path), protected.identity)),
+            );
+        }
+        let environment = environment(&request, apart);
+        Ok(Self {
+            tier: request.tier,
+            namespaces,
+            landlock,
+            seccomp: has(Layer::Seccomp).then(|| SeccompRules::of(request.tier, creating)),
+            limits: has(Layer::Limits).then(|| request.limits.clone()),
+            egress: request.egress,
+            identities,
+            program: request.program,
+            arguments: request.arguments,
+            environment,
+            root: request.workspace.root,
+            cwd: request.cwd,
+            streams: request.streams,
+        })
+    }
+}
+
+/// A workspace lies neither above nor in the places a sandbox needs for itself.
+fn check_place(root: &Path) -> Result<(), OpsError> {
+    let above = ["/usr", "/etc", "/tmp"]
+        .into_iter()
+        .find(|place| Path::new(place).starts_with(root));
+    match mounts::reserved(root).or(above) {
+        None => Ok(()),
+        Some(place) => Err(OpsError::new(
+            ErrorKind::TierUnavailable,
+            format!(
+                "a workspace that covers `{place}` or lies in it cannot be sandboxed; use a \
+                 directory of its own"
+            ),
+        )),
+    }
+}
+
+/// The variables that follow from what the sandbox shows.
+fn environment(request: &SandboxRequest<'_>, apart: bool) -> BTreeMap<String, String> {
+    let mut environment = request.environment.clone();
+    let (home, temporary) = if apart {
+        (PathBuf::from(SANDBOX_HOME), PathBuf::from("/tmp"))
+    } else {
+        (request.private.join("home"), request.private.join("tmp"))
+    };
+    let mut set = |name: &str, value: String| environment.insert(name.to_owned(), value);
+    set("HOME", home.display().to_string());
+    set("TMPDIR", temporary.display().to_string());
+    let programs = request.view.programs.iter().filter(|_| apart);
+    let search: Vec<String> = programs
+        .map(|place| place.display().to_string())
+        .chain(request.environment.get("PATH").cloned())
+        .collect();
+    set("PATH", search.join(":"));
+    if let Some(egress) = &request.egress {
+        for (name, value) in variables(egress.port) {
+            set(name, value);
+        }
+    }
+    environment
+}
+
+impl fmt::Display for SandboxPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "tier {}", self.tier)?;
+        writeln!(f, "\nruns")?;
+        writeln!(f, "  {}", self.arguments.join(" ").escape_debug())?;
+        writeln!(f, "  in {}", self.root.join(&self.cwd).display())?;
+        writeln!(f, "\nnamespaces")?;
+        match &self.namespaces {
+            None => writeln!(f, "  the machine's own")?,
+            Some(namespaces) => {
+                writeln!(
+                    f,
+                    "  user, pid, net, ipc, uts, cgroup of its own; host name {}",
+                    namespaces.hostname
+                )?;
+                for mount in &namespaces.mounts {
+                    writeln!(f, "  {mount}")?;
+                }
+            }
+        }
+        writeln!(f, "\nlandlock")?;
+        match &self.landlock {
+            None => writeln!(f, "  off")?,
+            Some(rules) => {
+                for rule in &rules.places {
+                    let may = rule.may.to_string();
+                    writeln!(f, "  {may:<14} {}", rule.place.display())?;
+                }
+                match rules.tcp {
+                    Tcp::Free => {}
+                    Tcp::Denied => writeln!(f, "  no TCP")?,
+                }
+            }
+        }
+        writeln!(f, "\nsystem calls")?;
+        match self.seccomp {
+            None => writeln!(f, "  all")?,
+            Some(rules) => {
+                writeln!(f, "  {} allowed, all others refused", rules.allowed())?;
+                match rules.sockets {
+                    Sockets::Pairs => writeln!(f, "  no sockets but connected pairs")?,
+                    Sockets::OwnNetwork => {
+                        writeln!(f, "  sockets: unix, inet, inet6, netlink route")?;
+                    }
+                }
+                match rules.creating {
+                    Creating::Unwatched => {}
+                    Creating::Watched => writeln!(f, "  creating a protected name is refused")?,
+                }
+            }
+        }
+        writeln!(f, "\nlimits")?;
+        match &self.limits {
+            None => writeln!(f, "  none")?,
+            Some(limits) => writeln!(
+                f,
+                "  {} processes, {} MiB memory, {} s processor time, {} MiB a file, {} open files",
+                limits.processes,
+                limits.memory_bytes >> 20,
+                limits.cpu_time.as_secs(),
+                limits.file_bytes >> 20,
+                limits.open_files
+            )?,
+        }
+        writeln!(f, "\nnetwork")?;
+        match &self.egress {
+            None => writeln!(f, "  none")?,
+            Some(egress) => writeln!(f, "  the proxy, at 127.0.0.1:{}", egress.port)?,
+        }
+        writeln!(f, "\nenvironment")?;
+        for (name, value) in &self.environment {
+            writeln!(f, "  {name}={}", value.escape_debug())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: FileId = FileId {
+        device: 1,
+        inode: 2,
+    };
+
+    fn view() -> HostView {
+        HostView {
+            directories: vec!["/usr".into()],
+            links: vec![("/bin".into(), "usr/bin".into())],
+            settings: vec!["/etc/ssl".into()],
+            toolchains: vec![("/home/me/.cargo/bin".into(), "/home/haft/.cargo/bin".into())],
+            programs: vec!["/home/haft/.cargo/bin".into()],
+            read_only: vec!["/data".into()],
+            writable: vec!["/cache".into()],
+            user: 1000,
+            group: 1000,
+        }
+    }
+
+    fn plan(tier: Tier, root: &str, without: &[Layer]) -> Result<SandboxPlan, OpsError> {
+        SandboxPlan::new(SandboxRequest {
+            tier,
+            view: &view(),
+            workspace: Workspace {
+                root: root.into(),
+                identity: ID,
+                protected: vec![
+                    ProtectedPlace {
+                        path: ".git".into(),
+                        identity: ID,
+                        hold: Hold::InPlace,
+                    },
+                    ProtectedPlace {
+                        path: ".git/config".into(),
+                        identity: ID,
+                        hold: Hold::ReadOnly,
+                    },
+                ],
+                covered: vec![Covered::Directory("/srv/app/mnt".into())],
+            },
+            private: "/tmp/private".into(),
+            egress: None,
+            limits: &Limits::default(),
+            helper: Path::new("/usr/bin/haft"),
+            program: Program::Named("bash".to_owned()),
+            arguments: vec!["bash".to_owned(), "-c".to_owned(), "true".to_owned()],
+            environment: [("PATH".to_owned(), "/usr/bin".to_owned())].into(),
+            cwd: "src".into(),
+            streams: Streams::Pipes(3),
+            without: &without.iter().copied().collect(),
+        })
+    }
+
+    fn places(plan: &SandboxPlan) -> Vec<String> {
+        let namespaces = plan.namespaces.as_ref().expect("namespaces");
+        namespaces.mounts.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn what_is_protected_lies_on_top_of_the_workspace_and_the_root_is_sealed_last() {
+        let plan = plan(Tier::T2, "/srv/app", &[]).unwrap();
+        let places = places(&plan);
+        let at = |text: &str| {
+            places
+                .iter()
+                .position(|place| place.starts_with(text))
+                .unwrap_or_else(|| panic!("{text}: {places:#?}"))
+        };
+        assert!(at("writable   /cache") < at("writable   /srv/app"));
+        assert!(at("in memory  /tmp") < at("writable   /srv/app"));
+        assert!(at("writable   /srv/app") < at("writable   /srv/app/.git"));
+        assert!(at("writable   /srv/app") < at("in memory  /srv/app/mnt"));
+        assert!(at("in memory  /srv/app/mnt") < at("sealed     /srv/app/mnt"));
+        assert!(at("writable   /srv/app/.git") < at("read-only  /srv/app/.git/config"));
+        assert_eq!(places.last().unwrap(), "sealed     /");
+        assert_eq!(plan.identities.len(), 3);
+        assert_eq!(plan.environment["PATH"], "/home/haft/.cargo/bin:/usr/bin");
+        assert_eq!(plan.environment["HOME"], "/home/haft");
+    }
+
+    #[test]
+    fn only_the_workspace_and_places_in_memory_may_be_changed() {
+        let plan = plan(Tier::T2, "/srv/app", &[]).unwrap();
+        let changed: Vec<_> = plan
+            .landlock
+            .unwrap()
+            .places
+            .into_iter()
+            .filter(|rule| rule.may == landlock::May::Change)
+            .map(|rule| rule.place.display().to_string())
+            .collect();
+        assert_eq!(
+            changed,
+            ["/dev/shm", "/tmp", "/home/haft", "/cache", "/srv/app"]
+        );
+    }
+
+    #[test]
+    fn without_namespaces_every_place_is_named_and_there_is_no_network() {
+        let plan = plan(Tier::T1, "/srv/app", &[]).unwrap();
+        assert_eq!(plan.namespaces, None);
+        let rules = plan.landlock.unwrap();
+        assert_eq!(rules.tcp, Tcp::Denied);
+        assert!(rules.places.iter().all(|rule| rule.place != Path::new("/")));
+        assert_eq!(plan.seccomp.unwrap().sockets, Sockets::Pairs);
+        assert_eq!(plan.environment["HOME"], "/tmp/private/home");
+    }
+
+    #[test]
+    fn a_layer_left_out_leaves_the_others() {
+        let plan = plan(Tier::T2, "/srv/app", &[Layer::Landlock]).unwrap();
+        assert_eq!(plan.landlock, None);
+        assert!(plan.namespaces.is_some() && plan.seccomp.is_some() && plan.limits.is_some());
+    }
+
+    #[test]
+    fn a_workspace_over_the_sandboxs_own_places_is_refused() {
+        for root in [
+            "/",
+            "/usr",
+            "/tmp",
+            "/home",
+            "/proc/self",
+            "/dev/shm/x",
+            "/home/haft/x",
+        ] {
+            let error = plan(Tier::T2, root, &[]).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::TierUnavailable, "{root}");
+        }
+        assert!(plan(Tier::T2, "/usr/src/app", &[]).is_ok());
+        assert!(plan(Tier::Host, "/srv/app", &[]).is_err());
+    }
+
+    #[test]
+    fn a_person_can_read_it() {
+        let text = plan(Tier::T2, "/srv/app", &[]).unwrap().to_string();
+        for line in [
+            "tier t2",
+            "  read-only  /srv/app/.git/config",
+            "  change         /srv/app",
+            "  in memory  /tmp  1024 MiB",
+            "  HOME=/home/haft",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}:\n{text}");
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! The child itself: how it ended, and taking it off the process table.
+//!
+//! It is reaped only after its group was killed, so that its id cannot come to mean another process
+//! in between. Whoever drops it ends the whole tree.
+
+use std::{
+    os::fd::{AsFd, OwnedFd},
+    sync::{Arc, Mutex, PoisonError},
+    time::Instant,
+};
+
+use haft_contract::{
+    ErrorKind,
+    ops::{ExitStatus, OpsError},
+};
+use rustix::{
+    io::Errno,
+    process::{Signal, WaitId, WaitIdOptions, WaitIdStatus, waitid},
+};
+use tokio::io::{Interest, unix::AsyncFd};
+
+use super::{
+    controls::Reach,
+    lead::{Confinement, Ending, Lead},
+    spawn::Started,
+    tree::Tree,
+    watch::watch,
+};
+use crate::{errno, pool::blocking};
+
+/// A child that has been started and is not yet reaped.
+pub(super) struct Leader {
+    tree: Tree,
+    started: Instant,
+    /// Absent once it is reaped.
+    process: Option<Started>,
+    /// Becomes readable when the child ends.
+    ended: AsyncFd<OwnedFd>,
+    reach: Arc<LocalReach>,
+}
+
+/// Reaches the child from elsewhere, for as long as its id means it.
+pub(super) struct LocalReach(Mutex<Option<Tree>>);
+
+impl LocalReach {
+    /// The child is about to be reaped; from now on there is nobody to reach.
+    pub(super) fn forget(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+impl Reach for LocalReach {
+    fn signal(&self, signal: Signal) -> Result<(), OpsError> {
+        // Held while signalling, so that the child cannot be reaped in between.
+        if let Some(tree) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            tree.signal_group(signal);
+        }
+        Ok(())
+    }
+
+    fn members(&self) -> Vec<i32> {
+        let tree = self
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        tree.map(|tree| tree.ids()).unwrap_or_default()
+    }
+}
+
+impl Leader {
+    /// Takes over a child that was just started. Needs the runtime's poller, so a thread of the runtime.
+    pub(super) fn new(started: Started, mark: &str) -> Result<Self, OpsError> {
+        let tree = Tree::new(started.pid, mark);
+        let watched = started.pidfd.try_clone();
+        let Ok(ended) = watched.and_then(|pidfd| watch(pidfd, Interest::READABLE)) else {
+            end_unwatched(tree, started);
+            return Err(errno::error(Errno::MFILE));
+        };
+        Ok(Self {
+            reach: Arc::new(LocalReach(Mutex::new(Some(tree.clone())))),
+            tree,
+            started: Instant::now(),
+            process: Some(started),
+            ended,
+        })
+    }
+
+    /// How the child ended; `None` while it runs. It stays unreaped.
+    fn status(&self) -> Option<ExitStatus> {
+        let flags = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let process = self.process.as_ref()?;
+        waitid(WaitId::PidFd(process.pidfd.as_fd()), flags)
+            .ok()
+            .flatten()
+            .and_then(|status| exit_status(&status))
+    }
+
+    /// Runs blocking work on the tree; nothing once the child is reaped and its id may mean
+    /// another process.
+    async fn on_tree<T: Default + Send + 'static>(
+        &self,
+        work: impl FnOnce(&Tree) -> Result<T, OpsError> + Send + 'static,
+    ) -> Result<Option<T>, OpsError> {
+        if self.process.is_none() {
+            return Ok(None);
+        }
+        let tree = self.tree.clone();
+        blocking(move || work(&tree)).await.map(Some)
+    }
+}
+
+impl Lead for Leader {
+    type Reach = LocalReach;
+
+    fn reach(&self) -> Arc<LocalReach> {
+        Arc::clone(&self.reach)
+    }
+
+    async fn ended(&mut self) -> Result<ExitStatus, OpsError> {
+        // Readable means ended, and stays so.
+        drop(self.ended.readable().await.map_err(|_| lost_track())?);
+        self.status().ok_or_else(lost_track)
+    }
+
+    async fn terminate(&self) -> Result<(), OpsError> {
+        self.on_tree(|tree| {
+            tree.signal_all(Signal::TERM);
+            // A stopped process hears SIGTERM only once it goes on.
+            tree.signal_all(Signal::CONT);
+            Ok(())
+        })
+        .await
+        .map(drop)
+    }
+
+    async fn is_gone(&self) -> Result<bool, OpsError> {
+        let gone = self.on_tree(|tree| Ok(tree.is_gone())).await?;
+        Ok(gone.unwrap_or(true))
+    }
+
+    async fn kill(&self) -> Result<(), OpsError> {
+        self.on_tree(Tree::kill).await.map(drop)
+    }
+
+    fn is_finished(&self) -> bool {
+        self.process.is_none()
+    }
+
+    fn finish_if_alone(&mut self) -> Ending {
+        let Some(process) = &self.process else {
+            return Ending::Over;
+        };
+        self.reach.forget();
+        self.tree.signal_group(Signal::KILL);
+        if !self.tree.is_surely_gone(self.started.elapsed()) {
+            return Ending::MayHaveLeftSome;
+        }
+        process.reap();
+        self.process = None;
+        Ending::Over
+    }
+
+    fn finish(&mut self) {
+        self.reach.forget();
+        if let Some(process) = self.process.take() {
+            self.tree.signal_group(Signal::KILL);
+            process.reap();
+        }
+    }
+
+    async fn confinement(&mut self) -> Confinement {
+        Confinement::default()
+    }
+}
+
+impl Drop for Leader {
+    fn drop(&mut self) {
+        self.reach.forget();
+        if let Some(process) = self.process.take() {
+            end_unwatched(self.tree.clone(), process);
+        }
+    }
+}
+
+/// Ends a tree that nobody watches any more. The group dies at once. Those that left it, and the
+/// reaping, take a look at the whole machine and happen behind the caller's back.
+fn end_unwatched(tree: Tree, process: Started) {
+    tree.signal_group(Signal::KILL);
+    let work = move || {
+        if let Err(error) = tree.kill() {
+            tracing::warn!(%error, "a process outlived its call");
+        }
+        process.reap();
+    };
+    match tokio::runtime::Handle::try_current() {
+        Ok(runtime) => drop(runtime.spawn_blocking(work)),
+        Err(_) => drop(std::thread::spawn(work)),
+    }
+}
+
+fn exit_status(status: &WaitIdStatus) -> Option<ExitStatus> {
+    status
+        .exit_status()
+        .map(ExitStatus::Code)
+        .or_else(|| status.terminating_signal().map(ExitStatus::Signal))
+}
+
+fn lost_track() -> OpsError {
+    OpsError::new(
+        ErrorKind::Internal,
+        "the child ended and its exit status is lost",
+    )
+}

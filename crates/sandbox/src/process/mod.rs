@@ -1,0 +1,230 @@
+//! Child processes of a local workspace.
+//!
+//! A child has a session of its own and an environment built from empty; `handle.rs` is the
+//! running child, led by a plain child process (`leader.rs`) or by the init of a sandbox
+//! (`confined.rs`). Must not lower a tier: what cannot be confined as asked is refused.
+
+mod confined;
+pub(crate) mod controls;
+mod environment;
+mod handle;
+pub(crate) mod input;
+mod lead;
+mod leader;
+mod options;
+pub(crate) mod orphans;
+mod output;
+mod program;
+mod sandboxed;
+pub(crate) mod spawn;
+pub(crate) mod streams;
+pub(crate) mod terminal;
+mod tree;
+pub(crate) mod waiting;
+pub(crate) mod warden;
+pub mod watch;
+
+use std::{fmt::Write as _, os::fd::AsFd, path::Path, sync::Arc};
+
+use haft_contract::{
+    ErrorKind,
+    future::BoxFuture,
+    ops::{OpsError, ProcessHandle, ProcessOps, Spawn, Tier},
+};
+use rustix::{
+    fs::OFlags,
+    io::Errno,
+    rand::{GetRandomFlags, getrandom},
+};
+
+pub use self::{handle::DRAIN_LIMIT, options::ProcessOptions};
+use self::{
+    handle::LocalProcess,
+    leader::Leader,
+    spawn::Launch,
+    streams::{OurEnds, Streams},
+};
+use crate::{
+    Facilities, Sandbox, SandboxPlan, errno,
+    jail::{Jail, Lookup},
+    owner::Owner,
+    pool::blocking,
+};
+
+/// The processes of a workspace on this machine.
+#[derive(Debug)]
+pub struct LocalProcesses {
+    jail: Arc<Jail>,
+    options: Arc<ProcessOptions>,
+    sandbox: Arc<Sandbox>,
+}
+
+impl LocalProcesses {
+    /// Looks at what this machine has for the children of a workspace, and ends those that an
+    /// earlier Haft left behind.
+    pub fn open(jail: Arc<Jail>, options: ProcessOptions) -> Self {
+        orphans::sweep_once();
+        let sandbox = Sandbox::look(
+            &options.sandbox,
+            Path::new(jail.shown()),
+            Path::new(&options.temporary),
+        );
+        Self {
+            jail,
+            options: Arc::new(options),
+            sandbox: Arc::new(sandbox),
+        }
+    }
+
+    /// The processes of another workspace with the same options. What was looked up about this
+    /// machine is not looked up again and is held once.
+    #[must_use]
+    pub fn open_beside(&self, jail: Arc<Jail>) -> Self {
+        let root = Path::new(jail.shown());
+        let sandbox = if self.sandbox.serves(root) {
+            Arc::clone(&self.sandbox)
+        } else {
+            let temporary = Path::new(&self.options.temporary);
+            Arc::new(Sandbox::look(&self.options.sandbox, root, temporary))
+        };
+        Self {
+            jail,
+            options: Arc::clone(&self.options),
+            sandbox,
+        }
+    }
+
+    /// What this machine has for sandboxes.
+    pub fn facilities(&self) -> &Facilities {
+        self.sandbox.facilities()
+    }
+
+    /// What would confine a child, without starting it. Looks at the workspace, so it blocks.
+    pub fn plan_sandbox(&self, spawn: &Spawn) -> Result<SandboxPlan, OpsError> {
+        plan_sandbox(&self.jail, &self.options, &self.sandbox, spawn)
+    }
+
+    async fn spawn_on_host(&self, spawn: Spawn) -> Result<Box<dyn ProcessHandle>, OpsError> {
+        check_egress(&spawn)?;
+        let (jail, options) = (Arc::clone(&self.jail), Arc::clone(&self.options));
+        // Whoever stops waiting drops the leader, which ends the child.
+        let (leader, streams) = blocking(move || start(&jail, &options, &spawn)).await?;
+        Ok(Box::new(LocalProcess::new(leader, streams)?))
+    }
+
+    async fn spawn_confined(&self, spawn: Spawn) -> Result<Box<dyn ProcessHandle>, OpsError> {
+        let (jail, options) = (Arc::clone(&self.jail), Arc::clone(&self.options));
+        let sandbox = Arc::clone(&self.sandbox);
+        let started = blocking(move || sandboxed::start(&jail, &options, &sandbox, &spawn));
+        let (leader, streams) = started.await?;
+        Ok(Box::new(LocalProcess::new(leader, streams)?))
+    }
+}
+
+impl ProcessOps for LocalProcesses {
+    fn spawn(&self, spawn: Spawn) -> BoxFuture<'_, Result<Box<dyn ProcessHandle>, OpsError>> {
+        Box::pin(async move {
+            match spawn.tier {
+                Tier::Host => self.spawn_on_host(spawn).await,
+                Tier::T1 | Tier::T2 | Tier::T3 => self.spawn_confined(spawn).await,
+                Tier::InProcess => Err(OpsError::new(
+                    ErrorKind::TierUnavailable,
+                    format!("a process cannot be confined to tier `{}` here", spawn.tier),
+                )),
+            }
+        })
+    }
+}
+
+fn plan_sandbox(
+    jail: &Jail,
+    options: &ProcessOptions,
+    sandbox: &Sandbox,
+    spawn: &Spawn,
+) -> Result<SandboxPlan, OpsError> {
+    /// Standard input, output and error.
+    const STREAMS: u8 = 3;
+    let executable = sandboxed::executable(spawn, STREAMS.into())?;
+    sandboxed::plan(
+        jail,
+        options,
+        sandbox,
+        &sandboxed::Details {
+            spawn,
+            mark: "(made for each command)",
+            private: &Path::new(&options.temporary).join("haft-(made for each command)"),
+            executable: &executable,
+            streams: STREAMS.into(),
+            egress: None,
+            deep: None,
+        },
+    )
+}
+
+/// Nothing keeps a plain child process to some hosts.
+fn check_egress(spawn: &Spawn) -> Result<(), OpsError> {
+    match spawn.egress {
+        None => Ok(()),
+        Some(_) => Err(OpsError::new(
+            ErrorKind::TierUnavailable,
+            "a process on the host cannot be given a network limited to some hosts",
+        )),
+    }
+}
+
+/// Starts a child: finds its directory and program, builds its environment, connects its streams.
+fn start(
+    jail: &Jail,
+    options: &ProcessOptions,
+    spawn: &Spawn,
+) -> Result<(Leader, OurEnds), OpsError> {
+    let directory = jail
+        .open_at(&spawn.cwd, OFlags::PATH | OFlags::DIRECTORY, Lookup::Full)
+        .map_err(|errno| errno::on_path(errno, &spawn.cwd))?;
+    let mark = random_mark().map_err(errno::error)?;
+    let environment = environment::build(options, &spawn.environment, &mark)?;
+    warden::ensure(options.sandbox.helper.locate().as_deref());
+    let streams = Streams::open(spawn).map_err(errno::error)?;
+    let mut descriptors = streams.for_child();
+    let program = program::find(
+        &spawn.command,
+        spawn.pinned,
+        &options.search_path,
+        descriptors.len(),
+    )?;
+    if program.pinned.is_none() {
+        program::check_outside(&program.path, directory.as_fd(), jail.shown())?;
+    }
+    descriptors.extend(program.pinned.as_ref().map(AsFd::as_fd));
+    let started = spawn::launch(&Launch {
+        program: &program.path,
+        arguments: &program.arguments,
+        environment: &environment,
+        directory: directory.as_fd(),
+        descriptors: &descriptors,
+        terminal: streams.terminal_path(),
+    })
+    .map_err(launch_error)?;
+    Ok((Leader::new(started, &mark)?, streams.ours))
+}
+
+fn launch_error(errno: Errno) -> OpsError {
+    let error = errno::error(errno);
+    OpsError::new(
+        error.kind(),
+        format!("the program cannot be started: {error}"),
+    )
+}
+
+/// Whose it is, and 128 random bits in hexadecimal.
+fn random_mark() -> Result<String, Errno> {
+    let mut bytes = [0_u8; 16];
+    getrandom(&mut bytes, GetRandomFlags::empty())?;
+    let mut mark = String::with_capacity(32);
+    for byte in bytes {
+        // Writing to a `String` cannot fail.
+        let _ = write!(mark, "{byte:02x}");
+    }
+    let owner = Owner::this_process().map_err(|_| Errno::SRCH)?;
+    Ok(orphans::mark(owner, &mark))
+}

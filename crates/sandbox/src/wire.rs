@@ -1,0 +1,510 @@
+//! What Haft and the init of a sandbox say to each other. The only place that knows these formats;
+//! both sides are always the same build, so nothing here is versioned.
+//!
+//! A [`Description`] goes in once, in sealed memory. From then on each side sends whole messages
+//! over one socket pair; that it is closed means the other side is gone, and the init then ends
+//! everything. The command itself never holds either.
+
+use std::{
+    io::{IoSlice, IoSliceMut},
+    mem::MaybeUninit,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::PathBuf,
+    time::Duration,
+};
+
+use haft_contract::ops::{ExitStatus, Layer, Refusal};
+use rustix::{
+    fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create},
+    io::Errno,
+    net::{
+        RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+        SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+    },
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::{
+    landlock::LandlockRules,
+    limits::{ProcessLimit, ProcessResource},
+    mounts::Mount,
+    plan::{FileId, Program, SandboxPlan, Streams},
+    seccomp::{Creating, FilterProgram},
+};
+
+/// The largest message.
+const MAX_MESSAGE: usize = 64 * 1024;
+
+/// The largest description: a command line at the kernel's limit, escaped.
+const MAX_DESCRIPTION: u64 = 64 << 20;
+
+/// Everything the init is told.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Description {
+    /// Whether it is process 1 of a namespace, whose end ends all others.
+    pub(super) tree: Tree,
+    /// The socket to Haft.
+    pub(super) channel: i32,
+    /// Control groups the command joins.
+    pub(super) groups: Vec<i32>,
+    /// Files that must be what they were.
+    pub(super) identities: Vec<(PathBuf, FileId)>,
+    /// The bridge to the proxy.
+    pub(super) bridge: Option<BridgeLine>,
+    /// What tells that a limit is used up.
+    pub(super) watched: Watched,
+    /// The command.
+    pub(super) command: CommandLine,
+}
+
+/// A bridge to the proxy.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct BridgeLine {
+    /// The port on the sandbox's loopback.
+    pub(super) port: u16,
+    /// The socket it leads to.
+    pub(super) socket: PathBuf,
+    /// Ports of the machine's loopback that are led to as well, as `HOST:PORT`.
+    pub(super) forwards: Vec<String>,
+}
+
+/// What the init looks at to tell which limit is used up; what is absent is not looked at.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Watched {
+    /// File systems that may be full.
+    pub(super) spaces: Vec<PathBuf>,
+    /// The most processes and threads there can be.
+    pub(super) processes: Option<u64>,
+    /// The most files a process can have open.
+    pub(super) open_files: Option<u64>,
+    /// The most processor time, in milliseconds.
+    pub(super) cpu_milliseconds: Option<u64>,
+}
+
+impl Watched {
+    /// What to look at for a plan.
+    fn of(plan: &SandboxPlan) -> Self {
+        let Some(limits) = &plan.limits else {
+            return Self::default();
+        };
+        let mounts = plan.namespaces.iter().flat_map(|own| &own.mounts);
+        let in_memory = mounts.filter_map(|mount| match mount {
+            Mount::Memory { at, .. } => Some(at.clone()),
+            _ => None,
+        });
+        Self {
+            spaces: in_memory.chain([plan.root.clone()]).collect(),
+            // Without namespaces, the machine's other processes count against the limit too.
+            processes: plan.namespaces.as_ref().map(|_| limits.processes.into()),
+            open_files: Some(limits.open_files.into()),
+            cpu_milliseconds: limits.cpu_time.as_millis().try_into().ok(),
+        }
+    }
+
+    /// Whether there is anything to look at.
+    pub(super) fn is_anything(&self) -> bool {
+        !self.spaces.is_empty() || self.processes.is_some() || self.open_files.is_some()
+    }
+
+    /// The most processor time.
+    pub(super) fn cpu_time(&self) -> Option<Duration> {
+        self.cpu_milliseconds.map(Duration::from_millis)
+    }
+}
+
+/// How the init finds everything the command started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Tree {
+    /// All of its pid namespace.
+    Namespace,
+    /// All its descendants.
+    Descendants,
+}
+
+/// What the init starts, and under what.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct CommandLine {
+    /// The root of the workspace.
+    pub(super) root: PathBuf,
+    /// Where to start, below it.
+    pub(super) cwd: PathBuf,
+    /// Which file to execute.
+    pub(super) file: File,
+    /// Its arguments.
+    pub(super) arguments: Vec<String>,
+    /// Its environment, as `NAME=value`.
+    pub(super) environment: Vec<String>,
+    /// Its own descriptors, by their numbers in the init; it gets them numbered from 0.
+    pub(super) streams: Vec<i32>,
+    /// Whether its standard output is a terminal to take.
+    pub(super) takes_terminal: bool,
+    /// What Landlock allows.
+    pub(super) landlock: Option<LandlockRules>,
+    /// The system call filter, whose program follows the description.
+    pub(super) filter: Option<Filter>,
+    /// Limits the kernel keeps for each process.
+    pub(super) limits: Vec<Rlimit>,
+}
+
+/// Which file to execute.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum File {
+    /// This path.
+    Path(String),
+    /// The first of this name in these directories.
+    Named(String, Vec<String>),
+}
+
+/// A system call filter.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct Filter {
+    /// Its length in instructions.
+    pub(super) length: usize,
+    /// Whether calls that create names are looked at.
+    pub(super) watches_names: bool,
+}
+
+/// One limit of each process.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Rlimit {
+    resource: String,
+    soft: u64,
+    hard: u64,
+}
+
+/// What Haft tells the init.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Order {
+    /// Signal the command's process group.
+    SignalGroup(i32),
+    /// Signal everything.
+    SignalAll(i32),
+    /// End everything, then yourself.
+    End,
+}
+
+/// What the init tells Haft.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Notice {
+    /// It runs. Comes with a descriptor for its own process.
+    Ready,
+    /// The command runs. Comes with a descriptor for its process, unless it has ended already.
+    Started,
+    /// The command could not be started.
+    Failed {
+        /// Which part of the sandbox failed, or that the program did.
+        step: Step,
+        /// What the kernel said.
+        errno: i32,
+        /// More, where there is more to say.
+        detail: String,
+    },
+    /// Something was refused.
+    Refused(RefusalMessage),
+    /// A limit was found used up, by its word. Told once, the first one.
+    Exceeded(String),
+    /// The command itself has ended.
+    Ended {
+        /// How.
+        status: Status,
+        /// Whether nothing that it started still runs.
+        alone: bool,
+    },
+}
+
+/// What could not be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Step {
+    /// Reading what to do.
+    Description,
+    /// A file is not what it was when the plan was made.
+    Identity,
+    /// The bridge to the proxy.
+    Bridge,
+    /// The process of the command.
+    Process,
+    /// Its control groups.
+    Group,
+    /// Its limits.
+    Limits,
+    /// Its directory.
+    Directory,
+    /// Its terminal.
+    Terminal,
+    /// Landlock.
+    Landlock,
+    /// The system call filter.
+    Filter,
+    /// The program itself: it is not there, or cannot be executed.
+    Program,
+}
+
+/// A refusal on the wire.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RefusalMessage {
+    layer: String,
+    what: String,
+    why: String,
+}
+
+/// How a process ended, on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Status {
+    /// With a code.
+    Code(i32),
+    /// By a signal.
+    Signal(i32),
+}
+
+/// Numbers of descriptors in the init.
+#[derive(Debug)]
+pub(super) struct Numbers {
+    pub(super) streams: Vec<i32>,
+    pub(super) channel: i32,
+    pub(super) groups: Vec<i32>,
+}
+
+impl Description {
+    /// The description of a plan.
+    pub(super) fn of(
+        plan: &SandboxPlan,
+        limits: &[ProcessLimit],
+        numbers: Numbers,
+        program: Option<&FilterProgram>,
+    ) -> Self {
+        let file = match &plan.program {
+            Program::Path(path) => File::Path(path.clone()),
+            Program::Descriptor(number) => File::Path(format!("/proc/self/fd/{number}")),
+            Program::Named(name) => File::Named(name.clone(), search_path(plan)),
+        };
+        Self {
+            tree: match plan.namespaces {
+                Some(_) => Tree::Namespace,
+                None => Tree::Descendants,
+            },
+            channel: numbers.channel,
+            groups: numbers.groups,
+            identities: plan.identities.clone(),
+            watched: Watched::of(plan),
+            bridge: plan.egress.as_ref().map(|egress| BridgeLine {
+                port: egress.port,
+                socket: super::mounts::PROXY_SOCKET.into(),
+                forwards: egress.forwards.clone(),
+            }),
+            command: CommandLine {
+                root: plan.root.clone(),
+                cwd: plan.cwd.clone(),
+                file,
+                arguments: plan.arguments.clone(),
+                environment: plan
+                    .environment
+                    .iter()
+                    .map(|(name, value)| format!("{name}={value}"))
+                    .collect(),
+                streams: numbers.streams,
+                takes_terminal: matches!(plan.streams, Streams::Terminal),
+                landlock: plan.landlock.clone(),
+                filter: program.zip(plan.seccomp).map(|(program, rules)| Filter {
+                    length: program.0.len(),
+                    watches_names: rules.creating == Creating::Watched,
+                }),
+                limits: limits
+                    .iter()
+                    .map(|limit| Rlimit {
+                        resource: limit.resource.as_str().to_owned(),
+                        soft: limit.soft,
+                        hard: limit.hard,
+                    })
+                    .collect(),
+            },
+        }
+    }
+
+    /// Puts the description and the filter into memory that nobody can change any more.
+    pub(super) fn seal(&self, program: Option<&FilterProgram>) -> Result<OwnedFd, Errno> {
+        let text = serde_json::to_vec(self).map_err(|_| Errno::INVAL)?;
+        let memory = memfd_create(
+            "haft-sandbox",
+            MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING,
+        )?;
+        write_all(memory.as_fd(), &(text.len() as u64).to_ne_bytes())?;
+        write_all(memory.as_fd(), &text)?;
+        if let Some(FilterProgram(program)) = program {
+            let bytes: Vec<u8> = program.iter().flat_map(|i| i.to_ne_bytes()).collect();
+            write_all(memory.as_fd(), &bytes)?;
+        }
+        fcntl_add_seals(
+            &memory,
+            SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL,
+        )?;
+        Ok(memory)
+    }
+
+    /// Reads them back.
+    pub(super) fn read(memory: BorrowedFd<'_>) -> Result<(Self, Option<FilterProgram>), Errno> {
+        let size = rustix::fs::fstat(memory)?.st_size;
+        let size = u64::try_from(size).map_err(|_| Errno::INVAL)?;
+        if size > MAX_DESCRIPTION {
+            return Err(Errno::FBIG);
+        }
+        let mut bytes = vec![0_u8; usize::try_from(size).map_err(|_| Errno::FBIG)?];
+        let mut got = 0;
+        while let Some(rest) = bytes.get_mut(got..).filter(|rest| !rest.is_empty()) {
+            match rustix::io::pread(memory, rest, got as u64)? {
+                0 => return Err(Errno::INVAL),
+                more => got += more,
+            }
+        }
+        let (length, rest) = bytes.split_first_chunk().ok_or(Errno::INVAL)?;
+        let length = usize::try_from(u64::from_ne_bytes(*length)).map_err(|_| Errno::INVAL)?;
+        let (text, program) = rest.split_at_checked(length).ok_or(Errno::INVAL)?;
+        let description: Self = serde_json::from_slice(text).map_err(|_| Errno::INVAL)?;
+        let program = match description.command.filter {
+            None => None,
+            Some(filter) => {
+                let (instructions, _) = program.as_chunks::<8>();
+                if instructions.len() != filter.length {
+                    return Err(Errno::INVAL);
+                }
+                let instructions = instructions.iter().map(|bytes| u64::from_ne_bytes(*bytes));
+                Some(FilterProgram(instructions.collect()))
+            }
+        };
+        Ok((description, program))
+    }
+}
+
+impl Rlimit {
+    /// The limit as the kernel is told it.
+    pub(super) fn limit(&self) -> Option<ProcessLimit> {
+        Some(ProcessLimit {
+            resource: ProcessResource::parse(&self.resource)?,
+            soft: self.soft,
+            hard: self.hard,
+        })
+    }
+}
+
+impl RefusalMessage {
+    pub(super) fn new(layer: Layer, what: String, why: &str) -> Self {
+        Self {
+            layer: layer.as_str().to_owned(),
+            what,
+            why: why.to_owned(),
+        }
+    }
+
+    /// What was refused.
+    pub(super) fn what(&self) -> &str {
+        &self.what
+    }
+
+    /// The refusal; `None` for a layer nobody knows.
+    pub(crate) fn refusal(self) -> Option<Refusal> {
+        Some(Refusal {
+            layer: Layer::parse(&self.layer)?,
+            what: self.what,
+            why: self.why,
+        })
+    }
+}
+
+impl From<Status> for ExitStatus {
+    fn from(status: Status) -> Self {
+        match status {
+            Status::Code(code) => Self::Code(code),
+            Status::Signal(signal) => Self::Signal(signal),
+        }
+    }
+}
+
+/// Sends one message, with a descriptor or without.
+pub(crate) fn send<T: Serialize>(
+    socket: impl AsFd,
+    message: &T,
+    descriptor: Option<BorrowedFd<'_>>,
+) -> Result<(), Errno> {
+    let text = serde_json::to_vec(message).map_err(|_| Errno::INVAL)?;
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let descriptors: Vec<BorrowedFd<'_>> = descriptor.into_iter().collect();
+    if !descriptors.is_empty() {
+        ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+    }
+    let flags = SendFlags::NOSIGNAL;
+    rustix::io::retry_on_intr(|| {
+        sendmsg(
+            socket.as_fd(),
+            &[IoSlice::new(&text)],
+            &mut ancillary,
+            flags,
+        )
+    })?;
+    Ok(())
+}
+
+/// Receives one message and its descriptor, if it has one; `None` when the other side is gone.
+pub(crate) fn receive<T: DeserializeOwned>(socket: impl AsFd) -> Received<T> {
+    receive_with(socket.as_fd(), RecvFlags::CMSG_CLOEXEC)
+}
+
+/// Like [`receive`], and fails with `EAGAIN` when there is none yet.
+pub(crate) fn receive_now<T: DeserializeOwned>(socket: impl AsFd) -> Received<T> {
+    receive_with(
+        socket.as_fd(),
+        RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT,
+    )
+}
+
+type Received<T> = Result<Option<(T, Option<OwnedFd>)>, Errno>;
+
+fn receive_with<T: DeserializeOwned>(socket: BorrowedFd<'_>, flags: RecvFlags) -> Received<T> {
+    let mut text = vec![0_u8; MAX_MESSAGE];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let got = rustix::io::retry_on_intr(|| {
+        recvmsg(
+            socket,
+            &mut [IoSliceMut::new(&mut text)],
+            &mut ancillary,
+            flags,
+        )
+    })?;
+    if got.bytes == 0 {
+        return Ok(None);
+    }
+    let mut descriptor = None;
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(mut descriptors) = message {
+            descriptor = descriptors.next();
+        }
+    }
+    let text = text.get(..got.bytes).unwrap_or_default();
+    let message = serde_json::from_slice(text).map_err(|_| Errno::BADMSG)?;
+    Ok(Some((message, descriptor)))
+}
+
+fn search_path(plan: &SandboxPlan) -> Vec<String> {
+    plan.environment
+        .get("PATH")
+        .map(|path| path.split(':').filter(|dir| dir.starts_with('/')))
+        .into_iter()
+        .flatten()
+        .map(str::to_owned)
+        .collect()
+}
+
+fn write_all(to: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), Errno> {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let written = rustix::io::write(to, rest)?;
+        rest = rest.get(written..).unwrap_or_default();
+    }
+    Ok(())
+}
