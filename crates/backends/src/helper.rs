@@ -14,7 +14,7 @@ use crate::remote::supervise;
 /// Runs a helper mode if the arguments ask for one, and returns how it ended. `None` means the
 /// program goes on as usual. Call it first in `main`.
 pub fn run_if_asked() -> Option<ExitCode> {
-    haft_sandbox::helper::run_if_asked(|mode| match mode {
+    haft_sandbox::helper_modes::run_if_asked(|mode| match mode {
         supervise::SERVE => Some(supervise::supervise()),
         supervise::SERVE_STREAM => Some(supervise::serve_stream()),
         _ => None,

@@ -15,7 +15,8 @@ use rustix::io::Errno;
 use crate::{
     helper,
     mounts::{INIT, Mount},
-    plan::{Namespaces, Streams},
+    plan::Namespaces,
+    request::Streams,
 };
 
 /// Where bubblewrap may be.

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use haft_contract::ops::Tier;
 
 use crate::{
-    SandboxOptions, bubblewrap, gvisor,
+    bubblewrap, gvisor,
     landlock::{ABI_FOR_T1, ABI_FOR_T2, kernel_abi},
+    options::SandboxOptions,
 };
 
 /// What this machine has for sandboxes.

@@ -21,7 +21,8 @@ use serde::Serialize;
 use crate::{
     limits::{Keepers, ProcessResource},
     mounts::{INIT, Mount},
-    plan::{Program, SandboxPlan, Streams},
+    plan::SandboxPlan,
+    request::{Program, Streams},
 };
 
 /// Where `runsc` is looked for. Never in a search path, which a workspace could be on.
@@ -392,7 +393,10 @@ mod tests {
 
     use super::*;
     use crate::{
-        FileId, HostView, Limits, Profile, SandboxRequest, Workspace, profile::SANDBOX_HOME,
+        HostView, Limits, Profile,
+        jail::FileId,
+        profile::SANDBOX_HOME,
+        request::{SandboxRequest, Workspace},
     };
 
     fn plan(root: &Path, script: &str, streams: Streams) -> SandboxPlan {
@@ -504,7 +508,7 @@ mod tests {
         check(|plan| plan.program = Program::Descriptor(3), "pinned");
         check(|plan| plan.namespaces = None, "namespaces");
         let egress = |plan: &mut SandboxPlan| {
-            plan.egress = Some(crate::Egress {
+            plan.egress = Some(crate::request::Egress {
                 socket: "/x".into(),
                 port: 1,
                 forwards: Vec::new(),

@@ -16,7 +16,7 @@ use rustix::{
     io::{Errno, retry_on_intr},
 };
 
-use crate::{FileId, errno};
+use crate::errno;
 
 /// Whether paths may lead onto another file system mounted inside the workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -36,6 +36,15 @@ pub enum Lookup {
     Cached,
     /// Whatever it takes; for the blocking pool.
     Full,
+}
+
+/// Which file something is, whatever its name leads to now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct FileId {
+    /// The device.
+    pub device: u64,
+    /// The inode.
+    pub inode: u64,
 }
 
 /// A held workspace root.

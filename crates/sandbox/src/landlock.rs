@@ -20,8 +20,8 @@ use landlock::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    plan::Workspace,
     profile::{HostView, SANDBOX_HOME},
+    request::Workspace,
 };
 
 /// The oldest Landlock that can hold tier T1: it keeps signals and abstract sockets inside.

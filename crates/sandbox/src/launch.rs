@@ -31,7 +31,7 @@ use crate::{
     limits::{Keepers, ProcessLimit},
     mounts::Mount,
     plan::SandboxPlan,
-    process::spawn::{self, Launch, Started},
+    spawn::{self, Launch, Started},
     spawner,
     wire::{self, Description, Notice, Numbers, Step},
 };

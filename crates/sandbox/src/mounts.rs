@@ -11,8 +11,8 @@ use std::{
 
 use crate::{
     limits::Limits,
-    plan::{Covered, Egress, Workspace},
     profile::{HostView, SANDBOX_HOME},
+    request::{Covered, Egress, Workspace},
 };
 
 /// One entry of the file system a command sees.
@@ -146,8 +146,8 @@ pub(super) fn mounts(
     mounts.extend(workspace.protected.iter().map(|protected| {
         let place = workspace.root.join(&protected.path);
         match protected.hold {
-            super::plan::Hold::ReadOnly => read_only(&place, &place),
-            super::plan::Hold::InPlace => Mount::Writable {
+            crate::request::Hold::ReadOnly => read_only(&place, &place),
+            crate::request::Hold::InPlace => Mount::Writable {
                 source: place.clone(),
                 at: place,
             },

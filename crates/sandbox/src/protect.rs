@@ -13,8 +13,8 @@ use rustix::{
 };
 
 use crate::{
-    jail::{Jail, Lookup},
-    plan::{FileId, Hold, ProtectedPlace},
+    jail::{FileId, Jail, Lookup},
+    request::{Hold, ProtectedPlace},
 };
 
 /// The most submodules whose settings are looked at.

@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::plan::Covered;
+use crate::request::Covered;
 
 /// Where the kernel lists what is mounted.
 const LIST: &str = "/proc/self/mountinfo";

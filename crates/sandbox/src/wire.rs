@@ -25,10 +25,12 @@ use rustix::{
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
+    jail::FileId,
     landlock::LandlockRules,
     limits::{ProcessLimit, ProcessResource},
     mounts::Mount,
-    plan::{FileId, Program, SandboxPlan, Streams},
+    plan::SandboxPlan,
+    request::{Program, Streams},
     seccomp::{Creating, FilterProgram},
 };
 

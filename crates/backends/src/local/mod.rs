@@ -4,6 +4,7 @@
 //! those of `haft-sandbox`. Nothing here lowers a tier or follows a path by name.
 
 mod changes;
+mod file_kind;
 mod files;
 mod search;
 mod walk;

@@ -8,6 +8,7 @@
 //! A lost connection ends everything that ran over it. A call that was under way then fails as
 //! unavailable and is never repeated by itself; the next call connects anew.
 
+mod account;
 mod client;
 mod confinement;
 mod connect;
@@ -24,7 +25,8 @@ mod wire;
 
 pub(crate) use frame::{MAGIC, MAX_PREAMBLE_BYTES};
 
+pub use account::Account;
 pub use client::RemoteBackend;
 pub use confinement::{RemoteLimits, RemoteSandbox, Toolchains};
 pub use connect::{Carrier, Connect, ConnectError, Connection, RemoteOptions};
-pub use serve::{Account, ServeError, serve};
+pub use serve::{ServeError, serve};

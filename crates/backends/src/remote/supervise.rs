@@ -25,10 +25,7 @@ use tokio::{
     signal::unix::{SignalKind, signal},
 };
 
-use super::{
-    serve::{Account, serve},
-    stdio::Descriptor,
-};
+use super::{account::Account, serve::serve, stdio::Descriptor};
 
 /// The mode a connection starts.
 pub(crate) const SERVE: &str = "serve";

@@ -41,7 +41,7 @@ use self::{
     observe::Observer,
 };
 use crate::{
-    plan::FileId,
+    jail::FileId,
     wire::{self, Description, Notice, Order, Status, Step, Tree},
 };
 

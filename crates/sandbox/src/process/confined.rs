@@ -28,7 +28,6 @@ use tokio::{
 use super::{
     controls::Reach,
     lead::{Confinement, Ending, Lead},
-    spawn::Started,
     tree::Tree,
     watch::watch,
 };
@@ -40,6 +39,7 @@ use crate::{
     orphans::PrivateDirectory,
     pool::blocking,
     protected_watch::ProtectedWatch,
+    spawn::Started,
     wire::{self, Notice, Order},
 };
 

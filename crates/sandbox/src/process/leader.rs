@@ -22,11 +22,10 @@ use tokio::io::{Interest, unix::AsyncFd};
 use super::{
     controls::Reach,
     lead::{Confinement, Ending, Lead},
-    spawn::Started,
     tree::Tree,
     watch::watch,
 };
-use crate::{errno, pool::blocking};
+use crate::{errno, pool::blocking, spawn::Started};
 
 /// A child that has been started and is not yet reaped.
 pub(super) struct Leader {

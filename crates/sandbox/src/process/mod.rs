@@ -16,7 +16,6 @@ pub(crate) mod orphans;
 mod output;
 mod program;
 mod sandboxed;
-pub(crate) mod spawn;
 pub(crate) mod streams;
 pub(crate) mod terminal;
 mod tree;
@@ -41,14 +40,17 @@ pub use self::{handle::DRAIN_LIMIT, options::ProcessOptions};
 use self::{
     handle::LocalProcess,
     leader::Leader,
-    spawn::Launch,
     streams::{OurEnds, Streams},
 };
 use crate::{
-    Facilities, Sandbox, SandboxPlan, errno,
+    detect::Facilities,
+    errno,
     jail::{Jail, Lookup},
     owner::Owner,
+    plan::SandboxPlan,
     pool::blocking,
+    setup::Sandbox,
+    spawn::{self, Launch},
 };
 
 /// The processes of a workspace on this machine.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::SandboxOptions;
+use crate::options::SandboxOptions;
 
 /// How the processes of a workspace behave. The default suits nobody's tools and harms nobody:
 /// children find the system's programs and no home.

@@ -21,15 +21,17 @@ use super::{
     streams::{OurEnds, Streams},
 };
 use crate::{
-    Covered, Egress, Program, Sandbox, SandboxPlan, SandboxRequest, Workspace,
     cgroup::Cgroup,
     errno, gvisor,
     jail::{Jail, Lookup, Mounts},
     launch::{self, Parts},
     limits::Keepers,
     orphans::{PrivateDirectory, Purpose},
+    plan::SandboxPlan,
     protect,
     protected_watch::Deep,
+    request::{Covered, Egress, Program, SandboxRequest, Workspace},
+    setup::Sandbox,
     submounts,
 };
 
@@ -166,8 +168,8 @@ pub(super) fn plan(
         environment: variables.into_iter().map(owned).collect(),
         cwd: PathBuf::from(spawn.cwd.as_str()),
         streams: match spawn.terminal {
-            Some(_) => crate::Streams::Terminal,
-            None => crate::Streams::Pipes(details.streams),
+            Some(_) => crate::request::Streams::Terminal,
+            None => crate::request::Streams::Pipes(details.streams),
         },
         without: &options.sandbox.without,
     })

@@ -23,11 +23,12 @@ use rustix::{
     pipe::{PipeFlags, pipe_with},
 };
 
-use super::{
-    orphans::{self, Whose},
+use super::orphans::{self, Whose};
+use crate::{
+    helper,
+    owner::Owner,
     spawn::{self, Launch},
 };
-use crate::{helper, owner::Owner};
 
 /// The mode of the helper.
 pub(crate) const MODE: &str = "warden";

@@ -21,8 +21,9 @@ use self::{
     scene::Scene,
 };
 use crate::{
-    SandboxOptions, helper,
+    helper,
     jail::{Jail, Mounts},
+    options::SandboxOptions,
     process::{LocalProcesses, ProcessOptions},
 };
 

@@ -512,9 +512,9 @@ fn the_justfile_is_short() {
 }
 
 /// A file of the repository, with its path from the root.
-struct SourceFile {
-    path: String,
-    text: String,
+pub(crate) struct SourceFile {
+    pub(crate) path: String,
+    pub(crate) text: String,
 }
 
 impl SourceFile {
@@ -573,7 +573,7 @@ fn tree() -> Vec<SourceFile> {
     files
 }
 
-fn rust_files() -> impl Iterator<Item = SourceFile> {
+pub(crate) fn rust_files() -> impl Iterator<Item = SourceFile> {
     tree().into_iter().filter(|file| {
         Path::new(&file.path)
             .extension()
@@ -613,7 +613,7 @@ fn our_crates(manifest: &toml::Value, section: &str) -> Vec<String> {
 
 /// The text without its `#[cfg(test)]` modules. Relies on `rustfmt`: a block ends at the first
 /// closing brace with the indentation of its opening line.
-fn strip_tests(text: &str) -> String {
+pub(crate) fn strip_tests(text: &str) -> String {
     let mut kept = Vec::new();
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
@@ -834,7 +834,7 @@ fn is_quoted(text: &str, at: usize) -> bool {
 }
 
 #[track_caller]
-fn report(problems: &[String], advice: &str) {
+pub(crate) fn report(problems: &[String], advice: &str) {
     assert!(
         problems.is_empty(),
         "\n  {}\n{advice}\n",

@@ -9,7 +9,7 @@ use haft_contract::{
 };
 use rustix::fs::{FileType, Stat};
 
-use crate::local::files::{kind_of, version_of};
+use crate::local::{file_kind::kind_of, files::version_of};
 
 /// A file whose change time is this close to the moment it was read may change again without its
 /// times telling: clocks of file systems tick, on some kernels every ten milliseconds.

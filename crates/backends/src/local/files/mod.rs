@@ -28,7 +28,7 @@ use haft_sandbox::{jail::Jail, pool::blocking, remove};
 pub(crate) use self::{
     list::entry,
     rights::AccessList,
-    stat::{kind_of, modified_ms, version_of},
+    stat::{modified_ms, version_of},
 };
 use crate::protected;
 

@@ -13,6 +13,8 @@ use rustix::{
     io::Errno,
 };
 
+use crate::local::file_kind::kind_of;
+
 /// The state of a path if that takes no disk; `None` when it might.
 pub(super) fn cached(jail: &Jail, path: &WorkPath) -> Option<Result<FileStat, OpsError>> {
     match at(jail, path, Lookup::Cached) {
@@ -40,16 +42,6 @@ pub(crate) fn file_stat(stat: &Stat) -> FileStat {
         mode: stat.st_mode & 0o7777,
         version: version(stat),
         modified_ms: modified_ms(stat),
-    }
-}
-
-/// The sort of thing a file type is.
-pub(crate) fn kind_of(file_type: FileType) -> FileKind {
-    match file_type {
-        FileType::RegularFile => FileKind::File,
-        FileType::Directory => FileKind::Directory,
-        FileType::Symlink => FileKind::Symlink,
-        _ => FileKind::Other,
     }
 }
 

@@ -12,7 +12,7 @@ use rustix::{
     io::Errno,
 };
 
-use crate::local::files::kind_of;
+use crate::local::file_kind::kind_of;
 
 /// Room for directory entries per system call.
 const BUFFER: usize = 32 * 1024;

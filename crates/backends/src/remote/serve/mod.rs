@@ -22,6 +22,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use self::session::Session;
 use super::{
+    account::Account,
     convert::options_from_wire,
     frame::{Frame, FrameError, FrameReader, Kind, MAGIC},
     outbox::Outbox,
@@ -37,17 +38,6 @@ const SILENCE_LIMIT: Duration = Duration::from_secs(30);
 
 /// How long children and calls may take to end after the stream has.
 const END_LIMIT: Duration = Duration::from_secs(3);
-
-/// What children are started with unless the caller says otherwise.
-#[derive(Debug, Clone, Default)]
-pub struct Account {
-    /// `HOME`.
-    pub home: Option<String>,
-    /// `USER`.
-    pub user: Option<String>,
-    /// `XDG_RUNTIME_DIR`.
-    pub runtime: Option<String>,
-}
 
 /// A stream could not be served, or no longer.
 #[derive(Debug, thiserror::Error)]

@@ -1,0 +1,46 @@
+//! The helper modes of a program: a second, hidden face that sets up sandboxes from inside.
+//!
+//! A program that embeds Haft calls `haft::helper::run_if_asked` first thing in `main`, before it
+//! starts threads or reads its arguments; or it ships the `haft-helper` program and names it.
+
+use std::process::ExitCode;
+
+use crate::{
+    helper::{self, FLAG},
+    init, probe,
+    process::warden,
+};
+
+/// Runs a helper mode if the arguments ask for one, and returns how it ended. `None` means the
+/// program goes on as usual. Call it first in `main`.
+///
+/// `other_mode` runs the modes that are not of this crate, and says `None` to those it does not know.
+pub fn run_if_asked(other_mode: impl FnOnce(&str) -> Option<ExitCode>) -> Option<ExitCode> {
+    helper::note_that_it_answers();
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next()?.to_str() != Some(FLAG) {
+        return None;
+    }
+    let mode = arguments.next();
+    let rest: Vec<String> = arguments
+        .filter_map(|argument| argument.into_string().ok())
+        .collect();
+    Some(match mode.as_ref().and_then(|mode| mode.to_str()) {
+        Some("init") => init::run(&rest),
+        Some(warden::MODE) => warden::run(&rest),
+        Some("probe") => probe(&rest),
+        Some("bridge") => haft_egress::bridge::run(&rest),
+        // Says nothing: whoever started a helper reads its report, and a person never does.
+        Some(other) => other_mode(other).unwrap_or(ExitCode::from(2)),
+        None => ExitCode::from(2),
+    })
+}
+
+/// Makes one attempt to get out of a sandbox; `haft doctor` and the attack corpus ask for it.
+fn probe(arguments: &[String]) -> ExitCode {
+    let (name, rest) = match arguments.split_first() {
+        Some((name, rest)) => (name.as_str(), rest),
+        None => ("", arguments),
+    };
+    probe::run(name, rest)
+}

@@ -1,0 +1,164 @@
+//! What this machine has for the sandboxes of a workspace, looked up once, and what is made of it for
+//! each command: a private directory, a control group, a watch.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, OnceLock},
+};
+
+use haft_contract::{
+    ErrorKind,
+    ops::{OpsError, Tier},
+};
+
+use crate::{
+    cgroup::{Cgroup, CgroupError, CgroupParent},
+    detect::{Facilities, Missing},
+    jail::Jail,
+    limits::Limits,
+    options::SandboxOptions,
+    orphans::{Bases, PrivateDirectory, Purpose, RuntimeDirectory},
+    profile::HostView,
+    protected_watch::{Deep, ProtectedWatch, Quarantine},
+};
+
+/// What a workspace's sandboxes are made from, looked up once.
+#[derive(Debug)]
+pub(crate) struct Sandbox {
+    facilities: Facilities,
+    view: HostView,
+    limits: Limits,
+    groups: Result<Option<Arc<CgroupParent>>, CgroupError>,
+    quarantine: Arc<Quarantine>,
+    /// Where private directories are made.
+    bases: Bases,
+    /// For sockets and the like; made when the first of them is.
+    control: OnceLock<Arc<RuntimeDirectory>>,
+    /// For files of commands; made when the first of them is.
+    files: OnceLock<Arc<RuntimeDirectory>>,
+}
+
+impl Sandbox {
+    /// Looks at this machine for a workspace.
+    pub(crate) fn look(options: &SandboxOptions, root: &Path, temporary: &Path) -> Self {
+        let bases = Bases::new(options.runtime.as_deref(), temporary);
+        bases.sweep();
+        Self {
+            facilities: Facilities::look(options, root),
+            view: HostView::look(&options.profile),
+            limits: options.limits.clone(),
+            groups: CgroupParent::detect(&options.cgroup),
+            quarantine: Arc::new(quarantine(options)),
+            bases,
+            control: OnceLock::new(),
+            files: OnceLock::new(),
+        }
+    }
+
+    /// Whether what was found for one workspace holds for another at this root: everything does, but
+    /// where the helper lies.
+    pub(crate) fn serves(&self, root: &Path) -> bool {
+        match &self.facilities.helper {
+            Ok(helper) => !helper.starts_with(root),
+            Err(missing) => *missing == Missing::Helper,
+        }
+    }
+
+    /// What this machine has.
+    pub(crate) fn facilities(&self) -> &Facilities {
+        &self.facilities
+    }
+
+    /// What of the profile this machine has.
+    pub(crate) fn view(&self) -> &HostView {
+        &self.view
+    }
+
+    /// The helper.
+    pub(crate) fn helper(&self) -> Result<PathBuf, OpsError> {
+        self.facilities
+            .helper
+            .clone()
+            .map_err(|missing| unavailable(&[missing]))
+    }
+
+    /// Refuses a tier this machine cannot hold.
+    pub(crate) fn check(&self, tier: Tier) -> Result<(), OpsError> {
+        match self.facilities.missing(tier).as_slice() {
+            [] => Ok(()),
+            missing => Err(unavailable(missing)),
+        }
+    }
+
+    /// A directory of one command's own. What a crashed Haft leaves of it is removed by the next.
+    pub(crate) fn private_directory(&self, purpose: Purpose) -> Result<PrivateDirectory, OpsError> {
+        let cannot = |why: String| OpsError::new(ErrorKind::TierUnavailable, why);
+        let place = match purpose {
+            Purpose::Control => &self.control,
+            Purpose::Files => &self.files,
+        };
+        let runtime = if let Some(runtime) = place.get() {
+            Arc::clone(runtime)
+        } else {
+            let made = self.bases.open(purpose);
+            let made = made.map_err(|error| cannot(error.to_string()))?;
+            // Of two made at once, the second goes when it is dropped.
+            Arc::clone(place.get_or_init(|| made))
+        };
+        runtime.make().map_err(|error| {
+            let kind = error.kind();
+            cannot(format!(
+                "a private directory for the command cannot be made: {kind}"
+            ))
+        })
+    }
+
+    /// A watch over a workspace for one command.
+    pub(crate) fn watch(
+        &self,
+        jail: &Arc<Jail>,
+        deep: Option<Deep>,
+    ) -> Result<ProtectedWatch, OpsError> {
+        ProtectedWatch::begin(jail, &self.quarantine, deep).map_err(|error| {
+            OpsError::new(
+                ErrorKind::TierUnavailable,
+                format!(
+                    "the workspace cannot be watched for protected names ({}); \
+                     `sysctl -w fs.inotify.max_user_instances=1024` allows more watches",
+                    error.kind()
+                ),
+            )
+        })
+    }
+
+    /// A control group for one command, where they are to be had.
+    pub(crate) fn group(&self) -> Result<Option<Cgroup>, OpsError> {
+        let fail =
+            |error: &CgroupError| OpsError::new(ErrorKind::TierUnavailable, error.to_string());
+        match &self.groups {
+            Ok(None) => Ok(None),
+            Ok(Some(parent)) => parent.create(&self.limits).map(Some).map_err(|e| fail(&e)),
+            Err(error) => Err(fail(error)),
+        }
+    }
+}
+
+/// Where things are kept that a command tried to leave under a protected name.
+fn quarantine(options: &SandboxOptions) -> Quarantine {
+    let opened = options.quarantine.as_deref().map(Quarantine::open);
+    opened.and_then(Result::ok).unwrap_or_else(|| {
+        if let Some(path) = &options.quarantine {
+            tracing::warn!(path = %path.display(), "the quarantine is not private; things are renamed instead");
+        }
+        Quarantine::default()
+    })
+}
+
+fn unavailable(missing: &[Missing]) -> OpsError {
+    let reasons: Vec<String> = missing.iter().map(|missing| missing.reason()).collect();
+    let remedies: Vec<&str> = missing.iter().map(|missing| missing.remedy()).collect();
+    OpsError::new(
+        ErrorKind::TierUnavailable,
+        format!("{} (to do: {})", reasons.join("; "), remedies.join("; ")),
+    )
+}
