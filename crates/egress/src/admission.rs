@@ -1,8 +1,8 @@
-//! From a host and a port to a connection, or to a denial. The one way out: whatever the proxy
-//! speaks, it gets a connection only from here.
+//! From a host and a port to addresses that may be connected to, or to a denial: the one admission,
+//! whoever connects. The proxy of a sandbox, tools, MCP over HTTP, logins and webhooks all pass here.
 //!
-//! The order: rules on the name, one lookup, every address, then a connection to one of exactly
-//! those addresses.
+//! The order: what is said of the name, one lookup, every address, then a connection to one of
+//! exactly those addresses. A metadata address is never reached, whatever anybody says.
 
 use std::{
     io,
@@ -22,79 +22,128 @@ use tokio::{
 
 use crate::denial::{Denial, Reason};
 
+/// What may be reached, and by whose word.
+#[derive(Debug, Clone)]
+pub enum Reach {
+    /// What the rules of a child allow; whatever they are silent about is denied.
+    Rules(Arc<EgressRules>),
+    /// One host and port that the operator configured, wherever it is but on the way to
+    /// credentials.
+    Endpoint {
+        /// The host, exactly.
+        host: Host,
+        /// The port.
+        port: u16,
+    },
+    /// Whatever a stranger names, as long as it is public; and what the operator named.
+    Public(OwnHosts),
+}
+
+/// The hosts that the operator named beside what is public.
+#[derive(Debug, Clone, Default)]
+pub struct OwnHosts {
+    /// The host of the operator's own server. If it is this machine, other ports of this machine may
+    /// be reached too.
+    pub server: Option<Host>,
+    /// Hosts that may be private.
+    pub private: Vec<HostRule>,
+}
+
 /// Judges hosts, resolves them and connects.
-pub(crate) struct Admission {
-    rules: Arc<EgressRules>,
+#[derive(Clone)]
+pub struct Admission {
+    reach: Reach,
     resolver: Arc<dyn Resolve>,
     connect_within: Duration,
 }
 
 /// Why there is no connection.
 #[derive(Debug)]
-pub(crate) enum Turned {
+pub enum ConnectError {
     /// It is not allowed.
     Denied(Denial),
     /// It is allowed, and did not work.
     Unreachable(io::Error),
 }
 
-/// A connection, and how closely what is said over it must be watched.
+/// A connection, and how closely what is said over it must be inspected.
 pub(crate) struct Admitted {
     pub(crate) stream: TcpStream,
-    pub(crate) watch: Watch,
+    pub(crate) inspect: Inspect,
 }
 
-/// How closely a connection is watched.
+/// How closely a connection is inspected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Watch {
+pub(crate) enum Inspect {
     /// A public server may serve many hosts: what is asked for inside must be the host of the
     /// connection.
     Host,
     /// An address that is not public and that a rule names: there is no other host to front for.
-    Nothing,
+    None,
 }
 
-impl From<Denial> for Turned {
+impl From<Denial> for ConnectError {
     fn from(denial: Denial) -> Self {
         Self::Denied(denial)
     }
 }
 
 impl Admission {
-    pub(crate) fn new(
-        rules: Arc<EgressRules>,
-        resolver: Arc<dyn Resolve>,
-        connect_within: Duration,
-    ) -> Self {
+    /// Looking a name up and connecting to one of its addresses may each take this long.
+    pub fn new(reach: Reach, resolver: Arc<dyn Resolve>, connect_within: Duration) -> Self {
         Self {
-            rules,
+            reach,
             resolver,
             connect_within,
         }
     }
 
-    /// Connects to a host if the rules allow it and everything it resolves to.
-    pub(crate) async fn connect(&self, host: &Host, port: u16) -> Result<Admitted, Turned> {
-        let private = self.judge_host(host, port)?;
-        let addresses = self.resolve(host).await.map_err(Turned::Unreachable)?;
+    /// Judges a host and a port by what can be seen without looking anything up.
+    pub fn judge(&self, host: &Host, port: u16) -> Result<(), Denial> {
+        let expected = self.judge_host(host, port)?;
+        match host {
+            Host::Address(address) => self.judge_address(host, port, *address, expected),
+            Host::Name(_) => Ok(()),
+        }
+    }
+
+    /// The addresses of a host, looked up once, if all of them may be connected to.
+    pub async fn resolve(&self, host: &Host, port: u16) -> Result<Vec<SocketAddr>, ConnectError> {
+        let expected = self.judge_host(host, port)?;
+        let addresses = self
+            .look_up(host)
+            .await
+            .map_err(ConnectError::Unreachable)?;
         if addresses.len() > MAX_ADDRESSES {
             return Err(Denial::of(host, port, Reason::TooManyAddresses).into());
         }
         for address in &addresses {
-            self.judge_address(host, port, *address, private)?;
+            self.judge_address(host, port, *address, expected)?;
         }
-        let stream = self.first_to_answer(&addresses, port).await;
+        let with_port = addresses.into_iter().map(|at| SocketAddr::new(at, port));
+        Ok(with_port.collect())
+    }
+
+    /// Connects to a host if it may be reached at everything it resolves to.
+    pub async fn connect(&self, host: &Host, port: u16) -> Result<TcpStream, ConnectError> {
+        self.admit(host, port).await.map(|admitted| admitted.stream)
+    }
+
+    /// The same, for a way on which others speak.
+    pub(crate) async fn admit(&self, host: &Host, port: u16) -> Result<Admitted, ConnectError> {
+        let addresses = self.resolve(host, port).await?;
+        let stream = self.first_to_answer(&addresses).await;
         let public = addresses
             .iter()
-            .any(|at| classify(*at) == AddressClass::Public);
+            .any(|at| classify(at.ip()) == AddressClass::Public);
         Ok(Admitted {
-            stream: stream.map_err(Turned::Unreachable)?,
-            watch: if public { Watch::Host } else { Watch::Nothing },
+            stream: stream.map_err(ConnectError::Unreachable)?,
+            inspect: if public { Inspect::Host } else { Inspect::None },
         })
     }
 
     /// Whether the host itself may be reached, and if so, what it may resolve to.
-    fn judge_host(&self, host: &Host, port: u16) -> Result<Private, Denial> {
+    fn judge_host(&self, host: &Host, port: u16) -> Result<Expected, Denial> {
         let deny = |reason| Err(Denial::of(host, port, reason));
         let name = match host {
             Host::Name(name) => Some(name.as_str()),
@@ -109,13 +158,46 @@ impl Admission {
             return deny(Reason::Metadata);
         }
         let private_name = name.is_some_and(is_private_name);
-        match self.rules.judge(host, port) {
-            Ruling::Denied(rule) => deny(Reason::Rule(rule.clone())),
-            Ruling::OtherPort(rule) => deny(Reason::OtherPort(rule.clone())),
-            Ruling::Silent => deny(Reason::NoRule),
-            Ruling::Covered if private_name => deny(Reason::PrivateName),
-            Ruling::Named if private_name => Ok(Private::Expected),
-            Ruling::Covered | Ruling::Named => Ok(Private::Unexpected),
+        match &self.reach {
+            Reach::Rules(rules) => match rules.judge(host, port) {
+                Ruling::Denied(rule) => deny(Reason::Rule(rule.clone())),
+                Ruling::OtherPort(rule) => deny(Reason::OtherPort(rule.clone())),
+                Ruling::Silent => deny(Reason::NoRule),
+                Ruling::Covered if private_name => deny(Reason::PrivateName),
+                Ruling::Named if private_name => Ok(Expected::Anything),
+                Ruling::Covered | Ruling::Named => Ok(Expected::Public),
+            },
+            Reach::Endpoint {
+                host: own,
+                port: at,
+            } => {
+                if own != host || *at != port {
+                    return deny(Reason::OtherEndpoint);
+                }
+                Ok(match host {
+                    Host::Address(_) => Expected::Anything,
+                    Host::Name(_) if is_this_machine(host) => Expected::ThisMachine,
+                    Host::Name(_) if private_name => Expected::Nearby,
+                    Host::Name(_) => Expected::Private,
+                })
+            }
+            Reach::Public(own) => {
+                if own.is_at_home() && is_this_machine(host) {
+                    return Ok(Expected::ThisMachine);
+                }
+                if private_name && !own.names_at(host, port) {
+                    return deny(Reason::PrivateName);
+                }
+                let named = match host {
+                    Host::Address(_) => own.names_at(host, port),
+                    Host::Name(_) => own.names(host),
+                };
+                Ok(if named {
+                    Expected::Private
+                } else {
+                    Expected::Public
+                })
+            }
         }
     }
 
@@ -125,28 +207,43 @@ impl Admission {
         host: &Host,
         port: u16,
         address: IpAddr,
-        private: Private,
+        expected: Expected,
     ) -> Result<(), Denial> {
         let deny = |reason| Err(Denial::of(host, port, reason));
         let class = classify(address);
         if class == AddressClass::Metadata {
             return deny(Reason::Metadata);
         }
-        let inner = carried(address).map(IpAddr::V4);
-        for form in [Some(address), inner].into_iter().flatten() {
-            if let Ruling::Denied(rule) = self.rules.judge(&Host::Address(form), port) {
-                return deny(Reason::RuleOnAddress(rule.clone(), address));
-            }
+        self.unless_denied(host, port, address)?;
+        if expected.includes(class) {
+            return Ok(());
         }
-        let named = self.rules.judge(&Host::Address(address), port) == Ruling::Named;
-        match (class, private) {
-            (AddressClass::Public, _) | (_, Private::Expected) => Ok(()),
-            _ if named => Ok(()),
-            _ => deny(Reason::NotPublic(address, class)),
+        match &self.reach {
+            Reach::Rules(rules) if rules.judge(&Host::Address(address), port) == Ruling::Named => {
+                Ok(())
+            }
+            Reach::Rules(_) | Reach::Endpoint { .. } | Reach::Public(_) => {
+                deny(Reason::NotPublic(address, class))
+            }
         }
     }
 
-    async fn resolve(&self, host: &Host) -> io::Result<Vec<IpAddr>> {
+    /// A rule that denies an address holds for every name of it, and for the address inside it.
+    fn unless_denied(&self, host: &Host, port: u16, address: IpAddr) -> Result<(), Denial> {
+        let Reach::Rules(rules) = &self.reach else {
+            return Ok(());
+        };
+        let inner = carried(address).map(IpAddr::V4);
+        for form in [Some(address), inner].into_iter().flatten() {
+            if let Ruling::Denied(rule) = rules.judge(&Host::Address(form), port) {
+                let reason = Reason::RuleOnAddress(rule.clone(), address);
+                return Err(Denial::of(host, port, reason));
+            }
+        }
+        Ok(())
+    }
+
+    async fn look_up(&self, host: &Host) -> io::Result<Vec<IpAddr>> {
         let name = match host {
             Host::Address(address) => return Ok(vec![*address]),
             Host::Name(name) => name,
@@ -161,15 +258,14 @@ impl Admission {
     }
 
     /// Tries the checked addresses in turn; each gets its share of the time.
-    async fn first_to_answer(&self, addresses: &[IpAddr], port: u16) -> io::Result<TcpStream> {
+    async fn first_to_answer(&self, addresses: &[SocketAddr]) -> io::Result<TcpStream> {
         let until = Instant::now() + self.connect_within;
         let share = self.connect_within / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
         let mut failed = io::Error::from(io::ErrorKind::TimedOut);
         for (index, address) in addresses.iter().enumerate() {
             let last = index + 1 == addresses.len();
             let end = if last { until } else { Instant::now() + share };
-            let connecting = TcpStream::connect(SocketAddr::new(*address, port));
-            match timeout_at(end, connecting).await {
+            match timeout_at(end, TcpStream::connect(*address)).await {
                 Ok(Ok(stream)) => return Ok(stream),
                 Ok(Err(error)) => failed = error,
                 Err(_) => failed = io::ErrorKind::TimedOut.into(),
@@ -179,14 +275,68 @@ impl Admission {
     }
 }
 
-/// Whether a host may resolve to an address that is not public.
+impl std::fmt::Debug for Admission {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Admission")
+            .field("reach", &self.reach)
+            .finish_non_exhaustive()
+    }
+}
+
+impl OwnHosts {
+    /// Whether the operator's own server is on this machine.
+    pub fn is_at_home(&self) -> bool {
+        self.server.as_ref().is_some_and(is_this_machine)
+    }
+
+    /// Whether the operator named exactly this host, on whatever port.
+    fn names(&self, host: &Host) -> bool {
+        let exactly = |rule: &HostRule| rule.host() == Some(host);
+        self.server.as_ref() == Some(host) || self.private.iter().any(exactly)
+    }
+
+    /// Whether the operator named exactly this host with this port.
+    fn names_at(&self, host: &Host, port: u16) -> bool {
+        let exactly = |rule: &HostRule| rule.host() == Some(host) && rule.allows(host, port);
+        self.server.as_ref() == Some(host) || self.private.iter().any(exactly)
+    }
+}
+
+/// What a host may resolve to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Private {
-    /// A rule names exactly this name of a private network.
-    Expected,
-    /// Only an address that a rule names. The name alone is not enough: whoever runs a public
-    /// domain decides what it resolves to.
-    Unexpected,
+enum Expected {
+    /// Whatever it is: the address itself was named, or a name of a private network exactly.
+    Anything,
+    /// Public addresses, and others only if a rule names them. The name alone is not enough: whoever
+    /// runs a public domain decides what it resolves to.
+    Public,
+    /// Public addresses and those of a private network: names are often split between the two.
+    Private,
+    /// The same, and this machine: a short name is often this machine's own.
+    Nearby,
+    /// This machine alone: a name of this machine that leads elsewhere is none.
+    ThisMachine,
+}
+
+impl Expected {
+    fn includes(self, class: AddressClass) -> bool {
+        use AddressClass::{Carrier, Loopback, Private, Public};
+        match self {
+            Self::Anything => true,
+            Self::Public => class == Public,
+            Self::Private => matches!(class, Public | Private | Carrier),
+            Self::Nearby => matches!(class, Public | Private | Carrier | Loopback),
+            Self::ThisMachine => class == Loopback,
+        }
+    }
+}
+
+/// Whether a host is this machine by its spelling.
+pub fn is_this_machine(host: &Host) -> bool {
+    match host {
+        Host::Address(address) => classify(*address) == AddressClass::Loopback,
+        Host::Name(name) => name == "localhost" || name.ends_with(".localhost"),
+    }
 }
 
 /// Whether a rule asks for what is never granted, so that a configuration can say so when it is
@@ -196,5 +346,107 @@ pub fn never_granted(rule: &HostRule) -> bool {
         Some(Host::Name(name)) => is_metadata_name(name),
         Some(Host::Address(at)) => classify(*at) == AddressClass::Metadata,
         None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use haft_contract::future::BoxFuture;
+
+    use super::*;
+
+    /// Every name resolves to this.
+    struct Fixed(&'static str);
+
+    impl Resolve for Fixed {
+        fn resolve<'a>(&'a self, _name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
+            Box::pin(async { Ok(vec![self.0.parse().unwrap()]) })
+        }
+    }
+
+    async fn admits(reach: Reach, host: &str, address: &'static str) -> bool {
+        let admission = Admission::new(reach, Arc::new(Fixed(address)), Duration::from_secs(1));
+        let host = Host::parse(host).unwrap();
+        admission.resolve(&host, 443).await.is_ok()
+    }
+
+    fn endpoint(host: &str) -> Reach {
+        Reach::Endpoint {
+            host: Host::parse(host).unwrap(),
+            port: 443,
+        }
+    }
+
+    fn public(server: Option<&str>, private: &[&str]) -> Reach {
+        let private = private.iter().map(|rule| HostRule::parse(rule).unwrap());
+        Reach::Public(OwnHosts {
+            server: server.map(|server| Host::parse(server).unwrap()),
+            private: private.collect(),
+        })
+    }
+
+    #[tokio::test]
+    async fn ss_01_nobodys_word_opens_a_metadata_address() {
+        for address in ["169.254.169.254", "100.100.100.200", "fd00:ec2::254"] {
+            assert!(!admits(endpoint(address), address, address).await);
+            assert!(!admits(endpoint("mcp.internal"), "mcp.internal", address).await);
+            assert!(!admits(public(Some("a.example"), &[]), "a.example", address).await);
+            assert!(!admits(public(None, &["x.internal"]), "x.internal", address).await);
+        }
+    }
+
+    #[tokio::test]
+    async fn an_endpoint_of_the_operator_is_reached_where_it_is() {
+        for (host, address) in [
+            ("mcp.example.com", "8.8.8.8"),
+            ("mcp.example.com", "10.0.0.1"),
+            ("mcp.internal", "10.0.0.1"),
+            ("workstation", "127.0.1.1"),
+            ("localhost", "127.0.0.1"),
+            ("127.0.0.1", "127.0.0.1"),
+            ("192.168.1.4", "192.168.1.4"),
+        ] {
+            assert!(admits(endpoint(host), host, address).await, "{host}");
+        }
+    }
+
+    #[tokio::test]
+    async fn ss_23_an_endpoint_leads_nowhere_else() {
+        // Whoever runs a public domain must not point it at this machine.
+        assert!(!admits(endpoint("mcp.example.com"), "mcp.example.com", "127.0.0.1").await);
+        assert!(
+            !admits(
+                endpoint("mcp.example.com"),
+                "mcp.example.com",
+                "169.254.1.1"
+            )
+            .await
+        );
+        assert!(!admits(endpoint("localhost"), "localhost", "10.0.0.1").await);
+        assert!(!admits(endpoint("mcp.example.com"), "other.example.com", "8.8.8.8").await);
+        let admission = Admission::new(
+            endpoint("mcp.example.com"),
+            Arc::new(Fixed("8.8.8.8")),
+            Duration::from_secs(1),
+        );
+        let host = Host::parse("mcp.example.com").unwrap();
+        assert!(admission.judge(&host, 443).is_ok());
+        assert!(admission.judge(&host, 444).is_err());
+    }
+
+    #[tokio::test]
+    async fn ss_23_a_strangers_word_leads_to_what_is_public() {
+        let stranger = || public(None, &["sso.internal"]);
+        assert!(admits(stranger(), "a.example", "8.8.8.8").await);
+        assert!(admits(stranger(), "sso.internal", "10.0.0.1").await);
+        for (host, address) in [
+            ("a.example", "10.0.0.1"),
+            ("a.example", "127.0.0.1"),
+            ("localhost", "127.0.0.1"),
+            ("db.internal", "10.0.0.1"),
+            ("10.0.0.1", "10.0.0.1"),
+        ] {
+            assert!(!admits(stranger(), host, address).await, "{host}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 //! A denial is told three times in the same words: to the program that tried, as the proxy's
 //! answer; to the caller, as a [`Refusal`] of the child; and to the log.
 
-use std::net::IpAddr;
+use std::{fmt, net::IpAddr};
 
 use haft_contract::{
     egress::{AddressClass, Host, HostError, HostRule},
@@ -18,15 +18,17 @@ const SHOWN_CHARACTERS: usize = 160;
 
 /// A refused connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Denial {
+pub struct Denial {
     /// What it was to reach, safe to show.
     target: String,
+    host: Option<Host>,
     reason: Reason,
 }
 
 /// Why a connection is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Reason {
+#[non_exhaustive]
+pub enum Reason {
     /// The host cannot be read.
     Host(HostError),
     /// The port cannot be read.
@@ -43,6 +45,8 @@ pub(crate) enum Reason {
     OtherPort(HostRule),
     /// No rule speaks of it.
     NoRule,
+    /// It is not the host and port that the operator configured.
+    OtherEndpoint,
     /// A name of a private network must be named exactly.
     PrivateName,
     /// It resolves to an address that is not public and that no rule names.
@@ -66,6 +70,7 @@ impl Denial {
     pub(crate) fn of(host: &Host, port: u16, reason: Reason) -> Self {
         Self {
             target: format!("{host}:{port}"),
+            host: Some(host.clone()),
             reason,
         }
     }
@@ -76,8 +81,19 @@ impl Denial {
         let shown = text.chars().flat_map(char::escape_debug);
         Self {
             target: format!("`{}`", shown.take(SHOWN_CHARACTERS).collect::<String>()),
+            host: None,
             reason,
         }
+    }
+
+    /// The host, where one could be read.
+    pub fn host(&self) -> Option<&Host> {
+        self.host.as_ref()
+    }
+
+    /// Why it was refused.
+    pub fn reason(&self) -> &Reason {
+        &self.reason
     }
 
     /// What was refused.
@@ -111,6 +127,7 @@ impl Denial {
             Reason::NoRule => {
                 format!("no rule allows it; add `{target}` to {setting} in haft.toml to allow it")
             }
+            Reason::OtherEndpoint => "it is not the address that was configured".to_owned(),
             Reason::PrivateName => format!(
                 "a name of a private network must be named exactly; add `{target}` to {setting} \
                  in haft.toml to allow it"
@@ -153,3 +170,38 @@ impl Denial {
         }
     }
 }
+
+/// Without a setting: what there is to set is known where the address comes from.
+impl fmt::Display for Denial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let target = &self.target;
+        match &self.reason {
+            Reason::Metadata => write!(f, "`{target}` hands out the machine's credentials"),
+            Reason::NotPublic(address, class) => {
+                write!(f, "`{target}` leads to {address}, {}", class.as_str())
+            }
+            Reason::PrivateName => write!(f, "`{target}` is a name of a private network"),
+            Reason::TooManyAddresses => {
+                write!(f, "`{target}` resolves to too many addresses to check")
+            }
+            Reason::OtherEndpoint => write!(f, "`{target}` is not the address that was configured"),
+            Reason::Rule(rule) | Reason::RuleOnAddress(rule, _) => {
+                write!(f, "`{target}` is denied by the rule `{rule}`")
+            }
+            Reason::OtherPort(rule) => {
+                write!(f, "the rule `{rule}` does not cover the port of `{target}`")
+            }
+            Reason::NoRule => write!(f, "no rule allows `{target}`"),
+            Reason::Host(error) => write!(f, "{target} is no host: {error}"),
+            Reason::Port
+            | Reason::Scheme
+            | Reason::OtherServerName(_)
+            | Reason::NoServerName
+            | Reason::HiddenServerName
+            | Reason::OtherHostHeader(_)
+            | Reason::Protocol(_) => write!(f, "{target} cannot be reached like this"),
+        }
+    }
+}
+
+impl std::error::Error for Denial {}

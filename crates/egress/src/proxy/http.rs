@@ -20,7 +20,7 @@ use super::{
     tunnel,
 };
 use crate::{
-    admit::{Admitted, Turned},
+    admission::{Admitted, ConnectError},
     denial::{Denial, Reason},
 };
 
@@ -161,10 +161,10 @@ async fn deny_text(
     deny(shared, client, &Denial::of_text(target.as_bytes(), reason)).await
 }
 
-async fn turn_away(shared: &Shared, client: Client, turned: Turned) -> io::Result<()> {
-    match turned {
-        Turned::Denied(denial) => deny(shared, client, &denial).await,
-        Turned::Unreachable(error) => {
+async fn turn_away(shared: &Shared, client: Client, error: ConnectError) -> io::Result<()> {
+    match error {
+        ConnectError::Denied(denial) => deny(shared, client, &denial).await,
+        ConnectError::Unreachable(error) => {
             let line = format!("haft allowed the connection, but it failed: {error}");
             answer(client, "502 Bad Gateway", "destination_unavailable", &line).await
         }

@@ -5,7 +5,7 @@
 //! the end of the child. It must not read what is encrypted, and it changes nothing but the heads of
 //! plain requests.
 //!
-//! Read next: `session.rs` for one connection; `../admit.rs` for what is allowed.
+//! Read next: `session.rs` for one connection; `../admission.rs` for what is allowed.
 
 mod client;
 mod forward;
@@ -40,7 +40,11 @@ use tokio::{
 
 pub use self::session::{Timing, Traffic};
 use self::{client::Client, place::Place, session::Shared};
-use crate::{admit::Admission, denial::SETTING, resolve::SystemResolver};
+use crate::{
+    admission::{Admission, Reach},
+    denial::SETTING,
+    resolve::SystemResolver,
+};
 
 /// How long accepting rests after it failed, which it does when descriptors are used up.
 const ACCEPT_REST: Duration = Duration::from_millis(50);
@@ -96,7 +100,7 @@ impl EgressProxy {
         listener.set_nonblocking(true).map_err(cannot_start)?;
         let listener = UnixListener::from_std(listener).map_err(cannot_start)?;
         let resolver = Arc::clone(&options.resolver);
-        let admission = Admission::new(rules, resolver, options.timing.connect);
+        let admission = Admission::new(Reach::Rules(rules), resolver, options.timing.connect);
         let shared = Arc::new(Shared::new(
             admission,
             options.timing,

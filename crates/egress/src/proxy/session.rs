@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{client::Client, http, socks};
 use crate::{
-    admit::{Admission, Admitted, Turned},
+    admission::{Admission, Admitted, ConnectError},
     denial::Denial,
 };
 
@@ -87,8 +87,8 @@ impl Shared {
     }
 
     /// Connects to a host if that is allowed.
-    pub(super) async fn connect(&self, host: &Host, port: u16) -> Result<Admitted, Turned> {
-        let admitted = self.admission.connect(host, port).await?;
+    pub(super) async fn connect(&self, host: &Host, port: u16) -> Result<Admitted, ConnectError> {
+        let admitted = self.admission.admit(host, port).await?;
         self.counters.connections.fetch_add(1, Ordering::Relaxed);
         Ok(admitted)
     }

@@ -18,7 +18,7 @@ use super::{
     tunnel,
 };
 use crate::{
-    admit::Turned,
+    admission::ConnectError,
     denial::{Denial, Reason},
 };
 
@@ -72,8 +72,8 @@ pub(super) async fn serve(shared: &Shared, mut client: Client, until: Instant) -
             client.writer.write_all(&message(Reply::Succeeded)).await?;
             tunnel::run(shared, client, admitted, &host, port).await
         }
-        Err(Turned::Denied(denial)) => deny(shared, client, &denial).await,
-        Err(Turned::Unreachable(error)) => {
+        Err(ConnectError::Denied(denial)) => deny(shared, client, &denial).await,
+        Err(ConnectError::Unreachable(error)) => {
             let reply = match error.kind() {
                 io::ErrorKind::ConnectionRefused => Reply::Refused,
                 _ => Reply::HostUnreachable,

@@ -22,7 +22,7 @@ use super::{
     session::Shared,
 };
 use crate::{
-    admit::{Admitted, Watch},
+    admission::{Admitted, Inspect},
     denial::{Denial, Reason},
 };
 
@@ -48,8 +48,8 @@ pub(super) async fn run(
     host: &Host,
     port: u16,
 ) -> io::Result<()> {
-    let Admitted { stream, watch } = admitted;
-    if watch == Watch::Nothing {
+    let Admitted { stream, inspect } = admitted;
+    if inspect == Inspect::None {
         return relay::both_ways(shared, client, stream).await;
     }
     let web = WEB_PORTS.contains(&port);

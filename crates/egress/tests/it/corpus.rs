@@ -9,11 +9,20 @@ use std::{
     net::{IpAddr, TcpStream},
     process::Command,
     sync::Arc,
+    time::Duration,
 };
 
-use haft_contract::ops::{Layer, Refusal};
-use haft_egress::{EgressProxy, ProxyOptions, SETTING};
+use haft_contract::{
+    egress::Host,
+    ops::{Layer, Refusal},
+};
+use haft_egress::{
+    Admission, ClientOptions, EgressProxy, HttpClient, HttpRequest, OwnHosts, ProxyOptions, Reach,
+    SETTING,
+};
+use http::Method;
 use serde::Deserialize;
+use url::Url;
 
 use crate::{
     Names, Script,
@@ -157,6 +166,79 @@ async fn ss_01_to_ss_18_through_the_proxy() {
     );
     assert!(total.faults.is_empty(), "{}", total.faults.join("\n"));
     assert!(total.attempts > 300 && total.controls > 60 && total.twins > 60);
+}
+
+/// The same admission stands before the HTTP client that everything but sandboxes uses.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ss_01_to_ss_18_through_the_http_client() {
+    if !is_in_own_network() {
+        return in_own_network("corpus::ss_01_to_ss_18_through_the_http_client");
+    }
+    let corpus: Corpus = toml::from_str(CORPUS).unwrap();
+    let server = Server::everywhere(&PORTS);
+    let mut total = Tally::default();
+    for case in &corpus.case {
+        let Some(proxied) = &case.proxy else {
+            continue;
+        };
+        let by_rules = Reach::Rules(rules(&proxied.allow, &[]));
+        // What no rule can open is not open to a stranger's word either.
+        let strangers = match case.id.as_str() {
+            "SS-01" | "SS-02" => Some(Reach::Public(OwnHosts::default())),
+            _ => None,
+        };
+        for target in &proxied.denied {
+            for reach in [Some(by_rules.clone()), strangers.clone()]
+                .into_iter()
+                .flatten()
+            {
+                total.attempts += 1;
+                let answer = fetch(reach, &proxied.names, target).await;
+                let judged = match answer {
+                    Ok(body) => Err(format!("it was not refused: {body}")),
+                    Err(_) => nobody_came(&server, split(target).1),
+                };
+                total.note(&case.id, target, judged);
+            }
+        }
+        let allow = match proxied.passed_rules.as_slice() {
+            [] => &proxied.allow,
+            rules => rules,
+        };
+        let names = proxied.passed_names.as_ref().unwrap_or(&proxied.names);
+        for target in &proxied.passed {
+            total.twins += 1;
+            let answer = fetch(Reach::Rules(rules(allow, &[])), names, target).await;
+            let judged = match answer {
+                Ok(body) if body.contains(CANARY) => Ok(()),
+                other => Err(format!("{other:?}")),
+            };
+            total.note(&case.id, &format!("twin {target}"), judged);
+            server.visits(split(target).1.parse().unwrap_or(80));
+        }
+    }
+    println!(
+        "SS: {} faults in {} attempts, {} benign twins",
+        total.faults.len(),
+        total.attempts,
+        total.twins
+    );
+    assert!(total.faults.is_empty(), "{}", total.faults.join("\n"));
+    assert!(total.attempts > 100 && total.twins > 20);
+}
+
+/// What the HTTP client gets from a target.
+async fn fetch(reach: Reach, names: &Names, target: &str) -> Result<String, String> {
+    // An address reads `0x7f.1` as 127.0.0.1; tools name a host, which is not read like that.
+    Host::parse(split(target).0).map_err(|error| error.to_string())?;
+    let url = Url::parse(&format!("http://{target}/")).map_err(|error| error.to_string())?;
+    let script = Script::new(names);
+    let admission = Admission::new(reach, script, Duration::from_secs(5));
+    let client = HttpClient::new(Arc::new(admission), ClientOptions::default());
+    let request = HttpRequest::new(Method::GET, url);
+    let mut answer = client.send(request).await.map_err(|e| e.to_string())?;
+    let body = answer.body(1 << 16).await.map_err(|e| e.to_string())?;
+    Ok(String::from_utf8_lossy(&body).into_owned())
 }
 
 fn run(case: &Case, proxied: &Proxied, server: &Server) -> Tally {

@@ -1,10 +1,15 @@
 //! The requests of a webhook: signed, bounded in time and size, never redirected, and only over TLS
 //! except to this machine.
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use haft_contract::host::{ApprovalId, Clock};
-use reqwest::{Client, RequestBuilder, Response, StatusCode, Url, redirect};
+use haft_egress::{
+    ClientOptions, HttpClient, HttpRequest, HttpResponse, Redirects, SystemResolver, host_and_port,
+    is_this_machine,
+};
+use http::{HeaderValue, Method, StatusCode};
+use url::Url;
 
 use super::{WebhookError, WebhookKey, sign::Direction, wire::Answer};
 
@@ -22,7 +27,7 @@ const SIGNATURE: &str = "haft-signature";
 
 /// A service at an address.
 pub(super) struct Http {
-    client: Client,
+    client: HttpClient,
     url: Url,
     key: WebhookKey,
     clock: Arc<dyn Clock>,
@@ -47,12 +52,14 @@ impl Http {
             why: error.to_string(),
         })?;
         check(&parsed)?;
-        let client = Client::builder()
-            .redirect(redirect::Policy::none())
-            .no_proxy()
-            .connect_timeout(CONNECT_WAIT)
-            .timeout(REQUEST_WAIT)
-            .build()
+        let options = ClientOptions {
+            connect_within: CONNECT_WAIT,
+            request_within: Some(REQUEST_WAIT),
+            redirects: Redirects::None,
+            ..ClientOptions::default()
+        };
+        let resolver = Arc::new(SystemResolver::default());
+        let client = HttpClient::for_endpoint(&parsed, resolver, options)
             .map_err(|error| WebhookError::SetUp(error.to_string()))?;
         Ok(Self {
             client,
@@ -64,12 +71,11 @@ impl Http {
 
     /// Hands a question over.
     pub(super) async fn post(&self, id: ApprovalId, body: &[u8]) -> Result<Reply, String> {
-        let request = self
-            .client
-            .post(self.url.clone())
-            .header("content-type", "application/json")
-            .body(body.to_vec());
-        self.send(request, id, body).await
+        let mut request = HttpRequest::new(Method::POST, self.url.clone());
+        let json = HeaderValue::from_static("application/json");
+        request.headers.insert("content-type", json);
+        request.body = body.to_vec().into();
+        self.send(request, id).await
     }
 
     /// Asks whether a question has been answered.
@@ -77,23 +83,17 @@ impl Http {
         let mut url = self.url.clone();
         let path = format!("{}/{id}", url.path().trim_end_matches('/'));
         url.set_path(&path);
-        self.send(self.client.get(url), id, b"").await
+        self.send(HttpRequest::new(Method::GET, url), id).await
     }
 
-    async fn send(
-        &self,
-        request: RequestBuilder,
-        id: ApprovalId,
-        body: &[u8],
-    ) -> Result<Reply, String> {
+    async fn send(&self, mut request: HttpRequest, id: ApprovalId) -> Result<Reply, String> {
         let now = self.seconds();
-        let signature = self.key.sign(Direction::Question, now, id, body);
-        let request = request.header(TIMESTAMP, now).header(SIGNATURE, signature);
-        // The address is the operator's and may hold a token; it is no part of what is logged.
-        let response = request
-            .send()
-            .await
-            .map_err(|error| error.without_url().to_string())?;
+        let signature = self.key.sign(Direction::Question, now, id, &request.body);
+        let signature = HeaderValue::from_str(&signature).map_err(|error| error.to_string())?;
+        request.headers.insert(TIMESTAMP, now.into());
+        request.headers.insert(SIGNATURE, signature);
+        let sent = self.client.send(request).await;
+        let response = sent.map_err(|error| error.to_string())?;
         match response.status() {
             StatusCode::ACCEPTED => Ok(Reply::Pending),
             StatusCode::OK => self.read(response, id).await.map(Reply::Answer),
@@ -101,7 +101,7 @@ impl Http {
         }
     }
 
-    async fn read(&self, mut response: Response, id: ApprovalId) -> Result<Answer, String> {
+    async fn read(&self, mut response: HttpResponse, id: ApprovalId) -> Result<Answer, String> {
         let header = |name: &str| {
             let value = response.headers().get(name)?;
             value.to_str().ok().map(str::to_owned)
@@ -110,19 +110,8 @@ impl Http {
             .and_then(|text| text.parse().ok())
             .ok_or("the answer does not say when it was given")?;
         let signature = header(SIGNATURE).ok_or("the answer is not signed")?;
-        let mut body = Vec::new();
-        while let Some(chunk) = response
-            .chunk()
-            .await
-            .map_err(|error| error.without_url().to_string())?
-        {
-            if body.len() + chunk.len() > MAX_ANSWER_BYTES {
-                return Err(format!(
-                    "the answer is larger than {MAX_ANSWER_BYTES} bytes"
-                ));
-            }
-            body.extend_from_slice(&chunk);
-        }
+        let body = response.body(MAX_ANSWER_BYTES).await;
+        let body = body.map_err(|error| error.to_string())?;
         if !self
             .key
             .verifies(Direction::Answer, seconds, id, &body, &signature)
@@ -146,17 +135,13 @@ fn check(url: &Url) -> Result<(), WebhookError> {
         url: url.to_string(),
         why: why.to_owned(),
     };
-    let Some(host) = url.host_str() else {
+    if url.host_str().is_none() {
         return Err(refuse("it names no host"));
-    };
+    }
     if !url.username().is_empty() || url.password().is_some() {
         return Err(refuse("it holds a password; the key signs what is sent"));
     }
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    let local = host == "localhost"
-        || bare
-            .parse::<IpAddr>()
-            .is_ok_and(|address| address.is_loopback());
+    let local = host_and_port(url).is_ok_and(|(host, _)| is_this_machine(&host));
     match url.scheme() {
         "https" => Ok(()),
         "http" if local => Ok(()),

@@ -40,7 +40,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("tools", &["contract"]),
     ("ledger", &["contract"]),
     ("runtime", &["contract"]),
-    ("mcp", &["contract", "runtime"]),
+    ("mcp", &["contract", "egress", "runtime"]),
     ("testkit", &["contract", "runtime"]),
     (
         "host",
@@ -81,7 +81,7 @@ const KEPT_BEHIND: &[(&str, &[&str])] = &[
     ("jsonschema", &["runtime"]),
     ("landlock", &["sandbox"]),
     ("libc", &["backends", "sandbox"]),
-    ("reqwest", &["host", "mcp"]),
+    ("reqwest", &["egress"]),
     ("rmcp", &["mcp"]),
     // The command line asks the terminal whether it is one; the host and the ledger open their own
     // files only, in a private directory and without following links.

@@ -136,7 +136,7 @@ impl Oauth {
     /// Finds out who logs people in to the server, becomes its client, and makes the page to visit.
     pub(super) async fn begin(&self, redirect: &Url, wish: Wish<'_>) -> Result<Flow, LoginError> {
         within(STEP_WITHIN, async {
-            let web = self.web()?;
+            let web = self.web();
             let begun = self.begin_over(&web, redirect, wish).await;
             begun.map_err(|fault| fault.typed(&web))
         })
@@ -178,7 +178,7 @@ impl Oauth {
     /// Gets the next token of a login, from the same issuer.
     pub(super) async fn refresh(&self, record: &Record) -> Result<Record, LoginError> {
         within(STEP_WITHIN, async {
-            let web = self.web()?;
+            let web = self.web();
             let renewed = self.refresh_over(&web, record).await;
             renewed.map_err(|fault| fault.typed(&web))
         })
@@ -211,10 +211,8 @@ impl Oauth {
         Ok(record.renewed(&token, granted, self.clock.now())?)
     }
 
-    fn web(&self) -> Result<Arc<Web>, LoginError> {
-        let web = Web::new(Arc::clone(&self.guard));
-        let web = web.map_err(|_| LoginError::Unreachable(printable(self.server.as_str())))?;
-        Ok(Arc::new(web))
+    fn web(&self) -> Arc<Web> {
+        Arc::new(Web::new(Arc::clone(&self.guard)))
     }
 
     async fn discover(

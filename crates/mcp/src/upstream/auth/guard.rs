@@ -3,13 +3,14 @@
 //! address. Two exceptions, both the operator's words: the host of the configured server and the
 //! hosts listed beside it may be private, and a server on this machine may use this machine.
 
-use std::{fmt, io, net::SocketAddr, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
-use haft_contract::egress::{
-    AddressClass, Host, HostRule, MAX_ADDRESSES, Resolve, classify, is_metadata_name,
-    is_private_name,
-};
+use haft_contract::egress::{AddressClass, Host, HostRule, MAX_ADDRESSES, Resolve};
+use haft_egress::{Admission, Denial, OwnHosts, Reach, Reason, is_this_machine};
 use url::Url;
+
+/// How long a name may take to be looked up, and again one of its addresses to be reached.
+const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
 /// Why a request was not made, or its answer not taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,9 +77,8 @@ impl std::error::Error for Refusal {}
 
 /// Judges addresses for the login to one server.
 pub(super) struct Guard {
-    resolver: Arc<dyn Resolve>,
-    server: Host,
-    private: Vec<HostRule>,
+    admission: Arc<Admission>,
+    at_home: bool,
 }
 
 impl Guard {
@@ -88,18 +88,22 @@ impl Guard {
         private: Vec<HostRule>,
         resolver: Arc<dyn Resolve>,
     ) -> Result<Self, Refusal> {
-        let guard = Self {
-            resolver,
-            server: host_of(server)?,
+        let own = OwnHosts {
+            server: Some(host_of(server)?),
             private,
+        };
+        let at_home = own.is_at_home();
+        let guard = Self {
+            admission: Arc::new(Admission::new(Reach::Public(own), resolver, CONNECT_WITHIN)),
+            at_home,
         };
         guard.admit(server)?;
         Ok(guard)
     }
 
-    /// Whether the server itself is on this machine.
-    pub(super) fn at_home(&self) -> bool {
-        is_here(&self.server)
+    /// What judges where its requests lead.
+    pub(super) fn admission(&self) -> Arc<Admission> {
+        Arc::clone(&self.admission)
     }
 
     /// Judges an address by what can be seen without looking it up.
@@ -108,80 +112,29 @@ impl Guard {
         let port = url.port_or_known_default().unwrap_or_default();
         match url.scheme() {
             "https" => {}
-            "http" if self.at_home() && is_here(&host) => {}
+            "http" if self.at_home && is_this_machine(&host) => {}
             _ => return Err(Refusal::Scheme(shown(url))),
         }
-        match &host {
-            Host::Address(address) => self.admit_class(&host, port, classify(*address)),
-            Host::Name(name) if is_metadata_name(name) => Err(Refusal::Address {
-                host: host.to_string(),
+        self.admission.judge(&host, port).map_err(Refusal::from)
+    }
+}
+
+impl From<Denial> for Refusal {
+    fn from(denial: Denial) -> Self {
+        let host = denial.host().map(Host::to_string).unwrap_or_default();
+        match denial.reason() {
+            Reason::Metadata => Self::Address {
+                host,
                 class: AddressClass::Metadata,
-            }),
-            Host::Name(_) if self.at_home() && is_here(&host) => Ok(()),
-            Host::Name(name) if is_private_name(name) && !self.is_named(&host, port) => {
-                Err(Refusal::PrivateName(host.to_string()))
-            }
-            Host::Name(_) => Ok(()),
+            },
+            Reason::NotPublic(_, class) => Self::Address {
+                host,
+                class: *class,
+            },
+            Reason::PrivateName => Self::PrivateName(host),
+            Reason::TooManyAddresses => Self::TooManyAddresses(host),
+            _ => Self::Host(host),
         }
-    }
-
-    /// Looks a name up and judges every address of it; what is returned is what is connected to.
-    pub(super) async fn resolve(&self, name: &str) -> io::Result<Vec<SocketAddr>> {
-        let host = Host::parse(name).map_err(|_| refused(Refusal::Host(printable(name))))?;
-        let Host::Name(name) = &host else {
-            return Err(refused(Refusal::Host(host.to_string())));
-        };
-        let found = self.resolver.resolve(name).await?;
-        if found.is_empty() {
-            return Err(io::Error::other("the name has no address"));
-        }
-        if found.len() > MAX_ADDRESSES {
-            return Err(refused(Refusal::TooManyAddresses(host.to_string())));
-        }
-        for address in &found {
-            let class = classify(*address);
-            // A name of this machine that leads elsewhere is no name of this machine.
-            if is_here(&host) && class != AddressClass::Loopback {
-                let host = host.to_string();
-                return Err(refused(Refusal::Address { host, class }));
-            }
-            // The port was judged with the address; here only the host counts.
-            self.admit_class(&host, 0, class).map_err(refused)?;
-        }
-        // The port of the address is kept where this one is 0.
-        let checked = found.into_iter().map(|address| SocketAddr::new(address, 0));
-        Ok(checked.collect())
-    }
-
-    fn admit_class(&self, host: &Host, port: u16, class: AddressClass) -> Result<(), Refusal> {
-        let fine = match class {
-            AddressClass::Public => true,
-            AddressClass::Loopback => self.at_home() && is_here(host),
-            AddressClass::Private | AddressClass::Carrier => self.is_named(host, port),
-            AddressClass::Metadata
-            | AddressClass::Unspecified
-            | AddressClass::LinkLocal
-            | AddressClass::Multicast
-            | AddressClass::Documentation
-            | AddressClass::Reserved
-            | AddressClass::Tunnel => false,
-        };
-        let refusal = || Refusal::Address {
-            host: host.to_string(),
-            class,
-        };
-        fine.then_some(()).ok_or_else(refusal)
-    }
-
-    /// Whether the operator named exactly this host. Port 0 stands for any.
-    fn is_named(&self, host: &Host, port: u16) -> bool {
-        let exactly = |rule: &&HostRule| rule.host() == Some(host);
-        *host == self.server
-            || self
-                .private
-                .iter()
-                .filter(exactly)
-                .any(|rule| port == 0 || rule.allows(host, port))
     }
 }
 
@@ -205,30 +158,6 @@ pub(super) fn printable(text: &str) -> String {
         .collect()
 }
 
-/// The refusal an error carries, however deep.
-pub(super) fn refusal_in(error: &(dyn std::error::Error + 'static)) -> Option<Refusal> {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if let Some(refusal) = error.downcast_ref::<Refusal>() {
-            return Some(refusal.clone());
-        }
-        // An `io::Error` hides what it wraps from `source`.
-        if let Some(inner) = error
-            .downcast_ref::<io::Error>()
-            .and_then(io::Error::get_ref)
-            && let Some(refusal) = inner.downcast_ref::<Refusal>()
-        {
-            return Some(refusal.clone());
-        }
-        cause = error.source();
-    }
-    None
-}
-
-fn refused(refusal: Refusal) -> io::Error {
-    io::Error::other(refusal)
-}
-
 fn host_of(url: &Url) -> Result<Host, Refusal> {
     let unusable = || Refusal::Host(shown(url));
     if !url.username().is_empty() || url.password().is_some() {
@@ -237,19 +166,12 @@ fn host_of(url: &Url) -> Result<Host, Refusal> {
     Host::parse(url.host_str().unwrap_or_default()).map_err(|_| unusable())
 }
 
-/// Whether a host is this machine by its spelling.
-fn is_here(host: &Host) -> bool {
-    match host {
-        Host::Address(address) => classify(*address) == AddressClass::Loopback,
-        Host::Name(name) => name == "localhost" || name.ends_with(".localhost"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::net::IpAddr;
+    use std::{io, net::IpAddr};
 
     use haft_contract::future::BoxFuture;
+    use haft_egress::ConnectError;
 
     use super::*;
 
@@ -319,8 +241,10 @@ mod tests {
     #[tokio::test]
     async fn ss_23_every_address_of_a_name_is_judged() {
         let guard = guard("https://mcp.example.com/mcp", &["x-10-0-0-1.internal"]);
-        assert!(guard.resolve("x-8-8-8-8.example.com").await.is_ok());
-        assert!(guard.resolve("x-10-0-0-1.internal").await.is_ok());
+        let admission = guard.admission();
+        let resolve = async |name| admission.resolve(&Host::parse(name).unwrap(), 443).await;
+        assert!(resolve("x-8-8-8-8.example.com").await.is_ok());
+        assert!(resolve("x-10-0-0-1.internal").await.is_ok());
         for name in [
             "x-10-0-0-1.example.com",
             "x-127-0-0-1.example.com",
@@ -328,9 +252,12 @@ mod tests {
             "x-169-254-169-254.internal",
             "x-0-0-0-0.example.com",
         ] {
-            let error = guard.resolve(name).await.unwrap_err();
-            let refusal = refusal_in(&error);
-            assert!(matches!(refusal, Some(Refusal::Address { .. })), "{name}");
+            let Err(ConnectError::Denied(denial)) = resolve(name).await else {
+                panic!("{name}");
+            };
+            let refusal = Refusal::from(denial);
+            let expected = matches!(refusal, Refusal::Address { .. } | Refusal::PrivateName(_));
+            assert!(expected, "{name}: {refusal}");
         }
     }
 }

@@ -10,9 +10,14 @@ use std::{
 };
 
 use haft_contract::future::BoxFuture;
+use haft_egress::{ClientOptions, HttpClient, HttpRequest, SystemResolver};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
-use hyper::{body::Bytes, body::Incoming, server::conn::http1, service::service_fn};
+use hyper::{
+    body::{Bytes, Incoming},
+    server::conn::http1,
+    service::service_fn,
+};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     net::TcpListener,
@@ -55,18 +60,12 @@ pub trait Person: Send + Sync {
 /// do. It stands where a person would, so that the whole of a login can be run without one.
 pub struct Unattended {
     redirect: Url,
-    client: reqwest::Client,
 }
 
 impl Unattended {
     /// Gives an address to redirect to, which nobody needs to listen on.
-    pub fn new(redirect: Url) -> Result<Self, reqwest::Error> {
-        let client = reqwest::Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
-            .timeout(HEAD_WITHIN)
-            .no_proxy()
-            .build()?;
-        Ok(Self { redirect, client })
+    pub fn new(redirect: Url) -> Self {
+        Self { redirect }
     }
 }
 
@@ -77,8 +76,15 @@ impl Person for Unattended {
 
     fn visit<'a>(&'a self, page: &'a Url) -> BoxFuture<'a, Result<Url, LoginError>> {
         Box::pin(async move {
-            let answer = self.client.get(page.clone()).send().await;
-            let answer = answer.map_err(|_| LoginError::Unreachable(shown(page)))?;
+            let options = ClientOptions {
+                request_within: Some(HEAD_WITHIN),
+                ..ClientOptions::default()
+            };
+            let resolver = Arc::new(SystemResolver::default());
+            let unreachable = |_| LoginError::Unreachable(shown(page));
+            let client = HttpClient::for_endpoint(page, resolver, options).map_err(unreachable)?;
+            let request = HttpRequest::new(Method::GET, page.clone());
+            let answer = client.send(request).await.map_err(unreachable)?;
             let location = answer.headers().get(header::LOCATION);
             let location = location.and_then(|location| location.to_str().ok());
             let back = location.and_then(|location| page.join(location).ok());

@@ -10,18 +10,15 @@ use std::{
     time::Duration,
 };
 
-use reqwest::{
-    dns::{Addrs, Name, Resolve, Resolving},
-    header::LOCATION,
-    redirect::Policy,
-};
+use haft_egress::{ClientOptions, HttpClient, HttpError, HttpRequest, HttpResponse, Redirects};
+use http::header::LOCATION;
 use rmcp::transport::auth::{
     OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRequest,
 };
 use serde::Deserialize;
 use url::Url;
 
-use super::guard::{Guard, Refusal, refusal_in, shown};
+use super::guard::{Guard, Refusal, shown};
 
 /// The largest answer that is taken, in bytes. Metadata and tokens are a few kilobytes.
 pub(super) const MAX_BODY_BYTES: usize = 256 * 1024;
@@ -37,7 +34,7 @@ const MAX_CODE_CHARS: usize = 64;
 
 /// A client for one login or refresh.
 pub(super) struct Web {
-    client: reqwest::Client,
+    client: HttpClient,
     guard: Arc<Guard>,
     made: AtomicU32,
     seen: Mutex<Seen>,
@@ -64,23 +61,19 @@ struct Answered {
 
 impl Web {
     /// A client under a guard.
-    pub(super) fn new(guard: Arc<Guard>) -> Result<Self, reqwest::Error> {
-        let client = reqwest::Client::builder()
-            .redirect(Policy::none())
-            .referer(false)
-            .no_proxy()
-            .https_only(!guard.at_home())
-            .timeout(REQUEST_WITHIN)
-            .user_agent(concat!("haft/", env!("CARGO_PKG_VERSION")))
-            .dns_resolver(Arc::new(Lookup(Arc::clone(&guard))))
-            .build()?;
-        Ok(Self {
-            client,
+    pub(super) fn new(guard: Arc<Guard>) -> Self {
+        let options = ClientOptions {
+            request_within: Some(REQUEST_WITHIN),
+            redirects: Redirects::None,
+            ..ClientOptions::default()
+        };
+        Self {
+            client: HttpClient::new(guard.admission(), options),
             guard,
             made: AtomicU32::new(0),
             seen: Mutex::new(Seen::default()),
             answered: Mutex::new(None),
-        })
+        }
     }
 
     /// What went wrong so far.
@@ -115,35 +108,22 @@ impl Web {
             return Err(self.refuse(Refusal::TooManyRequests(MAX_REQUESTS)));
         }
         self.guard.admit(&url).map_err(|why| self.refuse(why))?;
-        let request = reqwest::Request::try_from(request)?;
-        let mut response = match self.client.execute(request).await {
-            Ok(response) => response,
-            Err(error) => {
-                match refusal_in(&error) {
-                    Some(refusal) => return Err(self.refuse(refusal)),
-                    None => self.note(|seen| seen.unreachable = Some(shown(&url))),
-                }
-                return Err(Box::new(error.without_url()));
-            }
+        let (head, body) = request.into_parts();
+        let request = HttpRequest {
+            method: head.method,
+            url: url.clone(),
+            headers: head.headers,
+            body: body.into(),
         };
+        let sent = self.client.send(request).await;
+        let mut response = sent.map_err(|error| self.failed(&url, error))?;
         let mut builder = http::Response::builder().status(response.status());
         if let Some(headers) = builder.headers_mut() {
             headers.clone_from(response.headers());
         }
         self.check_redirect(&url, &response)?;
-        let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| {
-            self.note(|seen| seen.unreachable = Some(shown(&url)));
-            error.without_url()
-        })? {
-            if chunk.len() > MAX_BODY_BYTES.saturating_sub(body.len()) {
-                return Err(self.refuse(Refusal::TooLarge {
-                    host: shown(&url),
-                    limit: MAX_BODY_BYTES,
-                }));
-            }
-            body.extend_from_slice(&chunk);
-        }
+        let body = response.body(MAX_BODY_BYTES).await;
+        let body = body.map_err(|error| self.failed(&url, error))?;
         if response.status().is_client_error() {
             self.note_code(&body);
         }
@@ -154,12 +134,26 @@ impl Web {
         Ok(builder.body(body)?)
     }
 
+    fn failed(&self, url: &Url, error: HttpError) -> OAuthHttpClientError {
+        match error {
+            HttpError::Denied(denial) => self.refuse(denial.into()),
+            HttpError::TooLarge(limit) => self.refuse(Refusal::TooLarge {
+                host: shown(url),
+                limit,
+            }),
+            other => {
+                self.note(|seen| seen.unreachable = Some(shown(url)));
+                Box::new(other)
+            }
+        }
+    }
+
     /// The SDK follows redirects of discovery within one origin, each a request through here; all
     /// others end here, so that the reason has a type.
     fn check_redirect(
         &self,
         from: &Url,
-        response: &reqwest::Response,
+        response: &HttpResponse,
     ) -> Result<(), OAuthHttpClientError> {
         if !response.status().is_redirection() {
             return Ok(());
@@ -190,18 +184,5 @@ impl Web {
 impl OAuthHttpClient for Web {
     fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
         Box::pin(self.send(request.request))
-    }
-}
-
-/// The resolver under the client: what it returns was checked, and nothing else is connected to.
-struct Lookup(Arc<Guard>);
-
-impl Resolve for Lookup {
-    fn resolve(&self, name: Name) -> Resolving {
-        let guard = Arc::clone(&self.0);
-        Box::pin(async move {
-            let addresses = guard.resolve(name.as_str()).await?;
-            Ok(Box::new(addresses.into_iter()) as Addrs)
-        })
     }
 }

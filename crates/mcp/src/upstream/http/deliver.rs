@@ -3,8 +3,8 @@
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use reqwest::{Method, Response};
+use haft_egress::{HttpClient, HttpError, HttpRequest, HttpResponse};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
@@ -25,7 +25,7 @@ const MAX_HEADER_BYTES: usize = 4 * 1024;
 
 /// What all requests to one server share.
 pub(super) struct Address {
-    pub(super) client: reqwest::Client,
+    pub(super) client: std::sync::Arc<HttpClient>,
     pub(super) url: Url,
     /// The operator's own headers.
     pub(super) headers: HeaderMap,
@@ -61,69 +61,67 @@ impl Address {
         &self,
         message: String,
         headers: &[(HeaderName, HeaderValue)],
-    ) -> Result<Response, RequestError> {
-        let body = Bytes::from(message);
-        let build = || {
-            let mut request = self.request(Method::POST, headers);
-            request = request
-                .header(header::CONTENT_TYPE, "application/json")
-                .header(header::ACCEPT, "application/json, text/event-stream");
-            request.body(body.clone())
-        };
-        self.deliver(build).await
+    ) -> Result<HttpResponse, RequestError> {
+        let mut request = self.request(Method::POST, headers);
+        let json = HeaderValue::from_static("application/json");
+        let either = HeaderValue::from_static("application/json, text/event-stream");
+        request.headers.insert(header::CONTENT_TYPE, json);
+        request.headers.insert(header::ACCEPT, either);
+        request.body = Bytes::from(message);
+        self.deliver(request).await
     }
 
     /// Opens a stream of events, from after the one with this id if it is given.
-    pub(super) async fn get(&self, after: Option<&str>) -> Result<Response, RequestError> {
-        let build = || {
-            let mut request = self.request(Method::GET, &[]);
-            request = request.header(header::ACCEPT, "text/event-stream");
-            match after {
-                Some(after) => request.header("last-event-id", after),
-                None => request,
-            }
-        };
-        self.deliver(build).await
+    pub(super) async fn get(&self, after: Option<&str>) -> Result<HttpResponse, RequestError> {
+        let mut request = self.request(Method::GET, &[]);
+        let events = HeaderValue::from_static("text/event-stream");
+        request.headers.insert(header::ACCEPT, events);
+        if let Some(after) = after {
+            let after = HeaderValue::from_str(after);
+            let after = after.map_err(|error| RequestError::NotSent(error.to_string()))?;
+            request.headers.insert("last-event-id", after);
+        }
+        self.deliver(request).await
     }
 
     /// Ends the session at the server.
-    pub(super) async fn delete(&self) -> Result<Response, RequestError> {
-        self.deliver(|| self.request(Method::DELETE, &[])).await
+    pub(super) async fn delete(&self) -> Result<HttpResponse, RequestError> {
+        self.deliver(self.request(Method::DELETE, &[])).await
     }
 
-    fn request(
-        &self,
-        method: Method,
-        headers: &[(HeaderName, HeaderValue)],
-    ) -> reqwest::RequestBuilder {
-        let mut request = self.client.request(method, self.url.clone());
-        request = request.headers(self.headers.clone());
-        if let Some((_, version)) = self.agreed.get() {
-            request = request.header(VERSION_HEADER, version);
+    fn request(&self, method: Method, headers: &[(HeaderName, HeaderValue)]) -> HttpRequest {
+        let mut request = HttpRequest::new(method, self.url.clone());
+        request.headers.clone_from(&self.headers);
+        if let Some((_, version)) = self.agreed.get()
+            && let Ok(version) = HeaderValue::from_str(version)
+        {
+            request.headers.insert(VERSION_HEADER, version);
         }
         if let Some(session) = self.session() {
-            request = request.header(SESSION, session);
+            request.headers.insert(SESSION, session);
         }
         // Set, not added: what was agreed on may be among them.
-        let headers: HeaderMap = headers.iter().cloned().collect();
-        request.headers(headers)
+        for (name, value) in headers {
+            request.headers.insert(name, value.clone());
+        }
+        request
     }
 
-    async fn deliver(
-        &self,
-        build: impl Fn() -> reqwest::RequestBuilder,
-    ) -> Result<Response, RequestError> {
+    async fn deliver(&self, request: HttpRequest) -> Result<HttpResponse, RequestError> {
         let mut tried = false;
         loop {
             let token = match &self.authorize {
                 Some(authorize) => authorize.token().await,
                 None => None,
             };
-            let mut request = build();
+            let mut request = request.clone();
             if let Some(token) = &token {
-                request = request.bearer_auth(token.reveal());
+                let bearer = HeaderValue::from_str(&format!("Bearer {}", token.reveal()));
+                let mut bearer = bearer.map_err(|_| RequestError::LoginNeeded)?;
+                bearer.set_sensitive(true);
+                request.headers.insert(header::AUTHORIZATION, bearer);
             }
-            let response = request.send().await.map_err(not_delivered)?;
+            let response = self.client.send(request).await.map_err(failed)?;
             match self.refused(&response, token).await? {
                 Refused::No => return Ok(response),
                 Refused::TryAgain if !tried => tried = true,
@@ -135,7 +133,7 @@ impl Address {
     /// Whether the server wants another authorization.
     async fn refused(
         &self,
-        response: &Response,
+        response: &HttpResponse,
         sent: Option<BearerToken>,
     ) -> Result<Refused, RequestError> {
         let www_authenticate = response.headers().get(header::WWW_AUTHENTICATE);
@@ -161,7 +159,7 @@ impl Address {
     }
 
     /// Keeps the session a server gave, which every later request must name.
-    pub(super) fn note_session(&self, response: &Response) {
+    pub(super) fn note_session(&self, response: &HttpResponse) {
         if self.agreed.get().is_some() {
             return;
         }
@@ -173,7 +171,7 @@ impl Address {
     }
 
     /// What a status other than success means.
-    pub(super) async fn failure(&self, response: Response) -> RequestError {
+    pub(super) async fn failure(&self, response: HttpResponse) -> RequestError {
         let status = response.status();
         if status == StatusCode::NOT_FOUND && self.session().is_some() {
             let why = "the server has forgotten the session";
@@ -207,46 +205,23 @@ enum Refused {
 }
 
 /// Reads a whole body, up to the size of a message.
-pub(super) async fn whole(mut response: Response) -> Result<String, RequestError> {
-    let too_large = || {
-        let why = format!("it sent a message of more than {MESSAGE_BYTES} bytes");
-        RequestError::Protocol(why)
-    };
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(lost)? {
-        if body.len() + chunk.len() > MESSAGE_BYTES {
-            return Err(too_large());
-        }
-        body.extend_from_slice(&chunk);
-    }
+pub(super) async fn whole(mut response: HttpResponse) -> Result<String, RequestError> {
+    let body = response.body(MESSAGE_BYTES).await.map_err(failed)?;
     String::from_utf8(body)
         .map_err(|_| RequestError::Protocol("its answer is not UTF-8".to_owned()))
 }
 
-/// Why a request did not get through.
-fn not_delivered(error: reqwest::Error) -> RequestError {
-    let before = error.is_connect() || error.is_builder();
-    let why = describe(error);
-    if before {
-        RequestError::NotSent(why)
-    } else {
-        RequestError::Lost(why)
+/// What a failed request means.
+pub(super) fn failed(error: HttpError) -> RequestError {
+    match error {
+        HttpError::TooLarge(limit) => {
+            RequestError::Protocol(format!("it sent a message of more than {limit} bytes"))
+        }
+        HttpError::Lost(why) => RequestError::Lost(bounded(&why)),
+        other => RequestError::NotSent(bounded(&other.to_string())),
     }
 }
 
-/// Why an answer broke off.
-pub(super) fn lost(error: reqwest::Error) -> RequestError {
-    RequestError::Lost(describe(error))
-}
-
-/// An error with its causes and without the address, which may hold secrets.
-fn describe(error: reqwest::Error) -> String {
-    let error = error.without_url();
-    let mut words = error.to_string();
-    let mut cause = std::error::Error::source(&error);
-    while let Some(error) = cause {
-        words = format!("{words}: {error}");
-        cause = error.source();
-    }
+fn bounded(words: &str) -> String {
     words.chars().take(WORDS_CHARS).collect()
 }

@@ -3,12 +3,12 @@
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use haft_contract::future::BoxFuture;
+use haft_egress::HttpResponse;
 use http::{StatusCode, header};
-use reqwest::Response;
 
 use super::{
     beside::{Asked, Place},
-    deliver::{Address, lost, whole},
+    deliver::{Address, failed, whole},
     sse::{self, Decoder, Unreadable},
 };
 use crate::upstream::{
@@ -25,7 +25,7 @@ const DEFAULT_RETRY: Duration = Duration::from_secs(1);
 
 /// A stream of events.
 pub(super) struct Events {
-    response: Option<Response>,
+    response: Option<HttpResponse>,
     decoder: Decoder,
     waiting: VecDeque<sse::Event>,
     /// The id of the last event, where the stream can be taken up again after it.
@@ -34,7 +34,7 @@ pub(super) struct Events {
 }
 
 impl Events {
-    pub(super) fn new(response: Response) -> Self {
+    pub(super) fn new(response: HttpResponse) -> Self {
         Self {
             response: Some(response),
             decoder: Decoder::default(),
@@ -59,7 +59,7 @@ impl Events {
             let Some(response) = &mut self.response else {
                 return Ok(None);
             };
-            match response.chunk().await.map_err(lost)? {
+            match response.chunk().await.map_err(failed)? {
                 Some(chunk) => self
                     .decoder
                     .push(&chunk, &mut self.waiting)
@@ -100,7 +100,7 @@ enum Heard {
 
 enum Body {
     /// The answer comes whole.
-    Whole(Option<Response>),
+    Whole(Option<HttpResponse>),
     /// The answer comes at the end of a stream.
     Stream(Events),
 }
@@ -111,7 +111,7 @@ impl HttpExchange {
         id: u64,
         address: Arc<Address>,
         place: Option<Place>,
-        response: Response,
+        response: HttpResponse,
     ) -> Result<Self, RequestError> {
         if !response.status().is_success() {
             return Err(address.failure(response).await);
@@ -205,7 +205,7 @@ fn unanswered() -> RequestError {
     RequestError::Lost("the answer broke off".to_owned())
 }
 
-pub(super) fn is_stream(response: &Response) -> bool {
+pub(super) fn is_stream(response: &HttpResponse) -> bool {
     let kind = response.headers().get(header::CONTENT_TYPE);
     kind.and_then(|kind| kind.to_str().ok())
         .is_some_and(|kind| kind.trim_start().starts_with("text/event-stream"))

@@ -15,8 +15,8 @@ use std::{
 };
 
 use haft_contract::future::BoxFuture;
+use haft_egress::{ClientOptions, HttpClient, Redirects, SystemResolver};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::redirect;
 use serde_json::Value;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -68,8 +68,8 @@ pub enum AddressError {
     /// Not a header.
     #[error("the header `{0}` is not one HTTP can carry")]
     Header(String),
-    /// The TLS set-up of this machine is not usable.
-    #[error("no HTTP client could be made: {0}")]
+    /// It names no host that can be reached.
+    #[error("no request can go there: {0}")]
     Client(String),
 }
 
@@ -125,7 +125,7 @@ impl std::fmt::Debug for ServerAddress {
 
 /// Opens connections to a server behind an address.
 pub struct HttpConnector {
-    client: reqwest::Client,
+    client: Arc<HttpClient>,
     address: ServerAddress,
     introduction: Introduction,
     dropped: Arc<Dropped>,
@@ -136,14 +136,18 @@ pub struct HttpConnector {
 impl HttpConnector {
     /// A connector for one address.
     pub fn new(address: ServerAddress, introduction: Introduction) -> Result<Self, AddressError> {
-        let client = reqwest::Client::builder()
-            .user_agent(format!("{}/{}", introduction.name, introduction.version))
-            .connect_timeout(REACHING)
-            .redirect(redirect::Policy::custom(within_origin))
-            .build();
+        let options = ClientOptions {
+            user_agent: format!("{}/{}", introduction.name, introduction.version),
+            connect_within: REACHING,
+            // Events may come for as long as the server has some; who reads them has limits.
+            request_within: None,
+            redirects: Redirects::SameOrigin(REDIRECTS),
+        };
+        let resolver = Arc::new(SystemResolver::default());
+        let client = HttpClient::for_endpoint(&address.url, resolver, options);
         let client = client.map_err(|error| AddressError::Client(error.to_string()))?;
         Ok(Self {
-            client,
+            client: Arc::new(client),
             address,
             introduction,
             dropped: Arc::default(),
@@ -168,7 +172,7 @@ impl HttpConnector {
     async fn open(&self, known: Option<Era>) -> Result<session::Session<HttpWire>, ConnectError> {
         let notices = Arc::new(Notices::new());
         let wire = HttpWire(Arc::new(Address {
-            client: self.client.clone(),
+            client: Arc::clone(&self.client),
             url: self.address.url.clone(),
             headers: self.address.headers.clone(),
             authorize: self.address.authorize.clone(),
@@ -181,20 +185,6 @@ impl HttpConnector {
             why: OnceLock::new(),
         }));
         session::open_http(wire, notices, &self.introduction, known).await
-    }
-}
-
-/// Follows a redirect only if the very same request goes to the very same server.
-fn within_origin(attempt: redirect::Attempt<'_>) -> redirect::Action {
-    let same_request = matches!(attempt.status().as_u16(), 307 | 308);
-    let same_server = attempt
-        .previous()
-        .first()
-        .is_some_and(|first| first.origin() == attempt.url().origin());
-    if same_request && same_server && attempt.previous().len() <= REDIRECTS {
-        attempt.follow()
-    } else {
-        attempt.stop()
     }
 }
 

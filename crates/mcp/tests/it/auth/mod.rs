@@ -81,7 +81,7 @@ impl Setup {
 }
 
 fn person() -> Unattended {
-    Unattended::new(Url::parse("http://127.0.0.1:9/callback").unwrap()).unwrap()
+    Unattended::new(Url::parse("http://127.0.0.1:9/callback").unwrap())
 }
 
 fn refused(status: u16, challenge: &str, sent: Option<BearerToken>) -> Unauthorized {
