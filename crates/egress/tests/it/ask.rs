@@ -148,8 +148,14 @@ fn http_answer(text: String) -> Answer {
 pub(crate) fn head(stream: &mut UnixStream) -> String {
     let mut head = Vec::new();
     let mut byte = [0];
-    while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap() == 1 {
-        head.push(byte[0]);
+    while !head.ends_with(b"\r\n\r\n") {
+        match stream.read(&mut byte) {
+            Ok(0) => break,
+            Ok(_) => head.push(byte[0]),
+            // A machine that is frozen for a while interrupts a read that has a time limit.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => panic!("no answer: {error}; so far {}", head.escape_ascii()),
+        }
     }
     String::from_utf8_lossy(&head).into_owned()
 }
