@@ -12,7 +12,10 @@ use crate::{
     future::BoxFuture,
     host::{ArtifactId, ReadArtifact},
     identity::Principal,
-    ops::{FileOps, FileVersion, OpsError, ProcessOps, SearchOps, Stream, Tier},
+    ops::{
+        DatabaseOps, FileOps, FileVersion, MessageOps, NetOps, OpsError, ProcessOps, RemoteToolOps,
+        SearchOps, Stream, Tier, World,
+    },
     path::WorkPath,
     progress::{NoProgress, Progress, ProgressSink, ReportProgress},
 };
@@ -88,6 +91,8 @@ pub struct CallParts {
     pub processes: Arc<dyn ProcessOps>,
     /// Search, limited to what the plan names.
     pub search: Arc<dyn SearchOps>,
+    /// What lies beyond the workspace, limited to what the plan names.
+    pub world: World,
     /// Takes the raw output of a command; cleans, caps and spills it.
     pub output: Arc<dyn OutputSink>,
     /// Opens what earlier calls of this session spilled.
@@ -176,6 +181,26 @@ impl<P> CallContext<P> {
     /// Search, limited to what the plan names.
     pub fn search(&self) -> &dyn SearchOps {
         &*self.parts.search
+    }
+
+    /// The network, limited to the hosts that the plan names.
+    pub fn net(&self) -> &dyn NetOps {
+        &*self.parts.world.net
+    }
+
+    /// Databases, limited to what the plan names.
+    pub fn databases(&self) -> &dyn DatabaseOps {
+        &*self.parts.world.databases
+    }
+
+    /// People and channels, limited to those that the plan names.
+    pub fn messages(&self) -> &dyn MessageOps {
+        &*self.parts.world.messages
+    }
+
+    /// Tools that run elsewhere, limited to those that the plan names.
+    pub fn remote_tools(&self) -> &dyn RemoteToolOps {
+        &*self.parts.world.remote_tools
     }
 
     /// Takes the raw output of a command.

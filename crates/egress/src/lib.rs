@@ -15,6 +15,7 @@ mod admission;
 pub mod bridge;
 mod client;
 mod denial;
+mod net;
 mod proxy;
 mod resolve;
 mod variables;
@@ -25,6 +26,7 @@ pub use client::{
     ClientOptions, HttpClient, HttpError, HttpRequest, HttpResponse, Redirects, host_and_port,
 };
 pub use denial::{Denial, Reason, SETTING};
+pub use net::Network;
 pub use proxy::{EgressProxy, ProxyOptions, Timing, Traffic};
 pub use resolve::SystemResolver;
 pub use variables::{PROXY_PORT, variables};

@@ -4,6 +4,7 @@
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use haft_backends::{
@@ -11,6 +12,7 @@ use haft_backends::{
     ssh::{SshBackend, SshOptions},
 };
 use haft_contract::ops::Operations;
+use haft_egress::{Network, OwnHosts, Reach, SystemResolver};
 use haft_sandbox::{Limits, Profile, SandboxOptions, helper::Helper, jail::Mounts};
 
 use crate::{
@@ -61,8 +63,8 @@ impl WorkspaceSource {
 
     /// Opens it, and connects to another machine if it is there.
     pub async fn open(self) -> Result<Operations, HostError> {
-        match self {
-            Self::Local { root, options } => Ok(open_local(&root, *options)?.operations()),
+        let mut operations = match self {
+            Self::Local { root, options } => open_local(&root, *options)?.operations(),
             Self::Ssh { options, root } => {
                 let connecting = Box::pin(SshBackend::connect(*options, &root));
                 connecting.await.map_err(|error| {
@@ -70,10 +72,16 @@ impl WorkspaceSource {
                         .hint_text()
                         .unwrap_or("correct [ssh] in haft.toml, or try again");
                     HostError::new(HostErrorKind::Unavailable, error.message(), hint)
-                })
+                })?
             }
-            Self::Opened(operations) => Ok(operations),
-        }
+            Self::Opened(operations) => return Ok(operations),
+        };
+        // What rules allow a tool to reach by its name must be public; a private address that a public
+        // name leads to is not what was allowed.
+        let reach = Reach::Public(OwnHosts::default());
+        let network = Network::new(reach, Arc::new(SystemResolver::default()));
+        operations.world.net = Arc::new(network);
+        Ok(operations)
     }
 }
 

@@ -72,8 +72,6 @@ impl Agent for ClaudeCode {
             ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
             // It gives a server up for good that has not answered by then, on a slow machine too.
             ("MCP_TIMEOUT", "300000"),
-            // Tools of a server that answers late would be found by a search only.
-            ("ENABLE_TOOL_SEARCH", "false"),
             // On a screen it would clone its catalog of plug-ins.
             ("CLAUDE_CODE_DISABLE_OFFICIAL_MARKETPLACE_AUTOINSTALL", "1"),
         ])
@@ -85,6 +83,12 @@ impl Agent for ClaudeCode {
 
     fn on_screen(&self, stand: &Stand) -> Option<Vec<String>> {
         Some(words(&[&Self::program(stand), "--model", MODEL]))
+    }
+
+    fn screen_environment(&self) -> &'static [(&'static str, &'static str)] {
+        // On a slow machine the first prompt is there before the server answers, and the tools of a
+        // late one are found by a search only, which the scripted model does not make.
+        &[("ENABLE_TOOL_SEARCH", "false")]
     }
 
     fn ready(&self) -> &'static str {

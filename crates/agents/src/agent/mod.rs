@@ -79,6 +79,11 @@ pub trait Agent: Sync {
     /// The words that answer one prompt and end.
     fn headless(&self, stand: &Stand, prompt: &str) -> Vec<String>;
 
+    /// What its screen needs in its environment beside [`Agent::environment`].
+    fn screen_environment(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+
     /// The words that start it on a screen, where that is driven.
     fn on_screen(&self, stand: &Stand) -> Option<Vec<String>> {
         let _ = stand;

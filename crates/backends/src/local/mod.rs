@@ -11,7 +11,9 @@ mod walk;
 
 use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
 
-use haft_contract::ops::{BackendId, Operations, OpsError, ProcessOps, Spawn, WorkspaceChanges};
+use haft_contract::ops::{
+    BackendId, Operations, OpsError, ProcessOps, Spawn, WorkspaceChanges, World,
+};
 use haft_sandbox::{
     Facilities, FileId, SandboxOptions, SandboxPlan,
     jail::{Jail, Mounts},
@@ -161,6 +163,7 @@ impl LocalBackend {
                 .changes
                 .as_ref()
                 .map(|changes| Arc::clone(changes) as Arc<dyn WorkspaceChanges>),
+            world: World::none(),
         }
     }
 }

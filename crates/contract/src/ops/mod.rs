@@ -1,5 +1,6 @@
-//! How tools touch the world: files, processes, search. A *back end* implements all three, and
-//! the same suite in `testkit` proves each of them.
+//! How tools touch the world: files, processes, search, and beyond the workspace the network, databases,
+//! people and remote tools. A *back end* implements the first three, and the same suite in `testkit` proves
+//! each of them; a host adds the rest.
 //!
 //! Cleaning and capping of output sit above the back ends. Paths are [`WorkPath`]s; a back end
 //! resolves them beneath a directory it holds open and follows a symlink only in
@@ -7,17 +8,21 @@
 
 mod changes;
 mod files;
+mod net;
 mod process;
 mod refusal;
 mod search;
+mod world;
 
 use std::{fmt, sync::Arc};
 
 pub use changes::*;
 pub use files::*;
+pub use net::*;
 pub use process::*;
 pub use refusal::*;
 pub use search::*;
+pub use world::*;
 
 use crate::{
     error::{ErrorKind, ToolError},
@@ -25,7 +30,7 @@ use crate::{
     path::{self, WorkPath},
 };
 
-/// The three operations of one workspace on one back end.
+/// The operations of one workspace on one back end.
 #[derive(Clone)]
 pub struct Operations {
     /// Which back end this is.
@@ -43,6 +48,8 @@ pub struct Operations {
     pub search: Arc<dyn SearchOps>,
     /// What commands change in the workspace, where the back end can tell.
     pub changes: Option<Arc<dyn WorkspaceChanges>>,
+    /// What tools reach beyond the workspace.
+    pub world: World,
 }
 
 impl Operations {

@@ -19,6 +19,7 @@ mod bridge;
 mod confined;
 mod corpus;
 mod limits;
+mod network;
 mod server;
 mod workspace;
 

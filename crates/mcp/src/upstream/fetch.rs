@@ -215,7 +215,13 @@ impl ErasedTool for Fetcher {
         Box::pin(async move {
             let parameters = input.take::<Value>().unwrap_or_else(|| json!({}));
             let method = self.kind.method();
-            let sent = tool::send(&*self.server, &self.clients, method, parameters, &cx);
+            let sent = tool::send(
+                &*self.server,
+                &self.clients,
+                (method, method),
+                parameters,
+                &cx,
+            );
             let mut structured = sent.await?;
             match self.kind {
                 Kind::Resource | Kind::Prompt => result::show_uris(&mut structured, &self.uris),

@@ -10,8 +10,8 @@ use std::{
 };
 
 use haft_contract::{
-    CallContext, Deadline, Effects, ErrorKind, NoProgress, Plan, PlanContext, ToolError, ToolName,
-    ToolSpec,
+    CallContext, Deadline, Effects, ErrorKind, NoProgress, Plan, PlanContext, ProviderId,
+    ToolError, ToolName, ToolSpec,
     access::Access,
     erased::{ErasedTool, ParsedInput, ToolReply, Withheld},
     future::BoxFuture,
@@ -131,26 +131,29 @@ fn effects(hints: Option<&Value>, worth: Hints) -> Effects {
     }
 }
 
+fn provider(server: &dyn Server) -> Result<ProviderId, ToolError> {
+    let provider = server.id().provider();
+    provider.map_err(|error| ToolError::new(ErrorKind::Internal, error.to_string()))
+}
+
 /// The plan of a request to a server.
 pub(super) fn plan(server: &dyn Server, what: &str, effects: Effects) -> Result<Plan, ToolError> {
-    let provider = server
-        .id()
-        .provider()
-        .map_err(|error| ToolError::new(ErrorKind::Internal, error.to_string()))?;
+    let provider = provider(server)?;
     Ok(Plan::new(effects).access(Access::RemoteTool {
         provider: provider.as_str().to_owned(),
         tool: what.to_owned(),
     }))
 }
 
-/// Sends a request in the name of a call.
+/// Sends a request for what the plan of a call names, in the name of that call.
 pub(super) async fn send(
     server: &dyn Server,
     clients: &Clients,
-    method: &'static str,
+    (method, what): (&'static str, &str),
     parameters: Value,
     cx: &CallContext<NoProgress>,
 ) -> Result<Value, ToolError> {
+    cx.remote_tools().admit(provider(server)?.as_str(), what)?;
     let request = Request {
         method,
         parameters,
@@ -231,7 +234,8 @@ impl ErasedTool for MountedTool {
         Box::pin(async move {
             let arguments = input.take::<Value>().unwrap_or_else(|| json!({}));
             let parameters = json!({ "name": self.own_name, "arguments": arguments });
-            let called = send(&*self.server, &self.clients, "tools/call", parameters, &cx);
+            let what = ("tools/call", self.own_name.as_str());
+            let called = send(&*self.server, &self.clients, what, parameters, &cx);
             result::reply(called.await?, &self.uris)
         })
     }

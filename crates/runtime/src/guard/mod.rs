@@ -11,6 +11,7 @@ mod files;
 mod process;
 mod read_only;
 mod search;
+mod world;
 
 use std::sync::Arc;
 

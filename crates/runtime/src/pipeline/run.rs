@@ -12,6 +12,7 @@ use haft_contract::{
     CallContext, CallEvent, Effects, ErrorKind, ToolError,
     context::CallParts,
     erased::{ErasedTool, ParsedInput, ToolReply},
+    ops::World,
     progress::{NoProgress, RenderedProgress, ReportProgress},
     spec::Audience,
 };
@@ -92,6 +93,12 @@ pub async fn run(started: Started) -> Finished {
         files: Arc::<Guard>::clone(&guard),
         processes: Arc::<Guard>::clone(&guard),
         search: Arc::<Guard>::clone(&guard),
+        world: World {
+            net: Arc::<Guard>::clone(&guard),
+            databases: Arc::<Guard>::clone(&guard),
+            messages: Arc::<Guard>::clone(&guard),
+            remote_tools: Arc::<Guard>::clone(&guard),
+        },
         spilled: Arc::<Guard>::clone(&guard),
         background: Arc::<Guard>::clone(&guard),
         seen: Arc::<Guard>::clone(&guard),

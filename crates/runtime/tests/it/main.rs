@@ -15,6 +15,7 @@ mod deadlines;
 mod dry_run;
 mod exactly_once;
 mod guard;
+mod guard_world;
 mod hooks;
 mod input;
 mod labels;

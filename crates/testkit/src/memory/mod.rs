@@ -16,7 +16,7 @@ mod tree;
 
 use std::sync::Arc;
 
-use haft_contract::ops::{BackendId, Operations, Tier};
+use haft_contract::ops::{BackendId, Operations, Tier, World};
 
 pub use tree::{MAX_FILE_BYTES, MAX_LINKS, MemoryTree};
 
@@ -41,6 +41,7 @@ impl MemoryTree {
             processes: Arc::new(process::MemoryProcesses::new(self.clone())),
             search: Arc::new(search::MemorySearch::new(self.clone())),
             changes: None,
+            world: World::none(),
         }
     }
 }

@@ -12,7 +12,7 @@ mod search;
 
 use std::{sync::Arc, time::Duration};
 
-use haft_contract::ops::{BackendId, Operations};
+use haft_contract::ops::{BackendId, Operations, World};
 
 use self::{files::RemoteFiles, peer::Peer, process::RemoteProcesses, search::RemoteSearch};
 use super::{
@@ -49,6 +49,7 @@ impl RemoteBackend {
             processes: Arc::new(RemoteProcesses::new(Arc::clone(&peer))),
             search: Arc::new(RemoteSearch::new(peer)),
             changes: None,
+            world: World::none(),
         })
     }
 }

@@ -36,10 +36,12 @@ impl<'s> Seat<'s> {
     /// Starts the agent and waits until it takes a prompt.
     pub(crate) fn take(scene: &'s Scene) -> Self {
         let mut tmux = Tmux::sized(&scene.stage, SIZE);
+        let on_screen = scene.agent.screen_environment().iter();
         let variables: Vec<String> = scene
             .variables()
             .into_iter()
             .map(|(name, value)| format!("{name}={value}"))
+            .chain(on_screen.map(|(name, value)| format!("{name}={value}")))
             .collect();
         let variables: Vec<&str> = variables.iter().map(String::as_str).collect();
         let words = scene.screen_words();

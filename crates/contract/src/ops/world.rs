@@ -1,0 +1,140 @@
+//! What a tool reaches beyond files, processes and the network itself: databases, people, and tools
+//! that run elsewhere. Each is configured by the operator under a name; a tool says the name and never
+//! sees a credential.
+//!
+//! A back end that has none of them refuses ([`World::none`]). The runtime holds each to the plan of
+//! the call before it gets here.
+
+use std::{fmt, sync::Arc};
+
+use serde_json::Value;
+
+use super::{Fetch, Fetched, NetOps, NetStream, OpsError};
+use crate::{egress::Host, error::ErrorKind, future::BoxFuture};
+
+/// Everything a workspace reaches beyond its files and processes.
+#[derive(Clone)]
+pub struct World {
+    /// The network.
+    pub net: Arc<dyn NetOps>,
+    /// Databases.
+    pub databases: Arc<dyn DatabaseOps>,
+    /// People and channels.
+    pub messages: Arc<dyn MessageOps>,
+    /// Tools that run elsewhere.
+    pub remote_tools: Arc<dyn RemoteToolOps>,
+}
+
+impl World {
+    /// Nothing: whatever is asked for is refused, but for tools that bring their own connection.
+    pub fn none() -> Self {
+        Self {
+            net: Arc::new(Nothing),
+            databases: Arc::new(Nothing),
+            messages: Arc::new(Nothing),
+            remote_tools: Arc::new(Nothing),
+        }
+    }
+}
+
+impl fmt::Debug for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("World").finish_non_exhaustive()
+    }
+}
+
+/// Databases, by the names the operator gave them.
+pub trait DatabaseOps: Send + Sync {
+    /// Runs one statement and returns its rows.
+    fn query<'a>(&'a self, query: DatabaseQuery<'a>) -> BoxFuture<'a, Result<Rows, OpsError>>;
+}
+
+/// One statement.
+#[derive(Debug, Clone)]
+pub struct DatabaseQuery<'a> {
+    /// The configured source.
+    pub source: &'a str,
+    /// The statement, with placeholders.
+    pub statement: &'a str,
+    /// What the placeholders stand for.
+    pub parameters: &'a [Value],
+    /// Whether it may change data. What was planned to only read is run so that it cannot.
+    pub writes: bool,
+    /// The most rows to return.
+    pub limit: usize,
+}
+
+/// What a statement returned.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Rows {
+    /// The names of the columns.
+    pub columns: Vec<String>,
+    /// The rows.
+    pub rows: Vec<Vec<Value>>,
+}
+
+/// People and channels, by the names the operator gave them.
+pub trait MessageOps: Send + Sync {
+    /// Sends a message.
+    fn send<'a>(&'a self, message: OutgoingMessage<'a>) -> BoxFuture<'a, Result<(), OpsError>>;
+}
+
+/// A message to somebody.
+#[derive(Debug, Clone)]
+pub struct OutgoingMessage<'a> {
+    /// The configured channel.
+    pub channel: &'a str,
+    /// The recipient within it.
+    pub target: &'a str,
+    /// What it says.
+    pub text: &'a str,
+}
+
+/// Tools that run elsewhere. A tool that stands for one brings its own connection, and asks here
+/// before each request whether its call may make it.
+pub trait RemoteToolOps: Send + Sync {
+    /// Fails unless this tool of this provider may be called.
+    fn admit(&self, provider: &str, tool: &str) -> Result<(), OpsError>;
+}
+
+/// A world with nothing in it.
+struct Nothing;
+
+fn absent(what: &str) -> OpsError {
+    OpsError::new(
+        ErrorKind::Unavailable,
+        format!("{what} cannot be reached from this workspace"),
+    )
+}
+
+impl NetOps for Nothing {
+    fn connect<'a>(
+        &'a self,
+        _host: &'a Host,
+        _port: u16,
+    ) -> BoxFuture<'a, Result<Box<dyn NetStream>, OpsError>> {
+        Box::pin(async { Err(absent("the network")) })
+    }
+
+    fn fetch<'a>(&'a self, _request: Fetch<'a>) -> BoxFuture<'a, Result<Fetched, OpsError>> {
+        Box::pin(async { Err(absent("the network")) })
+    }
+}
+
+impl DatabaseOps for Nothing {
+    fn query<'a>(&'a self, query: DatabaseQuery<'a>) -> BoxFuture<'a, Result<Rows, OpsError>> {
+        Box::pin(async move { Err(absent(&format!("the database `{}`", query.source))) })
+    }
+}
+
+impl MessageOps for Nothing {
+    fn send<'a>(&'a self, message: OutgoingMessage<'a>) -> BoxFuture<'a, Result<(), OpsError>> {
+        Box::pin(async move { Err(absent(&format!("the channel `{}`", message.channel))) })
+    }
+}
+
+impl RemoteToolOps for Nothing {
+    fn admit(&self, _provider: &str, _tool: &str) -> Result<(), OpsError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,172 @@
+//! The network operations of a workspace: what a tool may reach whose plan names a host. The runtime has
+//! held the call to its plan before anything gets here; what is left is the admission of addresses.
+
+use std::{io, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use haft_contract::{
+    BoxFuture, ErrorKind,
+    egress::{Host, Resolve},
+    ops::{Fetch, Fetched, NetOps, NetStream, OpsError},
+};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
+use url::Url;
+
+use crate::{
+    admission::{Admission, ConnectError, Reach},
+    client::{ClientOptions, HttpClient, HttpError, HttpRequest},
+};
+
+/// How long a connection may take to come about.
+const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+
+/// The most bytes that one read returns.
+const MAX_READ_BYTES: usize = 1024 * 1024;
+
+/// The network, as far as an admission lets through.
+pub struct Network {
+    admission: Arc<Admission>,
+    client: HttpClient,
+}
+
+impl Network {
+    /// What this may be reached.
+    pub fn new(reach: Reach, resolver: Arc<dyn Resolve>) -> Self {
+        let admission = Arc::new(Admission::new(reach, resolver, CONNECT_WITHIN));
+        let options = ClientOptions {
+            connect_within: CONNECT_WITHIN,
+            // Each request brings its own limit.
+            request_within: None,
+            ..ClientOptions::default()
+        };
+        Self {
+            client: HttpClient::new(Arc::clone(&admission), options),
+            admission,
+        }
+    }
+
+    async fn request(&self, request: &Fetch<'_>) -> Result<Fetched, OpsError> {
+        let mut answer = self
+            .client
+            .send(prepared(request)?)
+            .await
+            .map_err(refused)?;
+        let status = answer.status().as_u16();
+        let headers = answer.headers().iter().filter_map(|(name, value)| {
+            let value = value.to_str().ok()?;
+            Some((name.as_str().to_owned(), value.to_owned()))
+        });
+        let headers = headers.collect();
+        let body = answer.body(request.max_bytes).await.map_err(refused)?;
+        Ok(Fetched {
+            status,
+            headers,
+            body,
+        })
+    }
+}
+
+impl NetOps for Network {
+    fn connect<'a>(
+        &'a self,
+        host: &'a Host,
+        port: u16,
+    ) -> BoxFuture<'a, Result<Box<dyn NetStream>, OpsError>> {
+        Box::pin(async move {
+            match self.admission.connect(host, port).await {
+                Ok(stream) => Ok(Box::new(Connection(stream)) as Box<dyn NetStream>),
+                Err(ConnectError::Denied(denial)) => {
+                    Err(OpsError::new(ErrorKind::Denied, denial.to_string()))
+                }
+                Err(ConnectError::Unreachable(error)) => {
+                    let message = format!("`{host}:{port}` cannot be reached: {error}");
+                    Err(OpsError::new(ErrorKind::Unavailable, message))
+                }
+            }
+        })
+    }
+
+    fn fetch<'a>(&'a self, request: Fetch<'a>) -> BoxFuture<'a, Result<Fetched, OpsError>> {
+        Box::pin(async move {
+            let answered = tokio::time::timeout(request.within, self.request(&request));
+            answered.await.unwrap_or_else(|_| {
+                let (host, within) = (request.host, request.within);
+                let message = format!("`{host}` did not answer within {within:?}");
+                Err(OpsError::new(ErrorKind::TimedOut, message))
+            })
+        })
+    }
+}
+
+/// The request as the client makes it.
+fn prepared(request: &Fetch<'_>) -> Result<HttpRequest, OpsError> {
+    let invalid = |what: &str| OpsError::new(ErrorKind::InvalidInput, what.to_owned());
+    let host = match request.host {
+        Host::Address(std::net::IpAddr::V6(address)) => format!("[{address}]"),
+        other => other.to_string(),
+    };
+    let (scheme, port) = (request.scheme.as_str(), request.port);
+    if !request.target.starts_with('/') {
+        return Err(invalid("the path of a request begins with a slash"));
+    }
+    let url = Url::parse(&format!("{scheme}://{host}:{port}{}", request.target))
+        .map_err(|_| invalid("the address of the request cannot be read"))?;
+    let mut headers = HeaderMap::new();
+    for (name, value) in request.headers {
+        let name = HeaderName::try_from(name.as_str());
+        let value = HeaderValue::try_from(value.as_str());
+        match (name, value) {
+            // The host is that of the plan, whatever the tool would like to say.
+            (Ok(name), Ok(_)) if name == http::header::HOST => {
+                return Err(invalid("the header `host` is not the tool's to set"));
+            }
+            (Ok(name), Ok(value)) => {
+                headers.append(name, value);
+            }
+            (_, _) => return Err(invalid("a header of the request is not one")),
+        }
+    }
+    Ok(HttpRequest {
+        method: Method::try_from(request.method).map_err(|_| invalid("there is no such method"))?,
+        url,
+        headers,
+        body: Bytes::copy_from_slice(request.body),
+    })
+}
+
+fn refused(error: HttpError) -> OpsError {
+    let kind = match &error {
+        HttpError::Address(_) => ErrorKind::InvalidInput,
+        HttpError::Denied(_) => ErrorKind::Denied,
+        HttpError::NotSent(_) => ErrorKind::Unavailable,
+        HttpError::Lost(_) => ErrorKind::Lost,
+        HttpError::TooLarge(_) => ErrorKind::LimitExceeded,
+    };
+    OpsError::new(kind, error.to_string())
+}
+
+/// A connection of a tool.
+struct Connection(TcpStream);
+
+impl NetStream for Connection {
+    fn read(&mut self, limit: usize) -> BoxFuture<'_, Result<Vec<u8>, OpsError>> {
+        Box::pin(async move {
+            let mut bytes = vec![0; limit.min(MAX_READ_BYTES)];
+            let read = self.0.read(&mut bytes).await.map_err(lost)?;
+            bytes.truncate(read);
+            Ok(bytes)
+        })
+    }
+
+    fn write<'a>(&'a mut self, bytes: &'a [u8]) -> BoxFuture<'a, Result<(), OpsError>> {
+        Box::pin(async move { self.0.write_all(bytes).await.map_err(lost) })
+    }
+}
+
+fn lost(error: io::Error) -> OpsError {
+    OpsError::new(ErrorKind::Lost, format!("the connection broke: {error}"))
+}

@@ -1,0 +1,228 @@
+//! What a running tool can reach beyond the workspace: only the hosts, databases, recipients and remote
+//! tools that its plan names.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use haft_contract::{
+    Access, BoxFuture, Effects, ErrorKind, Terminal,
+    egress::Host,
+    ops::{
+        DatabaseOps, DatabaseQuery, Fetch, Fetched, MessageOps, NetOps, NetStream, OpsError,
+        OutgoingMessage, RemoteToolOps, Rows, WebScheme, World,
+    },
+    outcome::DeniedBy,
+};
+use haft_testkit::{Harness, memory};
+use serde_json::json;
+
+use crate::scripted::Scripted;
+
+/// Notes what is asked of it.
+#[derive(Clone, Default)]
+struct Reached(Arc<Mutex<Vec<String>>>);
+
+impl Reached {
+    fn note(&self, what: String) {
+        self.0.lock().unwrap().push(what);
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+
+    fn world(&self) -> World {
+        World {
+            net: Arc::new(self.clone()),
+            databases: Arc::new(self.clone()),
+            messages: Arc::new(self.clone()),
+            remote_tools: Arc::new(self.clone()),
+        }
+    }
+}
+
+struct Closed;
+
+impl NetStream for Closed {
+    fn read(&mut self, _: usize) -> BoxFuture<'_, Result<Vec<u8>, OpsError>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn write<'a>(&'a mut self, _: &'a [u8]) -> BoxFuture<'a, Result<(), OpsError>> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+impl NetOps for Reached {
+    fn connect<'a>(
+        &'a self,
+        host: &'a Host,
+        port: u16,
+    ) -> BoxFuture<'a, Result<Box<dyn NetStream>, OpsError>> {
+        self.note(format!("connect {host}:{port}"));
+        Box::pin(async { Ok(Box::new(Closed) as Box<dyn NetStream>) })
+    }
+
+    fn fetch<'a>(&'a self, request: Fetch<'a>) -> BoxFuture<'a, Result<Fetched, OpsError>> {
+        self.note(format!("fetch {}:{}", request.host, request.port));
+        let fetched = Fetched {
+            status: 200,
+            headers: Vec::new(),
+            body: Vec::new(),
+        };
+        Box::pin(async { Ok(fetched) })
+    }
+}
+
+impl DatabaseOps for Reached {
+    fn query<'a>(&'a self, query: DatabaseQuery<'a>) -> BoxFuture<'a, Result<Rows, OpsError>> {
+        self.note(format!("query {} {}", query.source, query.writes));
+        Box::pin(async { Ok(Rows::default()) })
+    }
+}
+
+impl MessageOps for Reached {
+    fn send<'a>(&'a self, message: OutgoingMessage<'a>) -> BoxFuture<'a, Result<(), OpsError>> {
+        self.note(format!("send {} {}", message.channel, message.target));
+        Box::pin(async { Ok(()) })
+    }
+}
+
+impl RemoteToolOps for Reached {
+    fn admit(&self, provider: &str, tool: &str) -> Result<(), OpsError> {
+        self.note(format!("remote {provider} {tool}"));
+        Ok(())
+    }
+}
+
+/// A tool whose plan names one of each, and which does what its input says.
+fn rogue() -> Scripted {
+    let tool = Scripted::new("rogue", |input, cx| async move {
+        let words: Vec<&str> = input["does"].as_str().unwrap().split(' ').collect();
+        match words[..] {
+            ["connect", host, port] => {
+                let host = Host::parse(host).unwrap();
+                drop(cx.net().connect(&host, port.parse().unwrap()).await?);
+            }
+            ["fetch", host, port] => {
+                let host = Host::parse(host).unwrap();
+                let request = Fetch {
+                    method: "GET",
+                    scheme: WebScheme::Plain,
+                    host: &host,
+                    port: port.parse().unwrap(),
+                    target: "/",
+                    headers: &[],
+                    body: &[],
+                    max_bytes: 1,
+                    within: Duration::from_secs(1),
+                };
+                drop(cx.net().fetch(request).await?);
+            }
+            ["query", source, writes] => {
+                let query = DatabaseQuery {
+                    source,
+                    statement: "SELECT 1",
+                    parameters: &[],
+                    writes: writes == "true",
+                    limit: 1,
+                };
+                drop(cx.databases().query(query).await?);
+            }
+            ["send", channel, target] => {
+                let message = OutgoingMessage {
+                    channel,
+                    target,
+                    text: "x",
+                };
+                cx.messages().send(message).await?;
+            }
+            ["remote", provider, tool] => cx.remote_tools().admit(provider, tool)?,
+            _ => panic!("{words:?}"),
+        }
+        Ok(json!("done"))
+    });
+    let named = |_: &serde_json::Value| {
+        vec![
+            Access::Host {
+                host: "Example.COM".to_owned(),
+                port: 443,
+            },
+            Access::Database {
+                source: "books".to_owned(),
+                writes: false,
+            },
+            Access::Database {
+                source: "stock".to_owned(),
+                writes: true,
+            },
+            Access::Message {
+                channel: "team".to_owned(),
+                target: "ada".to_owned(),
+            },
+            Access::RemoteTool {
+                provider: "mcp__wiki".to_owned(),
+                tool: "search".to_owned(),
+            },
+        ]
+    };
+    tool.effects(Effects::UNKNOWN).accesses(named)
+}
+
+#[tokio::test]
+async fn a_tool_reaches_nothing_that_its_plan_does_not_name() {
+    let reached = Reached::default();
+    let (mut operations, _) = memory::operations();
+    operations.world = reached.world();
+    let harness = Harness::on(operations).tools(vec![rogue().tool()]).build();
+    for planned in [
+        "connect example.com 443",
+        "fetch example.com 443",
+        "query books false",
+        "query stock false",
+        "query stock true",
+        "send team ada",
+        "remote mcp__wiki search",
+    ] {
+        harness.call("rogue", json!({"does": planned})).await;
+        assert_eq!(reached.take().len(), 1, "{planned}");
+    }
+    for unplanned in [
+        "connect example.org 443",
+        "connect example.com 80",
+        "connect 127.0.0.1 443",
+        "fetch example.org 443",
+        "fetch example.com.evil.example 443",
+        "fetch 169.254.169.254 80",
+        "query books true",
+        "query other false",
+        "send team bob",
+        "send other ada",
+        "remote mcp__wiki delete",
+        "remote mcp__mail search",
+    ] {
+        let outcome = harness.fail("rogue", json!({"does": unplanned})).await;
+        assert_eq!(outcome.terminal, Terminal::Denied, "{unplanned}");
+        let kind = outcome.error.as_ref().unwrap().kind;
+        assert_eq!(kind, ErrorKind::NotInPlan, "{unplanned}");
+        assert_eq!(outcome.facts.denied_by, Some(DeniedBy::Sandbox));
+        assert_eq!(reached.take(), Vec::<String>::new(), "{unplanned}");
+    }
+}
+
+#[tokio::test]
+async fn a_workspace_without_a_world_reaches_nothing() {
+    let harness = Harness::memory().tools(vec![rogue().tool()]).build();
+    for planned in [
+        "connect example.com 443",
+        "fetch example.com 443",
+        "query books false",
+        "send team ada",
+    ] {
+        let outcome = harness.fail("rogue", json!({"does": planned})).await;
+        let kind = outcome.error.as_ref().unwrap().kind;
+        assert_eq!(kind, ErrorKind::Unavailable, "{planned}");
+    }
+}
