@@ -166,6 +166,14 @@ fn dependencies_are_declared_once_and_explained() {
                 continue;
             };
             for (name, value) in dependencies {
+                // A crate that its tests use, and that needs it: with a version it could not be packaged.
+                let is_way_back = section == "dev-dependencies"
+                    && name.starts_with("haft-")
+                    && value.get("path").is_some()
+                    && value.get("version").is_none();
+                if is_way_back {
+                    continue;
+                }
                 if value.get("workspace").and_then(toml::Value::as_bool) != Some(true) {
                     problems.push(format!(
                         "crates/{krate}: `{name}` does not say `workspace = true`"
