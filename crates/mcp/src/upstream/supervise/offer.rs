@@ -109,7 +109,7 @@ impl Offer {
             }
         };
         let found = seen.is_some();
-        if let Err(error) = self.put_up(seen) {
+        if let Err(error) = self.put_up(|| seen) {
             tracing::warn!(server = %self.server, %error, "definitions of the last run cannot be used");
             return false;
         }
@@ -120,7 +120,7 @@ impl Offer {
     pub(super) fn take(&self, seen: Seen) -> Result<(), Unfit> {
         let server = &self.server;
         let remembered = seen.clone();
-        self.put_up(Some(seen))?;
+        self.put_up(|| Some(seen))?;
         if let Err(error) = self
             .shared
             .store
@@ -133,8 +133,9 @@ impl Offer {
 
     /// Holds what is offered against what is accepted by now.
     pub(super) fn refresh(&self) {
-        let seen = self.stock.get().seen.clone();
-        if let Err(error) = self.put_up(seen) {
+        // What was seen last is read when it is this one's turn: read before, it could undo what the
+        // server has said meanwhile.
+        if let Err(error) = self.put_up(|| self.stock.get().seen.clone()) {
             tracing::warn!(server = %self.server, %error, "its definitions cannot be used");
         }
     }
@@ -149,8 +150,9 @@ impl Offer {
             .replace_provider(&self.provider, Vec::new());
     }
 
-    fn put_up(&self, seen: Option<Seen>) -> Result<(), Unfit> {
+    fn put_up(&self, seen: impl FnOnce() -> Option<Seen>) -> Result<(), Unfit> {
         let _one_at_a_time = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = seen();
         let vetted = match &seen {
             Some(seen) => vet(&self.server, self.naming, &self.filter, &seen.definitions)?,
             None => Vetted::default(),

@@ -1,6 +1,9 @@
 //! What was accepted is shown and runs; nothing else does.
 
+use std::sync::Condvar;
+
 use super::*;
+use crate::pin::{Digest, Pins, Seen, StoreError};
 
 #[tokio::test(start_paused = true)]
 async fn mc_01_a_new_server_is_known_and_withheld_until_a_person_accepts_it() {
@@ -258,4 +261,74 @@ async fn a_call_of_a_withheld_tool_is_denied_with_what_to_do() {
     bench.until("a", |status| status.counts.tools == 1).await;
     let outcome = harness.call("mcp__a__say", json!({})).await;
     assert_eq!(outcome.terminal, Terminal::Succeeded, "{:?}", outcome.error);
+}
+
+/// A store that holds up whoever asks it second what was accepted.
+#[derive(Default)]
+struct HeldUp {
+    kept: MemoryStore,
+    asked: AtomicUsize,
+    goes_on: Mutex<bool>,
+    told: Condvar,
+}
+
+impl Store for HeldUp {
+    fn pins(&self, server: &ServerId, origin: &Origin) -> Result<Pins, StoreError> {
+        if self.asked.fetch_add(1, Ordering::SeqCst) == 1 {
+            let goes_on = self.goes_on.lock().unwrap();
+            drop(self.told.wait_while(goes_on, |goes_on| !*goes_on).unwrap());
+        }
+        self.kept.pins(server, origin)
+    }
+
+    fn change(
+        &self,
+        server: &ServerId,
+        origin: &Origin,
+        kept: &[Item],
+        change: &mut dyn FnMut(&mut Pins),
+    ) -> Result<(), StoreError> {
+        self.kept.change(server, origin, kept, change)
+    }
+
+    fn seen(&self, server: &ServerId, origin: &Origin) -> Result<Option<Seen>, StoreError> {
+        self.kept.seen(server, origin)
+    }
+
+    fn remember(&self, server: &ServerId, origin: &Origin, seen: &Seen) -> Result<(), StoreError> {
+        self.kept.remember(server, origin, seen)
+    }
+
+    fn definition(&self, digest: Digest) -> Result<Option<Value>, StoreError> {
+        self.kept.definition(digest)
+    }
+
+    fn revision(&self) -> u64 {
+        self.kept.revision()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_look_at_what_is_accepted_does_not_undo_what_a_server_says_meanwhile() {
+    let store = Arc::new(HeldUp::default());
+    let shared = Shared {
+        store: Arc::<HeldUp>::clone(&store),
+        ..shared()
+    };
+    let server = Scripted::new(&[Attempt::Works], &[("say", "says")]);
+    let servers = [("a", &server)];
+    let bench = Bench::start_on(shared, &servers, Options::default(), Naming::Prefixed);
+    // The server has said what it offers, and that is about to be put up.
+    while store.asked.load(Ordering::SeqCst) < 2 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let a = id("a");
+    let ((), ()) = tokio::join!(bench.fleet.refresh(&a), async {
+        // Long enough for the look to have begun; it ends after the server's turn in any case.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        *store.goes_on.lock().unwrap() = true;
+        store.told.notify_all();
+    });
+    let status = bench.until("a", |one| one.state == State::Ready).await;
+    assert_eq!(status.counts.new, 1, "{status:?}");
 }
