@@ -27,21 +27,21 @@ impl Handle {
 
 /// Who holds a call that is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Held {
+pub(crate) enum CallHolder {
     /// This process, which runs what it opens. The call is settled when the process is gone.
-    Here,
+    ThisProcess,
     /// Nobody yet: it was accepted for whoever claims it.
-    ByNobody,
+    Nobody,
     /// This process, by a claim, for as long as no newer one counts.
-    ByClaim(Epoch),
+    Claim(Epoch),
 }
 
-impl Held {
+impl CallHolder {
     /// The claim, where it is held by one.
     pub(crate) fn claim(self) -> Option<Epoch> {
         match self {
-            Self::ByClaim(epoch) => Some(epoch),
-            Self::Here | Self::ByNobody => None,
+            Self::Claim(epoch) => Some(epoch),
+            Self::ThisProcess | Self::Nobody => None,
         }
     }
 }
@@ -81,7 +81,7 @@ pub(crate) enum Message {
         handle: Handle,
         request: Box<CallRequest>,
         at: Timestamp,
-        held: Held,
+        holder: CallHolder,
     },
     /// A call that is on record was claimed.
     TakeUp {

@@ -24,7 +24,7 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit, oneshot};
 
 use crate::{
     draft::Draft,
-    message::{Handle, Held, Message, SeenKey},
+    message::{CallHolder, Handle, Message, SeenKey},
     options::{APPEND_WAIT, LedgerOptions, MAX_BATCH_BYTES},
     space::{NoSpace, Space},
     sqlite::{Change, is_checked_start, job},
@@ -133,7 +133,7 @@ impl Queue {
         &self,
         request: &CallRequest,
         at: Timestamp,
-        held: Held,
+        holder: CallHolder,
     ) -> Result<Handle, LedgerError> {
         let bytes = self.space.share_of(weight::request(request));
         // One after the other: nobody has space who waits for a place among the open calls.
@@ -153,7 +153,7 @@ impl Queue {
                 handle,
                 request,
                 at,
-                held,
+                holder,
             },
             bytes as usize,
         );

@@ -36,7 +36,9 @@ fn queue(calls: usize) -> Arc<Queue> {
 }
 
 async fn open(queue: &Queue, text: &str) -> Result<Handle, LedgerError> {
-    queue.open(&request(text), Timestamp(0), Held::Here).await
+    queue
+        .open(&request(text), Timestamp(0), CallHolder::ThisProcess)
+        .await
 }
 
 fn opening(queue: &Arc<Queue>, text: &str) -> JoinHandle<Result<Handle, LedgerError>> {

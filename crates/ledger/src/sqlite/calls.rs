@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     draft::Draft,
-    message::{Handle, Held},
+    message::{CallHolder, Handle},
 };
 
 static INSERT_CALLS: Rows<18> = Rows::new(
@@ -59,7 +59,7 @@ struct CallRow<'a> {
     handle: Handle,
     draft: &'a Draft,
     position: i64,
-    held: Held,
+    holder: CallHolder,
 }
 
 /// Writes the rows of calls that are new or went on, their words if they ended, and their sessions.
@@ -84,10 +84,10 @@ pub(super) async fn write_calls(
             handle: *handle,
             draft: &open.draft,
             position,
-            held: open.held,
+            holder: open.holder,
         };
         if open.stored != Stored::Refused
-            && let Some(epoch) = open.held.claim()
+            && let Some(epoch) = open.holder.claim()
         {
             let (tenant, call) = (&open.draft.principal.tenant, open.draft.id);
             if !accepted::holds(&mut *connection, tenant, call, epoch).await? {
@@ -188,10 +188,10 @@ async fn insert_calls<'a>(
                 .add(draft.listed.settled.map(|(terminal, _)| terminal.as_str()))
                 .add(draft.listed.settled.map(|(_, at)| at.0))
                 .add(draft.listed.summary.as_str())
-                .add(match call.held {
-                    Held::Here => Arc::clone(&owner),
+                .add(match call.holder {
+                    CallHolder::ThisProcess => Arc::clone(&owner),
                     // Nobody's in particular: no recovery settles it, and whoever claims it goes on.
-                    Held::ByNobody | Held::ByClaim(_) => Arc::clone(&nobody),
+                    CallHolder::Nobody | CallHolder::Claim(_) => Arc::clone(&nobody),
                 });
         })
         .await?;

@@ -25,7 +25,7 @@ use super::{
 use crate::{
     convert,
     draft::Draft,
-    message::{Handle, Held, Message, SeenKey, Waiter},
+    message::{CallHolder, Handle, Message, SeenKey, Waiter},
     queue::{Taken, unavailable},
     redact::Redactor,
     used_marks::UsedMarks,
@@ -78,7 +78,7 @@ pub(crate) struct Pending {
 pub(super) struct OpenDraft {
     pub(super) draft: Draft,
     pub(super) stored: Stored,
-    pub(super) held: Held,
+    pub(super) holder: CallHolder,
 }
 
 /// What the store knows of a call.
@@ -124,7 +124,7 @@ impl Folder {
                     handle,
                     request,
                     at,
-                    held,
+                    holder,
                 } => {
                     let body = convert::opened(&request, &self.redactor);
                     let mut draft = Draft::new(&request, &body.value, at);
@@ -142,7 +142,7 @@ impl Folder {
                     let open = OpenDraft {
                         draft,
                         stored,
-                        held,
+                        holder,
                     };
                     self.open.insert(handle, open);
                     handle
@@ -156,7 +156,7 @@ impl Folder {
                     let open = OpenDraft {
                         draft: *draft,
                         stored: Stored::Row { position },
-                        held: Held::ByClaim(epoch),
+                        holder: CallHolder::Claim(epoch),
                     };
                     self.open.insert(handle, open);
                     continue;
@@ -204,7 +204,7 @@ impl Folder {
         let open = OpenDraft {
             draft,
             stored: Stored::Row { position },
-            held: Held::Here,
+            holder: CallHolder::ThisProcess,
         };
         self.open.insert(handle, open);
     }
@@ -220,7 +220,7 @@ impl Folder {
         for handle in &pending.touched {
             // One that was only accepted goes on with whoever claims it.
             if self.open.get(handle).is_some_and(|open| {
-                open.draft.listed.settled.is_some() || open.held == Held::ByNobody
+                open.draft.listed.settled.is_some() || open.holder == CallHolder::Nobody
             }) {
                 self.open.remove(handle);
                 ended += 1;
@@ -251,7 +251,7 @@ impl Folder {
             }
             Err(Refusal::NotRecorded(Some(waiter))) => {
                 // The call has ended, or is somebody else's: nothing may start with it.
-                let claim = self.open.get(&handle).and_then(|open| open.held.claim());
+                let claim = self.open.get(&handle).and_then(|open| open.holder.claim());
                 let error = claim.map_or_else(|| conflict("the call is over"), superseded_claim);
                 let _ = waiter.send(Err(error));
                 None
@@ -277,7 +277,7 @@ impl Folder {
         let claimed = self
             .open
             .get(&handle)
-            .is_some_and(|open| open.held.claim().is_some());
+            .is_some_and(|open| open.holder.claim().is_some());
         events.iter().position(|happened| {
             is_checked_start(happened)
                 || claimed && matches!(happened.event, CallEvent::Started { .. })
@@ -307,7 +307,7 @@ impl Folder {
         Ok(CheckedStart {
             handle,
             rests_on: rests_on(start),
-            claim: open.held.claim(),
+            claim: open.holder.claim(),
             at: start.at,
             provider: provider.map(|(provider, _)| provider.to_owned()),
             is_new_provider: false,
@@ -335,7 +335,7 @@ impl Folder {
             let is_late = open.stored == Stored::Refused;
             let ends = matches!(happened.event, CallEvent::Settled { .. });
             // How a call ended that a newer claim holds is kept as evidence.
-            if is_late && !(ends && open.held.claim().is_some()) {
+            if is_late && !(ends && open.holder.claim().is_some()) {
                 continue;
             }
             let Some(body) = convert::event(&happened.event, &self.redactor) else {

@@ -63,7 +63,7 @@ use self::{
 use crate::{
     artifacts::FileArtifacts,
     high_water::HighWater,
-    message::{Handle, Held, SeenKey},
+    message::{CallHolder, Handle, SeenKey},
     options::LedgerOptions,
     queue::{Queue, unavailable},
     redact::Redactor,
@@ -262,7 +262,10 @@ impl Ledger for SqliteLedger {
     ) -> BoxFuture<'a, Result<Box<dyn CallRecord>, LedgerError>> {
         Box::pin(async move {
             let shared = &self.shared;
-            let handle = shared.queue.open(request, at, Held::Here).await?;
+            let handle = shared
+                .queue
+                .open(request, at, CallHolder::ThisProcess)
+                .await?;
             Ok(Box::new(self.record(handle)) as Box<dyn CallRecord>)
         })
     }
@@ -277,7 +280,7 @@ impl Ledger for SqliteLedger {
             let acceptance = queue.change(AcceptCall::new(request, at)?).await??;
             if acceptance == Acceptance::Accepted {
                 // Should this process end here, whoever claims the call lists it.
-                queue.open(request, at, Held::ByNobody).await?;
+                queue.open(request, at, CallHolder::Nobody).await?;
                 queue.flush().await?;
             }
             Ok(acceptance)
@@ -302,7 +305,7 @@ impl Ledger for SqliteLedger {
             let request = claimed.request;
             let mut lost = None;
             let handle = match claimed.row {
-                None => queue.open(&request, at, Held::ByClaim(epoch)).await?,
+                None => queue.open(&request, at, CallHolder::Claim(epoch)).await?,
                 Some(row) => {
                     if claimed.in_doubt {
                         lost = Some(recover::interrupted(&row.draft));
