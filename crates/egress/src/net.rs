@@ -24,6 +24,9 @@ use crate::{
 /// How long a connection may take to come about.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
+/// The largest answer that is taken, whatever a tool asks for.
+const MAX_FETCH_BYTES: usize = 64 * 1024 * 1024;
+
 /// The most bytes that one read returns.
 const MAX_READ_BYTES: usize = 1024 * 1024;
 
@@ -61,7 +64,8 @@ impl Network {
             Some((name.as_str().to_owned(), value.to_owned()))
         });
         let headers = headers.collect();
-        let body = answer.body(request.max_bytes).await.map_err(refused)?;
+        let most = request.max_bytes.min(MAX_FETCH_BYTES);
+        let body = answer.body(most).await.map_err(refused)?;
         Ok(Fetched {
             status,
             headers,

@@ -22,7 +22,9 @@ impl Runtime {
         if let Some(open) = workspaces.opened(&request.principal, &request.workspace) {
             request.workspace = open.id().clone();
         }
-        engine.ledger.accept(&request, engine.clock.now()).await
+        let accepted = engine.ledger.accept(&request, engine.clock.now());
+        let accepted = tokio::time::timeout(engine.limits.settle_wait, accepted).await;
+        accepted.unwrap_or_else(|_| Err(unavailable("the call was not accepted in time")))
     }
 
     /// Claims an accepted call in this epoch and runs it to its end, or until the token is cancelled.
@@ -46,7 +48,14 @@ impl Runtime {
             LedgerError::new(LedgerErrorKind::LimitExceeded, message)
         })?;
         let claimed = engine.ledger.claim(tenant, call, epoch, engine.clock.now());
-        let claimed = claimed.await?;
+        // Whoever is stopped in the middle may have claimed it; the next epoch supersedes that.
+        let claimed = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Err(unavailable("the claim was cancelled")),
+            claimed = tokio::time::timeout(engine.limits.settle_wait, claimed) => {
+                claimed.unwrap_or_else(|_| Err(unavailable("the call was not claimed in time")))?
+            }
+        };
         // Dropping this future stops whatever the call has started.
         let _stop = cancel.clone().drop_guard();
         let mut request = claimed.request;
@@ -56,10 +65,13 @@ impl Runtime {
         let settled = tokio::time::timeout(engine.limits.settle_wait, recording.settled());
         match settled.await {
             Ok(settled) => settled.map(|()| outcome),
-            Err(_) => Err(LedgerError::new(
-                LedgerErrorKind::Unavailable,
+            Err(_) => Err(unavailable(
                 "the settlement of the call was not recorded in time",
             )),
         }
     }
+}
+
+fn unavailable(message: &str) -> LedgerError {
+    LedgerError::new(LedgerErrorKind::Unavailable, message)
 }

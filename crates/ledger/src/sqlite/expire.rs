@@ -1,5 +1,5 @@
-//! Removes what nobody needs any more of questions and grants: what lapsed long ago, and of a
-//! great many closed questions the oldest. The record of calls is never touched.
+//! Removes what nobody needs any more of questions, grants and accepted requests: what lapsed or ended
+//! long ago, and of a great many closed questions the oldest. The record of calls is never touched.
 
 use haft_contract::host::Timestamp;
 use sqlx::{Connection as _, SqliteConnection};
@@ -12,7 +12,7 @@ const MAX_CLOSED_QUESTIONS: i64 = 100_000;
 /// Rows removed at one start, so that it takes no time.
 const REMOVED_AT_ONCE: i64 = 10_000;
 
-/// Removes old questions and grants. The newest change stays, because who waits counts from it.
+/// Removes old questions, grants and accepted requests. The newest change stays, because who waits counts from it.
 pub(crate) async fn expire(
     connection: &mut SqliteConnection,
     now: Timestamp,
@@ -52,6 +52,15 @@ pub(crate) async fn expire(
              (SELECT rowid FROM grant_rule WHERE until_at < ?1 OR uses_left = 0 LIMIT ?2)",
     )
     .bind(now.0)
+    .bind(REMOVED_AT_ONCE)
+    .execute(&mut *transaction)
+    .await?;
+    // A request that is sent again after that is refused by the id of its call.
+    sqlx::query(
+        "DELETE FROM accepted WHERE (tenant, call) IN
+             (SELECT tenant, call FROM accepted WHERE request IS NULL AND at < ?1 LIMIT ?2)",
+    )
+    .bind(before)
     .bind(REMOVED_AT_ONCE)
     .execute(&mut *transaction)
     .await?;

@@ -199,15 +199,9 @@ pub(crate) async fn hold(ledger: &SqliteLedger, tool: &str) {
     runs.runtime.accept(request).await.unwrap();
     let running = runs.runtime.resume(&tenant, call, Epoch::FIRST, token());
     let on_record = async {
-        loop {
-            ledger.flush().await.unwrap();
-            let events = ledger.events(&tenant, call).await.unwrap();
-            if events.iter().any(|event| event.kind == "started") {
-                println!("at its point");
-                std::future::pending::<()>().await;
-            }
-            tokio::task::yield_now().await;
-        }
+        started(ledger, call, 1).await;
+        println!("at its point");
+        std::future::pending::<()>().await;
     };
     tokio::select! {
         ended = running => panic!("the call has ended: {ended:?}"),
@@ -235,15 +229,32 @@ async fn a_worker_that_is_killed_loses_nothing_and_repeats_nothing() {
             .runtime
             .resume(&tenant, call, Epoch::FIRST.next(), cancel.clone());
         if repeats {
-            cancel.cancel();
-            let outcome = next.await.unwrap();
-            assert_eq!(outcome.terminal, Terminal::Cancelled, "it ran again");
+            let stops = async {
+                started(&ledger, call, 2).await;
+                cancel.cancel();
+            };
+            let (outcome, ()) = tokio::join!(next, stops);
+            let terminal = outcome.unwrap().terminal;
+            assert_eq!(terminal, Terminal::Cancelled, "it ran again");
         } else {
             assert_eq!(next.await.unwrap_err().kind(), LedgerErrorKind::Over);
             let stored = ledger.call(&tenant, call).await.unwrap().unwrap();
             assert_eq!(stored.terminal, Some(Terminal::Unknown));
         }
         ledger.close().await.unwrap();
+    }
+}
+
+/// Waits until a call was started so often.
+async fn started(ledger: &SqliteLedger, call: CallId, times: usize) {
+    loop {
+        ledger.flush().await.unwrap();
+        let events = ledger.events(&principal().tenant, call).await.unwrap();
+        let starts = events.iter().filter(|event| event.kind == "started");
+        if starts.count() >= times {
+            return;
+        }
+        tokio::task::yield_now().await;
     }
 }
 
@@ -255,4 +266,32 @@ async fn only_call(ledger: &SqliteLedger) -> CallId {
     let calls = ledger.calls(&principal().tenant, &query).await.unwrap();
     assert_eq!(calls.len(), 1);
     calls[0].id
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_accepted_request_is_removed_once_it_ended_long_ago() {
+    let fixture = Fixture::new();
+    let ledger = fixture.open().await;
+    let runs = worker(&ledger);
+    let (ended, waiting) = (append(), append());
+    for request in [&ended, &waiting] {
+        runs.runtime.accept(request.clone()).await.unwrap();
+    }
+    let tenant = ended.principal.tenant.clone();
+    let ran = runs
+        .runtime
+        .resume(&tenant, ended.id, Epoch::FIRST, token());
+    assert!(ran.await.unwrap().succeeded());
+    ledger.close().await.unwrap();
+    assert_eq!(fixture.number("SELECT count(*) FROM accepted").await, 2);
+    fixture.tamper("UPDATE accepted SET at = 0").await;
+    let ledger = fixture.open().await;
+    let left = "SELECT count(*) FROM accepted WHERE request IS NOT NULL";
+    assert_eq!(
+        fixture.number(left).await,
+        1,
+        "what is still to be run stays"
+    );
+    assert_eq!(fixture.number("SELECT count(*) FROM accepted").await, 1);
+    ledger.close().await.unwrap();
 }

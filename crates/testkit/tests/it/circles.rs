@@ -32,7 +32,7 @@ const KNOWN: &[(&str, &str, &str)] = &[
     (
         "ledger",
         "sqlite/{approvals, grants}",
-        "an answer can make a standing approval, and a claim uses up either",
+        "an answer can make a standing approval, and a start uses up either",
     ),
     (
         "mcp",
