@@ -63,19 +63,19 @@ static TURNS: Mutex<()> = Mutex::new(());
 
 /// The right to change one path, until it is dropped.
 #[must_use]
-pub(crate) struct Turn {
+pub(crate) struct PathTurn {
     _guard: Option<MutexGuard<'static, ()>>,
 }
 
 /// Looks at a path without symlinks again right before it is changed: what was planned together, as
 /// the files of one patch are, was looked at before any of it was there.
-pub(crate) fn take_turn(jail: &Jail, path: &WorkPath) -> Result<Turn, OpsError> {
+pub(crate) fn take_turn(jail: &Jail, path: &WorkPath) -> Result<PathTurn, OpsError> {
     if !needs_a_look(path) {
-        return Ok(Turn { _guard: None });
+        return Ok(PathTurn { _guard: None });
     }
     let guard = TURNS.lock().unwrap_or_else(PoisonError::into_inner);
     match reason(jail, path)? {
-        None => Ok(Turn {
+        None => Ok(PathTurn {
             _guard: Some(guard),
         }),
         Some(why) => Err(OpsError::new(ErrorKind::Protected, why).on(path)),
@@ -229,17 +229,17 @@ fn ignorable(c: char) -> bool {
 }
 
 /// A directory, or the nearest one above it that exists (new directories inherit case folding).
-struct Held {
+struct NearestDirectory {
     directory: OwnedFd,
     exact: bool,
 }
 
-fn nearest_directory(jail: &Jail, path: &WorkPath) -> Result<Option<Held>, OpsError> {
+fn nearest_directory(jail: &Jail, path: &WorkPath) -> Result<Option<NearestDirectory>, OpsError> {
     let mut at = path.clone();
     let mut exact = true;
     loop {
         match jail.open_at(&at, OFlags::RDONLY | OFlags::DIRECTORY, Lookup::Full) {
-            Ok(directory) => return Ok(Some(Held { directory, exact })),
+            Ok(directory) => return Ok(Some(NearestDirectory { directory, exact })),
             Err(Errno::NOENT) => match at.parent() {
                 Some(parent) => at = parent,
                 None => return Ok(None),

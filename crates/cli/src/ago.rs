@@ -6,9 +6,9 @@ use haft_contract::host::Timestamp;
 
 /// How long ago.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Ago(Duration);
+pub(crate) struct RelativeTime(Duration);
 
-impl Ago {
+impl RelativeTime {
     /// The moment that was so long before another.
     pub(crate) fn before(self, now: Timestamp) -> Timestamp {
         let micros = i64::try_from(self.0.as_micros()).unwrap_or(i64::MAX);
@@ -16,7 +16,7 @@ impl Ago {
     }
 }
 
-impl FromStr for Ago {
+impl FromStr for RelativeTime {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn a_number_and_a_unit_are_a_time_and_nothing_else_is() {
-        let seconds = |text: &str| text.parse::<Ago>().map(|ago| ago.0.as_secs());
+        let seconds = |text: &str| text.parse::<RelativeTime>().map(|ago| ago.0.as_secs());
         for (text, expect) in [
             ("90s", 90),
             ("10m", 600),
@@ -64,7 +64,7 @@ mod tests {
         ] {
             assert!(seconds(text).is_err(), "{text}");
         }
-        let ago: Ago = "1s".parse().unwrap();
+        let ago: RelativeTime = "1s".parse().unwrap();
         assert_eq!(ago.before(Timestamp(5_000_000)), Timestamp(4_000_000));
     }
 }

@@ -29,7 +29,7 @@ use crate::{
     commands::App,
     exit::Exit,
     stop::Stop,
-    terminal::{Format, Output, Page, Wanted, hint},
+    terminal::{ColorChoice, Format, Output, Page, hint},
 };
 
 /// How long work that was told to stop may still hold up the end of the program.
@@ -55,9 +55,9 @@ fn main() -> ExitCode {
         Format::Text
     };
     let colours = match cli.global.color {
-        Color::Always => Wanted::Always,
-        Color::Auto if !env.no_colour => Wanted::OnTerminal,
-        Color::Auto | Color::Never => Wanted::Never,
+        Color::Always => ColorChoice::Always,
+        Color::Auto if !env.no_colour => ColorChoice::OnTerminal,
+        Color::Auto | Color::Never => ColorChoice::Never,
     };
     let output = Output::new(format, colours);
     log_to_stderr(&env);
@@ -103,14 +103,14 @@ fn keep_environment_private() {
 /// Help and version are results; everything else is a mistake on the command line, whose words may
 /// be anybody's.
 fn usage(error: &clap::Error) -> ExitCode {
-    let output = Output::new(Format::Text, Wanted::Never);
+    let output = Output::new(Format::Text, ColorChoice::Never);
     let text = error.render().to_string();
     if error.use_stderr() {
         let text = text.replace("For more information, try '--help'.", "");
         if std::env::args_os().any(|word| word == "--json") {
             let text = text.trim();
             let stop = Stop::usage(text.strip_prefix("error: ").unwrap_or(text), TRY_HELP);
-            Output::new(Format::Json, Wanted::Never).stop(&stop);
+            Output::new(Format::Json, ColorChoice::Never).stop(&stop);
             return Exit::Usage.into();
         }
         let page = Page::new().block(text.trim_end()).end();

@@ -11,7 +11,7 @@ use crate::{
     context::OutputSink,
     error::ToolError,
     future::BoxFuture,
-    ops::{Exit, ProcessHandle, TerminalSize, Tier},
+    ops::{ChildExit, ProcessHandle, TerminalSize, Tier},
     path::WorkPath,
 };
 
@@ -44,7 +44,7 @@ impl fmt::Display for ProcessId {
 pub trait Background: Send + Sync {
     /// Keeps a running child, whose command the call's plan must name. It ends with the session, at
     /// the end of its time, or when nobody has asked for it for long.
-    fn keep(&self, keep: Keep) -> Result<ProcessId, ToolError>;
+    fn keep(&self, keep: KeepRequest) -> Result<ProcessId, ToolError>;
 
     /// Stops handing a process's output to the call that started it. From then on it outlives the
     /// call. How far its log had got.
@@ -83,7 +83,7 @@ pub trait Background: Send + Sync {
 }
 
 /// A child to keep.
-pub struct Keep {
+pub struct KeepRequest {
     /// The child.
     pub process: Box<dyn ProcessHandle>,
     /// What it runs.
@@ -128,7 +128,7 @@ pub enum ProcessState {
         waits_for_input: bool,
     },
     /// It has ended.
-    Ended(Exit),
+    Ended(ChildExit),
     /// It is gone, and how it ended cannot be told.
     Lost,
 }
@@ -174,7 +174,7 @@ impl KeptProcess {
     }
 }
 
-impl fmt::Debug for Keep {
+impl fmt::Debug for KeepRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Keep")
             .field("command", &self.command)

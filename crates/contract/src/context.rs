@@ -8,7 +8,7 @@ use crate::{
     background::Background,
     call::CallId,
     error::ToolError,
-    event::Happened,
+    event::RecordedEvent,
     future::BoxFuture,
     host::{ArtifactId, ReadArtifact},
     identity::Principal,
@@ -135,7 +135,10 @@ pub trait OpenSpilled: Send + Sync {
 pub trait PastChanges: Send + Sync {
     /// What these calls did to files, in the order it happened. A call that may not be known is
     /// not found.
-    fn of<'a>(&'a self, calls: &'a [CallId]) -> BoxFuture<'a, Result<Vec<Happened>, ToolError>>;
+    fn of<'a>(
+        &'a self,
+        calls: &'a [CallId],
+    ) -> BoxFuture<'a, Result<Vec<RecordedEvent>, ToolError>>;
 
     /// Opens what a file held, if [`PastChanges::of`] has named it to this call before. A hash
     /// alone opens nothing.

@@ -54,7 +54,7 @@ pub struct ToolReply {
 
 /// Why a tool is neither shown nor run until a person has looked at it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Withheld {
+pub struct WithheldReason {
     /// What is the matter.
     pub reason: String,
     /// What a person can do.
@@ -80,7 +80,7 @@ pub trait ErasedTool: Send + Sync {
     /// Why the tool is known but neither shown nor run, where a person has to look at it first (a
     /// foreign definition nobody accepted). Asked once, when it is registered. Has no default, for
     /// the same reason.
-    fn withheld(&self) -> Option<Withheld>;
+    fn withheld(&self) -> Option<WithheldReason>;
     /// Parses a validated input into the tool's own type.
     fn parse(&self, input: &Value) -> Result<ParsedInput, ToolError>;
     /// Says what an input will touch.
@@ -145,7 +145,7 @@ impl<T: Tool> ErasedTool for Typed<T> {
         None
     }
 
-    fn withheld(&self) -> Option<Withheld> {
+    fn withheld(&self) -> Option<WithheldReason> {
         None
     }
 

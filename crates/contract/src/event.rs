@@ -18,7 +18,7 @@ use crate::{
 
 /// An event, with the call it belongs to and when it happened.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Happened {
+pub struct RecordedEvent {
     /// The call.
     pub call: CallId,
     /// When.
@@ -190,5 +190,5 @@ impl CallEvent {
 /// bounded queue.
 pub trait EventSink: Send + Sync {
     /// Takes one event.
-    fn happened(&self, happened: &Happened);
+    fn happened(&self, happened: &RecordedEvent);
 }

@@ -88,7 +88,7 @@ pub struct CommandPreview {
     /// The command as parsed, words quoted for reading.
     pub text: String,
     /// What it may touch, as far as its words say.
-    pub touches: Vec<Touched>,
+    pub touches: Vec<TouchTarget>,
     /// Every path its words may name, absolute and in whatever position. Not shown: the files among
     /// them are bound to the answer.
     pub may_name: Vec<String>,
@@ -102,16 +102,16 @@ pub struct CommandPreview {
 
 /// Something a command may touch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Touched {
+pub struct TouchTarget {
     /// How.
-    pub how: Touching,
+    pub how: TouchKind,
     /// What, as the command names it.
     pub what: String,
 }
 
 /// How a command touches something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Touching {
+pub enum TouchKind {
     /// Reads it.
     Reads,
     /// Creates, changes or removes it.
@@ -122,7 +122,7 @@ pub enum Touching {
     Runs,
 }
 
-impl Touching {
+impl TouchKind {
     /// The word for it.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -24,7 +24,7 @@ use crate::denial::{Denial, Reason};
 
 /// What may be reached, and by whose word.
 #[derive(Debug, Clone)]
-pub enum Reach {
+pub enum AdmissionScope {
     /// What the rules of a child allow; whatever they are silent about is denied.
     Rules(Arc<EgressRules>),
     /// One host and port that the operator configured, wherever it is but on the way to
@@ -52,7 +52,7 @@ pub struct OwnHosts {
 /// Judges hosts, resolves them and connects.
 #[derive(Clone)]
 pub struct Admission {
-    reach: Reach,
+    reach: AdmissionScope,
     resolver: Arc<dyn Resolve>,
     connect_within: Duration,
 }
@@ -67,7 +67,7 @@ pub enum ConnectError {
 }
 
 /// A connection, and how closely what is said over it must be inspected.
-pub(crate) struct Admitted {
+pub(crate) struct AdmittedConnection {
     pub(crate) stream: TcpStream,
     pub(crate) inspect: Inspect,
 }
@@ -90,7 +90,11 @@ impl From<Denial> for ConnectError {
 
 impl Admission {
     /// Looking a name up and connecting to one of its addresses may each take this long.
-    pub fn new(reach: Reach, resolver: Arc<dyn Resolve>, connect_within: Duration) -> Self {
+    pub fn new(
+        reach: AdmissionScope,
+        resolver: Arc<dyn Resolve>,
+        connect_within: Duration,
+    ) -> Self {
         Self {
             reach,
             resolver,
@@ -130,13 +134,17 @@ impl Admission {
     }
 
     /// The same, for a way on which others speak.
-    pub(crate) async fn admit(&self, host: &Host, port: u16) -> Result<Admitted, ConnectError> {
+    pub(crate) async fn admit(
+        &self,
+        host: &Host,
+        port: u16,
+    ) -> Result<AdmittedConnection, ConnectError> {
         let addresses = self.resolve(host, port).await?;
         let stream = self.first_to_answer(&addresses).await;
         let public = addresses
             .iter()
             .any(|at| classify(at.ip()) == AddressClass::Public);
-        Ok(Admitted {
+        Ok(AdmittedConnection {
             stream: stream.map_err(ConnectError::Unreachable)?,
             inspect: if public { Inspect::Host } else { Inspect::None },
         })
@@ -159,7 +167,7 @@ impl Admission {
         }
         let private_name = name.is_some_and(is_private_name);
         match &self.reach {
-            Reach::Rules(rules) => match rules.judge(host, port) {
+            AdmissionScope::Rules(rules) => match rules.judge(host, port) {
                 Ruling::Denied(rule) => deny(Reason::Rule(rule.clone())),
                 Ruling::OtherPort(rule) => deny(Reason::OtherPort(rule.clone())),
                 Ruling::Silent => deny(Reason::NoRule),
@@ -167,7 +175,7 @@ impl Admission {
                 Ruling::Named if private_name => Ok(Expected::Anything),
                 Ruling::Covered | Ruling::Named => Ok(Expected::Public),
             },
-            Reach::Endpoint {
+            AdmissionScope::Endpoint {
                 host: own,
                 port: at,
             } => {
@@ -181,7 +189,7 @@ impl Admission {
                     Host::Name(_) => Expected::Private,
                 })
             }
-            Reach::Public(own) => {
+            AdmissionScope::Public(own) => {
                 if own.is_at_home() && is_this_machine(host) {
                     return Ok(Expected::ThisMachine);
                 }
@@ -219,18 +227,20 @@ impl Admission {
             return Ok(());
         }
         match &self.reach {
-            Reach::Rules(rules) if rules.judge(&Host::Address(address), port) == Ruling::Named => {
+            AdmissionScope::Rules(rules)
+                if rules.judge(&Host::Address(address), port) == Ruling::Named =>
+            {
                 Ok(())
             }
-            Reach::Rules(_) | Reach::Endpoint { .. } | Reach::Public(_) => {
-                deny(Reason::NotPublic(address, class))
-            }
+            AdmissionScope::Rules(_)
+            | AdmissionScope::Endpoint { .. }
+            | AdmissionScope::Public(_) => deny(Reason::NotPublic(address, class)),
         }
     }
 
     /// A rule that denies an address holds for every name of it, and for the address inside it.
     fn unless_denied(&self, host: &Host, port: u16, address: IpAddr) -> Result<(), Denial> {
-        let Reach::Rules(rules) = &self.reach else {
+        let AdmissionScope::Rules(rules) = &self.reach else {
             return Ok(());
         };
         let inner = carried(address).map(IpAddr::V4);
@@ -356,30 +366,34 @@ mod tests {
     use super::*;
 
     /// Every name resolves to this.
-    struct Fixed(&'static str);
+    struct FixedResolver(&'static str);
 
-    impl Resolve for Fixed {
+    impl Resolve for FixedResolver {
         fn resolve<'a>(&'a self, _name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
             Box::pin(async { Ok(vec![self.0.parse().unwrap()]) })
         }
     }
 
-    async fn admits(reach: Reach, host: &str, address: &'static str) -> bool {
-        let admission = Admission::new(reach, Arc::new(Fixed(address)), Duration::from_secs(1));
+    async fn admits(reach: AdmissionScope, host: &str, address: &'static str) -> bool {
+        let admission = Admission::new(
+            reach,
+            Arc::new(FixedResolver(address)),
+            Duration::from_secs(1),
+        );
         let host = Host::parse(host).unwrap();
         admission.resolve(&host, 443).await.is_ok()
     }
 
-    fn endpoint(host: &str) -> Reach {
-        Reach::Endpoint {
+    fn endpoint(host: &str) -> AdmissionScope {
+        AdmissionScope::Endpoint {
             host: Host::parse(host).unwrap(),
             port: 443,
         }
     }
 
-    fn public(server: Option<&str>, private: &[&str]) -> Reach {
+    fn public(server: Option<&str>, private: &[&str]) -> AdmissionScope {
         let private = private.iter().map(|rule| HostRule::parse(rule).unwrap());
-        Reach::Public(OwnHosts {
+        AdmissionScope::Public(OwnHosts {
             server: server.map(|server| Host::parse(server).unwrap()),
             private: private.collect(),
         })
@@ -426,7 +440,7 @@ mod tests {
         assert!(!admits(endpoint("mcp.example.com"), "other.example.com", "8.8.8.8").await);
         let admission = Admission::new(
             endpoint("mcp.example.com"),
-            Arc::new(Fixed("8.8.8.8")),
+            Arc::new(FixedResolver("8.8.8.8")),
             Duration::from_secs(1),
         );
         let host = Host::parse("mcp.example.com").unwrap();

@@ -74,12 +74,12 @@ impl Forward {
 /// The ports of a bridge, open.
 #[derive(Debug)]
 pub struct Bridge {
-    doors: Vec<Door>,
+    doors: Vec<OpenPort>,
 }
 
 /// An open port.
 #[derive(Debug)]
-struct Door {
+struct OpenPort {
     listener: TcpListener,
     /// What the proxy is asked first; nothing for programs that ask it themselves.
     request: String,
@@ -89,13 +89,13 @@ impl Bridge {
     /// Opens the proxy's port and those of the machine. What is connected from then on waits until
     /// the bridge is served.
     pub fn open(port: u16, forwards: &[Forward]) -> io::Result<Self> {
-        let mut doors = vec![Door::open(
+        let mut doors = vec![OpenPort::open(
             (Ipv4Addr::LOCALHOST, port).into(),
             String::new(),
         )?];
         for forward in forwards.iter().take(MAX_FORWARDS) {
             let target = format!("{}:{}", forward.host, forward.port);
-            doors.push(Door::open(
+            doors.push(OpenPort::open(
                 (forward.address, forward.port).into(),
                 format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n"),
             )?);
@@ -105,7 +105,7 @@ impl Bridge {
 
     /// Serves until it fails.
     pub fn serve(&self, socket: &Path) -> io::Result<Infallible> {
-        let mut pairs: Vec<Pair> = Vec::new();
+        let mut pairs: Vec<BridgedPair> = Vec::new();
         loop {
             let full = pairs.len() >= MAX_CONNECTIONS;
             let mut waiting: Vec<PollFd<'_>> = Vec::new();
@@ -154,51 +154,51 @@ impl Bridge {
     }
 }
 
-impl Door {
+impl OpenPort {
     fn open(at: SocketAddr, request: String) -> io::Result<Self> {
         let listener = TcpListener::bind(at)?;
         listener.set_nonblocking(true)?;
         Ok(Self { listener, request })
     }
 
-    fn accept(&self, socket: &Path) -> io::Result<Pair> {
+    fn accept(&self, socket: &Path) -> io::Result<BridgedPair> {
         let (program, _) = self.listener.accept()?;
         let proxy = UnixStream::connect(socket)?;
         program.set_nonblocking(true)?;
         program.set_nodelay(true)?;
         proxy.set_nonblocking(true)?;
         let answer = if self.request.is_empty() {
-            Answer::Passed
+            TunnelAnswer::Passed
         } else {
-            Answer::Awaited
+            TunnelAnswer::Awaited
         };
-        Ok(Pair {
+        Ok(BridgedPair {
             program,
             proxy,
-            up: Way::holding(self.request.as_bytes()),
-            down: Way::holding(&[]),
+            up: BridgeDirection::holding(self.request.as_bytes()),
+            down: BridgeDirection::holding(&[]),
             answer,
         })
     }
 }
 
 /// A program and its connection to the proxy.
-struct Pair {
+struct BridgedPair {
     program: TcpStream,
     proxy: UnixStream,
-    up: Way,
-    down: Way,
-    answer: Answer,
+    up: BridgeDirection,
+    down: BridgeDirection,
+    answer: TunnelAnswer,
 }
 
 /// Where the proxy's answer to a request for a tunnel is.
-enum Answer {
+enum TunnelAnswer {
     Awaited,
     Passed,
 }
 
 /// One direction of a pair.
-struct Way {
+struct BridgeDirection {
     held: Vec<u8>,
     state: Flow,
 }
@@ -213,13 +213,13 @@ enum Flow {
     Closed,
 }
 
-impl Pair {
+impl BridgedPair {
     /// Moves what can be moved; `false` once both directions have ended.
     fn step(&mut self) -> io::Result<bool> {
         self.up.fill(&mut self.program)?;
         self.down.fill(&mut self.proxy)?;
         self.up.drain(&mut self.proxy)?;
-        if matches!(self.answer, Answer::Passed) || self.pass_answer()? {
+        if matches!(self.answer, TunnelAnswer::Passed) || self.pass_answer()? {
             self.down.drain(&mut self.program)?;
         }
         if self.up.ends() {
@@ -242,12 +242,12 @@ impl Pair {
             return Err(refused());
         }
         held.drain(..end + 4);
-        self.answer = Answer::Passed;
+        self.answer = TunnelAnswer::Passed;
         Ok(true)
     }
 }
 
-impl Way {
+impl BridgeDirection {
     fn holding(bytes: &[u8]) -> Self {
         Self {
             held: bytes.to_vec(),

@@ -23,7 +23,7 @@ use reqwest::{
 use url::Url;
 
 use crate::{
-    admission::{Admission, ConnectError, Reach},
+    admission::{Admission, AdmissionScope, ConnectError},
     denial::Denial,
 };
 
@@ -113,7 +113,7 @@ impl HttpClient {
         options: ClientOptions,
     ) -> Result<Self, HttpError> {
         let (host, port) = host_and_port(url)?;
-        let reach = Reach::Endpoint { host, port };
+        let reach = AdmissionScope::Endpoint { host, port };
         let admission = Admission::new(reach, resolver, options.connect_within);
         Ok(Self::new(Arc::new(admission), options))
     }

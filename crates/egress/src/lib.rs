@@ -20,7 +20,9 @@ mod proxy;
 mod resolve;
 mod variables;
 
-pub use admission::{Admission, ConnectError, OwnHosts, Reach, is_this_machine, never_granted};
+pub use admission::{
+    Admission, AdmissionScope, ConnectError, OwnHosts, is_this_machine, never_granted,
+};
 pub use bridge::{Bridge, Forward};
 pub use client::{
     ClientOptions, HttpClient, HttpError, HttpRequest, HttpResponse, Redirects, host_and_port,

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use haft_contract::{
     BoxFuture, ErrorKind,
     egress::{Host, Resolve},
-    ops::{Fetch, Fetched, NetOps, NetStream, OpsError},
+    ops::{Fetch, FetchResponse, NetOps, NetStream, OpsError},
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use tokio::{
@@ -17,7 +17,7 @@ use tokio::{
 use url::Url;
 
 use crate::{
-    admission::{Admission, ConnectError, Reach},
+    admission::{Admission, AdmissionScope, ConnectError},
     client::{ClientOptions, HttpClient, HttpError, HttpRequest},
 };
 
@@ -38,7 +38,7 @@ pub struct Network {
 
 impl Network {
     /// What this may be reached.
-    pub fn new(reach: Reach, resolver: Arc<dyn Resolve>) -> Self {
+    pub fn new(reach: AdmissionScope, resolver: Arc<dyn Resolve>) -> Self {
         let admission = Arc::new(Admission::new(reach, resolver, CONNECT_WITHIN));
         let options = ClientOptions {
             connect_within: CONNECT_WITHIN,
@@ -52,7 +52,7 @@ impl Network {
         }
     }
 
-    async fn request(&self, request: &Fetch<'_>) -> Result<Fetched, OpsError> {
+    async fn request(&self, request: &Fetch<'_>) -> Result<FetchResponse, OpsError> {
         let mut answer = self
             .client
             .send(prepared(request)?)
@@ -66,7 +66,7 @@ impl Network {
         let headers = headers.collect();
         let most = request.max_bytes.min(MAX_FETCH_BYTES);
         let body = answer.body(most).await.map_err(refused)?;
-        Ok(Fetched {
+        Ok(FetchResponse {
             status,
             headers,
             body,
@@ -94,7 +94,7 @@ impl NetOps for Network {
         })
     }
 
-    fn fetch<'a>(&'a self, request: Fetch<'a>) -> BoxFuture<'a, Result<Fetched, OpsError>> {
+    fn fetch<'a>(&'a self, request: Fetch<'a>) -> BoxFuture<'a, Result<FetchResponse, OpsError>> {
         Box::pin(async move {
             let answered = tokio::time::timeout(request.within, self.request(&request));
             answered.await.unwrap_or_else(|_| {

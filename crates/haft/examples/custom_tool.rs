@@ -19,7 +19,7 @@ struct CountWords {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Counted {
+struct CountedWords {
     words: u64,
     bytes: u64,
 }
@@ -34,7 +34,7 @@ struct CountWordsTool;
 
 impl Tool for CountWordsTool {
     type Input = CountWords;
-    type Output = Counted;
+    type Output = CountedWords;
     type Progress = SoFar;
     const NAME: &'static str = "count_words";
 
@@ -51,7 +51,11 @@ impl Tool for CountWordsTool {
         Ok(Plan::read_only().access(Access::read(cx.path(&input.path, "/path")?)))
     }
 
-    async fn run(&self, input: CountWords, cx: CallContext<SoFar>) -> Result<Counted, ToolError> {
+    async fn run(
+        &self,
+        input: CountWords,
+        cx: CallContext<SoFar>,
+    ) -> Result<CountedWords, ToolError> {
         let file = cx.files().open(&cx.path(&input.path, "/path")?).await?;
         let size = file.stat().size;
         let (mut words, mut bytes, mut in_word) = (0, 0, false);
@@ -72,10 +76,10 @@ impl Tool for CountWordsTool {
         }
         words += u64::from(in_word);
         cx.report(Progress::of(bytes, Some(bytes), "counted").detail(SoFar { words }));
-        Ok(Counted { words, bytes })
+        Ok(CountedWords { words, bytes })
     }
 
-    fn render(&self, output: &Counted) -> Vec<Content> {
+    fn render(&self, output: &CountedWords) -> Vec<Content> {
         vec![Content::text(format!("{} words", output.words))]
     }
 }

@@ -14,7 +14,7 @@ use haft_backends::LocalOptions;
 use haft_contract::{
     AgentId, CallId, Principal, ProviderId, SessionId, SessionKind, Tool, UserId,
     erased::ErasedTool,
-    event::Happened,
+    event::RecordedEvent,
     host::{ApprovalAnswer, ApprovalRequest, Approver},
     identity::IdentityError,
     ops::{Operations, SandboxMode},
@@ -170,7 +170,7 @@ impl HaftBuilder {
     }
 
     /// Sees every event of every call as it happens, progress included. Must not block.
-    pub fn on_event(self, listen: impl Fn(&Happened) + Send + Sync + 'static) -> Self {
+    pub fn on_event(self, listen: impl Fn(&RecordedEvent) + Send + Sync + 'static) -> Self {
         self.configure(|runtime| runtime.events(Arc::new(ListenWith(listen))))
     }
 

@@ -3,7 +3,7 @@
 use std::future::Future;
 
 use haft_contract::{
-    event::{EventSink, Happened},
+    event::{EventSink, RecordedEvent},
     host::{ApprovalAnswer, ApprovalRequest, Approver},
 };
 
@@ -23,8 +23,8 @@ where
 /// A listener that is a closure.
 pub(crate) struct ListenWith<F>(pub(crate) F);
 
-impl<F: Fn(&Happened) + Send + Sync> EventSink for ListenWith<F> {
-    fn happened(&self, happened: &Happened) {
+impl<F: Fn(&RecordedEvent) + Send + Sync> EventSink for ListenWith<F> {
+    fn happened(&self, happened: &RecordedEvent) {
         (self.0)(happened);
     }
 }

@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use crate::{
     builder::HaftBuilder,
-    model::{self, Answered, ModelCall, anthropic, openai, openai_responses},
+    model::{self, ModelAnswer, ModelCall, anthropic, openai, openai_responses},
 };
 
 /// Runs tool calls for one principal. Cheap to clone; clones share everything but who asks.
@@ -87,7 +87,7 @@ impl Haft {
 
     /// Runs what a model asked for side by side, as far as what the calls touch lets them, and
     /// answers in the order of the calls. A call whose shape cannot be read is answered too.
-    pub async fn answer(&self, calls: Vec<ModelCall>) -> Vec<Answered> {
+    pub async fn answer(&self, calls: Vec<ModelCall>) -> Vec<ModelAnswer> {
         model::answer(self.runtime(), &self.principal, calls).await
     }
 

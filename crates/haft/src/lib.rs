@@ -44,7 +44,7 @@ pub use self::{builder::HaftBuilder, embedded::Haft};
 pub use haft_backends::helper;
 pub use haft_backends::{LocalBackend, LocalOptions};
 pub use haft_host::{
-    Beside, HostError, HostErrorKind, McpServer, Webhook, WebhookError, WebhookKey,
+    FirstAnswer, HostError, HostErrorKind, McpServer, Webhook, WebhookError, WebhookKey,
     platform_data_dir,
 };
 pub use haft_ledger::{Recovery, SqliteLedger};

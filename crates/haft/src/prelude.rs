@@ -8,7 +8,7 @@ pub use haft_contract::{
     Access, AgentId, Arguments, CallContext, CallEvent, CallId, CallRequest, Content, Effects,
     ErrorKind, NoProgress, Outcome, Plan, PlanContext, Principal, Progress, SessionId, SessionKind,
     Terminal, Tool, ToolError, ToolSpec, UserId,
-    event::Happened,
+    event::RecordedEvent,
     host::{ApprovalAnswer, ApprovalRequest, Approver, CallQuery, History},
     ops::SandboxMode,
     spec::Deadline,

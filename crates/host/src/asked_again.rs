@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::{
     HostBuilder,
-    config::{Env, Places, resolve::Overrides},
+    config::{ConfigPlaces, Env, resolve::Overrides},
     error::{HostError, HostErrorKind},
 };
 
@@ -38,7 +38,7 @@ pub async fn proposals(
         workspace: Some(PathBuf::from(of("workspace"))),
         ..overrides
     };
-    let settings = Places::find(env, &overrides)?.settings()?;
+    let settings = ConfigPlaces::find(env, &overrides)?.settings()?;
     let assembly = HostBuilder::from_settings(settings)?.assemble().await?;
     assembly.mount_to_look()?;
     let tool = of("tool").rsplit('/').next().unwrap_or_default().to_owned();

@@ -7,7 +7,7 @@ use haft_contract::ProviderId;
 use haft_mcp::{
     catalog,
     client::Clients,
-    upstream::supervise::{Fleet, Unseen},
+    upstream::supervise::{Fleet, UnseenServer},
 };
 use haft_policy::{CedarPolicy, Finding};
 use haft_runtime::{
@@ -63,14 +63,14 @@ impl Assembly {
     }
 
     /// Mounts the MCP servers that are configured. They end with what is returned.
-    pub fn mount(&self, clients: &Arc<Clients>, unseen: Unseen) -> Result<Fleet, HostError> {
+    pub fn mount(&self, clients: &Arc<Clients>, unseen: UnseenServer) -> Result<Fleet, HostError> {
         self.mounts.start(self.runtime.registry(), clients, unseen)
     }
 
     /// Registers what the servers offered last, for a command that looks at tools and runs none.
     pub fn mount_to_look(&self) -> Result<(), HostError> {
         // Nothing is started, so there is nothing to keep alive.
-        self.mount(&Arc::default(), Unseen::Leave).map(drop)
+        self.mount(&Arc::default(), UnseenServer::Leave).map(drop)
     }
 
     /// Rules that do nothing, given the tools there are.

@@ -8,19 +8,19 @@ use haft_contract::{
 /// Asks two approvers side by side: a terminal and a webhook, for one. Whoever has nobody, or leaves
 /// the answer to the record, leaves it to the other.
 #[derive(Debug, Clone)]
-pub struct Beside<A, B> {
+pub struct FirstAnswer<A, B> {
     one: A,
     other: B,
 }
 
-impl<A, B> Beside<A, B> {
+impl<A, B> FirstAnswer<A, B> {
     /// Both of them.
     pub fn new(one: A, other: B) -> Self {
         Self { one, other }
     }
 }
 
-impl<A: Approver, B: Approver> Approver for Beside<A, B> {
+impl<A: Approver, B: Approver> Approver for FirstAnswer<A, B> {
     fn nobody(&self, principal: &Principal, plan: &SealedPlan) -> Option<String> {
         let one = self.one.nobody(principal, plan)?;
         self.other.nobody(principal, plan).map(|_| one)

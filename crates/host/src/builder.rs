@@ -9,7 +9,7 @@ use haft_contract::{
     host::{Approver, Ledger},
     ops::{Operations, SandboxMode},
 };
-use haft_mcp::{client::Clients, upstream::supervise::Unseen};
+use haft_mcp::{client::Clients, upstream::supervise::UnseenServer};
 use haft_policy::{CedarPolicy, PolicySource};
 use haft_runtime::{Runtime, RuntimeBuilder};
 use haft_tools::catalog::undo_tool;
@@ -31,13 +31,13 @@ use crate::{
 pub struct HostBuilder {
     pub(crate) workspace: WorkspaceSource,
     pub(crate) record: RecordOptions,
-    pub(crate) mounting: Mounting,
-    pub(crate) parts: Parts,
+    pub(crate) mounting: MountOptions,
+    pub(crate) parts: AssemblyParts,
     notes: Vec<String>,
 }
 
 /// What becomes an [`Assembly`] once there is a workspace to work in.
-pub(crate) struct Parts {
+pub(crate) struct AssemblyParts {
     runtime: RuntimeBuilder,
     policy: Arc<CedarPolicy>,
     mounts: Arc<MountPlan>,
@@ -47,11 +47,11 @@ pub(crate) struct Parts {
 
 /// How MCP servers are mounted.
 #[derive(Clone)]
-pub(crate) struct Mounting {
+pub(crate) struct MountOptions {
     /// Whom their questions go to.
     pub(crate) clients: Arc<Clients>,
     /// Whether a server whose tools nobody knows yet is started to find out.
-    pub(crate) unseen: Unseen,
+    pub(crate) unseen: UnseenServer,
     /// Whether tools are there that find and call those that are not listed.
     pub(crate) searchable: bool,
     /// Whether other programs are told how the servers are.
@@ -75,7 +75,7 @@ impl HostBuilder {
         let rules_file = "the configuration".to_owned();
         let after = AfterEdit::Nothing;
         let suggest = Suggest::new(sources, Arc::clone(&policy), rules_file, after);
-        let parts = Parts {
+        let parts = AssemblyParts {
             runtime,
             policy,
             mounts: Arc::new(mounts),
@@ -85,13 +85,13 @@ impl HostBuilder {
         Ok(Self::of(workspace, record, parts))
     }
 
-    fn of(workspace: WorkspaceSource, record: RecordOptions, parts: Parts) -> Self {
+    fn of(workspace: WorkspaceSource, record: RecordOptions, parts: AssemblyParts) -> Self {
         Self {
             workspace,
             record,
-            mounting: Mounting {
+            mounting: MountOptions {
                 clients: Arc::default(),
-                unseen: Unseen::Leave,
+                unseen: UnseenServer::Leave,
                 searchable: false,
                 reported: false,
             },
@@ -134,7 +134,7 @@ impl HostBuilder {
         if let Some(rules) = &settings.sandbox.network {
             runtime = runtime.egress(rules.clone());
         }
-        let parts = Parts {
+        let parts = AssemblyParts {
             runtime,
             policy,
             mounts,
@@ -207,7 +207,7 @@ impl HostBuilder {
     /// Starts servers whose tools nobody knows yet, and tells `haft mcp status` how they are: for
     /// what serves until somebody ends it.
     pub fn serves(mut self) -> Self {
-        self.mounting.unseen = Unseen::Start;
+        self.mounting.unseen = UnseenServer::Start;
         self.mounting.reported = true;
         self
     }
@@ -238,7 +238,7 @@ impl HostBuilder {
     }
 }
 
-impl Parts {
+impl AssemblyParts {
     /// Records calls here.
     pub(crate) fn ledger(mut self, ledger: Arc<dyn Ledger>) -> Self {
         self.runtime = self.runtime.ledger(ledger);

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     assembly::Assembly,
-    builder::{HostBuilder, Mounting},
+    builder::{HostBuilder, MountOptions},
     error::HostError,
     mount::{MountPlan, accept, report},
     record::Record,
@@ -121,7 +121,7 @@ impl std::fmt::Debug for Host {
 
 /// Registers what servers offer. Tools that search are registered first, so that no server takes
 /// one of their names.
-fn mount(assembly: &Assembly, mounting: &Mounting) -> Result<Arc<Fleet>, HostError> {
+fn mount(assembly: &Assembly, mounting: &MountOptions) -> Result<Arc<Fleet>, HostError> {
     if mounting.searchable {
         assembly.make_searchable()?;
     }

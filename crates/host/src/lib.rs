@@ -31,7 +31,7 @@ pub mod workspace;
 pub use self::config::mcp::ServerSettings as McpServer;
 pub use self::{
     assembly::{Assembly, problem},
-    beside::Beside,
+    beside::FirstAnswer,
     builder::HostBuilder,
     data_dir::platform_data_dir,
     error::{HostError, HostErrorKind},

@@ -8,7 +8,7 @@ use haft_ledger::{LedgerOptions, Recovery, Retention, SqliteLedger, options::MAX
 use haft_runtime::SystemClock;
 
 use crate::{
-    config::{Places, Settings},
+    config::{ConfigPlaces, Settings},
     error::{HostError, HostErrorKind, chain},
     orphans,
 };
@@ -95,12 +95,12 @@ impl Record {
     }
 
     /// Opens the record of a data directory, to look at what is in it.
-    pub async fn open_to_look(places: &Places) -> Result<Self, HostError> {
+    pub async fn open_to_look(places: &ConfigPlaces) -> Result<Self, HostError> {
         Self::open(RecordOptions::new(&places.data_dir)).await
     }
 
     /// Whether anything has been recorded.
-    pub fn exists(places: &Places) -> bool {
+    pub fn exists(places: &ConfigPlaces) -> bool {
         places.data_dir.join(DIRECTORY).exists()
     }
 

@@ -12,7 +12,7 @@ use haft_backends::{
     ssh::{SshBackend, SshOptions},
 };
 use haft_contract::ops::Operations;
-use haft_egress::{Network, OwnHosts, Reach, SystemResolver};
+use haft_egress::{AdmissionScope, Network, OwnHosts, SystemResolver};
 use haft_sandbox::{Limits, Profile, SandboxOptions, helper::Helper, jail::Mounts};
 
 use crate::{
@@ -78,7 +78,7 @@ impl WorkspaceSource {
         };
         // What rules allow a tool to reach by its name must be public; a private address that a public
         // name leads to is not what was allowed.
-        let reach = Reach::Public(OwnHosts::default());
+        let reach = AdmissionScope::Public(OwnHosts::default());
         let network = Network::new(reach, Arc::new(SystemResolver::default()));
         operations.world.net = Arc::new(network);
         Ok(operations)

@@ -58,7 +58,7 @@ pub struct FileArtifacts {
 
 /// What retention removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Expired {
+pub struct ExpiryReport {
     /// Artifacts removed.
     pub removed: u64,
     /// Bytes removed.
@@ -72,19 +72,19 @@ struct Folders {
     root: PrivateDirectory,
     writing: PrivateDirectory,
     /// Files whose content was compared with their names, as they stood then.
-    checked: Mutex<HashMap<ArtifactId, Standing>>,
+    checked: Mutex<HashMap<ArtifactId, FileIdentity>>,
 }
 
 /// Which file it is and when it last changed. The kernel sets the time of a change, so whoever
 /// writes to the file cannot put it back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Standing {
+struct FileIdentity {
     device: u64,
     inode: u64,
     changed: (i64, i64),
 }
 
-impl Standing {
+impl FileIdentity {
     fn of(metadata: &std::fs::Metadata) -> Self {
         Self {
             device: metadata.dev(),
@@ -95,7 +95,7 @@ impl Standing {
 }
 
 /// An artifact that was asked for.
-enum Found {
+enum FoundArtifact {
     Whole(File),
     Nothing,
     /// Its content is not what its name says.
@@ -122,7 +122,7 @@ impl FileArtifacts {
         &self,
         now: Timestamp,
         retention: Retention,
-    ) -> Result<Expired, LedgerError> {
+    ) -> Result<ExpiryReport, LedgerError> {
         let folders = Arc::clone(&self.folders);
         blocking(move || folders.expire(now, retention)).await
     }
@@ -135,10 +135,10 @@ impl FileArtifacts {
             if folders.take_sweep(now)? {
                 folders.expire(now, retention)
             } else {
-                Ok(Expired::default())
+                Ok(ExpiryReport::default())
             }
         });
-        if let Ok(Expired { removed, bytes, .. }) = swept.await
+        if let Ok(ExpiryReport { removed, bytes, .. }) = swept.await
             && removed > 0
         {
             tracing::info!(removed, bytes, "old artifacts were removed");
@@ -150,7 +150,7 @@ impl ArtifactStore for FileArtifacts {
     fn create(&self) -> BoxFuture<'_, Result<Box<dyn WriteArtifact>, LedgerError>> {
         let folders = Arc::clone(&self.folders);
         Box::pin(async move {
-            let writing = blocking(move || Writing::start(folders)).await?;
+            let writing = blocking(move || ArtifactFile::start(folders)).await?;
             Ok(Box::new(Writer(Some(writing))) as Box<dyn WriteArtifact>)
         })
     }
@@ -159,14 +159,14 @@ impl ArtifactStore for FileArtifacts {
         let folders = Arc::clone(&self.folders);
         Box::pin(async move {
             let file = match blocking(move || folders.open(id)).await? {
-                Found::Whole(file) => Arc::new(file),
-                Found::Nothing => {
+                FoundArtifact::Whole(file) => Arc::new(file),
+                FoundArtifact::Nothing => {
                     return Err(LedgerError::new(
                         LedgerErrorKind::NotFound,
                         format!("there is no artifact `{id}`; it may have expired"),
                     ));
                 }
-                Found::Changed => {
+                FoundArtifact::Changed => {
                     return Err(LedgerError::new(
                         LedgerErrorKind::Corrupt,
                         format!(
@@ -195,7 +195,7 @@ impl ArtifactStore for FileArtifacts {
 }
 
 /// An artifact being written. Empty only after a failed write, which removed the file.
-struct Writer(Option<Writing>);
+struct Writer(Option<ArtifactFile>);
 
 impl WriteArtifact for Writer {
     fn write<'a>(&'a mut self, bytes: &'a [u8]) -> BoxFuture<'a, Result<(), LedgerError>> {
@@ -229,7 +229,7 @@ impl WriteArtifact for Writer {
 }
 
 /// A private file that becomes an artifact, or is removed when dropped.
-struct Writing {
+struct ArtifactFile {
     folders: Arc<Folders>,
     name: String,
     file: File,
@@ -237,7 +237,7 @@ struct Writing {
     bytes: u64,
 }
 
-impl Writing {
+impl ArtifactFile {
     fn start(folders: Arc<Folders>) -> io::Result<Self> {
         let name = random_name()?;
         let file = folders.writing.create_new(&name)?;
@@ -270,7 +270,7 @@ impl Writing {
     }
 }
 
-impl Drop for Writing {
+impl Drop for ArtifactFile {
     fn drop(&mut self) {
         // Gone already when it was finished.
         let _ = self.folders.writing.remove(&self.name);
@@ -302,28 +302,30 @@ impl ReadArtifact for Reader {
 }
 
 impl Folders {
-    fn open(&self, id: ArtifactId) -> io::Result<Found> {
+    fn open(&self, id: ArtifactId) -> io::Result<FoundArtifact> {
         let (folder, name) = place(id);
         let folder = self.root.subdirectory(&folder).map_err(io::Error::other)?;
         let file = match folder.open_existing(&name) {
             Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(FoundArtifact::Nothing);
+            }
             Err(error) => return Err(error),
         };
         // A size that does not fit the id is another artifact's, or a damaged one.
         let metadata = file.metadata()?;
         if metadata.len() != id.bytes {
-            return Ok(Found::Nothing);
+            return Ok(FoundArtifact::Nothing);
         }
-        let standing = Standing::of(&metadata);
+        let standing = FileIdentity::of(&metadata);
         if self.checked().get(&id) == Some(&standing) {
-            return Ok(Found::Whole(file));
+            return Ok(FoundArtifact::Whole(file));
         }
         let mut hasher = blake3::Hasher::new();
         hasher.update_reader((&file).take(id.bytes))?;
         if *hasher.finalize().as_bytes() != id.hash {
             tracing::warn!(artifact = %id, "an artifact was changed after it was kept");
-            return Ok(Found::Changed);
+            return Ok(FoundArtifact::Changed);
         }
         let mut checked = self.checked();
         if checked.len() >= MAX_CHECKED {
@@ -331,10 +333,10 @@ impl Folders {
         }
         checked.insert(id, standing);
         drop(checked);
-        Ok(Found::Whole(file))
+        Ok(FoundArtifact::Whole(file))
     }
 
-    fn checked(&self) -> MutexGuard<'_, HashMap<ArtifactId, Standing>> {
+    fn checked(&self) -> MutexGuard<'_, HashMap<ArtifactId, FileIdentity>> {
         self.checked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -356,7 +358,7 @@ impl Folders {
         Ok(true)
     }
 
-    fn expire(&self, now: Timestamp, retention: Retention) -> io::Result<Expired> {
+    fn expire(&self, now: Timestamp, retention: Retention) -> io::Result<ExpiryReport> {
         let mut kept: Vec<(i64, u64, PathBuf)> = Vec::new();
         for folder in self.root.names()? {
             if folder.len() != 2 {
@@ -376,9 +378,9 @@ impl Folders {
         }
         kept.sort();
         let oldest = before(now, retention.kept_for);
-        let mut expired = Expired {
+        let mut expired = ExpiryReport {
             kept_bytes: kept.iter().map(|(_, bytes, _)| bytes).sum(),
-            ..Expired::default()
+            ..ExpiryReport::default()
         };
         for (written, bytes, path) in kept {
             if written >= oldest && expired.kept_bytes <= retention.max_total_bytes {

@@ -56,7 +56,7 @@ pub(crate) fn opened(request: &CallRequest, redactor: &Redactor) -> Body {
     let mut body = body_keeping(
         // Who asked is compared with, and found by, exactly what the host said.
         &["principal", "workspace"],
-        &row::Opened {
+        &row::OpenedRow {
             v: BODY_VERSION,
             tool: request.tool.clone(),
             arguments,
@@ -72,7 +72,7 @@ pub(crate) fn opened(request: &CallRequest, redactor: &Redactor) -> Body {
 
 /// The whole of a request, with every value as it arrived: for a call that is still to be run.
 pub(crate) fn whole_request(request: &CallRequest) -> Result<String, LedgerError> {
-    let whole = row::Opened {
+    let whole = row::OpenedRow {
         v: BODY_VERSION,
         tool: request.tool.clone(),
         arguments: match &request.arguments {
@@ -94,7 +94,7 @@ pub(crate) fn whole_request(request: &CallRequest) -> Result<String, LedgerError
 
 /// Reads back who asked for what, as a request with this id.
 pub(crate) fn request_from(id: CallId, body: &str) -> Option<CallRequest> {
-    let opened: row::Opened = serde_json::from_str(body).ok()?;
+    let opened: row::OpenedRow = serde_json::from_str(body).ok()?;
     let principal = principal_from(&opened.principal)?;
     let arguments = match opened.arguments {
         row::StoredArguments::Text(text) => Arguments::Text(text),
@@ -175,13 +175,13 @@ pub(crate) fn event(event: &CallEvent, redactor: &Redactor) -> Option<Body> {
         | CallEvent::RunEnded => return None,
         CallEvent::Resolved { tool } => {
             let tool = tool.to_string();
-            body(&row::Resolved { v, tool }, redactor)
+            body(&row::ResolvedRow { v, tool }, redactor)
         }
-        CallEvent::Validated { coercions } => body(&row::Validated { v, coercions }, redactor),
+        CallEvent::Validated { coercions } => body(&row::ValidatedRow { v, coercions }, redactor),
         CallEvent::Planned { plan } => body(&planned(plan), redactor),
         CallEvent::Decided { decision } => {
             let decision = stored_decision(decision);
-            body(&row::Decided { v, decision }, redactor)
+            body(&row::DecidedRow { v, decision }, redactor)
         }
         CallEvent::ApprovalAsked {
             id,
@@ -195,7 +195,7 @@ pub(crate) fn event(event: &CallEvent, redactor: &Redactor) -> Option<Body> {
         CallEvent::Granted { grant } => body(&granted(grant), redactor),
         CallEvent::Admitted { waited } => {
             let waited_us = micros(*waited);
-            body(&row::Admitted { v, waited_us }, redactor)
+            body(&row::AdmittedRow { v, waited_us }, redactor)
         }
         CallEvent::Started {
             tier,
@@ -248,8 +248,8 @@ pub(crate) fn event(event: &CallEvent, redactor: &Redactor) -> Option<Body> {
     Some(stored)
 }
 
-fn planned(plan: &SealedPlan) -> row::Planned<'_> {
-    row::Planned {
+fn planned(plan: &SealedPlan) -> row::PlannedRow<'_> {
+    row::PlannedRow {
         v: BODY_VERSION,
         tool: plan.tool().to_string(),
         action: plan.action().map(ActionName::as_str),
@@ -280,8 +280,8 @@ fn approval_asked(id: ApprovalId, digest: PlanDigest, expires: Timestamp) -> row
     }
 }
 
-fn granted(grant: &Grant) -> row::Granted<'_> {
-    row::Granted {
+fn granted(grant: &Grant) -> row::GrantedRow<'_> {
+    row::GrantedRow {
         v: BODY_VERSION,
         id: grant.id.to_string(),
         rule: &grant.rule,
@@ -294,8 +294,8 @@ fn granted(grant: &Grant) -> row::Granted<'_> {
     }
 }
 
-fn started(tier: Tier, approval: Option<ApprovalId>, grants: &[GrantId]) -> row::Started {
-    row::Started {
+fn started(tier: Tier, approval: Option<ApprovalId>, grants: &[GrantId]) -> row::StartedRow {
+    row::StartedRow {
         v: BODY_VERSION,
         tier: tier.as_str(),
         approval: approval.map(|id| id.to_string()),
@@ -423,9 +423,9 @@ fn stored_artifact(id: ArtifactId) -> row::StoredArtifact {
     }
 }
 
-fn settled(outcome: &Outcome) -> row::Settled<'_> {
+fn settled(outcome: &Outcome) -> row::SettledRow<'_> {
     let facts = &outcome.facts;
-    row::Settled {
+    row::SettledRow {
         v: BODY_VERSION,
         terminal: outcome.terminal.as_str(),
         tool: outcome.tool.as_ref().map(ToString::to_string),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use haft_contract::{CallId, CallRequest, Principal, host::Timestamp};
 use serde_json::Value;
 
-use crate::listed::{Listed, access_text, accesses, failure_message};
+use crate::listed::{ListedCall, access_text, accesses, failure_message};
 
 /// How much of the input can be searched, in bytes.
 const MAX_INPUT_TEXT_BYTES: usize = 16 * 1024;
@@ -20,10 +20,10 @@ const MAX_OUTPUT_TEXT_BYTES: usize = 2 * 1024;
 
 /// One call as its row will say.
 #[derive(Debug, Clone)]
-pub(crate) struct Draft {
+pub(crate) struct CallDraft {
     pub(crate) id: CallId,
     pub(crate) principal: Arc<Principal>,
-    pub(crate) listed: Listed,
+    pub(crate) listed: ListedCall,
     /// Whether a secret was taken out of the request, so that it cannot be run again from here.
     pub(crate) redacted: bool,
     /// Words for search: input, commands, paths, and the beginning and the end of the output.
@@ -32,7 +32,7 @@ pub(crate) struct Draft {
     pub(crate) last: Timestamp,
 }
 
-impl Draft {
+impl CallDraft {
     /// A call that was just opened, with the body of its first record.
     pub(crate) fn new(request: &CallRequest, opened: &Value, at: Timestamp) -> Self {
         let mut words = String::new();
@@ -44,7 +44,7 @@ impl Draft {
         Self {
             id: request.id,
             principal: Arc::clone(&request.principal),
-            listed: Listed::new(opened, at),
+            listed: ListedCall::new(opened, at),
             redacted: false,
             words,
             last: at,

@@ -37,13 +37,13 @@ pub(crate) struct HighWater {
 }
 
 /// How far tenants had come.
-pub(crate) type Marks = BTreeMap<String, Head>;
+pub(crate) type HighWaterMarks = BTreeMap<String, Head>;
 
 /// What a mark says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Read {
     /// These tenants had come this far; none where nothing was ever recorded.
-    Marks(Marks),
+    Marks(HighWaterMarks),
     /// The key of this record did not sign it: the record it belongs to is gone, or it was changed.
     Foreign,
 }
@@ -83,7 +83,7 @@ impl HighWater {
     pub(crate) fn read(&self) -> io::Result<Read> {
         let text = self.text()?;
         if text.is_empty() {
-            return Ok(Read::Marks(Marks::new()));
+            return Ok(Read::Marks(HighWaterMarks::new()));
         }
         Ok(parse(&text, &self.key).map_or(Read::Foreign, Read::Marks))
     }
@@ -132,7 +132,7 @@ fn beside(directory: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-fn written(marks: &Marks, key: &[u8; 32]) -> String {
+fn written(marks: &HighWaterMarks, key: &[u8; 32]) -> String {
     let mut text = format!("{FORM}\n");
     for (tenant, head) in marks {
         let hash = blake3::Hash::from_bytes(head.hash).to_hex();
@@ -144,7 +144,7 @@ fn written(marks: &Marks, key: &[u8; 32]) -> String {
     text
 }
 
-fn parse(text: &str, key: &[u8; 32]) -> Option<Marks> {
+fn parse(text: &str, key: &[u8; 32]) -> Option<HighWaterMarks> {
     let (body, seal) = text.strip_suffix('\n')?.rsplit_once('\n')?;
     let body = format!("{body}\n");
     let seal = blake3::Hash::from_hex(seal).ok()?;
@@ -178,7 +178,8 @@ mod tests {
 
     #[test]
     fn a_mark_is_read_as_it_was_written_and_no_other_key_will_do() {
-        let marks: Marks = [("local".to_owned(), head(3)), ("a b".to_owned(), head(9))].into();
+        let marks: HighWaterMarks =
+            [("local".to_owned(), head(3)), ("a b".to_owned(), head(9))].into();
         let text = written(&marks, &[1; 32]);
         assert_eq!(parse(&text, &[1; 32]), Some(marks));
         assert_eq!(parse(&text, &[2; 32]), None);

@@ -61,7 +61,7 @@ mod sqlite;
 mod used_marks;
 mod weight;
 
-pub use artifacts::{Expired, FileArtifacts, MAX_ARTIFACT_BYTES};
+pub use artifacts::{ExpiryReport, FileArtifacts, MAX_ARTIFACT_BYTES};
 pub use directory::DirectoryError;
 pub use options::{LedgerOptions, Retention};
 pub use redact::{MAX_SECRETS, MIN_SECRET_BYTES, REDACTED, Redactor};

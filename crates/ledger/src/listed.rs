@@ -20,7 +20,7 @@ const MAX_SUMMARY_ACCESSES: usize = 8;
 
 /// One call as the list shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Listed {
+pub(crate) struct ListedCall {
     pub(crate) workspace: String,
     pub(crate) asked_tool: String,
     pub(crate) tool: Option<String>,
@@ -32,7 +32,7 @@ pub(crate) struct Listed {
     pub(crate) summary: String,
 }
 
-impl Listed {
+impl ListedCall {
     /// A call that was just opened, from the body of its first record.
     pub(crate) fn new(opened: &Value, at: Timestamp) -> Self {
         let asked_tool: String = text(opened, "tool").chars().take(MAX_ASKED_CHARS).collect();

@@ -3,12 +3,12 @@
 use haft_contract::{
     AgentId, CallRequest, Principal, SessionId, SessionKind, TenantId, UserId, WorkPath,
     WorkspaceId,
-    event::Happened,
+    event::RecordedEvent,
     host::{Epoch, LedgerError, Timestamp},
 };
 use tokio::sync::oneshot;
 
-use crate::{draft::Draft, sqlite::Job};
+use crate::{draft::CallDraft, sqlite::Job};
 
 /// Told when what it waits for is durable, or that it will not be for now.
 pub(crate) type Waiter = oneshot::Sender<Result<(), LedgerError>>;
@@ -86,20 +86,20 @@ pub(crate) enum Message {
     /// A call that is on record was claimed.
     TakeUp {
         handle: Handle,
-        draft: Box<Draft>,
+        draft: Box<CallDraft>,
         position: i64,
         epoch: Epoch,
     },
     /// Events happened.
     Append {
         handle: Handle,
-        events: Vec<Happened>,
+        events: Vec<RecordedEvent>,
         waiter: Option<Waiter>,
     },
     /// The last events happened, the settlement among them.
     Settle {
         handle: Handle,
-        events: Vec<Happened>,
+        events: Vec<RecordedEvent>,
     },
     /// The record of a call was dropped before it was settled.
     Abandon { handle: Handle },

@@ -14,13 +14,13 @@ const OWNERS: &str = "owners";
 
 /// This instance's own lock.
 #[derive(Debug)]
-pub(crate) struct Owner {
+pub(crate) struct InstanceLock {
     id: String,
     /// Held, never read: closing it would tell others that this process is gone.
     _lock: File,
 }
 
-impl Owner {
+impl InstanceLock {
     /// Takes a new lock. It is held before anything is recorded under its name.
     pub(crate) fn register(directory: &PrivateDirectory) -> Result<Self, DirectoryError> {
         let owners = directory.subdirectory(OWNERS)?;

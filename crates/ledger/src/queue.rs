@@ -16,14 +16,14 @@ use std::{
 
 use haft_contract::{
     CallRequest,
-    event::Happened,
+    event::RecordedEvent,
     host::{Epoch, LedgerError, LedgerErrorKind, Timestamp},
     ops::FileVersion,
 };
 use tokio::sync::{Notify, Semaphore, SemaphorePermit, oneshot};
 
 use crate::{
-    draft::Draft,
+    draft::CallDraft,
     message::{CallHolder, Handle, Message, SeenKey},
     options::{APPEND_WAIT, LedgerOptions, MAX_BATCH_BYTES},
     space::{NoSpace, Space},
@@ -60,7 +60,7 @@ pub(crate) enum Urgency {
 
 /// What the writer takes at once.
 #[derive(Debug, Default)]
-pub(crate) struct Taken {
+pub(crate) struct WriteBatch {
     pub(crate) messages: Vec<Message>,
     pub(crate) seen: HashMap<SeenKey, FileVersion>,
     /// What to give back with [`Queue::release`].
@@ -168,7 +168,7 @@ impl Queue {
     /// Goes on with a call that is on record and was claimed, holding a place for its end.
     pub(crate) async fn take_up(
         &self,
-        draft: Draft,
+        draft: CallDraft,
         position: i64,
         epoch: Epoch,
     ) -> Result<Handle, LedgerError> {
@@ -202,7 +202,7 @@ impl Queue {
     pub(crate) async fn append(
         &self,
         handle: Handle,
-        events: Vec<Happened>,
+        events: Vec<RecordedEvent>,
         urgency: Urgency,
     ) -> Result<(), LedgerError> {
         let room = self.room().await?;
@@ -268,7 +268,7 @@ impl Queue {
     }
 
     /// Appends the last events of a call. Its room was reserved by [`Queue::open`].
-    pub(crate) fn settle(&self, handle: Handle, events: Vec<Happened>) {
+    pub(crate) fn settle(&self, handle: Handle, events: Vec<RecordedEvent>) {
         let bytes = weight::events(&events);
         self.push(Message::Settle { handle, events }, bytes);
     }
@@ -324,7 +324,7 @@ impl Queue {
     }
 
     /// For the writer: the next group, or `None` when everything is written and it should stop.
-    pub(crate) async fn take(&self, max: usize, linger: Duration) -> Option<Taken> {
+    pub(crate) async fn take(&self, max: usize, linger: Duration) -> Option<WriteBatch> {
         let mut lingered = false;
         loop {
             let waits = {
@@ -540,8 +540,8 @@ impl Inner {
     }
 
     /// The oldest messages, as many as one transaction may hold, and at least one.
-    fn take(&mut self, max: usize) -> Taken {
-        let mut taken = Taken {
+    fn take(&mut self, max: usize) -> WriteBatch {
+        let mut taken = WriteBatch {
             messages: Vec::with_capacity(self.messages.len().min(max)),
             seen: std::mem::take(&mut self.seen),
             bytes: 0,

@@ -2,7 +2,7 @@
 //! decided about again.
 //!
 //! What cannot be read back exactly is not guessed: a plan whose secrets were taken out, or that was
-//! too large to be kept whole, is [`Unreadable`]. `convert.rs` wrote these bodies.
+//! too large to be kept whole, is [`UnreadableRecord`]. `convert.rs` wrote these bodies.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -22,7 +22,7 @@ use crate::{redact::REDACTED, row::BODY_VERSION};
 
 /// Why a recorded plan or decision cannot be read back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Unreadable {
+pub enum UnreadableRecord {
     /// What it would touch held a secret, which is not in the record.
     Redacted,
     /// What it would touch was too large to be kept whole.
@@ -43,26 +43,27 @@ pub struct RecordedDecision {
 }
 
 /// The plan in the body of a recorded `planned` event.
-pub fn plan(body: Value) -> Result<SealedPlan, Unreadable> {
-    let accesses = body.get("accesses").ok_or(Unreadable::Unknown)?;
+pub fn plan(body: Value) -> Result<SealedPlan, UnreadableRecord> {
+    let accesses = body.get("accesses").ok_or(UnreadableRecord::Unknown)?;
     if accesses.get("omitted_bytes").is_some() {
-        return Err(Unreadable::Omitted);
+        return Err(UnreadableRecord::Omitted);
     }
     if holds_mark(accesses) {
-        return Err(Unreadable::Redacted);
+        return Err(UnreadableRecord::Redacted);
     }
-    let body: Planned = serde_json::from_value(body).map_err(|_| Unreadable::Unknown)?;
+    let body: PlanOnRecord = serde_json::from_value(body).map_err(|_| UnreadableRecord::Unknown)?;
     if body.v != BODY_VERSION {
-        return Err(Unreadable::Unknown);
+        return Err(UnreadableRecord::Unknown);
     }
-    body.plan().ok_or(Unreadable::Unknown)
+    body.plan().ok_or(UnreadableRecord::Unknown)
 }
 
 /// The decision in the body of a recorded `decided` event.
-pub fn decision(body: Value) -> Result<RecordedDecision, Unreadable> {
-    let body: Decided = serde_json::from_value(body).map_err(|_| Unreadable::Unknown)?;
+pub fn decision(body: Value) -> Result<RecordedDecision, UnreadableRecord> {
+    let body: DecisionOnRecord =
+        serde_json::from_value(body).map_err(|_| UnreadableRecord::Unknown)?;
     Ok(RecordedDecision {
-        verdict: Verdict::parse(&body.verdict).ok_or(Unreadable::Unknown)?,
+        verdict: Verdict::parse(&body.verdict).ok_or(UnreadableRecord::Unknown)?,
         rule: body.rule.map(|rule| RuleRef {
             text: rule.text,
             source: rule.source,
@@ -72,7 +73,7 @@ pub fn decision(body: Value) -> Result<RecordedDecision, Unreadable> {
     })
 }
 
-impl fmt::Display for Unreadable {
+impl fmt::Display for UnreadableRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Redacted => "a secret was taken out of what they would touch",
@@ -95,7 +96,7 @@ fn holds_mark(value: &Value) -> bool {
 }
 
 #[derive(Debug, Deserialize)]
-struct Decided {
+struct DecisionOnRecord {
     verdict: String,
     rule: Option<Rule>,
     #[serde(default)]
@@ -110,7 +111,7 @@ struct Rule {
 }
 
 #[derive(Debug, Deserialize)]
-struct Planned {
+struct PlanOnRecord {
     v: u8,
     tool: String,
     action: Option<String>,
@@ -182,7 +183,7 @@ struct StoredProcess {
     tier: Option<String>,
 }
 
-impl Planned {
+impl PlanOnRecord {
     fn plan(self) -> Option<SealedPlan> {
         let tool = tool_key(&self.tool)?;
         let tier = Tier::parse(&self.tier)?;
@@ -490,9 +491,15 @@ mod tests {
     fn what_is_not_whole_is_not_guessed() {
         let read = |body| plan(body).map(|_| ());
         let secret = Access::shell("curl -u ada:hunter22 http://x", WorkPath::root());
-        assert_eq!(read(body(&sealed(vec![secret]))), Err(Unreadable::Redacted));
+        assert_eq!(
+            read(body(&sealed(vec![secret]))),
+            Err(UnreadableRecord::Redacted)
+        );
         let large = Access::shell("x".repeat(5 * 1024 * 1024), WorkPath::root());
-        assert_eq!(read(body(&sealed(vec![large]))), Err(Unreadable::Omitted));
+        assert_eq!(
+            read(body(&sealed(vec![large]))),
+            Err(UnreadableRecord::Omitted)
+        );
         let whole = || body(&sealed(accesses()));
         assert_eq!(read(whole()), Ok(()));
         for (field, value) in [
@@ -507,7 +514,7 @@ mod tests {
         ] {
             let mut body = whole();
             body[field] = value;
-            assert_eq!(read(body), Err(Unreadable::Unknown), "{field}");
+            assert_eq!(read(body), Err(UnreadableRecord::Unknown), "{field}");
         }
         // A secret in the input alone changes nothing about what is touched.
         let mut plan = parts(vec![Access::write(at("a"))]);

@@ -2,7 +2,7 @@
 //! record outlives the code that wrote it.
 //!
 //! Every body carries `"v": 1`. A reader ignores fields it does not know, so a field may be added
-//! without a new version; a changed meaning needs one. [`Opened`] is read back into types here, plans
+//! without a new version; a changed meaning needs one. [`OpenedRow`] is read back into types here, plans
 //! and decisions in `recorded.rs`; everything else is read as JSON. `convert.rs` fills these in.
 
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ pub(crate) const BODY_VERSION: u8 = 1;
 pub(crate) const NO_WORKSPACE: &str = "local";
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Opened {
+pub(crate) struct OpenedRow {
     pub(crate) v: u8,
     pub(crate) tool: String,
     pub(crate) arguments: StoredArguments,
@@ -26,7 +26,7 @@ pub(crate) struct Opened {
     pub(crate) timeout_ms: Option<u64>,
 }
 
-/// The part of [`Opened`] that is always there, however large the request was.
+/// The part of [`OpenedRow`] that is always there, however large the request was.
 #[derive(Debug, Deserialize)]
 pub(crate) struct OpenedBy {
     pub(crate) principal: StoredPrincipal,
@@ -53,19 +53,19 @@ pub(crate) struct StoredPrincipal {
 }
 
 #[derive(Debug, Serialize)]
-pub(crate) struct Resolved {
+pub(crate) struct ResolvedRow {
     pub(crate) v: u8,
     pub(crate) tool: String,
 }
 
 #[derive(Debug, Serialize)]
-pub(crate) struct Validated<'a> {
+pub(crate) struct ValidatedRow<'a> {
     pub(crate) v: u8,
     pub(crate) coercions: &'a [String],
 }
 
 #[derive(Debug, Serialize)]
-pub(crate) struct Planned<'a> {
+pub(crate) struct PlannedRow<'a> {
     pub(crate) v: u8,
     pub(crate) tool: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -152,7 +152,7 @@ pub(crate) struct StoredPath<'a> {
 }
 
 #[derive(Debug, Serialize)]
-pub(crate) struct Decided<'a> {
+pub(crate) struct DecidedRow<'a> {
     pub(crate) v: u8,
     #[serde(flatten)]
     pub(crate) decision: StoredDecision<'a>,
@@ -218,13 +218,13 @@ pub(crate) enum StoredAnswer<'a> {
 }
 
 #[derive(Debug, Serialize)]
-pub(crate) struct Admitted {
+pub(crate) struct AdmittedRow {
     pub(crate) v: u8,
     pub(crate) waited_us: u64,
 }
 
 #[derive(Debug, Serialize)]
-pub(crate) struct Granted<'a> {
+pub(crate) struct GrantedRow<'a> {
     pub(crate) v: u8,
     pub(crate) id: String,
     pub(crate) rule: &'a str,
@@ -240,7 +240,7 @@ pub(crate) struct Granted<'a> {
 }
 
 #[derive(Debug, Serialize)]
-pub(crate) struct Started {
+pub(crate) struct StartedRow {
     pub(crate) v: u8,
     pub(crate) tier: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -283,7 +283,7 @@ pub(crate) struct StoredArtifact {
 }
 
 #[derive(Debug, Serialize)]
-pub(crate) struct Settled<'a> {
+pub(crate) struct SettledRow<'a> {
     pub(crate) v: u8,
     pub(crate) terminal: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,7 +1,7 @@
 //! How much memory something takes that waits to be written, roughly: enough to keep what waits
 //! within bounds, and cheap, because it is counted on the path of a call.
 
-use haft_contract::{Arguments, CallEvent, CallRequest, Content, Outcome, event::Happened};
+use haft_contract::{Arguments, CallEvent, CallRequest, Content, Outcome, event::RecordedEvent};
 use serde_json::Value;
 
 /// What a call takes beside the texts it holds: its request, its plan, its decision, its facts.
@@ -23,7 +23,7 @@ pub(crate) fn request(request: &CallRequest) -> usize {
 }
 
 /// The weight of events.
-pub(crate) fn events(events: &[Happened]) -> usize {
+pub(crate) fn events(events: &[RecordedEvent]) -> usize {
     let held: usize = events.iter().map(|happened| held(&happened.event)).sum();
     size_of_val(events) + held
 }

@@ -27,7 +27,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("http://{}/mcp", listener.local_addr()?);
     let config = StreamableHttpServerConfig::default().with_json_response(true);
     let sessions = Arc::new(LocalSessionManager::default());
-    let service = StreamableHttpService::new(|| Ok(Bare), sessions, config);
+    let service = StreamableHttpService::new(|| Ok(BareServer), sessions, config);
     let accepting = async {
         loop {
             let (stream, _) = listener.accept().await?;
@@ -54,9 +54,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 #[derive(Clone)]
-struct Bare;
+struct BareServer;
 
-impl ServerHandler for Bare {
+impl ServerHandler for BareServer {
     fn get_info(&self) -> ServerConfig {
         let mut capabilities = ServerCapabilities::default();
         capabilities.tools = Some(ToolsCapability::default());

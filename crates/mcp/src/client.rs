@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 /// What a client said it can be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "as the protocol names them")]
-pub struct Abilities {
+pub struct ClientAbilities {
     /// `elicitation/create` with a form.
     pub elicit_form: bool,
     /// `elicitation/create` with an address to open.
@@ -28,7 +28,7 @@ pub struct Abilities {
     pub roots: bool,
 }
 
-impl Abilities {
+impl ClientAbilities {
     /// Whether a question of this kind can be asked in any way.
     pub fn has_any(self, kind: QuestionKind) -> bool {
         match kind {
@@ -129,7 +129,7 @@ pub enum AskError {
 /// The client of one call.
 pub trait Client: Send + Sync {
     /// What it can be asked.
-    fn abilities(&self) -> Abilities;
+    fn abilities(&self) -> ClientAbilities;
 
     /// Asks, and waits for all answers, in the order of the questions. Each answer is the result of
     /// the request, as the protocol has it.
@@ -163,7 +163,7 @@ pub struct Clients {
 }
 
 /// Keeps a client findable; dropped when its call is over.
-pub struct Attached {
+pub struct AttachedClient {
     clients: Arc<Clients>,
     call: CallId,
 }
@@ -176,9 +176,9 @@ impl Clients {
     /// Makes a client findable for as long as what is returned lives. At most one entry for every
     /// call in flight, whose number the runtime caps.
     #[must_use]
-    pub fn attach(self: &Arc<Self>, call: CallId, client: Arc<dyn Client>) -> Attached {
+    pub fn attach(self: &Arc<Self>, call: CallId, client: Arc<dyn Client>) -> AttachedClient {
         self.by_call().insert(call, client);
-        Attached {
+        AttachedClient {
             clients: Arc::clone(self),
             call,
         }
@@ -200,7 +200,7 @@ impl Clients {
     }
 }
 
-impl Drop for Attached {
+impl Drop for AttachedClient {
     fn drop(&mut self) {
         self.clients.by_call().remove(&self.call);
     }
@@ -214,7 +214,7 @@ impl fmt::Debug for Clients {
     }
 }
 
-impl fmt::Debug for Attached {
+impl fmt::Debug for AttachedClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Attached")
             .field("call", &self.call)

@@ -75,7 +75,7 @@ impl fmt::Display for ServerId {
 
 /// Whether tools of a server carry its id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Naming {
+pub enum ToolNaming {
     /// `mcp__<server>__<tool>`.
     #[default]
     Prefixed,
@@ -85,13 +85,15 @@ pub enum Naming {
 }
 
 /// The name of a server's tool. `tool` is what the server calls it, of whatever characters.
-pub fn tool_name(server: &ServerId, tool: &str, naming: Naming) -> Result<ToolName, NameError> {
+pub fn tool_name(server: &ServerId, tool: &str, naming: ToolNaming) -> Result<ToolName, NameError> {
     let claims_a_server = tool
         .to_ascii_lowercase()
         .starts_with(&format!("{PREFIX}{SEPARATOR}"));
     let whole = match naming {
-        Naming::Plain if !claims_a_server => tool.to_owned(),
-        Naming::Plain | Naming::Prefixed => format!("{PREFIX}{SEPARATOR}{server}{SEPARATOR}{tool}"),
+        ToolNaming::Plain if !claims_a_server => tool.to_owned(),
+        ToolNaming::Plain | ToolNaming::Prefixed => {
+            format!("{PREFIX}{SEPARATOR}{server}{SEPARATOR}{tool}")
+        }
     };
     if let Ok(name) = ToolName::parse(&whole) {
         return Ok(name);
@@ -114,7 +116,7 @@ mod tests {
 
     fn name(server: &str, tool: &str) -> String {
         let server = ServerId::parse(server).unwrap();
-        let name = tool_name(&server, tool, Naming::Prefixed).unwrap();
+        let name = tool_name(&server, tool, ToolNaming::Prefixed).unwrap();
         name.as_str().to_owned()
     }
 
@@ -144,7 +146,7 @@ mod tests {
     #[test]
     fn a_plain_name_is_never_that_of_another_server() {
         let server = ServerId::parse("s").unwrap();
-        let plain = |tool| tool_name(&server, tool, Naming::Plain).unwrap();
+        let plain = |tool| tool_name(&server, tool, ToolNaming::Plain).unwrap();
         assert_eq!(plain("read").as_str(), "read");
         assert_eq!(plain("mcp__github__x").as_str(), "mcp__s__mcp__github__x");
         assert_eq!(plain("MCP__github__x").as_str(), "mcp__s__MCP__github__x");

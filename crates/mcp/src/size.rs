@@ -6,18 +6,18 @@ use serde_json::Value;
 
 /// How many bytes a value takes as JSON without spaces; none if it takes more than `most`.
 pub(crate) fn json_bytes_within(value: &Value, most: usize) -> Option<usize> {
-    let mut counted = Counted { bytes: 0, most };
+    let mut counted = CountingWriter { bytes: 0, most };
     serde_json::to_writer(&mut counted, value).ok()?;
     Some(counted.bytes)
 }
 
 /// Counts what is written to it, up to a limit.
-struct Counted {
+struct CountingWriter {
     bytes: usize,
     most: usize,
 }
 
-impl Write for Counted {
+impl Write for CountingWriter {
     fn write(&mut self, bytes: &[u8]) -> Result<usize> {
         self.bytes = self.bytes.saturating_add(bytes.len());
         if self.bytes > self.most {

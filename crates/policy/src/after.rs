@@ -15,7 +15,7 @@ const ANY_SERVER: &str = "mcp:*";
 
 /// What a rule says about what was read; empty where it says nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct After(Vec<Source>);
+pub(crate) struct AfterReading(Vec<Source>);
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Source {
@@ -23,7 +23,7 @@ enum Source {
     Labelled(Label),
 }
 
-impl After {
+impl AfterReading {
     /// Reads the list of a rule; the entry that is no source, if one is not.
     pub(crate) fn parse<'t>(texts: impl IntoIterator<Item = &'t str>) -> Result<Self, &'t str> {
         let mut sources = Vec::new();
@@ -65,7 +65,7 @@ impl After {
     }
 }
 
-impl fmt::Display for After {
+impl fmt::Display for AfterReading {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.texts().collect::<Vec<_>>().join(", "))
     }
@@ -73,7 +73,7 @@ impl fmt::Display for After {
 
 impl Rule {
     /// The rule with what it says about what was read.
-    pub(crate) fn after(mut self, after: After) -> Result<Self, RuleError> {
+    pub(crate) fn after(mut self, after: AfterReading) -> Result<Self, RuleError> {
         if after.is_empty() {
             return Ok(self);
         }

@@ -104,7 +104,7 @@ struct Key {
 
 /// The place of a question in the cache.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place(u64);
+pub(crate) struct CacheSlot(u64);
 
 impl DecisionCache {
     /// An empty cache.
@@ -117,16 +117,16 @@ impl DecisionCache {
     }
 
     /// Where a question belongs; nowhere if it is too large to be remembered.
-    pub(crate) fn place(&self, question: &Question<'_>) -> Option<Place> {
+    pub(crate) fn place(&self, question: &Question<'_>) -> Option<CacheSlot> {
         let mut hasher = self.hasher.build_hasher();
         let bytes = hash(question, &mut hasher);
-        (bytes <= MAX_QUESTION_BYTES).then(|| Place(hasher.finish()))
+        (bytes <= MAX_QUESTION_BYTES).then(|| CacheSlot(hasher.finish()))
     }
 
     /// The decision on this question, if it is remembered.
     pub(crate) fn get(
         &self,
-        place: Place,
+        place: CacheSlot,
         question: &Question<'_>,
         named: &NamedPrincipal,
     ) -> Option<Decision> {
@@ -142,7 +142,7 @@ impl DecisionCache {
     /// Remembers a decision.
     pub(crate) fn insert(
         &self,
-        place: Place,
+        place: CacheSlot,
         question: &Question<'_>,
         named: NamedPrincipal,
         decision: &Decision,
@@ -159,7 +159,7 @@ impl DecisionCache {
         }
     }
 
-    fn shard(&self, place: Place) -> Option<&Mutex<Generations<u64, Arc<Entry>>>> {
+    fn shard(&self, place: CacheSlot) -> Option<&Mutex<Generations<u64, Arc<Entry>>>> {
         // The low bits choose the shard; the map mixes the whole value again.
         let shards = u64::try_from(SHARDS).unwrap_or(1);
         self.shards.get(usize::try_from(place.0 % shards).ok()?)

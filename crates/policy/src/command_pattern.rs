@@ -27,7 +27,7 @@ pub(crate) struct CommandPattern {
 
 /// Whether a pattern in `deny` or `ask` reaches a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Reaches {
+pub(crate) enum PatternReach {
     /// No.
     No,
     /// It cannot be told.
@@ -101,12 +101,12 @@ impl CommandPattern {
     }
 
     /// Whether a `deny` or `ask` reaches this command.
-    pub(crate) fn reaches(&self, segment: &Segment) -> Reaches {
+    pub(crate) fn reaches(&self, segment: &Segment) -> PatternReach {
         let reaches = self.reaches_words(&segment.words);
         let Some(program) = self.program() else {
             return reaches;
         };
-        if reaches == Reaches::Yes || segment.class() != Class::Unknown {
+        if reaches == PatternReach::Yes || segment.class() != Class::Unknown {
             return reaches;
         }
         // A program that is not known may run what its words say: `chrt 1 git push`.
@@ -116,17 +116,17 @@ impl CommandPattern {
             first.is_some_and(|first| family(first) == family(program))
         });
         let inside = named.map(|words| self.reaches_words(words)).max();
-        reaches.max(inside.unwrap_or(Reaches::No).min(Reaches::Maybe))
+        reaches.max(inside.unwrap_or(PatternReach::No).min(PatternReach::Maybe))
     }
 
-    fn reaches_words(&self, words: &[Word]) -> Reaches {
+    fn reaches_words(&self, words: &[Word]) -> PatternReach {
         let Some(program) = words.first().and_then(Word::text) else {
             // Nobody knows which program it is; the command says so itself.
-            return Reaches::No;
+            return PatternReach::No;
         };
         let name = name_of(program);
         let Some((first, rest)) = self.words.split_first() else {
-            return Reaches::No;
+            return PatternReach::No;
         };
         let by_name = match first {
             TextPattern::Literal(written) => family(written) == family(name),
@@ -135,7 +135,7 @@ impl CommandPattern {
         if !by_name {
             // `git-push` is `git push`.
             let Some(subcommand) = name.strip_prefix("git-") else {
-                return Reaches::No;
+                return PatternReach::No;
             };
             let mut apart = vec![Word::literal("git"), Word::literal(subcommand)];
             apart.extend(words.iter().skip(1).cloned());
@@ -149,7 +149,7 @@ impl CommandPattern {
                 .zip(words)
                 .all(|(pattern, word)| word.text().is_some_and(|text| pattern.matches(text)));
         if in_place {
-            return Reaches::Yes;
+            return PatternReach::Yes;
         }
         let given = CommandWords::of(name, words);
         let wanted = PatternWords::of(name, rest);
@@ -167,7 +167,7 @@ impl CommandPattern {
                     .all(|(pattern, operand)| names(name, pattern, operand))
         });
         if options && operands {
-            return Reaches::Yes;
+            return PatternReach::Yes;
         }
         let subcommand_differs = given.certain
             && match (wanted.operands.first(), given.operands.first()) {
@@ -176,10 +176,10 @@ impl CommandPattern {
                 (None, _) => false,
             };
         if subcommand_differs {
-            return Reaches::No;
+            return PatternReach::No;
         }
         if !known {
-            return Reaches::Maybe;
+            return PatternReach::Maybe;
         }
         // An option may have taken an operand for its value, or the pattern names a value of one.
         let somewhere = wanted.operands.iter().all(|pattern| {
@@ -187,14 +187,14 @@ impl CommandPattern {
             texts.any(|text| names(name, pattern, text))
         });
         if options && somewhere && given.any_option {
-            return Reaches::Maybe;
+            return PatternReach::Maybe;
         }
         // The long form of a short option, or the other way round, of a program nobody knows.
         let akin = |option: &OptionName<'_>| spelt(option) || given.has_akin(option);
         if operands && wanted.options.iter().all(akin) {
-            return Reaches::Maybe;
+            return PatternReach::Maybe;
         }
-        Reaches::No
+        PatternReach::No
     }
 }
 

@@ -12,7 +12,7 @@ use haft_contract::{PathMode, host::Verdict};
 
 use crate::{
     facts::Action,
-    pattern::Reach,
+    pattern::PatternScope,
     preset::Preset,
     rule::{Rule, Section, Selector},
 };
@@ -67,10 +67,10 @@ when { context.named };"#;
 
 /// The Cedar entity type of a pattern. The same text reaches farther in `deny` and `ask` than in
 /// `allow`, so it names two different sets of resources.
-pub(crate) fn pattern_type(reach: Reach) -> &'static str {
+pub(crate) fn pattern_type(reach: PatternScope) -> &'static str {
     match reach {
-        Reach::Exact => "ExactPattern",
-        Reach::Wide => "Pattern",
+        PatternScope::Exact => "ExactPattern",
+        PatternScope::Wide => "Pattern",
     }
 }
 

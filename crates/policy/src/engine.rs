@@ -21,16 +21,16 @@ use crate::{
     audience::{FilePresets, Presets},
     cache::DecisionCache,
     compile::{CompileError, Origin, compile},
-    facts::{Asked, CallFacts, InWords, Item, Part},
+    facts::{CallFacts, CommandPart, InWords, Item, ReadQuestion},
     grant::GrantRules,
     index::{Index, Slots},
-    judge::{Case, Cause, Judge, Judgement, ShellFacts},
+    judge::{DecidingCause, EvaluationCase, Judgement, PolicyJudge, ShellFacts},
     load::{LoadError, PolicyFile, PolicySource},
     preset::Preset,
     rule::Rule,
     segment,
     settings::ToolSettings,
-    shell::How,
+    shell::TouchOrigin,
 };
 
 /// A policy written as rules and decided by Cedar.
@@ -39,7 +39,7 @@ pub struct CedarPolicy {
     pub(crate) rules: Vec<Rule>,
     pub(crate) presets: Presets,
     pub(crate) index: Index,
-    pub(crate) judge: Judge,
+    pub(crate) judge: PolicyJudge,
     settings: ToolSettings,
     version: PolicyVersion,
     cache: DecisionCache,
@@ -47,7 +47,7 @@ pub struct CedarPolicy {
 }
 
 /// One judgement and what it was about.
-pub(crate) struct Judged<'q> {
+pub(crate) struct JudgedQuestion<'q> {
     pub(crate) agent: &'q AgentId,
     pub(crate) preset: Preset,
     pub(crate) item: Item<'q>,
@@ -86,7 +86,7 @@ impl CedarPolicy {
         let compiled = compile(&rules)?;
         let index = Index::new(&rules).map_err(|error| CompileError::of_globs(&error))?;
         let mut policy = Self {
-            judge: Judge::new(compiled)?,
+            judge: PolicyJudge::new(compiled)?,
             rules,
             presets,
             index,
@@ -139,8 +139,8 @@ impl CedarPolicy {
     /// Every judgement a question needs, lazily: one for each agent of the line, preset and item.
     pub(crate) fn judgements<'q>(
         &'q self,
-        asked: &'q Asked<'q>,
-    ) -> impl Iterator<Item = Judged<'q>> {
+        asked: &'q ReadQuestion<'q>,
+    ) -> impl Iterator<Item = JudgedQuestion<'q>> {
         let question = &asked.question;
         let principal = question.principal;
         let call = CallFacts::of(question);
@@ -150,13 +150,16 @@ impl CedarPolicy {
             let presets = self.presets.of(principal, agent);
             asked.items().flat_map(move |item| {
                 let case = self.case(question, agent, listed, call, &slots, item);
-                presets.clone().into_iter().map(move |preset| Judged {
-                    agent,
-                    preset,
-                    item,
-                    judgement: self.judge.judge(&case, preset),
-                    considered: case.rules.clone(),
-                })
+                presets
+                    .clone()
+                    .into_iter()
+                    .map(move |preset| JudgedQuestion {
+                        agent,
+                        preset,
+                        item,
+                        judgement: self.judge.judge(&case, preset),
+                        considered: case.rules.clone(),
+                    })
             })
         })
     }
@@ -169,11 +172,14 @@ impl CedarPolicy {
         call: CallFacts,
         slots: &Slots,
         item: Item<'q>,
-    ) -> Case<'q> {
+    ) -> EvaluationCase<'q> {
         let (patterns, shell) = match (item.access, item.part) {
-            (Some(_), Part::Segment(..)) => segment::patterns(&self.index, slots, call, item),
-            (Some(access), Part::Touch(_, reading, touch)) => {
-                let named = touch.how == How::Named || self.index.spells_out(slots, &reading.text);
+            (Some(_), CommandPart::Segment(..)) => {
+                segment::patterns(&self.index, slots, call, item)
+            }
+            (Some(access), CommandPart::Touch(_, reading, touch)) => {
+                let named =
+                    touch.how == TouchOrigin::Named || self.index.spells_out(slots, &reading.text);
                 let shell = ShellFacts {
                     named,
                     ..ShellFacts::default()
@@ -182,7 +188,7 @@ impl CedarPolicy {
             }
             // What is typed may be a command to a shell that runs there, and cannot be told from
             // other text: a rule over the texts of commands is reason enough to ask.
-            (Some(access @ Access::Process(_)), Part::Whole) => {
+            (Some(access @ Access::Process(_)), CommandPart::Whole) => {
                 let of_commands = COMMAND_TOOL.as_ref().map(command_tool);
                 let spoken_of = self.index.speaks_of_commands(slots)
                     || of_commands.is_some_and(|tool| {
@@ -195,7 +201,7 @@ impl CedarPolicy {
                 };
                 (self.index.matches(access), shell)
             }
-            (Some(access), Part::Whole | Part::Refused(_)) => {
+            (Some(access), CommandPart::Whole | CommandPart::Refused(_)) => {
                 (self.index.matches(access), ShellFacts::default())
             }
             (None, _) => (Vec::new(), ShellFacts::default()),
@@ -208,7 +214,7 @@ impl CedarPolicy {
             let rule = self.rules.get(*number);
             rule.is_some_and(|rule| !rule.after.is_empty())
         };
-        Case {
+        EvaluationCase {
             read_from: question.plan.read_from(),
             labelled: rules.iter().any(says_after),
             principal: question.principal,
@@ -244,8 +250,8 @@ impl CedarPolicy {
         if let Some(unmatched) = self.unmatched(question) {
             return self.denied(unmatched.reason, Some(unmatched.rule));
         }
-        let asked = Asked::new(question);
-        let mut strictest: Option<Judged<'_>> = None;
+        let asked = ReadQuestion::new(question);
+        let mut strictest: Option<JudgedQuestion<'_>> = None;
         for judged in self.judgements(&asked) {
             let stricter = strictest.as_ref().is_none_or(|best| {
                 let (new, old) = (judged.judgement.verdict, best.judgement.verdict);
@@ -265,7 +271,7 @@ impl CedarPolicy {
         self.decision(question, &best)
     }
 
-    pub(crate) fn decision(&self, question: &Question<'_>, best: &Judged<'_>) -> Decision {
+    pub(crate) fn decision(&self, question: &Question<'_>, best: &JudgedQuestion<'_>) -> Decision {
         let withheld = match best.judgement.verdict {
             Verdict::Deny => Vec::new(),
             Verdict::Allow | Verdict::Ask => self.withheld(question),
@@ -325,24 +331,24 @@ impl CedarPolicy {
         globs
     }
 
-    pub(crate) fn rule_ref(&self, cause: &Cause) -> Option<RuleRef> {
+    pub(crate) fn rule_ref(&self, cause: &DecidingCause) -> Option<RuleRef> {
         let built_in = |text: &str| RuleRef {
             text: text.to_owned(),
             source: "built in".to_owned(),
             line: None,
         };
         match cause {
-            Cause::Rule(number) => self.rules.get(*number).map(|rule| rule.origin.clone()),
-            Cause::Protected { rule, .. } => Some(built_in(rule)),
-            Cause::UnlistedAgent => Some(built_in("agents without a section ask")),
-            Cause::Unclear => Some(built_in("commands that are not understood ask")),
-            Cause::Refused(_) => Some(built_in("commands that cannot be read are denied")),
-            Cause::Preset | Cause::Broken(_) => None,
+            DecidingCause::Rule(number) => self.rules.get(*number).map(|rule| rule.origin.clone()),
+            DecidingCause::Protected { rule, .. } => Some(built_in(rule)),
+            DecidingCause::UnlistedAgent => Some(built_in("agents without a section ask")),
+            DecidingCause::Unclear => Some(built_in("commands that are not understood ask")),
+            DecidingCause::Refused(_) => Some(built_in("commands that cannot be read are denied")),
+            DecidingCause::Preset | DecidingCause::Broken(_) => None,
         }
     }
 
-    pub(crate) fn reason(&self, question: &Question<'_>, judged: &Judged<'_>) -> String {
-        let Judged {
+    pub(crate) fn reason(&self, question: &Question<'_>, judged: &JudgedQuestion<'_>) -> String {
+        let JudgedQuestion {
             agent,
             preset,
             item,
@@ -356,7 +362,7 @@ impl CedarPolicy {
             Verdict::Deny => "denies",
         };
         let mut reason = match (&judgement.cause, judgement.verdict) {
-            (Cause::Rule(number), verdict) => {
+            (DecidingCause::Rule(number), verdict) => {
                 let Some(rule) = self.rules.get(*number) else {
                     return format!("a rule {verb} {what}");
                 };
@@ -369,10 +375,10 @@ impl CedarPolicy {
                     format!("{} {verb} {what}", rule.origin)
                 }
             }
-            (Cause::Protected { why, .. }, _) => {
+            (DecidingCause::Protected { why, .. }, _) => {
                 format!("{what} is never allowed: {why}; no rule can change that")
             }
-            (Cause::UnlistedAgent, _) => {
+            (DecidingCause::UnlistedAgent, _) => {
                 let place = self
                     .presets
                     .omits(agent)
@@ -382,19 +388,19 @@ impl CedarPolicy {
                      nothing unasked, such as {what}"
                 )
             }
-            (Cause::Unclear, Verdict::Deny) => {
+            (DecidingCause::Unclear, Verdict::Deny) => {
                 format!("{what} is not fully understood, and preset `{preset}` asks nobody")
             }
-            (Cause::Unclear, _) => format!("{what} is not fully understood, so it asks"),
-            (Cause::Refused(refusal), _) => format!("{what} is never allowed: {refusal}"),
-            (Cause::Broken(why), _) => {
+            (DecidingCause::Unclear, _) => format!("{what} is not fully understood, so it asks"),
+            (DecidingCause::Refused(refusal), _) => format!("{what} is never allowed: {refusal}"),
+            (DecidingCause::Broken(why), _) => {
                 format!("the policy could not be evaluated ({why}), so {what} is denied")
             }
-            (Cause::Preset, Verdict::Allow) => format!("preset `{preset}` allows {what}"),
-            (Cause::Preset, Verdict::Ask) => {
+            (DecidingCause::Preset, Verdict::Allow) => format!("preset `{preset}` allows {what}"),
+            (DecidingCause::Preset, Verdict::Ask) => {
                 format!("no rule allows {what}, so preset `{preset}` asks")
             }
-            (Cause::Preset, Verdict::Deny) => {
+            (DecidingCause::Preset, Verdict::Deny) => {
                 format!("no rule allows {what}, and preset `{preset}` asks nobody")
             }
         };
@@ -415,12 +421,12 @@ impl CedarPolicy {
     }
 
     /// What was read that makes a difference, if it does.
-    fn crossing(&self, question: &Question<'_>, judged: &Judged<'_>) -> Option<String> {
+    fn crossing(&self, question: &Question<'_>, judged: &JudgedQuestion<'_>) -> Option<String> {
         let read_from = &question.plan.read_from();
         if judged.judgement.labelled && judged.judgement.verdict != Verdict::Allow {
             return Some(format!("the session has read from {read_from}"));
         }
-        if judged.judgement.cause != Cause::Preset || !CallFacts::of(question).crosses {
+        if judged.judgement.cause != DecidingCause::Preset || !CallFacts::of(question).crosses {
             return None;
         }
         let mut rules = judged.considered.iter().filter_map(|n| self.rules.get(*n));
@@ -497,10 +503,10 @@ impl Policy for CedarPolicy {
     }
 }
 
-impl Judged<'_> {
+impl JudgedQuestion<'_> {
     fn names_a_rule(&self, other: &Self) -> bool {
-        matches!(self.judgement.cause, Cause::Rule(_))
-            && !matches!(other.judgement.cause, Cause::Rule(_))
+        matches!(self.judgement.cause, DecidingCause::Rule(_))
+            && !matches!(other.judgement.cause, DecidingCause::Rule(_))
     }
 }
 

@@ -24,7 +24,7 @@ pub struct TriedExample {
     /// What the rule was tried on.
     pub text: String,
     /// What the rule says about it.
-    pub wanted: Wanted,
+    pub wanted: ExpectedMatch,
     /// The line it stands in.
     pub line: Option<u32>,
     pub(crate) problem: Option<Problem>,
@@ -32,7 +32,7 @@ pub struct TriedExample {
 
 /// Whether a rule is meant to match an example.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
+pub enum ExpectedMatch {
     /// It is.
     Match,
     /// It must not.

@@ -7,8 +7,8 @@ use haft_contract::{
 };
 
 use crate::{
-    engine::{CedarPolicy, Judged},
-    facts::{Action, Asked},
+    engine::{CedarPolicy, JudgedQuestion},
+    facts::{Action, ReadQuestion},
     preset::Preset,
 };
 
@@ -45,7 +45,7 @@ pub struct Step {
 impl CedarPolicy {
     /// Decides a question and says why, step by step.
     pub fn explain(&self, question: &Question<'_>) -> Explanation {
-        let asked = Asked::new(question);
+        let asked = ReadQuestion::new(question);
         let judged = self
             .judgements(&asked)
             .map(|judged| self.step(question, judged));
@@ -79,7 +79,7 @@ impl CedarPolicy {
         })
     }
 
-    fn step(&self, question: &Question<'_>, judged: Judged<'_>) -> Step {
+    fn step(&self, question: &Question<'_>, judged: JudgedQuestion<'_>) -> Step {
         let considered = judged
             .considered
             .iter()

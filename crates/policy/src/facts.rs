@@ -10,7 +10,7 @@ use haft_contract::{
     ops::Tier,
 };
 
-use crate::shell::{self, Analysis, How, Refusal, Segment, Touch};
+use crate::shell::{self, Analysis, CommandTouch, Refusal, Segment, TouchOrigin};
 
 /// The longest text of an access that is shown in a decision.
 const MAX_SHOWN_CHARS: usize = 200;
@@ -88,45 +88,45 @@ impl Action {
 pub(crate) struct Item<'q> {
     pub(crate) action: Action,
     pub(crate) access: Option<&'q Access>,
-    pub(crate) part: Part<'q>,
+    pub(crate) part: CommandPart<'q>,
 }
 
 /// Which part of a command an item is.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Part<'q> {
+pub(crate) enum CommandPart<'q> {
     /// No command at all.
     Whole,
     /// One command of what was read.
-    Segment(&'q Segment, &'q Reading),
+    Segment(&'q Segment, &'q CommandReading),
     /// Something that command touches.
-    Touch(&'q Segment, &'q Reading, &'q Touch),
+    Touch(&'q Segment, &'q CommandReading, &'q CommandTouch),
     /// A command that is not even looked at.
     Refused(Refusal),
 }
 
 /// A question with its commands read.
 #[derive(Debug)]
-pub(crate) struct Asked<'q> {
+pub(crate) struct ReadQuestion<'q> {
     pub(crate) question: Question<'q>,
     /// One for each access; `None` where it is no command.
-    commands: Vec<Option<Result<Reading, Refusal>>>,
+    commands: Vec<Option<Result<CommandReading, Refusal>>>,
 }
 
 /// A command that was read.
 #[derive(Debug)]
-pub(crate) struct Reading {
+pub(crate) struct CommandReading {
     /// As one text.
     pub(crate) text: String,
     pub(crate) analysis: Analysis,
 }
 
-impl<'q> Asked<'q> {
+impl<'q> ReadQuestion<'q> {
     pub(crate) fn new(question: &Question<'q>) -> Self {
         let plan = question.plan;
         let read = |access: &Access| match access {
             Access::Command(CommandAccess { command, cwd }) => {
                 let analysis = shell::analyse(command, cwd, plan.workspace());
-                Some(analysis.map(|analysis| Reading {
+                Some(analysis.map(|analysis| CommandReading {
                     text: command.text(),
                     analysis,
                 }))
@@ -150,7 +150,7 @@ impl<'q> Asked<'q> {
         let tool = Item {
             action: Action::Use,
             access: None,
-            part: Part::Whole,
+            part: CommandPart::Whole,
         };
         let accesses = self.question.plan.accesses().iter().zip(&self.commands);
         let items = accesses.flat_map(|(access, command)| {
@@ -160,17 +160,20 @@ impl<'q> Asked<'q> {
                 part,
             };
             match command {
-                None => vec![whole(Part::Whole)],
-                Some(Err(refusal)) => vec![whole(Part::Refused(*refusal))],
+                None => vec![whole(CommandPart::Whole)],
+                Some(Err(refusal)) => vec![whole(CommandPart::Refused(*refusal))],
                 Some(Ok(reading)) => {
                     let mut items = Vec::new();
                     for segment in reading.analysis.segments() {
-                        items.push(whole(Part::Segment(segment, reading)));
-                        let touches = segment.touches.iter().filter(|t| t.how != How::Maybe);
+                        items.push(whole(CommandPart::Segment(segment, reading)));
+                        let touches = segment
+                            .touches
+                            .iter()
+                            .filter(|t| t.how != TouchOrigin::Maybe);
                         items.extend(touches.map(|touch| Item {
                             action: Action::of(&touch.access),
                             access: Some(&touch.access),
-                            part: Part::Touch(segment, reading, touch),
+                            part: CommandPart::Touch(segment, reading, touch),
                         }));
                     }
                     items
@@ -186,16 +189,20 @@ impl<'q> Item<'q> {
     pub(crate) fn text(&self) -> Option<String> {
         let access = self.access?;
         Some(match self.part {
-            Part::Segment(segment, _) => format!("{} {}", access.kind(), cut(segment.text())),
-            Part::Whole | Part::Touch(..) | Part::Refused(_) => access_text(access),
+            CommandPart::Segment(segment, _) => {
+                format!("{} {}", access.kind(), cut(segment.text()))
+            }
+            CommandPart::Whole | CommandPart::Touch(..) | CommandPart::Refused(_) => {
+                access_text(access)
+            }
         })
     }
 
     /// The command it is a part of, unless that is all there is.
     pub(crate) fn segment(&self) -> Option<&'q Segment> {
         match self.part {
-            Part::Segment(segment, _) | Part::Touch(segment, ..) => Some(segment),
-            Part::Whole | Part::Refused(_) => None,
+            CommandPart::Segment(segment, _) | CommandPart::Touch(segment, ..) => Some(segment),
+            CommandPart::Whole | CommandPart::Refused(_) => None,
         }
     }
 }
@@ -306,18 +313,18 @@ impl fmt::Display for InWords<'_> {
             Action::RemoteTool => "calling",
         };
         match item.part {
-            Part::Segment(segment, _) => {
+            CommandPart::Segment(segment, _) => {
                 write!(f, "{verb} `{}`", cut(segment.text()))?;
                 let Some(outer) = segment.inside().first() else {
                     return Ok(());
                 };
                 write!(f, " (inside `{outer}`)")
             }
-            Part::Touch(segment, ..) => {
+            CommandPart::Touch(segment, ..) => {
                 let text = cut(segment.text());
                 write!(f, "{verb} `{}` (by `{text}`)", shown(access))
             }
-            Part::Whole | Part::Refused(_) => write!(f, "{verb} `{}`", shown(access)),
+            CommandPart::Whole | CommandPart::Refused(_) => write!(f, "{verb} `{}`", shown(access)),
         }
     }
 }

@@ -6,11 +6,11 @@ use haft_contract::{
     access::Command,
     host::{RuleRef, Verdict},
 };
-use haft_testkit::{Fuzz, Parsed};
+use haft_testkit::{Fuzz, ParseOutcome};
 
 use crate::{
-    command_pattern::Reaches,
-    pattern::{Pattern, Reach, TextPattern},
+    command_pattern::PatternReach,
+    pattern::{Pattern, PatternScope, TextPattern},
     rule::{Rule, RuleError, Section},
     shell::{Segment, analyse},
 };
@@ -79,13 +79,13 @@ fn a_command_pattern_allows_no_more_than_it_denies_and_matches_itself() {
     fuzz().inputs(1_500).run(|bytes| {
         let (text, script) = parts(bytes);
         let (Ok(allow), Ok(deny)) = (
-            Pattern::command(&text, Reach::Exact),
-            Pattern::command(&text, Reach::Wide),
+            Pattern::command(&text, PatternScope::Exact),
+            Pattern::command(&text, PatternScope::Wide),
         ) else {
-            return Parsed::Refused;
+            return ParseOutcome::Refused;
         };
         let (Some(covering), Some(reaching)) = (&allow.command, &deny.command) else {
-            return Parsed::Refused;
+            return ParseOutcome::Refused;
         };
         for segment in segments(&script).iter().chain(&segments(&text)) {
             let covers = covering.covers(segment, true);
@@ -107,10 +107,10 @@ fn a_command_pattern_allows_no_more_than_it_denies_and_matches_itself() {
             if covers || itself {
                 let reaches = reaching.reaches(segment);
                 let line = segment.line();
-                assert_eq!(reaches, Reaches::Yes, "`{text}` in deny and `{line}`");
+                assert_eq!(reaches, PatternReach::Yes, "`{text}` in deny and `{line}`");
             }
         }
-        Parsed::Taken
+        ParseOutcome::Taken
     });
 }
 
@@ -131,8 +131,8 @@ fn a_text_pattern_matches_as_its_naive_reading_does() {
             "{literal:?}"
         );
         match pattern {
-            TextPattern::Wild(_) => Parsed::Taken,
-            TextPattern::Literal(_) => Parsed::Refused,
+            TextPattern::Wild(_) => ParseOutcome::Taken,
+            TextPattern::Literal(_) => ParseOutcome::Refused,
         }
     });
 }
@@ -209,7 +209,7 @@ fn a_rule_reads_again_as_what_it_was_read_as() {
         .longest(256);
     harness.run(|bytes| {
         let text = String::from_utf8_lossy(bytes);
-        let mut taken = Parsed::Refused;
+        let mut taken = ParseOutcome::Refused;
         for verdict in [Verdict::Allow, Verdict::Ask, Verdict::Deny] {
             let read = match rule(&text, verdict) {
                 Ok(read) => read,
@@ -227,7 +227,7 @@ fn a_rule_reads_again_as_what_it_was_read_as() {
             assert_eq!(again.selector, read.selector, "{written}");
             let shown = |rule: &Rule| format!("{:?}", rule.pattern);
             assert_eq!(shown(&again), shown(&read), "{written}");
-            taken = Parsed::Taken;
+            taken = ParseOutcome::Taken;
         }
         taken
     });
@@ -239,11 +239,11 @@ fn every_script_can_be_written_as_a_command_pattern() {
     fuzz().inputs(800).run(|bytes| {
         let (_, script) = parts(bytes);
         if script.is_empty() {
-            return Parsed::Refused;
+            return ParseOutcome::Refused;
         }
         let text = format!("bash({})", script.replace('*', "\\*"));
         let rule = rule(&text, Verdict::Allow).unwrap_or_else(|error| panic!("{error}"));
         assert!(rule.speaks_of(&script), "{text:?}");
-        Parsed::Taken
+        ParseOutcome::Taken
     });
 }

@@ -14,12 +14,12 @@ use haft_contract::{
 };
 
 use crate::{
-    command_pattern::Reaches,
+    command_pattern::PatternReach,
     facts::groups,
-    pattern::{Pattern, PatternKind, Reach},
+    pattern::{Pattern, PatternKind, PatternScope},
     pattern_index::{self, PatternId, Patterns},
     rule::{Rule, Section, Selector, name_matches},
-    shell::{Segment, Touch},
+    shell::{CommandTouch, Segment},
 };
 
 /// The rules, found by what they speak of.
@@ -41,7 +41,7 @@ pub(crate) struct Index {
     texts: HashSet<(u32, u32)>,
     /// Whether any allow rule at all speaks of this section and tool.
     allows: HashMap<(u32, u32), usize>,
-    pattern_ids: HashMap<(Reach, PatternKind, String), PatternId>,
+    pattern_ids: HashMap<(PatternScope, PatternKind, String), PatternId>,
     patterns: Vec<Pattern>,
     exact: Patterns,
     wide: Patterns,
@@ -93,7 +93,7 @@ impl Index {
             .or_default()
             .push(number);
         if let Some(pattern) = &rule.pattern
-            && pattern.reach == Reach::Wide
+            && pattern.reach == PatternScope::Wide
         {
             if pattern.path.is_some() {
                 let strict = self.strict.entry((section, selector)).or_default();
@@ -138,8 +138,8 @@ impl Index {
         let id = *self.pattern_ids.entry(key).or_insert(next);
         if id == next {
             match pattern.reach {
-                Reach::Exact => self.exact.add(id, pattern),
-                Reach::Wide => self.wide.add(id, pattern),
+                PatternScope::Exact => self.exact.add(id, pattern),
+                PatternScope::Wide => self.wide.add(id, pattern),
             }
             self.patterns.push(pattern.clone());
         }
@@ -345,7 +345,7 @@ impl Index {
 
     /// The patterns that speak of what a command touches: where that is a whole tree, also those of
     /// `deny` and `ask` that name something in it.
-    pub(crate) fn matches_of_touch(&self, touch: &Touch, access: &Access) -> Vec<PatternId> {
+    pub(crate) fn matches_of_touch(&self, touch: &CommandTouch, access: &Access) -> Vec<PatternId> {
         let mut found = self.matches(access);
         if let (true, Access::Path(path)) = (touch.tree, access) {
             self.wide
@@ -378,9 +378,9 @@ impl Index {
         self.exact.covering(segment, held, &self.patterns, found);
         for (id, reaches) in self.wide.reaching(segment, &self.patterns) {
             match reaches {
-                Reaches::No => {}
-                Reaches::Maybe => matches.perhaps.push(id),
-                Reaches::Yes => found.push(id),
+                PatternReach::No => {}
+                PatternReach::Maybe => matches.perhaps.push(id),
+                PatternReach::Yes => found.push(id),
             }
         }
         found.extend_from_slice(&matches.spelt_out);
@@ -406,11 +406,11 @@ impl Index {
     }
 
     /// Whether a deny or ask rule with a pattern speaks of an access.
-    pub(crate) fn restricts(&self, slots: &Slots, touch: &Touch, access: &Access) -> bool {
+    pub(crate) fn restricts(&self, slots: &Slots, touch: &CommandTouch, access: &Access) -> bool {
         let mut wide = self.matches_of_touch(touch, access);
         wide.retain(|id| {
             self.pattern_at(*id)
-                .is_some_and(|pattern| pattern.reach == Reach::Wide)
+                .is_some_and(|pattern| pattern.reach == PatternScope::Wide)
         });
         let accesses: Vec<u32> = self.access_selector(access).into_iter().collect();
         wide.into_iter().any(|pattern| {
@@ -442,13 +442,13 @@ impl Index {
 
     fn exact_paths(&self, scope: PathScope, path: &WorkPath, found: &mut Vec<PatternId>) {
         match scope {
-            PathScope::File => self.exact.paths(path.as_str(), Reach::Exact, found),
+            PathScope::File => self.exact.paths(path.as_str(), PatternScope::Exact, found),
             PathScope::Tree => self.exact.trees(path.as_str(), &self.patterns, found),
         }
     }
 
     fn wide_paths(&self, access: &PathAccess, path: &WorkPath, found: &mut Vec<PatternId>) {
-        self.wide.paths(path.as_str(), Reach::Wide, found);
+        self.wide.paths(path.as_str(), PatternScope::Wide, found);
         // What a search must leave out of a tree is withheld from it; a change to a whole tree
         // cannot leave anything out, so it meets every rule about something in the tree.
         if access.scope == PathScope::Tree && access.mode == PathMode::Write {

@@ -22,8 +22,8 @@ use crate::{
     audience::NamedPrincipal,
     cache::Generations,
     compile::{CompileError, Compiled, Origin, pattern_type},
-    facts::{Action, CallFacts, Item, Part, groups},
-    pattern::{Pattern, Reach},
+    facts::{Action, CallFacts, CommandPart, Item, groups},
+    pattern::{Pattern, PatternScope},
     pattern_index::PatternId,
     preset::Preset,
     protected::protecting_rule,
@@ -36,7 +36,7 @@ const POLICY_SETS: usize = 512;
 const EVALUATIONS: usize = 2048;
 
 /// Everything one evaluation depends on.
-pub(crate) struct Case<'q> {
+pub(crate) struct EvaluationCase<'q> {
     pub(crate) principal: &'q Principal,
     /// Its tenant and user, where rules name them.
     pub(crate) named: NamedPrincipal,
@@ -74,14 +74,14 @@ pub(crate) struct ShellFacts {
 #[derive(Debug, Clone)]
 pub(crate) struct Judgement {
     pub(crate) verdict: Verdict,
-    pub(crate) cause: Cause,
+    pub(crate) cause: DecidingCause,
     /// Whether a rule that says `after` is among what decided.
     pub(crate) labelled: bool,
 }
 
 /// What decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Cause {
+pub(crate) enum DecidingCause {
     /// A rule.
     Rule(usize),
     /// The path is protected.
@@ -127,7 +127,7 @@ struct Evaluation {
 
 /// The compiled policies and Cedar.
 #[derive(Debug)]
-pub(crate) struct Judge {
+pub(crate) struct PolicyJudge {
     compiled: Vec<Compiled>,
     protected: Vec<usize>,
     unlisted: Vec<usize>,
@@ -152,7 +152,7 @@ struct Types {
     exact_pattern: EntityTypeName,
 }
 
-impl Judge {
+impl PolicyJudge {
     pub(crate) fn new(compiled: Vec<Compiled>) -> Result<Self, CompileError> {
         let mut judge = Self {
             protected: Vec::new(),
@@ -195,11 +195,11 @@ impl Judge {
     }
 
     /// Judges a case under one preset.
-    pub(crate) fn judge(&self, case: &Case<'_>, preset: Preset) -> Judgement {
-        if let Part::Refused(refusal) = case.item.part {
+    pub(crate) fn judge(&self, case: &EvaluationCase<'_>, preset: Preset) -> Judgement {
+        if let CommandPart::Refused(refusal) = case.item.part {
             return Judgement {
                 verdict: Verdict::Deny,
-                cause: Cause::Refused(refusal),
+                cause: DecidingCause::Refused(refusal),
                 labelled: false,
             };
         }
@@ -251,7 +251,7 @@ impl Judge {
             }
             Err(error) => Judgement {
                 verdict: Verdict::Deny,
-                cause: Cause::Broken(error),
+                cause: DecidingCause::Broken(error),
                 labelled: false,
             },
         }
@@ -265,7 +265,7 @@ impl Judge {
 
     fn evaluate(
         &self,
-        case: &Case<'_>,
+        case: &EvaluationCase<'_>,
         places: &[usize],
         protection: Option<(String, String)>,
     ) -> Result<Judgement, String> {
@@ -304,7 +304,7 @@ impl Judge {
             Answer::Deny => (Verdict::Deny, &approved),
         };
         let judgement = self.judgement(verdict, deciding, protection.clone());
-        if verdict == Verdict::Deny && judgement.cause == Cause::Preset {
+        if verdict == Verdict::Deny && judgement.cause == DecidingCause::Preset {
             // Nobody may be asked. Name what would have asked, if anything would.
             return Ok(self.judgement(Verdict::Deny, &unasked, protection));
         }
@@ -337,14 +337,16 @@ impl Judge {
         });
         let cause = match (protection, rule) {
             (Some((rule, why)), _) if origins().any(|origin| origin == Origin::Protected) => {
-                Cause::Protected { rule, why }
+                DecidingCause::Protected { rule, why }
             }
-            (_, Some(rule)) => Cause::Rule(rule),
+            (_, Some(rule)) => DecidingCause::Rule(rule),
             (_, None) if origins().any(|origin| origin == Origin::UnlistedAgent) => {
-                Cause::UnlistedAgent
+                DecidingCause::UnlistedAgent
             }
-            (_, None) if origins().any(|origin| origin == Origin::Unclear) => Cause::Unclear,
-            (_, None) => Cause::Preset,
+            (_, None) if origins().any(|origin| origin == Origin::Unclear) => {
+                DecidingCause::Unclear
+            }
+            (_, None) => DecidingCause::Preset,
         };
         Judgement {
             verdict,
@@ -370,7 +372,11 @@ impl Judge {
 
     /// The principal and the resource. Built-in policies read only the context, so without rules
     /// there is nothing to build.
-    fn entities(&self, case: &Case<'_>, resource: &EntityUid) -> Result<Entities, String> {
+    fn entities(
+        &self,
+        case: &EvaluationCase<'_>,
+        resource: &EntityUid,
+    ) -> Result<Entities, String> {
         if case.rules.is_empty() {
             return Ok(Entities::empty());
         }
@@ -396,8 +402,8 @@ impl Judge {
             .patterns
             .iter()
             .map(|(_, pattern)| match pattern.reach {
-                Reach::Exact => uid(&self.types.exact_pattern, &pattern.text),
-                Reach::Wide => uid(&self.types.pattern, &pattern.text),
+                PatternScope::Exact => uid(&self.types.exact_pattern, &pattern.text),
+                PatternScope::Wide => uid(&self.types.pattern, &pattern.text),
             });
         let resource = Entity::new_no_attrs(resource.clone(), patterns.collect());
         Entities::from_entities([agent, resource], None).map_err(|error| error.to_string())
@@ -427,8 +433,8 @@ impl Types {
             agent: parse("Agent")?,
             action: parse("Action")?,
             resources,
-            pattern: parse(pattern_type(Reach::Wide))?,
-            exact_pattern: parse(pattern_type(Reach::Exact))?,
+            pattern: parse(pattern_type(PatternScope::Wide))?,
+            exact_pattern: parse(pattern_type(PatternScope::Exact))?,
         })
     }
 
@@ -456,7 +462,7 @@ fn uid(kind: &EntityTypeName, id: &str) -> EntityUid {
     EntityUid::from_type_name_and_id(kind.clone(), EntityId::new(id))
 }
 
-fn context(case: &Case<'_>, protected: bool, approved: bool) -> Result<Context, String> {
+fn context(case: &EvaluationCase<'_>, protected: bool, approved: bool) -> Result<Context, String> {
     let flag = RestrictedExpression::new_bool;
     let text = |text: &str| RestrictedExpression::new_string(text.to_owned());
     let call = case.call;

@@ -57,7 +57,7 @@ mod visibility;
 
 pub use compile::CompileError;
 pub use engine::CedarPolicy;
-pub use examples::{TestedRule, TriedExample, Wanted};
+pub use examples::{ExpectedMatch, TestedRule, TriedExample};
 pub use explain::Explanation;
 pub use grant::{GrantRefusal, GrantRule};
 pub use lint::{Finding, FindingKind};

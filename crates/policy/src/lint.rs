@@ -134,7 +134,7 @@ impl CedarPolicy {
 
 /// Checks the rules against each other.
 pub(crate) fn check_rules(rules: &[Rule]) -> Vec<Finding> {
-    let covers = Covers::new(rules);
+    let covers = CoverIndex::new(rules);
     rules
         .iter()
         .enumerate()
@@ -189,14 +189,14 @@ fn check_tool(rule: &Rule, tools: &[ToolFacts<'_>]) -> Option<FindingKind> {
 }
 
 /// What each file says, by what could cover another rule.
-struct Covers<'r> {
+struct CoverIndex<'r> {
     rules: &'r [Rule],
     same: HashMap<(&'r str, &'r Section, &'r Selector, Option<&'r str>), Vec<usize>>,
     /// Deny rules with a glob, for literal rules they may cover.
     globs: HashMap<(&'r str, &'r Selector), Vec<usize>>,
 }
 
-impl<'r> Covers<'r> {
+impl<'r> CoverIndex<'r> {
     fn new(rules: &'r [Rule]) -> Self {
         let mut same: HashMap<_, Vec<usize>> = HashMap::new();
         let mut globs: HashMap<_, Vec<usize>> = HashMap::new();

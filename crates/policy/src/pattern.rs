@@ -8,13 +8,13 @@ use globset::{Glob, GlobBuilder, GlobMatcher};
 use haft_contract::{WorkPath, access::Command};
 
 use crate::{
-    command_pattern::{CommandPattern, Reaches},
+    command_pattern::{CommandPattern, PatternReach},
     shell,
 };
 
 /// How far a pattern reaches, decided by the list it stands in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Reach {
+pub(crate) enum PatternScope {
     /// `allow`: exactly what is written.
     Exact,
     /// `deny` and `ask`: at any depth where no directory is named, and everything beneath a
@@ -28,7 +28,7 @@ pub(crate) enum Reach {
 pub(crate) struct Pattern {
     /// As written.
     pub(crate) text: String,
-    pub(crate) reach: Reach,
+    pub(crate) reach: PatternScope,
     pub(crate) path: Option<PathPattern>,
     pub(crate) words: Option<TextPattern>,
     /// The same text as the words of a command, where it can be read so.
@@ -55,7 +55,7 @@ pub(crate) struct PathPattern {
     pub(crate) shape: PathShape,
     /// The directories whose whole tree a glob ending in `/**` covers.
     trees: Option<PathShape>,
-    reach: Reach,
+    reach: PatternScope,
 }
 
 /// What a path glob amounts to; the common shapes need no glob engine.
@@ -100,12 +100,12 @@ pub(crate) enum PatternError {
 
 impl Pattern {
     /// Parses the pattern of a rule about commands, where every character but `*` is literal.
-    pub(crate) fn command(text: &str, reach: Reach) -> Result<Self, PatternError> {
+    pub(crate) fn command(text: &str, reach: PatternScope) -> Result<Self, PatternError> {
         if text.is_empty() {
             return Err(PatternError::Empty);
         }
         // `allow` spells out one command exactly, and that may end in a blank.
-        if reach == Reach::Wide && text.trim() != text {
+        if reach == PatternScope::Wide && text.trim() != text {
             return Err(PatternError::Whitespace);
         }
         Ok(Self {
@@ -120,7 +120,7 @@ impl Pattern {
 
     /// Parses any other pattern: `domain:` for a host, otherwise a path glob that also speaks of
     /// the texts of custom command tools, database sources and channels.
-    pub(crate) fn parse(text: &str, reach: Reach) -> Result<Self, PatternError> {
+    pub(crate) fn parse(text: &str, reach: PatternScope) -> Result<Self, PatternError> {
         if text.trim() != text {
             return Err(PatternError::Whitespace);
         }
@@ -166,8 +166,10 @@ impl Pattern {
         };
         let mut segments = analysis.segments().iter();
         match self.reach {
-            Reach::Exact => segments.all(|segment| pattern.covers(segment, true)),
-            Reach::Wide => segments.any(|segment| pattern.reaches(segment) == Reaches::Yes),
+            PatternScope::Exact => segments.all(|segment| pattern.covers(segment, true)),
+            PatternScope::Wide => {
+                segments.any(|segment| pattern.reaches(segment) == PatternReach::Yes)
+            }
         }
     }
 
@@ -175,7 +177,7 @@ impl Pattern {
     /// be `npm run x; rm -rf ~` too. It speaks of parsed commands instead.
     pub(crate) fn matches_command(&self, text: &str) -> bool {
         match (&self.words, self.reach) {
-            (Some(TextPattern::Wild(_)), Reach::Exact) | (None, _) => false,
+            (Some(TextPattern::Wild(_)), PatternScope::Exact) | (None, _) => false,
             (Some(words), _) => words.matches(text),
         }
     }
@@ -188,8 +190,8 @@ impl Pattern {
             return false;
         };
         match self.reach {
-            Reach::Exact => pattern.matches(host),
-            Reach::Wide => domains(host).any(|domain| pattern.matches(domain)),
+            PatternScope::Exact => pattern.matches(host),
+            PatternScope::Wide => domains(host).any(|domain| pattern.matches(domain)),
         }
     }
 
@@ -220,7 +222,7 @@ impl Pattern {
 }
 
 impl PathPattern {
-    fn parse(text: &str, reach: Reach) -> Result<Self, PatternError> {
+    fn parse(text: &str, reach: PatternScope) -> Result<Self, PatternError> {
         let glob = normalise(text, reach)?;
         let shape = PathShape::of(&glob)?;
         let trees = glob.strip_suffix("/**").map(PathShape::of).transpose()?;
@@ -235,8 +237,8 @@ impl PathPattern {
     /// Whether the pattern speaks of this path (`.` for the root).
     pub(crate) fn matches(&self, path: &str) -> bool {
         match self.reach {
-            Reach::Exact => self.shape.matches(path),
-            Reach::Wide => ancestors(path).any(|ancestor| self.shape.matches(ancestor)),
+            PatternScope::Exact => self.shape.matches(path),
+            PatternScope::Wide => ancestors(path).any(|ancestor| self.shape.matches(ancestor)),
         }
     }
 
@@ -249,7 +251,7 @@ impl PathPattern {
             .trees
             .as_ref()
             .is_some_and(|trees| ancestors(root).any(|above| trees.matches(above)));
-        covered || (self.reach == Reach::Wide && self.matches(root))
+        covered || (self.reach == PatternScope::Wide && self.matches(root))
     }
 
     /// Whether the pattern could speak of something beneath a directory. Over-estimates.
@@ -265,7 +267,7 @@ impl PathPattern {
     /// Globs that leave out everything this pattern speaks of, for a search over a tree.
     pub(crate) fn withheld(&self) -> Vec<String> {
         let mut globs = vec![self.glob.clone()];
-        if self.reach == Reach::Wide && !self.glob.ends_with("**") {
+        if self.reach == PatternScope::Wide && !self.glob.ends_with("**") {
             globs.push(format!("{}/**", self.glob));
         }
         globs
@@ -371,7 +373,7 @@ fn is_literal(glob: &str) -> bool {
 
 /// The glob that a text stands for. A text that ends in `/` speaks of what is in the directory;
 /// the root, where it reaches wide, of the whole workspace.
-fn normalise(text: &str, reach: Reach) -> Result<String, PatternError> {
+fn normalise(text: &str, reach: PatternScope) -> Result<String, PatternError> {
     if text.is_empty() {
         return Err(PatternError::Empty);
     }
@@ -388,11 +390,11 @@ fn normalise(text: &str, reach: Reach) -> Result<String, PatternError> {
         }
     }
     if components.is_empty() {
-        let whole = contents || reach == Reach::Wide;
+        let whole = contents || reach == PatternScope::Wide;
         return Ok(if whole { "**" } else { "." }.to_owned());
     }
     // A single name, with or without a final `/`, names no directory that it stands in.
-    if reach == Reach::Wide && components.len() == 1 && components != ["**"] {
+    if reach == PatternScope::Wide && components.len() == 1 && components != ["**"] {
         components.insert(0, "**");
     }
     if contents {
@@ -429,7 +431,7 @@ fn matches_pieces(pieces: &[String], text: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn path(pattern: &str, reach: Reach, path: &str) -> bool {
+    fn path(pattern: &str, reach: PatternScope, path: &str) -> bool {
         Pattern::parse(pattern, reach)
             .unwrap()
             .path
@@ -439,37 +441,37 @@ mod tests {
 
     #[test]
     fn allow_reaches_only_what_it_says() {
-        assert!(path("README.md", Reach::Exact, "README.md"));
-        assert!(!path("README.md", Reach::Exact, "vendor/README.md"));
-        assert!(path("src/**", Reach::Exact, "src/a/b.rs"));
-        assert!(!path("src/**", Reach::Exact, "src"));
-        assert!(!path("src/**", Reach::Exact, "src2/a"));
-        assert!(!path("src/*.rs", Reach::Exact, "src/a/b.rs"));
-        assert!(path("**/*.rs", Reach::Exact, "lib.rs"));
+        assert!(path("README.md", PatternScope::Exact, "README.md"));
+        assert!(!path("README.md", PatternScope::Exact, "vendor/README.md"));
+        assert!(path("src/**", PatternScope::Exact, "src/a/b.rs"));
+        assert!(!path("src/**", PatternScope::Exact, "src"));
+        assert!(!path("src/**", PatternScope::Exact, "src2/a"));
+        assert!(!path("src/*.rs", PatternScope::Exact, "src/a/b.rs"));
+        assert!(path("**/*.rs", PatternScope::Exact, "lib.rs"));
     }
 
     #[test]
     fn deny_reaches_as_far_as_it_can() {
-        assert!(path(".env", Reach::Wide, "a/b/.env"));
-        assert!(path("*.pem", Reach::Wide, "certs/key.pem"));
-        assert!(path("secrets", Reach::Wide, "secrets/a/key"));
-        assert!(path("**/secrets", Reach::Wide, "x/secrets/key"));
-        assert!(!path("secrets", Reach::Wide, "secrets2/key"));
-        assert!(!path("a/secrets", Reach::Wide, "b/a/secrets"));
+        assert!(path(".env", PatternScope::Wide, "a/b/.env"));
+        assert!(path("*.pem", PatternScope::Wide, "certs/key.pem"));
+        assert!(path("secrets", PatternScope::Wide, "secrets/a/key"));
+        assert!(path("**/secrets", PatternScope::Wide, "x/secrets/key"));
+        assert!(!path("secrets", PatternScope::Wide, "secrets2/key"));
+        assert!(!path("a/secrets", PatternScope::Wide, "b/a/secrets"));
     }
 
     #[test]
     fn a_final_slash_speaks_of_what_is_in_the_directory() {
-        for reach in [Reach::Exact, Reach::Wide] {
+        for reach in [PatternScope::Exact, PatternScope::Wide] {
             assert!(path("secrets/", reach, "secrets/a/key"));
             assert!(!path("secrets/", reach, "secrets"));
             assert!(!path("a/secrets/", reach, "b/a/secrets/key"));
             assert!(path("./", reach, "any/file"));
         }
-        assert!(path("secrets/", Reach::Wide, "x/secrets/key"));
-        assert!(!path("secrets/", Reach::Exact, "x/secrets/key"));
-        assert!(path("*/", Reach::Wide, "a/b"));
-        assert!(!path("*/", Reach::Wide, "a"));
+        assert!(path("secrets/", PatternScope::Wide, "x/secrets/key"));
+        assert!(!path("secrets/", PatternScope::Exact, "x/secrets/key"));
+        assert!(path("*/", PatternScope::Wide, "a/b"));
+        assert!(!path("*/", PatternScope::Wide, "a"));
     }
 
     #[test]
@@ -488,7 +490,7 @@ mod tests {
     #[test]
     fn an_allowed_tree_must_be_covered_whole() {
         let covers = |pattern: &str, root: &str| {
-            Pattern::parse(pattern, Reach::Exact)
+            Pattern::parse(pattern, PatternScope::Exact)
                 .unwrap()
                 .path
                 .unwrap()

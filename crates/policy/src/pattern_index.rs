@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use globset::{Candidate, GlobSet, GlobSetBuilder};
 
 use crate::{
-    command_pattern::Reaches,
-    pattern::{PathPattern, PathShape, Pattern, Reach, TextPattern, ancestors, domains},
+    command_pattern::PatternReach,
+    pattern::{PathPattern, PathShape, Pattern, PatternScope, TextPattern, ancestors, domains},
     shell::{Segment, family},
 };
 
@@ -68,11 +68,13 @@ impl Patterns {
             let literal = command.literal_key();
             let ids = match (pattern.reach, literal, command.program()) {
                 // In `deny` and `ask` a command without wildcards reaches longer ones too.
-                (Reach::Exact, Some(key), _) => self.literal_commands.entry(key).or_default(),
-                (Reach::Exact, None, Some(program)) => {
+                (PatternScope::Exact, Some(key), _) => {
+                    self.literal_commands.entry(key).or_default()
+                }
+                (PatternScope::Exact, None, Some(program)) => {
                     self.commands.entry(program.to_owned()).or_default()
                 }
-                (Reach::Wide, _, Some(program)) => {
+                (PatternScope::Wide, _, Some(program)) => {
                     self.commands.entry(family(program).to_owned()).or_default()
                 }
                 (_, _, None) => &mut self.wild_commands,
@@ -124,7 +126,7 @@ impl Patterns {
     }
 
     /// The patterns that speak of a path.
-    pub(crate) fn paths(&self, path: &str, reach: Reach, found: &mut Vec<PatternId>) {
+    pub(crate) fn paths(&self, path: &str, reach: PatternScope, found: &mut Vec<PatternId>) {
         found.extend_from_slice(&self.everything);
         if self.all_paths.len() == self.everything.len() {
             return;
@@ -133,8 +135,8 @@ impl Patterns {
             found.extend(self.directories.get(directory).into_iter().flatten());
         }
         let depth = match reach {
-            Reach::Exact => 1,
-            Reach::Wide => usize::MAX,
+            PatternScope::Exact => 1,
+            PatternScope::Wide => usize::MAX,
         };
         let mut places = Vec::new();
         for part in ancestors(path).take(depth) {
@@ -246,7 +248,7 @@ impl Patterns {
         &self,
         segment: &Segment,
         patterns: &[Pattern],
-    ) -> impl Iterator<Item = (PatternId, Reaches)> {
+    ) -> impl Iterator<Item = (PatternId, PatternReach)> {
         // Any word may be the program that a program nobody knows runs; `git-push` is `git push`.
         let mut programs: Vec<&str> = segment.argv().flatten().map(family).collect();
         if programs.iter().any(|name| name.starts_with("git-")) {

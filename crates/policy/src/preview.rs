@@ -6,23 +6,23 @@
 use haft_contract::{
     Access, PathMode,
     host::{Question, Verdict},
-    preview::{CommandPreview, Touched, Touching},
+    preview::{CommandPreview, TouchKind, TouchTarget},
 };
 
 use crate::{
     engine::CedarPolicy,
-    facts::{Asked, Part},
+    facts::{CommandPart, ReadQuestion},
     shell::Segment,
 };
 
 impl CedarPolicy {
     pub(crate) fn command_previews(&self, question: &Question<'_>) -> Vec<CommandPreview> {
-        let asked = Asked::new(question);
+        let asked = ReadQuestion::new(question);
         let mut found: Vec<(Option<&Segment>, CommandPreview)> = Vec::new();
         for judged in self.judgements(&asked) {
             let verdict = judged.judgement.verdict;
             match (judged.item.part, judged.item.access) {
-                (Part::Segment(segment, _) | Part::Touch(segment, ..), _) => {
+                (CommandPart::Segment(segment, _) | CommandPart::Touch(segment, ..), _) => {
                     let known = found
                         .iter_mut()
                         .find(|(known, _)| known.is_some_and(|known| std::ptr::eq(known, segment)));
@@ -31,7 +31,7 @@ impl CedarPolicy {
                         None => found.push((Some(segment), of_segment(segment, verdict))),
                     }
                 }
-                (Part::Refused(refusal), Some(Access::Command(command))) => {
+                (CommandPart::Refused(refusal), Some(Access::Command(command))) => {
                     let text = command.command.text();
                     if !found.iter().any(|(_, known)| known.text == text) {
                         let preview = CommandPreview {
@@ -45,7 +45,7 @@ impl CedarPolicy {
                         found.push((None, preview));
                     }
                 }
-                (Part::Whole | Part::Refused(_), _) => {}
+                (CommandPart::Whole | CommandPart::Refused(_), _) => {}
             }
         }
         found.into_iter().map(|(_, preview)| preview).collect()
@@ -57,19 +57,19 @@ const UNBOUND: &str =
     "which files it works on is known only when it runs; they may change after the answer";
 
 fn of_segment(segment: &Segment, verdict: Verdict) -> CommandPreview {
-    let runs = segment.runs().iter().map(|what| Touched {
-        how: Touching::Runs,
+    let runs = segment.runs().iter().map(|what| TouchTarget {
+        how: TouchKind::Runs,
         what: what.clone(),
     });
-    let paths = segment.names().map(|(mode, what)| Touched {
+    let paths = segment.names().map(|(mode, what)| TouchTarget {
         how: match mode {
-            PathMode::Read => Touching::Reads,
-            PathMode::Write => Touching::Writes,
+            PathMode::Read => TouchKind::Reads,
+            PathMode::Write => TouchKind::Writes,
         },
         what: what.to_owned(),
     });
     let hosts = segment.touches().filter_map(host);
-    let mut touches: Vec<Touched> = Vec::new();
+    let mut touches: Vec<TouchTarget> = Vec::new();
     for touched in runs.chain(paths).chain(hosts) {
         if !touches.contains(&touched) {
             touches.push(touched);
@@ -89,10 +89,10 @@ fn of_segment(segment: &Segment, verdict: Verdict) -> CommandPreview {
     }
 }
 
-fn host(access: &Access) -> Option<Touched> {
+fn host(access: &Access) -> Option<TouchTarget> {
     match access {
-        Access::Host { host, port } => Some(Touched {
-            how: Touching::Connects,
+        Access::Host { host, port } => Some(TouchTarget {
+            how: TouchKind::Connects,
             what: format!("{host}:{port}"),
         }),
         Access::Path(_)

@@ -16,9 +16,9 @@ use toml::{
 };
 
 use crate::{
-    after::After,
+    after::AfterReading,
     audience::FilePresets,
-    examples::{TestedRule, TriedExample, Wanted},
+    examples::{ExpectedMatch, TestedRule, TriedExample},
     facts::BUILT_IN_GROUPS,
     load::{PolicyFile, PolicySource, Problem},
     preset::Preset,
@@ -315,7 +315,7 @@ impl<'s> Reader<'s> {
                 section,
                 selector: Selector::Named(tool),
                 pattern: None,
-                after: After::default(),
+                after: AfterReading::default(),
                 origin,
             });
         }
@@ -329,7 +329,7 @@ impl<'s> Reader<'s> {
             match entry.get_ref() {
                 DeValue::String(text) => {
                     let at = entry.span().start;
-                    self.rule(text, at, verdict, section, &After::default());
+                    self.rule(text, at, verdict, section, &AfterReading::default());
                     self.tested(text, at, verdict, Vec::new());
                 }
                 DeValue::Table(table) => self.rule_with_examples(table, entry, verdict, section),
@@ -371,7 +371,10 @@ impl<'s> Reader<'s> {
         };
         let range = self.rule(text, rule.span().start, verdict, section, &after);
         let mut tried = Vec::new();
-        for (key, wanted) in [("matches", Wanted::Match), ("not_matches", Wanted::NoMatch)] {
+        for (key, wanted) in [
+            ("matches", ExpectedMatch::Match),
+            ("not_matches", ExpectedMatch::NoMatch),
+        ] {
             let Some(examples) = table.get(key) else {
                 continue;
             };
@@ -384,12 +387,16 @@ impl<'s> Reader<'s> {
                     continue;
                 }
                 let speaks = rules.iter().any(|rule| rule.speaks_of(shown));
-                let holds = speaks == (wanted == Wanted::Match);
+                let holds = speaks == (wanted == ExpectedMatch::Match);
                 let at = example.span().start;
                 if !holds {
                     let message = match wanted {
-                        Wanted::Match => format!("`{text}` does not match its example `{shown}`"),
-                        Wanted::NoMatch => format!("`{text}` matches `{shown}`, which it must not"),
+                        ExpectedMatch::Match => {
+                            format!("`{text}` does not match its example `{shown}`")
+                        }
+                        ExpectedMatch::NoMatch => {
+                            format!("`{text}` matches `{shown}`, which it must not")
+                        }
                     };
                     self.problem(at, message, Some("change the pattern, or the example"));
                 }
@@ -405,15 +412,15 @@ impl<'s> Reader<'s> {
     }
 
     /// What a rule says about what was read; nothing where that is not understood.
-    fn after(&mut self, table: &Table<'_>) -> Option<After> {
+    fn after(&mut self, table: &Table<'_>) -> Option<AfterReading> {
         let Some(value) = table.get("after") else {
-            return Some(After::default());
+            return Some(AfterReading::default());
         };
         let hint = "write [\"mcp:github\"], or [\"mcp:*\"] for every server but the tool's own";
         let mut texts = Vec::new();
         for entry in self.array(value, "after") {
             let text = self.text(entry, "an entry of `after`")?;
-            if After::parse([text]).is_err() {
+            if AfterReading::parse([text]).is_err() {
                 let message = format!("`{text}` is nothing a session can have read from");
                 self.problem(entry.span().start, message, Some(hint));
                 return None;
@@ -426,7 +433,7 @@ impl<'s> Reader<'s> {
             self.problem(at, "`after` names nothing", Some(hint));
             return None;
         }
-        After::parse(texts).ok()
+        AfterReading::parse(texts).ok()
     }
 
     /// Notes what came of a rule's own examples.
@@ -447,7 +454,7 @@ impl<'s> Reader<'s> {
         at: usize,
         verdict: Verdict,
         section: &Section,
-        after: &After,
+        after: &AfterReading,
     ) -> std::ops::Range<usize> {
         let first = self.file.rules.len();
         let (tool, pattern) = text.split_at(text.find('(').unwrap_or(text.len()));

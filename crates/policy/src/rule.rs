@@ -14,8 +14,8 @@ use haft_contract::{
 };
 
 use crate::{
-    after::After,
-    pattern::{Pattern, PatternError, Reach},
+    after::AfterReading,
+    pattern::{Pattern, PatternError, PatternScope},
 };
 
 /// The tool whose pattern is a command text.
@@ -40,7 +40,7 @@ pub struct Rule {
     /// About which inputs; all of them where there is none.
     pub(crate) pattern: Option<Pattern>,
     /// After what was read.
-    pub(crate) after: After,
+    pub(crate) after: AfterReading,
     /// Where it was written.
     pub(crate) origin: RuleRef,
 }
@@ -134,8 +134,8 @@ impl Rule {
         let (tool, pattern) = split(text).map_err(refuse)?;
         let selector = Selector::parse(tool).ok_or_else(|| refuse(RuleErrorKind::Tool))?;
         let reach = match verdict {
-            Verdict::Allow => Reach::Exact,
-            Verdict::Ask | Verdict::Deny => Reach::Wide,
+            Verdict::Allow => PatternScope::Exact,
+            Verdict::Ask | Verdict::Deny => PatternScope::Wide,
         };
         let commands = selector.is_command_tool();
         let pattern = match pattern {
@@ -146,22 +146,23 @@ impl Rule {
         let pattern = pattern.transpose().map_err(|error| refuse(error.into()))?;
         if let Some(pattern) = &pattern
             && commands
-            && reach == Reach::Exact
+            && reach == PatternScope::Exact
             && pattern.is_wild_text()
             && pattern.program().is_none()
         {
             return Err(refuse(RuleErrorKind::CommandWildcard));
         }
         let selector = match (&pattern, reach) {
-            (Some(_), Reach::Wide) => selector.by_access(),
-            (None, _) | (_, Reach::Exact) => selector,
+            (Some(_), PatternScope::Wide) => selector.by_access(),
+            (None, _) | (_, PatternScope::Exact) => selector,
         };
         // A deny over every input is a deny over the tool: it must hide it too.
-        let everything = reach == Reach::Wide && pattern.as_ref().is_some_and(Pattern::is_all);
+        let everything =
+            reach == PatternScope::Wide && pattern.as_ref().is_some_and(Pattern::is_all);
         let pattern = pattern.filter(|_| !everything || matches!(selector, Selector::Accesses(_)));
         if let Selector::Group(group) = &selector
             && PATH_GROUPS.contains(&group.as_str())
-            && reach == Reach::Wide
+            && reach == PatternScope::Wide
             && pattern
                 .as_ref()
                 .is_some_and(|pattern| pattern.path.is_some())
@@ -173,7 +174,7 @@ impl Rule {
             section,
             selector,
             pattern,
-            after: After::default(),
+            after: AfterReading::default(),
             origin,
         })
     }
@@ -376,7 +377,7 @@ impl From<PatternError> for RuleErrorKind {
 
 /// Whether a name matches a name glob.
 pub(crate) fn name_matches(glob: &str, name: &str) -> bool {
-    Pattern::command(glob, Reach::Wide).is_ok_and(|pattern| pattern.matches_command(name))
+    Pattern::command(glob, PatternScope::Wide).is_ok_and(|pattern| pattern.matches_command(name))
 }
 
 /// The tool part and the pattern, whitespace kept as written.

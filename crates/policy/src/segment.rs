@@ -7,13 +7,13 @@ use haft_contract::{
 };
 
 use crate::{
-    engine::Judged,
-    facts::{CallFacts, Item, Part, Reading},
+    engine::JudgedQuestion,
+    facts::{CallFacts, CommandPart, CommandReading, Item},
     index::{Index, Slots},
-    judge::{Cause, ShellFacts},
-    pattern::Reach,
+    judge::{DecidingCause, ShellFacts},
+    pattern::PatternScope,
     pattern_index::PatternId,
-    shell::{Class, How, Segment, Unclear},
+    shell::{Class, Segment, TouchOrigin, UnclearReason},
 };
 
 /// The patterns a command meets, and what rules and presets must know of it.
@@ -23,14 +23,14 @@ pub(crate) fn patterns(
     call: CallFacts,
     item: Item<'_>,
 ) -> (Vec<PatternId>, ShellFacts) {
-    let Part::Segment(segment, reading) = item.part else {
+    let CommandPart::Segment(segment, reading) = item.part else {
         return (Vec::new(), ShellFacts::default());
     };
     let mut matches = index.segment_matches(&reading.text, segment, call.held);
     let spelt_out = index.has_rule(slots, &matches.spelt_out);
     let is_allow = |id: &PatternId| {
         let pattern = index.pattern_at(*id);
-        pattern.is_some_and(|pattern| pattern.reach == Reach::Exact)
+        pattern.is_some_and(|pattern| pattern.reach == PatternScope::Exact)
     };
     let allows: Vec<PatternId> = matches.patterns.iter().copied().filter(is_allow).collect();
     let named = index.has_rule(slots, &allows);
@@ -49,28 +49,29 @@ pub(crate) fn patterns(
 }
 
 /// Why a command is not simply allowed, beyond what rules and presets say; `None` where that is all.
-pub(crate) fn why(question: &Question<'_>, judged: &Judged<'_>) -> Option<String> {
-    let Part::Segment(segment, _) = judged.item.part else {
+pub(crate) fn why(question: &Question<'_>, judged: &JudgedQuestion<'_>) -> Option<String> {
+    let CommandPart::Segment(segment, _) = judged.item.part else {
         return None;
     };
     match judged.judgement.cause {
-        Cause::Preset | Cause::Unclear if judged.judgement.verdict != Verdict::Allow => {}
-        Cause::Preset
-        | Cause::Unclear
-        | Cause::Rule(_)
-        | Cause::Protected { .. }
-        | Cause::UnlistedAgent
-        | Cause::Refused(_)
-        | Cause::Broken(_) => return None,
+        DecidingCause::Preset | DecidingCause::Unclear
+            if judged.judgement.verdict != Verdict::Allow => {}
+        DecidingCause::Preset
+        | DecidingCause::Unclear
+        | DecidingCause::Rule(_)
+        | DecidingCause::Protected { .. }
+        | DecidingCause::UnlistedAgent
+        | DecidingCause::Refused(_)
+        | DecidingCause::Broken(_) => return None,
     }
     if let Some(unclear) = segment.unclear().first() {
         return Some(unclear.to_string());
     }
     if let Some(hazard) = segment.hazards().next() {
-        return Some(Unclear::Hidden(hazard.to_owned()).to_string());
+        return Some(UnclearReason::Hidden(hazard.to_owned()).to_string());
     }
-    if judged.judgement.cause == Cause::Unclear {
-        return Some(Unclear::MayMatch.to_string());
+    if judged.judgement.cause == DecidingCause::Unclear {
+        return Some(UnclearReason::MayMatch.to_string());
     }
     let call = CallFacts::of(question);
     if !is_confined(segment, call) {
@@ -82,7 +83,7 @@ pub(crate) fn why(question: &Question<'_>, judged: &Judged<'_>) -> Option<String
         .first()
         .and_then(|place| segment.words.get(*place));
     let unlisted = unlisted.filter(|_| !call.held)?;
-    Some(Unclear::Unlisted(unlisted.shown().to_owned()).to_string())
+    Some(UnclearReason::Unlisted(unlisted.shown().to_owned()).to_string())
 }
 
 /// Whether what it runs is confined, or is not the workspace's.
@@ -92,7 +93,7 @@ pub(crate) fn is_confined(segment: &Segment, call: CallFacts) -> bool {
 
 /// Whether a preset may know it. A tool that runs one program of its own choice, without a shell,
 /// vouches for the program.
-fn is_ordinary(segment: &Segment, reading: &Reading) -> bool {
+fn is_ordinary(segment: &Segment, reading: &CommandReading) -> bool {
     let understood = segment.unclear.is_empty() && segment.hazards().next().is_none();
     understood && (segment.class() != Class::Unknown || !reading.analysis.is_script())
 }
@@ -110,7 +111,7 @@ fn doubtful(index: &Index, slots: &Slots, segment: &Segment, named: bool) -> boo
     let maybe = segment
         .touches
         .iter()
-        .filter(|touch| touch.how == How::Maybe);
+        .filter(|touch| touch.how == TouchOrigin::Maybe);
     paths
         && maybe.into_iter().any(|touch| match &touch.access {
             Access::Path(path) => [PathMode::Read, PathMode::Write].iter().any(|mode| {

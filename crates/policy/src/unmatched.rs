@@ -18,14 +18,14 @@ use crate::{
 const BUILT_IN: &str = "builtin";
 
 /// A rule that cannot speak of the call, and what to write instead.
-pub(crate) struct Unmatched {
+pub(crate) struct UnmatchableRule {
     pub(crate) rule: RuleRef,
     pub(crate) reason: String,
 }
 
 impl CedarPolicy {
     /// The rule that names the call's tool and cannot match anything it touches.
-    pub(crate) fn unmatched(&self, question: &Question<'_>) -> Option<Unmatched> {
+    pub(crate) fn unmatched(&self, question: &Question<'_>) -> Option<UnmatchableRule> {
         let provider: &ProviderId = &question.tool.key.provider;
         if provider.as_str() == BUILT_IN {
             return None;
@@ -47,7 +47,7 @@ impl CedarPolicy {
             rule.origin,
             instead(rule, accesses)
         );
-        Some(Unmatched {
+        Some(UnmatchableRule {
             rule: rule.origin.clone(),
             reason,
         })

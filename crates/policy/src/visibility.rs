@@ -8,8 +8,8 @@ use haft_contract::{
 
 use crate::{
     engine::CedarPolicy,
-    facts::{self, Action, CallFacts, Item, Part},
-    judge::{Case, Cause, ShellFacts},
+    facts::{self, Action, CallFacts, CommandPart, Item},
+    judge::{DecidingCause, EvaluationCase, ShellFacts},
     preset::Preset,
 };
 
@@ -25,11 +25,11 @@ impl CedarPolicy {
         let item = Item {
             action: Action::Use,
             access: None,
-            part: Part::Whole,
+            part: CommandPart::Whole,
         };
         let listed = self.presets.lists(agent);
         // The loosest call a tool could plan: whatever it touches is named and judged by itself.
-        let case = Case {
+        let case = EvaluationCase {
             principal,
             named: self.presets.named(principal),
             agent,
@@ -56,7 +56,7 @@ impl CedarPolicy {
             if judgement.verdict == Verdict::Deny {
                 let rule = self.rule_ref(&judgement.cause);
                 let reason = match (&rule, &judgement.cause) {
-                    (Some(rule), Cause::Rule(_)) => {
+                    (Some(rule), DecidingCause::Rule(_)) => {
                         format!("{rule} denies every use of `{name}` to agent `{agent}`")
                     }
                     (_, _) => format!(

@@ -17,15 +17,15 @@ use crate::engine::Engine;
 
 /// Every question a call of this process waits on.
 #[derive(Default)]
-pub(crate) struct Asking(Mutex<HashMap<ApprovalId, Waiting>>);
+pub(crate) struct PendingQuestions(Mutex<HashMap<ApprovalId, QuestionWaiters>>);
 
-struct Waiting {
+struct QuestionWaiters {
     calls: usize,
     turn: Arc<tokio::sync::Mutex<()>>,
 }
 
-impl Asking {
-    fn waiting(&self) -> MutexGuard<'_, HashMap<ApprovalId, Waiting>> {
+impl PendingQuestions {
+    fn waiting(&self) -> MutexGuard<'_, HashMap<ApprovalId, QuestionWaiters>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -36,7 +36,7 @@ impl Asking {
 }
 
 /// One call's part in a question. A call that is dropped while it waits takes the question back.
-pub(crate) struct Waits {
+pub(crate) struct QuestionGuard {
     engine: Arc<Engine>,
     tenant: TenantId,
     id: ApprovalId,
@@ -45,7 +45,7 @@ pub(crate) struct Waits {
     joined: bool,
 }
 
-impl Waits {
+impl QuestionGuard {
     /// Records a question, or finds the one that asks the same, and joins those who wait on it.
     ///
     /// In a task of its own: a call that is dropped while the store writes its question would
@@ -70,7 +70,7 @@ impl Waits {
     /// Joins those who wait on a question.
     fn on(engine: &Arc<Engine>, tenant: &TenantId, id: ApprovalId) -> Self {
         let mut waiting = engine.asking.waiting();
-        let those = waiting.entry(id).or_insert_with(|| Waiting {
+        let those = waiting.entry(id).or_insert_with(|| QuestionWaiters {
             calls: 0,
             turn: Arc::default(),
         });
@@ -127,7 +127,7 @@ impl Waits {
     }
 }
 
-impl Drop for Waits {
+impl Drop for QuestionGuard {
     fn drop(&mut self) {
         if !self.leave() {
             return;

@@ -14,12 +14,12 @@ use haft_contract::{
 };
 
 use crate::{
-    asking::Asking,
+    asking::PendingQuestions,
     background::Processes,
     clock::SystemClock,
     engine::Engine,
     in_flight::InFlight,
-    labels::Sessions,
+    labels::SessionLabels,
     limits::Limits,
     locks::Locks,
     loops::{LoopGuard, Loops},
@@ -247,9 +247,9 @@ impl RuntimeBuilder {
             limits: self.limits,
             locks: Locks::default(),
             loops: Loops::new(self.loop_guard),
-            sessions: Sessions::default(),
+            sessions: SessionLabels::default(),
             processes: Processes::new(self.limits.processes),
-            asking: Asking::default(),
+            asking: PendingQuestions::default(),
             in_flight: InFlight::default(),
         }))
     }

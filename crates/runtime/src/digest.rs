@@ -22,7 +22,7 @@ use crate::{preview::Program, registry::Entry};
 const FORM: &str = "haft-plan-4";
 
 /// Everything an approval binds.
-pub(crate) struct Bound<'a> {
+pub(crate) struct ApprovalBinding<'a> {
     pub(crate) principal: &'a Principal,
     pub(crate) tool: [u8; 32],
     pub(crate) policy: &'a PolicyVersion,
@@ -38,7 +38,7 @@ pub(crate) struct Bound<'a> {
 }
 
 /// The canonical form of a plan.
-pub(crate) fn plan_form(bound: &Bound<'_>) -> Value {
+pub(crate) fn plan_form(bound: &ApprovalBinding<'_>) -> Value {
     let plan = bound.plan;
     let mut form = json!({
         "form": FORM,

@@ -11,14 +11,14 @@ use haft_contract::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    asking::Asking,
+    asking::PendingQuestions,
     background::Processes,
     in_flight::InFlight,
-    labels::Sessions,
+    labels::SessionLabels,
     limits::Limits,
     locks::Locks,
     loops::Loops,
-    pipeline::{self, Halt},
+    pipeline::{self, HaltedCall},
     registry::Registry,
     workspace::{Workspace, WorkspaceError, Workspaces},
 };
@@ -38,9 +38,9 @@ pub(crate) struct Engine {
     pub(crate) limits: Limits,
     pub(crate) locks: Locks,
     pub(crate) loops: Loops,
-    pub(crate) sessions: Sessions,
+    pub(crate) sessions: SessionLabels,
     pub(crate) processes: Processes,
-    pub(crate) asking: Asking,
+    pub(crate) asking: PendingQuestions,
     pub(crate) in_flight: InFlight,
 }
 
@@ -51,7 +51,7 @@ impl Engine {
         principal: &Principal,
         id: &WorkspaceId,
         cancel: &CancellationToken,
-    ) -> Result<Arc<Workspace>, Halt> {
+    ) -> Result<Arc<Workspace>, HaltedCall> {
         let workspace = match self.workspaces.opened(principal, id) {
             Some(workspace) => workspace,
             None => self.open(principal, id, cancel).await?,
@@ -68,10 +68,10 @@ impl Engine {
         principal: &Principal,
         id: &WorkspaceId,
         cancel: &CancellationToken,
-    ) -> Result<Arc<Workspace>, Halt> {
+    ) -> Result<Arc<Workspace>, HaltedCall> {
         tokio::select! {
             biased;
-            () = cancel.cancelled() => Err(Halt::before_anything(pipeline::cancelled())),
+            () = cancel.cancelled() => Err(HaltedCall::before_anything(pipeline::cancelled())),
             opened = self.workspaces.open(principal, id) => opened.map_err(WorkspaceError::halt),
             () = tokio::time::sleep(OPEN_WAIT) => {
                 let reason = format!("the workspace did not open within {OPEN_WAIT:?}");

@@ -14,7 +14,7 @@ use haft_contract::{
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::{limits::Limits, pipeline::Halt};
+use crate::{limits::Limits, pipeline::HaltedCall};
 
 /// Every call that has begun and not ended.
 #[derive(Default)]
@@ -55,7 +55,7 @@ impl InFlight {
         tenant: &TenantId,
         cancel: &CancellationToken,
         limits: &Limits,
-    ) -> Result<Place<'_>, NotTaken> {
+    ) -> Result<InFlightSlot<'_>, NotTaken> {
         let limit = limits.calls_in_flight;
         // Where a tenant may have as many as all together, nobody needs to count.
         let of_tenant = limits.calls_in_flight_per_tenant;
@@ -78,7 +78,7 @@ impl InFlight {
             *count += 1;
         }
         calls.tokens.insert(call, cancel.clone());
-        Ok(Place {
+        Ok(InFlightSlot {
             of: self,
             call,
             tenant: tenant.cloned(),
@@ -123,7 +123,7 @@ pub(crate) enum NotTaken {
 }
 
 impl NotTaken {
-    pub(crate) fn halt(self) -> Halt {
+    pub(crate) fn halt(self) -> HaltedCall {
         let unavailable = |message| ToolError::new(ErrorKind::Unavailable, message);
         match self {
             Self::Twice => halt(ToolError::invalid_input(
@@ -148,19 +148,19 @@ impl NotTaken {
     }
 }
 
-fn halt(error: ToolError) -> Halt {
-    Halt::new(error, None, Facts::default())
+fn halt(error: ToolError) -> HaltedCall {
+    HaltedCall::new(error, None, Facts::default())
 }
 
 /// A call's place among those in flight.
-pub(crate) struct Place<'a> {
+pub(crate) struct InFlightSlot<'a> {
     of: &'a InFlight,
     call: CallId,
     /// The tenant it is counted for.
     tenant: Option<TenantId>,
 }
 
-impl Drop for Place<'_> {
+impl Drop for InFlightSlot<'_> {
     fn drop(&mut self) {
         let mut calls = self.of.calls();
         calls.tokens.remove(&self.call);

@@ -31,20 +31,20 @@ const RECALL_WAIT: Duration = Duration::from_secs(30);
 
 /// The sessions of one engine.
 #[derive(Default)]
-pub(crate) struct Sessions(Mutex<HashMap<(TenantId, SessionId), Arc<Session>>>);
+pub(crate) struct SessionLabels(Mutex<HashMap<(TenantId, SessionId), Arc<Session>>>);
 
 /// What one session has read from. Calls hold it for as long as they last, and one that is held is
 /// not forgotten, so there is never a second one of the same session.
 #[derive(Default)]
 pub(crate) struct Session {
-    known: Mutex<Known>,
+    known: Mutex<KnownLabels>,
     /// Held by the one call that asks the record; the others wait for what it finds.
     asking: tokio::sync::Mutex<()>,
 }
 
 /// What is known of a session.
 #[derive(Default)]
-struct Known {
+struct KnownLabels {
     labels: Labels,
     /// The record's mark before it was read last; none where that has to be done.
     mark: Option<u64>,
@@ -103,7 +103,7 @@ impl Session {
         if self.is_current(mark) {
             return Ok(());
         }
-        let used = ledger.used(&principal.tenant, &principal.session, MAX_PROVIDERS);
+        let used = ledger.providers_used(&principal.tenant, &principal.session, MAX_PROVIDERS);
         let used = used
             .await
             .map_err(|error| not_looked_up(&error.to_string()))?;
@@ -119,12 +119,12 @@ impl Session {
         mark.is_some() && self.lock().mark == mark
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, KnownLabels> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Sessions {
+impl SessionLabels {
     /// The session of a principal. A session is the same whoever asks in it, so that nobody loses
     /// what it has read by asking under another name.
     pub(crate) async fn of(

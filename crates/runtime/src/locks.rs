@@ -27,16 +27,16 @@ pub(crate) struct Locks(Arc<Mutex<HashMap<Key, Node>>>);
 
 /// The locks of one call. Dropping it releases them.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct HeldLocks {
     locks: Locks,
     keys: Vec<(Key, Mode)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct Key(Area, String);
+struct Key(LockArea, String);
 
 /// A workspace: two tenants may give theirs the same id.
-type Area = (Option<TenantId>, WorkspaceId);
+type LockArea = (Option<TenantId>, WorkspaceId);
 
 /// How a path is locked. The order is used for counting only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,13 +142,13 @@ impl Node {
 impl Locks {
     /// Takes every lock a plan's accesses need, waiting as long as it takes. Dropping the future
     /// gives back what it has.
-    pub(crate) async fn acquire(&self, workspace: &Workspace, accesses: &[Access]) -> Held {
+    pub(crate) async fn acquire(&self, workspace: &Workspace, accesses: &[Access]) -> HeldLocks {
         let area = (workspace.owner().cloned(), workspace.id().clone());
         self.acquire_in(area, accesses).await
     }
 
-    async fn acquire_in(&self, area: Area, accesses: &[Access]) -> Held {
-        let mut held = Held {
+    async fn acquire_in(&self, area: LockArea, accesses: &[Access]) -> HeldLocks {
+        let mut held = HeldLocks {
             locks: self.clone(),
             keys: Vec::new(),
         };
@@ -203,7 +203,7 @@ impl Locks {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldLocks {
     fn drop(&mut self) {
         for (key, mode) in self.keys.drain(..).rev() {
             self.locks.release(&key, mode);

@@ -80,7 +80,7 @@ impl Ledger for NoRecord {
         Box::pin(async { Ok(None) })
     }
 
-    fn used<'a>(
+    fn providers_used<'a>(
         &'a self,
         _: &'a TenantId,
         _: &'a SessionId,

@@ -9,7 +9,7 @@ use std::{
 use haft_contract::{
     BoxFuture, CallEvent, CallId, ErrorKind, Principal, SessionKind, ToolError, WorkspaceId,
     context::PastChanges,
-    event::Happened,
+    event::RecordedEvent,
     host::{ArtifactId, History, LedgerError, ReadArtifact, StoredCall},
     ops::BackendId,
 };
@@ -20,7 +20,7 @@ use crate::{engine::Engine, workspace::Workspace};
 const MAX_CALLS: usize = 20_000;
 
 /// The past of one principal, for one call.
-pub(crate) struct Past {
+pub(crate) struct ChangeHistory {
     engine: Arc<Engine>,
     workspace: Arc<Workspace>,
     principal: Arc<Principal>,
@@ -28,7 +28,7 @@ pub(crate) struct Past {
     named: Mutex<HashSet<ArtifactId>>,
 }
 
-impl Past {
+impl ChangeHistory {
     pub(crate) fn new(
         engine: &Arc<Engine>,
         workspace: &Arc<Workspace>,
@@ -90,8 +90,11 @@ impl Past {
     }
 }
 
-impl PastChanges for Past {
-    fn of<'a>(&'a self, calls: &'a [CallId]) -> BoxFuture<'a, Result<Vec<Happened>, ToolError>> {
+impl PastChanges for ChangeHistory {
+    fn of<'a>(
+        &'a self,
+        calls: &'a [CallId],
+    ) -> BoxFuture<'a, Result<Vec<RecordedEvent>, ToolError>> {
         Box::pin(async move {
             if calls.len() > MAX_CALLS {
                 return Err(ToolError::new(

@@ -15,7 +15,8 @@ use haft_contract::{
     host::{Question, Verdict},
     ops::{FileKind, FileOps, FileVersion},
     preview::{
-        CommandPreview, FileChangeKind, FileDiff, MAX_PREVIEW_BYTES, Preview, PreviewPart, Touching,
+        CommandPreview, FileChangeKind, FileDiff, MAX_PREVIEW_BYTES, Preview, PreviewPart,
+        TouchKind,
     },
 };
 use serde_json::{Value, json};
@@ -23,8 +24,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{
     guard::{Guard, ReadOnly, changes::ChangeWatch, confinement::Confinement},
-    past::Past,
-    pipeline::Luggage,
+    past::ChangeHistory,
+    pipeline::CallState,
     registry::Entry,
 };
 
@@ -57,7 +58,7 @@ pub(crate) struct Program {
 }
 
 /// What a person is shown, and the programs that it speaks of.
-pub(crate) struct Shown {
+pub(crate) struct ShownPreview {
     pub(crate) preview: Value,
     pub(crate) programs: Vec<Program>,
     /// One line about it, for lists.
@@ -66,13 +67,13 @@ pub(crate) struct Shown {
 
 /// Puts the preview together.
 pub(crate) async fn show(
-    luggage: &Luggage,
+    call: &CallState,
     entry: &Entry,
     parsed: &ParsedInput,
     plan: &Arc<SealedPlan>,
-) -> Result<Shown, ToolError> {
-    let mut preview = ask_tool(luggage, entry, parsed, plan).await?;
-    let commands = commands(luggage, entry, plan)?;
+) -> Result<ShownPreview, ToolError> {
+    let mut preview = ask_tool(call, entry, parsed, plan).await?;
+    let commands = commands(call, entry, plan)?;
     let files = files_of(plan, &commands)?;
     preview.parts.extend(from_plan(plan));
     preview
@@ -86,17 +87,17 @@ pub(crate) async fn show(
         ))
         .hint("split it into several calls; nothing is approved that cannot be shown whole"));
     }
-    Ok(Shown {
-        programs: bound(files, luggage).await?,
+    Ok(ShownPreview {
+        programs: bound(files, call).await?,
         summary: summary(plan),
         preview: to_json(&preview),
     })
 }
 
 /// What of the named is bound: every program, there or not, and every other file that is there.
-async fn bound(named: Named, luggage: &Luggage) -> Result<Vec<Program>, ToolError> {
-    let mut found = look_at(named.run, luggage).await;
-    for file in look_at(named.others, luggage).await {
+async fn bound(named: NamedFiles, call: &CallState) -> Result<Vec<Program>, ToolError> {
+    let mut found = look_at(named.run, call).await;
+    for file in look_at(named.others, call).await {
         if file.version.is_some() {
             found.push(file);
         }
@@ -111,8 +112,8 @@ async fn bound(named: Named, luggage: &Luggage) -> Result<Vec<Program>, ToolErro
 }
 
 /// The files as they are now, for comparing with what was approved.
-pub(crate) async fn look_at(paths: Vec<WorkPath>, luggage: &Luggage) -> Vec<Program> {
-    let files = &luggage.workspace.operations.files;
+pub(crate) async fn look_at(paths: Vec<WorkPath>, call: &CallState) -> Vec<Program> {
+    let files = &call.workspace.operations.files;
     let mut programs = Vec::with_capacity(paths.len());
     for path in paths {
         programs.push(match files.resolve(&path).await {
@@ -162,40 +163,40 @@ async fn content(files: &dyn FileOps, path: &WorkPath) -> Option<String> {
 }
 
 async fn ask_tool(
-    luggage: &Luggage,
+    call: &CallState,
     entry: &Entry,
     parsed: &ParsedInput,
     plan: &Arc<SealedPlan>,
 ) -> Result<Preview, ToolError> {
-    let cancel = luggage.cancel.child_token();
+    let cancel = call.cancel.child_token();
     // Whatever the tool left running for its preview is told to stop when nobody waits for it.
     let _stop = cancel.clone().drop_guard();
     let guard = ReadOnly(Guard {
-        engine: Arc::clone(&luggage.engine),
-        workspace: Arc::clone(&luggage.workspace),
+        engine: Arc::clone(&call.engine),
+        workspace: Arc::clone(&call.workspace),
         plan: Arc::clone(plan),
-        withheld: Arc::clone(&luggage.withheld),
-        principal: Arc::clone(&luggage.principal),
-        recording: Arc::clone(&luggage.recording),
+        withheld: Arc::clone(&call.withheld),
+        principal: Arc::clone(&call.principal),
+        recording: Arc::clone(&call.recording),
         confinement: Arc::new(Confinement::default()),
         changes: ChangeWatch::default(),
-        left_out: Arc::clone(&luggage.left_out),
+        left_out: Arc::clone(&call.left_out),
     });
     let cx = PreviewContext {
-        principal: Arc::clone(&luggage.principal),
-        root: Arc::clone(&luggage.workspace.operations.root),
+        principal: Arc::clone(&call.principal),
+        root: Arc::clone(&call.workspace.operations.root),
         files: Arc::new(guard) as Arc<dyn FileOps>,
-        past: Arc::new(Past::new(
-            &luggage.engine,
-            &luggage.workspace,
-            &luggage.principal,
+        past: Arc::new(ChangeHistory::new(
+            &call.engine,
+            &call.workspace,
+            &call.principal,
         )),
         cancel,
     };
     let drawing = AssertUnwindSafe(async { entry.tool().preview(parsed, cx).await }).catch_unwind();
     tokio::select! {
         biased;
-        () = luggage.cancel.cancelled() => Err(crate::pipeline::cancelled()),
+        () = call.cancel.cancelled() => Err(crate::pipeline::cancelled()),
         drawn = drawing => drawn.unwrap_or_else(|_| {
             Err(cannot_be_shown("the tool panicked while showing what it would do")
                 .hint("this is a fault in the tool; the log has the detail"))
@@ -217,7 +218,7 @@ fn cannot_be_shown(why: impl std::fmt::Display) -> ToolError {
 
 /// The commands one by one, as policy read them; whole where it does not read commands.
 fn commands(
-    luggage: &Luggage,
+    call: &CallState,
     entry: &Entry,
     plan: &SealedPlan,
 ) -> Result<Vec<CommandPreview>, ToolError> {
@@ -226,12 +227,12 @@ fn commands(
         return Ok(Vec::new());
     }
     let question = Question {
-        principal: &luggage.principal,
+        principal: &call.principal,
         tool: entry.facts(),
         plan,
         grants: &[],
     };
-    let policy = &luggage.workspace.policy;
+    let policy = &call.workspace.policy;
     let read = std::panic::catch_unwind(AssertUnwindSafe(|| policy.commands(&question)))
         .map_err(|_| cannot_be_shown("its commands could not be read"))?;
     if !read.is_empty() {
@@ -250,7 +251,7 @@ fn commands(
 
 /// The files of the workspace that commands may be about, as paths.
 #[derive(Default)]
-struct Named {
+struct NamedFiles {
     /// What they run.
     run: Vec<WorkPath>,
     /// What their words may name besides.
@@ -258,12 +259,12 @@ struct Named {
 }
 
 /// The files of the workspace that the plan's commands run, and all that their words may name.
-fn files_of(plan: &SealedPlan, commands: &[CommandPreview]) -> Result<Named, ToolError> {
-    let mut named = Named::default();
+fn files_of(plan: &SealedPlan, commands: &[CommandPreview]) -> Result<NamedFiles, ToolError> {
+    let mut named = NamedFiles::default();
     for access in plan.accesses().iter().filter_map(command) {
         let touched = commands.iter().flat_map(|command| &command.touches);
         let run = touched
-            .filter(|touched| touched.how == Touching::Runs)
+            .filter(|touched| touched.how == TouchKind::Runs)
             .map(|touched| touched.what.as_str());
         let argv = match &access.command {
             Command::Argv(argv) => argv.as_slice(),

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use haft_contract::{
     BoxFuture, CallEvent, CallId, ErrorKind, Outcome, Terminal, ToolKey,
-    event::{EventSink, Happened},
+    event::{EventSink, RecordedEvent},
     host::{CallRecord, Clock, Durability, LedgerError, LedgerErrorKind},
     outcome::{Facts, Failure},
 };
@@ -26,7 +26,7 @@ pub(crate) struct Recording {
 const EXPECTED_EVENTS: usize = 8;
 
 struct State {
-    pending: Vec<Happened>,
+    pending: Vec<RecordedEvent>,
     tool: Option<ToolKey>,
     mutating: bool,
     started: bool,
@@ -83,7 +83,7 @@ impl Recording {
         if !recorded && !self.is_watched() {
             return;
         }
-        let happened = Happened {
+        let happened = RecordedEvent {
             call: self.call,
             at: self.clock.now(),
             event,
@@ -124,7 +124,7 @@ impl Recording {
         started: CallEvent,
         durability: Durability,
     ) -> Result<(), LedgerError> {
-        let happened = Happened {
+        let happened = RecordedEvent {
             call: self.call,
             at: self.clock.now(),
             event: started,
@@ -151,7 +151,7 @@ impl Recording {
         let event = CallEvent::Settled {
             outcome: Arc::clone(outcome),
         };
-        let happened = Happened {
+        let happened = RecordedEvent {
             call: self.call,
             at: self.clock.now(),
             event,
@@ -226,12 +226,16 @@ impl Recording {
 struct NothingRecorded;
 
 impl CallRecord for NothingRecorded {
-    fn append(&self, _: Vec<Happened>, _: Durability) -> BoxFuture<'_, Result<(), LedgerError>> {
+    fn append(
+        &self,
+        _: Vec<RecordedEvent>,
+        _: Durability,
+    ) -> BoxFuture<'_, Result<(), LedgerError>> {
         let message = "a call that is only planned is not recorded, so it cannot be started";
         Box::pin(async move { Err(LedgerError::new(LedgerErrorKind::Unavailable, message)) })
     }
 
-    fn settle(&self, _: Vec<Happened>) {}
+    fn settle(&self, _: Vec<RecordedEvent>) {}
 
     fn settled(&self) -> BoxFuture<'_, Result<(), LedgerError>> {
         Box::pin(async { Ok(()) })

@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     builder::RuntimeBuilder,
     engine::Engine,
-    loops::{Ran, Watched},
-    pipeline::{self, DryRun, Halt, Luggage, Opened, settle_halt},
+    loops::{DidRun, WatchedCall},
+    pipeline::{self, CallState, DryRun, HaltedCall, OpenedCall, settle_halt},
     record::{Recording, SettleOnDrop},
     registry::{Entry, Registry},
     workspace::Workspace,
@@ -54,7 +54,7 @@ impl Runtime {
     ) -> Result<Arc<Workspace>, ToolError> {
         let never = CancellationToken::new();
         let workspace = self.engine.workspace(principal, id, &never).await;
-        workspace.map_err(Halt::into_error)
+        workspace.map_err(HaltedCall::into_error)
     }
 
     /// The tools that a principal is shown in the one workspace of a host that has one: not
@@ -114,7 +114,7 @@ impl Runtime {
     pub(crate) async fn walk(
         &self,
         request: CallRequest,
-        workspace: Result<Arc<Workspace>, Halt>,
+        workspace: Result<Arc<Workspace>, HaltedCall>,
         recording: &Arc<Recording>,
         cancel: CancellationToken,
     ) -> Arc<Outcome> {
@@ -124,16 +124,16 @@ impl Runtime {
         let travelled = match workspace.and_then(|workspace| Ok((workspace.take()?, workspace))) {
             Ok((_here, workspace)) => {
                 let opened = self.opened(request, workspace, recording, cancel, watched.clone());
-                AssertUnwindSafe(pipeline::travel(opened))
+                AssertUnwindSafe(pipeline::run_call(opened))
                     .catch_unwind()
                     .await
             }
             Err(halt) => Ok(Err(halt)),
         };
         let (ran, mut outcome) = match travelled {
-            Ok(Ok(outcome)) => (Ran::Yes, outcome),
-            Ok(Err(halt)) => (Ran::Not, settle_halt(call, halt)),
-            Err(_) => (Ran::Not, settle_halt(call, broken())),
+            Ok(Ok(outcome)) => (DidRun::Yes, outcome),
+            Ok(Err(halt)) => (DidRun::Not, settle_halt(call, halt)),
+            Err(_) => (DidRun::Not, settle_halt(call, broken())),
         };
         if let Some(watched) = watched {
             self.engine.loops.settle(&watched, ran, &mut outcome);
@@ -144,7 +144,7 @@ impl Runtime {
         outcome
     }
 
-    /// Plans a call and decides about it, as [`Runtime::call`] would now, and goes no further:
+    /// Plans a call and decides about it, as [`Runtime::id`] would now, and goes no further:
     /// nothing runs, nothing is recorded, nobody is asked, and no listener hears of it. A call that
     /// ends before it is decided has the outcome it would have had.
     pub async fn plan(&self, mut request: CallRequest) -> Result<DryRun, Arc<Outcome>> {
@@ -274,13 +274,13 @@ impl Runtime {
         &self,
         request: &CallRequest,
         cancel: &CancellationToken,
-    ) -> Result<Arc<Recording>, Halt> {
+    ) -> Result<Arc<Recording>, HaltedCall> {
         let engine = &self.engine;
         let opened = tokio::select! {
             biased;
             opened = engine.ledger.open(request, engine.clock.now()) => opened,
             () = cancel.cancelled() => {
-                return Err(Halt::before_anything(pipeline::cancelled()));
+                return Err(HaltedCall::before_anything(pipeline::cancelled()));
             }
         };
         match opened {
@@ -302,7 +302,7 @@ impl Runtime {
                     denied_by: Some(DeniedBy::Ledger),
                     ..Facts::default()
                 };
-                Err(Halt::new(error, None, facts))
+                Err(HaltedCall::new(error, None, facts))
             }
         }
     }
@@ -328,7 +328,7 @@ impl Runtime {
         &self,
         request: &mut CallRequest,
         cancel: &CancellationToken,
-    ) -> Result<Arc<Workspace>, Halt> {
+    ) -> Result<Arc<Workspace>, HaltedCall> {
         let named = &request.workspace;
         let opened = self.engine.workspace(&request.principal, named, cancel);
         let workspace = opened.await?;
@@ -342,15 +342,15 @@ impl Runtime {
         workspace: Arc<Workspace>,
         recording: &Arc<Recording>,
         cancel: CancellationToken,
-        watched: Option<Arc<Watched>>,
-    ) -> Opened {
-        Opened {
+        watched: Option<Arc<WatchedCall>>,
+    ) -> OpenedCall {
+        OpenedCall {
             tools: workspace.registry.snapshot(),
-            luggage: Box::new(Luggage {
+            call: Box::new(CallState {
                 engine: Arc::clone(&self.engine),
                 workspace,
                 recording: Arc::clone(recording),
-                call: request.id,
+                id: request.id,
                 principal: request.principal,
                 timeout: request.timeout,
                 cancel,
@@ -382,8 +382,8 @@ fn warn_of(left: usize) {
     }
 }
 
-fn broken() -> Halt {
+fn broken() -> HaltedCall {
     let error = ToolError::new(ErrorKind::Internal, "the runtime broke down on this call")
         .hint("this is a fault in Haft; the log has the detail");
-    Halt::before_anything(error)
+    HaltedCall::before_anything(error)
 }

@@ -5,7 +5,7 @@ use haft_contract::{AgentId, Principal, SessionId, SessionKind, TenantId, UserId
 
 /// One session of one user's agent in one workspace. No other finds what is kept under it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Whose {
+pub(crate) struct SessionKey {
     tenant: TenantId,
     user: UserId,
     agent: AgentId,
@@ -14,7 +14,7 @@ pub(crate) struct Whose {
     workspace: WorkspaceId,
 }
 
-impl Whose {
+impl SessionKey {
     pub(crate) fn of(principal: &Principal, workspace: &WorkspaceId) -> Self {
         Self {
             tenant: principal.tenant.clone(),

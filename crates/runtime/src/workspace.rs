@@ -24,7 +24,7 @@ use haft_contract::{
 
 use crate::{
     nobody::NobodyToAsk,
-    pipeline::Halt,
+    pipeline::HaltedCall,
     registry::{Entry, Registry},
 };
 
@@ -86,7 +86,7 @@ impl WorkspaceError {
     }
 
     /// Ends a call whose workspace could not be opened.
-    pub(crate) fn halt(self) -> Halt {
+    pub(crate) fn halt(self) -> HaltedCall {
         let (kind, hint) = match self.kind {
             WorkspaceErrorKind::NotFound => (
                 ErrorKind::Denied,
@@ -97,7 +97,7 @@ impl WorkspaceError {
             }
         };
         let error = ToolError::new(kind, self.message).hint(hint);
-        Halt::before_anything(error).denied_by(DeniedBy::Workspace)
+        HaltedCall::before_anything(error).denied_by(DeniedBy::Workspace)
     }
 }
 
@@ -218,7 +218,7 @@ impl Workspace {
     }
 
     /// A place among the calls in flight here, if one more may be.
-    pub(crate) fn take(self: &Arc<Self>) -> Result<InWorkspace, Halt> {
+    pub(crate) fn take(self: &Arc<Self>) -> Result<InWorkspace, HaltedCall> {
         let before = self.in_flight.fetch_add(1, Ordering::Relaxed);
         // Made first, so that it is given back also where there is none.
         let place = InWorkspace(Arc::clone(self));
@@ -227,7 +227,7 @@ impl Workspace {
                 let message = format!("{most} calls are in flight in this workspace already");
                 let error = ToolError::new(ErrorKind::Unavailable, message)
                     .hint("repeat the call when fewer are in flight");
-                Err(Halt::before_anything(error))
+                Err(HaltedCall::before_anything(error))
             }
             _ => Ok(place),
         }

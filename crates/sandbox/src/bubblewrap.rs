@@ -62,7 +62,7 @@ pub(super) fn arguments(
     files: &[i32],
     description: i32,
 ) -> Result<Vec<CString>, Errno> {
-    let mut line = Line(Vec::with_capacity(256));
+    let mut line = BubblewrapLine(Vec::with_capacity(256));
     line.words(&[
         "bwrap",
         "--unshare-user",
@@ -93,9 +93,9 @@ pub(super) fn arguments(
 }
 
 /// A command line that grows.
-struct Line(Vec<CString>);
+struct BubblewrapLine(Vec<CString>);
 
-impl Line {
+impl BubblewrapLine {
     fn words(&mut self, words: &[&str]) -> Result<(), Errno> {
         words.iter().try_for_each(|word| self.word(word))
     }

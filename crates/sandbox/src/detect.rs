@@ -15,20 +15,20 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facilities {
     /// The program that sets up a sandbox from inside.
-    pub helper: Result<PathBuf, Missing>,
+    pub helper: Result<PathBuf, MissingFacility>,
     /// Bubblewrap, and a kernel that lets it make namespaces.
-    pub bubblewrap: Result<PathBuf, Missing>,
+    pub bubblewrap: Result<PathBuf, MissingFacility>,
     /// gVisor, and, for an ordinary user, a kernel that lets it make namespaces.
-    pub gvisor: Result<PathBuf, Missing>,
+    pub gvisor: Result<PathBuf, MissingFacility>,
     /// The version of Landlock.
     pub landlock: Option<i32>,
     /// Whether system calls can be filtered and handed over.
-    pub seccomp: Result<(), Missing>,
+    pub seccomp: Result<(), MissingFacility>,
 }
 
 /// Something a tier needs and this machine has not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Missing {
+pub enum MissingFacility {
     /// No program answers as a helper.
     Helper,
     /// The helper lies in the workspace, where a command could replace it.
@@ -50,7 +50,7 @@ pub enum Missing {
     Seccomp,
 }
 
-impl Missing {
+impl MissingFacility {
     /// What is missing, as a sentence without an end.
     pub fn reason(self) -> String {
         match self {
@@ -97,18 +97,18 @@ impl Facilities {
     /// Looks what there is for a workspace.
     pub fn look(options: &SandboxOptions, root: &Path) -> Self {
         let helper = match options.helper.locate() {
-            None => Err(Missing::Helper),
-            Some(helper) if helper.starts_with(root) => Err(Missing::HelperInWorkspace),
+            None => Err(MissingFacility::Helper),
+            Some(helper) if helper.starts_with(root) => Err(MissingFacility::HelperInWorkspace),
             Some(helper) => Ok(helper),
         };
         let bubblewrap = match bubblewrap::find() {
-            None => Err(Missing::Bubblewrap),
-            Some(_) if !allows_user_namespaces() => Err(Missing::UserNamespaces),
+            None => Err(MissingFacility::Bubblewrap),
+            Some(_) if !allows_user_namespaces() => Err(MissingFacility::UserNamespaces),
             Some(program) => Ok(program),
         };
         let gvisor = match bubblewrap::roots_own(&gvisor::PLACES) {
-            None => Err(Missing::Gvisor),
-            Some(_) if !allows_user_namespaces() => Err(Missing::UserNamespaces),
+            None => Err(MissingFacility::Gvisor),
+            Some(_) if !allows_user_namespaces() => Err(MissingFacility::UserNamespaces),
             Some(program) => Ok(program),
         };
         Self {
@@ -119,16 +119,16 @@ impl Facilities {
             seccomp: if hands_over_calls() {
                 Ok(())
             } else {
-                Err(Missing::Seccomp)
+                Err(MissingFacility::Seccomp)
             },
         }
     }
 
     /// What a tier lacks; nothing if it can be held.
-    pub fn missing(&self, tier: Tier) -> Vec<Missing> {
+    pub fn missing(&self, tier: Tier) -> Vec<MissingFacility> {
         let landlock = |needed| {
             let found = self.landlock.unwrap_or(0);
-            (found < needed).then_some(Missing::Landlock { found, needed })
+            (found < needed).then_some(MissingFacility::Landlock { found, needed })
         };
         let helper = self.helper.as_ref().err().copied();
         let seccomp = self.seccomp.err();

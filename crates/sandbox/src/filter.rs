@@ -26,7 +26,7 @@ pub(super) struct Call {
 
 /// What becomes of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum FilterAnswer {
     /// It happens, with whatever its arguments are by then.
     Continue,
     /// It was made for the caller and succeeded.
@@ -92,11 +92,11 @@ pub(super) fn take(listener: BorrowedFd<'_>) -> Result<Option<Call>, Errno> {
 }
 
 /// Answers a call. One that was given up in the meantime needs no answer.
-pub(super) fn answer(listener: BorrowedFd<'_>, id: u64, answer: Answer) -> Result<(), Errno> {
+pub(super) fn answer(listener: BorrowedFd<'_>, id: u64, answer: FilterAnswer) -> Result<(), Errno> {
     let (error, flags) = match answer {
-        Answer::Continue => (0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE),
-        Answer::Done => (0, 0),
-        Answer::Fail(errno) => (-errno.raw_os_error(), 0),
+        FilterAnswer::Continue => (0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE),
+        FilterAnswer::Done => (0, 0),
+        FilterAnswer::Fail(errno) => (-errno.raw_os_error(), 0),
     };
     let mut response = libc::seccomp_notif_resp {
         id,

@@ -19,7 +19,7 @@ use haft_contract::{
 use serde::Serialize;
 
 use crate::{
-    limits::{Keepers, ProcessResource},
+    limits::{LimitKeepers, ProcessResource},
     mounts::{INIT, Mount},
     plan::SandboxPlan,
     request::{Program, Streams},
@@ -263,7 +263,7 @@ fn process(plan: &SandboxPlan, runner: Runner) -> Result<Process, OpsError> {
     }
     let rlimits = plan.limits.iter().flat_map(|limits| {
         limits
-            .per_process(Keepers::CGROUP)
+            .per_process(LimitKeepers::CGROUP)
             .into_iter()
             .map(|limit| OciLimit {
                 kind: match limit.resource {

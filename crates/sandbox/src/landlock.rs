@@ -58,13 +58,13 @@ pub struct LandlockRule {
     /// The place.
     pub place: PathBuf,
     /// What may be done there.
-    pub may: May,
+    pub may: PathRights,
 }
 
 /// What may be done beneath a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum May {
+pub enum PathRights {
     /// Read and execute.
     Read,
     /// Read, and write to what exists: devices, and settings of a process.
@@ -78,7 +78,7 @@ impl LandlockRules {
     pub(super) fn changeable(&self) -> impl Iterator<Item = &Path> {
         self.places
             .iter()
-            .filter(|rule| rule.may == May::Change)
+            .filter(|rule| rule.may == PathRights::Change)
             .map(|rule| rule.place.as_path())
     }
 }
@@ -111,15 +111,19 @@ const DEVICES: [&str; 6] = [
 /// The rules of tier T2: the mounts decide what is there, and only some of it may be changed.
 pub(super) fn behind_mounts(view: &HostView, workspace: &Workspace) -> LandlockRules {
     let mut places = vec![
-        rule("/", May::Read),
-        rule("/proc", May::WriteExisting),
-        rule("/dev", May::WriteExisting),
-        rule("/dev/shm", May::Change),
-        rule("/tmp", May::Change),
-        rule(SANDBOX_HOME, May::Change),
+        rule("/", PathRights::Read),
+        rule("/proc", PathRights::WriteExisting),
+        rule("/dev", PathRights::WriteExisting),
+        rule("/dev/shm", PathRights::Change),
+        rule("/tmp", PathRights::Change),
+        rule(SANDBOX_HOME, PathRights::Change),
     ];
-    places.extend(view.writable.iter().map(|place| rule(place, May::Change)));
-    places.push(rule(&workspace.root, May::Change));
+    places.extend(
+        view.writable
+            .iter()
+            .map(|place| rule(place, PathRights::Change)),
+    );
+    places.push(rule(&workspace.root, PathRights::Change));
     LandlockRules {
         places,
         tcp: Tcp::Free,
@@ -136,14 +140,18 @@ pub(super) fn alone(view: &HostView, workspace: &Workspace, private: &PathBuf) -
         .chain(view.settings.iter())
         .chain(view.toolchains.iter().map(|(source, _)| source))
         .chain(view.read_only.iter());
-    places.extend(readable.map(|place| rule(place, May::Read)));
+    places.extend(readable.map(|place| rule(place, PathRights::Read)));
     let accounts = ["/etc/passwd", "/etc/group", "/etc/hosts"];
-    places.extend(accounts.map(|place| rule(place, May::Read)));
-    places.extend(MACHINE_FACTS.map(|place| rule(place, May::Read)));
-    places.extend(DEVICES.map(|place| rule(place, May::WriteExisting)));
-    places.extend(view.writable.iter().map(|place| rule(place, May::Change)));
-    places.push(rule(private, May::Change));
-    places.push(rule(&workspace.root, May::Change));
+    places.extend(accounts.map(|place| rule(place, PathRights::Read)));
+    places.extend(MACHINE_FACTS.map(|place| rule(place, PathRights::Read)));
+    places.extend(DEVICES.map(|place| rule(place, PathRights::WriteExisting)));
+    places.extend(
+        view.writable
+            .iter()
+            .map(|place| rule(place, PathRights::Change)),
+    );
+    places.push(rule(private, PathRights::Change));
+    places.push(rule(&workspace.root, PathRights::Change));
     LandlockRules {
         places,
         tcp: Tcp::Denied,
@@ -225,7 +233,7 @@ pub(super) enum LandlockError {
     Rules(#[from] RulesetError),
 }
 
-impl May {
+impl PathRights {
     fn access(self, all: BitFlags<AccessFs>) -> BitFlags<AccessFs> {
         let read = AccessFs::Execute | AccessFs::ReadFile | AccessFs::ReadDir;
         let access = match self {
@@ -239,7 +247,7 @@ impl May {
     }
 }
 
-impl fmt::Display for May {
+impl fmt::Display for PathRights {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Read => "read, execute",
@@ -249,7 +257,7 @@ impl fmt::Display for May {
     }
 }
 
-fn rule(place: impl Into<PathBuf>, may: May) -> LandlockRule {
+fn rule(place: impl Into<PathBuf>, may: PathRights) -> LandlockRule {
     LandlockRule {
         place: place.into(),
         may,

@@ -26,14 +26,14 @@ use rustix::{
 
 use crate::{
     bubblewrap,
-    detect::Missing,
+    detect::MissingFacility,
     errno, helper,
-    limits::{Keepers, ProcessLimit},
+    limits::{LimitKeepers, ProcessLimit},
     mounts::Mount,
     plan::SandboxPlan,
-    spawn::{self, Launch, Started},
+    spawn::{self, Launch, StartedChild},
     spawner,
-    wire::{self, Description, Notice, Numbers, Step},
+    wire::{self, Description, DescriptorNumbers, Notice, Step},
 };
 
 /// How long a sandbox may take to be set up.
@@ -54,7 +54,7 @@ const WITHOUT_NAMESPACES: [&str; 4] = [
 ];
 
 /// What a command is started with beside its plan.
-pub(crate) struct Parts<'a> {
+pub(crate) struct LaunchParts<'a> {
     /// Bubblewrap.
     pub(crate) bubblewrap: Option<PathBuf>,
     /// The helper, on this machine.
@@ -64,13 +64,13 @@ pub(crate) struct Parts<'a> {
     /// Control groups it joins.
     pub(crate) groups: Vec<BorrowedFd<'a>>,
     /// What keeps its limits.
-    pub(crate) keepers: Keepers,
+    pub(crate) keepers: LimitKeepers,
 }
 
 /// A command that runs in a sandbox.
-pub(crate) struct Confined {
+pub(crate) struct ConfinedCommand {
     /// What was started: bubblewrap, or the init itself. Ours to reap.
-    pub(crate) outer: Started,
+    pub(crate) outer: StartedChild,
     /// The init.
     pub(crate) init: OwnedFd,
     /// The command itself, unless it has ended already.
@@ -82,7 +82,10 @@ pub(crate) struct Confined {
 }
 
 /// Starts a command as planned. Returns when it runs.
-pub(crate) fn launch(plan: &SandboxPlan, parts: &Parts<'_>) -> Result<Confined, OpsError> {
+pub(crate) fn launch(
+    plan: &SandboxPlan,
+    parts: &LaunchParts<'_>,
+) -> Result<ConfinedCommand, OpsError> {
     let filter = match plan.seccomp {
         None => None,
         Some(rules) => Some(
@@ -107,7 +110,7 @@ pub(crate) fn launch(plan: &SandboxPlan, parts: &Parts<'_>) -> Result<Confined, 
     let (errors, their_errors) = pipe_with(PipeFlags::CLOEXEC).map_err(errno::error)?;
     fcntl_setfl(&errors, OFlags::NONBLOCK).map_err(errno::error)?;
 
-    let mut handed = Handed::new(their_errors).map_err(errno::error)?;
+    let mut handed = HandedDescriptors::new(their_errors).map_err(errno::error)?;
     let streams = parts
         .streams
         .iter()
@@ -121,7 +124,7 @@ pub(crate) fn launch(plan: &SandboxPlan, parts: &Parts<'_>) -> Result<Confined, 
         .map(|group| handed.add(*group))
         .collect::<Result<_, _>>()
         .map_err(errno::error)?;
-    let numbers = Numbers {
+    let numbers = DescriptorNumbers {
         streams,
         channel,
         groups,
@@ -153,7 +156,7 @@ pub(crate) fn launch(plan: &SandboxPlan, parts: &Parts<'_>) -> Result<Confined, 
         refusals: Vec::new(),
     };
     match setup.wait_until_it_runs() {
-        Ok((init, command)) => Ok(Confined {
+        Ok((init, command)) => Ok(ConfinedCommand {
             outer: setup.outer,
             init,
             command,
@@ -174,7 +177,11 @@ fn init_arguments(description: i32) -> Result<Vec<CString>, Errno> {
         .collect()
 }
 
-fn start(program: &Path, arguments: &[CString], handed: Handed) -> Result<Started, Errno> {
+fn start(
+    program: &Path,
+    arguments: &[CString],
+    handed: HandedDescriptors,
+) -> Result<StartedChild, Errno> {
     use std::os::unix::ffi::OsStrExt as _;
     let program = CString::new(program.as_os_str().as_bytes()).map_err(|_| Errno::INVAL)?;
     let root = rustix::fs::open(
@@ -195,9 +202,9 @@ fn start(program: &Path, arguments: &[CString], handed: Handed) -> Result<Starte
 }
 
 /// Descriptors to hand over; their place is their number there.
-struct Handed(Vec<OwnedFd>);
+struct HandedDescriptors(Vec<OwnedFd>);
 
-impl Handed {
+impl HandedDescriptors {
     /// Standard streams first. They are not the command's: bubblewrap holds them to its end, and
     /// whoever reads what the command writes would wait for that.
     fn new(errors: OwnedFd) -> Result<Self, Errno> {
@@ -229,7 +236,7 @@ impl Handed {
 /// A sandbox that is being set up.
 struct Setup {
     tier: Tier,
-    outer: Started,
+    outer: StartedChild,
     channel: OwnedFd,
     /// What bubblewrap complains of.
     errors: OwnedFd,
@@ -297,7 +304,7 @@ impl Setup {
         // They name places of the machine, which are for the operator and not for a model.
         tracing::warn!(tier = %self.tier, words = %words.escape_debug(), "a sandbox was not set up");
         if WITHOUT_NAMESPACES.iter().any(|said| words.contains(said)) {
-            let missing = Missing::UserNamespaces;
+            let missing = MissingFacility::UserNamespaces;
             return self.fail(&format!(
                 "{} (to do: {})",
                 missing.reason(),

@@ -54,14 +54,17 @@ pub mod temporary_name;
 pub(crate) mod wire;
 
 pub use self::{
-    detect::{Facilities, Missing},
+    detect::{Facilities, MissingFacility},
     jail::FileId,
-    landlock::{ABI_FOR_T1, ABI_FOR_T2, LandlockRule, LandlockRules, May, Tcp, kernel_abi},
+    landlock::{ABI_FOR_T1, ABI_FOR_T2, LandlockRule, LandlockRules, PathRights, Tcp, kernel_abi},
     limits::Limits,
     mounts::{Mount, PROXY_SOCKET, reserved},
     options::SandboxOptions,
     plan::{Namespaces, SandboxPlan},
     profile::{HostView, Profile, SANDBOX_HOME},
-    request::{Covered, Egress, Hold, Program, ProtectedPlace, SandboxRequest, Streams, Workspace},
-    seccomp::{Creating, FilterProgram, SeccompError, SeccompRules, Sockets},
+    request::{
+        CoveredMount, Egress, Program, ProtectedPlace, ProtectionHold, SandboxRequest, Streams,
+        Workspace,
+    },
+    seccomp::{CreateCalls, FilterProgram, SeccompError, SeccompRules, Sockets},
 };

@@ -85,7 +85,7 @@ impl Default for Limits {
 
 /// What keeps something within its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keeper {
+pub enum LimitKeeper {
     /// A cgroup, for the whole tree, which also counts what it refuses.
     Cgroup,
     /// Only the limit of each process, which tells nobody.
@@ -94,25 +94,25 @@ pub enum Keeper {
 
 /// What keeps the limits that a cgroup can keep better than the limit of each process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Keepers {
+pub struct LimitKeepers {
     /// Of memory. The limit of each process counts what it may write to, so programs that reserve
     /// much more than they use (sanitizers) fail under it.
-    pub memory: Keeper,
+    pub memory: LimitKeeper,
     /// Of the number of processes.
-    pub processes: Keeper,
+    pub processes: LimitKeeper,
 }
 
-impl Keepers {
+impl LimitKeepers {
     /// No cgroup keeps anything.
     pub const PROCESS: Self = Self {
-        memory: Keeper::Process,
-        processes: Keeper::Process,
+        memory: LimitKeeper::Process,
+        processes: LimitKeeper::Process,
     };
 
     /// A cgroup keeps all it can.
     pub const CGROUP: Self = Self {
-        memory: Keeper::Cgroup,
-        processes: Keeper::Cgroup,
+        memory: LimitKeeper::Cgroup,
+        processes: LimitKeeper::Cgroup,
     };
 }
 
@@ -214,15 +214,15 @@ impl Limits {
 
     /// What the kernel is told for each process.
     #[must_use]
-    pub fn per_process(&self, keepers: Keepers) -> Vec<ProcessLimit> {
+    pub fn per_process(&self, keepers: LimitKeepers) -> Vec<ProcessLimit> {
         // The kernel counts this one roughly, by clock ticks. With some room above the limit, the
         // exact count has reached it as well when this one ends a process, and tells so.
         let cpu = self.cpu_time.max(Duration::from_secs(1));
         let cpu = (cpu + (cpu / 20).max(Duration::from_secs(1))).as_secs();
         let processes = u64::from(self.processes);
         let processes = match keepers.processes {
-            Keeper::Cgroup => processes.saturating_add(PROCESSES_OF_OURS),
-            Keeper::Process => processes,
+            LimitKeeper::Cgroup => processes.saturating_add(PROCESSES_OF_OURS),
+            LimitKeeper::Process => processes,
         };
         let mut limits = vec![
             exactly(ProcessResource::Processes, processes),
@@ -236,8 +236,8 @@ impl Limits {
             exactly(ProcessResource::Core, 0),
         ];
         match keepers.memory {
-            Keeper::Cgroup => {}
-            Keeper::Process => limits.push(exactly(ProcessResource::Data, self.memory_bytes)),
+            LimitKeeper::Cgroup => {}
+            LimitKeeper::Process => limits.push(exactly(ProcessResource::Data, self.memory_bytes)),
         }
         limits
     }
@@ -303,8 +303,8 @@ mod tests {
                 .iter()
                 .any(|limit| limit.resource == ProcessResource::Data)
         };
-        assert!(!has_data(Keepers::CGROUP));
-        assert!(has_data(Keepers::PROCESS));
+        assert!(!has_data(LimitKeepers::CGROUP));
+        assert!(has_data(LimitKeepers::PROCESS));
     }
 
     #[test]
@@ -317,8 +317,8 @@ mod tests {
                 .map(|limit| limit.hard)
         };
         let exactly = u64::from(Limits::default().processes);
-        assert!(most(Keepers::CGROUP) > Some(exactly));
-        assert_eq!(most(Keepers::PROCESS), Some(exactly));
+        assert!(most(LimitKeepers::CGROUP) > Some(exactly));
+        assert_eq!(most(LimitKeepers::PROCESS), Some(exactly));
     }
 
     #[test]
@@ -329,7 +329,7 @@ mod tests {
         };
         let find = |wanted| {
             limits
-                .per_process(Keepers::CGROUP)
+                .per_process(LimitKeepers::CGROUP)
                 .into_iter()
                 .find(|limit| limit.resource == wanted)
                 .expect("a limit")

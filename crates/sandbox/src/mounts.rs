@@ -12,7 +12,7 @@ use std::{
 use crate::{
     limits::Limits,
     profile::{HostView, SANDBOX_HOME},
-    request::{Covered, Egress, Workspace},
+    request::{CoveredMount, Egress, Workspace},
 };
 
 /// One entry of the file system a command sees.
@@ -146,8 +146,8 @@ pub(super) fn mounts(
     mounts.extend(workspace.protected.iter().map(|protected| {
         let place = workspace.root.join(&protected.path);
         match protected.hold {
-            crate::request::Hold::ReadOnly => read_only(&place, &place),
-            crate::request::Hold::InPlace => Mount::Writable {
+            crate::request::ProtectionHold::ReadOnly => read_only(&place, &place),
+            crate::request::ProtectionHold::InPlace => Mount::Writable {
                 source: place.clone(),
                 at: place,
             },
@@ -189,9 +189,9 @@ fn accounts(view: &HostView, user: &str) -> [Mount; 3] {
 
 /// What lies over something mounted inside the workspace. A device cannot be opened where it is
 /// bound as a file.
-fn cover(covered: &Covered) -> Vec<Mount> {
+fn cover(covered: &CoveredMount) -> Vec<Mount> {
     match covered {
-        Covered::Directory(at) => vec![
+        CoveredMount::Directory(at) => vec![
             Mount::Memory {
                 at: at.clone(),
                 bytes: COVER_BYTES,
@@ -199,7 +199,7 @@ fn cover(covered: &Covered) -> Vec<Mount> {
             },
             Mount::Seal { at: at.clone() },
         ],
-        Covered::File(at) => vec![read_only(Path::new("/dev/null"), at)],
+        CoveredMount::File(at) => vec![read_only(Path::new("/dev/null"), at)],
     }
 }
 

@@ -44,7 +44,7 @@ const ATTEMPTS: usize = 8;
 
 /// What a private directory is for, which says where it is best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Purpose {
+pub(crate) enum DirectoryPurpose {
     /// Sockets and descriptions of sandboxes: little, and best where nobody else can make anything.
     Control,
     /// Files of a command. A user's runtime directory is memory, and too small for these.
@@ -53,7 +53,7 @@ pub(crate) enum Purpose {
 
 /// Where bases may be.
 #[derive(Debug, Clone)]
-pub(crate) struct Bases {
+pub(crate) struct BaseDirectories {
     /// The user's runtime directory, if it belongs to them alone.
     runtime: Option<PathBuf>,
     /// A directory of temporary files, which everybody may share.
@@ -97,7 +97,7 @@ pub(crate) enum RuntimeDirectoryError {
     },
 }
 
-impl Bases {
+impl BaseDirectories {
     /// A runtime directory that is not this user's alone is not used.
     pub(crate) fn new(runtime: Option<&Path>, temporary: &Path) -> Self {
         let runtime = runtime.filter(|path| path.is_absolute() && check_private(path).is_ok());
@@ -132,9 +132,9 @@ impl Bases {
     /// A directory for this process, in the best base that is ours.
     pub(crate) fn open(
         &self,
-        purpose: Purpose,
+        purpose: DirectoryPurpose,
     ) -> Result<Arc<RuntimeDirectory>, RuntimeDirectoryError> {
-        if let (Purpose::Control, Some(runtime)) = (purpose, &self.runtime)
+        if let (DirectoryPurpose::Control, Some(runtime)) = (purpose, &self.runtime)
             && let Ok(opened) = RuntimeDirectory::open(&runtime.join(base_name()))
         {
             return Ok(opened);
@@ -413,8 +413,8 @@ mod tests {
                 "a link" => symlink("/", &usual).expect("linked"),
                 _ => fs::write(&usual, "x").expect("written"),
             }
-            let bases = Bases::new(None, above.path());
-            let opened = bases.open(Purpose::Files).expect("opened");
+            let bases = BaseDirectories::new(None, above.path());
+            let opened = bases.open(DirectoryPurpose::Files).expect("opened");
             let base = opened.path().parent().expect("a base").to_owned();
             assert_ne!(base, usual, "{taken}");
             assert_eq!((mode(&base), mode(opened.path())), (0o700, 0o700));
@@ -434,8 +434,8 @@ mod tests {
     #[test]
     fn un_05_what_the_dead_left_under_a_made_up_name_is_removed() {
         let above = tempfile::tempdir().expect("a directory");
-        let bases = Bases::new(None, above.path());
-        let alive = bases.open(Purpose::Files).expect("opened");
+        let bases = BaseDirectories::new(None, above.path());
+        let alive = bases.open(DirectoryPurpose::Files).expect("opened");
         let namespace = alive.name.split('-').next().expect("a namespace");
         let base = above.path().join(format!("{}-{:032x}", base_name(), 7));
         make_private(&base).expect("made");
@@ -452,15 +452,15 @@ mod tests {
         make_private(&runtime).expect("made");
         fs::create_dir(&temporary).expect("made");
         let place = |purpose| {
-            let opened = Bases::new(Some(&runtime), &temporary).open(purpose);
+            let opened = BaseDirectories::new(Some(&runtime), &temporary).open(purpose);
             opened.expect("opened").path().to_owned()
         };
-        assert!(place(Purpose::Control).starts_with(runtime.join(base_name())));
-        assert!(place(Purpose::Files).starts_with(&temporary));
+        assert!(place(DirectoryPurpose::Control).starts_with(runtime.join(base_name())));
+        assert!(place(DirectoryPurpose::Files).starts_with(&temporary));
         fs::set_permissions(&runtime, fs::Permissions::from_mode(0o755)).expect("opened");
-        assert!(place(Purpose::Control).starts_with(&temporary));
+        assert!(place(DirectoryPurpose::Control).starts_with(&temporary));
         fs::remove_dir_all(&runtime).expect("removed");
         symlink(&temporary, &runtime).expect("linked");
-        assert!(place(Purpose::Control).starts_with(&temporary));
+        assert!(place(DirectoryPurpose::Control).starts_with(&temporary));
     }
 }

@@ -23,7 +23,7 @@ use crate::{
     mounts::{self, Mount},
     profile::SANDBOX_HOME,
     request::{Egress, Program, SandboxRequest, Streams},
-    seccomp::{Creating, SeccompRules, Sockets},
+    seccomp::{CreateCalls, SeccompRules, Sockets},
 };
 
 /// What confines one command.
@@ -107,9 +107,9 @@ impl SandboxPlan {
             }
         });
         let creating = if has(Layer::Protected) {
-            Creating::Watched
+            CreateCalls::Watched
         } else {
-            Creating::Unwatched
+            CreateCalls::Unwatched
         };
         let mut identities = vec![(workspace.root.clone(), workspace.identity)];
         if apart {
@@ -227,8 +227,8 @@ impl fmt::Display for SandboxPlan {
                     }
                 }
                 match rules.creating {
-                    Creating::Unwatched => {}
-                    Creating::Watched => writeln!(f, "  creating a protected name is refused")?,
+                    CreateCalls::Unwatched => {}
+                    CreateCalls::Watched => writeln!(f, "  creating a protected name is refused")?,
                 }
             }
         }
@@ -263,7 +263,7 @@ mod tests {
     use super::*;
     use crate::{
         profile::HostView,
-        request::{Covered, Hold, ProtectedPlace, Workspace},
+        request::{CoveredMount, ProtectedPlace, ProtectionHold, Workspace},
     };
 
     const ID: FileId = FileId {
@@ -296,15 +296,15 @@ mod tests {
                     ProtectedPlace {
                         path: ".git".into(),
                         identity: ID,
-                        hold: Hold::InPlace,
+                        hold: ProtectionHold::InPlace,
                     },
                     ProtectedPlace {
                         path: ".git/config".into(),
                         identity: ID,
-                        hold: Hold::ReadOnly,
+                        hold: ProtectionHold::ReadOnly,
                     },
                 ],
-                covered: vec![Covered::Directory("/srv/app/mnt".into())],
+                covered: vec![CoveredMount::Directory("/srv/app/mnt".into())],
             },
             private: "/tmp/private".into(),
             egress: None,
@@ -354,7 +354,7 @@ mod tests {
             .unwrap()
             .places
             .into_iter()
-            .filter(|rule| rule.may == landlock::May::Change)
+            .filter(|rule| rule.may == landlock::PathRights::Change)
             .map(|rule| rule.place.display().to_string())
             .collect();
         assert_eq!(

@@ -14,7 +14,7 @@ use rustix::{
 
 use crate::{
     jail::{FileId, Jail, Lookup},
-    request::{Hold, ProtectedPlace},
+    request::{ProtectedPlace, ProtectionHold},
 };
 
 /// The most submodules whose settings are looked at.
@@ -47,8 +47,8 @@ pub(crate) fn look(jail: &Jail) -> Result<Vec<ProtectedPlace>, Errno> {
         };
         let is_git = name.components == [".git"];
         let hold = match kind {
-            FileType::Directory if is_git => Hold::InPlace,
-            FileType::Directory | FileType::RegularFile => Hold::ReadOnly,
+            FileType::Directory if is_git => ProtectionHold::InPlace,
+            FileType::Directory | FileType::RegularFile => ProtectionHold::ReadOnly,
             _ => continue,
         };
         // A parent that could be moved away would take what is held in it along.
@@ -60,7 +60,7 @@ pub(crate) fn look(jail: &Jail) -> Result<Vec<ProtectedPlace>, Errno> {
             identity,
             hold,
         });
-        if hold == Hold::InPlace {
+        if hold == ProtectionHold::InPlace {
             add_git_directory(jail, &path, &mut places)?;
         }
     }
@@ -87,7 +87,7 @@ pub(crate) fn hold_below<'p>(
         places.push(ProtectedPlace {
             path: path.to_owned(),
             identity,
-            hold: Hold::ReadOnly,
+            hold: ProtectionHold::ReadOnly,
         });
     }
     Ok(())
@@ -127,7 +127,7 @@ fn hold_in_place(jail: &Jail, path: &Path, places: &mut Vec<ProtectedPlace>) -> 
         places.push(ProtectedPlace {
             path: path.to_owned(),
             identity,
-            hold: Hold::InPlace,
+            hold: ProtectionHold::InPlace,
         });
     }
     Ok(())
@@ -140,7 +140,7 @@ fn hold_deciding(jail: &Jail, git: &Path, places: &mut Vec<ProtectedPlace>) -> R
             places.push(ProtectedPlace {
                 path,
                 identity,
-                hold: Hold::ReadOnly,
+                hold: ProtectionHold::ReadOnly,
             });
         }
     }

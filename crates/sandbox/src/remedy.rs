@@ -19,9 +19,9 @@ pub struct HostFacts {
     /// How software is installed here.
     pub packages: Option<PackageManager>,
     /// Whether bubblewrap is installed.
-    pub bubblewrap: Found,
+    pub bubblewrap: ProgramPresence,
     /// Whether gVisor is installed.
-    pub runsc: Found,
+    pub runsc: ProgramPresence,
     /// `user.max_user_namespaces`.
     pub max_user_namespaces: Option<u64>,
     /// `kernel.unprivileged_userns_clone`, which some distributions add.
@@ -42,7 +42,7 @@ pub struct HostFacts {
 
 /// Whether a program is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Found {
+pub enum ProgramPresence {
     /// It is.
     Installed,
     /// It is not.
@@ -129,7 +129,7 @@ pub fn last_resort(facts: &HostFacts, tier: Tier) -> Vec<Remedy> {
 }
 
 fn install_bubblewrap(facts: &HostFacts) -> Option<Remedy> {
-    if facts.bubblewrap == Found::Installed {
+    if facts.bubblewrap == ProgramPresence::Installed {
         return None;
     }
     let problem = "bubblewrap is not installed where only root can put it";
@@ -254,7 +254,7 @@ fn landlock(facts: &HostFacts, needed: i32) -> Option<Remedy> {
 }
 
 fn install_gvisor(facts: &HostFacts) -> Option<Remedy> {
-    if facts.runsc == Found::Installed {
+    if facts.runsc == ProgramPresence::Installed {
         return None;
     }
     let problem = "gVisor (runsc) is not installed; only those need it who want a kernel between \
@@ -295,11 +295,11 @@ impl HostFacts {
     }
 }
 
-fn found(is_there: bool) -> Found {
+fn found(is_there: bool) -> ProgramPresence {
     if is_there {
-        Found::Installed
+        ProgramPresence::Installed
     } else {
-        Found::Absent
+        ProgramPresence::Absent
     }
 }
 
@@ -344,8 +344,8 @@ mod tests {
     fn good() -> HostFacts {
         HostFacts {
             packages: Some(PackageManager::Apt),
-            bubblewrap: Found::Installed,
-            runsc: Found::Installed,
+            bubblewrap: ProgramPresence::Installed,
+            runsc: ProgramPresence::Installed,
             max_user_namespaces: Some(10_000),
             unprivileged_userns_clone: Some(1),
             apparmor_restricts: Some(0),
@@ -394,7 +394,7 @@ mod tests {
         ] {
             let facts = HostFacts {
                 packages,
-                bubblewrap: Found::Absent,
+                bubblewrap: ProgramPresence::Absent,
                 ..good()
             };
             check(&facts, Tier::T2, &[command]);

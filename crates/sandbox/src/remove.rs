@@ -57,10 +57,10 @@ struct Frame {
     /// Its name in the frame below, for removing it once it is empty.
     name: CString,
     /// Names read and not yet removed.
-    pending: Vec<Named>,
+    pending: Vec<PendingName>,
 }
 
-struct Named {
+struct PendingName {
     name: CString,
     directory: bool,
 }
@@ -153,7 +153,7 @@ fn fold_up(stack: &mut [Frame], name: &CString) -> Result<(), Errno> {
         Err(Errno::NOENT) => return Ok(()),
         Err(errno) => return Err(errno),
     }
-    top.pending.push(Named {
+    top.pending.push(PendingName {
         name: new_name,
         directory: true,
     });
@@ -169,7 +169,7 @@ fn remove_directory(below: &OwnedFd, name: &CString) -> Result<(), Errno> {
 }
 
 /// The first names of a directory.
-fn names(directory: &OwnedFd) -> Result<Vec<Named>, Errno> {
+fn names(directory: &OwnedFd) -> Result<Vec<PendingName>, Errno> {
     seek(directory, SeekFrom::Start(0))?;
     let mut buffer = Vec::with_capacity(32 * 1024);
     let mut entries = RawDir::new(directory, buffer.spare_capacity_mut());
@@ -180,7 +180,7 @@ fn names(directory: &OwnedFd) -> Result<Vec<Named>, Errno> {
         if matches!(name.to_bytes(), b"." | b"..") {
             continue;
         }
-        names.push(Named {
+        names.push(PendingName {
             name: name.to_owned(),
             directory: entry.file_type() == FileType::Directory,
         });

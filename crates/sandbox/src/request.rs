@@ -51,19 +51,19 @@ pub struct Workspace {
     /// What in it may not be changed, as it was found, parents before children.
     pub protected: Vec<ProtectedPlace>,
     /// What is mounted inside it and may not be seen.
-    pub covered: Vec<Covered>,
+    pub covered: Vec<CoveredMount>,
 }
 
 /// A mount point inside a workspace that a command does not see through.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Covered {
+pub enum CoveredMount {
     /// A directory: an empty one lies over it.
     Directory(PathBuf),
     /// A file: nothing can be read there.
     File(PathBuf),
 }
 
-impl Covered {
+impl CoveredMount {
     /// Where it is.
     pub fn path(&self) -> &Path {
         match self {
@@ -80,12 +80,12 @@ pub struct ProtectedPlace {
     /// Which file that must be.
     pub identity: FileId,
     /// How it is kept.
-    pub hold: Hold,
+    pub hold: ProtectionHold,
 }
 
 /// How a protected place is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hold {
+pub enum ProtectionHold {
     /// Nothing in it can be changed.
     ReadOnly,
     /// It can be neither moved nor removed; what is in it is decided by other entries.

@@ -30,7 +30,7 @@ pub struct SeccompRules {
     /// Which sockets.
     pub sockets: Sockets,
     /// Whether calls that create names are looked at first.
-    pub creating: Creating,
+    pub creating: CreateCalls,
 }
 
 /// Which sockets a command may make.
@@ -44,7 +44,7 @@ pub enum Sockets {
 
 /// Whether calls that create names are looked at before they happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Creating {
+pub enum CreateCalls {
     /// They just happen.
     Unwatched,
     /// The init looks whether the name is protected.
@@ -77,7 +77,7 @@ const HAND_OVER: u32 = 0x4a54;
 
 impl SeccompRules {
     /// The rules of a tier.
-    pub fn of(tier: Tier, creating: Creating) -> Self {
+    pub fn of(tier: Tier, creating: CreateCalls) -> Self {
         let sockets = match tier {
             Tier::T2 | Tier::T3 => Sockets::OwnNetwork,
             Tier::Host | Tier::T1 | Tier::InProcess => Sockets::Pairs,
@@ -97,10 +97,10 @@ impl SeccompRules {
         static COMPILED: [OnceLock<Result<FilterProgram, SeccompError>>; 4] =
             [const { OnceLock::new() }; 4];
         let index = match (self.sockets, self.creating) {
-            (Sockets::Pairs, Creating::Unwatched) => 0,
-            (Sockets::Pairs, Creating::Watched) => 1,
-            (Sockets::OwnNetwork, Creating::Unwatched) => 2,
-            (Sockets::OwnNetwork, Creating::Watched) => 3,
+            (Sockets::Pairs, CreateCalls::Unwatched) => 0,
+            (Sockets::Pairs, CreateCalls::Watched) => 1,
+            (Sockets::OwnNetwork, CreateCalls::Unwatched) => 2,
+            (Sockets::OwnNetwork, CreateCalls::Watched) => 3,
         };
         match COMPILED.get(index) {
             Some(slot) => slot.get_or_init(|| self.compile()).clone(),
@@ -142,11 +142,11 @@ impl SeccompRules {
             }
         }
         match self.creating {
-            Creating::Unwatched => {
+            CreateCalls::Unwatched => {
                 add(CREATING, libc::SECCOMP_RET_ALLOW);
                 add(OPENING, libc::SECCOMP_RET_ALLOW);
             }
-            Creating::Watched => {}
+            CreateCalls::Watched => {}
         }
         add(
             SILENT,
@@ -174,16 +174,16 @@ impl SeccompRules {
         }
         if !in_list(OPENING) {
             return match self.creating {
-                Creating::Unwatched => vec![Conditions(vec![harmless])],
-                Creating::Watched => Vec::new(),
+                CreateCalls::Unwatched => vec![Conditions(vec![harmless])],
+                CreateCalls::Watched => Vec::new(),
             };
         }
         // The flags stand before the mode, which counts only where a file is made.
         let without = |bits| (mode - 1, SeccompCmpOp::MaskedEq(bits), 0);
         let mut rules = vec![Conditions(vec![without(MAKES_A_FILE)])];
         rules.push(match self.creating {
-            Creating::Unwatched => Conditions(vec![harmless]),
-            Creating::Watched => Conditions(vec![without(CREATES), harmless]),
+            CreateCalls::Unwatched => Conditions(vec![harmless]),
+            CreateCalls::Watched => Conditions(vec![without(CREATES), harmless]),
         });
         rules
     }
@@ -401,11 +401,11 @@ pub(super) fn denied_name(number: i64) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    const KINDS: [(Sockets, Creating); 4] = [
-        (Sockets::Pairs, Creating::Unwatched),
-        (Sockets::Pairs, Creating::Watched),
-        (Sockets::OwnNetwork, Creating::Unwatched),
-        (Sockets::OwnNetwork, Creating::Watched),
+    const KINDS: [(Sockets, CreateCalls); 4] = [
+        (Sockets::Pairs, CreateCalls::Unwatched),
+        (Sockets::Pairs, CreateCalls::Watched),
+        (Sockets::OwnNetwork, CreateCalls::Unwatched),
+        (Sockets::OwnNetwork, CreateCalls::Watched),
     ];
 
     #[test]
@@ -443,7 +443,7 @@ mod tests {
 
     #[test]
     fn a_foreign_calling_convention_is_handed_over_and_nothing_is_left_marked() {
-        let rules = SeccompRules::of(Tier::T2, Creating::Watched);
+        let rules = SeccompRules::of(Tier::T2, CreateCalls::Watched);
         let program = rules.program().unwrap().0;
         let returns: std::collections::BTreeSet<u32> = program
             .iter()

@@ -13,11 +13,11 @@ use haft_contract::{
 
 use crate::{
     cgroup::{Cgroup, CgroupError, CgroupParent},
-    detect::{Facilities, Missing},
+    detect::{Facilities, MissingFacility},
     jail::Jail,
     limits::Limits,
     options::SandboxOptions,
-    orphans::{Bases, PrivateDirectory, Purpose, RuntimeDirectory},
+    orphans::{BaseDirectories, DirectoryPurpose, PrivateDirectory, RuntimeDirectory},
     profile::HostView,
     protected_watch::{Deep, ProtectedWatch, Quarantine},
 };
@@ -31,7 +31,7 @@ pub(crate) struct Sandbox {
     groups: Result<Option<Arc<CgroupParent>>, CgroupError>,
     quarantine: Arc<Quarantine>,
     /// Where private directories are made.
-    bases: Bases,
+    bases: BaseDirectories,
     /// For sockets and the like; made when the first of them is.
     control: OnceLock<Arc<RuntimeDirectory>>,
     /// For files of commands; made when the first of them is.
@@ -41,7 +41,7 @@ pub(crate) struct Sandbox {
 impl Sandbox {
     /// Looks at this machine for a workspace.
     pub(crate) fn look(options: &SandboxOptions, root: &Path, temporary: &Path) -> Self {
-        let bases = Bases::new(options.runtime.as_deref(), temporary);
+        let bases = BaseDirectories::new(options.runtime.as_deref(), temporary);
         bases.sweep();
         Self {
             facilities: Facilities::look(options, root),
@@ -60,7 +60,7 @@ impl Sandbox {
     pub(crate) fn serves(&self, root: &Path) -> bool {
         match &self.facilities.helper {
             Ok(helper) => !helper.starts_with(root),
-            Err(missing) => *missing == Missing::Helper,
+            Err(missing) => *missing == MissingFacility::Helper,
         }
     }
 
@@ -91,11 +91,14 @@ impl Sandbox {
     }
 
     /// A directory of one command's own. What a crashed Haft leaves of it is removed by the next.
-    pub(crate) fn private_directory(&self, purpose: Purpose) -> Result<PrivateDirectory, OpsError> {
+    pub(crate) fn private_directory(
+        &self,
+        purpose: DirectoryPurpose,
+    ) -> Result<PrivateDirectory, OpsError> {
         let cannot = |why: String| OpsError::new(ErrorKind::TierUnavailable, why);
         let place = match purpose {
-            Purpose::Control => &self.control,
-            Purpose::Files => &self.files,
+            DirectoryPurpose::Control => &self.control,
+            DirectoryPurpose::Files => &self.files,
         };
         let runtime = if let Some(runtime) = place.get() {
             Arc::clone(runtime)
@@ -154,7 +157,7 @@ fn quarantine(options: &SandboxOptions) -> Quarantine {
     })
 }
 
-fn unavailable(missing: &[Missing]) -> OpsError {
+fn unavailable(missing: &[MissingFacility]) -> OpsError {
     let reasons: Vec<String> = missing.iter().map(|missing| missing.reason()).collect();
     let remedies: Vec<&str> = missing.iter().map(|missing| missing.remedy()).collect();
     OpsError::new(

@@ -39,14 +39,14 @@ pub(crate) struct Launch<'a> {
 }
 
 /// A child that has been started.
-pub(crate) struct Started {
+pub(crate) struct StartedChild {
     /// Its process id, which is also that of its group and its session.
     pub(crate) pid: Pid,
     /// A descriptor for the process itself.
     pub(crate) pidfd: OwnedFd,
 }
 
-impl Started {
+impl StartedChild {
     /// Waits until it has ended and takes it off the process table.
     pub(crate) fn reap(&self) {
         loop {
@@ -63,7 +63,7 @@ impl Started {
 }
 
 /// Starts a child in a session of its own, with default signals and only the descriptors named.
-pub(crate) fn launch(launch: &Launch<'_>) -> Result<Started, Errno> {
+pub(crate) fn launch(launch: &Launch<'_>) -> Result<StartedChild, Errno> {
     // Held until the child has started.
     let moved = launch
         .descriptors
@@ -105,7 +105,7 @@ pub(crate) fn launch(launch: &Launch<'_>) -> Result<Started, Errno> {
     let pid = Pid::from_raw(pid).ok_or(Errno::CHILD)?;
     // The child cannot be reaped by anybody but us, so its id still means it.
     let pidfd = pidfd_open(pid, PidfdFlags::NONBLOCK)?;
-    Ok(Started { pid, pidfd })
+    Ok(StartedChild { pid, pidfd })
 }
 
 /// A duplicate well above the numbers descriptors get in the child, closed on exec.

@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::request::Covered;
+use crate::request::CoveredMount;
 
 /// Where the kernel lists what is mounted.
 const LIST: &str = "/proc/self/mountinfo";
@@ -20,7 +20,7 @@ const LIST: &str = "/proc/self/mountinfo";
 const MAX_LIST_BYTES: u64 = 16 << 20;
 
 /// What is mounted below a directory, without what is mounted below that.
-pub(crate) fn beneath(root: &Path) -> io::Result<Vec<Covered>> {
+pub(crate) fn beneath(root: &Path) -> io::Result<Vec<CoveredMount>> {
     let mut list = Vec::new();
     let read = std::fs::File::open(LIST)?
         .take(MAX_LIST_BYTES + 1)
@@ -28,15 +28,15 @@ pub(crate) fn beneath(root: &Path) -> io::Result<Vec<Covered>> {
     if read as u64 > MAX_LIST_BYTES {
         return Err(io::Error::other("too much is mounted on this machine"));
     }
-    let mut covered: Vec<Covered> = Vec::new();
+    let mut covered: Vec<CoveredMount> = Vec::new();
     for place in places(&list, root) {
         if covered.iter().any(|above| place.starts_with(above.path())) {
             continue;
         }
         covered.push(match std::fs::symlink_metadata(&place) {
-            Ok(found) if !found.is_dir() => Covered::File(place),
+            Ok(found) if !found.is_dir() => CoveredMount::File(place),
             // One that cannot be looked at is covered like most are.
-            Ok(_) | Err(_) => Covered::Directory(place),
+            Ok(_) | Err(_) => CoveredMount::Directory(place),
         });
     }
     Ok(covered)
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn this_machine_has_processes_mounted_below_its_root() {
         let covered = beneath(Path::new("/")).unwrap();
-        assert!(covered.contains(&Covered::Directory("/proc".into())));
+        assert!(covered.contains(&CoveredMount::Directory("/proc".into())));
         assert!(
             !covered
                 .iter()

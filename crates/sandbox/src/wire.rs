@@ -31,7 +31,7 @@ use crate::{
     mounts::Mount,
     plan::SandboxPlan,
     request::{Program, Streams},
-    seccomp::{Creating, FilterProgram},
+    seccomp::{CreateCalls, FilterProgram},
 };
 
 /// The largest message.
@@ -44,7 +44,7 @@ const MAX_DESCRIPTION: u64 = 64 << 20;
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Description {
     /// Whether it is process 1 of a namespace, whose end ends all others.
-    pub(super) tree: Tree,
+    pub(super) tree: TreeTracking,
     /// The socket to Haft.
     pub(super) channel: i32,
     /// Control groups the command joins.
@@ -54,7 +54,7 @@ pub(super) struct Description {
     /// The bridge to the proxy.
     pub(super) bridge: Option<BridgeLine>,
     /// What tells that a limit is used up.
-    pub(super) watched: Watched,
+    pub(super) watched: WatchedLimits,
     /// The command.
     pub(super) command: CommandLine,
 }
@@ -72,7 +72,7 @@ pub(super) struct BridgeLine {
 
 /// What the init looks at to tell which limit is used up; what is absent is not looked at.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct Watched {
+pub(super) struct WatchedLimits {
     /// File systems that may be full.
     pub(super) spaces: Vec<PathBuf>,
     /// The most processes and threads there can be.
@@ -83,7 +83,7 @@ pub(super) struct Watched {
     pub(super) cpu_milliseconds: Option<u64>,
 }
 
-impl Watched {
+impl WatchedLimits {
     /// What to look at for a plan.
     fn of(plan: &SandboxPlan) -> Self {
         let Some(limits) = &plan.limits else {
@@ -117,7 +117,7 @@ impl Watched {
 /// How the init finds everything the command started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Tree {
+pub(super) enum TreeTracking {
     /// All of its pid namespace.
     Namespace,
     /// All its descendants.
@@ -266,7 +266,7 @@ pub(crate) enum Status {
 
 /// Numbers of descriptors in the init.
 #[derive(Debug)]
-pub(super) struct Numbers {
+pub(super) struct DescriptorNumbers {
     pub(super) streams: Vec<i32>,
     pub(super) channel: i32,
     pub(super) groups: Vec<i32>,
@@ -277,7 +277,7 @@ impl Description {
     pub(super) fn of(
         plan: &SandboxPlan,
         limits: &[ProcessLimit],
-        numbers: Numbers,
+        numbers: DescriptorNumbers,
         program: Option<&FilterProgram>,
     ) -> Self {
         let file = match &plan.program {
@@ -287,13 +287,13 @@ impl Description {
         };
         Self {
             tree: match plan.namespaces {
-                Some(_) => Tree::Namespace,
-                None => Tree::Descendants,
+                Some(_) => TreeTracking::Namespace,
+                None => TreeTracking::Descendants,
             },
             channel: numbers.channel,
             groups: numbers.groups,
             identities: plan.identities.clone(),
-            watched: Watched::of(plan),
+            watched: WatchedLimits::of(plan),
             bridge: plan.egress.as_ref().map(|egress| BridgeLine {
                 port: egress.port,
                 socket: super::mounts::PROXY_SOCKET.into(),
@@ -314,7 +314,7 @@ impl Description {
                 landlock: plan.landlock.clone(),
                 filter: program.zip(plan.seccomp).map(|(program, rules)| Filter {
                     length: program.0.len(),
-                    watches_names: rules.creating == Creating::Watched,
+                    watches_names: rules.creating == CreateCalls::Watched,
                 }),
                 limits: limits
                     .iter()
@@ -452,21 +452,24 @@ pub(crate) fn send<T: Serialize>(
 }
 
 /// Receives one message and its descriptor, if it has one; `None` when the other side is gone.
-pub(crate) fn receive<T: DeserializeOwned>(socket: impl AsFd) -> Received<T> {
+pub(crate) fn receive<T: DeserializeOwned>(socket: impl AsFd) -> ReceivedMessage<T> {
     receive_with(socket.as_fd(), RecvFlags::CMSG_CLOEXEC)
 }
 
 /// Like [`receive`], and fails with `EAGAIN` when there is none yet.
-pub(crate) fn receive_now<T: DeserializeOwned>(socket: impl AsFd) -> Received<T> {
+pub(crate) fn receive_now<T: DeserializeOwned>(socket: impl AsFd) -> ReceivedMessage<T> {
     receive_with(
         socket.as_fd(),
         RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT,
     )
 }
 
-type Received<T> = Result<Option<(T, Option<OwnedFd>)>, Errno>;
+type ReceivedMessage<T> = Result<Option<(T, Option<OwnedFd>)>, Errno>;
 
-fn receive_with<T: DeserializeOwned>(socket: BorrowedFd<'_>, flags: RecvFlags) -> Received<T> {
+fn receive_with<T: DeserializeOwned>(
+    socket: BorrowedFd<'_>,
+    flags: RecvFlags,
+) -> ReceivedMessage<T> {
     let mut text = vec![0_u8; MAX_MESSAGE];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);

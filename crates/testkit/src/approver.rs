@@ -7,7 +7,7 @@ use std::{
 
 use haft_contract::{
     PlanDigest,
-    host::{ApprovalAnswer, ApprovalRequest, Approver, GrantWish},
+    host::{ApprovalAnswer, ApprovalRequest, Approver, GrantRequest},
 };
 
 /// The name a [`ScriptedApprover`] answers under.
@@ -15,7 +15,7 @@ pub const PERSON: &str = "person";
 
 /// One answer of the script.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum ScriptedAnswer {
     /// Yes, to the plan that was shown.
     Approve,
     /// No, with a reason.
@@ -29,7 +29,7 @@ pub enum Answer {
     /// Yes, but to another plan.
     WrongDigest,
     /// Yes, and from now on.
-    Always(GrantWish),
+    Always(GrantRequest),
     /// Not here: the question stays open for somebody else.
     Elsewhere,
 }
@@ -41,28 +41,28 @@ pub struct ScriptedApprover(Arc<Mutex<Inner>>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    answers: VecDeque<Answer>,
-    then: Option<Answer>,
+    answers: VecDeque<ScriptedAnswer>,
+    then: Option<ScriptedAnswer>,
     asked: Vec<ApprovalRequest>,
 }
 
 impl ScriptedApprover {
     /// Gives these answers, one per question; after them nobody is there.
-    pub fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
+    pub fn new(answers: impl IntoIterator<Item = ScriptedAnswer>) -> Self {
         let approver = Self::default();
         approver.with(|inner| inner.answers.extend(answers));
         approver
     }
 
     /// Gives the same answer to every question.
-    pub fn always(answer: Answer) -> Self {
+    pub fn always(answer: ScriptedAnswer) -> Self {
         let approver = Self::default();
         approver.with(|inner| inner.then = Some(answer));
         approver
     }
 
     /// Adds an answer to the end of the queue.
-    pub fn then(&self, answer: Answer) {
+    pub fn then(&self, answer: ScriptedAnswer) {
         self.with(|inner| inner.answers.push_back(answer));
     }
 
@@ -82,21 +82,21 @@ impl Approver for ScriptedApprover {
             inner.asked.push(request.clone());
             inner.answers.pop_front().or_else(|| inner.then.clone())
         });
-        match answer.unwrap_or(Answer::Nobody) {
-            Answer::Approve => request.approve(PERSON),
-            Answer::Refuse(reason) => request.refuse(PERSON, Some(reason)),
-            Answer::Nobody => ApprovalAnswer::NobodyThere {
+        match answer.unwrap_or(ScriptedAnswer::Nobody) {
+            ScriptedAnswer::Approve => request.approve(PERSON),
+            ScriptedAnswer::Refuse(reason) => request.refuse(PERSON, Some(reason)),
+            ScriptedAnswer::Nobody => ApprovalAnswer::NobodyThere {
                 reason: "the test has nobody to ask".to_owned(),
             },
-            Answer::Expire => ApprovalAnswer::Expired,
-            Answer::NeverAnswer => std::future::pending().await,
-            Answer::Elsewhere => ApprovalAnswer::Elsewhere,
-            Answer::Always(wish) => ApprovalAnswer::Approved {
+            ScriptedAnswer::Expire => ApprovalAnswer::Expired,
+            ScriptedAnswer::NeverAnswer => std::future::pending().await,
+            ScriptedAnswer::Elsewhere => ApprovalAnswer::Elsewhere,
+            ScriptedAnswer::Always(wish) => ApprovalAnswer::Approved {
                 by: PERSON.to_owned(),
                 digest: request.digest,
                 grant: Some(wish),
             },
-            Answer::WrongDigest => ApprovalAnswer::Approved {
+            ScriptedAnswer::WrongDigest => ApprovalAnswer::Approved {
                 by: PERSON.to_owned(),
                 digest: PlanDigest(request.digest.0.map(|byte| !byte)),
                 grant: None,

@@ -7,7 +7,7 @@ use std::{
 
 use haft_contract::{
     CallEvent, CallId,
-    event::{EventSink, Happened},
+    event::{EventSink, RecordedEvent},
 };
 
 /// The most events kept; older ones are dropped and counted.
@@ -15,11 +15,11 @@ pub const MAX_EVENTS: usize = 100_000;
 
 /// An event sink that remembers. Clones share what they saw.
 #[derive(Debug, Clone, Default)]
-pub struct EventLog(Arc<Mutex<Seen>>);
+pub struct EventLog(Arc<Mutex<SeenEvents>>);
 
 #[derive(Debug, Default)]
-struct Seen {
-    events: VecDeque<Happened>,
+struct SeenEvents {
+    events: VecDeque<RecordedEvent>,
     dropped: u64,
 }
 
@@ -30,7 +30,7 @@ impl EventLog {
     }
 
     /// Everything seen so far, in order.
-    pub fn all(&self) -> Vec<Happened> {
+    pub fn all(&self) -> Vec<RecordedEvent> {
         self.with(|seen| seen.events.iter().cloned().collect())
     }
 
@@ -63,13 +63,13 @@ impl EventLog {
         self.with(|seen| seen.dropped)
     }
 
-    fn with<T>(&self, look: impl FnOnce(&mut Seen) -> T) -> T {
+    fn with<T>(&self, look: impl FnOnce(&mut SeenEvents) -> T) -> T {
         look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl EventSink for EventLog {
-    fn happened(&self, happened: &Happened) {
+    fn happened(&self, happened: &RecordedEvent) {
         self.with(|seen| {
             if seen.events.len() == MAX_EVENTS {
                 seen.events.pop_front();

@@ -37,14 +37,14 @@ const INPUTS: usize = 2_000;
 
 /// What a parser made of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Parsed {
+pub enum ParseOutcome {
     /// It was taken: everything the property says about what was parsed was tried.
     Taken,
     /// It was refused.
     Refused,
 }
 
-impl Parsed {
+impl ParseOutcome {
     /// Whether a result is one of an input that was taken.
     pub fn of<T, E>(result: &Result<T, E>) -> Self {
         if result.is_ok() {
@@ -104,7 +104,7 @@ impl Fuzz {
     ///
     /// With the seed and a shortened input where the property did not hold; and where next to
     /// nothing was taken or nothing was refused, because then the property says nothing.
-    pub fn run(&self, mut property: impl FnMut(&[u8]) -> Parsed) {
+    pub fn run(&self, mut property: impl FnMut(&[u8]) -> ParseOutcome) {
         if let Some(seed) = number(SEED) {
             self.round(seed, &mut property);
             return;
@@ -130,7 +130,7 @@ impl Fuzz {
     }
 
     /// Tries the inputs that one seed makes.
-    fn round(&self, seed: u64, property: &mut impl FnMut(&[u8]) -> Parsed) -> Tally {
+    fn round(&self, seed: u64, property: &mut impl FnMut(&[u8]) -> ParseOutcome) -> Tally {
         report(&format!("fuzzing with {SEED}={seed}"));
         let named = format!("{SEED}={seed}");
         let mut mutator = Mutator::new(seed, &self.seeds, &self.words, self.longest);
@@ -139,7 +139,7 @@ impl Fuzz {
             let input = mutator.next_input();
             let parsed = attempt(&input, property, &named);
             tally.count(parsed);
-            if parsed == Parsed::Taken {
+            if parsed == ParseOutcome::Taken {
                 mutator.learn(input);
             }
         }
@@ -155,10 +155,10 @@ struct Tally {
 }
 
 impl Tally {
-    fn count(&mut self, parsed: Parsed) {
+    fn count(&mut self, parsed: ParseOutcome) {
         match parsed {
-            Parsed::Taken => self.taken += 1,
-            Parsed::Refused => self.refused += 1,
+            ParseOutcome::Taken => self.taken += 1,
+            ParseOutcome::Refused => self.refused += 1,
         }
     }
 
@@ -184,7 +184,11 @@ impl std::fmt::Display for Tally {
 }
 
 /// Tries one input; where the property does not hold, shortens the input and says which it was.
-fn attempt(input: &[u8], property: &mut impl FnMut(&[u8]) -> Parsed, named: &str) -> Parsed {
+fn attempt(
+    input: &[u8],
+    property: &mut impl FnMut(&[u8]) -> ParseOutcome,
+    named: &str,
+) -> ParseOutcome {
     match caught(input, property) {
         Ok(parsed) => parsed,
         Err(why) => {
@@ -201,7 +205,10 @@ fn attempt(input: &[u8], property: &mut impl FnMut(&[u8]) -> Parsed, named: &str
 }
 
 /// What the property says of an input, or why it does not hold.
-fn caught(input: &[u8], property: &mut impl FnMut(&[u8]) -> Parsed) -> Result<Parsed, String> {
+fn caught(
+    input: &[u8],
+    property: &mut impl FnMut(&[u8]) -> ParseOutcome,
+) -> Result<ParseOutcome, String> {
     let tried = shrink::quietly(|| panic::catch_unwind(AssertUnwindSafe(|| property(input))));
     tried.map_err(|payload| message(payload.as_ref()))
 }
@@ -238,7 +245,7 @@ mod tests {
     use super::*;
 
     /// The message of the failure that a property leads to.
-    fn failure(inputs: usize, property: impl FnMut(&[u8]) -> Parsed) -> String {
+    fn failure(inputs: usize, property: impl FnMut(&[u8]) -> ParseOutcome) -> String {
         let fuzz = Fuzz::seeds(["abcdefgh", "12345678"])
             .words(["needle"])
             .inputs(inputs);
@@ -252,9 +259,9 @@ mod tests {
             let found = bytes.windows(6).any(|window| window == b"needle");
             assert!(!found, "found it");
             if bytes.len() > 4 {
-                Parsed::Taken
+                ParseOutcome::Taken
             } else {
-                Parsed::Refused
+                ParseOutcome::Refused
             }
         };
         let message = failure(2_000, parse);
@@ -267,9 +274,9 @@ mod tests {
 
     #[test]
     fn a_harness_that_tries_nothing_fails() {
-        let message = failure(100, |_| Parsed::Refused);
+        let message = failure(100, |_| ParseOutcome::Refused);
         assert!(message.contains("tries too little"), "{message}");
-        let message = failure(100, |_| Parsed::Taken);
+        let message = failure(100, |_| ParseOutcome::Taken);
         assert!(message.contains("tries too little"), "{message}");
     }
 
@@ -281,7 +288,7 @@ mod tests {
                 .inputs(200)
                 .round(seed, &mut |bytes: &[u8]| {
                     seen.push(bytes.to_vec());
-                    Parsed::Taken
+                    ParseOutcome::Taken
                 });
             seen
         };

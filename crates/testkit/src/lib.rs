@@ -40,7 +40,7 @@ pub use approver::ScriptedApprover;
 pub use clock::TestClock;
 pub use cpu_time::CpuTime;
 pub use events::EventLog;
-pub use fuzz::{Fuzz, Parsed};
+pub use fuzz::{Fuzz, ParseOutcome};
 pub use haft_runtime::{Limits, ProcessLimits};
 pub use harness::Harness;
 pub use helper_program::helper_program;

@@ -54,15 +54,15 @@ pub(crate) struct NoConfig {}
 
 /// Every built-in tool as it is without settings, sorted by name.
 pub fn builtins() -> Vec<Arc<dyn ErasedTool>> {
-    let mut tools = Offered(Vec::new());
+    let mut tools = OfferedTools(Vec::new());
     each_tool(&mut tools);
     tools.0
 }
 
 /// Collects the tools that models are offered.
-struct Offered(Vec<Arc<dyn ErasedTool>>);
+struct OfferedTools(Vec<Arc<dyn ErasedTool>>);
 
-impl EachTool for Offered {
+impl EachTool for OfferedTools {
     fn tool<T, C>(&mut self, make: fn(C) -> T)
     where
         T: Tool,

@@ -9,7 +9,7 @@ use haft_contract::{
 };
 
 use crate::text::{
-    diff::{Side, unified},
+    diff::{DiffSide, unified},
     encoding::{DecodedText, is_binary},
 };
 
@@ -60,11 +60,11 @@ impl FileChange<'_> {
         }
         let (old, new) = (DecodedText::decode(before), DecodedText::decode(after));
         let unified = unified(
-            Side {
+            DiffSide {
                 path: self.before.map(|_| self.path.as_str()),
                 text: old.text(),
             },
-            Side {
+            DiffSide {
                 path: self.after.map(|_| self.to.unwrap_or(self.path).as_str()),
                 text: new.text(),
             },

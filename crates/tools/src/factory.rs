@@ -12,7 +12,7 @@ use std::{
 use haft_contract::{
     BoxFuture, CallContext, NoProgress, Plan, PlanContext, Tool, ToolError, ToolName, ToolSpec,
     context::PreviewContext,
-    erased::{ErasedTool, ParsedInput, ToolReply, Withheld, erase_as},
+    erased::{ErasedTool, ParsedInput, ToolReply, WithheldReason, erase_as},
     name::NameError,
     preview::Preview,
 };
@@ -201,7 +201,7 @@ impl ErasedTool for LazyTool {
         self.tool.program_digest()
     }
 
-    fn withheld(&self) -> Option<Withheld> {
+    fn withheld(&self) -> Option<WithheldReason> {
         self.tool.withheld()
     }
 

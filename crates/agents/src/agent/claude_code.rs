@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use super::{Agent, Knows, Stand, variables, words};
+use super::{Agent, AgentStand, AgentTraits, variables, words};
 use crate::model::{Model, Wire};
 
 pub(super) struct ClaudeCode;
@@ -15,7 +15,7 @@ const APPROVED: &str = "0123456789abcdefghij";
 const MODEL: &str = "claude-sonnet-4-5";
 
 impl ClaudeCode {
-    fn program(stand: &Stand) -> String {
+    fn program(stand: &AgentStand) -> String {
         stand.npm("@anthropic-ai/claude-code-linux-x64/claude")
     }
 }
@@ -29,7 +29,7 @@ impl Agent for ClaudeCode {
         "Claude Code"
     }
 
-    fn version(&self, stand: &Stand) -> String {
+    fn version(&self, stand: &AgentStand) -> String {
         stand.npm_version("@anthropic-ai/claude-code")
     }
 
@@ -37,14 +37,14 @@ impl Agent for ClaudeCode {
         Wire::Anthropic
     }
 
-    fn knows(&self) -> Knows {
-        Knows {
+    fn knows(&self) -> AgentTraits {
+        AgentTraits {
             images: true,
             stop: &["Escape"],
         }
     }
 
-    fn configure(&self, stand: &Stand, _: &Model) {
+    fn configure(&self, stand: &AgentStand, _: &Model) {
         let project = stand.work.display().to_string();
         stand.write_json(
             ".claude.json",
@@ -60,7 +60,7 @@ impl Agent for ClaudeCode {
         stand.write_json(".claude/settings.json", &allow);
     }
 
-    fn environment(&self, stand: &Stand, model: &Model) -> Vec<(String, String)> {
+    fn environment(&self, stand: &AgentStand, model: &Model) -> Vec<(String, String)> {
         let temporary = stand.home.display().to_string();
         variables(&[
             ("ANTHROPIC_BASE_URL", &model.url()),
@@ -77,11 +77,11 @@ impl Agent for ClaudeCode {
         ])
     }
 
-    fn headless(&self, stand: &Stand, prompt: &str) -> Vec<String> {
+    fn headless(&self, stand: &AgentStand, prompt: &str) -> Vec<String> {
         words(&[&Self::program(stand), "-p", prompt, "--model", MODEL])
     }
 
-    fn on_screen(&self, stand: &Stand) -> Option<Vec<String>> {
+    fn on_screen(&self, stand: &AgentStand) -> Option<Vec<String>> {
         Some(words(&[&Self::program(stand), "--model", MODEL]))
     }
 

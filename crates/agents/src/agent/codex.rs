@@ -2,13 +2,13 @@
 
 use std::fs;
 
-use super::{Agent, Knows, Stand, variables, words};
+use super::{Agent, AgentStand, AgentTraits, variables, words};
 use crate::model::{Model, Wire};
 
 pub(super) struct Codex;
 
 impl Codex {
-    fn program(stand: &Stand) -> String {
+    fn program(stand: &AgentStand) -> String {
         stand.npm("@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex")
     }
 }
@@ -22,7 +22,7 @@ impl Agent for Codex {
         "Codex"
     }
 
-    fn version(&self, stand: &Stand) -> String {
+    fn version(&self, stand: &AgentStand) -> String {
         stand.npm_version("@openai/codex")
     }
 
@@ -30,14 +30,14 @@ impl Agent for Codex {
         Wire::Responses
     }
 
-    fn knows(&self) -> Knows {
-        Knows {
+    fn knows(&self) -> AgentTraits {
+        AgentTraits {
             images: true,
             stop: &["Escape"],
         }
     }
 
-    fn configure(&self, stand: &Stand, model: &Model) {
+    fn configure(&self, stand: &AgentStand, model: &Model) {
         let (url, project) = (model.url(), stand.work.display());
         // Plug-ins and updates are what it would ask the network for; the daemon outlives its screen.
         let text = format!(
@@ -69,7 +69,7 @@ trust_level = "trusted"
         fs::create_dir_all(directory).expect("a directory");
     }
 
-    fn environment(&self, _: &Stand, _: &Model) -> Vec<(String, String)> {
+    fn environment(&self, _: &AgentStand, _: &Model) -> Vec<(String, String)> {
         variables(&[
             ("SCRIPTED_KEY", "none"),
             // Its screen fetches a tip of the day, and no setting stops that: it is refused on
@@ -78,7 +78,7 @@ trust_level = "trusted"
         ])
     }
 
-    fn headless(&self, stand: &Stand, prompt: &str) -> Vec<String> {
+    fn headless(&self, stand: &AgentStand, prompt: &str) -> Vec<String> {
         words(&[
             &Self::program(stand),
             "exec",
@@ -87,7 +87,7 @@ trust_level = "trusted"
         ])
     }
 
-    fn on_screen(&self, stand: &Stand) -> Option<Vec<String>> {
+    fn on_screen(&self, stand: &AgentStand) -> Option<Vec<String>> {
         Some(words(&[&Self::program(stand)]))
     }
 

@@ -3,13 +3,13 @@
 
 use serde_json::json;
 
-use super::{Agent, Knows, Stand, variables, words};
+use super::{Agent, AgentStand, AgentTraits, variables, words};
 use crate::model::{Model, Wire};
 
 pub(super) struct Gemini;
 
 impl Gemini {
-    fn words(stand: &Stand, more: &[&str]) -> Vec<String> {
+    fn words(stand: &AgentStand, more: &[&str]) -> Vec<String> {
         let program = stand.npm("@google/gemini-cli/bundle/gemini.js");
         let node = stand.node();
         let start = [&*node, &*program, "-m", "gemini-2.5-pro"];
@@ -26,7 +26,7 @@ impl Agent for Gemini {
         "Gemini CLI"
     }
 
-    fn version(&self, stand: &Stand) -> String {
+    fn version(&self, stand: &AgentStand) -> String {
         stand.npm_version("@google/gemini-cli")
     }
 
@@ -34,15 +34,15 @@ impl Agent for Gemini {
         Wire::Gemini
     }
 
-    fn knows(&self) -> Knows {
-        Knows {
+    fn knows(&self) -> AgentTraits {
+        AgentTraits {
             images: true,
             // Escape gives the call up on the screen and tells nobody.
             stop: &[],
         }
     }
 
-    fn configure(&self, stand: &Stand, _: &Model) {
+    fn configure(&self, stand: &AgentStand, _: &Model) {
         stand.write_json(
             ".gemini/settings.json",
             &json!({
@@ -57,7 +57,7 @@ impl Agent for Gemini {
         stand.write_json(".gemini/trustedFolders.json", &trusted);
     }
 
-    fn environment(&self, _: &Stand, model: &Model) -> Vec<(String, String)> {
+    fn environment(&self, _: &AgentStand, model: &Model) -> Vec<(String, String)> {
         variables(&[
             ("GEMINI_API_KEY", "none"),
             ("GOOGLE_GEMINI_BASE_URL", &model.url()),
@@ -65,11 +65,11 @@ impl Agent for Gemini {
         ])
     }
 
-    fn headless(&self, stand: &Stand, prompt: &str) -> Vec<String> {
+    fn headless(&self, stand: &AgentStand, prompt: &str) -> Vec<String> {
         Self::words(stand, &["-p", prompt])
     }
 
-    fn on_screen(&self, stand: &Stand) -> Option<Vec<String>> {
+    fn on_screen(&self, stand: &AgentStand) -> Option<Vec<String>> {
         Some(Self::words(stand, &[]))
     }
 

@@ -35,7 +35,7 @@ pub const ALL: [&dyn Agent; 8] = [
 
 /// Where an agent runs.
 #[derive(Debug, Clone)]
-pub struct Stand {
+pub struct AgentStand {
     /// Its home, which is nobody else's.
     pub home: PathBuf,
     /// The project it works in.
@@ -46,7 +46,7 @@ pub struct Stand {
 
 /// What an agent is known to do, where agents differ and a test must know.
 #[derive(Debug, Clone, Copy)]
-pub struct Knows {
+pub struct AgentTraits {
     /// Its model gets images.
     pub images: bool,
     /// The keys with which a person stops a call, if the agent then tells the server.
@@ -62,22 +62,22 @@ pub trait Agent: Sync {
     fn title(&self) -> &'static str;
 
     /// The version that is installed.
-    fn version(&self, stand: &Stand) -> String;
+    fn version(&self, stand: &AgentStand) -> String;
 
     /// How it speaks to its model.
     fn wire(&self) -> Wire;
 
     /// Where it differs from others.
-    fn knows(&self) -> Knows;
+    fn knows(&self) -> AgentTraits;
 
     /// Writes the configuration it needs before Haft is installed in it.
-    fn configure(&self, stand: &Stand, model: &Model);
+    fn configure(&self, stand: &AgentStand, model: &Model);
 
     /// The variables it is started with, beside those every program gets.
-    fn environment(&self, stand: &Stand, model: &Model) -> Vec<(String, String)>;
+    fn environment(&self, stand: &AgentStand, model: &Model) -> Vec<(String, String)>;
 
     /// The words that answer one prompt and end.
-    fn headless(&self, stand: &Stand, prompt: &str) -> Vec<String>;
+    fn headless(&self, stand: &AgentStand, prompt: &str) -> Vec<String>;
 
     /// What its screen needs in its environment beside [`Agent::environment`].
     fn screen_environment(&self) -> &'static [(&'static str, &'static str)] {
@@ -85,7 +85,7 @@ pub trait Agent: Sync {
     }
 
     /// The words that start it on a screen, where that is driven.
-    fn on_screen(&self, stand: &Stand) -> Option<Vec<String>> {
+    fn on_screen(&self, stand: &AgentStand) -> Option<Vec<String>> {
         let _ = stand;
         None
     }
@@ -96,7 +96,7 @@ pub trait Agent: Sync {
     }
 }
 
-impl Stand {
+impl AgentStand {
     /// A file that an npm package brings.
     fn npm(&self, path: &str) -> String {
         self.peers

@@ -5,13 +5,13 @@ use std::process::Command;
 
 use serde_json::json;
 
-use super::{Agent, Knows, Stand, variables, words};
+use super::{Agent, AgentStand, AgentTraits, variables, words};
 use crate::model::{Model, Wire};
 
 pub(super) struct Nanobot;
 
 impl Nanobot {
-    fn python(stand: &Stand) -> String {
+    fn python(stand: &AgentStand) -> String {
         let python = stand.peers.join("nanobot/bin/python");
         python.display().to_string()
     }
@@ -26,7 +26,7 @@ impl Agent for Nanobot {
         "nanobot"
     }
 
-    fn version(&self, stand: &Stand) -> String {
+    fn version(&self, stand: &AgentStand) -> String {
         let ask = "import importlib.metadata as m; print(m.version('nanobot-ai'))";
         let python = Self::python(stand);
         let said = Command::new(python).args(["-c", ask]).output();
@@ -38,15 +38,15 @@ impl Agent for Nanobot {
         Wire::Chat
     }
 
-    fn knows(&self) -> Knows {
-        Knows {
+    fn knows(&self) -> AgentTraits {
+        AgentTraits {
             // It saves an image and tells its model where.
             images: false,
             stop: &[],
         }
     }
 
-    fn configure(&self, stand: &Stand, model: &Model) {
+    fn configure(&self, stand: &AgentStand, model: &Model) {
         stand.write_json(
             ".nanobot/config.json",
             &json!({
@@ -63,14 +63,14 @@ impl Agent for Nanobot {
         );
     }
 
-    fn environment(&self, _: &Stand, _: &Model) -> Vec<(String, String)> {
+    fn environment(&self, _: &AgentStand, _: &Model) -> Vec<(String, String)> {
         variables(&[
             ("HTTPS_PROXY", "http://127.0.0.1:9"),
             ("NO_PROXY", "127.0.0.1,localhost"),
         ])
     }
 
-    fn headless(&self, stand: &Stand, prompt: &str) -> Vec<String> {
+    fn headless(&self, stand: &AgentStand, prompt: &str) -> Vec<String> {
         let python = Self::python(stand);
         let start = [&*python, "-m", "nanobot", "agent", "-m", prompt];
         words(&[start.as_slice(), &["--no-markdown", "--session", "test"]].concat())

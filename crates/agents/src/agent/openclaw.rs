@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Agent, Knows, Stand, variables, words};
+use super::{Agent, AgentStand, AgentTraits, variables, words};
 use crate::model::{Model, Wire};
 
 pub(super) struct Openclaw;
@@ -16,7 +16,7 @@ impl Agent for Openclaw {
         "OpenClaw"
     }
 
-    fn version(&self, stand: &Stand) -> String {
+    fn version(&self, stand: &AgentStand) -> String {
         stand.npm_version("openclaw")
     }
 
@@ -24,14 +24,14 @@ impl Agent for Openclaw {
         Wire::Chat
     }
 
-    fn knows(&self) -> Knows {
-        Knows {
+    fn knows(&self) -> AgentTraits {
+        AgentTraits {
             images: true,
             stop: &["Escape"],
         }
     }
 
-    fn configure(&self, stand: &Stand, model: &Model) {
+    fn configure(&self, stand: &AgentStand, model: &Model) {
         let cost = json!({"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0});
         stand.write_json(
             ".openclaw/openclaw.json",
@@ -64,7 +64,7 @@ impl Agent for Openclaw {
         );
     }
 
-    fn environment(&self, stand: &Stand, _: &Model) -> Vec<(String, String)> {
+    fn environment(&self, stand: &AgentStand, _: &Model) -> Vec<(String, String)> {
         let state = stand.home.join(".openclaw").display().to_string();
         variables(&[
             ("OPENCLAW_STATE_DIR", &state),
@@ -74,7 +74,7 @@ impl Agent for Openclaw {
         ])
     }
 
-    fn headless(&self, stand: &Stand, prompt: &str) -> Vec<String> {
+    fn headless(&self, stand: &AgentStand, prompt: &str) -> Vec<String> {
         let config = stand.home.join(".openclaw/openclaw.json");
         let (config, work) = (
             config.display().to_string(),

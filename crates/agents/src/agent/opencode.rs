@@ -3,13 +3,13 @@
 
 use serde_json::json;
 
-use super::{Agent, Knows, Stand, variables, words};
+use super::{Agent, AgentStand, AgentTraits, variables, words};
 use crate::model::{Model, Wire};
 
 pub(super) struct Opencode;
 
 impl Opencode {
-    fn program(stand: &Stand) -> String {
+    fn program(stand: &AgentStand) -> String {
         stand.npm("opencode-linux-x64/bin/opencode")
     }
 }
@@ -23,7 +23,7 @@ impl Agent for Opencode {
         "opencode"
     }
 
-    fn version(&self, stand: &Stand) -> String {
+    fn version(&self, stand: &AgentStand) -> String {
         stand.npm_version("opencode-ai")
     }
 
@@ -31,14 +31,14 @@ impl Agent for Opencode {
         Wire::Chat
     }
 
-    fn knows(&self) -> Knows {
-        Knows {
+    fn knows(&self) -> AgentTraits {
+        AgentTraits {
             images: true,
             stop: &["Escape", "Escape"],
         }
     }
 
-    fn configure(&self, stand: &Stand, model: &Model) {
+    fn configure(&self, stand: &AgentStand, model: &Model) {
         stand.write_json(
             ".config/opencode/opencode.json",
             &json!({
@@ -63,7 +63,7 @@ impl Agent for Opencode {
         );
     }
 
-    fn environment(&self, _: &Stand, _: &Model) -> Vec<(String, String)> {
+    fn environment(&self, _: &AgentStand, _: &Model) -> Vec<(String, String)> {
         variables(&[
             ("OPENCODE_DISABLE_MODELS_FETCH", "1"),
             ("OPENCODE_DISABLE_AUTOUPDATE", "1"),
@@ -74,7 +74,7 @@ impl Agent for Opencode {
         ])
     }
 
-    fn headless(&self, stand: &Stand, prompt: &str) -> Vec<String> {
+    fn headless(&self, stand: &AgentStand, prompt: &str) -> Vec<String> {
         words(&[&Self::program(stand), "run", prompt])
     }
 }

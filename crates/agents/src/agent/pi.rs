@@ -3,13 +3,13 @@
 
 use serde_json::json;
 
-use super::{Agent, Knows, Stand, variables, words};
+use super::{Agent, AgentStand, AgentTraits, variables, words};
 use crate::model::{Model, Wire};
 
 pub(super) struct Pi;
 
 impl Pi {
-    fn words(stand: &Stand, more: &[&str]) -> Vec<String> {
+    fn words(stand: &AgentStand, more: &[&str]) -> Vec<String> {
         let program = stand.peers.join("pi/dist/bundle/cli.js");
         let (node, program) = (stand.node(), program.display().to_string());
         words(&[[&*node, &*program].as_slice(), more].concat())
@@ -25,22 +25,22 @@ impl Agent for Pi {
         "pi"
     }
 
-    fn version(&self, stand: &Stand) -> String {
-        Stand::version_in(&stand.peers.join("pi/package.json"))
+    fn version(&self, stand: &AgentStand) -> String {
+        AgentStand::version_in(&stand.peers.join("pi/package.json"))
     }
 
     fn wire(&self) -> Wire {
         Wire::Chat
     }
 
-    fn knows(&self) -> Knows {
-        Knows {
+    fn knows(&self) -> AgentTraits {
+        AgentTraits {
             images: true,
             stop: &["Escape"],
         }
     }
 
-    fn configure(&self, stand: &Stand, model: &Model) {
+    fn configure(&self, stand: &AgentStand, model: &Model) {
         let cost = json!({"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0});
         stand.write_json(
             ".pi/agent/models.json",
@@ -65,7 +65,7 @@ impl Agent for Pi {
         );
     }
 
-    fn environment(&self, _: &Stand, _: &Model) -> Vec<(String, String)> {
+    fn environment(&self, _: &AgentStand, _: &Model) -> Vec<(String, String)> {
         variables(&[
             ("PI_OFFLINE", "1"),
             ("PI_TELEMETRY", "0"),
@@ -73,11 +73,11 @@ impl Agent for Pi {
         ])
     }
 
-    fn headless(&self, stand: &Stand, prompt: &str) -> Vec<String> {
+    fn headless(&self, stand: &AgentStand, prompt: &str) -> Vec<String> {
         Self::words(stand, &["-p", prompt])
     }
 
-    fn on_screen(&self, stand: &Stand) -> Option<Vec<String>> {
+    fn on_screen(&self, stand: &AgentStand) -> Option<Vec<String>> {
         Some(Self::words(stand, &[]))
     }
 

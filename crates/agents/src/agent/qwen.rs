@@ -3,13 +3,13 @@
 
 use serde_json::json;
 
-use super::{Agent, Knows, Stand, variables, words};
+use super::{Agent, AgentStand, AgentTraits, variables, words};
 use crate::model::{Model, Wire};
 
 pub(super) struct Qwen;
 
 impl Qwen {
-    fn words(stand: &Stand, more: &[&str]) -> Vec<String> {
+    fn words(stand: &AgentStand, more: &[&str]) -> Vec<String> {
         let (node, program) = (stand.node(), stand.npm("@qwen-code/qwen-code/cli.js"));
         words(&[[&*node, &*program].as_slice(), more].concat())
     }
@@ -24,7 +24,7 @@ impl Agent for Qwen {
         "Qwen Code"
     }
 
-    fn version(&self, stand: &Stand) -> String {
+    fn version(&self, stand: &AgentStand) -> String {
         stand.npm_version("@qwen-code/qwen-code")
     }
 
@@ -32,14 +32,14 @@ impl Agent for Qwen {
         Wire::Chat
     }
 
-    fn knows(&self) -> Knows {
-        Knows {
+    fn knows(&self) -> AgentTraits {
+        AgentTraits {
             images: true,
             stop: &["Escape"],
         }
     }
 
-    fn configure(&self, stand: &Stand, _: &Model) {
+    fn configure(&self, stand: &AgentStand, _: &Model) {
         stand.write_json(
             ".qwen/settings.json",
             &json!({
@@ -59,7 +59,7 @@ impl Agent for Qwen {
         );
     }
 
-    fn environment(&self, _: &Stand, model: &Model) -> Vec<(String, String)> {
+    fn environment(&self, _: &AgentStand, model: &Model) -> Vec<(String, String)> {
         variables(&[
             ("OPENAI_API_KEY", "none"),
             // One that it knows to see images.
@@ -69,11 +69,11 @@ impl Agent for Qwen {
         ])
     }
 
-    fn headless(&self, stand: &Stand, prompt: &str) -> Vec<String> {
+    fn headless(&self, stand: &AgentStand, prompt: &str) -> Vec<String> {
         Self::words(stand, &["-p", prompt])
     }
 
-    fn on_screen(&self, stand: &Stand) -> Option<Vec<String>> {
+    fn on_screen(&self, stand: &AgentStand) -> Option<Vec<String>> {
         Some(Self::words(stand, &[]))
     }
 

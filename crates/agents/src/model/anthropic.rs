@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{Conversation, Offered, Said, given, is_kind, list, text};
+use super::{Conversation, OfferedTool, SpokenTurn, given, is_kind, list, text};
 use crate::http::Reply;
 
 pub(super) fn read(body: &Value) -> Conversation {
-    let offered = list(body.get("tools")).map(|tool| Offered {
+    let offered = list(body.get("tools")).map(|tool| OfferedTool {
         name: text(tool.get("name")),
         namespace: None,
         definition: tool.clone(),
@@ -28,11 +28,11 @@ pub(super) fn read(body: &Value) -> Conversation {
     }
 }
 
-pub(super) fn write(body: &Value, said: &Said<'_>, turn: usize) -> Reply {
+pub(super) fn write(body: &Value, said: &SpokenTurn<'_>, turn: usize) -> Reply {
     let (blocks, stop) = match said {
-        Said::Text(text) => (vec![json!({"type": "text", "text": text})], "end_turn"),
-        Said::Calls(calls) => {
-            let block = |(n, (tool, input)): (usize, &(Offered, Value))| {
+        SpokenTurn::Text(text) => (vec![json!({"type": "text", "text": text})], "end_turn"),
+        SpokenTurn::Calls(calls) => {
+            let block = |(n, (tool, input)): (usize, &(OfferedTool, Value))| {
                 let id = format!("toolu_{turn}_{n}");
                 json!({"type": "tool_use", "id": id, "name": tool.name, "input": input})
             };

@@ -3,11 +3,11 @@
 
 use serde_json::{Value, json};
 
-use super::{Conversation, Offered, Said, given, is_kind, list, text};
+use super::{Conversation, OfferedTool, SpokenTurn, given, is_kind, list, text};
 use crate::http::Reply;
 
 pub(super) fn read(body: &Value) -> Conversation {
-    let offered = list(body.get("tools")).map(|tool| Offered {
+    let offered = list(body.get("tools")).map(|tool| OfferedTool {
         name: text(tool.pointer("/function/name")),
         namespace: None,
         definition: tool.clone(),
@@ -37,11 +37,11 @@ pub(super) fn read(body: &Value) -> Conversation {
     }
 }
 
-pub(super) fn write(body: &Value, said: &Said<'_>, turn: usize) -> Reply {
+pub(super) fn write(body: &Value, said: &SpokenTurn<'_>, turn: usize) -> Reply {
     let (message, finish) = match said {
-        Said::Text(text) => (json!({"role": "assistant", "content": text}), "stop"),
-        Said::Calls(calls) => {
-            let call = |(n, (tool, input)): (usize, &(Offered, Value))| {
+        SpokenTurn::Text(text) => (json!({"role": "assistant", "content": text}), "stop"),
+        SpokenTurn::Calls(calls) => {
+            let call = |(n, (tool, input)): (usize, &(OfferedTool, Value))| {
                 json!({
                     "index": n, "id": format!("call_{turn}_{n}"), "type": "function",
                     "function": {"name": tool.name, "arguments": input.to_string()},

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{Conversation, GivenResult, Offered, Said, list, text};
+use super::{Conversation, GivenResult, OfferedTool, SpokenTurn, list, text};
 use crate::http::Reply;
 
 pub(super) fn read(body: &Value) -> Conversation {
     let offered = list(body.get("tools"))
         .flat_map(|tools| list(tools.get("functionDeclarations")))
-        .map(|tool| Offered {
+        .map(|tool| OfferedTool {
             name: text(tool.get("name")),
             namespace: None,
             definition: tool.clone(),
@@ -53,10 +53,10 @@ fn plain(value: &Value) -> String {
     }
 }
 
-pub(super) fn write(said: &Said<'_>) -> Reply {
+pub(super) fn write(said: &SpokenTurn<'_>) -> Reply {
     let parts: Vec<Value> = match said {
-        Said::Text(text) => vec![json!({"text": text})],
-        Said::Calls(calls) => calls
+        SpokenTurn::Text(text) => vec![json!({"text": text})],
+        SpokenTurn::Calls(calls) => calls
             .iter()
             .map(|(tool, input)| json!({"functionCall": {"name": tool.name, "args": input}}))
             .collect(),

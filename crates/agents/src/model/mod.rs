@@ -54,7 +54,7 @@ pub struct ToolCall {
 
 /// A tool as a model was offered it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Offered {
+pub struct OfferedTool {
     /// What the model calls it.
     pub name: String,
     /// The group of tools it is in, where the provider has such.
@@ -77,12 +77,12 @@ pub struct GivenResult {
 pub struct Model {
     address: SocketAddr,
     wire: Wire,
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<SeenRequests>>,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
-    offered: Vec<Vec<Offered>>,
+struct SeenRequests {
+    offered: Vec<Vec<OfferedTool>>,
     given: Vec<GivenResult>,
     prompts: Vec<Value>,
     strange: Vec<String>,
@@ -92,13 +92,13 @@ struct Seen {
 struct Conversation {
     /// How many turns of the model it holds.
     turns: usize,
-    offered: Vec<Offered>,
+    offered: Vec<OfferedTool>,
     given: Vec<GivenResult>,
 }
 
 /// A turn as a wire writes it: each call with the tool it is offered as.
-enum Said<'t> {
-    Calls(Vec<(Offered, Value)>),
+enum SpokenTurn<'t> {
+    Calls(Vec<(OfferedTool, Value)>),
     Text(&'t str),
 }
 
@@ -124,7 +124,7 @@ impl Turn {
 impl Model {
     /// Starts a model that follows a script.
     pub fn start(wire: Wire, script: Vec<Turn>) -> Self {
-        let seen = Arc::<Mutex<Seen>>::default();
+        let seen = Arc::<Mutex<SeenRequests>>::default();
         let noting = Arc::clone(&seen);
         let address = http::serve(Arc::new(move |request| {
             answer(wire, &script, &noting, &request)
@@ -147,19 +147,19 @@ impl Model {
     }
 
     /// The tools it was offered last.
-    pub fn offered(&self) -> Vec<Offered> {
+    pub fn offered(&self) -> Vec<OfferedTool> {
         self.seen(|seen| seen.offered.last().cloned().unwrap_or_default())
     }
 
     /// The tools it was offered with each request that offered any.
-    pub fn offered_each_time(&self) -> Vec<Vec<Offered>> {
+    pub fn offered_each_time(&self) -> Vec<Vec<OfferedTool>> {
         self.seen(|seen| seen.offered.clone())
     }
 
     /// The tools of Haft it was offered last, by the names Haft gives them.
     pub fn offered_by_haft(&self) -> Vec<String> {
         let offered = self.offered();
-        offered.iter().filter_map(Offered::of_haft).collect()
+        offered.iter().filter_map(OfferedTool::of_haft).collect()
     }
 
     /// What it was given for its calls, in their order.
@@ -177,12 +177,12 @@ impl Model {
         self.seen(|seen| seen.prompts.clone())
     }
 
-    fn seen<T>(&self, look: impl FnOnce(&Seen) -> T) -> T {
+    fn seen<T>(&self, look: impl FnOnce(&SeenRequests) -> T) -> T {
         look(&self.seen.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Offered {
+impl OfferedTool {
     /// What Haft calls the tool, if it is one of Haft's. Agents put the server's name before it.
     pub fn of_haft(&self) -> Option<String> {
         let whole = match &self.namespace {
@@ -197,7 +197,7 @@ impl Offered {
     }
 }
 
-fn answer(wire: Wire, script: &[Turn], seen: &Mutex<Seen>, request: &Request) -> Reply {
+fn answer(wire: Wire, script: &[Turn], seen: &Mutex<SeenRequests>, request: &Request) -> Reply {
     let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
     let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
     let is_turn = request.method == "POST" && wire.is_turn(&request.path);
@@ -216,7 +216,7 @@ fn answer(wire: Wire, script: &[Turn], seen: &Mutex<Seen>, request: &Request) ->
     }
     let offered = &conversation.offered;
     if offered.iter().all(|tool| tool.of_haft().is_none()) {
-        return wire.write(&body, &Said::Text(BESIDE_THE_SCRIPT), 0);
+        return wire.write(&body, &SpokenTurn::Text(BESIDE_THE_SCRIPT), 0);
     }
     seen.given = conversation.given;
     // What was said to an agent that had no tool of Haft yet is no turn of the script.
@@ -224,9 +224,9 @@ fn answer(wire: Wire, script: &[Turn], seen: &Mutex<Seen>, request: &Request) ->
     let turns = conversation.turns.saturating_sub(beside);
     let turn = script.get(turns);
     let said = match turn {
-        None => Said::Text(DONE),
-        Some(Turn::Say(text)) => Said::Text(text),
-        Some(Turn::Call(calls)) => Said::Calls(
+        None => SpokenTurn::Text(DONE),
+        Some(Turn::Say(text)) => SpokenTurn::Text(text),
+        Some(Turn::Call(calls)) => SpokenTurn::Calls(
             calls
                 .iter()
                 .map(|call| {
@@ -255,8 +255,8 @@ fn with_call_left_out(input: &Value, given: &[GivenResult]) -> Value {
 
 /// The offered tool that Haft calls so. One that is not offered is called by the name it would have:
 /// some agents tell their model the names of tools before they offer them.
-fn named(offered: &[Offered], tool: &str) -> Offered {
-    let is_it = |it: &&Offered| it.of_haft().as_deref() == Some(tool);
+fn named(offered: &[OfferedTool], tool: &str) -> OfferedTool {
+    let is_it = |it: &&OfferedTool| it.of_haft().as_deref() == Some(tool);
     if let Some(found) = offered.iter().find(is_it) {
         return found.clone();
     }
@@ -268,7 +268,7 @@ fn named(offered: &[Offered], tool: &str) -> Offered {
         }
         None => (tool.to_owned(), None),
     };
-    Offered {
+    OfferedTool {
         name,
         namespace,
         definition: Value::Null,
@@ -296,7 +296,7 @@ impl Wire {
         }
     }
 
-    fn write(self, body: &Value, said: &Said<'_>, turn: usize) -> Reply {
+    fn write(self, body: &Value, said: &SpokenTurn<'_>, turn: usize) -> Reply {
         match self {
             Self::Anthropic => anthropic::write(body, said, turn),
             Self::Responses => responses::write(said, turn),

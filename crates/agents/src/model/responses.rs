@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{Conversation, Offered, Said, given, is_kind, list, text};
+use super::{Conversation, OfferedTool, SpokenTurn, given, is_kind, list, text};
 use crate::http::Reply;
 
 pub(super) fn read(body: &Value) -> Conversation {
     let offered = list(body.get("tools")).flat_map(|tool| {
         let namespace = is_kind(tool, "namespace").then(|| text(tool.get("name")));
-        let offered = |tool: &Value| Offered {
+        let offered = |tool: &Value| OfferedTool {
             name: text(tool.get("name")),
             namespace: namespace.clone(),
             definition: tool.clone(),
@@ -18,7 +18,7 @@ pub(super) fn read(body: &Value) -> Conversation {
             None => vec![offered(tool)],
         }
     });
-    let offered: Vec<Offered> = offered.collect();
+    let offered: Vec<OfferedTool> = offered.collect();
     let items: Vec<&Value> = list(body.get("input")).collect();
     let is_ours = |item: &Value| {
         let calls = is_kind(item, "function_call");
@@ -44,13 +44,13 @@ pub(super) fn read(body: &Value) -> Conversation {
     }
 }
 
-pub(super) fn write(said: &Said<'_>, turn: usize) -> Reply {
+pub(super) fn write(said: &SpokenTurn<'_>, turn: usize) -> Reply {
     let items: Vec<Value> = match said {
-        Said::Text(text) => vec![json!({
+        SpokenTurn::Text(text) => vec![json!({
             "type": "message", "role": "assistant", "id": format!("msg_{turn}"),
             "content": [{"type": "output_text", "text": text}],
         })],
-        Said::Calls(calls) => calls
+        SpokenTurn::Calls(calls) => calls
             .iter()
             .enumerate()
             .map(|(n, (tool, input))| {

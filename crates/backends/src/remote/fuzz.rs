@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use haft_contract::ops::{Exit, Resolved};
-use haft_testkit::{Fuzz, Parsed};
+use haft_contract::ops::{ChildExit, ResolvedPath};
+use haft_testkit::{Fuzz, ParseOutcome};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
@@ -100,9 +100,9 @@ fn remote_frames_are_what_their_bytes_say_wherever_the_stream_is_cut() {
             }
             magic(&runtime, bytes);
             if read.is_empty() {
-                Parsed::Refused
+                ParseOutcome::Refused
             } else {
-                Parsed::Taken
+                ParseOutcome::Taken
             }
         });
 }
@@ -231,9 +231,9 @@ fn bodies_of_remote_frames_mean_one_thing_or_are_refused() {
         .run(|body| {
             let opening = [
                 same_again::<wire::Welcome>(body).is_some(),
-                same_again::<wire::Open>(body).is_some(),
-                same_again::<wire::Opening>(body).is_some(),
-                same_again::<wire::Note>(body).is_some(),
+                same_again::<wire::OpenWorkspace>(body).is_some(),
+                same_again::<wire::OpenReply>(body).is_some(),
+                same_again::<wire::WireNote>(body).is_some(),
             ];
             let call = same_again::<wire::Call>(body);
             let reply = same_again::<wire::Reply>(body);
@@ -248,9 +248,9 @@ fn bodies_of_remote_frames_mean_one_thing_or_are_refused() {
                 Some(_) | None => {}
             }
             if taken {
-                Parsed::Taken
+                ParseOutcome::Taken
             } else {
-                Parsed::Refused
+                ParseOutcome::Refused
             }
         });
 }
@@ -294,23 +294,23 @@ fn asked(request: wire::Request) {
     }
 }
 
-fn resolved_again(resolved: wire::Resolved) {
+fn resolved_again(resolved: wire::WireResolvedPath) {
     let written = serde_json::to_value(&resolved).unwrap();
     check_path(&resolved.path);
-    if let Ok(resolved) = Resolved::try_from(resolved) {
-        let again = serde_json::to_value(wire::Resolved::from(resolved)).unwrap();
+    if let Ok(resolved) = ResolvedPath::try_from(resolved) {
+        let again = serde_json::to_value(wire::WireResolvedPath::from(resolved)).unwrap();
         assert_eq!(again, written);
     }
 }
 
-fn exit_again(exit: wire::Exit) {
+fn exit_again(exit: wire::WireChildExit) {
     let written = serde_json::to_value(&exit).unwrap();
     let many = exit.refusals.len() > haft_contract::ops::Refusal::MAX;
-    if let Ok(exit) = Exit::try_from(exit)
+    if let Ok(exit) = ChildExit::try_from(exit)
         && !many
     {
         assert_eq!(
-            serde_json::to_value(wire::Exit::from(exit)).unwrap(),
+            serde_json::to_value(wire::WireChildExit::from(exit)).unwrap(),
             written
         );
     }

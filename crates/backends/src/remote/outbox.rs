@@ -30,21 +30,21 @@ const WRITE_BUFFER_BYTES: usize = 128 * 1024;
 
 /// Frames on their way out.
 pub(crate) struct Outbox {
-    waiting: Mutex<VecDeque<Waiting>>,
+    waiting: Mutex<VecDeque<QueuedFrame>>,
     more: Notify,
     room: Arc<Semaphore>,
     closed: CancellationToken,
 }
 
 /// A frame, and the room it takes up until it is written.
-struct Waiting {
+struct QueuedFrame {
     frame: Frame,
     _room: Option<OwnedSemaphorePermit>,
 }
 
 /// Nothing more can be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Closed;
+pub(crate) struct OutboxClosed;
 
 impl Outbox {
     pub(crate) fn new() -> Self {
@@ -57,15 +57,15 @@ impl Outbox {
     }
 
     /// Queues a small frame at once.
-    pub(crate) fn push(&self, frame: Frame) -> Result<(), Closed> {
+    pub(crate) fn push(&self, frame: Frame) -> Result<(), OutboxClosed> {
         self.queue(frame, None)
     }
 
     /// Queues a frame when there is room.
-    pub(crate) async fn send(&self, frame: Frame) -> Result<(), Closed> {
+    pub(crate) async fn send(&self, frame: Frame) -> Result<(), OutboxClosed> {
         let room = tokio::select! {
-            room = Arc::clone(&self.room).acquire_owned() => room.map_err(|_| Closed)?,
-            () = self.closed.cancelled() => return Err(Closed),
+            room = Arc::clone(&self.room).acquire_owned() => room.map_err(|_| OutboxClosed)?,
+            () = self.closed.cancelled() => return Err(OutboxClosed),
         };
         self.queue(frame, Some(room))
     }
@@ -111,24 +111,24 @@ impl Outbox {
         }
     }
 
-    fn queue(&self, frame: Frame, room: Option<OwnedSemaphorePermit>) -> Result<(), Closed> {
+    fn queue(&self, frame: Frame, room: Option<OwnedSemaphorePermit>) -> Result<(), OutboxClosed> {
         if self.closed.is_cancelled() {
-            return Err(Closed);
+            return Err(OutboxClosed);
         }
         {
             let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
             if waiting.len() >= MAX_FRAMES {
                 waiting.clear();
                 self.closed.cancel();
-                return Err(Closed);
+                return Err(OutboxClosed);
             }
-            waiting.push_back(Waiting { frame, _room: room });
+            waiting.push_back(QueuedFrame { frame, _room: room });
         }
         self.more.notify_one();
         Ok(())
     }
 
-    fn pop(&self) -> Option<Waiting> {
+    fn pop(&self) -> Option<QueuedFrame> {
         self.waiting
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -156,7 +156,7 @@ mod tests {
         outbox.send(Frame::bare(Kind::Request, 1)).await.unwrap();
         outbox.push(Frame::bare(Kind::Cancel, 1)).unwrap();
         outbox.close();
-        assert_eq!(outbox.push(Frame::bare(Kind::Ping, 0)), Err(Closed));
+        assert_eq!(outbox.push(Frame::bare(Kind::Ping, 0)), Err(OutboxClosed));
         let (near, far) = tokio::io::duplex(1024);
         outbox.write_to(near).await.unwrap();
         let mut reader = FrameReader::new(far);
@@ -178,6 +178,6 @@ mod tests {
         tokio::task::yield_now().await;
         assert!(!blocked.is_finished());
         outbox.close();
-        assert_eq!(blocked.await.unwrap(), Err(Closed));
+        assert_eq!(blocked.await.unwrap(), Err(OutboxClosed));
     }
 }

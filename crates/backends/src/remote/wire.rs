@@ -20,7 +20,7 @@ pub(crate) struct Welcome {
 
 /// The second frame, from the calling side: which workspace, and how its children start.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Open {
+pub(crate) struct OpenWorkspace {
     pub(crate) protocol: u32,
     pub(crate) root: String,
     pub(crate) cross_mounts: bool,
@@ -60,14 +60,14 @@ pub(crate) enum Toolchains {
 
 /// The third frame, from the serving side.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Opening {
-    Opened(Opened),
+pub(crate) enum OpenReply {
+    Opened(OpenedWorkspace),
     Refused(Failure),
 }
 
 /// A workspace that is open.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Opened {
+pub(crate) struct OpenedWorkspace {
     pub(crate) root: String,
     pub(crate) tiers: Vec<String>,
     /// The root's device and inode, to tell after a new connection whether it is still the same.
@@ -294,15 +294,15 @@ pub(crate) struct Egress {
 pub(crate) enum Reply {
     /// Nothing more to say.
     Done,
-    Resolved(Resolved),
+    Resolved(WireResolvedPath),
     Stat(FileStat),
     /// A file was opened; its mode is also said without what a list beside it grants.
     Opened {
         stat: FileStat,
         own_mode: u32,
     },
-    Written(Written),
-    Exit(Exit),
+    Written(WireWrittenFile),
+    Exit(WireChildExit),
     Answer(bool),
     Failed(Failure),
 }
@@ -310,7 +310,7 @@ pub(crate) enum Reply {
 /// Something to know before the end.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Note {
+pub(crate) enum WireNote {
     /// Bytes copied so far.
     Copied(u64),
     /// The child runs.
@@ -329,7 +329,7 @@ pub(crate) struct Failure {
 
 /// Where a path leads.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Resolved {
+pub(crate) struct WireResolvedPath {
     pub(crate) path: String,
     pub(crate) stat: Option<FileStat>,
     pub(crate) protected: Option<String>,
@@ -357,7 +357,7 @@ pub(crate) enum FileKind {
 
 /// A finished write.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Written {
+pub(crate) struct WireWrittenFile {
     pub(crate) version: String,
     pub(crate) bytes: u64,
     pub(crate) created: bool,
@@ -415,7 +415,7 @@ pub(crate) struct FindResults {
 
 /// How a child ended.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Exit {
+pub(crate) struct WireChildExit {
     pub(crate) status: ExitStatus,
     pub(crate) exceeded: Option<String>,
     pub(crate) refusals: Vec<Refusal>,

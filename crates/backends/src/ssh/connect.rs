@@ -15,7 +15,7 @@ use super::{
     diagnose::{diagnose, helper_is_missing, is_silent},
     options::SshOptions,
     payload::{self, Digest},
-    program::{Purpose, SILENT_TRIES, Ssh},
+    program::{ConnectionPurpose, SILENT_TRIES, Ssh},
     upload,
 };
 use crate::remote::{Carrier, Connect, ConnectError, Connection, MAGIC, MAX_PREAMBLE_BYTES};
@@ -30,7 +30,7 @@ pub(super) struct SshConnect {
 }
 
 /// A connection whose helper answers.
-struct Answering {
+struct HelperConnection {
     ssh: Ssh,
     stdin: ChildStdin,
     stdout: ChildStdout,
@@ -40,7 +40,7 @@ struct Answering {
 
 /// How an attempt to start the helper went.
 enum Attempt {
-    Answers(Box<Answering>),
+    Answers(Box<HelperConnection>),
     /// The other side has no such helper.
     Missing,
     /// The connection ended, and nobody said why.
@@ -56,7 +56,7 @@ impl SshConnect {
         Ok(Self { options, digest })
     }
 
-    async fn start(&self) -> Result<Answering, ConnectError> {
+    async fn start(&self) -> Result<HelperConnection, ConnectError> {
         if let Attempt::Answers(answering) = self.attempt().await? {
             return Ok(*answering);
         }
@@ -91,7 +91,7 @@ impl SshConnect {
 
     /// Starts the helper and waits until it speaks or the connection ends.
     async fn attempt_once(&self) -> Result<Attempt, ConnectError> {
-        let purpose = Purpose::Serve(&self.digest);
+        let purpose = ConnectionPurpose::Serve(&self.digest);
         let (mut ssh, stdin, mut stdout) = Ssh::start(&self.options, purpose)?;
         let limit = self.options.connect_timeout + LOGIN_LIMIT;
         let destination = &self.options.destination;
@@ -107,7 +107,7 @@ impl SshConnect {
             .await
             .map_err(late)?
         {
-            return Ok(Attempt::Answers(Box::new(Answering {
+            return Ok(Attempt::Answers(Box::new(HelperConnection {
                 ssh,
                 stdin,
                 stdout,
@@ -130,7 +130,7 @@ impl SshConnect {
 impl Connect for SshConnect {
     fn connect(&self) -> BoxFuture<'_, Result<Connection, ConnectError>> {
         Box::pin(async {
-            let Answering {
+            let HelperConnection {
                 ssh,
                 stdin,
                 stdout,

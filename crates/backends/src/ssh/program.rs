@@ -75,7 +75,7 @@ pub(super) fn helper_path(digest: &Digest) -> String {
 
 /// What a connection is for.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Purpose<'a> {
+pub(super) enum ConnectionPurpose<'a> {
     /// The helper of this digest serves.
     Serve(&'a Digest),
     /// Files are transferred.
@@ -93,7 +93,7 @@ impl Ssh {
     /// Starts it.
     pub(super) fn start(
         options: &SshOptions,
-        purpose: Purpose<'_>,
+        purpose: ConnectionPurpose<'_>,
     ) -> Result<(Self, ChildStdin, ChildStdout), ConnectError> {
         let program = find(options)?;
         let mut child = Command::new(&program)
@@ -186,7 +186,7 @@ fn find(options: &SshOptions) -> Result<PathBuf, ConnectError> {
 }
 
 /// The words it is started with.
-fn words(options: &SshOptions, purpose: Purpose<'_>) -> Vec<OsString> {
+fn words(options: &SshOptions, purpose: ConnectionPurpose<'_>) -> Vec<OsString> {
     let mut words: Vec<OsString> = Vec::new();
     let mut option = |text: String| words.extend(["-o".into(), text.into()]);
     for fixed in FIXED {
@@ -210,15 +210,17 @@ fn words(options: &SshOptions, purpose: Purpose<'_>) -> Vec<OsString> {
     if let Some(file) = &options.config_file {
         words.extend(["-F".into(), file.into()]);
     }
-    if let Purpose::Sftp = purpose {
+    if let ConnectionPurpose::Sftp = purpose {
         words.push("-s".into());
     }
     words.push("--".into());
     words.push(options.destination.as_str().into());
     words.push(match purpose {
         // One word: the other side's shell sees a constant, a hexadecimal number and a constant.
-        Purpose::Serve(digest) => format!("exec {} {FLAG} {SERVE}", helper_path(digest)).into(),
-        Purpose::Sftp => "sftp".into(),
+        ConnectionPurpose::Serve(digest) => {
+            format!("exec {} {FLAG} {SERVE}", helper_path(digest)).into()
+        }
+        ConnectionPurpose::Sftp => "sftp".into(),
     });
     words
 }
@@ -227,7 +229,7 @@ fn words(options: &SshOptions, purpose: Purpose<'_>) -> Vec<OsString> {
 mod tests {
     use super::{super::destination::Destination, *};
 
-    fn shown(options: &SshOptions, purpose: Purpose<'_>) -> String {
+    fn shown(options: &SshOptions, purpose: ConnectionPurpose<'_>) -> String {
         let words = words(options, purpose);
         words
             .iter()
@@ -242,7 +244,7 @@ mod tests {
         let mut options = SshOptions::new(Destination::parse("me@build").unwrap());
         let digest = Digest::of(b"helper");
         assert_eq!(
-            shown(&options, Purpose::Serve(&digest)),
+            shown(&options, ConnectionPurpose::Serve(&digest)),
             format!(
                 "-o ConnectTimeout=15 -o ServerAliveInterval=15 -- me@build exec \
                  .cache/haft/helper-{digest} __haft-helper serve"
@@ -254,7 +256,7 @@ mod tests {
         options.known_hosts_file = Some("/home/me/hosts".into());
         options.config_file = Some("/home/me/config".into());
         assert_eq!(
-            shown(&options, Purpose::Sftp),
+            shown(&options, ConnectionPurpose::Sftp),
             "-o ConnectTimeout=15 -o ServerAliveInterval=15 -o Port=2222 \
              -o UserKnownHostsFile=\"/home/me/hosts\" -o GlobalKnownHostsFile=/dev/null \
              -o IdentitiesOnly=yes -o IdentityFile=\"/home/me/my key\" -F /home/me/config -s -- \

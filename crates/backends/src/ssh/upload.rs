@@ -21,7 +21,7 @@ use super::{
     diagnose::{diagnose, is_silent},
     options::SshOptions,
     payload::Digest,
-    program::{DIRECTORY, Purpose, SILENT_TRIES, Ssh, helper_path},
+    program::{ConnectionPurpose, DIRECTORY, SILENT_TRIES, Ssh, helper_path},
 };
 use crate::remote::ConnectError;
 
@@ -71,7 +71,7 @@ async fn upload_once(
     digest: &Digest,
     bytes: &[u8],
 ) -> Result<Transfer, ConnectError> {
-    let (mut ssh, stdin, stdout) = Ssh::start(options, Purpose::Sftp)?;
+    let (mut ssh, stdin, stdout) = Ssh::start(options, ConnectionPurpose::Sftp)?;
     let stream = tokio::io::join(stdout, stdin);
     let config = Config {
         request_timeout_secs: REQUEST_SECONDS,

@@ -6,8 +6,8 @@ use haft_backends::{LocalBackend, LocalOptions};
 use haft_contract::{
     ErrorKind, WorkPath,
     ops::{
-        CopyFile, Expected, FileOps, FileStat, ListQuery, Listing, OpsError, Overwrite, Resolved,
-        WriteFile, WriteMode, Written,
+        CopyFile, Expected, FileOps, FileStat, ListQuery, Listing, OpsError, Overwrite,
+        ResolvedPath, WriteFile, WriteMode, WrittenFile,
     },
 };
 use haft_sandbox::{Profile, SandboxOptions, helper::Helper};
@@ -79,7 +79,7 @@ impl Workspace {
         fs::read_to_string(self.root.join(path)).unwrap()
     }
 
-    pub(crate) async fn resolve(&self, path: &str) -> Result<Resolved, OpsError> {
+    pub(crate) async fn resolve(&self, path: &str) -> Result<ResolvedPath, OpsError> {
         self.files.resolve(&at(path)).await
     }
 
@@ -93,7 +93,7 @@ impl Workspace {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    pub(crate) async fn write(&self, path: &str, text: &str) -> Result<Written, OpsError> {
+    pub(crate) async fn write(&self, path: &str, text: &str) -> Result<WrittenFile, OpsError> {
         self.write_expecting(path, text, Expected::Anything).await
     }
 
@@ -102,7 +102,7 @@ impl Workspace {
         path: &str,
         text: &str,
         expected: Expected<'_>,
-    ) -> Result<Written, OpsError> {
+    ) -> Result<WrittenFile, OpsError> {
         let write = WriteFile {
             bytes: text.as_bytes(),
             expected,
@@ -116,7 +116,7 @@ impl Workspace {
         from: &str,
         to: &str,
         overwrite: Overwrite,
-    ) -> Result<Written, OpsError> {
+    ) -> Result<WrittenFile, OpsError> {
         let copy = CopyFile {
             overwrite,
             copied: &|_| {},

@@ -30,18 +30,18 @@ const NEW_MODE: u32 = 0o600;
 #[derive(Debug)]
 pub(crate) struct ForeignFile {
     path: PathBuf,
-    found: Option<Found>,
+    found: Option<FileContents>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Found {
+struct FileContents {
     text: String,
     mode: u32,
 }
 
 /// How often what a file was is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Keep {
+pub(crate) enum BackupPolicy {
     /// Not at all.
     Never,
     /// Before the first change.
@@ -68,7 +68,7 @@ impl ForeignFile {
     }
 
     /// Replaces it, and says where what it was is kept. Refused if it has changed since it was read.
-    pub(crate) fn replace(&self, text: &str, keep: Keep) -> Result<Option<PathBuf>, Stop> {
+    pub(crate) fn replace(&self, text: &str, keep: BackupPolicy) -> Result<Option<PathBuf>, Stop> {
         let failed = |what: &str, error: io::Error| {
             Stop::config(
                 format!("`{}` cannot be {what}: {error}", self.path.display()),
@@ -80,7 +80,7 @@ impl ForeignFile {
             made.map_err(|error| failed("made", error))?;
         }
         let backup = match &self.found {
-            Some(found) if keep != Keep::Never => self.keep(found, keep),
+            Some(found) if keep != BackupPolicy::Never => self.keep(found, keep),
             Some(_) | None => Ok(None),
         };
         let backup = backup.map_err(|error| failed("copied", error))?;
@@ -120,7 +120,7 @@ impl ForeignFile {
     }
 
     /// Copies the file beside itself.
-    fn keep(&self, found: &Found, keep: Keep) -> io::Result<Option<PathBuf>> {
+    fn keep(&self, found: &FileContents, keep: BackupPolicy) -> io::Result<Option<PathBuf>> {
         for number in 1..=MAX_BACKUPS {
             let mut name = self.path.file_name().unwrap_or_default().to_owned();
             name.push(BACKUP);
@@ -142,8 +142,8 @@ impl ForeignFile {
                 (Err(error), _) if error.kind() != io::ErrorKind::AlreadyExists => {
                     return Err(error);
                 }
-                (Err(_), Keep::Never | Keep::Once) => return Ok(None),
-                (Err(_), Keep::Always) => {}
+                (Err(_), BackupPolicy::Never | BackupPolicy::Once) => return Ok(None),
+                (Err(_), BackupPolicy::Always) => {}
             }
         }
         Err(io::Error::other(format!(
@@ -177,7 +177,7 @@ pub(crate) fn real_directory(path: &Path) -> Option<PathBuf> {
     fs::canonicalize(existing).ok()
 }
 
-fn found(path: &Path) -> Result<Option<Found>, Stop> {
+fn found(path: &Path) -> Result<Option<FileContents>, Stop> {
     let refused = |why: &str, hint: &str| Stop::config(format!("`{}` {why}", path.display()), hint);
     let unreadable =
         |error: io::Error| refused(&format!("cannot be read: {error}"), "check who may read it");
@@ -218,5 +218,5 @@ fn found(path: &Path) -> Result<Option<Found>, Stop> {
     let text = String::from_utf8(bytes)
         .map_err(|_| refused("is not UTF-8", "save it as UTF-8, or change it by hand"))?;
     let mode = metadata.mode() & 0o7777;
-    Ok(Some(Found { text, mode }))
+    Ok(Some(FileContents { text, mode }))
 }

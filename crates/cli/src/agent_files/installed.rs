@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use haft_host::config::trust::{hex, sha256};
 
-use super::foreign::{ForeignFile, Keep};
+use super::foreign::{BackupPolicy, ForeignFile};
 use crate::{
     agents::{
         additions::{self, Addition},
-        document::{self, Format, Unchangeable},
+        document::{self, EditRefusal, Format},
     },
     stop::Stop,
 };
@@ -29,12 +29,12 @@ pub(crate) struct InstalledFile {
     file: ForeignFile,
     format: Format,
     note_file: ForeignFile,
-    note: Option<Note>,
+    note: Option<InstalledNote>,
 }
 
 /// What Haft put into a file. Old notes are read by newer versions, never the other way round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Note {
+struct InstalledNote {
     v: u32,
     /// The file without Haft; none if there was none.
     before: Option<String>,
@@ -50,7 +50,7 @@ impl InstalledFile {
         let file = ForeignFile::read(path.to_owned())?;
         let note_file = ForeignFile::read(note_path(path))?;
         let note = note_file.text().map(|text| {
-            let note = serde_json::from_str::<Note>(text).ok();
+            let note = serde_json::from_str::<InstalledNote>(text).ok();
             note.filter(|note| note.v == VERSION).ok_or_else(|| {
                 Stop::config(
                     format!(
@@ -96,7 +96,7 @@ impl InstalledFile {
     }
 
     /// The file as it is without these additions; none if it is not there then.
-    pub(crate) fn without(&self, added: &[Addition]) -> Result<Option<String>, Unchangeable> {
+    pub(crate) fn without(&self, added: &[Addition]) -> Result<Option<String>, EditRefusal> {
         let Some(text) = self.file.text() else {
             return Ok(None);
         };
@@ -125,7 +125,7 @@ impl InstalledFile {
         after: &str,
         added: Vec<Addition>,
     ) -> Result<Option<PathBuf>, Stop> {
-        let note = Note {
+        let note = InstalledNote {
             v: VERSION,
             before,
             after: digest(after),
@@ -133,15 +133,16 @@ impl InstalledFile {
         };
         let note = serde_json::to_string_pretty(&note)
             .map_err(|error| Stop::config(error.to_string(), "report this"))?;
-        self.note_file.replace(&format!("{note}\n"), Keep::Never)?;
-        self.file.replace(after, Keep::Once)
+        self.note_file
+            .replace(&format!("{note}\n"), BackupPolicy::Never)?;
+        self.file.replace(after, BackupPolicy::Once)
     }
 
     /// Writes the file without Haft, and forgets the note.
     pub(crate) fn take_out(&self, without: Option<&str>) -> Result<Option<PathBuf>, Stop> {
         let backup = match without {
             Some(text) if self.file.text() == Some(text) => None,
-            Some(text) => self.file.replace(text, Keep::Once)?,
+            Some(text) => self.file.replace(text, BackupPolicy::Once)?,
             None => {
                 self.file.remove()?;
                 None

@@ -8,7 +8,7 @@ use haft_host::config::{env::Env, resolve::Overrides};
 
 /// What is written into an agent's entry.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Pinned {
+pub(crate) struct PinnedEntry {
     /// `--workspace`.
     pub(crate) workspace: Option<PathBuf>,
     /// `--config`.
@@ -20,7 +20,7 @@ pub(crate) struct Pinned {
     pub(crate) config_home: Option<PathBuf>,
 }
 
-impl Pinned {
+impl PinnedEntry {
     /// What has to be written down of the command line and the environment of this program. A flag
     /// is always written: an agent may pass on a variable that says otherwise. Who asks and in which
     /// conversation is not: it is for the agent to say.

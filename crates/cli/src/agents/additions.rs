@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::document::{self, Format, Unchangeable};
+use super::document::{self, EditRefusal, Format};
 
 /// A setting of an agent, as it should be.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,7 +55,7 @@ impl Addition {
         text: &str,
         table: &[String],
         name: &str,
-    ) -> Result<Self, Unchangeable> {
+    ) -> Result<Self, EditRefusal> {
         let path: Vec<String> = table.iter().cloned().chain([name.to_owned()]).collect();
         let kept = there(format, text, &path)?.min(table.len());
         Ok(Self::Entry { path, kept })
@@ -76,7 +76,7 @@ impl Addition {
     }
 
     /// The text without it.
-    fn undone(&self, format: Format, text: &str) -> Result<String, Unchangeable> {
+    fn undone(&self, format: Format, text: &str) -> Result<String, EditRefusal> {
         let path = self.path();
         let Some((name, table)) = path.split_last() else {
             return Ok(text.to_owned());
@@ -111,7 +111,7 @@ pub(crate) fn with_setting(
     text: &str,
     setting: &Setting,
     additions: &mut Vec<Addition>,
-) -> Result<String, Unchangeable> {
+) -> Result<String, EditRefusal> {
     let (Setting::Is { path, .. } | Setting::Includes { path, .. }) = setting;
     let path: Vec<String> = path.iter().map(|key| (*key).to_owned()).collect();
     let kept = there(format, text, &path)?;
@@ -182,7 +182,7 @@ pub(crate) fn undone(
     format: Format,
     text: &str,
     additions: &[Addition],
-) -> Result<String, Unchangeable> {
+) -> Result<String, EditRefusal> {
     let mut text = text.to_owned();
     for addition in additions.iter().rev() {
         text = addition.undone(format, &text)?;
@@ -191,7 +191,7 @@ pub(crate) fn undone(
 }
 
 /// How many keys of a path are there.
-fn there(format: Format, text: &str, path: &[String]) -> Result<usize, Unchangeable> {
+fn there(format: Format, text: &str, path: &[String]) -> Result<usize, EditRefusal> {
     let mut count = 0;
     for length in 1..=path.len() {
         let way = path.get(..length).unwrap_or(path);

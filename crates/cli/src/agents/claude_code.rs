@@ -9,14 +9,14 @@
 use serde_json::Value;
 
 use super::{
-    Dialect, Format, Homes, OwnTools, Place, Scope, Server, Written,
+    Dialect, EntryFields, Format, Homes, OwnTools, Scope, Server, ServersLocation,
     additions::Setting,
-    server::{Entry, Usual, Variables},
+    server::{Entry, EntryKeys, Variables},
 };
 
 pub(super) struct ClaudeCode;
 
-const USUAL: Usual = Usual {
+const USUAL: EntryKeys = EntryKeys {
     variables: Variables::Braces,
     kind: "type",
     program: Some("stdio"),
@@ -39,23 +39,25 @@ const OWN_TOOLS: &[&str] = &[
 ];
 
 impl Dialect for ClaudeCode {
-    fn place(&self, scope: Scope, homes: &Homes<'_>) -> Option<Place> {
+    fn place(&self, scope: Scope, homes: &Homes<'_>) -> Option<ServersLocation> {
         let own = match homes.variables.get("CLAUDE_CONFIG_DIR") {
             Some(directory) => directory.join(".claude.json"),
             None => homes.home.join(".claude.json"),
         };
         let project = homes.project.to_string_lossy();
         Some(match scope {
-            Scope::User => Place::new(own, Format::Json, ["mcpServers"]),
+            Scope::User => ServersLocation::new(own, Format::Json, ["mcpServers"]),
             Scope::Project => {
                 let path = homes.project.join(".mcp.json");
-                Place::new(path, Format::Json, ["mcpServers"])
+                ServersLocation::new(path, Format::Json, ["mcpServers"])
             }
-            Scope::Local => Place::new(own, Format::Json, ["projects", &project, "mcpServers"]),
+            Scope::Local => {
+                ServersLocation::new(own, Format::Json, ["projects", &project, "mcpServers"])
+            }
         })
     }
 
-    fn write(&self, server: &Server) -> Written {
+    fn write(&self, server: &Server) -> EntryFields {
         let mut fields = USUAL.write(server);
         // Otherwise the model is told the names of its tools and nothing else about them.
         fields.push(("alwaysLoad", Value::from(true)));

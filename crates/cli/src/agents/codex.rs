@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::{
-    Dialect, Format, Homes, OwnTools, Place, Scope, Server, Written,
+    Dialect, EntryFields, Format, Homes, OwnTools, Scope, Server, ServersLocation,
     additions::Setting,
-    server::{Entry, Given, Reach, Variables, program},
+    server::{Entry, EntryValue, ServerTransport, Variables, program},
 };
 
 pub(super) struct Codex;
@@ -24,19 +24,19 @@ const BEARER: &str = "Bearer ";
 const AUTHORIZATION: &str = "Authorization";
 
 impl Dialect for Codex {
-    fn place(&self, scope: Scope, homes: &Homes<'_>) -> Option<Place> {
+    fn place(&self, scope: Scope, homes: &Homes<'_>) -> Option<ServersLocation> {
         let directory = match scope {
             Scope::User => homes.below(".codex", "CODEX_HOME"),
             Scope::Project => homes.project.join(".codex"),
             Scope::Local => return None,
         };
         let path = directory.join("config.toml");
-        Some(Place::new(path, Format::Toml, ["mcp_servers"]))
+        Some(ServersLocation::new(path, Format::Toml, ["mcp_servers"]))
     }
 
-    fn write(&self, server: &Server) -> Written {
+    fn write(&self, server: &Server) -> EntryFields {
         let mut fields = match &server.reach {
-            Reach::Command { argv, env, cwd } => {
+            ServerTransport::Command { argv, env, cwd } => {
                 let mut fields = program(argv, "command", "args");
                 let (inherited, set): (Vec<_>, Vec<_>) =
                     env.iter().partition(|(_, given)| variable(given).is_some());
@@ -52,20 +52,22 @@ impl Dialect for Codex {
                 fields.extend(cwd.as_ref().map(|cwd| ("cwd", Value::from(cwd.as_str()))));
                 fields
             }
-            Reach::Address { url, headers, .. } => {
+            ServerTransport::Address { url, headers, .. } => {
                 let mut fields = vec![("url", Value::from(url.as_str()))];
                 let (mut plain, mut from) = (BTreeMap::new(), Map::new());
                 for (header, given) in headers {
                     match given {
-                        Given::Variable { before, name }
+                        EntryValue::Variable { before, name }
                             if header == AUTHORIZATION && before == BEARER =>
                         {
                             fields.push(("bearer_token_env_var", Value::from(name.as_str())));
                         }
-                        Given::Variable { before, name } if before.is_empty() => {
+                        EntryValue::Variable { before, name } if before.is_empty() => {
                             from.insert(header.clone(), Value::from(name.as_str()));
                         }
-                        Given::Variable { .. } | Given::Text(_) | Given::Foreign(_) => {
+                        EntryValue::Variable { .. }
+                        | EntryValue::Text(_)
+                        | EntryValue::Foreign(_) => {
                             plain.insert(header.clone(), given.clone());
                         }
                     }
@@ -96,7 +98,7 @@ impl Dialect for Codex {
         let url = entry.text("url")?;
         let mut headers = entry.values("http_headers", Variables::Never)?;
         for (header, given) in entry.values("env_http_headers", Variables::Never)? {
-            if let Given::Text(variable) = given {
+            if let EntryValue::Text(variable) = given {
                 headers.insert(header, from_variable("", &variable));
             }
         }
@@ -104,8 +106,8 @@ impl Dialect for Codex {
             headers.insert(AUTHORIZATION.to_owned(), from_variable(BEARER, &variable));
         }
         let reach = match (argv, url) {
-            (Some(argv), None) => Reach::Command { argv, env, cwd },
-            (None, Some(url)) => Reach::Address {
+            (Some(argv), None) => ServerTransport::Command { argv, env, cwd },
+            (None, Some(url)) => ServerTransport::Address {
                 url,
                 headers,
                 events_only: false,
@@ -152,17 +154,17 @@ impl Dialect for Codex {
     }
 }
 
-fn from_variable(before: &str, name: &str) -> Given {
-    Given::Variable {
+fn from_variable(before: &str, name: &str) -> EntryValue {
+    EntryValue::Variable {
         before: before.to_owned(),
         name: name.to_owned(),
     }
 }
 
 /// The variable a value comes from as it is.
-fn variable(given: &Given) -> Option<&str> {
+fn variable(given: &EntryValue) -> Option<&str> {
     match given {
-        Given::Variable { before, name } if before.is_empty() => Some(name),
-        Given::Variable { .. } | Given::Text(_) | Given::Foreign(_) => None,
+        EntryValue::Variable { before, name } if before.is_empty() => Some(name),
+        EntryValue::Variable { .. } | EntryValue::Text(_) | EntryValue::Foreign(_) => None,
     }
 }

@@ -6,13 +6,13 @@
 use serde_json::Value;
 
 use super::{
-    Dialect, Format, Homes, Place, Scope, Server, Written,
-    server::{Entry, Usual, Variables},
+    Dialect, EntryFields, Format, Homes, Scope, Server, ServersLocation,
+    server::{Entry, EntryKeys, Variables},
 };
 
 pub(super) struct Cursor;
 
-const USUAL: Usual = Usual {
+const USUAL: EntryKeys = EntryKeys {
     variables: Variables::Env,
     kind: "type",
     program: Some("stdio"),
@@ -22,17 +22,17 @@ const USUAL: Usual = Usual {
 };
 
 impl Dialect for Cursor {
-    fn place(&self, scope: Scope, homes: &Homes<'_>) -> Option<Place> {
+    fn place(&self, scope: Scope, homes: &Homes<'_>) -> Option<ServersLocation> {
         let directory = match scope {
             Scope::User => homes.home,
             Scope::Project => homes.project,
             Scope::Local => return None,
         };
         let path = directory.join(".cursor/mcp.json");
-        Some(Place::new(path, Format::Json, ["mcpServers"]))
+        Some(ServersLocation::new(path, Format::Json, ["mcpServers"]))
     }
 
-    fn write(&self, server: &Server) -> Written {
+    fn write(&self, server: &Server) -> EntryFields {
         USUAL.write(server)
     }
 

@@ -11,14 +11,14 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::{
-    Dialect, Format, Homes, OwnTools, Place, Scope, Server, Written,
+    Dialect, EntryFields, Format, Homes, OwnTools, Scope, Server, ServersLocation,
     additions::Setting,
-    server::{Entry, Usual, Variables},
+    server::{Entry, EntryKeys, Variables},
 };
 
 pub(super) struct Gemini;
 
-const USUAL: Usual = Usual {
+const USUAL: EntryKeys = EntryKeys {
     variables: Variables::Dollar,
     kind: "type",
     // The word for the address says it, to older versions too.
@@ -43,17 +43,17 @@ const OWN_TOOLS: &[&str] = &[
 ];
 
 impl Dialect for Gemini {
-    fn place(&self, scope: Scope, homes: &Homes<'_>) -> Option<Place> {
+    fn place(&self, scope: Scope, homes: &Homes<'_>) -> Option<ServersLocation> {
         let directory = match scope {
             Scope::User => home(homes),
             Scope::Project => homes.project,
             Scope::Local => return None,
         };
         let path = directory.join(".gemini/settings.json");
-        Some(Place::new(path, Format::Json, ["mcpServers"]))
+        Some(ServersLocation::new(path, Format::Json, ["mcpServers"]))
     }
 
-    fn write(&self, server: &Server) -> Written {
+    fn write(&self, server: &Server) -> EntryFields {
         let mut fields = USUAL.write(server);
         // Haft asks where somebody has to be asked. Without this Gemini CLI asks too, and where it
         // has no screen its model is not offered the tools at all.

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{
-    Dialect, Format, Homes, Place, Scope, Server, Written,
-    server::{Entry, Given, Reach, Variables, program},
+    Dialect, EntryFields, Format, Homes, Scope, Server, ServersLocation,
+    server::{Entry, EntryValue, ServerTransport, Variables, program},
 };
 
 pub(super) struct Goose;
@@ -22,7 +22,7 @@ const TIMEOUT_SECONDS: u64 = 600;
 const VARIABLES: Variables = Variables::Dollar;
 
 impl Dialect for Goose {
-    fn place(&self, scope: Scope, homes: &Homes<'_>) -> Option<Place> {
+    fn place(&self, scope: Scope, homes: &Homes<'_>) -> Option<ServersLocation> {
         match scope {
             Scope::User => {}
             Scope::Project | Scope::Local => return None,
@@ -32,24 +32,24 @@ impl Dialect for Goose {
             None => homes.config.join("goose"),
         };
         let path = directory.join("config.yaml");
-        Some(Place::new(path, Format::Yaml, ["extensions"]))
+        Some(ServersLocation::new(path, Format::Yaml, ["extensions"]))
     }
 
-    fn write(&self, server: &Server) -> Written {
-        let mut fields: Written = vec![
+    fn write(&self, server: &Server) -> EntryFields {
+        let mut fields: EntryFields = vec![
             ("enabled", Value::from(server.enabled)),
             ("name", Value::from(server.name.as_str())),
             ("description", Value::from("Tools behind Haft")),
         ];
         match &server.reach {
-            Reach::Command { argv, env, .. } => {
+            ServerTransport::Command { argv, env, .. } => {
                 fields.push(("type", Value::from("stdio")));
                 fields.extend(program(argv, "cmd", "args"));
                 let (needed, set) = from_elsewhere(env);
                 fields.extend(Variables::Never.write_all("envs", &set));
                 fields.extend(needed.map(|needed| ("env_keys", needed)));
             }
-            Reach::Address { url, headers, .. } => {
+            ServerTransport::Address { url, headers, .. } => {
                 fields.push(("type", Value::from("streamable_http")));
                 fields.push(("uri", Value::from(url.as_str())));
                 fields.extend(VARIABLES.write_all("headers", headers));
@@ -73,18 +73,18 @@ impl Dialect for Goose {
         let reach = match kind.as_deref() {
             Some("stdio") => {
                 for key in keys {
-                    env.entry(key.clone()).or_insert(Given::Variable {
+                    env.entry(key.clone()).or_insert(EntryValue::Variable {
                         before: String::new(),
                         name: key,
                     });
                 }
-                Reach::Command {
+                ServerTransport::Command {
                     argv: entry.argv("cmd", "args")?.ok_or("it has no `cmd`")?,
                     env,
                     cwd: None,
                 }
             }
-            Some(kind @ ("streamable_http" | "sse")) => Reach::Address {
+            Some(kind @ ("streamable_http" | "sse")) => ServerTransport::Address {
                 url: entry.text("uri")?.ok_or("it has no `uri`")?,
                 headers: entry.values("headers", VARIABLES)?,
                 events_only: kind == "sse",
@@ -105,12 +105,14 @@ impl Dialect for Goose {
 }
 
 /// The variables that values come from, as a list, and the values that come from none.
-fn from_elsewhere(given: &BTreeMap<String, Given>) -> (Option<Value>, BTreeMap<String, Given>) {
+fn from_elsewhere(
+    given: &BTreeMap<String, EntryValue>,
+) -> (Option<Value>, BTreeMap<String, EntryValue>) {
     let (mut needed, mut set) = (Vec::new(), BTreeMap::new());
     for (name, given) in given {
         match given {
-            Given::Variable { name, .. } => needed.push(name.as_str()),
-            Given::Text(_) | Given::Foreign(_) => {
+            EntryValue::Variable { name, .. } => needed.push(name.as_str()),
+            EntryValue::Text(_) | EntryValue::Foreign(_) => {
                 set.insert(name.clone(), given.clone());
             }
         }

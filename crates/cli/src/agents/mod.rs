@@ -32,7 +32,7 @@ use serde_json::Value;
 use self::{
     additions::Setting,
     document::Format,
-    server::{Server, Written},
+    server::{EntryFields, Server},
 };
 
 /// What Haft calls itself in an agent's configuration.
@@ -101,7 +101,7 @@ impl Scope {
 
 /// Where an agent keeps its servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ServersLocation {
     /// The file.
     pub(crate) path: PathBuf,
     /// How it is written.
@@ -152,7 +152,7 @@ impl Homes<'_> {
 /// How one agent writes servers down.
 pub(crate) trait Dialect {
     /// Where it keeps them; nowhere for a scope it does not have.
-    fn place(&self, scope: Scope, homes: &Homes<'_>) -> Option<Place>;
+    fn place(&self, scope: Scope, homes: &Homes<'_>) -> Option<ServersLocation>;
 
     /// Other names of that file. One that is there is used in its stead.
     fn also_named(&self) -> &'static [&'static str] {
@@ -160,7 +160,7 @@ pub(crate) trait Dialect {
     }
 
     /// A server as an entry.
-    fn write(&self, server: &Server) -> Written;
+    fn write(&self, server: &Server) -> EntryFields;
 
     /// An entry as a server; none where the entry is something else of the agent's own.
     fn read(&self, name: &str, entry: &Value) -> Result<Option<Server>, String>;
@@ -223,7 +223,7 @@ impl Agent {
     }
 }
 
-impl Place {
+impl ServersLocation {
     fn new<const N: usize>(path: PathBuf, format: Format, table: [&str; N]) -> Self {
         Self {
             path,

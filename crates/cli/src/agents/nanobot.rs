@@ -7,9 +7,9 @@
 use serde_json::Value;
 
 use super::{
-    Dialect, Format, Homes, OwnTools, Place, Scope, Server, Written,
+    Dialect, EntryFields, Format, Homes, OwnTools, Scope, Server, ServersLocation,
     additions::Setting,
-    server::{Entry, Usual, Variables},
+    server::{Entry, EntryKeys, Variables},
 };
 
 pub(super) struct Nanobot;
@@ -17,7 +17,7 @@ pub(super) struct Nanobot;
 /// Seconds that nanobot waits for one call: as long as a person may be asked.
 const TIMEOUT_SECONDS: u64 = 600;
 
-const USUAL: Usual = Usual {
+const USUAL: EntryKeys = EntryKeys {
     variables: Variables::Braces,
     kind: "type",
     program: None,
@@ -26,16 +26,20 @@ const USUAL: Usual = Usual {
 };
 
 impl Dialect for Nanobot {
-    fn place(&self, scope: Scope, homes: &Homes<'_>) -> Option<Place> {
+    fn place(&self, scope: Scope, homes: &Homes<'_>) -> Option<ServersLocation> {
         match scope {
             Scope::User => {}
             Scope::Project | Scope::Local => return None,
         }
         let path = homes.home.join(".nanobot/config.json");
-        Some(Place::new(path, Format::Json, ["tools", "mcpServers"]))
+        Some(ServersLocation::new(
+            path,
+            Format::Json,
+            ["tools", "mcpServers"],
+        ))
     }
 
-    fn write(&self, server: &Server) -> Written {
+    fn write(&self, server: &Server) -> EntryFields {
         let mut fields = USUAL.write(server);
         fields.push(("toolTimeout", Value::from(TIMEOUT_SECONDS)));
         fields

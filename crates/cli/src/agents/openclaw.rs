@@ -10,14 +10,14 @@
 use serde_json::Value;
 
 use super::{
-    Dialect, Format, Homes, OwnTools, Place, Scope, Server, Written,
+    Dialect, EntryFields, Format, Homes, OwnTools, Scope, Server, ServersLocation,
     additions::Setting,
-    server::{Entry, Usual, Variables},
+    server::{Entry, EntryKeys, Variables},
 };
 
 pub(super) struct Openclaw;
 
-const USUAL: Usual = Usual {
+const USUAL: EntryKeys = EntryKeys {
     variables: Variables::Braces,
     kind: "transport",
     program: None,
@@ -29,7 +29,7 @@ const USUAL: Usual = Usual {
 const TIMEOUT_MILLISECONDS: u64 = 600_000;
 
 impl Dialect for Openclaw {
-    fn place(&self, scope: Scope, homes: &Homes<'_>) -> Option<Place> {
+    fn place(&self, scope: Scope, homes: &Homes<'_>) -> Option<ServersLocation> {
         match scope {
             Scope::User => {}
             Scope::Project | Scope::Local => return None,
@@ -40,10 +40,10 @@ impl Dialect for Openclaw {
                 .below(".openclaw", "OPENCLAW_STATE_DIR")
                 .join("openclaw.json"),
         };
-        Some(Place::new(path, Format::Json, ["mcp", "servers"]))
+        Some(ServersLocation::new(path, Format::Json, ["mcp", "servers"]))
     }
 
-    fn write(&self, server: &Server) -> Written {
+    fn write(&self, server: &Server) -> EntryFields {
         let mut fields = USUAL.write(server);
         fields.push(("requestTimeoutMs", Value::from(TIMEOUT_MILLISECONDS)));
         fields

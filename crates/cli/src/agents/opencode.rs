@@ -11,9 +11,9 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::{
-    Dialect, Format, Homes, OwnTools, Place, Scope, Server, Written,
+    Dialect, EntryFields, Format, Homes, OwnTools, Scope, Server, ServersLocation,
     additions::Setting,
-    server::{Entry, Reach, Variables},
+    server::{Entry, ServerTransport, Variables},
 };
 
 pub(super) struct Opencode;
@@ -24,19 +24,23 @@ const TIMEOUT_MILLISECONDS: u64 = 600_000;
 const VARIABLES: Variables = Variables::CurlyEnv;
 
 impl Dialect for Opencode {
-    fn place(&self, scope: Scope, homes: &Homes<'_>) -> Option<Place> {
-        Some(Place::new(config(scope, homes)?, Format::Json, ["mcp"]))
+    fn place(&self, scope: Scope, homes: &Homes<'_>) -> Option<ServersLocation> {
+        Some(ServersLocation::new(
+            config(scope, homes)?,
+            Format::Json,
+            ["mcp"],
+        ))
     }
 
-    fn write(&self, server: &Server) -> Written {
-        let mut fields: Written = Vec::new();
+    fn write(&self, server: &Server) -> EntryFields {
+        let mut fields: EntryFields = Vec::new();
         match &server.reach {
-            Reach::Command { argv, env, .. } => {
+            ServerTransport::Command { argv, env, .. } => {
                 fields.push(("type", Value::from("local")));
                 fields.push(("command", Value::from(argv.as_slice())));
                 fields.extend(VARIABLES.write_all("environment", env));
             }
-            Reach::Address { url, headers, .. } => {
+            ServerTransport::Address { url, headers, .. } => {
                 fields.push(("type", Value::from("remote")));
                 fields.push(("url", Value::from(url.as_str())));
                 fields.extend(VARIABLES.write_all("headers", headers));
@@ -57,13 +61,13 @@ impl Dialect for Opencode {
                 if argv.is_empty() {
                     return Err("it has no `command`".to_owned());
                 }
-                Reach::Command {
+                ServerTransport::Command {
                     argv,
                     env: entry.values("environment", VARIABLES)?,
                     cwd: None,
                 }
             }
-            Some("remote") => Reach::Address {
+            Some("remote") => ServerTransport::Address {
                 url: entry.text("url")?.ok_or("it has no `url`")?,
                 headers: entry.values("headers", VARIABLES)?,
                 events_only: false,

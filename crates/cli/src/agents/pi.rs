@@ -11,9 +11,9 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::{
-    Dialect, Format, Homes, OwnTools, Place, Scope, Server, Written,
+    Dialect, EntryFields, Format, Homes, OwnTools, Scope, Server, ServersLocation,
     additions::Setting,
-    server::{Entry, Usual, Variables},
+    server::{Entry, EntryKeys, Variables},
 };
 
 pub(super) struct Pi;
@@ -21,7 +21,7 @@ pub(super) struct Pi;
 /// Seconds that pi waits for one call: as long as a person may be asked.
 const TIMEOUT_SECONDS: u64 = 600;
 
-const USUAL: Usual = Usual {
+const USUAL: EntryKeys = EntryKeys {
     variables: Variables::Braces,
     kind: "type",
     program: None,
@@ -30,12 +30,12 @@ const USUAL: Usual = Usual {
 };
 
 impl Dialect for Pi {
-    fn place(&self, scope: Scope, homes: &Homes<'_>) -> Option<Place> {
+    fn place(&self, scope: Scope, homes: &Homes<'_>) -> Option<ServersLocation> {
         let path = directory(scope, homes)?.join("mcp.json");
-        Some(Place::new(path, Format::Json, ["mcpServers"]))
+        Some(ServersLocation::new(path, Format::Json, ["mcpServers"]))
     }
 
-    fn write(&self, server: &Server) -> Written {
+    fn write(&self, server: &Server) -> EntryFields {
         let mut fields = USUAL.write(server);
         fields.push(("exposure", Value::from("direct")));
         fields.push(("timeout", Value::from(TIMEOUT_SECONDS)));

@@ -12,14 +12,14 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::{
-    Dialect, Format, Homes, OwnTools, Place, Scope, Server, Written,
+    Dialect, EntryFields, Format, Homes, OwnTools, Scope, Server, ServersLocation,
     additions::Setting,
-    server::{Entry, Usual, Variables},
+    server::{Entry, EntryKeys, Variables},
 };
 
 pub(super) struct Qwen;
 
-const USUAL: Usual = Usual {
+const USUAL: EntryKeys = EntryKeys {
     variables: Variables::Dollar,
     kind: "type",
     program: None,
@@ -41,15 +41,15 @@ const OWN_TOOLS: &[&str] = &[
 ];
 
 impl Dialect for Qwen {
-    fn place(&self, scope: Scope, homes: &Homes<'_>) -> Option<Place> {
-        Some(Place::new(
+    fn place(&self, scope: Scope, homes: &Homes<'_>) -> Option<ServersLocation> {
+        Some(ServersLocation::new(
             settings(scope, homes)?,
             Format::Json,
             ["mcpServers"],
         ))
     }
 
-    fn write(&self, server: &Server) -> Written {
+    fn write(&self, server: &Server) -> EntryFields {
         let mut fields = USUAL.write(server);
         fields.push(("alwaysLoadTools", Value::from(true)));
         // Haft asks where somebody has to be asked; without this Qwen Code asks its model, then its

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 /// The fields of an entry that an agent reads, in the order they are written.
-pub(crate) type Written = Vec<(&'static str, Value)>;
+pub(crate) type EntryFields = Vec<(&'static str, Value)>;
 
 /// One server of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub(crate) struct Server {
     /// What the agent calls it.
     pub(crate) name: String,
     /// How it is started or reached.
-    pub(crate) reach: Reach,
+    pub(crate) reach: ServerTransport,
     /// Whether the agent uses it.
     pub(crate) enabled: bool,
     /// Settings of the agent's own that are not translated.
@@ -23,13 +23,13 @@ pub(crate) struct Server {
 
 /// How a server is started or reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum ServerTransport {
     /// A program that speaks over its standard input and output.
     Command {
         /// The program and its arguments.
         argv: Vec<String>,
         /// Variables it is given.
-        env: BTreeMap<String, Given>,
+        env: BTreeMap<String, EntryValue>,
         /// Where it is started.
         cwd: Option<String>,
     },
@@ -38,7 +38,7 @@ pub(crate) enum Reach {
         /// The address.
         url: String,
         /// Headers of every request.
-        headers: BTreeMap<String, Given>,
+        headers: BTreeMap<String, EntryValue>,
         /// Whether it speaks the transport of 2024 that only sends events.
         events_only: bool,
     },
@@ -46,7 +46,7 @@ pub(crate) enum Reach {
 
 /// A value of a variable or a header.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Given {
+pub(crate) enum EntryValue {
     /// As it is written.
     Text(String),
     /// From a variable of the agent's own environment.
@@ -77,47 +77,51 @@ pub(crate) enum Variables {
 
 impl Variables {
     /// What a written value means.
-    pub(crate) fn read(self, text: &str) -> Given {
+    pub(crate) fn read(self, text: &str) -> EntryValue {
         if self == Self::CurlyEnv {
             return read_curly(text);
         }
         let Some((before, reference)) = text.split_once('$') else {
-            return Given::Text(text.to_owned());
+            return EntryValue::Text(text.to_owned());
         };
         let inner = reference
             .strip_prefix('{')
             .and_then(|rest| rest.strip_suffix('}'));
         let name = match (self, inner) {
-            (Self::Never | Self::CurlyEnv, _) => return Given::Text(text.to_owned()),
+            (Self::Never | Self::CurlyEnv, _) => return EntryValue::Text(text.to_owned()),
             (Self::Env, Some(inner)) => inner.strip_prefix("env:"),
             (Self::Braces | Self::Dollar, Some(inner)) => Some(inner),
             (Self::Dollar, None) => Some(reference),
             // A dollar sign and no braces is only that.
             (Self::Braces | Self::Env, None) if !reference.starts_with('{') => {
                 return if reference.contains("${") {
-                    Given::Foreign(text.to_owned())
+                    EntryValue::Foreign(text.to_owned())
                 } else {
-                    Given::Text(text.to_owned())
+                    EntryValue::Text(text.to_owned())
                 };
             }
             (Self::Braces | Self::Env, None) => None,
         };
         match name.filter(|name| is_variable(name)) {
-            Some(name) => Given::Variable {
+            Some(name) => EntryValue::Variable {
                 before: before.to_owned(),
                 name: name.to_owned(),
             },
-            None => Given::Foreign(text.to_owned()),
+            None => EntryValue::Foreign(text.to_owned()),
         }
     }
 
     /// A value as the agent writes it.
-    pub(crate) fn write(self, given: &Given) -> String {
+    pub(crate) fn write(self, given: &EntryValue) -> String {
         match (given, self) {
-            (Given::Text(text) | Given::Foreign(text), _) => text.clone(),
-            (Given::Variable { before, name }, Self::Env) => format!("{before}${{env:{name}}}"),
-            (Given::Variable { before, name }, Self::CurlyEnv) => format!("{before}{{env:{name}}}"),
-            (Given::Variable { before, name }, Self::Braces | Self::Dollar | Self::Never) => {
+            (EntryValue::Text(text) | EntryValue::Foreign(text), _) => text.clone(),
+            (EntryValue::Variable { before, name }, Self::Env) => {
+                format!("{before}${{env:{name}}}")
+            }
+            (EntryValue::Variable { before, name }, Self::CurlyEnv) => {
+                format!("{before}{{env:{name}}}")
+            }
+            (EntryValue::Variable { before, name }, Self::Braces | Self::Dollar | Self::Never) => {
                 format!("{before}${{{name}}}")
             }
         }
@@ -127,9 +131,9 @@ impl Variables {
     pub(crate) fn write_all(
         self,
         key: &'static str,
-        given: &BTreeMap<String, Given>,
+        given: &BTreeMap<String, EntryValue>,
     ) -> Option<(&'static str, Value)> {
-        let written = |(name, given): (&String, &Given)| {
+        let written = |(name, given): (&String, &EntryValue)| {
             let value = Value::from(self.write(given));
             (name.clone(), value)
         };
@@ -139,19 +143,21 @@ impl Variables {
 }
 
 /// What a value means where `{env:NAME}` is a variable and `{file:PATH}` a file.
-fn read_curly(text: &str) -> Given {
+fn read_curly(text: &str) -> EntryValue {
     let marks = ["{env:", "{file:"];
     if !marks.iter().any(|mark| text.contains(mark)) {
-        return Given::Text(text.to_owned());
+        return EntryValue::Text(text.to_owned());
     }
     let reference = text.split_once("{env:");
     let variable = reference.and_then(|(before, rest)| Some((before, rest.strip_suffix('}')?)));
     match variable {
-        Some((before, name)) if is_variable(name) && !before.contains('{') => Given::Variable {
-            before: before.to_owned(),
-            name: name.to_owned(),
-        },
-        Some(_) | None => Given::Foreign(text.to_owned()),
+        Some((before, name)) if is_variable(name) && !before.contains('{') => {
+            EntryValue::Variable {
+                before: before.to_owned(),
+                name: name.to_owned(),
+            }
+        }
+        Some(_) | None => EntryValue::Foreign(text.to_owned()),
     }
 }
 
@@ -164,7 +170,7 @@ pub(crate) fn is_variable(name: &str) -> bool {
 /// The words of an entry as most agents write it: `command`, `args`, `env` and `cwd`, or an address
 /// and `headers`, and one that says which of them.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Usual {
+pub(crate) struct EntryKeys {
     /// How values from the environment are written.
     pub(crate) variables: Variables,
     /// The word for how a server is spoken to, and what it says of a program, of an address, and of
@@ -179,25 +185,25 @@ pub(crate) struct Usual {
 /// What an entry says of a server that only sends events, whoever wrote it.
 const EVENTS_ONLY: &str = "sse";
 
-impl Usual {
+impl EntryKeys {
     /// A server as an entry. What is empty is left out.
-    pub(crate) fn write(self, server: &Server) -> Written {
-        let mut fields: Written = Vec::new();
+    pub(crate) fn write(self, server: &Server) -> EntryFields {
+        let mut fields: EntryFields = Vec::new();
         let kind = match &server.reach {
-            Reach::Command { .. } => self.program,
-            Reach::Address {
+            ServerTransport::Command { .. } => self.program,
+            ServerTransport::Address {
                 events_only: true, ..
             } => self.address.and(Some(EVENTS_ONLY)),
-            Reach::Address { .. } => self.address,
+            ServerTransport::Address { .. } => self.address,
         };
         fields.extend(kind.map(|kind| (self.kind, Value::from(kind))));
         match &server.reach {
-            Reach::Command { argv, env, cwd } => {
+            ServerTransport::Command { argv, env, cwd } => {
                 fields.extend(program(argv, "command", "args"));
                 fields.extend(self.variables.write_all("env", env));
                 fields.extend(cwd.as_ref().map(|cwd| ("cwd", Value::from(cwd.as_str()))));
             }
-            Reach::Address { url, headers, .. } => {
+            ServerTransport::Address { url, headers, .. } => {
                 fields.push((self.url, Value::from(url.as_str())));
                 fields.extend(self.variables.write_all("headers", headers));
             }
@@ -217,8 +223,8 @@ impl Usual {
         }
         let headers = entry.values("headers", self.variables)?;
         let reach = match (argv, url) {
-            (Some(argv), None) => Reach::Command { argv, env, cwd },
-            (None, Some(url)) => Reach::Address {
+            (Some(argv), None) => ServerTransport::Command { argv, env, cwd },
+            (None, Some(url)) => ServerTransport::Address {
                 events_only: kind.as_deref() == Some(EVENTS_ONLY),
                 url,
                 headers,
@@ -237,7 +243,7 @@ impl Usual {
 }
 
 /// A program and its arguments, in a field each.
-pub(crate) fn program(words: &[String], command: &'static str, args: &'static str) -> Written {
+pub(crate) fn program(words: &[String], command: &'static str, args: &'static str) -> EntryFields {
     let (first, rest) = match words.split_first() {
         Some((first, rest)) => (first.as_str(), rest),
         None => ("", words),
@@ -317,7 +323,7 @@ impl<'e> Entry<'e> {
         &mut self,
         key: &'static str,
         variables: Variables,
-    ) -> Result<BTreeMap<String, Given>, String> {
+    ) -> Result<BTreeMap<String, EntryValue>, String> {
         let Some(value) = self.get(key) else {
             return Ok(BTreeMap::new());
         };
@@ -329,7 +335,7 @@ impl<'e> Entry<'e> {
             .map(|(name, value)| match value {
                 Value::String(text) => Ok((name.clone(), variables.read(text))),
                 Value::Number(_) | Value::Bool(_) => {
-                    Ok((name.clone(), Given::Text(value.to_string())))
+                    Ok((name.clone(), EntryValue::Text(value.to_string())))
                 }
                 Value::Null | Value::Array(_) | Value::Object(_) => {
                     Err(format!("`{key}.{name}` is not a text"))
@@ -362,12 +368,12 @@ mod tests {
 
     #[test]
     fn a_value_from_the_environment_is_told_from_text() {
-        let variable = |before: &str, name: &str| Given::Variable {
+        let variable = |before: &str, name: &str| EntryValue::Variable {
             before: before.to_owned(),
             name: name.to_owned(),
         };
-        let text = |text: &str| Given::Text(text.to_owned());
-        let foreign = |text: &str| Given::Foreign(text.to_owned());
+        let text = |text: &str| EntryValue::Text(text.to_owned());
+        let foreign = |text: &str| EntryValue::Foreign(text.to_owned());
         for (how, written, read) in [
             (Variables::Braces, "plain", text("plain")),
             (Variables::Braces, "${TOKEN}", variable("", "TOKEN")),

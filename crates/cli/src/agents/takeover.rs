@@ -16,8 +16,8 @@ use serde_json::{Map, Value};
 use toml_edit::{ArrayOfTables, DocumentMut, Item, RawString, Table};
 
 use super::{
-    document::{Unchangeable, toml_value},
-    server::{Given, Reach, Server},
+    document::{EditRefusal, toml_value},
+    server::{EntryValue, Server, ServerTransport},
 };
 /// How values that may be secrets are written down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(crate) enum Secrets {
 
 /// What servers are taken over into.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Into<'i> {
+pub(crate) struct TakeoverTarget<'i> {
     /// The directory for secrets.
     pub(crate) secrets_in: &'i Path,
     /// How they are written down.
@@ -41,7 +41,7 @@ pub(crate) struct Into<'i> {
 
 /// A server as it is taken over.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Taken {
+pub(crate) struct TakenOverServer {
     /// What the agent called it.
     pub(crate) name: String,
     /// What Haft calls it.
@@ -58,12 +58,12 @@ pub(crate) struct Taken {
     pub(crate) notes: Vec<String>,
 }
 
-impl Taken {
+impl TakenOverServer {
     /// Takes a server over; refused where Haft has no words for it.
     pub(crate) fn from(
         server: &Server,
         ids: &BTreeSet<String>,
-        into: Into<'_>,
+        into: TakeoverTarget<'_>,
     ) -> Result<Self, String> {
         let mut taken = Self {
             name: server.name.clone(),
@@ -84,8 +84,10 @@ impl Taken {
             taken.notes.push(format!("left out: `{settings}`"));
         }
         match &server.reach {
-            Reach::Command { argv, env, cwd } => taken.command(argv, env, cwd.as_deref(), into)?,
-            Reach::Address {
+            ServerTransport::Command { argv, env, cwd } => {
+                taken.command(argv, env, cwd.as_deref(), into)?
+            }
+            ServerTransport::Address {
                 url,
                 headers,
                 events_only,
@@ -100,9 +102,9 @@ impl Taken {
     fn command(
         &mut self,
         argv: &[String],
-        env: &BTreeMap<String, Given>,
+        env: &BTreeMap<String, EntryValue>,
         cwd: Option<&str>,
-        into: Into<'_>,
+        into: TakeoverTarget<'_>,
     ) -> Result<(), String> {
         if argv.first().is_none_or(String::is_empty) {
             return Err("it names no program".to_owned());
@@ -120,16 +122,16 @@ impl Taken {
         let (mut plain, mut secrets) = (Map::new(), Map::new());
         for (name, given) in env {
             match given {
-                Given::Text(text) if into.secrets == Secrets::Inline || is_harmless(text) => {
+                EntryValue::Text(text) if into.secrets == Secrets::Inline || is_harmless(text) => {
                     plain.insert(name.clone(), Value::from(text.as_str()));
                 }
-                Given::Text(text) => {
+                EntryValue::Text(text) => {
                     secrets.insert(name.clone(), self.keep(name, text, into));
                 }
-                Given::Variable { before, name: from } if before.is_empty() => {
+                EntryValue::Variable { before, name: from } if before.is_empty() => {
                     secrets.insert(name.clone(), self.need(from));
                 }
-                Given::Variable { .. } | Given::Foreign(_) => {
+                EntryValue::Variable { .. } | EntryValue::Foreign(_) => {
                     self.switch_off(format!("only the agent can fill in the variable `{name}`"));
                 }
             }
@@ -146,9 +148,9 @@ impl Taken {
     fn address(
         &mut self,
         url: &str,
-        headers: &BTreeMap<String, Given>,
+        headers: &BTreeMap<String, EntryValue>,
         events_only: bool,
-        into: Into<'_>,
+        into: TakeoverTarget<'_>,
     ) -> Result<(), String> {
         let known = url.starts_with("https://") || url.starts_with("http://");
         if !known || url.contains('$') {
@@ -163,20 +165,22 @@ impl Taken {
         let (mut written, mut secrets) = (Map::new(), Map::new());
         for (header, given) in headers {
             let value = match given {
-                Given::Text(text) if into.secrets == Secrets::Inline && !text.contains("${") => {
+                EntryValue::Text(text)
+                    if into.secrets == Secrets::Inline && !text.contains("${") =>
+                {
                     text.clone()
                 }
-                Given::Text(text) => {
+                EntryValue::Text(text) => {
                     let name = as_variable(header);
                     let reference = self.keep(&name, text, into);
                     secrets.insert(name.clone(), reference);
                     format!("${{{name}}}")
                 }
-                Given::Variable { before, name } if !before.contains("${") => {
+                EntryValue::Variable { before, name } if !before.contains("${") => {
                     secrets.insert(name.clone(), self.need(name));
                     format!("{before}${{{name}}}")
                 }
-                Given::Variable { .. } | Given::Foreign(_) => {
+                EntryValue::Variable { .. } | EntryValue::Foreign(_) => {
                     self.switch_off(format!("only the agent can fill in the header `{header}`"));
                     continue;
                 }
@@ -195,7 +199,7 @@ impl Taken {
     }
 
     /// Keeps a value in a file, and returns the reference to it.
-    fn keep(&mut self, name: &str, text: &str, into: Into<'_>) -> Value {
+    fn keep(&mut self, name: &str, text: &str, into: TakeoverTarget<'_>) -> Value {
         let file = format!("{}.{}", self.id, as_variable(name));
         let path = into.secrets_in.join(file);
         let reference = format!("file:{}", path.display());
@@ -235,14 +239,18 @@ impl Taken {
 }
 
 /// A configuration with servers added to it.
-pub(crate) fn added(text: &str, taken: &[Taken], from: &str) -> Result<String, Unchangeable> {
+pub(crate) fn added(
+    text: &str,
+    taken: &[TakenOverServer],
+    from: &str,
+) -> Result<String, EditRefusal> {
     let mut document = text
         .parse::<DocumentMut>()
-        .map_err(|error| Unchangeable::Broken(error.to_string().trim_end().to_owned()))?;
+        .map_err(|error| EditRefusal::Broken(error.to_string().trim_end().to_owned()))?;
     let ending = document.trailing().as_str().unwrap_or_default().to_owned();
     let other_form = || {
         let why = "`mcp.servers` is not written as [[mcp.servers]]";
-        Unchangeable::NotSimple(why.to_owned())
+        EditRefusal::NotSimple(why.to_owned())
     };
     let mcp = document.entry("mcp").or_insert_with(|| {
         let mut table = Table::new();
@@ -352,18 +360,25 @@ mod tests {
     use crate::agents::Agent;
     use haft_host::config::{file, mcp::Target, secrets::SecretReference};
 
-    fn take(agent: Agent, name: &str, entry: Value, secrets: Secrets) -> Result<Taken, String> {
+    fn take(
+        agent: Agent,
+        name: &str,
+        entry: Value,
+        secrets: Secrets,
+    ) -> Result<TakenOverServer, String> {
         let server = agent.dialect().read(name, &entry)?.ok_or("not a server")?;
-        let into = Into {
+        let into = TakeoverTarget {
             secrets_in: Path::new("/data/secrets"),
             secrets,
             project: Path::new("/srv/project"),
         };
-        Taken::from(&server, &BTreeSet::new(), into)
+        TakenOverServer::from(&server, &BTreeSet::new(), into)
     }
 
     /// What is written for servers, read by the reader that reads it later.
-    fn read_back(taken: &[Taken]) -> (String, Vec<haft_host::config::mcp::ServerSettings>) {
+    fn read_back(
+        taken: &[TakenOverServer],
+    ) -> (String, Vec<haft_host::config::mcp::ServerSettings>) {
         let text = added("[policy]\nallow = [] # mine\n", taken, "codex").unwrap();
         assert!(text.starts_with("[policy]\nallow = [] # mine\n"), "{text}");
         let parsed = file::parse(&PolicySource::new("haft.toml", text.clone()));

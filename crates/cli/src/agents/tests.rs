@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use super::*;
 use crate::agents::{
     document::{blank, borrowed, entries, with_entry, without_entry},
-    server::{Given, Reach},
+    server::{EntryValue, ServerTransport},
 };
 
-fn place(agent: Agent, scope: Scope, variables: &[(&str, &str)]) -> Option<Place> {
+fn place(agent: Agent, scope: Scope, variables: &[(&str, &str)]) -> Option<ServersLocation> {
     in_home(variables, |homes| agent.dialect().place(scope, homes))
 }
 
@@ -30,9 +30,9 @@ fn in_home<T>(variables: &[(&str, &str)], ask: impl FnOnce(&Homes<'_>) -> T) -> 
 fn program() -> Server {
     Server {
         name: "haft".to_owned(),
-        reach: Reach::Command {
+        reach: ServerTransport::Command {
             argv: ["/bin/haft", "mcp"].map(str::to_owned).to_vec(),
-            env: [("HAFT_AGENT".to_owned(), Given::Text("x".to_owned()))].into(),
+            env: [("HAFT_AGENT".to_owned(), EntryValue::Text("x".to_owned()))].into(),
             cwd: None,
         },
         enabled: true,
@@ -41,12 +41,12 @@ fn program() -> Server {
 }
 
 fn address() -> Server {
-    let token = Given::Variable {
+    let token = EntryValue::Variable {
         before: "Bearer ".to_owned(),
         name: "HAFT_MCP_TOKEN".to_owned(),
     };
     Server {
-        reach: Reach::Address {
+        reach: ServerTransport::Address {
             url: "http://127.0.0.1:7000/mcp".to_owned(),
             headers: [("Authorization".to_owned(), token)].into(),
             events_only: false,
@@ -379,11 +379,11 @@ fn what_is_peculiar_to_an_agent_is_read() {
     let server = read(Agent::Codex, codex).unwrap().unwrap();
     assert!(!server.enabled);
     assert_eq!(server.left_out, ["startup_timeout_sec"]);
-    let Reach::Command { env, .. } = server.reach else {
+    let ServerTransport::Command { env, .. } = server.reach else {
         panic!("a command");
     };
     assert_eq!(env.len(), 2);
-    assert!(matches!(&env["C"], Given::Variable { name, .. } if name == "C"));
+    assert!(matches!(&env["C"], EntryValue::Variable { name, .. } if name == "C"));
     assert_eq!(
         read(
             Agent::Goose,
@@ -393,19 +393,22 @@ fn what_is_peculiar_to_an_agent_is_read() {
     );
     let goose = json!({"type": "stdio", "cmd": "a", "args": [], "env_keys": ["K"], "name": "x"});
     let server = read(Agent::Goose, goose).unwrap().unwrap();
-    assert!(matches!(&server.reach, Reach::Command { env, .. } if env.contains_key("K")));
+    assert!(matches!(&server.reach, ServerTransport::Command { env, .. } if env.contains_key("K")));
     // nanobot writes down every field, the empty ones too.
     let nanobot = json!({"type": null, "command": "a", "args": [], "env": {}, "cwd": "", "url": "",
                          "headers": {}, "toolTimeout": 30, "enabledTools": ["*"]});
     let server = read(Agent::Nanobot, nanobot).unwrap().unwrap();
-    assert!(matches!(&server.reach, Reach::Command { cwd: None, .. }));
+    assert!(matches!(
+        &server.reach,
+        ServerTransport::Command { cwd: None, .. }
+    ));
     let opencode = json!({"type": "local", "command": [], "enabled": false});
     assert!(read(Agent::Opencode, opencode).is_err());
     let sse = json!({"type": "sse", "url": "https://x/sse"});
     let server = read(Agent::ClaudeCode, sse).unwrap().unwrap();
     assert!(matches!(
         server.reach,
-        Reach::Address {
+        ServerTransport::Address {
             events_only: true,
             ..
         }

@@ -8,13 +8,13 @@
 use serde_json::Value;
 
 use super::{
-    Dialect, Format, Homes, Place, Scope, Server, Written,
-    server::{Entry, Usual, Variables},
+    Dialect, EntryFields, Format, Homes, Scope, Server, ServersLocation,
+    server::{Entry, EntryKeys, Variables},
 };
 
 pub(super) struct Vscode;
 
-const USUAL: Usual = Usual {
+const USUAL: EntryKeys = EntryKeys {
     variables: Variables::Env,
     kind: "type",
     program: Some("stdio"),
@@ -23,16 +23,16 @@ const USUAL: Usual = Usual {
 };
 
 impl Dialect for Vscode {
-    fn place(&self, scope: Scope, homes: &Homes<'_>) -> Option<Place> {
+    fn place(&self, scope: Scope, homes: &Homes<'_>) -> Option<ServersLocation> {
         let path = match scope {
             Scope::User => homes.config.join("Code/User/mcp.json"),
             Scope::Project => homes.project.join(".vscode/mcp.json"),
             Scope::Local => return None,
         };
-        Some(Place::new(path, Format::Json, ["servers"]))
+        Some(ServersLocation::new(path, Format::Json, ["servers"]))
     }
 
-    fn write(&self, server: &Server) -> Written {
+    fn write(&self, server: &Server) -> EntryFields {
         USUAL.write(server)
     }
 

@@ -10,7 +10,7 @@ use std::{
 
 use haft_contract::{
     Access, CallEvent, ErrorKind, Outcome, Principal, SealedPlan,
-    event::{EventSink, Happened},
+    event::{EventSink, RecordedEvent},
     outcome::DeniedBy,
 };
 
@@ -22,7 +22,7 @@ use haft_host::{
 
 /// Listens for the plan of a call and says what to do when it does not succeed.
 pub(crate) struct Advice {
-    place: Place,
+    place: AdviceContext,
     suggest: Suggest,
     principal: Arc<Principal>,
     mounts: Arc<MountPlan>,
@@ -31,12 +31,12 @@ pub(crate) struct Advice {
 
 /// Where the tools work and where the person is.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct AdviceContext {
     workspace: PathBuf,
     current_dir: PathBuf,
 }
 
-impl Place {
+impl AdviceContext {
     /// Of a configuration and the directory the program was started in.
     pub(crate) fn new(settings: &Settings, current_dir: &Path) -> Self {
         Self {
@@ -70,7 +70,7 @@ impl Place {
 impl Advice {
     /// For the calls of one principal.
     pub(crate) fn new(
-        place: Place,
+        place: AdviceContext,
         suggest: Suggest,
         principal: Arc<Principal>,
         mounts: Arc<MountPlan>,
@@ -130,7 +130,7 @@ const GENERIC: [&str; 2] = [
 ];
 
 impl EventSink for Advice {
-    fn happened(&self, happened: &Happened) {
+    fn happened(&self, happened: &RecordedEvent) {
         if let CallEvent::Planned { plan } = &happened.event {
             *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(plan));
         }

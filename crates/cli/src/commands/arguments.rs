@@ -58,7 +58,7 @@ impl Parameters {
 
 /// A parameter as a person reads it.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Described {
+pub(crate) struct ParameterHelp {
     /// What it is called.
     pub(crate) name: String,
     /// The JSON types it takes.
@@ -70,7 +70,7 @@ pub(crate) struct Described {
 }
 
 /// The parameters of a tool, those a call must give first.
-pub(crate) fn described(schema: &Value) -> Vec<Described> {
+pub(crate) fn described(schema: &Value) -> Vec<ParameterHelp> {
     let required: Vec<&str> = schema
         .get("required")
         .and_then(Value::as_array)
@@ -79,10 +79,10 @@ pub(crate) fn described(schema: &Value) -> Vec<Described> {
         .filter_map(Value::as_str)
         .collect();
     let properties = schema.get("properties").and_then(Value::as_object);
-    let mut described: Vec<Described> = properties
+    let mut described: Vec<ParameterHelp> = properties
         .into_iter()
         .flatten()
-        .map(|(name, property)| Described {
+        .map(|(name, property)| ParameterHelp {
             name: name.clone(),
             kind: kinds(property),
             required: required.contains(&name.as_str()),

@@ -45,7 +45,7 @@ pub(crate) struct BatchArgs {
 /// One line.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Line {
+struct BatchLine {
     tool: String,
     #[serde(default)]
     arguments: Value,
@@ -94,7 +94,7 @@ pub(crate) async fn run(args: BatchArgs, app: &App) -> Result<Exit, Stop> {
     Ok(exit)
 }
 
-fn read(input: impl BufRead) -> Result<Vec<Line>, Stop> {
+fn read(input: impl BufRead) -> Result<Vec<BatchLine>, Stop> {
     let mut lines = Vec::new();
     for (number, text) in input.lines().enumerate() {
         let number = number + 1;

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     App,
-    advice::{Advice, Place},
+    advice::{Advice, AdviceContext},
     arguments,
 };
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
     exit::Exit,
     interrupt,
     stop::Stop,
-    terminal::{Asking, Format, TerminalApprover, Watcher, somebody_is_there},
+    terminal::{AnswerSource, Format, TerminalApprover, Watcher, somebody_is_there},
     view::outcome::OutcomeView,
 };
 
@@ -69,15 +69,15 @@ enum AskWhere {
 
 impl AskArgs {
     /// Who answers the questions of this process.
-    pub(crate) fn asking(&self) -> Result<Asking, Stop> {
+    pub(crate) fn asking(&self) -> Result<AnswerSource, Stop> {
         match (self.ask, somebody_is_there()) {
-            (Some(AskWhere::Here) | None, true) => Ok(Asking::Here),
+            (Some(AskWhere::Here) | None, true) => Ok(AnswerSource::Here),
             (Some(AskWhere::Here), false) => Err(Stop::usage(
                 "`--ask here` needs a person at a terminal, and this is none",
                 "use `--ask elsewhere` and answer with `haft approvals --watch` in a terminal",
             )),
-            (Some(AskWhere::Elsewhere), _) => Ok(Asking::Elsewhere),
-            (Some(AskWhere::Never), _) | (None, false) => Ok(Asking::Never),
+            (Some(AskWhere::Elsewhere), _) => Ok(AnswerSource::Elsewhere),
+            (Some(AskWhere::Never), _) | (None, false) => Ok(AnswerSource::Never),
         }
     }
 }
@@ -103,7 +103,7 @@ pub(crate) async fn run(args: CallArgs, app: &App) -> Result<Exit, Stop> {
 }
 
 /// A host, a person or nobody, and a token that Ctrl-C cancels.
-pub(crate) struct Ready {
+pub(crate) struct CallSetup {
     pub(crate) host: Host,
     pub(crate) principal: Arc<Principal>,
     watcher: Arc<Watcher>,
@@ -117,23 +117,23 @@ pub(crate) async fn ready(
     identity: &IdentityArgs,
     asking: &AskArgs,
     calls: usize,
-) -> Result<Ready, Stop> {
+) -> Result<CallSetup, Stop> {
     let asking = asking.asking()?;
     let settings = app.settings()?;
     let principal = identity.principal(&app.env)?;
-    Ready::new(app, settings, principal, asking, calls).await
+    CallSetup::new(app, settings, principal, asking, calls).await
 }
 
-impl Ready {
+impl CallSetup {
     /// Opens the host, with whoever is asked here.
     pub(crate) async fn new(
         app: &App,
         settings: Settings,
         principal: Arc<Principal>,
-        asking: Asking,
+        asking: AnswerSource,
         calls: usize,
     ) -> Result<Self, Stop> {
-        let place = Place::new(&settings, &app.env.current_dir);
+        let place = AdviceContext::new(&settings, &app.env.current_dir);
         let builder = HostBuilder::from_settings(settings)?;
         app.notes(builder.notes());
         let watcher = Arc::new(Watcher::new(calls, app.output.stderr_is_terminal()));

@@ -117,11 +117,11 @@ async fn show(
     }
     let before = held(artifacts, &change.before).await?;
     let after = held(artifacts, &change.after).await?;
-    let there = |held: &Held| match held {
-        Held::Nothing => None,
-        Held::Bytes(bytes) => Some(bytes.clone()),
+    let there = |held: &HeldContent| match held {
+        HeldContent::Nothing => None,
+        HeldContent::Bytes(bytes) => Some(bytes.clone()),
         // Shown as there, and empty; the note says that it is not known.
-        Held::NotKept => Some(Vec::new()),
+        HeldContent::NotKept => Some(Vec::new()),
     };
     let (old, new) = (there(&before), there(&after));
     let file = FileChange {
@@ -131,7 +131,7 @@ async fn show(
         after: new.as_deref(),
     };
     let mut shown = file.show();
-    if matches!(before, Held::NotKept) || matches!(after, Held::NotKept) {
+    if matches!(before, HeldContent::NotKept) || matches!(after, HeldContent::NotKept) {
         shown.diff.text = String::new();
         shown.diff.note = Some("its content is not kept".to_owned());
         (shown.added, shown.removed) = (0, 0);
@@ -140,26 +140,26 @@ async fn show(
 }
 
 /// What a file held.
-enum Held {
+enum HeldContent {
     Nothing,
     Bytes(Vec<u8>),
     NotKept,
 }
 
-async fn held(artifacts: &dyn ArtifactStore, state: &FileState) -> Result<Held, Stop> {
+async fn held(artifacts: &dyn ArtifactStore, state: &FileState) -> Result<HeldContent, Stop> {
     let content = match state {
-        FileState::Absent => return Ok(Held::Nothing),
+        FileState::Absent => return Ok(HeldContent::Nothing),
         FileState::File {
             content: Some(content),
             ..
         } if content.bytes <= MAX_COMPARED_BYTES => *content,
-        FileState::File { .. } | FileState::Unknown => return Ok(Held::NotKept),
+        FileState::File { .. } | FileState::Unknown => return Ok(HeldContent::NotKept),
     };
     let artifact = match artifacts.open(content).await {
         Ok(artifact) => artifact,
         Err(error) => {
             return match error.kind() {
-                LedgerErrorKind::NotFound | LedgerErrorKind::Corrupt => Ok(Held::NotKept),
+                LedgerErrorKind::NotFound | LedgerErrorKind::Corrupt => Ok(HeldContent::NotKept),
                 _ => Err(Stop::ledger(&error)),
             };
         }
@@ -171,7 +171,7 @@ async fn held(artifacts: &dyn ArtifactStore, state: &FileState) -> Result<Held, 
             .await
             .map_err(|error| Stop::ledger(&error))?;
         if chunk.is_empty() {
-            return Ok(Held::Bytes(bytes));
+            return Ok(HeldContent::Bytes(bytes));
         }
         bytes.extend_from_slice(&chunk);
     }

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 
 use clap::{Args, ValueEnum};
 use haft_host::{
-    config::{FILE_NAME, Places, template, trust::sha256},
+    config::{ConfigPlaces, FILE_NAME, template, trust::sha256},
     state::private,
 };
 use serde_json::json;
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &InitArgs, app: &App) -> Result<Exit, Stop> {
             .clone()
             .unwrap_or_else(|| app.env.current_dir.clone())
     });
-    let mut places = Places::find(&app.env, &overrides)?;
+    let mut places = ConfigPlaces::find(&app.env, &overrides)?;
     let preset = match args.preset {
         PresetName::Careful => "careful",
         PresetName::Workspace => "workspace",

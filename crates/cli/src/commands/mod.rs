@@ -27,7 +27,7 @@ pub(crate) mod undo;
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use haft_host::config::{Env, Places, Settings};
+use haft_host::config::{ConfigPlaces, Env, Settings};
 use haft_ledger::Recovery;
 
 use crate::{
@@ -78,8 +78,8 @@ pub(crate) async fn run(command: Command, app: &App) -> Result<Exit, Stop> {
 
 impl App {
     /// Finds out where everything is.
-    pub(crate) fn places(&self) -> Result<Places, Stop> {
-        Ok(Places::find(&self.env, &self.global.overrides())?)
+    pub(crate) fn places(&self) -> Result<ConfigPlaces, Stop> {
+        Ok(ConfigPlaces::find(&self.env, &self.global.overrides())?)
     }
 
     /// Reads the configuration.

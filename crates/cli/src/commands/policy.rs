@@ -18,7 +18,7 @@ use serde_json::json;
 
 use super::{
     App,
-    advice::{Advice, Place},
+    advice::{Advice, AdviceContext},
     arguments, call, grants,
 };
 use crate::{
@@ -205,7 +205,7 @@ struct StepView {
 
 async fn check(args: CheckArgs, app: &App) -> Result<Exit, Stop> {
     let settings = app.settings()?;
-    let place = Place::new(&settings, &app.env.current_dir);
+    let place = AdviceContext::new(&settings, &app.env.current_dir);
     let builder = HostBuilder::from_settings(settings)?;
     app.notes(builder.notes());
     let (suggest, mounts) = (builder.suggest(), builder.mounts());

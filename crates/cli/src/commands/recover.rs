@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::{
     App,
-    call::{AskArgs, Ready, request},
+    call::{AskArgs, CallSetup, request},
 };
 use crate::{
     exit::Exit,
@@ -66,7 +66,7 @@ pub(crate) async fn run(args: &RecoverArgs, app: &App) -> Result<Exit, Stop> {
     };
     let principal = Arc::clone(&first.principal);
     let asking = AskArgs::default().asking()?;
-    let ready = Ready::new(app, settings, principal, asking, calls.len()).await?;
+    let ready = CallSetup::new(app, settings, principal, asking, calls.len()).await?;
     let requests = calls
         .into_iter()
         .map(|call| request(call.tool, call.arguments, &call.principal, None))

@@ -6,12 +6,12 @@ use std::{collections::BTreeSet, time::Duration};
 use clap::Args;
 use haft_contract::{
     CallId, Principal, SessionId,
-    event::Happened,
+    event::RecordedEvent,
     host::{CallQuery, Clock as _, History},
 };
 use haft_host::config::{Env, Settings};
 use haft_runtime::SystemClock;
-use haft_tools::undo::Folded;
+use haft_tools::undo::FoldedChanges;
 
 use super::{call::duration, lookup};
 use crate::{exit::Exit, stop::Stop};
@@ -38,11 +38,11 @@ pub(crate) struct SelectionArgs {
 }
 
 /// What the calls did to files here.
-pub(crate) struct Changed {
+pub(crate) struct SelectedChanges {
     /// Everything, in the order it happened.
-    pub(crate) happened: Vec<Happened>,
+    pub(crate) happened: Vec<RecordedEvent>,
     /// The same, one change a file.
-    pub(crate) folded: Folded,
+    pub(crate) folded: FoldedChanges,
     /// How many of the calls changed files in another workspace.
     pub(crate) elsewhere: usize,
 }
@@ -54,7 +54,7 @@ impl SelectionArgs {
         history: &impl History,
         principal: &Principal,
         workspace: &str,
-    ) -> Result<Changed, Stop> {
+    ) -> Result<SelectedChanges, Stop> {
         let calls = self.calls(history, principal).await?;
         let tenant = lookup::tenant()?;
         let mut happened = history
@@ -69,8 +69,8 @@ impl SelectionArgs {
                 elsewhere += 1;
             }
         }
-        Ok(Changed {
-            folded: Folded::of(&happened),
+        Ok(SelectedChanges {
+            folded: FoldedChanges::of(&happened),
             happened,
             elsewhere,
         })

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use clap::Args;
 use haft_contract::{
-    CallEvent, CallRequest, DeniedBy, ErrorKind, Outcome, ProviderId, WorkPath, event::Happened,
-    preview::MAX_PREVIEW_BYTES,
+    CallEvent, CallRequest, DeniedBy, ErrorKind, Outcome, ProviderId, WorkPath,
+    event::RecordedEvent, preview::MAX_PREVIEW_BYTES,
 };
 use haft_host::Record;
 use haft_tools::{
@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 
 use super::{
     App,
-    call::{AskArgs, Ready},
-    selection::{Changed, SelectionArgs, operator, workspace},
+    call::{AskArgs, CallSetup},
+    selection::{SelectedChanges, SelectionArgs, operator, workspace},
 };
 use crate::{
     exit::Exit,
@@ -66,7 +66,7 @@ pub(crate) async fn run(args: &UndoArgs, app: &App) -> Result<Exit, Stop> {
     }
     // The host opens the record for itself.
     ledger.close().await.map_err(|error| Stop::ledger(&error))?;
-    let ready = Ready::new(app, settings, principal, asking, groups.len()).await?;
+    let ready = CallSetup::new(app, settings, principal, asking, groups.len()).await?;
     register(&ready)?;
     let mut outcomes = Vec::new();
     for group in groups {
@@ -88,7 +88,7 @@ pub(crate) async fn run(args: &UndoArgs, app: &App) -> Result<Exit, Stop> {
 }
 
 /// `undo` is for people: it is there only while this command runs.
-fn register(ready: &Ready) -> Result<(), Stop> {
+fn register(ready: &CallSetup) -> Result<(), Stop> {
     let registry = ready.host.runtime().registry();
     let tools = undo_tool().into_iter().collect();
     registry
@@ -102,7 +102,7 @@ fn register(ready: &Ready) -> Result<(), Stop> {
 }
 
 /// What a person should know about what is on record.
-pub(super) fn notes(changed: &Changed) -> Vec<String> {
+pub(super) fn notes(changed: &SelectedChanges) -> Vec<String> {
     let mut notes: Vec<String> = changed
         .folded
         .missed
@@ -120,7 +120,7 @@ pub(super) fn notes(changed: &Changed) -> Vec<String> {
 }
 
 /// The files, in groups of which each can be shown whole to a person who is asked about it.
-fn groups(changed: &Changed) -> Vec<Vec<&WorkPath>> {
+fn groups(changed: &SelectedChanges) -> Vec<Vec<&WorkPath>> {
     let mut groups: Vec<Vec<&WorkPath>> = Vec::new();
     let mut room = 0;
     for (path, change) in &changed.folded.files {
@@ -144,7 +144,7 @@ fn groups(changed: &Changed) -> Vec<Vec<&WorkPath>> {
 }
 
 /// The calls that touched these files.
-fn calls_of(happened: &[Happened], paths: &[&WorkPath]) -> Vec<String> {
+fn calls_of(happened: &[RecordedEvent], paths: &[&WorkPath]) -> Vec<String> {
     let mut calls: Vec<String> = happened
         .iter()
         .filter(|change| match &change.event {
@@ -163,7 +163,7 @@ fn calls_of(happened: &[Happened], paths: &[&WorkPath]) -> Vec<String> {
 fn print(
     outcomes: &[Arc<Outcome>],
     args: &UndoArgs,
-    ready: &Ready,
+    ready: &CallSetup,
     app: &App,
 ) -> Result<Exit, Stop> {
     let mut exit = Exit::Ok;

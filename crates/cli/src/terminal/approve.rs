@@ -11,8 +11,8 @@ use std::{
 use haft_contract::{
     Principal, SealedPlan,
     host::{
-        ApprovalAnswer, ApprovalRequest, Approver, Clock as _, GrantProposal, GrantScope,
-        GrantWish, GrantedWorkspace,
+        ApprovalAnswer, ApprovalRequest, Approver, Clock as _, GrantProposal, GrantRequest,
+        GrantScope, GrantedWorkspace,
     },
 };
 use haft_host::suggest::Suggest;
@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Output, Page, Style, Watcher, visible,
-    wish::{self, Lasting},
+    wish::{self, GrantDuration},
 };
 use crate::view::approval;
 
@@ -48,7 +48,7 @@ pub(crate) fn somebody_is_there() -> bool {
 
 /// Who answers the questions of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asking {
+pub(crate) enum AnswerSource {
     /// The person at this terminal, or anybody from elsewhere.
     Here,
     /// Anybody, from elsewhere.
@@ -64,7 +64,7 @@ pub(crate) struct TerminalApprover {
     suggest: Suggest,
     watcher: Arc<Watcher>,
     user: String,
-    asking: Asking,
+    asking: AnswerSource,
     /// Cancelled when the person stops the program, which is no answer.
     cancel: CancellationToken,
     /// Held while a question stands, so that there is one at a time.
@@ -78,7 +78,7 @@ impl TerminalApprover {
         suggest: Suggest,
         watcher: Arc<Watcher>,
         user: String,
-        asking: Asking,
+        asking: AnswerSource,
         cancel: CancellationToken,
     ) -> Self {
         Self {
@@ -115,7 +115,7 @@ impl TerminalApprover {
         let _turn = self.turn.lock().await;
         let _quiet = self.watcher.quiet();
         self.output.note(&question(&request, &drawn, &sentence));
-        let standing = Standing(self);
+        let standing = OpenPrompt(self);
         tokio::time::sleep(TIME_TO_LOOK).await;
         forget_what_was_typed();
         let answer = self.answer(&request).await;
@@ -169,7 +169,7 @@ pub(crate) async fn ask_for_wish(
     output: Output,
     proposals: &[GrantProposal],
     scopes: [GrantScope; 3],
-) -> Option<Option<GrantWish>> {
+) -> Option<Option<GrantRequest>> {
     let say = |text: &str| output.note(&Page::new().text(text).end());
     if proposals.is_empty() {
         say("No rule can be proposed that would allow just such calls; y allows this one.");
@@ -187,7 +187,7 @@ pub(crate) async fn ask_for_wish(
     };
     let lasting = loop {
         let prompt = "How long? (30m, 12h, 7d; 10x for ten calls; nothing: until revoked) ";
-        match Lasting::read(&line(output, prompt).await?) {
+        match GrantDuration::read(&line(output, prompt).await?) {
             Ok(lasting) => break lasting,
             Err(why) => say(&why),
         }
@@ -216,14 +216,14 @@ async fn numbered(output: Output, prompt: &str) -> Option<Option<usize>> {
 
 impl Approver for TerminalApprover {
     fn nobody(&self, principal: &Principal, plan: &SealedPlan) -> Option<String> {
-        (self.asking == Asking::Never).then(|| self.suggest.sentence(principal, plan))
+        (self.asking == AnswerSource::Never).then(|| self.suggest.sentence(principal, plan))
     }
 
     async fn ask(&self, request: ApprovalRequest) -> ApprovalAnswer {
         match self.asking {
-            Asking::Here => self.ask_here(request).await,
-            Asking::Elsewhere => self.leave_open(&request),
-            Asking::Never => ApprovalAnswer::NobodyThere {
+            AnswerSource::Here => self.ask_here(request).await,
+            AnswerSource::Elsewhere => self.leave_open(&request),
+            AnswerSource::Never => ApprovalAnswer::NobodyThere {
                 reason: self.suggest.sentence(&request.principal, &request.plan),
             },
         }
@@ -232,15 +232,15 @@ impl Approver for TerminalApprover {
 
 /// A question that stands on the terminal. If it is dropped before somebody answered here, it was
 /// answered elsewhere or is no longer asked, and the person is told so.
-struct Standing<'a>(&'a TerminalApprover);
+struct OpenPrompt<'a>(&'a TerminalApprover);
 
-impl Standing<'_> {
+impl OpenPrompt<'_> {
     fn answered(self) {
         std::mem::forget(self);
     }
 }
 
-impl Drop for Standing<'_> {
+impl Drop for OpenPrompt<'_> {
     fn drop(&mut self) {
         // What was typed so far was meant for this question, and for nobody after it.
         forget_what_was_typed();
@@ -257,7 +257,7 @@ impl Drop for Standing<'_> {
 
 /// The question with what only this process knows about it: the call, why a person is asked, and
 /// the line that would allow it.
-fn question(request: &ApprovalRequest, drawn: &approval::Drawn, to_allow: &str) -> Page {
+fn question(request: &ApprovalRequest, drawn: &approval::RenderedQuestion, to_allow: &str) -> Page {
     let page = Page::new()
         .end()
         .styled(Style::Warn, "Haft asks you about a call")

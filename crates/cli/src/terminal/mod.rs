@@ -10,7 +10,9 @@ pub(crate) mod sanitise;
 pub(crate) mod visible;
 pub(crate) mod wish;
 
-pub(crate) use approve::{Asking, TerminalApprover, ask_for_wish, somebody_is_there, typed_after};
-pub(crate) use output::{Format, Output, Wanted, hint};
+pub(crate) use approve::{
+    AnswerSource, TerminalApprover, ask_for_wish, somebody_is_there, typed_after,
+};
+pub(crate) use output::{ColorChoice, Format, Output, hint};
 pub(crate) use page::{Colours, Page, Style, wrap};
 pub(crate) use progress::Watcher;

@@ -23,7 +23,7 @@ pub(crate) enum Format {
 
 /// Where colours are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum ColorChoice {
     /// Nowhere.
     Never,
     /// Where a person sees them.
@@ -38,12 +38,12 @@ pub(crate) struct Output {
     format: Format,
     stdout_is_terminal: bool,
     stderr_is_terminal: bool,
-    colours: Wanted,
+    colours: ColorChoice,
 }
 
 impl Output {
     /// Output of this process.
-    pub(crate) fn new(format: Format, colours: Wanted) -> Self {
+    pub(crate) fn new(format: Format, colours: ColorChoice) -> Self {
         Self {
             format,
             stdout_is_terminal: std::io::stdout().is_terminal(),
@@ -63,10 +63,10 @@ impl Output {
     }
 
     /// How a screen of its own looks on standard output.
-    pub(crate) fn look(self) -> crate::watch::Look {
+    pub(crate) fn look(self) -> crate::watch::ColorMode {
         match self.colours(self.stdout_is_terminal) {
-            Colours::On => crate::watch::Look::Colours,
-            Colours::Off => crate::watch::Look::Plain,
+            Colours::On => crate::watch::ColorMode::Colours,
+            Colours::Off => crate::watch::ColorMode::Plain,
         }
     }
 
@@ -135,8 +135,8 @@ impl Output {
 
     fn colours(self, terminal: bool) -> Colours {
         match (self.colours, terminal) {
-            (Wanted::Always, _) | (Wanted::OnTerminal, true) => Colours::On,
-            (Wanted::OnTerminal, false) | (Wanted::Never, _) => Colours::Off,
+            (ColorChoice::Always, _) | (ColorChoice::OnTerminal, true) => Colours::On,
+            (ColorChoice::OnTerminal, false) | (ColorChoice::Never, _) => Colours::Off,
         }
     }
 }

@@ -11,7 +11,7 @@ use std::{
 
 use haft_contract::{
     CallEvent,
-    event::{EventSink, Happened},
+    event::{EventSink, RecordedEvent},
     progress::RenderedProgress,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -43,7 +43,7 @@ struct State {
 }
 
 /// No spinner is drawn while this lives.
-pub(crate) struct Quiet<'w>(&'w Watcher);
+pub(crate) struct SpinnerPause<'w>(&'w Watcher);
 
 impl Watcher {
     /// For a number of calls; `visible` says whether a person sees standard error.
@@ -82,14 +82,14 @@ impl Watcher {
     }
 
     /// Hides the spinner while a question stands.
-    pub(crate) fn quiet(&self) -> Quiet<'_> {
+    pub(crate) fn quiet(&self) -> SpinnerPause<'_> {
         let mut state = self.state();
         state.questions += 1;
         if state.shown {
             state.shown = false;
             self.bar.set_draw_target(ProgressDrawTarget::hidden());
         }
-        Quiet(self)
+        SpinnerPause(self)
     }
 
     /// Takes the spinner away for good.
@@ -131,7 +131,7 @@ impl Watcher {
     }
 }
 
-impl Drop for Quiet<'_> {
+impl Drop for SpinnerPause<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state();
         state.questions = state.questions.saturating_sub(1);
@@ -140,7 +140,7 @@ impl Drop for Quiet<'_> {
 }
 
 impl EventSink for Watcher {
-    fn happened(&self, happened: &Happened) {
+    fn happened(&self, happened: &RecordedEvent) {
         let kind = happened.event.kind();
         tracing::debug!(call = %happened.call, event = kind, "call");
         if !self.visible {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use haft_contract::{
     Principal,
     host::{
-        ApprovalRequest, GrantBreadth, GrantProposal, GrantScope, GrantWish, GrantedWorkspace,
+        ApprovalRequest, GrantBreadth, GrantProposal, GrantRequest, GrantScope, GrantedWorkspace,
         Timestamp,
     },
 };
@@ -28,7 +28,7 @@ const LONGEST_CHOICE: usize = 100;
 
 /// How long a grant holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lasting {
+pub(crate) enum GrantDuration {
     /// Until somebody revokes it.
     Revoked,
     /// This long.
@@ -37,7 +37,7 @@ pub(crate) enum Lasting {
     Calls(u32),
 }
 
-impl Lasting {
+impl GrantDuration {
     /// Reads what a person typed: nothing, `30m`, `12h`, `7d`, or a number of calls such as `10x`.
     pub(crate) fn read(typed: &str) -> Result<Self, String> {
         const WANTED: &str =
@@ -99,15 +99,15 @@ fn in_words(scope: &GrantScope) -> String {
 pub(crate) fn wish(
     proposal: &GrantProposal,
     scope: GrantScope,
-    lasting: Lasting,
+    lasting: GrantDuration,
     now: Timestamp,
-) -> GrantWish {
+) -> GrantRequest {
     let (until, uses) = match lasting {
-        Lasting::Revoked => (None, None),
-        Lasting::For(time) => (Some(now.after(time)), None),
-        Lasting::Calls(calls) => (None, Some(calls)),
+        GrantDuration::Revoked => (None, None),
+        GrantDuration::For(time) => (Some(now.after(time)), None),
+        GrantDuration::Calls(calls) => (None, Some(calls)),
     };
-    GrantWish {
+    GrantRequest {
         rules: proposal.rules.clone(),
         scope,
         until,
@@ -137,7 +137,7 @@ pub(crate) fn choices(request: &ApprovalRequest, now: Timestamp) -> Vec<GrantCho
         ]
         .map(|(words, scope)| GrantChoice {
             words,
-            grant: wish(proposal, scope, Lasting::Revoked, now),
+            grant: wish(proposal, scope, GrantDuration::Revoked, now),
         })
     });
     choices
@@ -165,7 +165,7 @@ pub(crate) fn proposals(proposals: &[GrantProposal]) -> Page {
 }
 
 /// The exact rules and bounds of a wish, as they will be kept.
-pub(crate) fn exactly(wish: &GrantWish) -> Page {
+pub(crate) fn exactly(wish: &GrantRequest) -> Page {
     let mut page = Page::new();
     for rule in &wish.rules {
         page = page
@@ -198,11 +198,11 @@ mod tests {
     #[test]
     fn a_time_a_count_or_nothing() {
         for (typed, lasting) in [
-            ("", Some(Lasting::Revoked)),
-            ("30m", Some(Lasting::For(Duration::from_mins(30)))),
-            ("7d", Some(Lasting::For(Duration::from_hours(7 * 24)))),
-            (" 12h ", Some(Lasting::For(Duration::from_hours(12)))),
-            ("10x", Some(Lasting::Calls(10))),
+            ("", Some(GrantDuration::Revoked)),
+            ("30m", Some(GrantDuration::For(Duration::from_mins(30)))),
+            ("7d", Some(GrantDuration::For(Duration::from_hours(7 * 24)))),
+            (" 12h ", Some(GrantDuration::For(Duration::from_hours(12)))),
+            ("10x", Some(GrantDuration::Calls(10))),
             ("0x", None),
             ("0m", None),
             ("10", None),
@@ -211,7 +211,7 @@ mod tests {
             ("5mh", None),
             ("soon", None),
         ] {
-            assert_eq!(Lasting::read(typed).ok(), lasting, "{typed:?}");
+            assert_eq!(GrantDuration::read(typed).ok(), lasting, "{typed:?}");
         }
     }
 }

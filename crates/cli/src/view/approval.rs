@@ -10,7 +10,7 @@ mod access;
 mod brief;
 mod preview;
 
-pub(crate) use self::brief::Room;
+pub(crate) use self::brief::BoxSize;
 
 use std::collections::BTreeSet;
 
@@ -24,14 +24,14 @@ const MARGIN: &str = "          ";
 
 /// A question as a person sees it.
 #[derive(Debug, Clone)]
-pub(crate) struct Drawn {
+pub(crate) struct RenderedQuestion {
     /// Who asks, where, and within which bounds.
     pub(crate) facts: Page,
     /// What will happen.
     pub(crate) heart: Page,
 }
 
-impl Drawn {
+impl RenderedQuestion {
     /// All of it; what will happen comes last, next to the question.
     pub(crate) fn whole(&self) -> Page {
         self.facts.clone().page(self.heart.clone())
@@ -40,12 +40,12 @@ impl Drawn {
 
 /// The form is not the one that was asked about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Altered;
+pub(crate) struct FormMismatch;
 
 /// Draws a question, if its form is the one with this digest.
-pub(crate) fn draw(form: &Value, digest: PlanDigest) -> Result<Drawn, Altered> {
+pub(crate) fn draw(form: &Value, digest: PlanDigest) -> Result<RenderedQuestion, FormMismatch> {
     let fields = checked(form, digest)?;
-    Ok(Drawn {
+    Ok(RenderedQuestion {
         facts: facts(fields, digest),
         heart: heart(fields),
     })
@@ -57,16 +57,16 @@ pub(crate) fn brief(
     form: &Value,
     digest: PlanDigest,
     why: &str,
-    room: Room,
-) -> Result<Page, Altered> {
+    room: BoxSize,
+) -> Result<Page, FormMismatch> {
     Ok(brief::draw(checked(form, digest)?, why, room))
 }
 
 /// The fields of a form, if it is the one with this digest.
-fn checked(form: &Value, digest: PlanDigest) -> Result<&Map<String, Value>, Altered> {
-    let fields = form.as_object().ok_or(Altered)?;
+fn checked(form: &Value, digest: PlanDigest) -> Result<&Map<String, Value>, FormMismatch> {
+    let fields = form.as_object().ok_or(FormMismatch)?;
     if haft_runtime::digest_of(form) != digest {
-        return Err(Altered);
+        return Err(FormMismatch);
     }
     Ok(fields)
 }

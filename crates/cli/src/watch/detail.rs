@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use haft_contract::host::Timestamp;
 
-use super::state::{Item, Size};
+use super::state::{Item, ScreenSize};
 use crate::{
     terminal::{Page, Style, wrap},
     view::{approval, time},
@@ -15,7 +15,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(super) struct Detail {
     pub(super) item: Arc<Item>,
-    page: Result<Drawn, Unshown>,
+    page: Result<RenderedDetail, CannotShow>,
     /// The lines at the width of the screen.
     pub(super) lines: Vec<Vec<(Style, String)>>,
     seen: Vec<bool>,
@@ -28,21 +28,21 @@ pub(super) struct Detail {
 }
 
 #[derive(Debug, Clone)]
-struct Drawn {
+struct RenderedDetail {
     facts: Page,
     heart: Page,
 }
 
 /// Why a question cannot be shown, and so cannot be approved here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unshown {
+pub(super) enum CannotShow {
     /// It holds a secret, which the record does not keep.
     Secret,
     /// The form is not the one that was asked about.
     Altered,
 }
 
-impl Unshown {
+impl CannotShow {
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Secret => {
@@ -55,18 +55,18 @@ impl Unshown {
 
 impl Detail {
     /// Opens a question. It starts where what will happen starts, unless all of it fits.
-    pub(super) fn open(item: Arc<Item>, size: Size, now: Timestamp) -> Self {
+    pub(super) fn open(item: Arc<Item>, size: ScreenSize, now: Timestamp) -> Self {
         let page = match &item.form {
-            None => Err(Unshown::Secret),
+            None => Err(CannotShow::Secret),
             Some(form) => match approval::draw(form, item.digest) {
-                Ok(drawn) => Ok(Drawn {
+                Ok(drawn) => Ok(RenderedDetail {
                     facts: Page::new()
                         .field("question", item.id.to_string())
                         .field("lapses", time::local(item.expires))
                         .page(drawn.facts),
                     heart: drawn.heart,
                 }),
-                Err(approval::Altered) => Err(Unshown::Altered),
+                Err(approval::FormMismatch) => Err(CannotShow::Altered),
             },
         };
         let mut detail = Self {
@@ -84,7 +84,7 @@ impl Detail {
     }
 
     /// Lays the lines out for a screen. What was seen at another width must be seen again.
-    pub(super) fn fit(&mut self, size: Size) {
+    pub(super) fn fit(&mut self, size: ScreenSize) {
         let width = usize::from(size.width);
         let laid_out = |page: &Page| -> Vec<_> {
             let lines = page.lines().into_iter();
@@ -106,7 +106,7 @@ impl Detail {
     }
 
     /// Scrolls so that this line is the first, as far as there are lines.
-    pub(super) fn scroll_to(&mut self, top: usize, size: Size) {
+    pub(super) fn scroll_to(&mut self, top: usize, size: ScreenSize) {
         let last = self.lines.len().saturating_sub(size.body());
         self.top = top.min(last);
         for seen in self.seen.iter_mut().skip(self.top).take(size.body()) {
@@ -120,7 +120,7 @@ impl Detail {
     }
 
     /// Why it cannot be approved here, if it cannot.
-    pub(super) fn unshown(&self) -> Option<Unshown> {
+    pub(super) fn unshown(&self) -> Option<CannotShow> {
         self.page.as_ref().err().copied()
     }
 }

@@ -23,11 +23,11 @@ use haft_contract::{
 use haft_runtime::SystemClock;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-pub(crate) use self::render::Look;
+pub(crate) use self::render::ColorMode;
 use self::{
     screen::Screen,
-    state::Watch,
-    update::{Event, Wish},
+    state::WatchState,
+    update::{Event, WatchAction},
 };
 use crate::{
     commands::{App, approvals::MAX_LISTED},
@@ -45,14 +45,14 @@ pub(crate) async fn run(
     name: &str,
     app: &App,
 ) -> Result<Exit, Stop> {
-    let desk = Desk {
+    let desk = WatchedQuestions {
         store,
         tenant,
         name: name.to_owned(),
     };
-    let mut ends = Ends::listen().map_err(|error| no_screen(&error))?;
+    let mut ends = EndSignals::listen().map_err(|error| no_screen(&error))?;
     let mut screen = Screen::open(app.output.look()).map_err(|error| no_screen(&error))?;
-    let mut watch = Watch::new(screen.size().map_err(|error| no_screen(&error))?);
+    let mut watch = WatchState::new(screen.size().map_err(|error| no_screen(&error))?);
     let mut looks = tokio::time::interval(LOOK);
     looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -68,8 +68,8 @@ pub(crate) async fn run(
         };
         for wish in watch.update(event, SystemClock.now()) {
             match wish {
-                Wish::Leave => return Ok(Exit::Ok),
-                Wish::Answer(given) => {
+                WatchAction::Leave => return Ok(Exit::Ok),
+                WatchAction::Answer(given) => {
                     let answered = desk.answer(*given).await;
                     watch.update(answered, SystemClock.now());
                     let fresh = desk.look().await;
@@ -82,13 +82,13 @@ pub(crate) async fn run(
 }
 
 /// The store, and who answers.
-struct Desk {
+struct WatchedQuestions {
     store: Arc<dyn ApprovalStore>,
     tenant: TenantId,
     name: String,
 }
 
-impl Desk {
+impl WatchedQuestions {
     async fn look(&self) -> Event {
         let now = SystemClock.now();
         let pending = self.store.pending(&self.tenant, now, MAX_LISTED).await;
@@ -98,7 +98,7 @@ impl Desk {
         }
     }
 
-    async fn answer(&self, given: update::Given) -> Event {
+    async fn answer(&self, given: update::AnswerChoice) -> Event {
         let answer = GivenAnswer {
             verdict: given.verdict.clone(),
             digest: given.digest,
@@ -136,11 +136,11 @@ fn no_screen(error: &std::io::Error) -> Stop {
 }
 
 /// The signals that end the program. The screen is given back first.
-struct Ends {
+struct EndSignals {
     signals: [Signal; 3],
 }
 
-impl Ends {
+impl EndSignals {
     fn listen() -> std::io::Result<Self> {
         Ok(Self {
             signals: [

@@ -11,7 +11,7 @@ use ratatui::{
 
 use super::{
     detail::Detail,
-    state::{Mode, Row, Watch},
+    state::{Mode, Row, WatchState},
 };
 use crate::{
     terminal::{Style, visible},
@@ -20,14 +20,14 @@ use crate::{
 
 /// Whether colours are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum ColorMode {
     /// Used.
     Colours,
     /// Not used.
     Plain,
 }
 
-impl Look {
+impl ColorMode {
     fn of(self, style: Style) -> Drawn {
         let plain = Drawn::new();
         let coloured = |colour: Color| match self {
@@ -78,7 +78,7 @@ const HELP: &[&str] = &[
 ];
 
 /// Draws everything.
-pub(super) fn draw(watch: &Watch, look: Look, frame: &mut Frame<'_>) {
+pub(super) fn draw(watch: &WatchState, look: ColorMode, frame: &mut Frame<'_>) {
     let [title, body, said, keys] = Layout::vertical([
         Constraint::Length(2),
         Constraint::Min(1),
@@ -91,7 +91,13 @@ pub(super) fn draw(watch: &Watch, look: Look, frame: &mut Frame<'_>) {
     frame.render_widget(Line::styled(text, look.of(Style::Warn)), said);
 }
 
-fn draw_mode(watch: &Watch, mode: &Mode, look: Look, frame: &mut Frame<'_>, areas: [Rect; 3]) {
+fn draw_mode(
+    watch: &WatchState,
+    mode: &Mode,
+    look: ColorMode,
+    frame: &mut Frame<'_>,
+    areas: [Rect; 3],
+) {
     let [title, body, keys] = areas;
     let key_line = |frame: &mut Frame<'_>, text: &str| {
         frame.render_widget(Line::styled(text.to_owned(), look.of(Style::Dim)), keys);
@@ -155,7 +161,7 @@ fn end_of(text: &str, width: usize) -> String {
     text.chars().skip(skipped).collect()
 }
 
-fn list_title(watch: &Watch, look: Look) -> Line<'static> {
+fn list_title(watch: &WatchState, look: ColorMode) -> Line<'static> {
     let waiting = match watch.items.len() {
         0 if !watch.looked => "reading the record".to_owned(),
         0 => "no question waits".to_owned(),
@@ -174,7 +180,7 @@ fn list_title(watch: &Watch, look: Look) -> Line<'static> {
     Line::from(spans)
 }
 
-fn list(watch: &Watch, look: Look, frame: &mut Frame<'_>, area: Rect) {
+fn list(watch: &WatchState, look: ColorMode, frame: &mut Frame<'_>, area: Rect) {
     let rows = watch.rows();
     let height = usize::from(area.height);
     let first = watch.selected.saturating_sub(height.saturating_sub(1));
@@ -192,7 +198,7 @@ fn list(watch: &Watch, look: Look, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Paragraph::new(lines), area);
 }
 
-fn row_in_words(row: &Row, watch: &Watch) -> Vec<(Style, String)> {
+fn row_in_words(row: &Row, watch: &WatchState) -> Vec<(Style, String)> {
     let Some(first) = row.first() else {
         return Vec::new();
     };
@@ -213,7 +219,7 @@ fn row_in_words(row: &Row, watch: &Watch) -> Vec<(Style, String)> {
     }
 }
 
-fn detail_title(watch: &Watch, detail: &Detail, look: Look) -> Line<'static> {
+fn detail_title(watch: &WatchState, detail: &Detail, look: ColorMode) -> Line<'static> {
     let (style, state) = if detail.open {
         let left = time::rough(detail.item.expires.since(watch.now));
         (Style::Warn, format!("lapses in {left}"))
@@ -239,7 +245,13 @@ fn detail_title(watch: &Watch, detail: &Detail, look: Look) -> Line<'static> {
     ])
 }
 
-fn question(watch: &Watch, detail: &Detail, look: Look, frame: &mut Frame<'_>, area: Rect) {
+fn question(
+    watch: &WatchState,
+    detail: &Detail,
+    look: ColorMode,
+    frame: &mut Frame<'_>,
+    area: Rect,
+) {
     let shown = detail.lines.iter().skip(detail.top).take(watch.size.body());
     let lines: Vec<Line<'_>> = shown.map(|line| look.line(line.clone())).collect();
     frame.render_widget(Paragraph::new(lines), area);

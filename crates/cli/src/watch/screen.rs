@@ -15,8 +15,8 @@ use ratatui::DefaultTerminal;
 use tokio::sync::mpsc;
 
 use super::{
-    render::{self, Look},
-    state::{Size, Watch},
+    render::{self, ColorMode},
+    state::{ScreenSize, WatchState},
     update::{Event, Key},
 };
 
@@ -30,14 +30,14 @@ const MAX_KEYS: usize = 64;
 /// The whole terminal.
 pub(super) struct Screen {
     terminal: DefaultTerminal,
-    look: Look,
+    look: ColorMode,
     events: mpsc::Receiver<Event>,
     over: Arc<AtomicBool>,
 }
 
 impl Screen {
     /// Takes the terminal over.
-    pub(super) fn open(look: Look) -> io::Result<Self> {
+    pub(super) fn open(look: ColorMode) -> io::Result<Self> {
         // Also sees to it that a panic gives the terminal back before it is reported.
         let terminal = ratatui::try_init()?;
         let over = Arc::new(AtomicBool::new(false));
@@ -53,9 +53,9 @@ impl Screen {
     }
 
     /// How large it is.
-    pub(super) fn size(&self) -> io::Result<Size> {
+    pub(super) fn size(&self) -> io::Result<ScreenSize> {
         let size = self.terminal.size()?;
-        Ok(Size {
+        Ok(ScreenSize {
             width: size.width,
             height: size.height,
         })
@@ -67,7 +67,7 @@ impl Screen {
     }
 
     /// Draws a state. Only what changed is sent to the terminal.
-    pub(super) fn draw(&mut self, watch: &Watch) -> io::Result<()> {
+    pub(super) fn draw(&mut self, watch: &WatchState) -> io::Result<()> {
         let look = self.look;
         self.terminal
             .draw(|frame| render::draw(watch, look, frame))
@@ -104,7 +104,7 @@ fn read(events: &mpsc::Sender<Event>, over: &AtomicBool) {
 fn understood(read: &event::Event) -> Option<Event> {
     let key = match read {
         event::Event::Resize(width, height) => {
-            return Some(Event::Resized(Size {
+            return Some(Event::Resized(ScreenSize {
                 width: *width,
                 height: *height,
             }));

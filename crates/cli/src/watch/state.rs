@@ -18,14 +18,14 @@ const MANY: usize = 20;
 
 /// How large the screen is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Size {
+pub(super) struct ScreenSize {
     /// In columns.
     pub(super) width: u16,
     /// In rows.
     pub(super) height: u16,
 }
 
-impl Size {
+impl ScreenSize {
     /// The rows between the title and the two lines at the bottom.
     pub(super) fn body(self) -> usize {
         usize::from(self.height.saturating_sub(4)).max(1)
@@ -111,8 +111,8 @@ pub(super) enum Mode {
 
 /// Everything the screen shows.
 #[derive(Debug, Clone)]
-pub(super) struct Watch {
-    pub(super) size: Size,
+pub(super) struct WatchState {
+    pub(super) size: ScreenSize,
     pub(super) now: Timestamp,
     /// The open questions, oldest first.
     pub(super) items: Vec<Arc<Item>>,
@@ -128,9 +128,9 @@ pub(super) struct Watch {
     pub(super) said: Option<String>,
 }
 
-impl Watch {
+impl WatchState {
     /// Nothing seen yet.
-    pub(super) fn new(size: Size) -> Self {
+    pub(super) fn new(size: ScreenSize) -> Self {
         Self {
             size,
             now: Timestamp(0),

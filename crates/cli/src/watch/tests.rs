@@ -10,12 +10,12 @@ use ratatui::{Terminal, backend::TestBackend};
 use serde_json::json;
 
 use super::{
-    render::{self, Look},
-    state::{Mode, Size, Watch},
-    update::{Event, Key, Wish},
+    render::{self, ColorMode},
+    state::{Mode, ScreenSize, WatchState},
+    update::{Event, Key, WatchAction},
 };
 
-const SMALL: Size = Size {
+const SMALL: ScreenSize = ScreenSize {
     width: 80,
     height: 24,
 };
@@ -71,14 +71,14 @@ fn approval(agent: &str, script: &str, diff_lines: usize) -> Approval {
 }
 
 /// A screen on which these questions wait.
-fn watching(pending: &[Approval]) -> Watch {
-    let mut watch = Watch::new(SMALL);
+fn watching(pending: &[Approval]) -> WatchState {
+    let mut watch = WatchState::new(SMALL);
     watch.update(Event::Fresh(pending.to_vec()), at(5_000));
     watch
 }
 
 /// Presses keys, a second apart.
-fn press(watch: &mut Watch, keys: &str) -> Vec<Wish> {
+fn press(watch: &mut WatchState, keys: &str) -> Vec<WatchAction> {
     let mut wishes = Vec::new();
     for key in keys.chars() {
         let key = match key {
@@ -93,11 +93,11 @@ fn press(watch: &mut Watch, keys: &str) -> Vec<Wish> {
     wishes
 }
 
-fn screen(watch: &Watch) -> String {
+fn screen(watch: &WatchState) -> String {
     let backend = TestBackend::new(watch.size.width, watch.size.height);
     let mut terminal = Terminal::new(backend).unwrap();
     terminal
-        .draw(|frame| render::draw(watch, Look::Plain, frame))
+        .draw(|frame| render::draw(watch, ColorMode::Plain, frame))
         .unwrap();
     terminal.backend().to_string()
 }
@@ -111,10 +111,10 @@ fn masked(screen: &str) -> String {
         .into_owned()
 }
 
-fn verdicts(wishes: &[Wish]) -> Vec<GivenVerdict> {
-    let verdict = |wish: &Wish| match wish {
-        Wish::Answer(given) => Some(given.verdict.clone()),
-        Wish::Leave => None,
+fn verdicts(wishes: &[WatchAction]) -> Vec<GivenVerdict> {
+    let verdict = |wish: &WatchAction| match wish {
+        WatchAction::Answer(given) => Some(given.verdict.clone()),
+        WatchAction::Leave => None,
     };
     wishes.iter().filter_map(verdict).collect()
 }
@@ -141,7 +141,7 @@ fn yes_answers_the_question_that_is_on_the_screen() {
     ];
     let mut watch = watching(&pending);
     let wishes = press(&mut watch, "j\ny");
-    let [Wish::Answer(given)] = wishes.as_slice() else {
+    let [WatchAction::Answer(given)] = wishes.as_slice() else {
         panic!("{wishes:?}");
     };
     assert_eq!(given.id, pending[1].id);
@@ -178,7 +178,7 @@ fn ap_08_a_screen_of_another_size_must_be_seen_again() {
     let pending = [approval("coder", "git push", 30)];
     let mut watch = watching(&pending);
     press(&mut watch, "\n");
-    let large = Size {
+    let large = ScreenSize {
         width: 100,
         height: 200,
     };
@@ -218,7 +218,7 @@ fn no_and_why() {
     assert_eq!(press(&mut watching(&pending), "\nrno\u{1b}"), []);
     // Nothing is answered from the list.
     assert_eq!(press(&mut watching(&pending), "n"), []);
-    assert_eq!(press(&mut watching(&pending), "q"), [Wish::Leave]);
+    assert_eq!(press(&mut watching(&pending), "q"), [WatchAction::Leave]);
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn the_selection_stays_with_its_question() {
     pending.push(approval("cli", "rm", 0));
     watch.update(Event::Fresh(pending.clone()), at(7_000));
     let wishes = press(&mut watch, "\ny");
-    let [Wish::Answer(given)] = wishes.as_slice() else {
+    let [WatchAction::Answer(given)] = wishes.as_slice() else {
         panic!("{wishes:?}");
     };
     assert_eq!(given.id, pending[0].id);
@@ -313,7 +313,7 @@ fn ap_08_hostile_text_does_not_reach_the_screen() {
 fn a_tiny_screen_is_no_reason_to_fail() {
     for (width, height) in [(1, 1), (10, 3), (20, 5), (80, 24)] {
         let mut watch = watching(&[approval("coder", "git push", 9)]);
-        watch.update(Event::Resized(Size { width, height }), at(6_000));
+        watch.update(Event::Resized(ScreenSize { width, height }), at(6_000));
         for keys in ["", "\n", "?", "q", "r", "\u{1b}", "y"] {
             press(&mut watch, keys);
             screen(&watch);

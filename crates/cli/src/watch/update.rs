@@ -10,7 +10,7 @@ use haft_contract::{
 
 use super::{
     detail::Detail,
-    state::{Grouping, Item, Mode, Row, Size, Watch},
+    state::{Grouping, Item, Mode, Row, ScreenSize, WatchState},
 };
 
 /// How long a question is on the screen before a yes counts. A key that was on its way when it
@@ -26,7 +26,7 @@ pub(super) enum Event {
     /// A key.
     Pressed(Key),
     /// The screen has another size.
-    Resized(Size),
+    Resized(ScreenSize),
     /// The open questions, oldest first.
     Fresh(Vec<Approval>),
     /// The record could not be read.
@@ -34,7 +34,7 @@ pub(super) enum Event {
     /// An answer was taken, or not.
     Answered {
         /// What was answered.
-        given: Box<Given>,
+        given: Box<AnswerChoice>,
         /// How it stands now, or why it was not taken.
         result: Result<Approval, String>,
     },
@@ -58,16 +58,16 @@ pub(super) enum Key {
 
 /// Something to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum WatchAction {
     /// Answer a question.
-    Answer(Box<Given>),
+    Answer(Box<AnswerChoice>),
     /// End the program.
     Leave,
 }
 
 /// An answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Given {
+pub(super) struct AnswerChoice {
     pub(super) id: ApprovalId,
     /// The digest of what was on the screen.
     pub(super) digest: PlanDigest,
@@ -76,9 +76,9 @@ pub(super) struct Given {
     pub(super) summary: String,
 }
 
-impl Given {
-    fn wish(item: &Item, verdict: GivenVerdict) -> Wish {
-        Wish::Answer(Box::new(Self {
+impl AnswerChoice {
+    fn wish(item: &Item, verdict: GivenVerdict) -> WatchAction {
+        WatchAction::Answer(Box::new(Self {
             id: item.id,
             digest: item.digest,
             verdict,
@@ -87,12 +87,12 @@ impl Given {
     }
 }
 
-impl Watch {
+impl WatchState {
     /// Takes an event up; what is to be done about it.
-    pub(super) fn update(&mut self, event: Event, now: Timestamp) -> Vec<Wish> {
+    pub(super) fn update(&mut self, event: Event, now: Timestamp) -> Vec<WatchAction> {
         self.now = now;
         match event {
-            Event::Pressed(Key::Interrupt) => return vec![Wish::Leave],
+            Event::Pressed(Key::Interrupt) => return vec![WatchAction::Leave],
             Event::Pressed(key) => return self.pressed(key),
             Event::Resized(size) => self.resized(size),
             Event::Fresh(pending) => self.fresh(pending),
@@ -102,7 +102,7 @@ impl Watch {
         Vec::new()
     }
 
-    fn pressed(&mut self, key: Key) -> Vec<Wish> {
+    fn pressed(&mut self, key: Key) -> Vec<WatchAction> {
         self.said = None;
         match std::mem::replace(&mut self.mode, Mode::List) {
             Mode::Help(before) => {
@@ -119,7 +119,7 @@ impl Watch {
         }
     }
 
-    fn in_list(&mut self, key: Key) -> Vec<Wish> {
+    fn in_list(&mut self, key: Key) -> Vec<WatchAction> {
         let rows = self.rows();
         let last = rows.len().saturating_sub(1);
         let page = self.size.body();
@@ -143,7 +143,7 @@ impl Watch {
                 self.within = None;
                 self.selected = 0;
             }
-            Key::Char('q') => return vec![Wish::Leave],
+            Key::Char('q') => return vec![WatchAction::Leave],
             Key::Enter | Key::Char('l' | 'y' | 'n' | 'r' | 'a') => match rows.get(self.selected) {
                 // Whatever the answer will be, the question comes first.
                 Some(Row::One(item)) => self.look_at(Arc::clone(item)),
@@ -165,7 +165,7 @@ impl Watch {
         self.mode = Mode::Detail(Box::new(Detail::open(item, self.size, self.now)));
     }
 
-    fn in_detail(&mut self, mut detail: Box<Detail>, key: Key) -> Vec<Wish> {
+    fn in_detail(&mut self, mut detail: Box<Detail>, key: Key) -> Vec<WatchAction> {
         if let Some(reason) = detail.reason.take() {
             return self.in_reason(detail, reason, key);
         }
@@ -186,7 +186,7 @@ impl Watch {
                 }
             }
             Key::Char('n') if detail.open => {
-                return vec![Given::wish(
+                return vec![AnswerChoice::wish(
                     &detail.item,
                     GivenVerdict::Refuse { reason: None },
                 )];
@@ -206,7 +206,7 @@ impl Watch {
     }
 
     /// A yes counts once the whole question has been on the screen, and for a moment.
-    fn yes(&mut self, detail: &mut Detail) -> Option<Wish> {
+    fn yes(&mut self, detail: &mut Detail) -> Option<WatchAction> {
         if !detail.open {
             self.said = Some(NOT_OPEN.to_owned());
         } else if let Some(why) = detail.unshown() {
@@ -226,16 +226,24 @@ impl Watch {
         } else if self.now.since(detail.opened) < TIME_TO_LOOK {
             self.said = Some("look first: y once more if it is right".to_owned());
         } else {
-            return Some(Given::wish(&detail.item, GivenVerdict::Approve));
+            return Some(AnswerChoice::wish(&detail.item, GivenVerdict::Approve));
         }
         None
     }
 
-    fn in_reason(&mut self, mut detail: Box<Detail>, mut reason: String, key: Key) -> Vec<Wish> {
+    fn in_reason(
+        &mut self,
+        mut detail: Box<Detail>,
+        mut reason: String,
+        key: Key,
+    ) -> Vec<WatchAction> {
         match key {
             Key::Enter => {
                 let reason = Some(reason.trim().to_owned()).filter(|reason| !reason.is_empty());
-                return vec![Given::wish(&detail.item, GivenVerdict::Refuse { reason })];
+                return vec![AnswerChoice::wish(
+                    &detail.item,
+                    GivenVerdict::Refuse { reason },
+                )];
             }
             Key::Escape => {
                 self.mode = Mode::Detail(detail);
@@ -260,16 +268,17 @@ impl Watch {
     }
 
     /// Refusing many at once keeps things from happening; there is no such key for allowing them.
-    fn in_refuse_all(&mut self, items: Vec<Arc<Item>>, key: Key) -> Vec<Wish> {
+    fn in_refuse_all(&mut self, items: Vec<Arc<Item>>, key: Key) -> Vec<WatchAction> {
         if key != Key::Char('y') {
             self.said = Some("none refused".to_owned());
             return Vec::new();
         }
-        let refuse = |item: &Arc<Item>| Given::wish(item, GivenVerdict::Refuse { reason: None });
+        let refuse =
+            |item: &Arc<Item>| AnswerChoice::wish(item, GivenVerdict::Refuse { reason: None });
         items.iter().map(refuse).collect()
     }
 
-    fn resized(&mut self, size: Size) {
+    fn resized(&mut self, size: ScreenSize) {
         self.size = size;
         let mut mode = &mut self.mode;
         while let Mode::Help(before) = mode {
@@ -326,7 +335,7 @@ impl Watch {
         }
     }
 
-    fn answered(&mut self, given: &Given, result: Result<Approval, String>) {
+    fn answered(&mut self, given: &AnswerChoice, result: Result<Approval, String>) {
         self.said = Some(match result {
             Ok(approval) => format!("{}: {}", approval.state.as_str(), given.summary),
             Err(why) => format!("not answered: {why}"),

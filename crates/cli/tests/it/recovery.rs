@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use haft_contract::{
     Access, AgentId, CallEvent, CallId, CallRequest, Effects, Labels, PlanParts, Principal,
     ProviderId, SessionId, ToolKey, ToolName, UserId, WorkPath,
-    event::Happened,
+    event::RecordedEvent,
     host::{Durability, Ledger as _, Timestamp},
     ops::{BackendId, Tier},
 };
@@ -53,7 +53,7 @@ fn interrupt(stage: &Stage, tool: &str, input: &Value, effects: Effects) -> Call
             read_from: None,
         },
     ];
-    let events = events.map(|event| Happened {
+    let events = events.map(|event| RecordedEvent {
         call: request.id,
         at,
         event,

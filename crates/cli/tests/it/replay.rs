@@ -9,7 +9,7 @@ use std::{
 use haft_contract::{
     Access, AgentId, CallEvent, CallId, CallRequest, Effects, Labels, Outcome, PlanParts,
     Principal, ProviderId, SessionId, Terminal, ToolKey, ToolName, UserId, WorkPath,
-    event::Happened,
+    event::RecordedEvent,
     host::{Decision, Ledger as _, PolicyVersion, Timestamp, Verdict},
     ops::{BackendId, Tier},
     outcome::Facts,
@@ -217,7 +217,7 @@ fn made_up(number: usize) -> (&'static str, Value, Vec<Access>, Effects, Verdict
 }
 
 /// The events of a call, as the runtime records them.
-fn events(call: CallId, number: usize, at: Timestamp) -> Vec<Happened> {
+fn events(call: CallId, number: usize, at: Timestamp) -> Vec<RecordedEvent> {
     let (tool, input, accesses, effects, verdict) = made_up(number);
     let tool = ToolKey::new(ProviderId::builtin(), ToolName::parse(tool).unwrap());
     let tier = match &accesses[0] {
@@ -266,7 +266,7 @@ fn events(call: CallId, number: usize, at: Timestamp) -> Vec<Happened> {
         CallEvent::Decided { decision },
         CallEvent::Settled { outcome },
     ]
-    .map(|event| Happened { call, at, event })
+    .map(|event| RecordedEvent { call, at, event })
     .into()
 }
 

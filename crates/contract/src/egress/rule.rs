@@ -31,11 +31,11 @@ enum Hosts {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostRuleError {
     text: String,
-    fault: Fault,
+    fault: RuleFault,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fault {
+enum RuleFault {
     Host(HostError),
     Port,
     Bracket,
@@ -107,19 +107,19 @@ impl HostRule {
     }
 }
 
-fn read(text: &str) -> Result<HostRule, Fault> {
+fn read(text: &str) -> Result<HostRule, RuleFault> {
     if text.contains('/') {
-        return Err(Fault::Page);
+        return Err(RuleFault::Page);
     }
     let (host, port) = split(text)?;
     let port = port.map(parse_port).transpose()?;
     let hosts = match host.strip_prefix("*.") {
-        None if host.contains('*') => return Err(Fault::Wildcard),
-        None => Hosts::Exact(Host::parse(host).map_err(Fault::Host)?),
-        Some(parent) if parent.contains('*') => return Err(Fault::Wildcard),
-        Some(parent) => match Host::parse(parent).map_err(Fault::Host)? {
+        None if host.contains('*') => return Err(RuleFault::Wildcard),
+        None => Hosts::Exact(Host::parse(host).map_err(RuleFault::Host)?),
+        Some(parent) if parent.contains('*') => return Err(RuleFault::Wildcard),
+        Some(parent) => match Host::parse(parent).map_err(RuleFault::Host)? {
             Host::Name(name) => Hosts::Below(name),
-            Host::Address(_) => return Err(Fault::Wildcard),
+            Host::Address(_) => return Err(RuleFault::Wildcard),
         },
     };
     Ok(HostRule { hosts, port })
@@ -127,27 +127,27 @@ fn read(text: &str) -> Result<HostRule, Fault> {
 
 /// The host and, after a colon, the port. An IPv6 address has brackets here, or its last group
 /// could be taken for a port.
-fn split(text: &str) -> Result<(&str, Option<&str>), Fault> {
+fn split(text: &str) -> Result<(&str, Option<&str>), RuleFault> {
     if !text.starts_with('[') {
         return Ok(match text.split_once(':') {
-            Some((_, rest)) if rest.contains(':') => return Err(Fault::Bracket),
+            Some((_, rest)) if rest.contains(':') => return Err(RuleFault::Bracket),
             Some((host, port)) => (host, Some(port)),
             None => (text, None),
         });
     }
-    let end = text.find(']').ok_or(Fault::Bracket)?;
+    let end = text.find(']').ok_or(RuleFault::Bracket)?;
     let (host, after) = text.split_at(end + 1);
     match after.strip_prefix(':') {
         Some(port) => Ok((host, Some(port))),
         None if after.is_empty() => Ok((host, None)),
-        None => Err(Fault::Bracket),
+        None => Err(RuleFault::Bracket),
     }
 }
 
-fn parse_port(text: &str) -> Result<u16, Fault> {
+fn parse_port(text: &str) -> Result<u16, RuleFault> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let port = text.parse().ok().filter(|port| *port != 0 && digits);
-    port.ok_or(Fault::Port)
+    port.ok_or(RuleFault::Port)
 }
 
 impl fmt::Display for HostRule {
@@ -167,11 +167,11 @@ impl fmt::Display for HostRuleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}` is no host rule: ", self.text.escape_debug())?;
         match self.fault {
-            Fault::Host(error) => write!(f, "{error}"),
-            Fault::Port => f.write_str("a port is a number from 1 to 65535"),
-            Fault::Bracket => f.write_str("an IPv6 address is written `[::1]` or `[::1]:443`"),
-            Fault::Page => f.write_str("it names a host alone, neither scheme nor path"),
-            Fault::Wildcard => f.write_str("`*` stands for the whole first label: `*.docs.rs`"),
+            RuleFault::Host(error) => write!(f, "{error}"),
+            RuleFault::Port => f.write_str("a port is a number from 1 to 65535"),
+            RuleFault::Bracket => f.write_str("an IPv6 address is written `[::1]` or `[::1]:443`"),
+            RuleFault::Page => f.write_str("it names a host alone, neither scheme nor path"),
+            RuleFault::Wildcard => f.write_str("`*` stands for the whole first label: `*.docs.rs`"),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::{future::Future, sync::Arc};
 
 use serde_json::Value;
 
-use super::{ApprovalId, Decision, GrantProposal, GrantWish, Timestamp};
+use super::{ApprovalId, Decision, GrantProposal, GrantRequest, Timestamp};
 use crate::{
     call::CallId,
     identity::Principal,
@@ -62,7 +62,7 @@ pub enum ApprovalAnswer {
         digest: PlanDigest,
         /// What is allowed from now on, if the person said more than *once*. It is checked
         /// against this very call before it is kept.
-        grant: Option<GrantWish>,
+        grant: Option<GrantRequest>,
     },
     /// No.
     Refused {

@@ -153,7 +153,7 @@ pub enum GrantBreadth {
 
 /// What a person wishes to allow from now on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GrantWish {
+pub struct GrantRequest {
     /// The rules to accept.
     pub rules: Vec<String>,
     /// Where they hold.
@@ -164,7 +164,7 @@ pub struct GrantWish {
     pub uses: Option<u32>,
 }
 
-impl GrantWish {
+impl GrantRequest {
     /// The grants a wish makes for a principal.
     pub fn grants(
         &self,

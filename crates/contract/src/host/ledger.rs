@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     call::{CallId, CallRequest},
-    event::Happened,
+    event::RecordedEvent,
     future::BoxFuture,
     identity::{Principal, SessionId, SessionKind, TenantId, WorkspaceId},
     ops::FileVersion,
@@ -99,7 +99,7 @@ pub trait Ledger: Send + Sync {
     /// The providers whose tools calls of a session were started with, as recorded, each once and
     /// in no order: at most `limit` of them, without the built-in one. Everybody who asked in the
     /// session counts. Starts that were only queued by this process need not be among them.
-    fn used<'a>(
+    fn providers_used<'a>(
         &'a self,
         tenant: &'a TenantId,
         session: &'a SessionId,
@@ -109,7 +109,7 @@ pub trait Ledger: Send + Sync {
     /// A number that is another one after a start that said what its session had read from, and
     /// with which the session has used one more provider, whichever process recorded it. It changes
     /// before that start's append returns. Asked for several times in every call, so it must cost
-    /// next to nothing; `None` where it is not known, and then [`Ledger::used`] is asked.
+    /// next to nothing; `None` where it is not known, and then [`Ledger::providers_used`] is asked.
     fn used_mark(&self, tenant: &TenantId, session: &SessionId) -> Option<u64>;
 
     /// Waits until everything appended so far is durable.
@@ -133,7 +133,7 @@ pub trait CallRecord: Send + Sync {
     /// fails with [`LedgerErrorKind::Superseded`], and nothing of it is recorded.
     fn append(
         &self,
-        events: Vec<Happened>,
+        events: Vec<RecordedEvent>,
         durability: Durability,
     ) -> BoxFuture<'_, Result<(), LedgerError>>;
 
@@ -141,7 +141,7 @@ pub trait CallRecord: Send + Sync {
     /// fails for want of room: the room was reserved when the call was opened. Only the first
     /// settlement counts. That of a claim which a newer one has superseded is kept as evidence, as a
     /// `settled_late` event, and is not the outcome.
-    fn settle(&self, events: Vec<Happened>);
+    fn settle(&self, events: Vec<RecordedEvent>);
 
     /// Waits until the settlement is durable. Fails with [`LedgerErrorKind::Superseded`] when it is not
     /// the outcome, because a newer claim holds the call.
@@ -200,7 +200,7 @@ pub trait History: Send + Sync {
         &'a self,
         tenant: &'a TenantId,
         calls: &'a [CallId],
-    ) -> BoxFuture<'a, Result<Vec<Happened>, LedgerError>>;
+    ) -> BoxFuture<'a, Result<Vec<RecordedEvent>, LedgerError>>;
 
     /// Sessions of a tenant, most recently active first.
     fn sessions<'a>(

@@ -16,7 +16,7 @@ pub trait FileOps: Send + Sync {
     /// Follows every symlink beneath the root and says where the path leads. For a path that does
     /// not exist, its nearest existing parent is followed and the rest is kept as written. Fails
     /// when it would leave the workspace, or when the root was replaced since it was opened.
-    fn resolve<'a>(&'a self, path: &'a WorkPath) -> BoxFuture<'a, Result<Resolved, OpsError>>;
+    fn resolve<'a>(&'a self, path: &'a WorkPath) -> BoxFuture<'a, Result<ResolvedPath, OpsError>>;
 
     /// What is at a path, without following a final symlink.
     fn stat<'a>(&'a self, path: &'a WorkPath) -> BoxFuture<'a, Result<FileStat, OpsError>>;
@@ -35,14 +35,14 @@ pub trait FileOps: Send + Sync {
         &'a self,
         path: &'a WorkPath,
         write: WriteFile<'a>,
-    ) -> BoxFuture<'a, Result<Written, OpsError>>;
+    ) -> BoxFuture<'a, Result<WrittenFile, OpsError>>;
 
     /// Appends to a regular file, creating it when absent.
     fn append<'a>(
         &'a self,
         path: &'a WorkPath,
         bytes: &'a [u8],
-    ) -> BoxFuture<'a, Result<Written, OpsError>>;
+    ) -> BoxFuture<'a, Result<WrittenFile, OpsError>>;
 
     /// Lists a directory, sorted by name, to a depth and a limit.
     fn list<'a>(
@@ -91,7 +91,7 @@ pub trait FileOps: Send + Sync {
         from: &'a WorkPath,
         to: &'a WorkPath,
         copy: CopyFile<'a>,
-    ) -> BoxFuture<'a, Result<Written, OpsError>>;
+    ) -> BoxFuture<'a, Result<WrittenFile, OpsError>>;
 }
 
 /// An open regular file. Reads see the file that was opened, whatever its name leads to now.
@@ -117,7 +117,7 @@ pub trait FileReader: Send + Sync {
 
 /// Where a path leads.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Resolved {
+pub struct ResolvedPath {
     /// The path without symlinks.
     pub path: WorkPath,
     /// What is there; absent when nothing is.
@@ -224,7 +224,7 @@ pub enum Expected<'a> {
 
 /// A finished write.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenFile {
     /// The version after the write.
     pub version: FileVersion,
     /// Bytes written.

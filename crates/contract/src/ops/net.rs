@@ -17,7 +17,7 @@ pub trait NetOps: Send + Sync {
 
     /// Makes one HTTP request. A redirect is an answer like any other: whoever follows it needs a plan
     /// that names where it leads.
-    fn fetch<'a>(&'a self, request: Fetch<'a>) -> BoxFuture<'a, Result<Fetched, OpsError>>;
+    fn fetch<'a>(&'a self, request: Fetch<'a>) -> BoxFuture<'a, Result<FetchResponse, OpsError>>;
 }
 
 /// A connection. Dropping it closes it.
@@ -73,7 +73,7 @@ impl WebScheme {
 
 /// What a host answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fetched {
+pub struct FetchResponse {
     /// The status.
     pub status: u16,
     /// The headers, in order; what is no text is left out.

@@ -89,7 +89,7 @@ pub trait ProcessHandle: Send {
     fn next_chunk(&mut self) -> BoxFuture<'_, Option<OutputChunk>>;
 
     /// Waits for the child itself to end. Complete only once the output has been read to its end.
-    fn wait(&mut self) -> BoxFuture<'_, Result<Exit, OpsError>>;
+    fn wait(&mut self) -> BoxFuture<'_, Result<ChildExit, OpsError>>;
 
     /// What can be done to the child from elsewhere while its output is read here.
     fn controls(&self) -> Arc<dyn ProcessControls>;
@@ -205,7 +205,7 @@ impl Stream {
 
 /// How a child ended, and what confined it on the way.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Exit {
+pub struct ChildExit {
     /// How it ended.
     pub status: ExitStatus,
     /// The limit that ended it or made part of it fail, as the mechanism itself reported.
@@ -215,7 +215,7 @@ pub struct Exit {
     pub refusals: Vec<Refusal>,
 }
 
-impl Exit {
+impl ChildExit {
     /// An end that no limit and no refusal had a part in.
     pub fn plain(status: ExitStatus) -> Self {
         Self {

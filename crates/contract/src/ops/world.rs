@@ -9,7 +9,7 @@ use std::{fmt, sync::Arc};
 
 use serde_json::Value;
 
-use super::{Fetch, Fetched, NetOps, NetStream, OpsError};
+use super::{Fetch, FetchResponse, NetOps, NetStream, OpsError};
 use crate::{egress::Host, error::ErrorKind, future::BoxFuture};
 
 /// Everything a workspace reaches beyond its files and processes.
@@ -29,10 +29,10 @@ impl World {
     /// Nothing: whatever is asked for is refused, but for tools that bring their own connection.
     pub fn none() -> Self {
         Self {
-            net: Arc::new(Nothing),
-            databases: Arc::new(Nothing),
-            messages: Arc::new(Nothing),
-            remote_tools: Arc::new(Nothing),
+            net: Arc::new(EmptyWorld),
+            databases: Arc::new(EmptyWorld),
+            messages: Arc::new(EmptyWorld),
+            remote_tools: Arc::new(EmptyWorld),
         }
     }
 }
@@ -98,7 +98,7 @@ pub trait RemoteToolOps: Send + Sync {
 }
 
 /// A world with nothing in it.
-struct Nothing;
+struct EmptyWorld;
 
 fn absent(what: &str) -> OpsError {
     OpsError::new(
@@ -107,7 +107,7 @@ fn absent(what: &str) -> OpsError {
     )
 }
 
-impl NetOps for Nothing {
+impl NetOps for EmptyWorld {
     fn connect<'a>(
         &'a self,
         _host: &'a Host,
@@ -116,24 +116,24 @@ impl NetOps for Nothing {
         Box::pin(async { Err(absent("the network")) })
     }
 
-    fn fetch<'a>(&'a self, _request: Fetch<'a>) -> BoxFuture<'a, Result<Fetched, OpsError>> {
+    fn fetch<'a>(&'a self, _request: Fetch<'a>) -> BoxFuture<'a, Result<FetchResponse, OpsError>> {
         Box::pin(async { Err(absent("the network")) })
     }
 }
 
-impl DatabaseOps for Nothing {
+impl DatabaseOps for EmptyWorld {
     fn query<'a>(&'a self, query: DatabaseQuery<'a>) -> BoxFuture<'a, Result<Rows, OpsError>> {
         Box::pin(async move { Err(absent(&format!("the database `{}`", query.source))) })
     }
 }
 
-impl MessageOps for Nothing {
+impl MessageOps for EmptyWorld {
     fn send<'a>(&'a self, message: OutgoingMessage<'a>) -> BoxFuture<'a, Result<(), OpsError>> {
         Box::pin(async move { Err(absent(&format!("the channel `{}`", message.channel))) })
     }
 }
 
-impl RemoteToolOps for Nothing {
+impl RemoteToolOps for EmptyWorld {
     fn admit(&self, _provider: &str, _tool: &str) -> Result<(), OpsError> {
         Ok(())
     }

@@ -30,7 +30,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// A program connected to the proxy.
 pub(super) struct Client {
-    pub(super) reader: Peeked<OwnedReadHalf>,
+    pub(super) reader: PeekReader<OwnedReadHalf>,
     pub(super) writer: OwnedWriteHalf,
 }
 
@@ -38,7 +38,7 @@ impl Client {
     pub(super) fn new(stream: UnixStream) -> Self {
         let (reader, writer) = stream.into_split();
         Self {
-            reader: Peeked::new(reader),
+            reader: PeekReader::new(reader),
             writer,
         }
     }
@@ -58,12 +58,12 @@ impl Client {
 }
 
 /// A reader whose next bytes can be looked at.
-pub(super) struct Peeked<R> {
+pub(super) struct PeekReader<R> {
     inner: R,
     seen: Vec<u8>,
 }
 
-impl<R: AsyncRead + Unpin> Peeked<R> {
+impl<R: AsyncRead + Unpin> PeekReader<R> {
     pub(super) fn new(inner: R) -> Self {
         Self {
             inner,
@@ -100,7 +100,7 @@ impl<R: AsyncRead + Unpin> Peeked<R> {
     }
 }
 
-impl<R: AsyncRead + Unpin> AsyncRead for Peeked<R> {
+impl<R: AsyncRead + Unpin> AsyncRead for PeekReader<R> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -10,10 +10,10 @@ use tokio::{
 };
 
 use super::{
-    client::{Client, Peeked},
+    client::{Client, PeekReader},
     head::{Body, Head},
-    relay::{self, Pulse},
-    session::{Counters, Shared},
+    relay::{self, LastActivity},
+    session::{Counters, ProxyState},
 };
 
 /// The longest line of a chunked body: a length and what may follow it.
@@ -34,7 +34,7 @@ pub(super) struct Request<'a> {
 
 /// Passes a request on and its answer back.
 pub(super) async fn run(
-    shared: &Shared,
+    shared: &ProxyState,
     client: Client,
     mut server: TcpStream,
     request: &Request<'_>,
@@ -44,7 +44,7 @@ pub(super) async fn run(
         mut writer,
     } = client;
     let (mut from, mut to) = server.split();
-    let pulse = Pulse::new();
+    let pulse = LastActivity::new();
     let counters: &Counters = &shared.counters;
     let asking = async {
         to.write_all(&text(request)).await?;
@@ -98,9 +98,9 @@ pub(super) fn text(request: &Request<'_>) -> Vec<u8> {
 
 /// Passes a chunked body on, in chunks of our own spelling, and nothing behind it.
 pub(super) async fn chunks(
-    reader: &mut Peeked<impl AsyncRead + Unpin>,
+    reader: &mut PeekReader<impl AsyncRead + Unpin>,
     to: &mut (impl AsyncWrite + Unpin),
-    pulse: &Pulse,
+    pulse: &LastActivity,
     sent: &AtomicU64,
 ) -> io::Result<()> {
     loop {
@@ -119,7 +119,7 @@ pub(super) async fn chunks(
 }
 
 /// The next line, without its end.
-async fn line(reader: &mut Peeked<impl AsyncRead + Unpin>) -> io::Result<Vec<u8>> {
+async fn line(reader: &mut PeekReader<impl AsyncRead + Unpin>) -> io::Result<Vec<u8>> {
     loop {
         let seen = reader.seen();
         if let Some(end) = seen.windows(2).position(|window| window == b"\r\n") {
@@ -145,7 +145,7 @@ fn chunk_size(line: &[u8]) -> io::Result<u64> {
         .ok_or_else(malformed)
 }
 
-async fn skip_trailers(reader: &mut Peeked<impl AsyncRead + Unpin>) -> io::Result<()> {
+async fn skip_trailers(reader: &mut PeekReader<impl AsyncRead + Unpin>) -> io::Result<()> {
     for _ in 0..MAX_TRAILERS {
         if line(reader).await?.is_empty() {
             return Ok(());

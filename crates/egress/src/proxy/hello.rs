@@ -19,7 +19,7 @@ const HOST_NAME: u8 = 0;
 
 /// What a hello says of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Hello {
+pub(super) enum ClientHello {
     /// More bytes are needed.
     Incomplete,
     /// It asks for this server.
@@ -35,15 +35,15 @@ pub(super) enum Hello {
 }
 
 /// Reads what a client has sent so far.
-pub(super) fn read(bytes: &[u8]) -> Hello {
+pub(super) fn read(bytes: &[u8]) -> ClientHello {
     let handshake = match handshake(bytes) {
         Some(Ok(handshake)) => handshake,
-        Some(Err(())) => return Hello::Malformed,
-        None => return Hello::Incomplete,
+        Some(Err(())) => return ClientHello::Malformed,
+        None => return ClientHello::Incomplete,
     };
     match extensions(&handshake).and_then(server) {
         Some(hello) => hello,
-        None => Hello::Malformed,
+        None => ClientHello::Malformed,
     }
 }
 
@@ -105,16 +105,16 @@ fn extensions(message: &[u8]) -> Option<Vec<(u16, &[u8])>> {
 }
 
 /// The one server the extensions name. Two server names are no name.
-fn server(extensions: Vec<(u16, &[u8])>) -> Option<Hello> {
+fn server(extensions: Vec<(u16, &[u8])>) -> Option<ClientHello> {
     if extensions
         .iter()
         .any(|(kind, _)| *kind == ENCRYPTED_CLIENT_HELLO)
     {
-        return Some(Hello::Hidden);
+        return Some(ClientHello::Hidden);
     }
     let mut named = extensions.iter().filter(|(kind, _)| *kind == SERVER_NAME);
     let Some((_, value)) = named.next() else {
-        return Some(Hello::Unnamed);
+        return Some(ClientHello::Unnamed);
     };
     let mut list = Reader(Reader(value).block()?);
     let kind = list.byte()?;
@@ -126,8 +126,8 @@ fn server(extensions: Vec<(u16, &[u8])>) -> Option<Hello> {
         .ok()
         .and_then(|name| Host::parse(name).ok());
     Some(match host {
-        Some(host) => Hello::Server(host),
-        None => Hello::OddServer(name.escape_ascii().to_string()),
+        Some(host) => ClientHello::Server(host),
+        None => ClientHello::OddServer(name.escape_ascii().to_string()),
     })
 }
 
@@ -200,8 +200,8 @@ mod tests {
         message.chunks(size).flat_map(record).collect()
     }
 
-    fn named(name: &str) -> Hello {
-        Hello::Server(Host::parse(name).expect("a host"))
+    fn named(name: &str) -> ClientHello {
+        ClientHello::Server(Host::parse(name).expect("a host"))
     }
 
     #[test]
@@ -212,7 +212,7 @@ mod tests {
             let bytes = records(&message, size);
             assert_eq!(read(&bytes), named("example.com"));
             for cut in 0..bytes.len() {
-                assert_eq!(read(&bytes[..cut]), Hello::Incomplete, "{size} {cut}");
+                assert_eq!(read(&bytes[..cut]), ClientHello::Incomplete, "{size} {cut}");
             }
         }
     }
@@ -223,18 +223,24 @@ mod tests {
             assert_eq!(read(&records(&message(extensions), 4096)), expect);
         };
         let hidden = [&ENCRYPTED_CLIENT_HELLO.to_be_bytes()[..], &block(&[0])].concat();
-        check(&[], Hello::Unnamed);
-        check(&[server_name(b"a"), server_name(b"b")], Hello::Malformed);
-        check(&[server_name(b"a"), hidden], Hello::Hidden);
-        check(&[server_name(b"a\0b")], Hello::OddServer("a\\x00b".into()));
-        check(&[vec![0, 0, 0, 9, 0]], Hello::Malformed);
+        check(&[], ClientHello::Unnamed);
+        check(
+            &[server_name(b"a"), server_name(b"b")],
+            ClientHello::Malformed,
+        );
+        check(&[server_name(b"a"), hidden], ClientHello::Hidden);
+        check(
+            &[server_name(b"a\0b")],
+            ClientHello::OddServer("a\\x00b".into()),
+        );
+        check(&[vec![0, 0, 0, 9, 0]], ClientHello::Malformed);
     }
 
     #[test]
     fn what_is_no_hello_is_malformed() {
-        assert_eq!(read(b"\x16\x02\x00\x00\x01\x01"), Hello::Malformed);
-        assert_eq!(read(b"\x16\x03\x01\x00\x01\x02"), Hello::Malformed);
-        assert_eq!(read(b"\x17\x03\x01\x00\x01\x01"), Hello::Malformed);
-        assert_eq!(read(b"\x16\x03\x01\x00\x00"), Hello::Malformed);
+        assert_eq!(read(b"\x16\x02\x00\x00\x01\x01"), ClientHello::Malformed);
+        assert_eq!(read(b"\x16\x03\x01\x00\x01\x02"), ClientHello::Malformed);
+        assert_eq!(read(b"\x17\x03\x01\x00\x01\x01"), ClientHello::Malformed);
+        assert_eq!(read(b"\x16\x03\x01\x00\x00"), ClientHello::Malformed);
     }
 }

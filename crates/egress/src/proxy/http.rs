@@ -16,11 +16,11 @@ use super::{
     client::Client,
     forward::{self, Request},
     head::{self, Head, HeadError, MAX_HEAD_BYTES},
-    session::Shared,
+    session::ProxyState,
     tunnel,
 };
 use crate::{
-    admission::{Admitted, ConnectError},
+    admission::{AdmittedConnection, ConnectError},
     denial::{Denial, Reason},
 };
 
@@ -34,7 +34,11 @@ const TUNNEL: &[u8] = b"HTTP/1.1 200 Connection established\r\n\r\n";
 const MAX_PHRASE_BYTES: usize = 400;
 
 /// Serves one request.
-pub(super) async fn serve(shared: &Shared, mut client: Client, until: Instant) -> io::Result<()> {
+pub(super) async fn serve(
+    shared: &ProxyState,
+    mut client: Client,
+    until: Instant,
+) -> io::Result<()> {
     let head = match read_head(&mut client, until).await {
         Ok(head) => head,
         Err(error) => return refuse_head(shared, client, error).await,
@@ -46,7 +50,7 @@ pub(super) async fn serve(shared: &Shared, mut client: Client, until: Instant) -
     }
 }
 
-async fn connect(shared: &Shared, mut client: Client, head: &Head) -> io::Result<()> {
+async fn connect(shared: &ProxyState, mut client: Client, head: &Head) -> io::Result<()> {
     let (host, port) = match authority(&head.target, None) {
         Ok(target) => target,
         Err(reason) => return deny_text(shared, client, &head.target, reason).await,
@@ -60,7 +64,7 @@ async fn connect(shared: &Shared, mut client: Client, head: &Head) -> io::Result
     tunnel::run(shared, client, admitted, &host, port).await
 }
 
-async fn pass_on(shared: &Shared, mut client: Client, head: &Head) -> io::Result<()> {
+async fn pass_on(shared: &ProxyState, mut client: Client, head: &Head) -> io::Result<()> {
     let (target, path) = match absolute(&head.target) {
         Ok(found) => found,
         Err(reason) => return deny_text(shared, client, &head.target, reason).await,
@@ -77,7 +81,9 @@ async fn pass_on(shared: &Shared, mut client: Client, head: &Head) -> io::Result
     };
     client.reader.consume(head.length);
     match shared.connect(&host, port).await {
-        Ok(Admitted { stream, .. }) => forward::run(shared, client, stream, &request).await,
+        Ok(AdmittedConnection { stream, .. }) => {
+            forward::run(shared, client, stream, &request).await
+        }
         Err(turned) => turn_away(shared, client, turned).await,
     }
 }
@@ -111,39 +117,39 @@ pub(super) fn request<'a>(
 }
 
 /// Reads a head in time.
-pub(super) async fn read_head(client: &mut Client, until: Instant) -> Result<Head, Unread> {
+pub(super) async fn read_head(client: &mut Client, until: Instant) -> Result<Head, HeadFailure> {
     let mut known = 0;
     while !head::is_complete(client.reader.seen(), known) {
         known = client.reader.seen().len();
         if known > MAX_HEAD_BYTES {
-            return Err(Unread::Refused(HeadError(
+            return Err(HeadFailure::Refused(HeadError(
                 "the head of the request is too long",
             )));
         }
         match timeout_at(until, client.reader.more()).await {
-            Ok(more) => more.map_err(Unread::Failed)?,
+            Ok(more) => more.map_err(HeadFailure::Failed)?,
             Err(_) => {
-                return Err(Unread::Refused(HeadError(
+                return Err(HeadFailure::Refused(HeadError(
                     "the request took too long to come",
                 )));
             }
         }
     }
-    Head::parse(client.reader.seen()).map_err(Unread::Refused)
+    Head::parse(client.reader.seen()).map_err(HeadFailure::Refused)
 }
 
 /// Why there is no head.
-pub(super) enum Unread {
+pub(super) enum HeadFailure {
     /// It cannot be read in one way, or not in time.
     Refused(HeadError),
     /// The program has gone.
     Failed(io::Error),
 }
 
-async fn refuse_head(shared: &Shared, client: Client, unread: Unread) -> io::Result<()> {
+async fn refuse_head(shared: &ProxyState, client: Client, unread: HeadFailure) -> io::Result<()> {
     match unread {
-        Unread::Failed(error) => Err(error),
-        Unread::Refused(HeadError(why)) => {
+        HeadFailure::Failed(error) => Err(error),
+        HeadFailure::Refused(HeadError(why)) => {
             let seen = client.reader.seen();
             let line = seen.split(|byte| *byte == b'\n').next().unwrap_or_default();
             let denial = Denial::of_text(line, Reason::Protocol(why));
@@ -153,7 +159,7 @@ async fn refuse_head(shared: &Shared, client: Client, unread: Unread) -> io::Res
 }
 
 async fn deny_text(
-    shared: &Shared,
+    shared: &ProxyState,
     client: Client,
     target: &str,
     reason: Reason,
@@ -161,7 +167,7 @@ async fn deny_text(
     deny(shared, client, &Denial::of_text(target.as_bytes(), reason)).await
 }
 
-async fn turn_away(shared: &Shared, client: Client, error: ConnectError) -> io::Result<()> {
+async fn turn_away(shared: &ProxyState, client: Client, error: ConnectError) -> io::Result<()> {
     match error {
         ConnectError::Denied(denial) => deny(shared, client, &denial).await,
         ConnectError::Unreachable(error) => {
@@ -173,7 +179,7 @@ async fn turn_away(shared: &Shared, client: Client, error: ConnectError) -> io::
 
 /// Notes a denial and answers it. The reason is in the status line too, because many programs show
 /// nothing else of a proxy that refuses.
-pub(super) async fn deny(shared: &Shared, client: Client, denial: &Denial) -> io::Result<()> {
+pub(super) async fn deny(shared: &ProxyState, client: Client, denial: &Denial) -> io::Result<()> {
     shared.note(denial);
     let line = denial.line(&shared.setting);
     let phrase = line.chars().filter(|c| c.is_ascii_graphic() || *c == ' ');

@@ -39,9 +39,9 @@ use tokio::{
 };
 
 pub use self::session::{Timing, Traffic};
-use self::{client::Client, place::Place, session::Shared};
+use self::{client::Client, place::SocketDirectory, session::ProxyState};
 use crate::{
-    admission::{Admission, Reach},
+    admission::{Admission, AdmissionScope},
     denial::SETTING,
     resolve::SystemResolver,
 };
@@ -88,20 +88,24 @@ impl fmt::Debug for ProxyOptions {
 
 /// The proxy of one child. Dropping it ends every connection and removes its socket.
 pub struct EgressProxy {
-    place: Place,
-    shared: Arc<Shared>,
+    place: SocketDirectory,
+    shared: Arc<ProxyState>,
     accepting: AbortHandle,
 }
 
 impl EgressProxy {
     /// Starts a proxy. Must be called in a tokio runtime, which then runs it.
     pub fn start(rules: Arc<EgressRules>, options: &ProxyOptions) -> Result<Self, OpsError> {
-        let (place, listener) = Place::make(&options.beneath).map_err(cannot_start)?;
+        let (place, listener) = SocketDirectory::make(&options.beneath).map_err(cannot_start)?;
         listener.set_nonblocking(true).map_err(cannot_start)?;
         let listener = UnixListener::from_std(listener).map_err(cannot_start)?;
         let resolver = Arc::clone(&options.resolver);
-        let admission = Admission::new(Reach::Rules(rules), resolver, options.timing.connect);
-        let shared = Arc::new(Shared::new(
+        let admission = Admission::new(
+            AdmissionScope::Rules(rules),
+            resolver,
+            options.timing.connect,
+        );
+        let shared = Arc::new(ProxyState::new(
             admission,
             options.timing,
             options.setting.clone(),
@@ -146,7 +150,7 @@ impl fmt::Debug for EgressProxy {
 }
 
 /// Accepts connections for as long as the proxy lives; its end is theirs.
-async fn accept(listener: UnixListener, shared: Arc<Shared>, max_connections: usize) {
+async fn accept(listener: UnixListener, shared: Arc<ProxyState>, max_connections: usize) {
     let places = Arc::new(Semaphore::new(max_connections));
     let mut sessions = JoinSet::new();
     loop {

@@ -22,12 +22,12 @@ const SOCKET: &str = "egress";
 
 /// A directory with a socket; removed when dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct SocketDirectory {
     directory: PathBuf,
     socket: PathBuf,
 }
 
-impl Place {
+impl SocketDirectory {
     /// Makes a directory beneath another and listens in it.
     pub(super) fn make(beneath: &Path) -> io::Result<(Self, UnixListener)> {
         let mut name = [0; 16];
@@ -56,7 +56,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for SocketDirectory {
     fn drop(&mut self) {
         let removed = fs::remove_file(&self.socket).and_then(|()| fs::remove_dir(&self.directory));
         if let Err(error) = removed {

@@ -13,19 +13,19 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::{client::Client, session::Shared};
+use super::{client::Client, session::ProxyState};
 
 /// How much is moved at a time, each way.
 const STEP_BYTES: usize = 16 * 1024;
 
 /// When something was last heard.
-pub(super) struct Pulse {
+pub(super) struct LastActivity {
     began: Instant,
     /// Milliseconds since it began.
     last: AtomicU64,
 }
 
-impl Pulse {
+impl LastActivity {
     pub(super) fn new() -> Self {
         Self {
             began: Instant::now(),
@@ -64,7 +64,7 @@ impl Pulse {
 
 /// Moves everything both ways.
 pub(super) async fn both_ways(
-    shared: &Shared,
+    shared: &ProxyState,
     client: Client,
     mut server: TcpStream,
 ) -> io::Result<()> {
@@ -73,7 +73,7 @@ pub(super) async fn both_ways(
         mut writer,
     } = client;
     let (mut from, mut to) = server.split();
-    let pulse = Pulse::new();
+    let pulse = LastActivity::new();
     let moving = async {
         tokio::try_join!(
             all(&mut reader, &mut to, &pulse, &shared.counters.sent),
@@ -87,7 +87,7 @@ pub(super) async fn both_ways(
 pub(super) async fn all(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
-    pulse: &Pulse,
+    pulse: &LastActivity,
     counter: &AtomicU64,
 ) -> io::Result<()> {
     let mut buffer = vec![0; STEP_BYTES];
@@ -100,7 +100,7 @@ pub(super) async fn exactly(
     mut count: u64,
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
-    pulse: &Pulse,
+    pulse: &LastActivity,
     counter: &AtomicU64,
 ) -> io::Result<()> {
     let step = |count| usize::try_from(count).unwrap_or(STEP_BYTES).min(STEP_BYTES);
@@ -121,7 +121,7 @@ async fn some(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
     buffer: &mut [u8],
-    pulse: &Pulse,
+    pulse: &LastActivity,
     counter: &AtomicU64,
 ) -> io::Result<u64> {
     let count = from.read(buffer).await?;

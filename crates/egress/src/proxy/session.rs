@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{client::Client, http, socks};
 use crate::{
-    admission::{Admission, Admitted, ConnectError},
+    admission::{Admission, AdmittedConnection, ConnectError},
     denial::Denial,
 };
 
@@ -58,7 +58,7 @@ pub struct Traffic {
 }
 
 /// What the connections of one child share.
-pub(super) struct Shared {
+pub(super) struct ProxyState {
     admission: Admission,
     pub(super) timing: Timing,
     pub(super) counters: Counters,
@@ -75,7 +75,7 @@ pub(super) struct Counters {
     pub(super) received: AtomicU64,
 }
 
-impl Shared {
+impl ProxyState {
     pub(super) fn new(admission: Admission, timing: Timing, setting: String) -> Self {
         Self {
             admission,
@@ -87,7 +87,11 @@ impl Shared {
     }
 
     /// Connects to a host if that is allowed.
-    pub(super) async fn connect(&self, host: &Host, port: u16) -> Result<Admitted, ConnectError> {
+    pub(super) async fn connect(
+        &self,
+        host: &Host,
+        port: u16,
+    ) -> Result<AdmittedConnection, ConnectError> {
         let admitted = self.admission.admit(host, port).await?;
         self.counters.connections.fetch_add(1, Ordering::Relaxed);
         Ok(admitted)
@@ -119,7 +123,7 @@ impl Shared {
 }
 
 /// Serves one connection until it ends; a failure ends nothing but itself.
-pub(super) async fn serve(shared: &Shared, client: Client) {
+pub(super) async fn serve(shared: &ProxyState, client: Client) {
     let until = Instant::now() + shared.timing.total;
     match timeout_at(until, speak(shared, client)).await {
         Ok(Ok(())) => {}
@@ -128,7 +132,7 @@ pub(super) async fn serve(shared: &Shared, client: Client) {
     }
 }
 
-async fn speak(shared: &Shared, mut client: Client) -> io::Result<()> {
+async fn speak(shared: &ProxyState, mut client: Client) -> io::Result<()> {
     let until = Instant::now() + shared.timing.request;
     timeout_at(until, client.reader.more()).await??;
     match client.reader.seen() {

@@ -13,8 +13,8 @@ use tokio::{
 };
 
 use super::{
-    client::{Client, Peeked},
-    session::Shared,
+    client::{Client, PeekReader},
+    session::ProxyState,
     tunnel,
 };
 use crate::{
@@ -46,7 +46,11 @@ pub(super) enum Destination {
 }
 
 /// Serves one connection.
-pub(super) async fn serve(shared: &Shared, mut client: Client, until: Instant) -> io::Result<()> {
+pub(super) async fn serve(
+    shared: &ProxyState,
+    mut client: Client,
+    until: Instant,
+) -> io::Result<()> {
     if !timeout_at(until, greet(&mut client.reader)).await?? {
         return client.end_with(&[VERSION, NO_METHOD]).await;
     }
@@ -83,13 +87,13 @@ pub(super) async fn serve(shared: &Shared, mut client: Client, until: Instant) -
     }
 }
 
-async fn deny(shared: &Shared, client: Client, denial: &Denial) -> io::Result<()> {
+async fn deny(shared: &ProxyState, client: Client, denial: &Denial) -> io::Result<()> {
     shared.note(denial);
     client.end_with(&message(Reply::NotAllowed)).await
 }
 
 /// Whether the program can do without authentication.
-pub(super) async fn greet(reader: &mut Peeked<impl AsyncRead + Unpin>) -> io::Result<bool> {
+pub(super) async fn greet(reader: &mut PeekReader<impl AsyncRead + Unpin>) -> io::Result<bool> {
     let head = reader.exactly(2).await?;
     let count = head.last().copied().unwrap_or_default();
     let methods = reader.exactly(usize::from(count)).await?;
@@ -99,7 +103,7 @@ pub(super) async fn greet(reader: &mut Peeked<impl AsyncRead + Unpin>) -> io::Re
 pub(super) type Request = Result<(Destination, u16), (Reply, &'static str)>;
 
 pub(super) async fn read_request(
-    reader: &mut Peeked<impl AsyncRead + Unpin>,
+    reader: &mut PeekReader<impl AsyncRead + Unpin>,
 ) -> io::Result<Request> {
     let head = reader.exactly(4).await?;
     let &[version, command, reserved, kind] = head.as_slice() else {

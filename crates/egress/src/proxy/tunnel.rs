@@ -16,13 +16,13 @@ use tokio::{
 use super::{
     client::Client,
     forward,
-    hello::{self, Hello, MAX_HELLO_BYTES, REFUSED_NAME},
-    http::{self, Unread},
+    hello::{self, ClientHello, MAX_HELLO_BYTES, REFUSED_NAME},
+    http::{self, HeadFailure},
     relay,
-    session::Shared,
+    session::ProxyState,
 };
 use crate::{
-    admission::{Admitted, Inspect},
+    admission::{AdmittedConnection, Inspect},
     denial::{Denial, Reason},
 };
 
@@ -33,7 +33,7 @@ const TLS_PORT: u16 = 443;
 const MAX_LINE_BYTES: usize = 8 * 1024;
 
 /// What the program says first.
-enum Opening {
+enum FirstBytes {
     Tls,
     Http,
     /// A protocol of its own, or the server spoke first.
@@ -42,13 +42,13 @@ enum Opening {
 
 /// Lets a program and a server talk, if the program asks for the host of the tunnel.
 pub(super) async fn run(
-    shared: &Shared,
+    shared: &ProxyState,
     mut client: Client,
-    admitted: Admitted,
+    admitted: AdmittedConnection,
     host: &Host,
     port: u16,
 ) -> io::Result<()> {
-    let Admitted { stream, inspect } = admitted;
+    let AdmittedConnection { stream, inspect } = admitted;
     if inspect == Inspect::None {
         return relay::both_ways(shared, client, stream).await;
     }
@@ -60,15 +60,15 @@ pub(super) async fn run(
         opening_or_answer(shared, &mut client, &stream).await?
     };
     let reason = match opening {
-        Opening::Tls => match timeout_at(until, server_asked_for(&mut client)).await? {
+        FirstBytes::Tls => match timeout_at(until, server_asked_for(&mut client)).await? {
             Ok(hello) => judge_hello(&hello, host),
             Err(error) => return Err(error),
         },
-        Opening::Http if port != TLS_PORT => {
+        FirstBytes::Http if port != TLS_PORT => {
             return pass_on(shared, client, stream, host, port, until).await;
         }
-        Opening::Other if !web => None,
-        Opening::Http | Opening::Other => Some(Reason::Protocol(match port {
+        FirstBytes::Other if !web => None,
+        FirstBytes::Http | FirstBytes::Other => Some(Reason::Protocol(match port {
             TLS_PORT => "port 443 carries TLS only",
             _ => "port 80 carries plain HTTP/1 or TLS only",
         })),
@@ -78,25 +78,25 @@ pub(super) async fn run(
     };
     shared.note(&Denial::of(host, port, reason));
     match opening {
-        Opening::Tls => client.end_with(&REFUSED_NAME).await,
-        Opening::Http | Opening::Other => client.end_with(&[]).await,
+        FirstBytes::Tls => client.end_with(&REFUSED_NAME).await,
+        FirstBytes::Http | FirstBytes::Other => client.end_with(&[]).await,
     }
 }
 
 /// Looks at the first bytes until they say what is spoken.
-async fn opening(client: &mut Client) -> io::Result<Opening> {
+async fn opening(client: &mut Client) -> io::Result<FirstBytes> {
     loop {
         let seen = client.reader.seen();
         match seen {
             [] => {}
-            [hello::HANDSHAKE, ..] => return Ok(Opening::Tls),
+            [hello::HANDSHAKE, ..] => return Ok(FirstBytes::Tls),
             [first, ..] if !first.is_ascii_graphic() && !b"\r\n".contains(first) => {
-                return Ok(Opening::Other);
+                return Ok(FirstBytes::Other);
             }
             // Empty lines before a request are skipped by servers, so they are by us.
             _ => match first_line(seen) {
-                Some(line) if is_http(line) => return Ok(Opening::Http),
-                Some(_) => return Ok(Opening::Other),
+                Some(line) if is_http(line) => return Ok(FirstBytes::Http),
+                Some(_) => return Ok(FirstBytes::Other),
                 None if seen.len() > MAX_LINE_BYTES => {
                     return Err(io::Error::other("the first line in a tunnel is too long"));
                 }
@@ -110,10 +110,10 @@ async fn opening(client: &mut Client) -> io::Result<Opening> {
 /// The same where a server may speak first, as those of mail and databases do; none of HTTP or TLS
 /// does.
 async fn opening_or_answer(
-    shared: &Shared,
+    shared: &ProxyState,
     client: &mut Client,
     server: &TcpStream,
-) -> io::Result<Opening> {
+) -> io::Result<FirstBytes> {
     let until = Instant::now() + shared.timing.idle;
     if client.reader.seen().is_empty() {
         let mut first = [0; 1];
@@ -121,7 +121,7 @@ async fn opening_or_answer(
             more = timeout_at(until, client.reader.more()) => more??,
             answer = server.peek(&mut first) => {
                 answer?;
-                return Ok(Opening::Other);
+                return Ok(FirstBytes::Other);
             }
         }
     }
@@ -143,26 +143,28 @@ fn is_http(line: &[u8]) -> bool {
 }
 
 /// Looks at a TLS hello until it says which server it asks for.
-async fn server_asked_for(client: &mut Client) -> io::Result<Hello> {
+async fn server_asked_for(client: &mut Client) -> io::Result<ClientHello> {
     loop {
         let seen = client.reader.seen();
         match hello::read(seen) {
-            Hello::Incomplete if seen.len() > MAX_HELLO_BYTES => return Ok(Hello::Malformed),
-            Hello::Incomplete => client.reader.more().await?,
+            ClientHello::Incomplete if seen.len() > MAX_HELLO_BYTES => {
+                return Ok(ClientHello::Malformed);
+            }
+            ClientHello::Incomplete => client.reader.more().await?,
             hello => return Ok(hello),
         }
     }
 }
 
-fn judge_hello(hello: &Hello, host: &Host) -> Option<Reason> {
+fn judge_hello(hello: &ClientHello, host: &Host) -> Option<Reason> {
     match (hello, host) {
-        (Hello::Server(server), _) if server == host => None,
-        (Hello::Unnamed, Host::Address(_)) => None,
-        (Hello::Server(server), _) => Some(Reason::OtherServerName(server.to_string())),
-        (Hello::OddServer(shown), _) => Some(Reason::OtherServerName(shown.clone())),
-        (Hello::Unnamed, Host::Name(_)) => Some(Reason::NoServerName),
-        (Hello::Hidden, _) => Some(Reason::HiddenServerName),
-        (Hello::Incomplete | Hello::Malformed, _) => Some(Reason::Protocol(
+        (ClientHello::Server(server), _) if server == host => None,
+        (ClientHello::Unnamed, Host::Address(_)) => None,
+        (ClientHello::Server(server), _) => Some(Reason::OtherServerName(server.to_string())),
+        (ClientHello::OddServer(shown), _) => Some(Reason::OtherServerName(shown.clone())),
+        (ClientHello::Unnamed, Host::Name(_)) => Some(Reason::NoServerName),
+        (ClientHello::Hidden, _) => Some(Reason::HiddenServerName),
+        (ClientHello::Incomplete | ClientHello::Malformed, _) => Some(Reason::Protocol(
             "the TLS connection begins with no hello that can be read",
         )),
     }
@@ -170,7 +172,7 @@ fn judge_hello(hello: &Hello, host: &Host) -> Option<Reason> {
 
 /// Passes one plain request on, if it asks for the host of the tunnel.
 async fn pass_on(
-    shared: &Shared,
+    shared: &ProxyState,
     mut client: Client,
     stream: TcpStream,
     host: &Host,
@@ -180,8 +182,8 @@ async fn pass_on(
     let deny = |reason| Denial::of(host, port, reason);
     let head = match http::read_head(&mut client, until).await {
         Ok(head) => head,
-        Err(Unread::Failed(error)) => return Err(error),
-        Err(Unread::Refused(fault)) => {
+        Err(HeadFailure::Failed(error)) => return Err(error),
+        Err(HeadFailure::Refused(fault)) => {
             return http::deny(shared, client, &deny(Reason::Protocol(fault.0))).await;
         }
     };

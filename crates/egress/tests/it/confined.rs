@@ -14,7 +14,7 @@ use std::{
 use haft_contract::{
     WorkPath,
     access::Command,
-    ops::{Exit, ExitStatus, Layer, Spawn, Tier},
+    ops::{ChildExit, ExitStatus, Layer, Spawn, Tier},
 };
 use haft_egress::{Bridge, EgressProxy, ProxyOptions};
 
@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// Runs a script in tier T2 that may reach these hosts.
-async fn run(ws: &Workspace, allow: &[String], script: &str) -> (String, Exit) {
+async fn run(ws: &Workspace, allow: &[String], script: &str) -> (String, ChildExit) {
     let mut spawn = Spawn::new(
         Command::Shell(script.to_owned()),
         WorkPath::root(),
@@ -37,7 +37,7 @@ async fn run(ws: &Workspace, allow: &[String], script: &str) -> (String, Exit) {
     ws.run(spawn).await
 }
 
-fn refused(exit: &Exit) -> Vec<&str> {
+fn refused(exit: &ChildExit) -> Vec<&str> {
     let egress = exit
         .refusals
         .iter()

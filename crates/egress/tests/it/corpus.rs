@@ -17,8 +17,8 @@ use haft_contract::{
     ops::{Layer, Refusal},
 };
 use haft_egress::{
-    Admission, ClientOptions, EgressProxy, HttpClient, HttpRequest, OwnHosts, ProxyOptions, Reach,
-    SETTING,
+    Admission, AdmissionScope, ClientOptions, EgressProxy, HttpClient, HttpRequest, OwnHosts,
+    ProxyOptions, SETTING,
 };
 use http::Method;
 use serde::Deserialize;
@@ -181,10 +181,10 @@ async fn ss_01_to_ss_18_through_the_http_client() {
         let Some(proxied) = &case.proxy else {
             continue;
         };
-        let by_rules = Reach::Rules(rules(&proxied.allow, &[]));
+        let by_rules = AdmissionScope::Rules(rules(&proxied.allow, &[]));
         // What no rule can open is not open to a stranger's word either.
         let strangers = match case.id.as_str() {
-            "SS-01" | "SS-02" => Some(Reach::Public(OwnHosts::default())),
+            "SS-01" | "SS-02" => Some(AdmissionScope::Public(OwnHosts::default())),
             _ => None,
         };
         for target in &proxied.denied {
@@ -208,7 +208,7 @@ async fn ss_01_to_ss_18_through_the_http_client() {
         let names = proxied.passed_names.as_ref().unwrap_or(&proxied.names);
         for target in &proxied.passed {
             total.twins += 1;
-            let answer = fetch(Reach::Rules(rules(allow, &[])), names, target).await;
+            let answer = fetch(AdmissionScope::Rules(rules(allow, &[])), names, target).await;
             let judged = match answer {
                 Ok(body) if body.contains(CANARY) => Ok(()),
                 other => Err(format!("{other:?}")),
@@ -228,7 +228,7 @@ async fn ss_01_to_ss_18_through_the_http_client() {
 }
 
 /// What the HTTP client gets from a target.
-async fn fetch(reach: Reach, names: &Names, target: &str) -> Result<String, String> {
+async fn fetch(reach: AdmissionScope, names: &Names, target: &str) -> Result<String, String> {
     // An address reads `0x7f.1` as 127.0.0.1; tools name a host, which is not read like that.
     Host::parse(split(target).0).map_err(|error| error.to_string())?;
     let url = Url::parse(&format!("http://{target}/")).map_err(|error| error.to_string())?;

@@ -18,7 +18,7 @@ use haft_contract::{
     erased::erase,
     ops::{Fetch, NetOps, WebScheme, World},
 };
-use haft_egress::{Network, OwnHosts, Reach, SystemResolver};
+use haft_egress::{AdmissionScope, Network, OwnHosts, SystemResolver};
 use haft_testkit::{Harness, memory};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -84,7 +84,7 @@ fn allowing(ports: &[u16]) -> Network {
         deny: Vec::new(),
     };
     Network::new(
-        Reach::Rules(Arc::new(rules)),
+        AdmissionScope::Rules(Arc::new(rules)),
         Arc::new(SystemResolver::default()),
     )
 }
@@ -136,7 +136,7 @@ async fn what_is_not_allowed_is_not_connected_to() {
     let server = Server::start(HELLO);
     let (host, port) = (loopback(), server.at.port());
     let public = Network::new(
-        Reach::Public(OwnHosts::default()),
+        AdmissionScope::Public(OwnHosts::default()),
         Arc::new(SystemResolver::default()),
     );
     for network in [allowing(&[443]), public] {

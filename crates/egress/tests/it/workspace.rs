@@ -1,7 +1,7 @@
 //! A workspace whose children are sandboxed by the helper program of this build.
 
 use haft_backends::{LocalBackend, LocalOptions};
-use haft_contract::ops::{Exit, ProcessHandle, Spawn};
+use haft_contract::ops::{ChildExit, ProcessHandle, Spawn};
 use haft_sandbox::{SandboxOptions, helper::Helper};
 use haft_testkit::helper_program;
 
@@ -28,7 +28,7 @@ impl Workspace {
     }
 
     /// Runs a child to its end; what all its streams said, in order, and how it ended.
-    pub(crate) async fn run(&self, spawn: Spawn) -> (String, Exit) {
+    pub(crate) async fn run(&self, spawn: Spawn) -> (String, ChildExit) {
         let processes = self.backend.operations().processes;
         let mut child: Box<dyn ProcessHandle> = processes.spawn(spawn).await.unwrap();
         let mut output = Vec::new();

@@ -6,7 +6,7 @@ use haft_policy::shell::analyse;
 
 use crate::{
     Scale,
-    measure::{Pair, repeated},
+    measure::{MeasuredPair, repeated},
     report::{Goal, Row, time},
 };
 
@@ -41,7 +41,7 @@ fn row(scale: Scale, what: &str, script: &str, most: f64) -> Row {
         let read = || assert!(analyse(&command, &here, "/work").is_ok());
         repeated(scale.slice, read)
     };
-    let taken = Pair::measure(scale.rounds, read, read).ours(|used| used.thread);
+    let taken = MeasuredPair::measure(scale.rounds, read, read).ours(|used| used.thread);
     let commands = analyse(&command, &here, "/work").map_or(0, |read| read.segments().len());
     Row {
         number: 18,

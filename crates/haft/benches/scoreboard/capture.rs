@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::{
     Scale,
-    measure::{Pair, used},
+    measure::{MeasuredPair, used},
     report::{Goal, Row, time},
     search::plant,
     setting,
@@ -42,7 +42,7 @@ pub(crate) fn rows(scale: Scale) -> Vec<Row> {
             assert!(outcome.succeeded(), "{outcome:?}");
         })
     };
-    let pair = Pair::measure(scale.rounds, || run(&compared), || run(&plain));
+    let pair = MeasuredPair::measure(scale.rounds, || run(&compared), || run(&plain));
     for (haft, _, _) in [compared, plain] {
         runtime.block_on(haft.close()).unwrap();
     }

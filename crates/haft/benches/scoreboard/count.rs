@@ -79,12 +79,12 @@ pub(crate) fn rows(_: Scale) -> Vec<Row> {
 
 /// What a run took, start included.
 #[derive(Debug, Clone, Copy)]
-struct Counted {
+struct CountedRun {
     caller: f64,
     all: f64,
 }
 
-fn counted(mode: &str, calls: usize) -> Counted {
+fn counted(mode: &str, calls: usize) -> CountedRun {
     let directory = tempfile::tempdir().unwrap();
     let files = format!("--callgrind-out-file={}/out", directory.path().display());
     let output = Command::new(machine::program(&["valgrind"]))
@@ -100,7 +100,7 @@ fn counted(mode: &str, calls: usize) -> Counted {
     for file in std::fs::read_dir(directory.path()).unwrap() {
         all += total(&file.unwrap().path());
     }
-    Counted {
+    CountedRun {
         caller: total(&directory.path().join("out-01")),
         all,
     }

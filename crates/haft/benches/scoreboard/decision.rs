@@ -13,7 +13,7 @@ use haft_policy::{CedarPolicy, PolicySource};
 
 use crate::{
     Scale,
-    measure::{Pair, Used, repeated},
+    measure::{MeasuredPair, ResourcesUsed, repeated},
     report::{Goal, Row, time},
 };
 
@@ -25,17 +25,17 @@ const QUESTIONS: usize = 20_000;
 
 pub(crate) fn rows(scale: Scale) -> Vec<Row> {
     let (mut few, mut many) = (World::new(FEW), World::new(scale.rules));
-    let pair = Pair::measure(
+    let pair = MeasuredPair::measure(
         scale.rounds,
         || repeated(scale.slice, || many.ask()),
         || repeated(scale.slice, || few.ask()),
     );
-    let bare = Pair::measure(
+    let bare = MeasuredPair::measure(
         scale.rounds.min(3),
         || repeated(scale.slice, || many.bare()),
         || repeated(scale.slice, || few.bare()),
     );
-    let thread = |used: &Used| used.thread;
+    let thread = |used: &ResourcesUsed| used.thread;
     vec![Row {
         number: 2,
         metric: format!("a new decision, {FEW} → {} rules", scale.rules),

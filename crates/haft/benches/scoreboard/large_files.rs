@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::{
     Scale, machine,
-    measure::{Pair, Used, used},
+    measure::{MeasuredPair, ResourcesUsed, used},
     report::{Goal, Row, bytes, time},
     setting::{self, Setting},
 };
@@ -53,7 +53,7 @@ pub(crate) fn rows(scale: Scale) -> Vec<Row> {
             remove("bare.txt");
             used
         };
-        Pair::measure(rounds, ours, bare)
+        MeasuredPair::measure(rounds, ours, bare)
     });
     let deep = lines - 10;
     let (reading, read_growth) = growing(|| {
@@ -66,7 +66,7 @@ pub(crate) fn rows(scale: Scale) -> Vec<Row> {
             })
         };
         let bare = || used(|| assert!(scan(&large, deep) >= deep));
-        Pair::measure(rounds, ours, bare)
+        MeasuredPair::measure(rounds, ours, bare)
     });
     runtime.block_on(setting.haft.close()).unwrap();
 
@@ -91,13 +91,19 @@ pub(crate) fn rows(scale: Scale) -> Vec<Row> {
     ]
 }
 
-fn compared(metric: String, pair: &Pair, goal: f64, beside: &str, limits: &'static str) -> Row {
+fn compared(
+    metric: String,
+    pair: &MeasuredPair,
+    goal: f64,
+    beside: &str,
+    limits: &'static str,
+) -> Row {
     Row {
         number: 14,
         metric,
-        ours: time(pair.ours(Used::everything)),
-        bare: time(pair.bare(Used::everything)),
-        figure: pair.ratio_of_sums(Used::everything),
+        ours: time(pair.ours(ResourcesUsed::everything)),
+        bare: time(pair.bare(ResourcesUsed::everything)),
+        figure: pair.ratio_of_sums(ResourcesUsed::everything),
         goal: Goal::RatioUpTo(goal),
         beside: format!(
             "{beside}; wall {} ÷ {}",
@@ -122,7 +128,7 @@ fn grown(metric: String, growth: u64) -> Row {
 }
 
 /// Measures, and tells by how much memory grew at the worst moment.
-fn growing(measure: impl FnOnce() -> Pair) -> (Pair, u64) {
+fn growing(measure: impl FnOnce() -> MeasuredPair) -> (MeasuredPair, u64) {
     machine::forget_peak();
     let before = machine::resident_bytes();
     let pair = measure();

@@ -10,7 +10,7 @@ use std::{
 use haft_contract::{
     AgentId, CallEvent, CallRequest, Content, Facts, Outcome, Principal, SessionId, TenantId,
     Terminal, UserId,
-    event::Happened,
+    event::RecordedEvent,
     host::{CallQuery, Durability, History as _, Ledger as _, Timestamp},
     ops::Tier,
 };
@@ -159,7 +159,7 @@ async fn under_load(directory: &Path, run: Duration) -> f64 {
 async fn one_call(ledger: &SqliteLedger, principal: &Arc<Principal>) {
     let request = CallRequest::new("write", json!({"path": "a.txt"}), Arc::clone(principal));
     let id = request.id;
-    let happened = |event| Happened {
+    let happened = |event| RecordedEvent {
         call: id,
         at: Timestamp(0),
         event,

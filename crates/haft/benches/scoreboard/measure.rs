@@ -12,7 +12,7 @@ const TICKS: f64 = 100.0;
 
 /// What some work used, in seconds.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Used {
+pub(crate) struct ResourcesUsed {
     /// CPU of the calling thread.
     pub(crate) thread: f64,
     /// CPU of the whole process.
@@ -23,7 +23,7 @@ pub(crate) struct Used {
     pub(crate) wall: f64,
 }
 
-impl Used {
+impl ResourcesUsed {
     /// CPU of the process and its children.
     pub(crate) fn everything(&self) -> f64 {
         self.process + self.children
@@ -42,13 +42,13 @@ impl Used {
 }
 
 /// What some work uses.
-pub(crate) fn used(work: impl FnOnce()) -> Used {
+pub(crate) fn used(work: impl FnOnce()) -> ResourcesUsed {
     let children = children_cpu();
     let process = seconds(ClockId::ProcessCPUTime);
     let thread = seconds(ClockId::ThreadCPUTime);
     let began = Instant::now();
     work();
-    Used {
+    ResourcesUsed {
         wall: began.elapsed().as_secs_f64(),
         thread: seconds(ClockId::ThreadCPUTime) - thread,
         process: seconds(ClockId::ProcessCPUTime) - process,
@@ -57,7 +57,7 @@ pub(crate) fn used(work: impl FnOnce()) -> Used {
 }
 
 /// Repeats short work for about as long as said; what one repetition used.
-pub(crate) fn repeated(slice: Duration, mut work: impl FnMut()) -> Used {
+pub(crate) fn repeated(slice: Duration, mut work: impl FnMut()) -> ResourcesUsed {
     // Reading a clock costs as much as the shortest work, so it is read once in a while.
     let mut batch = 1;
     let mut repetitions = 0;
@@ -74,16 +74,16 @@ pub(crate) fn repeated(slice: Duration, mut work: impl FnMut()) -> Used {
 
 /// Two sides, each round of both.
 #[derive(Debug)]
-pub(crate) struct Pair {
-    rounds: Vec<(Used, Used)>,
+pub(crate) struct MeasuredPair {
+    rounds: Vec<(ResourcesUsed, ResourcesUsed)>,
 }
 
-impl Pair {
+impl MeasuredPair {
     /// Measures both sides in turn. The first round warms up and does not count.
     pub(crate) fn measure(
         rounds: usize,
-        mut ours: impl FnMut() -> Used,
-        mut bare: impl FnMut() -> Used,
+        mut ours: impl FnMut() -> ResourcesUsed,
+        mut bare: impl FnMut() -> ResourcesUsed,
     ) -> Self {
         ours();
         bare();
@@ -93,22 +93,22 @@ impl Pair {
     }
 
     /// The median of our side.
-    pub(crate) fn ours(&self, of: impl Fn(&Used) -> f64) -> f64 {
+    pub(crate) fn ours(&self, of: impl Fn(&ResourcesUsed) -> f64) -> f64 {
         median(self.rounds.iter().map(|(ours, _)| of(ours)))
     }
 
     /// The median of the bare side.
-    pub(crate) fn bare(&self, of: impl Fn(&Used) -> f64) -> f64 {
+    pub(crate) fn bare(&self, of: impl Fn(&ResourcesUsed) -> f64) -> f64 {
         median(self.rounds.iter().map(|(_, bare)| of(bare)))
     }
 
     /// The median of the ratios of the rounds.
-    pub(crate) fn ratio(&self, of: impl Fn(&Used) -> f64) -> f64 {
+    pub(crate) fn ratio(&self, of: impl Fn(&ResourcesUsed) -> f64) -> f64 {
         median(self.rounds.iter().map(|(ours, bare)| of(ours) / of(bare)))
     }
 
     /// The ratio of everything both sides used, for clocks that tick too slowly for one round.
-    pub(crate) fn ratio_of_sums(&self, of: impl Fn(&Used) -> f64) -> f64 {
+    pub(crate) fn ratio_of_sums(&self, of: impl Fn(&ResourcesUsed) -> f64) -> f64 {
         let ours: f64 = self.rounds.iter().map(|(ours, _)| of(ours)).sum();
         let bare: f64 = self.rounds.iter().map(|(_, bare)| of(bare)).sum();
         ours / bare

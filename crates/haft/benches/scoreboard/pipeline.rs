@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::{
     Scale,
-    measure::{Pair, used},
+    measure::{MeasuredPair, used},
     report::{Goal, Row, time},
     setting::{self, Setting},
 };
@@ -40,7 +40,7 @@ pub(crate) fn rows(scale: Scale) -> Vec<Row> {
         };
         used(work).per(scale.calls)
     };
-    let pair = Pair::measure(scale.rounds, ours, bare);
+    let pair = MeasuredPair::measure(scale.rounds, ours, bare);
     runtime.block_on(setting.haft.close()).unwrap();
     vec![Row {
         number: 3,

@@ -5,14 +5,14 @@ use std::{hint::black_box, sync::Arc};
 use haft_contract::{
     BoxFuture, CallContext, NoProgress, Plan, PlanContext, ProviderId, ToolError, ToolName,
     ToolSpec,
-    erased::{ErasedTool, ParsedInput, ToolReply, Withheld},
+    erased::{ErasedTool, ParsedInput, ToolReply, WithheldReason},
 };
 use haft_runtime::registry::{Entry, Registry, Snapshot};
 use serde_json::{Value, json};
 
 use crate::{
     Scale,
-    measure::{Pair, Used, repeated},
+    measure::{MeasuredPair, ResourcesUsed, repeated},
     report::{Goal, Row, time},
 };
 
@@ -64,7 +64,7 @@ pub(crate) fn rows(scale: Scale) -> Vec<Row> {
     ]
 }
 
-fn thread(used: &Used) -> f64 {
+fn thread(used: &ResourcesUsed) -> f64 {
     used.thread
 }
 
@@ -79,7 +79,7 @@ fn look_up(scale: Scale, few: &Snapshot, many: &Snapshot) -> Row {
         });
         all.per(FEW)
     };
-    let pair = Pair::measure(scale.rounds, || look(many), || look(few));
+    let pair = MeasuredPair::measure(scale.rounds, || look(many), || look(few));
     Row {
         number: 7,
         metric: format!("look-up, {FEW} → {} tools", many.len()),
@@ -101,7 +101,7 @@ fn list_page(scale: Scale, page: &Snapshot, many: &Snapshot) -> Row {
         })
     };
     let middle = many.len() / 2;
-    let pair = Pair::measure(scale.rounds, || list(many, middle), || list(page, 0));
+    let pair = MeasuredPair::measure(scale.rounds, || list(many, middle), || list(page, 0));
     Row {
         number: 7,
         metric: format!("a listed page of {PAGE}, {PAGE} → {} tools", many.len()),
@@ -147,7 +147,7 @@ fn search(scale: Scale, many: &Snapshot) -> Row {
         });
         all.per(QUERIES.len())
     };
-    let pair = Pair::measure(scale.rounds, ours, bare);
+    let pair = MeasuredPair::measure(scale.rounds, ours, bare);
     Row {
         number: 7,
         metric: format!("search of {} tools ÷ a linear scan", many.len()),
@@ -214,7 +214,7 @@ impl ErasedTool for OneOfMany {
         None
     }
 
-    fn withheld(&self) -> Option<Withheld> {
+    fn withheld(&self) -> Option<WithheldReason> {
         None
     }
 

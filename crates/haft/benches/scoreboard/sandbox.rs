@@ -23,7 +23,7 @@ use tokio::runtime::Runtime;
 
 use crate::{
     Scale, machine,
-    measure::{Pair, Used, used},
+    measure::{MeasuredPair, ResourcesUsed, used},
     report::{Goal, Row, time},
     setting,
 };
@@ -43,12 +43,12 @@ pub(crate) fn rows(scale: Scale) -> Vec<Row> {
         assert!(operations.tiers.contains(&tier), "tier {tier} is missing");
     }
     let plan = backend.plan_sandbox(&spawn(Tier::T2)).unwrap();
-    let t2 = Pair::measure(
+    let t2 = MeasuredPair::measure(
         scale.rounds * 2,
         || commands(scale, &runtime, &operations, Tier::T2),
         || bare_bubblewrap(scale, &plan),
     );
-    let t1 = Pair::measure(
+    let t1 = MeasuredPair::measure(
         scale.rounds * 2,
         || commands(scale, &runtime, &operations, Tier::T1),
         || bare_spawn(scale, workspace.path()),
@@ -77,7 +77,7 @@ fn spawn(tier: Tier) -> Spawn {
 }
 
 /// Sandboxed commands through the back end: what a call costs around it is rows 1 and 12.
-fn commands(scale: Scale, runtime: &Runtime, operations: &Operations, tier: Tier) -> Used {
+fn commands(scale: Scale, runtime: &Runtime, operations: &Operations, tier: Tier) -> ResourcesUsed {
     let work = || {
         runtime.block_on(async {
             for _ in 0..scale.commands {
@@ -90,7 +90,7 @@ fn commands(scale: Scale, runtime: &Runtime, operations: &Operations, tier: Tier
     used(work).per(scale.commands)
 }
 
-fn bare_bubblewrap(scale: Scale, plan: &SandboxPlan) -> Used {
+fn bare_bubblewrap(scale: Scale, plan: &SandboxPlan) -> ResourcesUsed {
     let bubblewrap = machine::program(&["bwrap"]);
     let bash = machine::program(&["bash"]);
     let work = || {
@@ -173,7 +173,7 @@ fn text(path: &Path) -> String {
     path.display().to_string()
 }
 
-fn bare_spawn(scale: Scale, directory: &Path) -> Used {
+fn bare_spawn(scale: Scale, directory: &Path) -> ResourcesUsed {
     let bash = machine::program(&["bash"]);
     let work = || {
         for _ in 0..scale.commands {
@@ -190,7 +190,7 @@ fn bare_spawn(scale: Scale, directory: &Path) -> Used {
 }
 
 /// Reads through the whole path of a call, in two Hafts that differ in their sandbox alone.
-fn files(scale: Scale, runtime: &Runtime) -> Pair {
+fn files(scale: Scale, runtime: &Runtime) -> MeasuredPair {
     let open = |options: LocalOptions, mode: SandboxMode| {
         let (workspace, record) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         std::fs::write(workspace.path().join("file"), vec![b'x'; FILE_BYTES]).unwrap();
@@ -217,22 +217,22 @@ fn files(scale: Scale, runtime: &Runtime) -> Pair {
         };
         used(work).per(scale.calls)
     };
-    let pair = Pair::measure(scale.rounds, || read(&confined), || read(&plain));
+    let pair = MeasuredPair::measure(scale.rounds, || read(&confined), || read(&plain));
     for (haft, _, _) in [confined, plain] {
         runtime.block_on(haft.close()).unwrap();
     }
     pair
 }
 
-fn row(metric: &str, pair: &Pair, goal: f64) -> Row {
-    let process = |used: &Used| used.process;
-    let children = |used: &Used| used.children;
+fn row(metric: &str, pair: &MeasuredPair, goal: f64) -> Row {
+    let process = |used: &ResourcesUsed| used.process;
+    let children = |used: &ResourcesUsed| used.children;
     Row {
         number: 17,
         metric: metric.to_owned(),
-        ours: time(pair.ours(Used::everything)),
-        bare: time(pair.bare(Used::everything)),
-        figure: pair.ratio_of_sums(Used::everything),
+        ours: time(pair.ours(ResourcesUsed::everything)),
+        bare: time(pair.bare(ResourcesUsed::everything)),
+        figure: pair.ratio_of_sums(ResourcesUsed::everything),
         goal: Goal::RatioUpTo(goal),
         beside: format!(
             "{} in our process and {} in children, bare {} and {}; wall {} ÷ {}",

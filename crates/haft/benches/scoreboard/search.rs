@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Scale, machine,
-    measure::{Pair, Used, used},
+    measure::{MeasuredPair, ResourcesUsed, used},
     report::{Goal, Row, time},
     setting::{self, Setting},
 };
@@ -51,23 +51,23 @@ pub(crate) fn rows(scale: Scale) -> Vec<Row> {
     assert!(!expected.is_empty());
     assert_eq!(found, expected, "paths");
 
-    let grepping = Pair::measure(
+    let grepping = MeasuredPair::measure(
         scale.rounds,
         || used(|| drop(grep())),
         || used(|| drop(rg())),
     );
-    let finding = Pair::measure(
+    let finding = MeasuredPair::measure(
         scale.rounds,
         || used(|| drop(find())),
         || used(|| drop(fd())),
     );
     runtime.block_on(setting.haft.close()).unwrap();
-    let row = |metric: String, pair: &Pair| Row {
+    let row = |metric: String, pair: &MeasuredPair| Row {
         number: 13,
         metric,
-        ours: time(pair.ours(Used::everything)),
-        bare: time(pair.bare(Used::everything)),
-        figure: pair.ratio_of_sums(Used::everything),
+        ours: time(pair.ours(ResourcesUsed::everything)),
+        bare: time(pair.bare(ResourcesUsed::everything)),
+        figure: pair.ratio_of_sums(ResourcesUsed::everything),
         goal: Goal::RatioUpTo(1.0),
         beside: format!(
             "equal hits; wall {} ÷ {}",

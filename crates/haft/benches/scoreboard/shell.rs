@@ -8,7 +8,7 @@ use tokio::runtime::Runtime;
 
 use crate::{
     Scale, machine,
-    measure::{Pair, Used, used},
+    measure::{MeasuredPair, ResourcesUsed, used},
     report::{Goal, Row, time},
     setting::{self, Setting},
 };
@@ -46,7 +46,7 @@ pub(crate) fn rows(scale: Scale) -> Vec<Row> {
     ]
 }
 
-fn pair(scale: Scale, runtime: &Runtime, setting: &Setting) -> Pair {
+fn pair(scale: Scale, runtime: &Runtime, setting: &Setting) -> MeasuredPair {
     let ours = || {
         let work = || {
             runtime.block_on(async {
@@ -75,18 +75,18 @@ fn pair(scale: Scale, runtime: &Runtime, setting: &Setting) -> Pair {
         used(work).per(scale.commands)
     };
     // More rounds: children's CPU is told in hundredths of a second.
-    Pair::measure(scale.rounds * 2, ours, bare)
+    MeasuredPair::measure(scale.rounds * 2, ours, bare)
 }
 
-fn row(metric: String, pair: &Pair, goal: f64) -> Row {
-    let process = |used: &Used| used.process;
-    let children = |used: &Used| used.children;
+fn row(metric: String, pair: &MeasuredPair, goal: f64) -> Row {
+    let process = |used: &ResourcesUsed| used.process;
+    let children = |used: &ResourcesUsed| used.children;
     Row {
         number: 12,
         metric,
-        ours: time(pair.ours(Used::everything)),
-        bare: time(pair.bare(Used::everything)),
-        figure: pair.ratio_of_sums(Used::everything),
+        ours: time(pair.ours(ResourcesUsed::everything)),
+        bare: time(pair.bare(ResourcesUsed::everything)),
+        figure: pair.ratio_of_sums(ResourcesUsed::everything),
         goal: Goal::RatioUpTo(goal),
         beside: format!(
             "{} in our process and {} in the child, bare {} and {}; the wall ({} ÷ {}) also waits \

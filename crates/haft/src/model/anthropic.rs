@@ -5,7 +5,8 @@ use haft_contract::Content;
 use serde_json::{Value, json};
 
 use super::{
-    Answered, Asked, ModelCall, ShapeError, arguments_of, base64, id_of, in_words, required_text,
+    ModelAnswer, ModelCall, ModelRequest, ShapeError, arguments_of, base64, id_of, in_words,
+    required_text,
 };
 
 /// The images this API takes.
@@ -40,7 +41,7 @@ pub fn call(block: &Value) -> ModelCall {
 }
 
 /// The block that answers a call.
-pub fn tool_result(answered: &Answered) -> Value {
+pub fn tool_result(answered: &ModelAnswer) -> Value {
     let is_error = !answered.outcome.succeeded();
     let pieces = answered.pieces();
     // A result that is an error may hold text only.
@@ -57,8 +58,8 @@ fn is_call(block: &Value) -> bool {
     block.get("type").is_some_and(|kind| kind == "tool_use")
 }
 
-fn asked(block: &Value) -> Result<Asked, ShapeError> {
-    Ok(Asked {
+fn asked(block: &Value) -> Result<ModelRequest, ShapeError> {
+    Ok(ModelRequest {
         tool: required_text(block, "/name")?,
         arguments: arguments_of(block, "/input"),
     })

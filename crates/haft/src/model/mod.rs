@@ -1,6 +1,6 @@
 //! How models ask for tools and want to be answered, one file per shape.
 //!
-//! A shape's file reads a provider's JSON into [`ModelCall`]s and writes an [`Answered`] call back.
+//! A shape's file reads a provider's JSON into [`ModelCall`]s and writes an [`ModelAnswer`] call back.
 //! Reading never fails as a whole: a call that cannot be read is a [`ModelCall`] whose `asked` is a
 //! [`ShapeError`], and is answered like any other, so that no call goes without its answer.
 //!
@@ -29,12 +29,12 @@ pub struct ModelCall {
     /// The provider's id of the call, which its answer must carry. Some servers send none.
     pub id: Option<String>,
     /// What is asked, or why that cannot be read.
-    pub asked: Result<Asked, ShapeError>,
+    pub asked: Result<ModelRequest, ShapeError>,
 }
 
 /// What a model asks for.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
+pub struct ModelRequest {
     /// The tool's name or alias, as the model wrote it.
     pub tool: String,
     /// The arguments as they arrived.
@@ -43,7 +43,7 @@ pub struct Asked {
 
 /// A call that ended, and the provider's id it is known by.
 #[derive(Debug, Clone)]
-pub struct Answered {
+pub struct ModelAnswer {
     id: Option<String>,
     /// How it ended.
     pub outcome: Arc<Outcome>,
@@ -103,7 +103,7 @@ impl fmt::Display for ShapeError {
 
 impl std::error::Error for ShapeError {}
 
-impl Answered {
+impl ModelAnswer {
     /// A call that ended, to be answered under a provider's id.
     pub fn new(id: Option<String>, outcome: Arc<Outcome>) -> Self {
         Self { id, outcome }
@@ -143,7 +143,7 @@ pub(crate) async fn answer(
     runtime: &Runtime,
     principal: &Arc<Principal>,
     calls: Vec<ModelCall>,
-) -> Vec<Answered> {
+) -> Vec<ModelAnswer> {
     let mut requests = Vec::with_capacity(calls.len());
     let mut places = Vec::with_capacity(calls.len());
     for call in calls {
@@ -164,7 +164,7 @@ pub(crate) async fn answer(
         // A batch has one outcome for each request, so every place finds one.
         .filter_map(|(id, unreadable)| {
             let outcome = unreadable.or_else(|| outcomes.next())?;
-            Some(Answered::new(id, outcome))
+            Some(ModelAnswer::new(id, outcome))
         })
         .collect()
 }

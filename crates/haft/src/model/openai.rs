@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Answered, Asked, ModelCall, ShapeError, arguments_of, id_of, required_text};
+use super::{ModelAnswer, ModelCall, ModelRequest, ShapeError, arguments_of, id_of, required_text};
 
 /// Reads the `tool_calls` array of a message, or the message that holds it. Every element is a
 /// call; no array is no call.
@@ -29,7 +29,7 @@ pub fn call(tool_call: &Value) -> ModelCall {
 }
 
 /// The message that answers a call.
-pub fn tool_message(answered: &Answered) -> Value {
+pub fn tool_message(answered: &ModelAnswer) -> Value {
     json!({
         "role": "tool",
         "tool_call_id": answered.id(),
@@ -37,7 +37,7 @@ pub fn tool_message(answered: &Answered) -> Value {
     })
 }
 
-fn asked(tool_call: &Value) -> Result<Asked, ShapeError> {
+fn asked(tool_call: &Value) -> Result<ModelRequest, ShapeError> {
     // Servers that only know functions leave the type out.
     let kind = tool_call.get("type").unwrap_or(&Value::Null);
     if !kind.is_null() && kind != "function" {
@@ -54,7 +54,7 @@ fn asked(tool_call: &Value) -> Result<Asked, ShapeError> {
             "send {\"id\": …, \"type\": \"function\", \"function\": {\"name\": …, \"arguments\": …}}",
         ));
     }
-    Ok(Asked {
+    Ok(ModelRequest {
         tool: required_text(tool_call, "/function/name")?,
         arguments: arguments_of(tool_call, "/function/arguments"),
     })

@@ -5,7 +5,8 @@ use haft_contract::Content;
 use serde_json::{Value, json};
 
 use super::{
-    Answered, Asked, ModelCall, ShapeError, arguments_of, data_url, id_of, in_words, required_text,
+    ModelAnswer, ModelCall, ModelRequest, ShapeError, arguments_of, data_url, id_of, in_words,
+    required_text,
 };
 
 /// Reads the function calls of an `output` array, or of the response that holds it. Messages,
@@ -34,7 +35,7 @@ pub fn call(item: &Value) -> ModelCall {
 }
 
 /// The item that answers a call.
-pub fn function_call_output(answered: &Answered) -> Value {
+pub fn function_call_output(answered: &ModelAnswer) -> Value {
     let pieces = answered.pieces();
     let only_text = pieces.iter().all(|piece| piece.as_text().is_some());
     let output = if only_text {
@@ -64,8 +65,8 @@ fn is_call(item: &Value) -> bool {
     item.get("type").is_some_and(|kind| kind == "function_call")
 }
 
-fn asked(item: &Value) -> Result<Asked, ShapeError> {
-    Ok(Asked {
+fn asked(item: &Value) -> Result<ModelRequest, ShapeError> {
+    Ok(ModelRequest {
         tool: required_text(item, "/name")?,
         arguments: arguments_of(item, "/arguments"),
     })

@@ -19,7 +19,7 @@ use std::{
 use haft_backends::{LocalBackend, LocalOptions};
 use haft_contract::{
     AgentId, CallId, CallRequest, Principal, ProviderId, SessionId, TenantId, Terminal, UserId,
-    event::{EventSink, Happened},
+    event::{EventSink, RecordedEvent},
     host::{ApprovalAnswer, ApprovalRequest, Approver, CallQuery, History as _, Verification},
     ops::SandboxMode,
 };
@@ -80,7 +80,7 @@ impl DieAt {
 struct Shared(Arc<DieAt>);
 
 impl EventSink for Shared {
-    fn happened(&self, happened: &Happened) {
+    fn happened(&self, happened: &RecordedEvent) {
         self.0.passed(happened.event.kind());
     }
 }

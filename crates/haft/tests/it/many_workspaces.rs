@@ -15,7 +15,7 @@ use haft::{
     contract::{
         BoxFuture, CallId, Label, ProviderId, WorkPath, WorkspaceId,
         erased::{ErasedTool, erase},
-        host::{GrantScope, GrantWish, GrantedWorkspace, Ledger as _},
+        host::{GrantRequest, GrantScope, GrantedWorkspace, Ledger as _},
         identity::TenantId,
         ops::Operations,
         outcome::DeniedBy,
@@ -28,7 +28,7 @@ use haft_policy::{CedarPolicy, PolicySource};
 use haft_runtime::{
     Limits, Runtime, SystemClock, Workspace, WorkspaceError, Workspaces, registry::Registry,
 };
-use haft_testkit::{ScriptedApprover, approver::Answer, eventually};
+use haft_testkit::{ScriptedApprover, approver::ScriptedAnswer, eventually};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
@@ -214,7 +214,7 @@ impl Two {
             registry.register(&ProviderId::builtin(), tools).unwrap();
             let root = tempfile::tempdir().unwrap();
             std::fs::write(root.path().join("notes.txt"), at.login).unwrap();
-            let person = ScriptedApprover::always(Answer::Approve);
+            let person = ScriptedApprover::always(ScriptedAnswer::Approve);
             let policy = CedarPolicy::load(&[PolicySource::new("haft.toml", RULES)]).unwrap();
             let workspace = Workspace::builder(operations(root.path()), Arc::new(policy))
                 .id(id(at.workspace))
@@ -400,13 +400,13 @@ async fn grants(two: &Two) {
         ),
         ("agent", GrantScope::Agent("coder".parse().unwrap()), true),
     ] {
-        let wish = GrantWish {
+        let wish = GrantRequest {
             rules: vec![format!("write({name}.txt)")],
             scope,
             until: None,
             uses: None,
         };
-        two.people[here.login].then(Answer::Always(wish));
+        two.people[here.login].then(ScriptedAnswer::Always(wish));
         let before = two.asked(here);
         two.succeed(here, "write", write(name)).await;
         assert_eq!(two.asked(here), before + 1);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use haft::{
     contract::outcome::Failure,
-    model::{Answered, anthropic, openai, openai_responses},
+    model::{ModelAnswer, anthropic, openai, openai_responses},
     prelude::*,
 };
 
@@ -70,7 +70,7 @@ fn only_blocks_that_ask_for_a_tool_are_calls() {
     assert!(openai_responses::calls(&json!([{"type": "message"}])).is_empty());
 }
 
-fn answered(id: Option<&str>, content: Vec<Content>, error: Option<Failure>) -> Answered {
+fn answered(id: Option<&str>, content: Vec<Content>, error: Option<Failure>) -> ModelAnswer {
     let outcome = Outcome {
         call: CallId::new(),
         tool: None,
@@ -84,7 +84,7 @@ fn answered(id: Option<&str>, content: Vec<Content>, error: Option<Failure>) -> 
         error,
         facts: haft::contract::Facts::default(),
     };
-    Answered::new(id.map(str::to_owned), Arc::new(outcome))
+    ModelAnswer::new(id.map(str::to_owned), Arc::new(outcome))
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::{
 };
 
 use haft::{
-    Beside, Webhook, WebhookError, WebhookKey,
+    FirstAnswer, Webhook, WebhookError, WebhookKey,
     contract::{
         Outcome, PlanDigest, Terminal,
         host::{Clock as _, Verdict},
@@ -16,7 +16,7 @@ use haft::{
     runtime::{Limits, SystemClock, digest_of},
 };
 use haft_testkit::{
-    FixedPolicy, Harness, PATIENCE, ScriptedApprover, approver::Answer as Scripted, sample,
+    FixedPolicy, Harness, PATIENCE, ScriptedApprover, approver::ScriptedAnswer as Scripted, sample,
 };
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::{Value, json};
@@ -439,21 +439,21 @@ fn a_question_travels_over_tls_or_stays_on_this_machine() {
 async fn beside_a_terminal_the_first_answer_counts() {
     // Nobody at the terminal: the webhook answers.
     let service = Service::new(one(|question| right(question, "approve"))).await;
-    let both = Beside::new(
+    let both = FirstAnswer::new(
         ScriptedApprover::always(Scripted::Nobody),
         service.webhook(),
     );
     assert!(call(&harness(both, PATIENCE)).await.succeeded());
     // A silent service: the terminal answers.
     let silent = Service::new(Vec::new()).await;
-    let both = Beside::new(
+    let both = FirstAnswer::new(
         silent.webhook(),
         ScriptedApprover::always(Scripted::Approve),
     );
     assert!(call(&harness(both, PATIENCE)).await.succeeded());
     // A silent service and nobody at the terminal: it lapses.
     let silent = Service::new(Vec::new()).await;
-    let both = Beside::new(ScriptedApprover::always(Scripted::Nobody), silent.webhook());
+    let both = FirstAnswer::new(ScriptedApprover::always(Scripted::Nobody), silent.webhook());
     let outcome = call(&harness(both, Duration::from_millis(400))).await;
     assert_eq!(outcome.facts.denied_by, Some(DeniedBy::Expired));
 }

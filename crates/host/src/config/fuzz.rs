@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use haft_policy::{LoadError, PolicyFile, PolicySource, load::Problem};
-use haft_testkit::{Fuzz, Parsed};
+use haft_testkit::{Fuzz, ParseOutcome};
 use serde_json::Value as Json;
 
 use super::{
@@ -205,7 +205,7 @@ fn a_haft_toml_is_refused_with_a_place_or_read_whole() {
                 assert!(whole.is_err(), "a policy that cannot be read is in force");
             }
             let Ok(own) = own else {
-                return Parsed::Refused;
+                return ParseOutcome::Refused;
             };
             // A key nobody knows is an error, because a misspelt limit is no limit.
             assert!(
@@ -224,7 +224,7 @@ fn a_haft_toml_is_refused_with_a_place_or_read_whole() {
                 let again = read(&table.to_string()).expect("the same in another layout");
                 assert_eq!(shown(&again), shown(&own));
             }
-            Parsed::Taken
+            ParseOutcome::Taken
         });
 }
 

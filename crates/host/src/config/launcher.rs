@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// What is wrong with a command, and what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unpinned {
+pub struct UnpinnedCommand {
     /// What is wrong.
     pub message: String,
     /// What to write instead.
@@ -23,12 +23,12 @@ struct Launcher {
     /// Other options that take a value.
     valued: &'static [&'static str],
     /// How its packages are pinned.
-    pinned: Pinned,
+    pinned: VersionPin,
 }
 
 /// How a version is written.
 #[derive(Clone, Copy)]
-enum Pinned {
+enum VersionPin {
     /// `name@1.2.3`.
     Npm,
     /// `name==1.2.3`, or for uvx `name@1.2.3`.
@@ -61,21 +61,21 @@ const LAUNCHERS: &[Launcher] = &[
         package: &["--from"],
         more: &["-w", "--with"],
         valued: UV_VALUED,
-        pinned: Pinned::Python,
+        pinned: VersionPin::Python,
     },
     Launcher {
         words: &["uv", "tool", "run"],
         package: &["--from"],
         more: &["-w", "--with"],
         valued: UV_VALUED,
-        pinned: Pinned::Python,
+        pinned: VersionPin::Python,
     },
     Launcher {
         words: &["pipx", "run"],
         package: &["--spec"],
         more: &[],
         valued: &["--python", "--index-url", "--pip-args", "--path"],
-        pinned: Pinned::Python,
+        pinned: VersionPin::Python,
     },
 ];
 
@@ -85,7 +85,7 @@ const fn npm(words: &'static [&'static str]) -> Launcher {
         package: &["-p", "--package"],
         more: &[],
         valued: NPM_VALUED,
-        pinned: Pinned::Npm,
+        pinned: VersionPin::Npm,
     }
 }
 
@@ -96,14 +96,14 @@ const SHELLS: [&str; 7] = ["sh", "bash", "dash", "zsh", "fish", "ksh", "busybox"
 const ENV_VALUED: [&str; 4] = ["-u", "--unset", "-C", "--chdir"];
 
 /// Checks a command: whatever it fetches must have an exact version.
-pub fn check(argv: &[String]) -> Result<(), Unpinned> {
+pub fn check(argv: &[String]) -> Result<(), UnpinnedCommand> {
     let words: Vec<&str> = unwrapped(argv);
     let Some((program, rest)) = words.split_first() else {
         return Ok(());
     };
     let program = name_of(program);
     if SHELLS.contains(&program) && rest.iter().any(|word| runs_text(word)) {
-        return Err(Unpinned {
+        return Err(UnpinnedCommand {
             message: format!("`{program}` would run a text, and nobody could say what it starts"),
             hint:
                 "write the program and its arguments as a list, such as [\"node\", \"server.js\"]; \
@@ -119,14 +119,14 @@ pub fn check(argv: &[String]) -> Result<(), Unpinned> {
     let named = launcher.words.join(" ");
     let packages = launcher.packages(arguments);
     if packages.is_empty() {
-        return Err(Unpinned {
+        return Err(UnpinnedCommand {
             message: format!("`{named}` names no package"),
             hint: launcher.example("PACKAGE"),
         });
     }
     match packages.iter().find(|package| !launcher.is_pinned(package)) {
         None => Ok(()),
-        Some(package) => Err(Unpinned {
+        Some(package) => Err(UnpinnedCommand {
             message: format!(
                 "`{named}` would run whatever version of `{package}` was published last"
             ),
@@ -141,8 +141,8 @@ pub fn fetches_from(argv: &[String]) -> Option<(String, &'static [&'static str])
     let (program, rest) = words.split_first()?;
     let launcher = launcher(name_of(program), rest)?;
     let hosts: &[&str] = match launcher.pinned {
-        Pinned::Npm => &["registry.npmjs.org"],
-        Pinned::Python => &["pypi.org", "files.pythonhosted.org"],
+        VersionPin::Npm => &["registry.npmjs.org"],
+        VersionPin::Python => &["pypi.org", "files.pythonhosted.org"],
     };
     Some((launcher.words.join(" "), hosts))
 }
@@ -195,12 +195,12 @@ impl Launcher {
 
     fn is_pinned(&self, package: &str) -> bool {
         match self.pinned {
-            Pinned::Npm => {
+            VersionPin::Npm => {
                 // The first letter may be the `@` of a scope.
                 let version = package.get(1..).and_then(|rest| rest.rsplit_once('@'));
                 version.is_some_and(|(_, version)| is_exact(version, 3))
             }
-            Pinned::Python => {
+            VersionPin::Python => {
                 let version = package.split_once("==").or_else(|| package.split_once('@'));
                 version.is_some_and(|(_, version)| is_exact(version, 2))
             }
@@ -209,8 +209,8 @@ impl Launcher {
 
     fn example(&self, package: &str) -> String {
         let version = match self.pinned {
-            Pinned::Npm => "@1.2.3",
-            Pinned::Python => "==1.2.3",
+            VersionPin::Npm => "@1.2.3",
+            VersionPin::Python => "==1.2.3",
         };
         format!("name the exact version, such as \"{package}{version}\"")
     }
@@ -272,7 +272,7 @@ fn name_of(program: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn of(command: &str) -> Result<(), Unpinned> {
+    fn of(command: &str) -> Result<(), UnpinnedCommand> {
         let argv: Vec<String> = command.split(' ').map(str::to_owned).collect();
         check(&argv)
     }

@@ -14,7 +14,7 @@ use std::{
 
 use haft_contract::{egress::EgressRules, ops::SandboxMode};
 use haft_mcp::{
-    name::{Naming, ServerId},
+    name::{ServerId, ToolNaming},
     pin::Filter,
 };
 
@@ -75,7 +75,7 @@ pub struct ServerSettings {
     /// Secrets, by the name they are used under.
     pub secrets: BTreeMap<String, SecretReference>,
     /// Whether its tools carry its id.
-    pub naming: Naming,
+    pub naming: ToolNaming,
     /// Whether what it says about its tools' effects counts.
     pub trust_annotations: bool,
     /// How long it may take to start.
@@ -157,7 +157,7 @@ impl McpSettings {
         }
         let mut plain = self
             .mounted()
-            .filter(|server| server.naming == Naming::Plain);
+            .filter(|server| server.naming == ToolNaming::Plain);
         match (plain.next(), plain.next()) {
             (Some(one), Some(other)) => Err(format!(
                 "`{}` and `{}` both have `prefix = false`, and only one server may: nobody could tell their tools apart",
@@ -216,8 +216,8 @@ impl Reader<'_> {
         let secrets = self.secrets(table);
         let target = self.target(table, at, &secrets);
         let naming = match self.flag(table, "prefix") {
-            Some(false) => Naming::Plain,
-            Some(true) | None => Naming::Prefixed,
+            Some(false) => ToolNaming::Plain,
+            Some(true) | None => ToolNaming::Prefixed,
         };
         Some(ServerSettings {
             naming,

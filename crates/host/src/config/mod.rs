@@ -29,7 +29,7 @@ pub mod trust;
 pub mod undo;
 
 pub use env::Env;
-pub use resolve::{Places, Settings};
+pub use resolve::{ConfigPlaces, Settings};
 
 /// The name of a configuration file.
 pub const FILE_NAME: &str = "haft.toml";

@@ -64,7 +64,7 @@ impl Overrides {
 
 /// Where everything is. Nothing has been read but the trust store.
 #[derive(Debug)]
-pub struct Places {
+pub struct ConfigPlaces {
     /// The workspace root, absolute.
     pub workspace: PathBuf,
     /// Where the record and the trust store are.
@@ -91,7 +91,7 @@ pub struct Places {
 #[derive(Debug)]
 pub struct Settings {
     /// Where everything is.
-    pub places: Places,
+    pub places: ConfigPlaces,
     /// The files that were read, as policy knows them.
     pub sources: Vec<PolicySource>,
     /// Where rules are best added.
@@ -141,7 +141,7 @@ pub enum Scripts {
     AsFound,
 }
 
-impl Places {
+impl ConfigPlaces {
     /// Finds out where everything is.
     pub fn find(env: &Env, overrides: &Overrides) -> Result<Self, HostError> {
         let absolute = |path: &Path| env.current_dir.join(path);
@@ -362,7 +362,7 @@ fn existing_text_of(file: &Path) -> Result<String, HostError> {
 
 impl Settings {
     fn from_texts(
-        places: Places,
+        places: ConfigPlaces,
         read: Vec<(PathBuf, String)>,
         rules_go_to: PathBuf,
         notes: Vec<String>,
@@ -454,7 +454,7 @@ impl Settings {
     }
 }
 
-impl Places {
+impl ConfigPlaces {
     /// What a configuration file is called in messages: short where it is in the workspace.
     pub fn name_of(&self, path: &Path) -> String {
         path.strip_prefix(&self.workspace)

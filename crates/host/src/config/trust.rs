@@ -20,7 +20,7 @@ const STORE: &str = "trust.json";
 /// What is pinned, as stored. Written and read by this file alone.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Stored {
+struct StoredTrust {
     v: u32,
     /// SHA-256 in hexadecimal by absolute path.
     files: BTreeMap<PathBuf, String>,
@@ -30,7 +30,7 @@ struct Stored {
 #[derive(Debug)]
 pub struct TrustStore {
     path: PathBuf,
-    stored: Stored,
+    stored: StoredTrust,
 }
 
 /// What is known about a file.
@@ -56,7 +56,7 @@ impl TrustStore {
             )
         };
         let stored = match private::read_own(&path, MAX_STORE_BYTES) {
-            Ok(None) => Stored {
+            Ok(None) => StoredTrust {
                 v: 1,
                 files: BTreeMap::new(),
             },

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use haft_mcp::{
     client::Clients,
-    pin::{Item, Standing, Store as _},
+    pin::{Item, PinStatus, Store as _},
     upstream::{
         connection::RequestError,
-        supervise::{Fleet, Unseen},
+        supervise::{Fleet, UnseenServer},
     },
 };
 use haft_runtime::registry::Registry;
@@ -26,7 +26,7 @@ use crate::{
 /// Starts the one server of a plan, which says what it offers, and ends it again.
 pub async fn fetch(plan: &MountPlan, server: &ServerSettings) -> Result<(), HostError> {
     let registry = Arc::new(Registry::new());
-    let fleet = plan.start(&registry, &Arc::<Clients>::default(), Unseen::Leave)?;
+    let fleet = plan.start(&registry, &Arc::<Clients>::default(), UnseenServer::Leave)?;
     let reached = reach(plan, &fleet, server).await;
     plan.keep_failures(&fleet);
     fleet.stop().await;
@@ -56,12 +56,12 @@ async fn reach(plan: &MountPlan, fleet: &Fleet, server: &ServerSettings) -> Resu
 /// Accepts definitions of a server that somebody was shown: all of them or none, because what was seen
 /// together is accepted together.
 pub fn accept(store: &FilePins, server: &ServerSettings, wanted: &[Item]) -> Result<(), HostError> {
-    change(store, server, wanted, Shown::Before)
+    change(store, server, wanted, ShownToPerson::Before)
 }
 
 /// Whether somebody was shown what is accepted.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Shown {
+enum ShownToPerson {
     /// It was: `haft mcp review` noted it.
     Before,
     /// The author of the program answers for it.
@@ -72,13 +72,13 @@ fn change(
     store: &FilePins,
     server: &ServerSettings,
     wanted: &[Item],
-    shown: Shown,
+    shown: ShownToPerson,
 ) -> Result<(), HostError> {
     let mut refused = None;
     store
         .change(&server.id, &origin(server), wanted, &mut |pins| {
             let mut next = pins.clone();
-            if shown == Shown::Now {
+            if shown == ShownToPerson::Now {
                 next.review(wanted.iter());
             }
             match wanted.iter().try_for_each(|item| next.accept(item)) {
@@ -116,9 +116,9 @@ pub(crate) async fn everything(
         return Ok(0);
     };
     let standings = known.standings();
-    let wanted = standings.filter(|(_, standing)| *standing != Standing::Accepted);
+    let wanted = standings.filter(|(_, standing)| *standing != PinStatus::Accepted);
     let wanted: Vec<Item> = wanted.map(|(item, _)| item.clone()).collect();
-    change(&store, server, &wanted, Shown::Now)?;
+    change(&store, server, &wanted, ShownToPerson::Now)?;
     fleet.refresh(&server.id).await;
     Ok(wanted.len())
 }

@@ -1,6 +1,6 @@
 //! What is known of mounted servers without asking them.
 
-use haft_mcp::pin::{Item, Kind, Pins, Refused, Standing, Store as _, StoreError, vet};
+use haft_mcp::pin::{Item, Kind, PinStatus, Pins, RefusedDefinition, Store as _, StoreError, vet};
 
 use super::origin;
 use crate::{
@@ -10,18 +10,18 @@ use crate::{
 };
 
 /// What is known of a server's definitions without asking it.
-pub struct Known {
+pub struct KnownDefinitions {
     /// What can be accepted.
     pub items: Vec<Item>,
     /// What cannot.
-    pub refused: Vec<Refused>,
+    pub refused: Vec<RefusedDefinition>,
     /// What was accepted.
     pub pins: Pins,
 }
 
-impl Known {
+impl KnownDefinitions {
     /// Every definition and how it stands.
-    pub fn standings(&self) -> impl Iterator<Item = (&Item, Standing)> {
+    pub fn standings(&self) -> impl Iterator<Item = (&Item, PinStatus)> {
         self.items
             .iter()
             .map(|item| (item, self.pins.standing(item)))
@@ -31,7 +31,7 @@ impl Known {
     pub fn unaccepted(&self) -> usize {
         let standings = self.standings();
         standings
-            .filter(|(_, standing)| *standing == Standing::New)
+            .filter(|(_, standing)| *standing == PinStatus::New)
             .count()
     }
 
@@ -39,28 +39,31 @@ impl Known {
     pub fn changed(&self) -> usize {
         let standings = self.standings();
         standings
-            .filter(|(_, standing)| matches!(standing, Standing::Changed { .. }))
+            .filter(|(_, standing)| matches!(standing, PinStatus::Changed { .. }))
             .count()
     }
 
     /// How many tools are offered.
     pub fn accepted_tools(&self) -> usize {
         let accepted = self.standings().filter(|(item, standing)| {
-            *standing == Standing::Accepted && item.key.kind == Kind::Tool
+            *standing == PinStatus::Accepted && item.key.kind == Kind::Tool
         });
         accepted.count()
     }
 }
 
 /// What a server offered last, held against what was accepted; none if it never ran.
-pub fn known(server: &ServerSettings, store: &FilePins) -> Result<Option<Known>, String> {
+pub fn known(
+    server: &ServerSettings,
+    store: &FilePins,
+) -> Result<Option<KnownDefinitions>, String> {
     let failed = |error: StoreError| error.to_string();
     let Some(seen) = store.seen(&server.id, &origin(server)).map_err(failed)? else {
         return Ok(None);
     };
     let vetted = vet(&server.id, server.naming, &server.tools, &seen.definitions);
     let vetted = vetted.map_err(|unfit| unfit.to_string())?;
-    Ok(Some(Known {
+    Ok(Some(KnownDefinitions {
         items: vetted.items,
         refused: vetted.refused,
         pins: store.pins(&server.id, &origin(server)).map_err(failed)?,

@@ -24,17 +24,17 @@ use haft_egress::SystemResolver;
 use haft_mcp::{
     client::Clients,
     mounts::CHANGES_KEPT,
-    name::{Naming, PREFIX, SEPARATOR, ServerId},
+    name::{PREFIX, SEPARATOR, ServerId, ToolNaming},
     pin::{Digest, Origin, Store as _},
     upstream::{
-        Introduction,
+        ClientIntroduction,
         auth::{Credential, CredentialParts, LoginError, OauthOptions},
-        connection::{Connect, ConnectError, Connection, Era, LastWords},
+        connection::{Connect, ConnectError, Connection, LastWords, ProtocolEra},
         http::{HttpConnector, ServerAddress},
-        mounted::Maker,
-        stdio::{Printed, ServerCommand, StdioConnector},
-        supervise::{Fleet, Mount, Options, Shared, State, Unseen},
-        tool::{GROUP, Hints, Mounting},
+        mounted::MountedToolMaker,
+        stdio::{ServerCommand, ServerOutput, StdioConnector},
+        supervise::{Fleet, Mount, Options, State, SupervisorDefaults, UnseenServer},
+        tool::{GROUP, Hints, ToolMounting},
     },
 };
 use haft_policy::{Finding, FindingKind};
@@ -134,7 +134,7 @@ impl MountPlan {
         match &finding.kind {
             FindingKind::UnknownTool { .. } => self.servers.iter().any(|server| {
                 let begins = format!("{PREFIX}{SEPARATOR}{}{SEPARATOR}", server.id);
-                server.naming == Naming::Plain
+                server.naming == ToolNaming::Plain
                     || text.starts_with(&begins)
                     || text.starts_with(&format!("{PREFIX}{SEPARATOR}*"))
             }),
@@ -206,7 +206,7 @@ impl MountPlan {
     /// Those whose names carry no id.
     pub fn plain(&self) -> Vec<ServerId> {
         let plain = self.servers.iter();
-        let plain = plain.filter(|server| server.naming == Naming::Plain);
+        let plain = plain.filter(|server| server.naming == ToolNaming::Plain);
         plain.map(|server| server.id.clone()).collect()
     }
 
@@ -220,9 +220,9 @@ impl MountPlan {
         &self,
         registry: &Arc<Registry>,
         clients: &Arc<Clients>,
-        unseen: Unseen,
+        unseen: UnseenServer,
     ) -> Result<Fleet, HostError> {
-        let shared = Shared {
+        let shared = SupervisorDefaults {
             store: Arc::new(FilePins::new(&self.defaults.data_dir)),
             registry: Arc::clone(registry),
             clock: Arc::new(SystemClock),
@@ -254,7 +254,7 @@ fn mount(settings: ServerSettings, defaults: &Arc<MountDefaults>, clients: &Arc<
     };
     Mount {
         origin: origin(&settings),
-        make: Arc::new(Maker(mounting(&settings, &options, clients))),
+        make: Arc::new(MountedToolMaker(mounting(&settings, &options, clients))),
         server: settings.id.clone(),
         naming: settings.naming,
         filter: settings.tools.clone(),
@@ -262,21 +262,21 @@ fn mount(settings: ServerSettings, defaults: &Arc<MountDefaults>, clients: &Arc<
             settings: Arc::new(settings),
             defaults: Arc::clone(defaults),
             era: Mutex::new(None),
-            printed: Printed::default(),
+            printed: ServerOutput::default(),
         }),
         options,
     }
 }
 
-fn mounting(settings: &ServerSettings, options: &Options, clients: &Arc<Clients>) -> Mounting {
+fn mounting(settings: &ServerSettings, options: &Options, clients: &Arc<Clients>) -> ToolMounting {
     let longest = options.call_timeout;
-    let usual = Mounting::new(Arc::clone(clients));
+    let usual = ToolMounting::new(Arc::clone(clients));
     // Who says how long its calls may take means calls that say nothing, too.
     let default = match settings.call_timeout {
         Some(longest) => longest,
         None => usual.deadline.default.min(longest),
     };
-    Mounting {
+    ToolMounting {
         naming: settings.naming,
         hints: if settings.trust_annotations {
             Hints::Believed
@@ -319,8 +319,8 @@ struct WhenNeeded {
     settings: Arc<ServerSettings>,
     defaults: Arc<MountDefaults>,
     /// The era it spoke last, so that an old server is not asked twice.
-    era: Mutex<Option<Era>>,
-    printed: Printed,
+    era: Mutex<Option<ProtocolEra>>,
+    printed: ServerOutput,
 }
 
 impl WhenNeeded {
@@ -420,9 +420,9 @@ fn process(
 }
 
 /// How Haft introduces itself: as patiently as the server's entry says.
-fn introduction(server: &ServerSettings) -> Introduction {
-    let usual = Introduction::default();
-    Introduction {
+fn introduction(server: &ServerSettings) -> ClientIntroduction {
+    let usual = ClientIntroduction::default();
+    ClientIntroduction {
         patience: server.start_timeout.unwrap_or(usual.patience),
         ..usual
     }

@@ -173,7 +173,7 @@ fn elsewhere(program: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use haft_mcp::{name::Naming, pin::Filter};
+    use haft_mcp::{name::ToolNaming, pin::Filter};
 
     use super::*;
 
@@ -195,7 +195,7 @@ mod tests {
             id: haft_mcp::name::ServerId::parse("a").unwrap(),
             target: Target::Command(command(argv, read_only)),
             secrets: [].into(),
-            naming: Naming::Prefixed,
+            naming: ToolNaming::Prefixed,
             trust_annotations: false,
             start_timeout: None,
             call_timeout: None,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{MountPlan, status::ServerView};
-use crate::state::running::Running;
+use crate::state::running::ProcessFile;
 
 /// How often it is looked whether something changed in how servers are.
 const REPORT_EVERY: Duration = Duration::from_millis(500);
@@ -47,11 +47,11 @@ pub(crate) async fn report(plan: Arc<MountPlan>, fleet: Arc<Fleet>, cancel: Canc
 
 /// Takes this process's file. Somebody who looks whether this process lives holds its lock for a
 /// moment, so it is tried a few times; none if cancelled.
-async fn begin(data_dir: &Path, cancel: &CancellationToken) -> io::Result<Option<Running>> {
+async fn begin(data_dir: &Path, cancel: &CancellationToken) -> io::Result<Option<ProcessFile>> {
     let mut tries = 0;
     loop {
         let data_dir = data_dir.to_owned();
-        let begun = tokio::task::spawn_blocking(move || Running::begin(&data_dir));
+        let begun = tokio::task::spawn_blocking(move || ProcessFile::begin(&data_dir));
         let error = match begun.await.map_err(io::Error::other)? {
             Ok(running) => return Ok(Some(running)),
             Err(error) => error,

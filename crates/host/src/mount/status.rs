@@ -1,9 +1,9 @@
 //! How a mounted server is, for people and for programs.
 
 use haft_mcp::{
-    pin::{Refused, Store as _},
+    pin::{RefusedDefinition, Store as _},
     upstream::{
-        connection::Era,
+        connection::ProtocolEra,
         supervise::{Counts, Status},
     },
 };
@@ -105,7 +105,7 @@ impl ServerView {
 
 impl RefusedView {
     /// A definition that was not taken.
-    pub fn of(refused: &Refused) -> Self {
+    pub fn of(refused: &RefusedDefinition) -> Self {
         Self {
             kind: refused.kind.as_str().to_owned(),
             name: refused.name.clone(),
@@ -115,10 +115,10 @@ impl RefusedView {
 }
 
 /// The word for an era.
-fn era(era: Era) -> String {
+fn era(era: ProtocolEra) -> String {
     match era {
-        Era::Legacy => "legacy".to_owned(),
-        Era::Modern => "modern".to_owned(),
+        ProtocolEra::Legacy => "legacy".to_owned(),
+        ProtocolEra::Modern => "modern".to_owned(),
     }
 }
 

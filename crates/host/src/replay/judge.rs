@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use haft_contract::host::{Decision, Policy as _, Question, ReplayableCall, RuleRef, Verdict};
-use haft_ledger::recorded::{self, RecordedDecision, Unreadable};
+use haft_ledger::recorded::{self, RecordedDecision, UnreadableRecord};
 use haft_policy::CedarPolicy;
 use haft_runtime::{
     LOOP_GUARD,
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 /// What the new answers are compared with.
 #[derive(Debug)]
-pub enum Against {
+pub enum ReplayBaseline {
     /// What was decided then.
     Recorded,
     /// What these rules would decide.
@@ -21,29 +21,29 @@ pub enum Against {
 }
 
 /// Decides about recorded calls.
-pub struct Judge {
+pub struct ReplayJudge {
     /// The rules to try.
     pub policy: Arc<CedarPolicy>,
     /// What their answers are compared with.
-    pub against: Against,
+    pub against: ReplayBaseline,
     /// The tools there are; the first that has one knows it.
     pub tools: Vec<Arc<Snapshot>>,
 }
 
 /// What came of one call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Judged {
+pub(super) enum ReplayOutcome {
     /// The same answer.
     Same,
     /// Another one.
-    Changed(Changed),
+    Changed(ChangedDecision),
     /// It could not be decided about again.
-    Not(Skipped),
+    Not(SkipReason),
 }
 
 /// A call with another answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Changed {
+pub(super) struct ChangedDecision {
     pub(super) was: Verdict,
     pub(super) now: Verdict,
     /// The tool.
@@ -60,7 +60,7 @@ pub(super) struct Changed {
 
 /// Why a call could not be decided about again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Skipped {
+pub enum SkipReason {
     /// It ended before it had a plan: an unknown name, an input that was refused.
     NoPlan,
     /// It had a plan, and ended before it was decided about.
@@ -68,27 +68,27 @@ pub enum Skipped {
     /// No tool of that name is there now.
     UnknownTool,
     /// Its plan or decision cannot be read back.
-    Unreadable(Unreadable),
+    Unreadable(UnreadableRecord),
 }
 
-impl Judge {
+impl ReplayJudge {
     /// Decides about one call.
-    pub(super) fn judge(&self, call: ReplayableCall) -> Judged {
+    pub(super) fn judge(&self, call: ReplayableCall) -> ReplayOutcome {
         match self.compare(call) {
-            Ok(Some(changed)) => Judged::Changed(changed),
-            Ok(None) => Judged::Same,
-            Err(why) => Judged::Not(why),
+            Ok(Some(changed)) => ReplayOutcome::Changed(changed),
+            Ok(None) => ReplayOutcome::Same,
+            Err(why) => ReplayOutcome::Not(why),
         }
     }
 
-    fn compare(&self, call: ReplayableCall) -> Result<Option<Changed>, Skipped> {
-        let body = call.planned.ok_or(Skipped::NoPlan)?;
+    fn compare(&self, call: ReplayableCall) -> Result<Option<ChangedDecision>, SkipReason> {
+        let body = call.planned.ok_or(SkipReason::NoPlan)?;
         let entry = body
             .get("tool")
             .and_then(Value::as_str)
             .and_then(|tool| self.entry(tool))
-            .ok_or(Skipped::UnknownTool)?;
-        let plan = recorded::plan(body).map_err(Skipped::Unreadable)?;
+            .ok_or(SkipReason::UnknownTool)?;
+        let plan = recorded::plan(body).map_err(SkipReason::Unreadable)?;
         let question = Question {
             principal: &call.principal,
             tool: entry.facts(),
@@ -96,10 +96,10 @@ impl Judge {
             grants: &[],
         };
         let was = match &self.against {
-            Against::Policy(policy) => policy.decide(&question).verdict,
-            Against::Recorded => {
-                let decided = call.decided.ok_or(Skipped::NoDecision)?;
-                then(&recorded::decision(decided).map_err(Skipped::Unreadable)?)
+            ReplayBaseline::Policy(policy) => policy.decide(&question).verdict,
+            ReplayBaseline::Recorded => {
+                let decided = call.decided.ok_or(SkipReason::NoDecision)?;
+                then(&recorded::decision(decided).map_err(SkipReason::Unreadable)?)
             }
         };
         let now = self.policy.decide(&question);
@@ -107,7 +107,7 @@ impl Judge {
             return Ok(None);
         }
         let answer = call.answered.as_ref().and_then(|body| body.get("answer"));
-        Ok(Some(Changed {
+        Ok(Some(ChangedDecision {
             was,
             now: now.verdict,
             tool: entry.key().tool.to_string(),

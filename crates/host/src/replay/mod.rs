@@ -15,7 +15,7 @@ use haft_contract::{
 use tokio::sync::mpsc;
 
 pub use self::{
-    judge::{Against, Judge},
+    judge::{ReplayBaseline, ReplayJudge},
     report::{Change, Group, Report},
 };
 
@@ -30,7 +30,7 @@ pub async fn replay(
     history: &dyn History,
     tenant: &TenantId,
     since: Timestamp,
-    judge: Arc<Judge>,
+    judge: Arc<ReplayJudge>,
     mut progress: impl FnMut(u64),
 ) -> Result<Report, LedgerError> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -74,7 +74,7 @@ pub async fn replay(
 }
 
 /// Decides about batches until there are no more.
-fn decide(judge: &Judge, waiting: &Mutex<mpsc::Receiver<Vec<ReplayableCall>>>) -> Report {
+fn decide(judge: &ReplayJudge, waiting: &Mutex<mpsc::Receiver<Vec<ReplayableCall>>>) -> Report {
     let mut report = Report::default();
     loop {
         let batch = {

@@ -11,7 +11,7 @@ use haft_contract::{
     host::{RuleRef, Verdict},
 };
 
-use super::judge::{Changed, Judged, Skipped};
+use super::judge::{ChangedDecision, ReplayOutcome, SkipReason};
 
 /// How many examples are kept of each group.
 const MAX_EXAMPLES: usize = 3;
@@ -41,7 +41,7 @@ pub struct Group {
 
 /// What tells groups apart.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct About {
+pub struct GroupKey {
     /// The tool.
     pub tool: String,
     /// The program, where a command decided.
@@ -56,17 +56,17 @@ pub struct Report {
     /// How many have the same answer.
     pub unchanged: u64,
     /// Those that could not be decided about again, by the reason.
-    pub skipped: BTreeMap<Skipped, u64>,
-    groups: BTreeMap<(Change, About), Group>,
+    pub skipped: BTreeMap<SkipReason, u64>,
+    groups: BTreeMap<(Change, GroupKey), Group>,
 }
 
 impl Report {
     /// Adds one call.
-    pub(super) fn note(&mut self, call: CallId, summary: String, judged: Judged) {
+    pub(super) fn note(&mut self, call: CallId, summary: String, judged: ReplayOutcome) {
         match judged {
-            Judged::Same => self.unchanged += 1,
-            Judged::Not(why) => *self.skipped.entry(why).or_default() += 1,
-            Judged::Changed(changed) => {
+            ReplayOutcome::Same => self.unchanged += 1,
+            ReplayOutcome::Not(why) => *self.skipped.entry(why).or_default() += 1,
+            ReplayOutcome::Changed(changed) => {
                 let what = changed.what.clone().unwrap_or(summary);
                 let (key, refused) = key(changed);
                 self.merge(
@@ -92,7 +92,7 @@ impl Report {
         }
     }
 
-    fn merge(&mut self, mut key: (Change, About), group: Group) {
+    fn merge(&mut self, mut key: (Change, GroupKey), group: Group) {
         if self.groups.len() >= MAX_GROUPS && !self.groups.contains_key(&key) {
             key.1.program = None;
         }
@@ -122,8 +122,8 @@ impl Report {
     }
 
     /// The changes, the ones that let more happen first, and the groups of each, largest first.
-    pub fn changes(&self) -> Vec<(Change, Vec<(&About, &Group)>)> {
-        let mut changes: BTreeMap<(bool, Change), Vec<(&About, &Group)>> = BTreeMap::new();
+    pub fn changes(&self) -> Vec<(Change, Vec<(&GroupKey, &Group)>)> {
+        let mut changes: BTreeMap<(bool, Change), Vec<(&GroupKey, &Group)>> = BTreeMap::new();
         for ((change, about), group) in &self.groups {
             let stricter = change.now > change.was;
             changes
@@ -139,12 +139,12 @@ impl Report {
     }
 }
 
-fn key(changed: Changed) -> ((Change, About), bool) {
+fn key(changed: ChangedDecision) -> ((Change, GroupKey), bool) {
     let change = Change {
         was: changed.was,
         now: changed.now,
     };
-    let about = About {
+    let about = GroupKey {
         tool: changed.tool,
         program: changed.program,
         rule: changed.rule.map(|rule| (rule.source, rule.text, rule.line)),
@@ -152,7 +152,7 @@ fn key(changed: Changed) -> ((Change, About), bool) {
     ((change, about), changed.refused)
 }
 
-impl About {
+impl GroupKey {
     /// The rule that decides now.
     pub fn rule(&self) -> Option<RuleRef> {
         let (source, text, line) = self.rule.clone()?;
@@ -160,7 +160,7 @@ impl About {
     }
 }
 
-impl fmt::Display for Skipped {
+impl fmt::Display for SkipReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoPlan => f.write_str("ended before they had a plan"),
@@ -175,8 +175,8 @@ impl fmt::Display for Skipped {
 mod tests {
     use super::*;
 
-    fn changed(was: Verdict, now: Verdict, program: &str, line: u32) -> Judged {
-        Judged::Changed(Changed {
+    fn changed(was: Verdict, now: Verdict, program: &str, line: u32) -> ReplayOutcome {
+        ReplayOutcome::Changed(ChangedDecision {
             was,
             now,
             tool: "bash".to_owned(),
@@ -199,13 +199,13 @@ mod tests {
         let judged = [
             changed(Allow, Deny, "rm", 9),
             changed(Ask, Allow, "git", 3),
-            Judged::Same,
+            ReplayOutcome::Same,
             changed(Ask, Allow, "ls", 4),
             changed(Ask, Allow, "git", 3),
-            Judged::Not(Skipped::NoPlan),
+            ReplayOutcome::Not(SkipReason::NoPlan),
             changed(Ask, Allow, "git", 3),
             changed(Ask, Allow, "git", 3),
-            Judged::Same,
+            ReplayOutcome::Same,
         ];
         // In one go, and by two threads that got every other call.
         let mut whole = Report::default();
@@ -218,7 +218,7 @@ mod tests {
         joined.add(other);
         assert_eq!(joined, whole);
         assert_eq!((whole.calls(), whole.changed(), whole.unchanged), (9, 6, 2));
-        assert_eq!(whole.skipped, BTreeMap::from([(Skipped::NoPlan, 1)]));
+        assert_eq!(whole.skipped, BTreeMap::from([(SkipReason::NoPlan, 1)]));
         let changes = whole.changes();
         let [(looser, groups), (stricter, denied)] = &changes[..] else {
             panic!("{changes:?}");
@@ -241,7 +241,7 @@ mod tests {
             let judged = changed(Verdict::Ask, Verdict::Allow, &format!("p{number}"), 1);
             // One rule about all of them.
             let judged = match judged {
-                Judged::Changed(changed) => Judged::Changed(Changed {
+                ReplayOutcome::Changed(changed) => ReplayOutcome::Changed(ChangedDecision {
                     rule: None,
                     ..changed
                 }),

@@ -8,7 +8,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::private;
 use crate::{
-    config::Places,
+    config::ConfigPlaces,
     error::{HostError, chain},
 };
 
@@ -34,7 +34,7 @@ pub struct HttpToken {
 
 impl HttpToken {
     /// The token; made if there is none.
-    pub fn kept(places: &Places) -> Result<Self, HostError> {
+    pub fn kept(places: &ConfigPlaces) -> Result<Self, HostError> {
         let path = places.data_dir.join(FILE);
         let unusable = |why: &str| {
             HostError::config(
@@ -53,7 +53,7 @@ impl HttpToken {
     }
 
     /// Makes another in its place.
-    pub fn make(places: &Places) -> Result<Self, HostError> {
+    pub fn make(places: &ConfigPlaces) -> Result<Self, HostError> {
         let path = places.data_dir.join(FILE);
         let failed = |why: &str| {
             HostError::config(

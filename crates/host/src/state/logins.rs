@@ -12,7 +12,7 @@ use std::{
 };
 
 use haft_contract::future::BoxFuture;
-use haft_mcp::upstream::auth::vault::{Key, MAX_RECORD_BYTES, Turn, Vault, VaultError};
+use haft_mcp::upstream::auth::vault::{Key, MAX_RECORD_BYTES, RefreshTurn, Vault, VaultError};
 use tokio::time::Instant;
 
 use super::private;
@@ -111,14 +111,14 @@ impl Vault for Logins {
         Box::pin(aside(move || this.remove(&key)))
     }
 
-    fn turn<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Turn, VaultError>> {
+    fn turn<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<RefreshTurn, VaultError>> {
         let (this, key) = (self.clone(), key.clone());
         Box::pin(async move {
             let file = aside(move || this.turnstile(&key)).await?;
             let until = Instant::now() + TURN_WITHIN;
             loop {
                 match file.try_lock() {
-                    Ok(()) => return Ok(Box::new(file) as Turn),
+                    Ok(()) => return Ok(Box::new(file) as RefreshTurn),
                     Err(TryLockError::Error(error)) => return Err(VaultError(error.to_string())),
                     Err(TryLockError::WouldBlock) if Instant::now() >= until => {
                         let why = "another `haft` has been refreshing a token for too long";

@@ -22,8 +22,10 @@ use std::{
 use haft_contract::host::Timestamp;
 use haft_mcp::{
     name::ServerId,
-    pin::{Digest, Item, ItemKey, Kind, Lapsed, Origin, Pins, Seen, Store, StoreError},
-    upstream::connection::{Definitions, Era},
+    pin::{
+        Digest, Item, ItemKey, Kind, LapseReason, Origin, Pins, SeenDefinitions, Store, StoreError,
+    },
+    upstream::connection::{Definitions, ProtocolEra},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -180,9 +182,9 @@ impl FilePins {
             return Ok(pins);
         }
         pins.lapsed = all.iter().rev().find_map(|one| match &one.origin {
-            None => Some(Lapsed::Version),
+            None => Some(LapseReason::Version),
             Some(_) if one.accepted.is_empty() => None,
-            Some(what) => Some(Lapsed::Origin(Origin::new(what.clone()))),
+            Some(what) => Some(LapseReason::Origin(Origin::new(what.clone()))),
         });
         Ok(pins)
     }
@@ -245,7 +247,11 @@ impl Store for FilePins {
         Self::write(&self.pins_file(), text.as_bytes())
     }
 
-    fn seen(&self, server: &ServerId, origin: &Origin) -> Result<Option<Seen>, StoreError> {
+    fn seen(
+        &self,
+        server: &ServerId,
+        origin: &Origin,
+    ) -> Result<Option<SeenDefinitions>, StoreError> {
         let path = self.seen_file(server, origin);
         let bytes = private::read_own(&path, MAX_SEEN_BYTES).map_err(|error| at(&path, &error))?;
         let Some(bytes) = bytes else {
@@ -257,12 +263,12 @@ impl Store for FilePins {
         if stored.v != SEEN_VERSION {
             return Ok(None);
         }
-        Ok(Some(Seen {
+        Ok(Some(SeenDefinitions {
             at: Timestamp(stored.at_us),
             era: if stored.modern {
-                Era::Modern
+                ProtocolEra::Modern
             } else {
-                Era::Legacy
+                ProtocolEra::Legacy
             },
             definitions: Definitions {
                 server: stored.server,
@@ -276,12 +282,17 @@ impl Store for FilePins {
         }))
     }
 
-    fn remember(&self, server: &ServerId, origin: &Origin, seen: &Seen) -> Result<(), StoreError> {
+    fn remember(
+        &self,
+        server: &ServerId,
+        origin: &Origin,
+        seen: &SeenDefinitions,
+    ) -> Result<(), StoreError> {
         let definitions = seen.definitions.clone();
         let stored = StoredSeen {
             v: SEEN_VERSION,
             at_us: seen.at.0,
-            modern: seen.era == Era::Modern,
+            modern: seen.era == ProtocolEra::Modern,
             server: definitions.server,
             capabilities: definitions.capabilities,
             instructions: definitions.instructions,
@@ -425,14 +436,14 @@ mod tests {
             .unwrap();
         let other = store.pins(&server, &origin("other")).unwrap();
         assert!(other.accepted.is_empty() && other.reviewed.is_empty());
-        assert_eq!(other.lapsed, Some(Lapsed::Origin(origin("one"))));
+        assert_eq!(other.lapsed, Some(LapseReason::Origin(origin("one"))));
         // Looking at the other takes nothing from the first.
         let mut look = |pins: &mut Pins| pins.review([&item]);
         store
             .change(&server, &origin("other"), &[], &mut look)
             .unwrap();
         let other = store.pins(&server, &origin("other")).unwrap();
-        assert_eq!(other.lapsed, Some(Lapsed::Origin(origin("one"))));
+        assert_eq!(other.lapsed, Some(LapseReason::Origin(origin("one"))));
         let first = store.pins(&server, &origin("one")).unwrap();
         assert_eq!(first.accepted[&item.key], item.digest);
         assert_eq!(first.lapsed, None);
@@ -464,7 +475,7 @@ mod tests {
             assert!(pins.accepted.is_empty() && pins.reviewed.is_empty());
             pins.lapsed
         };
-        assert_eq!(lapsed(&server), Some(Lapsed::Version));
+        assert_eq!(lapsed(&server), Some(LapseReason::Version));
         let mut accept = |pins: &mut Pins| {
             assert!(pins.accept(&item).is_err(), "nobody was shown it");
             pins.review([&item]);
@@ -477,7 +488,7 @@ mod tests {
         assert_eq!((pins.accepted.len(), pins.lapsed), (1, None));
         assert_eq!(
             lapsed(&other),
-            Some(Lapsed::Version),
+            Some(LapseReason::Version),
             "and it is still said"
         );
     }
@@ -511,9 +522,9 @@ mod tests {
         let store = FilePins::new(data.path());
         let server = ServerId::parse("a").unwrap();
         let origin = origin("x");
-        let seen = Seen {
+        let seen = SeenDefinitions {
             at: Timestamp(7),
-            era: Era::Modern,
+            era: ProtocolEra::Modern,
             definitions: Definitions {
                 server: json!({"name": "s"}),
                 instructions: Some("use it".into()),

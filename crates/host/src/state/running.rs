@@ -24,13 +24,13 @@ const MAX_FILES: usize = 256;
 
 /// This process's own file; removed when dropped.
 #[derive(Debug)]
-pub struct Running {
+pub struct ProcessFile {
     path: PathBuf,
     lock: PathBuf,
     _held: File,
 }
 
-impl Running {
+impl ProcessFile {
     /// Takes a file for this process. Never waits: `WouldBlock` if somebody holds its lock, who either
     /// looks for a moment whether this process lives, or means to keep it waiting.
     pub fn begin(data_dir: &Path) -> std::io::Result<Self> {
@@ -57,7 +57,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for ProcessFile {
     fn drop(&mut self) {
         // What is left is not believed, since nobody holds its lock.
         let _ = fs::remove_file(&self.path);
@@ -125,22 +125,22 @@ mod tests {
     #[test]
     fn a_lock_that_somebody_holds_is_not_waited_for() {
         let data = tempfile::tempdir().unwrap();
-        let running = Running::begin(data.path()).unwrap();
+        let running = ProcessFile::begin(data.path()).unwrap();
         let lock = running.lock.clone();
         drop(running);
         let somebody = open(&lock).unwrap();
         somebody.lock().unwrap();
-        let refused = Running::begin(data.path()).unwrap_err();
+        let refused = ProcessFile::begin(data.path()).unwrap_err();
         assert_eq!(refused.kind(), std::io::ErrorKind::WouldBlock);
         drop(somebody);
-        Running::begin(data.path()).unwrap();
+        ProcessFile::begin(data.path()).unwrap();
     }
 
     #[test]
     fn what_a_dead_process_wrote_is_not_believed() {
         let data = tempfile::tempdir().unwrap();
         assert_eq!(read(data.path()), [] as [Value; 0]);
-        let running = Running::begin(data.path()).unwrap();
+        let running = ProcessFile::begin(data.path()).unwrap();
         running.write(&json!({"a": 1})).unwrap();
         assert_eq!(read(data.path()), [json!({"a": 1})]);
         let (path, lock) = (running.path.clone(), running.lock.clone());

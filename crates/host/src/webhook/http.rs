@@ -11,7 +11,7 @@ use haft_egress::{
 use http::{HeaderValue, Method, StatusCode};
 use url::Url;
 
-use super::{WebhookError, WebhookKey, sign::Direction, wire::Answer};
+use super::{WebhookError, WebhookKey, sign::Direction, wire::WebhookAnswer};
 
 /// How long a connection may take to come about.
 const CONNECT_WAIT: Duration = Duration::from_secs(10);
@@ -38,7 +38,7 @@ pub(super) enum Reply {
     /// Nobody has answered yet.
     Pending,
     /// Somebody has.
-    Answer(Answer),
+    Answer(WebhookAnswer),
 }
 
 impl Http {
@@ -101,7 +101,11 @@ impl Http {
         }
     }
 
-    async fn read(&self, mut response: HttpResponse, id: ApprovalId) -> Result<Answer, String> {
+    async fn read(
+        &self,
+        mut response: HttpResponse,
+        id: ApprovalId,
+    ) -> Result<WebhookAnswer, String> {
         let header = |name: &str| {
             let value = response.headers().get(name)?;
             value.to_str().ok().map(str::to_owned)

@@ -25,12 +25,12 @@ struct Question<'a> {
     why: &'a str,
     asked_ms: i64,
     expires_ms: i64,
-    who: Who<'a>,
+    who: WirePrincipal<'a>,
     form: &'a Value,
 }
 
 #[derive(Serialize)]
-struct Who<'a> {
+struct WirePrincipal<'a> {
     tenant: &'a str,
     user: &'a str,
     agent: &'a str,
@@ -42,11 +42,11 @@ struct Who<'a> {
 /// An answer as it came.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Answer {
+pub(super) struct WebhookAnswer {
     id: String,
     digest: String,
     #[serde(rename = "answer")]
-    word: Word,
+    word: AnswerWord,
     by: String,
     #[serde(default)]
     reason: Option<String>,
@@ -54,7 +54,7 @@ pub(super) struct Answer {
 
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Word {
+enum AnswerWord {
     Approve,
     Refuse,
 }
@@ -71,7 +71,7 @@ pub(super) fn question(request: &ApprovalRequest, now: Timestamp) -> Vec<u8> {
         why: &request.decision.reason,
         asked_ms: now.0 / 1000,
         expires_ms: request.expires.0 / 1000,
-        who: Who {
+        who: WirePrincipal {
             tenant: principal.tenant.as_str(),
             user: principal.user.as_str(),
             agent: principal.agent.as_str(),
@@ -84,7 +84,7 @@ pub(super) fn question(request: &ApprovalRequest, now: Timestamp) -> Vec<u8> {
     serde_json::to_vec(&question).unwrap_or_default()
 }
 
-impl Answer {
+impl WebhookAnswer {
     /// The answer to this very question, or why it is not one.
     pub(super) fn to(self, request: &ApprovalRequest) -> Result<ApprovalAnswer, &'static str> {
         if self.id != request.id.to_string() {
@@ -95,8 +95,8 @@ impl Answer {
         }
         let by = format!("{} (webhook)", short(&self.by, MAX_NAME_CHARS));
         Ok(match self.word {
-            Word::Approve => request.approve(by),
-            Word::Refuse => {
+            AnswerWord::Approve => request.approve(by),
+            AnswerWord::Refuse => {
                 let reason = self.reason.map(|reason| short(&reason, MAX_REASON_CHARS));
                 request.refuse(by, reason)
             }

@@ -47,8 +47,8 @@ fn opening(queue: &Arc<Queue>, text: &str) -> JoinHandle<Result<Handle, LedgerEr
 }
 
 /// As much as several calls are opened with.
-fn much() -> Vec<Happened> {
-    let happened = |_| Happened {
+fn much() -> Vec<RecordedEvent> {
+    let happened = |_| RecordedEvent {
         call: CallId::new(),
         at: Timestamp(0),
         event: CallEvent::Running,
@@ -57,7 +57,7 @@ fn much() -> Vec<Happened> {
 }
 
 /// Takes what is queued, as the writer does, without giving its space back.
-async fn taken(queue: &Queue) -> Taken {
+async fn taken(queue: &Queue) -> WriteBatch {
     queue.take(usize::MAX, Duration::ZERO).await.unwrap()
 }
 

@@ -13,11 +13,11 @@ use haft_contract::{
 use sqlx::{Row as _, SqliteConnection, SqliteExecutor};
 
 use super::{
-    change::{Change, Changing},
+    change::{Change, ChangeContext},
     checked_start::conflict,
     recover::left_open,
 };
-use crate::{convert, draft::Draft, seal::Seal};
+use crate::{convert, draft::CallDraft, seal::Seal};
 
 /// Names the form of what is signed.
 const FORM: &str = "haft-accepted-1";
@@ -49,17 +49,17 @@ impl AcceptCall {
 impl Change for AcceptCall {
     type Output = Result<Acceptance, LedgerError>;
 
-    async fn make(&self, changing: &mut Changing<'_>) -> Result<Self::Output, sqlx::Error> {
+    async fn make(&self, changing: &mut ChangeContext<'_>) -> Result<Self::Output, sqlx::Error> {
         let known = read(changing.connection, changing.key, &self.tenant, self.call).await?;
         match known {
-            Known::Accepted(row) if row.digest == self.digest => {
+            KnownCall::Accepted(row) if row.digest == self.digest => {
                 return Ok(Ok(Acceptance::AcceptedBefore));
             }
-            Known::Accepted(_) => {
+            KnownCall::Accepted(_) => {
                 return Ok(Err(conflict("another request was accepted under this id")));
             }
-            Known::Forged => return Ok(Err(forged())),
-            Known::Nothing => {}
+            KnownCall::Forged => return Ok(Err(forged())),
+            KnownCall::Nothing => {}
         }
         let taken: bool =
             sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM call WHERE tenant = ?1 AND id = ?2)")
@@ -106,7 +106,7 @@ pub(super) struct ClaimCall {
 }
 
 /// A call as whoever has claimed it finds it.
-pub(super) struct Claimed {
+pub(super) struct ClaimedRecord {
     pub(super) request: CallRequest,
     /// Its row, unless whoever accepted it was gone before that was written.
     pub(super) row: Option<ClaimedRow>,
@@ -116,21 +116,21 @@ pub(super) struct Claimed {
 
 /// What is listed of a claimed call, and where.
 pub(super) struct ClaimedRow {
-    pub(super) draft: Draft,
+    pub(super) draft: CallDraft,
     pub(super) position: i64,
 }
 
 impl Change for ClaimCall {
-    type Output = Result<Claimed, LedgerError>;
+    type Output = Result<ClaimedRecord, LedgerError>;
 
-    async fn make(&self, changing: &mut Changing<'_>) -> Result<Self::Output, sqlx::Error> {
+    async fn make(&self, changing: &mut ChangeContext<'_>) -> Result<Self::Output, sqlx::Error> {
         let id = self.call.as_uuid();
         let id = id.as_bytes().as_slice();
         let known = read(changing.connection, changing.key, &self.tenant, self.call).await?;
         let accepted = match known {
-            Known::Accepted(row) => row,
-            Known::Forged => return Ok(Err(forged())),
-            Known::Nothing => {
+            KnownCall::Accepted(row) => row,
+            KnownCall::Forged => return Ok(Err(forged())),
+            KnownCall::Nothing => {
                 let message = format!("no call `{}` was accepted", self.call);
                 return Ok(Err(LedgerError::new(LedgerErrorKind::NotFound, message)));
             }
@@ -181,7 +181,7 @@ impl Change for ClaimCall {
             )
             .execute(&mut *changing.connection)
             .await?;
-        Ok(Ok(Claimed {
+        Ok(Ok(ClaimedRecord {
             request,
             row: listed,
             in_doubt,
@@ -241,14 +241,14 @@ fn forged() -> LedgerError {
 }
 
 /// What is known of an id.
-enum Known {
+enum KnownCall {
     Nothing,
-    Accepted(Accepted),
+    Accepted(AcceptedRow),
     /// There is a row that this ledger did not write.
     Forged,
 }
 
-struct Accepted {
+struct AcceptedRow {
     at: Timestamp,
     digest: [u8; 32],
     request: Option<String>,
@@ -260,7 +260,7 @@ async fn read(
     key: &[u8; 32],
     tenant: &TenantId,
     call: CallId,
-) -> Result<Known, sqlx::Error> {
+) -> Result<KnownCall, sqlx::Error> {
     let row = sqlx::query(
         "SELECT at, digest, request, epoch, mac FROM accepted WHERE tenant = ?1 AND call = ?2",
     )
@@ -269,11 +269,11 @@ async fn read(
     .fetch_optional(connection)
     .await?;
     let Some(row) = row else {
-        return Ok(Known::Nothing);
+        return Ok(KnownCall::Nothing);
     };
     let (digest, mac): (&[u8], &[u8]) = (row.try_get("digest")?, row.try_get("mac")?);
     let Ok(digest) = <[u8; 32]>::try_from(digest) else {
-        return Ok(Known::Forged);
+        return Ok(KnownCall::Forged);
     };
     let (at, epoch) = (Timestamp(row.try_get("at")?), row.try_get("epoch")?);
     let request: Option<String> = row.try_get("request")?;
@@ -281,9 +281,9 @@ async fn read(
         .as_deref()
         .is_none_or(|text| self::digest(text) == digest);
     if !is_its_own || !seal(key, tenant, call, at, &digest, epoch).is(mac) {
-        return Ok(Known::Forged);
+        return Ok(KnownCall::Forged);
     }
-    Ok(Known::Accepted(Accepted {
+    Ok(KnownCall::Accepted(AcceptedRow {
         at,
         digest,
         request,

@@ -13,11 +13,11 @@ use sqlx::{Row as _, SqliteConnection};
 
 use super::{
     accepted,
-    fold::{Folder, Pending, Stored},
+    fold::{CallInStore, Folder, Pending},
     rows::Rows,
 };
 use crate::{
-    draft::Draft,
+    draft::CallDraft,
     message::{CallHolder, Handle},
 };
 
@@ -47,7 +47,7 @@ static COUNT_SESSIONS: Rows<7> = Rows::new(
 
 /// What became of the rows of calls.
 pub(super) struct Calls {
-    pub(super) stored: Vec<(Handle, Stored)>,
+    pub(super) stored: Vec<(Handle, CallInStore)>,
     /// Those that get no further records.
     pub(super) refused: HashSet<Handle>,
     /// Those of the refused whose claim a newer one has superseded since they were looked at last.
@@ -57,7 +57,7 @@ pub(super) struct Calls {
 /// One call as its row is to say, and where that is.
 struct CallRow<'a> {
     handle: Handle,
-    draft: &'a Draft,
+    draft: &'a CallDraft,
     position: i64,
     holder: CallHolder,
 }
@@ -86,7 +86,7 @@ pub(super) async fn write_calls(
             position,
             holder: open.holder,
         };
-        if open.stored != Stored::Refused
+        if open.stored != CallInStore::Refused
             && let Some(epoch) = open.holder.claim()
         {
             let (tenant, call) = (&open.draft.principal.tenant, open.draft.id);
@@ -100,9 +100,9 @@ pub(super) async fn write_calls(
             }
         }
         match open.stored {
-            Stored::Nothing => new.push(row(0)),
-            Stored::Row { position } => known.push(row(position)),
-            Stored::Refused => calls.refuse(*handle),
+            CallInStore::Nothing => new.push(row(0)),
+            CallInStore::Row { position } => known.push(row(position)),
+            CallInStore::Refused => calls.refuse(*handle),
         }
     }
     let inserted = insert_calls(connection, new, owner, &mut calls).await?;
@@ -120,7 +120,7 @@ pub(super) async fn write_calls(
 impl Calls {
     fn refuse(&mut self, handle: Handle) {
         self.refused.insert(handle);
-        self.stored.push((handle, Stored::Refused));
+        self.stored.push((handle, CallInStore::Refused));
     }
 
     /// Keeps the rows that are written; the others are refused.
@@ -134,7 +134,8 @@ impl Calls {
         kept.retain(|call| {
             let position = call.position;
             if is_written(position) {
-                self.stored.push((call.handle, Stored::Row { position }));
+                self.stored
+                    .push((call.handle, CallInStore::Row { position }));
                 return true;
             }
             tracing::warn!(call = %call.draft.id, "{otherwise}");
@@ -270,7 +271,7 @@ pub(crate) fn tenant_token(tenant: &TenantId) -> String {
 
 /// Calls newly opened in a transaction, of one session.
 struct SessionCount<'a> {
-    draft: &'a Draft,
+    draft: &'a CallDraft,
     first: i64,
     last: i64,
     calls: i64,

@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use crate::redact::Redactor;
 
 /// What a change works with.
-pub(crate) struct Changing<'a> {
+pub(crate) struct ChangeContext<'a> {
     pub(crate) connection: &'a mut SqliteConnection,
     /// Signs rows.
     pub(crate) key: &'a [u8; 32],
@@ -39,7 +39,7 @@ pub(crate) trait Change: Send {
     /// Makes the change.
     fn make(
         &self,
-        changing: &mut Changing<'_>,
+        changing: &mut ChangeContext<'_>,
     ) -> impl Future<Output = Result<Self::Output, sqlx::Error>> + Send;
 }
 
@@ -51,7 +51,7 @@ pub(crate) trait Job: Send {
     /// Makes the change, and keeps what came of it.
     fn run<'a>(
         &'a mut self,
-        changing: &'a mut Changing<'_>,
+        changing: &'a mut ChangeContext<'_>,
     ) -> BoxFuture<'a, Result<(), sqlx::Error>>;
 
     /// Reports what came of it, now that it is durable.
@@ -67,7 +67,7 @@ pub(crate) type Report<T> = oneshot::Receiver<Result<T, LedgerError>>;
 /// A job for the writer, and where its report arrives.
 pub(crate) fn job<C: Change + 'static>(change: C) -> (Box<dyn Job>, Report<C::Output>) {
     let (reply, report) = oneshot::channel();
-    let job = Waited {
+    let job = PendingChange {
         change,
         made: None,
         reply,
@@ -75,20 +75,20 @@ pub(crate) fn job<C: Change + 'static>(change: C) -> (Box<dyn Job>, Report<C::Ou
     (Box::new(job), report)
 }
 
-struct Waited<C: Change> {
+struct PendingChange<C: Change> {
     change: C,
     made: Option<C::Output>,
     reply: oneshot::Sender<Result<C::Output, LedgerError>>,
 }
 
-impl<C: Change> Job for Waited<C> {
+impl<C: Change> Job for PendingChange<C> {
     fn prepare(&mut self, redactor: &Redactor) {
         self.change.prepare(redactor);
     }
 
     fn run<'a>(
         &'a mut self,
-        changing: &'a mut Changing<'_>,
+        changing: &'a mut ChangeContext<'_>,
     ) -> BoxFuture<'a, Result<(), sqlx::Error>> {
         Box::pin(async move {
             self.made = Some(self.change.make(changing).await?);

@@ -2,7 +2,7 @@
 
 use haft_contract::{
     CallEvent, CallId, TenantId, WorkPath,
-    event::Happened,
+    event::RecordedEvent,
     host::{ArtifactId, LedgerError, LedgerErrorKind, Timestamp},
     ops::FileVersion,
 };
@@ -23,8 +23,8 @@ pub(crate) async fn changes(
     pool: &SqlitePool,
     tenant: &TenantId,
     calls: &[CallId],
-) -> Result<Vec<Happened>, LedgerError> {
-    let mut found: Vec<(i64, Happened)> = Vec::new();
+) -> Result<Vec<RecordedEvent>, LedgerError> {
+    let mut found: Vec<(i64, RecordedEvent)> = Vec::new();
     for calls in calls.chunks(CALLS_A_STATEMENT) {
         let mut select =
             QueryBuilder::<Sqlite>::new("SELECT sequence, call, at, kind, body FROM event WHERE ");
@@ -55,12 +55,12 @@ pub(crate) async fn changes(
     Ok(found.into_iter().map(|(_, happened)| happened).collect())
 }
 
-fn change(row: &SqliteRow) -> Result<Happened, LedgerError> {
+fn change(row: &SqliteRow) -> Result<RecordedEvent, LedgerError> {
     let id: &[u8] = column(row, "call")?;
     let id = Uuid::from_slice(id).map_err(|_| corrupt("a call's id"))?;
     let body: Value = serde_json::from_str(column(row, "body")?)
         .map_err(|_| corrupt("an event's body is not JSON"))?;
-    Ok(Happened {
+    Ok(RecordedEvent {
         call: id.into(),
         at: Timestamp(column(row, "at")?),
         event: event(column(row, "kind")?, &body)?,

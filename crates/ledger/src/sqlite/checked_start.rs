@@ -4,14 +4,14 @@
 
 use haft_contract::{
     CallEvent, Labels, Principal,
-    event::Happened,
+    event::RecordedEvent,
     host::{ApprovalId, Epoch, GrantId, LedgerError, LedgerErrorKind, Timestamp},
     label::MAX_PROVIDERS,
 };
 
-use super::{accepted, approvals, change::Changing, grants, read};
+use super::{accepted, approvals, change::ChangeContext, grants, read};
 use crate::{
-    draft::Draft,
+    draft::CallDraft,
     message::{Handle, Waiter},
 };
 
@@ -28,7 +28,7 @@ pub(crate) struct CheckedStart {
     /// Whether the session had not used that provider before, as the last attempt found.
     pub(super) is_new_provider: bool,
     /// The call as it was before its start was folded in.
-    pub(super) before: Box<Draft>,
+    pub(super) before: Box<CallDraft>,
     /// The record of the start is this one of the pending ones; what follows it in the same append
     /// rests on it.
     pub(super) number: u64,
@@ -60,7 +60,7 @@ pub(super) enum Refusal {
 }
 
 /// Whether an event is a start that rests on something.
-pub(crate) fn is_checked_start(happened: &Happened) -> bool {
+pub(crate) fn is_checked_start(happened: &RecordedEvent) -> bool {
     match &happened.event {
         CallEvent::Started {
             approval,
@@ -73,7 +73,7 @@ pub(crate) fn is_checked_start(happened: &Happened) -> bool {
 }
 
 /// What a start names, each grant once.
-pub(super) fn rests_on(happened: &Happened) -> RestsOn {
+pub(super) fn rests_on(happened: &RecordedEvent) -> RestsOn {
     match &happened.event {
         CallEvent::Started {
             approval,
@@ -98,7 +98,7 @@ impl CheckedStart {
     /// Compares and uses everything up; the inner error says what cannot be used.
     pub(super) async fn use_up(
         &mut self,
-        changing: &mut Changing<'_>,
+        changing: &mut ChangeContext<'_>,
     ) -> Result<Result<(), LedgerError>, sqlx::Error> {
         if let Some(epoch) = self.claim {
             let tenant = &self.before.principal.tenant;
@@ -132,7 +132,7 @@ impl CheckedStart {
     /// writes until this transaction ends, so what is found here holds when the start is recorded.
     async fn compare(
         &mut self,
-        changing: &mut Changing<'_>,
+        changing: &mut ChangeContext<'_>,
     ) -> Result<Result<(), LedgerError>, sqlx::Error> {
         let Some(judged_with) = &self.rests_on.read_from else {
             return Ok(Ok(()));
@@ -140,7 +140,8 @@ impl CheckedStart {
         let Principal {
             tenant, session, ..
         } = &*self.before.principal;
-        let used = read::used(&mut *changing.connection, tenant, session, MAX_PROVIDERS).await?;
+        let used =
+            read::providers_used(&mut *changing.connection, tenant, session, MAX_PROVIDERS).await?;
         self.is_new_provider = self
             .provider
             .as_ref()

@@ -10,7 +10,7 @@ use std::{
 
 use haft_contract::{
     CallEvent, CallId, Principal, ProviderId, TenantId, Terminal,
-    event::Happened,
+    event::RecordedEvent,
     host::{ApprovalId, LedgerError, Timestamp},
     ops::FileVersion,
 };
@@ -20,13 +20,13 @@ use super::{
     change::Job,
     checked_start::{CheckedStart, Refusal, conflict, is_checked_start, rests_on},
     recover::interrupted,
-    write::Committed,
+    write::CommitReport,
 };
 use crate::{
     convert,
-    draft::Draft,
+    draft::CallDraft,
     message::{CallHolder, Handle, Message, SeenKey, Waiter},
-    queue::{Taken, unavailable},
+    queue::{WriteBatch, unavailable},
     redact::Redactor,
     used_marks::UsedMarks,
 };
@@ -76,14 +76,14 @@ pub(crate) struct Pending {
 /// A call this process has open.
 #[derive(Debug)]
 pub(super) struct OpenDraft {
-    pub(super) draft: Draft,
-    pub(super) stored: Stored,
+    pub(super) draft: CallDraft,
+    pub(super) stored: CallInStore,
     pub(super) holder: CallHolder,
 }
 
 /// What the store knows of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stored {
+pub(super) enum CallInStore {
     /// Nothing yet.
     Nothing,
     /// Its row.
@@ -111,7 +111,7 @@ impl Folder {
     }
 
     /// Folds what was taken from the queue.
-    pub(crate) fn fold(&mut self, taken: Taken) -> Pending {
+    pub(crate) fn fold(&mut self, taken: WriteBatch) -> Pending {
         let mut pending = Pending {
             seen: taken.seen,
             bytes: taken.bytes,
@@ -127,7 +127,7 @@ impl Folder {
                     holder,
                 } => {
                     let body = convert::opened(&request, &self.redactor);
-                    let mut draft = Draft::new(&request, &body.value, at);
+                    let mut draft = CallDraft::new(&request, &body.value, at);
                     draft.redacted = body.redacted;
                     pending.records.push(Record {
                         handle,
@@ -138,7 +138,7 @@ impl Folder {
                         body: body.text.into(),
                         start: None,
                     });
-                    let stored = Stored::Nothing;
+                    let stored = CallInStore::Nothing;
                     let open = OpenDraft {
                         draft,
                         stored,
@@ -155,7 +155,7 @@ impl Folder {
                 } => {
                     let open = OpenDraft {
                         draft: *draft,
-                        stored: Stored::Row { position },
+                        stored: CallInStore::Row { position },
                         holder: CallHolder::Claim(epoch),
                     };
                     self.open.insert(handle, open);
@@ -200,17 +200,17 @@ impl Folder {
     }
 
     /// Takes up a call that another process left open.
-    pub(crate) fn adopt(&mut self, handle: Handle, draft: Draft, position: i64) {
+    pub(crate) fn adopt(&mut self, handle: Handle, draft: CallDraft, position: i64) {
         let open = OpenDraft {
             draft,
-            stored: Stored::Row { position },
+            stored: CallInStore::Row { position },
             holder: CallHolder::ThisProcess,
         };
         self.open.insert(handle, open);
     }
 
     /// Notes what a committed transaction did; returns how many calls ended with it.
-    pub(crate) fn committed(&mut self, pending: &Pending, committed: &Committed) -> usize {
+    pub(crate) fn committed(&mut self, pending: &Pending, committed: &CommitReport) -> usize {
         for (handle, stored) in &committed.stored {
             if let Some(open) = self.open.get_mut(handle) {
                 open.stored = *stored;
@@ -233,7 +233,7 @@ impl Folder {
     fn absorb(
         &mut self,
         handle: Handle,
-        events: &[Happened],
+        events: &[RecordedEvent],
         waiter: Option<Waiter>,
         pending: &mut Pending,
     ) -> Option<Waiter> {
@@ -261,7 +261,7 @@ impl Folder {
     }
 
     /// Folds the last events of a call in. A start among them has happened, whatever it rests on.
-    fn absorb_last(&mut self, handle: Handle, events: &[Happened], pending: &mut Pending) {
+    fn absorb_last(&mut self, handle: Handle, events: &[RecordedEvent], pending: &mut Pending) {
         if let Some(start) = self.first_start(handle, events)
             && let Some(from_start) = events.get(start..)
             && let Ok(start) = self.checked_start(handle, from_start, Refusal::TooLate)
@@ -273,7 +273,7 @@ impl Folder {
 
     /// Where a start is among these events that must be checked. Every start of a call that was claimed
     /// rests on the claim.
-    fn first_start(&self, handle: Handle, events: &[Happened]) -> Option<usize> {
+    fn first_start(&self, handle: Handle, events: &[RecordedEvent]) -> Option<usize> {
         let claimed = self
             .open
             .get(&handle)
@@ -289,13 +289,12 @@ impl Folder {
     fn checked_start(
         &mut self,
         handle: Handle,
-        from_start: &[Happened],
+        from_start: &[RecordedEvent],
         refusal: Refusal,
     ) -> Result<CheckedStart, Refusal> {
-        let open = self
-            .open
-            .get(&handle)
-            .filter(|open| open.stored != Stored::Refused && open.draft.listed.settled.is_none());
+        let open = self.open.get(&handle).filter(|open| {
+            open.stored != CallInStore::Refused && open.draft.listed.settled.is_none()
+        });
         let (Some(open), Some(start)) = (open, from_start.first()) else {
             return Err(refusal);
         };
@@ -320,7 +319,7 @@ impl Folder {
     fn absorb_plain(
         &mut self,
         handle: Handle,
-        events: &[Happened],
+        events: &[RecordedEvent],
         start: Option<u64>,
         pending: &mut Pending,
     ) {
@@ -332,7 +331,7 @@ impl Folder {
             if open.draft.listed.settled.is_some() {
                 return;
             }
-            let is_late = open.stored == Stored::Refused;
+            let is_late = open.stored == CallInStore::Refused;
             let ends = matches!(happened.event, CallEvent::Settled { .. });
             // How a call ended that a newer claim holds is kept as evidence.
             if is_late && !(ends && open.holder.claim().is_some()) {
@@ -363,13 +362,13 @@ impl Folder {
         let Some(open) = self.open.get_mut(&handle) else {
             return;
         };
-        if open.stored == Stored::Refused {
+        if open.stored == CallInStore::Refused {
             // The call it would end is somebody else's; only its place is given back.
             open.draft.listed.settled = Some((Terminal::Unknown, open.draft.last));
             return;
         }
         if open.draft.listed.settled.is_none() {
-            let settled = Happened {
+            let settled = RecordedEvent {
                 call: open.draft.id,
                 at: open.draft.last,
                 event: CallEvent::Settled {
@@ -393,14 +392,14 @@ impl Pending {
     /// Starts of calls that get no records: nothing may start with them.
     pub(super) fn starts_of_refused(
         &self,
-        stored: &[(Handle, Stored)],
+        stored: &[(Handle, CallInStore)],
     ) -> impl Iterator<Item = (u64, LedgerError)> {
         let starts = self.steps.iter().filter_map(|step| match step {
             Step::Start(start) => Some(start),
             Step::Change(_) => None,
         });
         starts.filter_map(|start| {
-            let refused = stored.contains(&(start.handle, Stored::Refused))
+            let refused = stored.contains(&(start.handle, CallInStore::Refused))
                 && matches!(start.refusal, Refusal::NotRecorded(_));
             refused.then(|| (start.number, conflict("the call is over")))
         })

@@ -39,7 +39,7 @@ use std::{
 use haft_contract::{
     BoxFuture, CallEvent, CallId, CallRequest, Principal, SessionId, TenantId, WorkPath,
     WorkspaceId,
-    event::Happened,
+    event::RecordedEvent,
     host::{
         Acceptance, ApprovalStore, ArtifactId, ArtifactStore, CallQuery, CallRecord, ClaimedCall,
         Epoch, GrantStore, History, Ledger, LedgerError, ReplayableCall, StoredCall, StoredEvent,
@@ -83,7 +83,7 @@ const CLOSE_WAIT: Duration = Duration::from_secs(30);
 /// or what was only queued is lost.
 #[derive(Clone)]
 pub struct SqliteLedger {
-    shared: Arc<Shared>,
+    shared: Arc<LedgerState>,
 }
 
 /// What the ledger has counted since it was opened.
@@ -101,16 +101,16 @@ pub struct Counters {
 
 /// The counters as the writer and the records keep them.
 #[derive(Debug, Default)]
-pub(crate) struct Counting {
+pub(crate) struct LedgerCounters {
     pub(crate) commits: AtomicU64,
     pub(crate) records: AtomicU64,
     pub(crate) second_settlements: AtomicU64,
     pub(crate) failures: AtomicU64,
 }
 
-struct Shared {
+struct LedgerState {
     queue: Arc<Queue>,
-    counting: Arc<Counting>,
+    counting: Arc<LedgerCounters>,
     redactor: Arc<Redactor>,
     pool: SqlitePool,
     key: [u8; 32],
@@ -120,7 +120,7 @@ struct Shared {
     approvals: Arc<Approvals>,
     grants: Arc<Grants>,
     seen: Mutex<SeenHere>,
-    writer: Mutex<Option<Running>>,
+    writer: Mutex<Option<WriterThread>>,
 }
 
 /// File versions noted by this process. They are in the store a little later.
@@ -131,7 +131,7 @@ struct SeenHere {
     overflowed: bool,
 }
 
-struct Running {
+struct WriterThread {
     thread: JoinHandle<()>,
     stopped: oneshot::Receiver<Result<(), LedgerError>>,
 }
@@ -155,7 +155,7 @@ impl SqliteLedger {
             Arc::clone(&clock),
             opening.found.change,
         ));
-        let shared = Shared {
+        let shared = LedgerState {
             approvals: Arc::new(Approvals {
                 queue: Arc::clone(&opening.queue),
                 pool: pool.clone(),
@@ -179,7 +179,7 @@ impl SqliteLedger {
             used_marks: shared.used_marks,
             artifacts: Arc::new(artifacts),
             seen: Mutex::new(SeenHere::default()),
-            writer: Mutex::new(Some(Running {
+            writer: Mutex::new(Some(WriterThread {
                 thread: opening.thread,
                 stopped: opening.stopped,
             })),
@@ -247,7 +247,7 @@ impl SqliteLedger {
     }
 }
 
-impl Drop for Shared {
+impl Drop for LedgerState {
     fn drop(&mut self) {
         // The writer ends by itself; whoever needs to know that it did calls `close`.
         self.queue.close();
@@ -320,7 +320,7 @@ impl Ledger for SqliteLedger {
                 epoch,
             });
             if let Some(outcome) = lost {
-                record.settle(vec![Happened {
+                record.settle(vec![RecordedEvent {
                     call,
                     at,
                     event: CallEvent::Settled {
@@ -407,14 +407,14 @@ impl Ledger for SqliteLedger {
         })
     }
 
-    fn used<'a>(
+    fn providers_used<'a>(
         &'a self,
         tenant: &'a TenantId,
         session: &'a SessionId,
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<String>, LedgerError>> {
         Box::pin(async move {
-            let used = read::used(&self.shared.pool, tenant, session, limit).await;
+            let used = read::providers_used(&self.shared.pool, tenant, session, limit).await;
             used.map_err(read::failed)
         })
     }
@@ -479,7 +479,7 @@ impl History for SqliteLedger {
         &'a self,
         tenant: &'a TenantId,
         calls: &'a [CallId],
-    ) -> BoxFuture<'a, Result<Vec<Happened>, LedgerError>> {
+    ) -> BoxFuture<'a, Result<Vec<RecordedEvent>, LedgerError>> {
         Box::pin(async move {
             self.settle_down().await;
             changes::changes(&self.shared.pool, tenant, calls).await
@@ -509,7 +509,7 @@ impl History for SqliteLedger {
     }
 }
 
-impl Shared {
+impl LedgerState {
     fn seen(&self) -> MutexGuard<'_, SeenHere> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }

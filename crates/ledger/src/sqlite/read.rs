@@ -155,7 +155,7 @@ pub(crate) async fn sessions(
 
 /// The providers whose tools calls of a session were started with, but for the built-in one. One look
 /// into the index `call_used` for each, and one more: however many calls the session has.
-pub(crate) async fn used(
+pub(crate) async fn providers_used(
     executor: impl sqlx::SqliteExecutor<'_>,
     tenant: &TenantId,
     session: &SessionId,

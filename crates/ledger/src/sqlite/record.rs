@@ -7,13 +7,13 @@ use std::sync::{
 
 use haft_contract::{
     BoxFuture, CallEvent, CallId, TenantId,
-    event::Happened,
+    event::RecordedEvent,
     host::{CallRecord, Durability, Epoch, LedgerError},
 };
 use sqlx::SqlitePool;
 use tokio::sync::Notify;
 
-use super::{Counting, accepted, checked_start::is_checked_start, read};
+use super::{LedgerCounters, accepted, checked_start::is_checked_start, read};
 use crate::{
     message::Handle,
     queue::{Queue, Urgency},
@@ -23,7 +23,7 @@ use crate::{
 pub(crate) struct OpenRecord {
     handle: Handle,
     queue: Arc<Queue>,
-    counting: Arc<Counting>,
+    counting: Arc<LedgerCounters>,
     settled: AtomicBool,
     settling: Notify,
     claim: Option<HeldClaim>,
@@ -52,7 +52,7 @@ impl HeldClaim {
 
 impl OpenRecord {
     /// A record whose place in the queue is reserved.
-    pub(crate) fn new(handle: Handle, queue: Arc<Queue>, counting: Arc<Counting>) -> Self {
+    pub(crate) fn new(handle: Handle, queue: Arc<Queue>, counting: Arc<LedgerCounters>) -> Self {
         Self {
             handle,
             queue,
@@ -73,10 +73,11 @@ impl OpenRecord {
 impl CallRecord for OpenRecord {
     fn append(
         &self,
-        events: Vec<Happened>,
+        events: Vec<RecordedEvent>,
         durability: Durability,
     ) -> BoxFuture<'_, Result<(), LedgerError>> {
-        let is_start = |happened: &Happened| matches!(happened.event, CallEvent::Started { .. });
+        let is_start =
+            |happened: &RecordedEvent| matches!(happened.event, CallEvent::Started { .. });
         let urgency = match durability {
             // Only whoever waits can be told that it was refused.
             Durability::Queued if events.iter().any(is_checked_start) => Urgency::Now,
@@ -99,7 +100,7 @@ impl CallRecord for OpenRecord {
         })
     }
 
-    fn settle(&self, events: Vec<Happened>) {
+    fn settle(&self, events: Vec<RecordedEvent>) {
         if self.settled.swap(true, Ordering::AcqRel) {
             self.counting
                 .second_settlements

@@ -18,7 +18,8 @@ use super::{
     write::{self, Signing, WriteError},
 };
 use crate::{
-    convert, directory::PrivateDirectory, draft::Draft, listed::Listed, message::Handle, owner,
+    convert, directory::PrivateDirectory, draft::CallDraft, listed::ListedCall, message::Handle,
+    owner,
 };
 
 /// Calls settled in one transaction.
@@ -62,7 +63,7 @@ impl Recovery {
 }
 
 /// The outcome of a call that nobody is left to settle.
-pub(crate) fn interrupted(draft: &Draft) -> Outcome {
+pub(crate) fn interrupted(draft: &CallDraft) -> Outcome {
     let (terminal, kind, message, hint) = if draft.listed.started.is_some() {
         (
             Terminal::Unknown,
@@ -175,7 +176,7 @@ pub(crate) async fn recover(
 /// A call another process left open.
 pub(super) struct LeftOpen {
     pub(super) position: i64,
-    pub(super) draft: Draft,
+    pub(super) draft: CallDraft,
     request: Option<CallRequest>,
 }
 
@@ -249,10 +250,10 @@ pub(super) fn left_open(row: &SqliteRow) -> Result<LeftOpen, sqlx::Error> {
     };
     let started: Option<i64> = row.try_get("started_at")?;
     let opened = Timestamp(row.try_get("opened_at")?);
-    let draft = Draft {
+    let draft = CallDraft {
         id: CallId::from(id),
         principal,
-        listed: Listed {
+        listed: ListedCall {
             workspace: row.try_get("workspace")?,
             asked_tool: row.try_get("asked_tool")?,
             tool: row.try_get("tool")?,

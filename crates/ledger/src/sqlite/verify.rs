@@ -23,7 +23,7 @@ use super::{
 use crate::{
     chain::{Hash, Head, Link, Verifier, broken},
     high_water::{HighWater, Read},
-    listed::Listed,
+    listed::ListedCall,
 };
 
 /// Records checked at a time.
@@ -282,7 +282,7 @@ fn verify_link(
 struct Lists {
     /// Calls without a settlement so far, with their newest records. Bounded by how many calls are
     /// open at once, not by how many there are.
-    open: HashMap<Vec<u8>, (Listed, u64)>,
+    open: HashMap<Vec<u8>, (ListedCall, u64)>,
     /// The place in the list of the call opened last. Calls are listed in the order they were
     /// opened in.
     position: i64,
@@ -299,7 +299,7 @@ impl Lists {
         let body: Value = serde_json::from_str(link.body).unwrap_or_default();
         let at = Timestamp(link.at);
         if link.kind == "opened" {
-            let listed = Listed::new(&body, at);
+            let listed = ListedCall::new(&body, at);
             let Some(position) = column::<Option<i64>>(row, "position")? else {
                 return Ok(Err(LIST_DIFFERS));
             };
@@ -377,7 +377,7 @@ fn is_asked_by(opened: &Value, row: &SqliteRow) -> Result<bool, LedgerError> {
 }
 
 /// Whether a call's row says what its records add up to.
-fn is_listed(listed: &Listed, row: &SqliteRow) -> Result<bool, LedgerError> {
+fn is_listed(listed: &ListedCall, row: &SqliteRow) -> Result<bool, LedgerError> {
     if column::<Option<i64>>(row, "position")?.is_none() {
         return Ok(false);
     }

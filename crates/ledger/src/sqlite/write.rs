@@ -18,9 +18,9 @@ use sqlx::{Connection as _, Row as _, SqliteConnection};
 
 use super::{
     calls::write_calls,
-    change::Changing,
+    change::ChangeContext,
     checked_start::Refusal,
-    fold::{Folder, Pending, Record, SETTLED_LATE, Step, Stored},
+    fold::{CallInStore, Folder, Pending, Record, SETTLED_LATE, Step},
     rows::Rows,
 };
 use crate::{
@@ -52,8 +52,8 @@ pub(crate) struct Signing {
 
 /// What a transaction did.
 #[derive(Debug, Default)]
-pub(crate) struct Committed {
-    pub(super) stored: Vec<(Handle, Stored)>,
+pub(crate) struct CommitReport {
+    pub(super) stored: Vec<(Handle, CallInStore)>,
     /// Records written.
     pub(crate) records: u64,
     /// The new ends of the chains that grew.
@@ -73,7 +73,7 @@ pub(crate) enum WriteError {
 #[derive(Debug)]
 pub(crate) enum Commit {
     /// Everything is written.
-    Done(Committed),
+    Done(CommitReport),
     /// Nothing is: these starts rest on something that cannot be used. Without them the rest can
     /// be written.
     Refused(Vec<(u64, LedgerError)>),
@@ -92,7 +92,7 @@ pub(crate) async fn commit_group(
     let mut refused = Vec::new();
     pending.woken.clear();
     for step in &mut pending.steps {
-        let mut changing = Changing {
+        let mut changing = ChangeContext {
             connection: &mut transaction,
             key: &signing.key,
             now,
@@ -129,7 +129,7 @@ pub(crate) async fn commit(
     pending: &Pending,
     folder: &Folder,
     signing: &Signing,
-) -> Result<Committed, WriteError> {
+) -> Result<CommitReport, WriteError> {
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
     let committed = write_all(&mut transaction, pending, folder, signing).await?;
     transaction.commit().await?;
@@ -141,7 +141,7 @@ async fn write_all(
     pending: &Pending,
     folder: &Folder,
     signing: &Signing,
-) -> Result<Committed, WriteError> {
+) -> Result<CommitReport, WriteError> {
     let calls = write_calls(connection, pending, folder, &signing.owner).await?;
     let late = settled_late(pending, &calls.superseded);
     let records: Vec<&Record> = pending
@@ -152,7 +152,7 @@ async fn write_all(
         .collect();
     let heads = append_records(connection, &records, signing).await?;
     write_seen(connection, &pending.seen).await?;
-    Ok(Committed {
+    Ok(CommitReport {
         stored: calls.stored,
         records: records.len() as u64,
         heads,

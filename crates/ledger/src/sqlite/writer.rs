@@ -17,21 +17,21 @@ use sqlx::{Connection as _, SqliteConnection};
 use tokio::{runtime::Handle, sync::oneshot};
 
 use super::{
-    Counting, Recovery,
-    approvals::waiting::{self, Waiting},
+    LedgerCounters, Recovery,
+    approvals::waiting::{self, AnswerWaiters},
     connect::{self, OpenError},
     expire,
     fold::{Folder, Pending},
-    grants::Remembered,
+    grants::GrantCache,
     lost, migrate, recover,
-    write::{self, Commit, Committed, Signing, WriteError},
+    write::{self, Commit, CommitReport, Signing, WriteError},
 };
 use crate::{
     chain::Head,
     directory::{DirectoryError, PrivateDirectory},
     high_water::HighWater,
     options::LedgerOptions,
-    owner::{self, Owner},
+    owner::{self, InstanceLock},
     queue::{Queue, unavailable},
     redact::Redactor,
     used_marks::UsedMarks,
@@ -53,22 +53,22 @@ const OPENING_WAIT: Duration = Duration::from_mins(1);
 const OPENING_PAUSE: Duration = Duration::from_millis(5);
 
 /// A writer that runs, and what it found when it started.
-pub(crate) struct Opening {
+pub(crate) struct OpenedWriter {
     pub(crate) queue: Arc<Queue>,
-    pub(crate) counting: Arc<Counting>,
+    pub(crate) counting: Arc<LedgerCounters>,
     pub(crate) redactor: Arc<Redactor>,
-    pub(crate) shared: Shared,
-    pub(crate) found: Found,
+    pub(crate) shared: WriterState,
+    pub(crate) found: OpeningFindings,
     pub(crate) thread: JoinHandle<()>,
     pub(crate) stopped: oneshot::Receiver<Result<(), LedgerError>>,
 }
 
 /// What the writer shares with whoever reads.
-pub(crate) struct Shared {
+pub(crate) struct WriterState {
     pub(crate) directory: Arc<PrivateDirectory>,
     pub(crate) key: [u8; 32],
-    pub(crate) waiting: Arc<Waiting>,
-    pub(crate) remembered: Arc<Remembered>,
+    pub(crate) waiting: Arc<AnswerWaiters>,
+    pub(crate) remembered: Arc<GrantCache>,
     pub(crate) mark: Arc<HighWater>,
     pub(crate) used_marks: Arc<UsedMarks>,
     /// The writer's own runtime, which lives as long as it does.
@@ -76,16 +76,16 @@ pub(crate) struct Shared {
 }
 
 /// What was found when the record was opened.
-pub(crate) struct Found {
+pub(crate) struct OpeningFindings {
     pub(crate) recovery: Recovery,
     /// The newest change of a question.
     pub(crate) change: i64,
 }
 
 /// Opens the record and starts its writer.
-pub(crate) async fn start(options: LedgerOptions) -> Result<Opening, OpenError> {
+pub(crate) async fn start(options: LedgerOptions) -> Result<OpenedWriter, OpenError> {
     let queue = Arc::new(Queue::new(&options));
-    let counting = Arc::new(Counting::default());
+    let counting = Arc::new(LedgerCounters::default());
     let redactor = Arc::new(Redactor::new(options.secrets.iter().cloned()));
     let (ready, opened) = oneshot::channel();
     let (stopping, stopped) = oneshot::channel();
@@ -108,7 +108,7 @@ pub(crate) async fn start(options: LedgerOptions) -> Result<Opening, OpenError> 
                 Ok(runtime) => runtime.block_on(async move {
                     match Writer::open(options, queue, counting, redactor).await {
                         Ok((writer, found)) => {
-                            let shared = Shared {
+                            let shared = WriterState {
                                 directory: Arc::clone(&writer.directory),
                                 key: writer.signing.key,
                                 waiting: Arc::clone(&writer.waiting),
@@ -135,7 +135,7 @@ pub(crate) async fn start(options: LedgerOptions) -> Result<Opening, OpenError> 
         .map_err(OpenError::Thread)?;
     let ended = || OpenError::Thread(std::io::Error::other("it ended while opening"));
     let (shared, found) = opened.await.map_err(|_| ended())??;
-    Ok(Opening {
+    Ok(OpenedWriter {
         queue,
         counting,
         redactor,
@@ -158,15 +158,15 @@ impl Drop for StopGuard {
 struct Writer {
     options: LedgerOptions,
     queue: Arc<Queue>,
-    counting: Arc<Counting>,
+    counting: Arc<LedgerCounters>,
     directory: Arc<PrivateDirectory>,
-    owner: Owner,
+    owner: InstanceLock,
     signing: Signing,
     folder: Folder,
     connection: Option<SqliteConnection>,
     tenants: BTreeSet<TenantId>,
-    waiting: Arc<Waiting>,
-    remembered: Arc<Remembered>,
+    waiting: Arc<AnswerWaiters>,
+    remembered: Arc<GrantCache>,
     mark: Arc<HighWater>,
     used_marks: Arc<UsedMarks>,
 }
@@ -175,9 +175,9 @@ impl Writer {
     async fn open(
         options: LedgerOptions,
         queue: Arc<Queue>,
-        counting: Arc<Counting>,
+        counting: Arc<LedgerCounters>,
         redactor: Arc<Redactor>,
-    ) -> Result<(Self, Found), OpenError> {
+    ) -> Result<(Self, OpeningFindings), OpenError> {
         let directory = Arc::new(PrivateDirectory::open(&options.directory)?);
         // One process at a time makes the schema and settles what others left behind.
         let _turn = opening_turn(&directory).await?;
@@ -189,7 +189,7 @@ impl Writer {
         let used_marks = Arc::new(UsedMarks::open(&directory)?);
         // Before anything is written: what is missing is missing now.
         let lost = lost::lost(&mut connection, &mark).await?;
-        let owner = Owner::register(&directory)?;
+        let owner = InstanceLock::register(&directory)?;
         let signing = Signing {
             owner: owner.id().to_owned(),
             key,
@@ -204,7 +204,7 @@ impl Writer {
         if let Some(retention) = options.retention {
             expire::expire(&mut connection, now, retention).await?;
         }
-        let found = Found {
+        let found = OpeningFindings {
             recovery,
             change: waiting::newest_change(&mut connection).await?,
         };
@@ -277,7 +277,7 @@ impl Writer {
 
     async fn try_write(&mut self, pending: &mut Pending) -> Result<Commit, WriteError> {
         if pending.is_empty() {
-            return Ok(Commit::Done(Committed::default()));
+            return Ok(Commit::Done(CommitReport::default()));
         }
         let connection = match &mut self.connection {
             Some(connection) => connection,
@@ -292,7 +292,7 @@ impl Writer {
         Ok(commit)
     }
 
-    fn written(&mut self, pending: &mut Pending, committed: &Committed) {
+    fn written(&mut self, pending: &mut Pending, committed: &CommitReport) {
         let ended = self.folder.committed(pending, committed);
         let tenants = committed.heads.iter().map(|(tenant, _)| tenant.clone());
         self.tenants.extend(tenants);

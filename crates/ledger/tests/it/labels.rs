@@ -9,7 +9,7 @@ use std::sync::{
 use haft_contract::{
     CallEvent, CallId, CallRequest, Outcome, Principal, ProviderId, Terminal,
     erased::{ErasedTool, erase},
-    event::{EventSink, Happened},
+    event::{EventSink, RecordedEvent},
     host::{History as _, Verdict},
     outcome::DeniedBy,
 };
@@ -114,7 +114,7 @@ struct ReadsBetween {
 }
 
 impl EventSink for ReadsBetween {
-    fn happened(&self, happened: &Happened) {
+    fn happened(&self, happened: &RecordedEvent) {
         if !matches!(happened.event, CallEvent::Admitted { .. }) {
             return;
         }

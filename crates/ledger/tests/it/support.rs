@@ -10,7 +10,7 @@ use haft_contract::{
     Access, AgentId, CallEvent, CallId, CallRequest, Content, Effects, ErrorKind, Facts, Labels,
     Outcome, PlanDigest, PlanParts, Principal, ProviderId, SessionId, TenantId, Terminal, ToolKey,
     ToolName, UserId, WorkPath,
-    event::Happened,
+    event::RecordedEvent,
     host::{
         AnswerError, AnswerPlace, Answerer, Approval, ApprovalId, ApprovalQuestion, CallRecord,
         Clock, Durability, GivenAnswer, GivenVerdict, GrantId, Ledger as _, Timestamp,
@@ -99,15 +99,15 @@ pub(crate) fn request(session: &str, tool: &str, input: Value) -> CallRequest {
     CallRequest::new(tool, input, principal(session))
 }
 
-pub(crate) fn at(call: CallId, event: CallEvent) -> Happened {
-    Happened {
+pub(crate) fn at(call: CallId, event: CallEvent) -> RecordedEvent {
+    RecordedEvent {
         call,
         at: NOW,
         event,
     }
 }
 
-pub(crate) fn planned(call: CallId, effects: Effects, access: Access) -> Happened {
+pub(crate) fn planned(call: CallId, effects: Effects, access: Access) -> RecordedEvent {
     let plan = PlanParts {
         tool: ToolKey::new(ProviderId::builtin(), ToolName::parse("sample").unwrap()),
         action: None,
@@ -130,17 +130,17 @@ pub(crate) fn planned(call: CallId, effects: Effects, access: Access) -> Happene
     )
 }
 
-pub(crate) fn writes(call: CallId) -> Happened {
+pub(crate) fn writes(call: CallId) -> RecordedEvent {
     let path = WorkPath::relative("src/lib.rs").unwrap();
     planned(call, Effects::CHANGES, Access::write(path))
 }
 
-pub(crate) fn reads(call: CallId) -> Happened {
+pub(crate) fn reads(call: CallId) -> RecordedEvent {
     let path = WorkPath::relative("src/lib.rs").unwrap();
     planned(call, Effects::READ_ONLY, Access::read(path))
 }
 
-pub(crate) fn started(call: CallId) -> Happened {
+pub(crate) fn started(call: CallId) -> RecordedEvent {
     at(
         call,
         CallEvent::Started {
@@ -157,7 +157,7 @@ pub(crate) fn start_with(
     call: CallId,
     approval: Option<ApprovalId>,
     grants: &[GrantId],
-) -> Happened {
+) -> RecordedEvent {
     let event = CallEvent::Started {
         tier: Tier::InProcess,
         approval,
@@ -221,7 +221,7 @@ pub(crate) fn outcome(call: CallId, terminal: Terminal, text: &str) -> Outcome {
     }
 }
 
-pub(crate) fn settled(call: CallId, terminal: Terminal, text: &str) -> Happened {
+pub(crate) fn settled(call: CallId, terminal: Terminal, text: &str) -> RecordedEvent {
     let outcome = Arc::new(outcome(call, terminal, text));
     at(call, CallEvent::Settled { outcome })
 }

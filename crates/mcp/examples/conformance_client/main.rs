@@ -18,7 +18,7 @@ use std::{env, error::Error, sync::Arc, time::Duration};
 use haft_contract::{TenantId, UserId, egress::HostRule};
 use haft_egress::SystemResolver;
 use haft_mcp::upstream::{
-    Introduction,
+    ClientIntroduction,
     auth::{ClientIdentity, Credential, CredentialParts, OauthOptions, Secret, vault::MemoryVault},
     connection::Connect as _,
     http::{HttpConnector, ServerAddress},
@@ -46,10 +46,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     if scenario.starts_with("auth/") {
         address = address.authorize(Arc::new(credential(&url, &context).await?));
     }
-    let introduction = Introduction {
+    let introduction = ClientIntroduction {
         probe: WITHIN,
         patience: WITHIN,
-        ..Introduction::default()
+        ..ClientIntroduction::default()
     };
     let connector = HttpConnector::new(address, introduction)?;
     tokio::time::timeout(WITHIN, converse(&connector, &context)).await?

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::future::join_all;
 use haft_contract::future::BoxFuture;
 use haft_mcp::{
-    client::{Abilities, AskError, Client, Question, QuestionKind},
+    client::{AskError, Client, ClientAbilities, Question, QuestionKind},
     upstream::connection::{Connection, Definitions, Request},
 };
 use serde_json::{Map, Value, json};
@@ -35,7 +35,7 @@ pub(crate) async fn of(
             json!({"name": prompt["name"], "arguments": {}}),
         ));
     }
-    let client: Arc<dyn Client> = Arc::new(Obliging);
+    let client: Arc<dyn Client> = Arc::new(ObligingClient);
     let sent = requests.into_iter().map(|(method, parameters)| {
         let request = Request {
             method,
@@ -91,11 +91,11 @@ fn some(schema: &Value) -> Value {
 }
 
 /// Answers everything.
-struct Obliging;
+struct ObligingClient;
 
-impl Client for Obliging {
-    fn abilities(&self) -> Abilities {
-        Abilities {
+impl Client for ObligingClient {
+    fn abilities(&self) -> ClientAbilities {
+        ClientAbilities {
             elicit_form: true,
             elicit_url: false,
             sample: true,

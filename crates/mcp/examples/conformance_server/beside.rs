@@ -13,12 +13,12 @@ use crate::{
 const OURS: [&str; 4] = ["text", "blob", "messages", "steps"];
 
 /// What is offered.
-pub(crate) struct Beside {
+pub(crate) struct FixtureResources {
     pub(crate) fixture: Value,
     pub(crate) changes: broadcast::Sender<Change>,
 }
 
-impl Beside {
+impl FixtureResources {
     fn all(&self, list: &str) -> &[Value] {
         self.fixture[list]
             .as_array()
@@ -59,7 +59,7 @@ impl Beside {
     }
 }
 
-impl Mounts for Beside {
+impl Mounts for FixtureResources {
     fn resources(&self) -> Vec<Value> {
         self.definitions("resources")
     }

@@ -28,7 +28,7 @@ use haft_mcp::{
     client::Clients,
     mounts::{CHANGES_KEPT, Mounts},
     server::{
-        Endpoint, LiveCalls, Sessions,
+        Endpoint, LiveCalls, SessionScope,
         http::{self, Guard, Token},
     },
 };
@@ -38,7 +38,7 @@ use serde_json::Value;
 use tokio::{net::TcpListener, sync::broadcast};
 use tokio_util::sync::CancellationToken;
 
-use crate::{beside::Beside, script::World};
+use crate::{beside::FixtureResources, script::World};
 
 /// What is offered; shared with the reference server of the tests.
 const FIXTURE: &str = include_str!("../../tests/conformance/fixture.json");
@@ -65,7 +65,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         changes: changes.clone(),
         runtime: OnceLock::new(),
     });
-    let beside = Arc::new(Beside {
+    let beside = Arc::new(FixtureResources {
         fixture: fixture.clone(),
         changes,
     });
@@ -95,7 +95,8 @@ async fn serve(
     let address = listener.local_addr()?;
     let guard = Guard::new(Token::parse(TOKEN)?).origin(&format!("http://{address}"))?;
     let (runtime, principal) = (harness.runtime, harness.principal);
-    let endpoint = Endpoint::new(runtime, principal, calls, Sessions::OfConnection).mounts(mounts);
+    let endpoint =
+        Endpoint::new(runtime, principal, calls, SessionScope::OfConnection).mounts(mounts);
     println!("http://{address}{} {TOKEN}", http::PATH);
 
     let cancel = CancellationToken::new();

@@ -8,14 +8,14 @@ use haft_contract::{WorkPath, ops::Tier};
 use haft_mcp::{
     client::Clients,
     mounts::CHANGES_KEPT,
-    name::{Naming, ServerId},
+    name::{ServerId, ToolNaming},
     pin::{Filter, MemoryStore, Origin, Pins, Store, vet},
     upstream::{
-        Introduction,
-        mounted::{Beside, Maker},
+        ClientIntroduction,
+        mounted::{MountedResources, MountedToolMaker},
         stdio::{ServerCommand, StdioConnector},
-        supervise::{Fleet, Mount, Options, Shared, Unseen},
-        tool::Mounting,
+        supervise::{Fleet, Mount, Options, SupervisorDefaults, UnseenServer},
+        tool::ToolMounting,
     },
 };
 use haft_runtime::{Runtime, SystemClock};
@@ -35,39 +35,39 @@ pub(crate) async fn mount(
     runtime: &Runtime,
     clients: &Arc<Clients>,
     era: Option<String>,
-) -> Result<(Arc<Fleet>, Beside), Box<dyn Error>> {
+) -> Result<(Arc<Fleet>, MountedResources), Box<dyn Error>> {
     let server = ServerId::parse("reference")?;
     let origin = Origin::new(json!({"command": [REFERENCE]}));
-    let mounting = Mounting {
-        naming: Naming::Plain,
-        ..Mounting::new(Arc::clone(clients))
+    let mounting = ToolMounting {
+        naming: ToolNaming::Plain,
+        ..ToolMounting::new(Arc::clone(clients))
     };
     let mount = Mount {
         server: server.clone(),
-        naming: Naming::Plain,
+        naming: ToolNaming::Plain,
         filter: Filter::default(),
         origin: origin.clone(),
         connect: Arc::new(connector(era)?),
-        make: Arc::new(Maker(mounting)),
+        make: Arc::new(MountedToolMaker(mounting)),
         options: Options {
             debounce: DEBOUNCE,
             ..Options::default()
         },
     };
-    let shared = Shared {
+    let shared = SupervisorDefaults {
         store: Arc::new(MemoryStore::default()),
         registry: Arc::clone(runtime.registry()),
         clock: Arc::new(SystemClock),
         changes: broadcast::Sender::new(CHANGES_KEPT),
     };
-    let fleet = Arc::new(Fleet::start(vec![mount], &shared, Unseen::Start)?);
+    let fleet = Arc::new(Fleet::start(vec![mount], &shared, UnseenServer::Start)?);
     fleet.reach(&server).await?;
     accept(&*shared.store, &server, &origin)?;
     // What nobody has accepted yet is there as well, and refuses.
     while fleet.status().iter().any(|one| one.counts.new > 0) {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    let beside = Beside::new(Arc::clone(&fleet) as _, vec![server]);
+    let beside = MountedResources::new(Arc::clone(&fleet) as _, vec![server]);
     Ok((fleet, beside))
 }
 
@@ -90,14 +90,19 @@ fn connector(era: Option<String>) -> Result<StdioConnector, Box<dyn Error>> {
     Ok(StdioConnector::new(
         processes,
         command,
-        Introduction::default(),
+        ClientIntroduction::default(),
     ))
 }
 
 /// Accepts all that was offered.
 fn accept(store: &dyn Store, server: &ServerId, origin: &Origin) -> Result<(), Box<dyn Error>> {
     let seen = store.seen(server, origin)?.ok_or("it offered nothing")?;
-    let vetted = vet(server, Naming::Plain, &Filter::default(), &seen.definitions)?;
+    let vetted = vet(
+        server,
+        ToolNaming::Plain,
+        &Filter::default(),
+        &seen.definitions,
+    )?;
     let mut refused = None;
     let mut change = |pins: &mut Pins| {
         pins.review(&vetted.items);

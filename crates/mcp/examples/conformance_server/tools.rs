@@ -7,13 +7,13 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use haft_contract::{
     CallContext, Effects, ErrorKind, NoProgress, Plan, PlanContext, ToolError, ToolName, ToolSpec,
     content::{Content, ResourceBody},
-    erased::{ErasedTool, ParsedInput, ToolReply, Withheld},
+    erased::{ErasedTool, ParsedInput, ToolReply, WithheldReason},
     future::BoxFuture,
 };
 use serde_json::{Map, Value, json};
 
 use crate::{
-    beside::Beside,
+    beside::FixtureResources,
     script::{World, fill, take},
 };
 
@@ -30,13 +30,13 @@ pub(crate) const SUBSCRIBE: &str = "fixture_subscribe";
 struct Scripted {
     name: ToolName,
     definition: Value,
-    what: What,
+    what: FixtureTool,
     world: Arc<World>,
-    beside: Arc<Beside>,
+    beside: Arc<FixtureResources>,
 }
 
 #[derive(Clone, Copy)]
-enum What {
+enum FixtureTool {
     Tool,
     Read,
     Prompt,
@@ -48,7 +48,7 @@ enum What {
 pub(crate) fn all(
     fixture: &Value,
     world: &Arc<World>,
-    beside: &Arc<Beside>,
+    beside: &Arc<FixtureResources>,
 ) -> Vec<Arc<dyn ErasedTool>> {
     let tool = |definition: Value, what| -> Option<Arc<dyn ErasedTool>> {
         Some(Arc::new(Scripted {
@@ -65,13 +65,13 @@ pub(crate) fn all(
         .into_iter()
         .flatten();
     let mut tools: Vec<_> = shown
-        .filter_map(|it| tool(it.clone(), What::Tool))
+        .filter_map(|it| tool(it.clone(), FixtureTool::Tool))
         .collect();
     let behind = [
-        (READ, What::Read),
-        (PROMPT, What::Prompt),
-        (COMPLETE, What::Complete),
-        (SUBSCRIBE, What::Subscribe),
+        (READ, FixtureTool::Read),
+        (PROMPT, FixtureTool::Prompt),
+        (COMPLETE, FixtureTool::Complete),
+        (SUBSCRIBE, FixtureTool::Subscribe),
     ];
     for (name, what) in behind {
         let definition =
@@ -90,7 +90,7 @@ impl Scripted {
         let text = |name: &str| input.get(name).and_then(Value::as_str).unwrap_or_default();
         let not_found = || ToolError::new(ErrorKind::NotFound, "there is no such thing");
         match self.what {
-            What::Tool => {
+            FixtureTool::Tool => {
                 let mut values = input;
                 take(&self.definition["steps"], &mut values, &self.world, cx).await?;
                 let content = fill(&self.definition["content"], &values);
@@ -112,10 +112,10 @@ impl Scripted {
                     structured: Value::Null,
                 })
             }
-            What::Read => Ok(fetched(
+            FixtureTool::Read => Ok(fetched(
                 self.beside.contents(text("uri")).ok_or_else(not_found)?,
             )),
-            What::Prompt => {
+            FixtureTool::Prompt => {
                 let prompt = self
                     .beside
                     .find_prompt(text("name"))
@@ -126,10 +126,10 @@ impl Scripted {
                 let messages = fill(&prompt["messages"], &values);
                 Ok(fetched(json!({"messages": messages})))
             }
-            What::Complete => Ok(fetched(
+            FixtureTool::Complete => Ok(fetched(
                 json!({"completion": {"values": ["test1", "test2"], "total": 2, "hasMore": false}}),
             )),
-            What::Subscribe => Ok(fetched(json!({}))),
+            FixtureTool::Subscribe => Ok(fetched(json!({}))),
         }
     }
 }
@@ -178,8 +178,11 @@ impl ErasedTool for Scripted {
         let description = self.definition["description"].as_str().unwrap_or_default();
         let spec = ToolSpec::new(description, description).effects(Effects::READ_ONLY);
         match self.what {
-            What::Tool => spec,
-            What::Read | What::Prompt | What::Complete | What::Subscribe => spec.for_hosts(),
+            FixtureTool::Tool => spec,
+            FixtureTool::Read
+            | FixtureTool::Prompt
+            | FixtureTool::Complete
+            | FixtureTool::Subscribe => spec.for_hosts(),
         }
     }
 
@@ -195,7 +198,7 @@ impl ErasedTool for Scripted {
         None
     }
 
-    fn withheld(&self) -> Option<Withheld> {
+    fn withheld(&self) -> Option<WithheldReason> {
         None
     }
 

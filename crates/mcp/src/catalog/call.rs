@@ -8,13 +8,13 @@
 use haft_contract::{
     BoxFuture, CallContext, ErrorKind, NoProgress, Plan, PlanContext, Tool as _, ToolError,
     ToolName, ToolSpec,
-    erased::{ErasedTool, ParsedInput, ToolReply, Withheld},
+    erased::{ErasedTool, ParsedInput, ToolReply, WithheldReason},
     name::NameError,
 };
 use haft_runtime::registry::{Entry, Snapshot};
 use serde_json::{Map, Value, json};
 
-use super::{EffectClass, FindTools, shown::Shown};
+use super::{EffectClass, FindTools, shown::ShownTools};
 
 const TOOL: &str = "tool";
 const ARGUMENTS: &str = "arguments";
@@ -51,7 +51,7 @@ fn inner_call(
 }
 
 /// Why a tool cannot be called through one of these.
-enum Unfit {
+enum CannotCall {
     /// There is none of that name, as far as this principal may know.
     Unknown,
     /// It is of another class.
@@ -63,13 +63,13 @@ fn find(
     is_shown: impl Fn(&Entry) -> bool,
     class: EffectClass,
     name: &str,
-) -> Result<(), Unfit> {
+) -> Result<(), CannotCall> {
     let entry = tools.get(name).filter(|entry| is_shown(entry));
-    let found = EffectClass::of(entry.ok_or(Unfit::Unknown)?.spec().effects);
+    let found = EffectClass::of(entry.ok_or(CannotCall::Unknown)?.spec().effects);
     if found == class {
         Ok(())
     } else {
-        Err(Unfit::OtherClass(found))
+        Err(CannotCall::OtherClass(found))
     }
 }
 
@@ -77,11 +77,11 @@ fn find(
 pub struct CallTool {
     name: ToolName,
     class: EffectClass,
-    shown: Shown,
+    shown: ShownTools,
 }
 
 impl CallTool {
-    pub(super) fn new(class: EffectClass, shown: Shown) -> Result<Self, NameError> {
+    pub(super) fn new(class: EffectClass, shown: ShownTools) -> Result<Self, NameError> {
         Ok(Self {
             name: ToolName::parse(class.call_tool())?,
             class,
@@ -95,7 +95,7 @@ impl CallTool {
         let tools = self.shown.snapshot()?;
         let is_shown = |entry: &Entry| self.shown.shows(&cx.principal, entry);
         let error = match find(&tools, is_shown, self.class, name) {
-            Err(Unfit::Unknown) => {
+            Err(CannotCall::Unknown) => {
                 let shown: String = name.chars().take(64).flat_map(char::escape_debug).collect();
                 let visible = |near: &&str| tools.get(near).is_some_and(|entry| is_shown(entry));
                 let hint = match tools.nearest(name).into_iter().find(visible) {
@@ -108,7 +108,7 @@ impl CallTool {
                 )
                 .hint(hint)
             }
-            Err(Unfit::OtherClass(found)) => {
+            Err(CannotCall::OtherClass(found)) => {
                 let message = format!(
                     "`{name}` is of the class `{}`, which `{}` does not call",
                     found.as_str(),
@@ -186,7 +186,7 @@ impl ErasedTool for CallTool {
         None
     }
 
-    fn withheld(&self) -> Option<Withheld> {
+    fn withheld(&self) -> Option<WithheldReason> {
         None
     }
 

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{EffectClass, is_catalog_tool, shown::Shown, tokens::json_bytes};
+use super::{EffectClass, is_catalog_tool, shown::ShownTools, tokens::json_bytes};
 
 /// How many tools are returned unless more are asked for.
 const DEFAULT_LIMIT: usize = 5;
@@ -40,7 +40,7 @@ Call what it finds with the tool in `call_with`, giving the name as `tool` and i
 /// Looks for tools.
 #[derive(Clone)]
 pub struct FindTools {
-    shown: Shown,
+    shown: ShownTools,
 }
 
 /// What `find_tools` takes.
@@ -87,7 +87,7 @@ fn default_limit() -> usize {
 }
 
 impl FindTools {
-    pub(super) fn new(shown: Shown) -> Self {
+    pub(super) fn new(shown: ShownTools) -> Self {
         Self { shown }
     }
 

@@ -37,7 +37,7 @@ pub fn tools(
     registry: &Arc<Registry>,
     policy: Arc<dyn Policy>,
 ) -> Result<Vec<Arc<dyn ErasedTool>>, NameError> {
-    let shown = shown::Shown::new(registry, policy);
+    let shown = shown::ShownTools::new(registry, policy);
     let mut tools = vec![erase(FindTools::new(shown.clone()))?];
     for class in EffectClass::ALL {
         tools.push(Arc::new(CallTool::new(class, shown.clone())?));

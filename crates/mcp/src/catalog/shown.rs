@@ -7,12 +7,12 @@ use haft_contract::{ErrorKind, Principal, ToolError, host::Policy};
 use haft_runtime::registry::{Entry, Registry, Snapshot};
 
 #[derive(Clone)]
-pub(super) struct Shown {
+pub(super) struct ShownTools {
     registry: Weak<Registry>,
     policy: Arc<dyn Policy>,
 }
 
-impl Shown {
+impl ShownTools {
     pub(super) fn new(registry: &Arc<Registry>, policy: Arc<dyn Policy>) -> Self {
         Self {
             registry: Arc::downgrade(registry),

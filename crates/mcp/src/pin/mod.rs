@@ -22,10 +22,10 @@ pub use self::{
     digest::Digest,
     item::{Item, ItemKey, Kind},
     origin::Origin,
-    standing::{Lapsed, Pins, Standing},
-    store::{MemoryStore, Seen, Store, StoreError},
+    standing::{LapseReason, PinStatus, Pins},
+    store::{MemoryStore, SeenDefinitions, Store, StoreError},
     vet::{
         Filter, MAX_DEFINITION_BYTES, MAX_ITEMS, MAX_LIST_BYTES, MAX_RESOURCE_BYTES, MAX_RESOURCES,
-        Refused, Unfit, Vetted, vet,
+        RefusedDefinition, VetError, VettedDefinitions, vet,
     },
 };

@@ -11,19 +11,19 @@ use std::{
 use haft_contract::host::Timestamp;
 use serde_json::Value;
 
-use super::{Digest, Item, Lapsed, Origin, Pins};
+use super::{Digest, Item, LapseReason, Origin, Pins};
 use crate::{
     name::ServerId,
-    upstream::connection::{Definitions, Era},
+    upstream::connection::{Definitions, ProtocolEra},
 };
 
 /// What a server offered last.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Seen {
+pub struct SeenDefinitions {
     /// When it was fetched.
     pub at: Timestamp,
     /// The era that was agreed on.
-    pub era: Era,
+    pub era: ProtocolEra,
     /// As it came.
     pub definitions: Definitions,
 }
@@ -51,10 +51,19 @@ pub trait Store: Send + Sync {
     ) -> Result<(), StoreError>;
 
     /// What a server offered last.
-    fn seen(&self, server: &ServerId, origin: &Origin) -> Result<Option<Seen>, StoreError>;
+    fn seen(
+        &self,
+        server: &ServerId,
+        origin: &Origin,
+    ) -> Result<Option<SeenDefinitions>, StoreError>;
 
     /// Keeps what a server offers now.
-    fn remember(&self, server: &ServerId, origin: &Origin, seen: &Seen) -> Result<(), StoreError>;
+    fn remember(
+        &self,
+        server: &ServerId,
+        origin: &Origin,
+        seen: &SeenDefinitions,
+    ) -> Result<(), StoreError>;
 
     /// A definition that was accepted once.
     fn definition(&self, digest: Digest) -> Result<Option<Value>, StoreError>;
@@ -66,19 +75,19 @@ pub trait Store: Send + Sync {
 /// A store that forgets, for tests and for embedders without a disk.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
-    kept: Mutex<Kept>,
+    kept: Mutex<PinRecord>,
     revision: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct PinRecord {
     pins: HashMap<ServerId, Vec<(Origin, Pins)>>,
-    seen: HashMap<(ServerId, Digest), Seen>,
+    seen: HashMap<(ServerId, Digest), SeenDefinitions>,
     definitions: HashMap<Digest, Value>,
 }
 
 impl MemoryStore {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, PinRecord> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -91,7 +100,7 @@ impl Store for MemoryStore {
         let mut pins = mine.map(|(_, pins)| pins.clone()).unwrap_or_default();
         if pins.is_new_server() {
             let others = all.iter().rfind(|(_, pins)| !pins.is_new_server());
-            pins.lapsed = others.map(|(of, _)| Lapsed::Origin(of.clone()));
+            pins.lapsed = others.map(|(of, _)| LapseReason::Origin(of.clone()));
         }
         Ok(pins)
     }
@@ -120,12 +129,21 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    fn seen(&self, server: &ServerId, origin: &Origin) -> Result<Option<Seen>, StoreError> {
+    fn seen(
+        &self,
+        server: &ServerId,
+        origin: &Origin,
+    ) -> Result<Option<SeenDefinitions>, StoreError> {
         let key = (server.clone(), origin.digest());
         Ok(self.kept().seen.get(&key).cloned())
     }
 
-    fn remember(&self, server: &ServerId, origin: &Origin, seen: &Seen) -> Result<(), StoreError> {
+    fn remember(
+        &self,
+        server: &ServerId,
+        origin: &Origin,
+        seen: &SeenDefinitions,
+    ) -> Result<(), StoreError> {
         let key = (server.clone(), origin.digest());
         self.kept().seen.insert(key, seen.clone());
         Ok(())
@@ -170,7 +188,7 @@ mod tests {
         assert!(!pins.is_new_server() && pins.lapsed.is_none());
         let pins = store.pins(&server, &other).unwrap();
         assert!(pins.is_new_server());
-        assert_eq!(pins.lapsed, Some(Lapsed::Origin(one.clone())));
+        assert_eq!(pins.lapsed, Some(LapseReason::Origin(one.clone())));
         let found = store.definition(item.digest).unwrap();
         assert_eq!(found, Some(item.definition.clone()));
 
@@ -185,9 +203,9 @@ mod tests {
         let store = MemoryStore::default();
         let server = ServerId::parse("s").unwrap();
         let [one, other] = ["a", "b"].map(|program| Origin::new(json!({"command": [program]})));
-        let seen = Seen {
+        let seen = SeenDefinitions {
             at: Timestamp(1),
-            era: Era::Modern,
+            era: ProtocolEra::Modern,
             definitions: Definitions::default(),
         };
         store.remember(&server, &one, &seen).unwrap();

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{Digest, Item, ItemKey, Kind, digest::is_exact};
 use crate::{
     foreign::{shown, shown_within},
-    name::{Naming, ServerId, tool_name},
+    name::{ServerId, ToolNaming, tool_name},
     size::json_bytes_within,
     upstream::connection::Definitions,
 };
@@ -62,7 +62,7 @@ impl Filter {
 
 /// A definition that was not taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
+pub struct RefusedDefinition {
     /// What sort.
     pub kind: Kind,
     /// Its name, escaped and cut.
@@ -73,19 +73,19 @@ pub struct Refused {
 
 /// What of a server's definitions was taken, and what was not.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Vetted {
+pub struct VettedDefinitions {
     /// Taken; sorted by kind and name, each once.
     pub items: Vec<Item>,
     /// Resources that were taken, spelt so that nothing in them hides.
     pub resources: Vec<Value>,
     /// Not taken.
-    pub refused: Vec<Refused>,
+    pub refused: Vec<RefusedDefinition>,
 }
 
 /// Nothing of the server's definitions was taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Unfit {
+pub enum VetError {
     /// Too many.
     #[error("it has {count} definitions of one sort ({kind}), more than the {most} that are taken")]
     TooMany {
@@ -104,10 +104,10 @@ pub enum Unfit {
 /// Takes what can be taken of a server's definitions.
 pub fn vet(
     server: &ServerId,
-    naming: Naming,
+    naming: ToolNaming,
     filter: &Filter,
     definitions: &Definitions,
-) -> Result<Vetted, Unfit> {
+) -> Result<VettedDefinitions, VetError> {
     let lists = [
         (Kind::Tool, &definitions.tools),
         (Kind::Prompt, &definitions.prompts),
@@ -116,14 +116,14 @@ pub fn vet(
     let resources = (Kind::Resource, &definitions.resources);
     for (kind, list) in lists.into_iter().chain([resources]) {
         if list.len() > most(kind) {
-            return Err(Unfit::TooMany {
+            return Err(VetError::TooMany {
                 kind: kind.as_str(),
                 count: list.len(),
                 most: most(kind),
             });
         }
     }
-    let mut vetted = Vetted::default();
+    let mut vetted = VettedDefinitions::default();
     let mut bytes = 0_usize;
     let instructions = definitions
         .instructions
@@ -138,7 +138,7 @@ pub fn vet(
             Ok((item, size)) => {
                 bytes = bytes.saturating_add(size);
                 if bytes > MAX_LIST_BYTES {
-                    return Err(Unfit::TooLarge);
+                    return Err(VetError::TooLarge);
                 }
                 if kind != Kind::Tool || filter.wants(&item.key.name) {
                     vetted.items.push(item);
@@ -170,11 +170,11 @@ fn most(kind: Kind) -> usize {
 
 /// A resource that may be listed. Nobody accepts it, so what it says of itself is a line each, escaped
 /// and cut, and what is not known is left out.
-fn resource(definition: &Value) -> Result<Value, Refused> {
+fn resource(definition: &Value) -> Result<Value, RefusedDefinition> {
     let kind = Kind::Resource;
     let text = |key: &str| definition.get(key).and_then(Value::as_str);
     let uri = text(kind.named_by()).unwrap_or_default();
-    let refused = |why: String| Refused {
+    let refused = |why: String| RefusedDefinition {
         kind,
         name: shown_within(uri, SHOWN_NAME_CHARS),
         why,
@@ -218,10 +218,10 @@ fn is_plain(value: &Value) -> bool {
 }
 
 /// One definition and its size.
-fn item(kind: Kind, definition: Value) -> Result<(Item, usize), Refused> {
+fn item(kind: Kind, definition: Value) -> Result<(Item, usize), RefusedDefinition> {
     let named = definition.get(kind.named_by()).and_then(Value::as_str);
     let name = named.unwrap_or_default().to_owned();
-    let refused = |why: String| Refused {
+    let refused = |why: String| RefusedDefinition {
         kind,
         name: shown_within(&name, SHOWN_NAME_CHARS),
         why,
@@ -279,7 +279,7 @@ fn bad_name(kind: Kind, name: &str) -> Option<String> {
 
 /// Refuses all of a kind whose names differ in case alone, or that would have one name here:
 /// nobody could say which of them is meant.
-fn refuse_twins(server: &ServerId, naming: Naming, vetted: &mut Vetted) {
+fn refuse_twins(server: &ServerId, naming: ToolNaming, vetted: &mut VettedDefinitions) {
     let folded = |item: &Item| {
         let name = match item.key.kind {
             Kind::Tool => match tool_name(server, &item.key.name, naming) {
@@ -304,12 +304,16 @@ fn refuse_twins(server: &ServerId, naming: Naming, vetted: &mut Vetted) {
         .into_iter()
         .partition(|item| count.get(&(item.key.kind, folded(item))) == Some(&1));
     vetted.items = kept;
-    vetted.refused.extend(twins.into_iter().map(|item| Refused {
-        kind: item.key.kind,
-        name: shown_within(&item.key.name, SHOWN_NAME_CHARS),
-        why:
-            "the server has another one whose name is the same or differs in case alone".to_owned(),
-    }));
+    vetted
+        .refused
+        .extend(twins.into_iter().map(|item| {
+            RefusedDefinition {
+                kind: item.key.kind,
+                name: shown_within(&item.key.name, SHOWN_NAME_CHARS),
+                why: "the server has another one whose name is the same or differs in case alone"
+                    .to_owned(),
+            }
+        }));
 }
 
 /// The size of a definition in bytes of JSON, if it is not too large.
@@ -339,16 +343,21 @@ fn too_deep(definition: &Value) -> bool {
 mod tests {
     use super::*;
 
-    fn check(tools: Vec<Value>) -> Result<Vetted, Unfit> {
+    fn check(tools: Vec<Value>) -> Result<VettedDefinitions, VetError> {
         let server = ServerId::parse("s").unwrap();
         let definitions = Definitions {
             tools,
             ..Definitions::default()
         };
-        vet(&server, Naming::Prefixed, &Filter::default(), &definitions)
+        vet(
+            &server,
+            ToolNaming::Prefixed,
+            &Filter::default(),
+            &definitions,
+        )
     }
 
-    fn taken(vetted: &Vetted) -> Vec<&str> {
+    fn taken(vetted: &VettedDefinitions) -> Vec<&str> {
         vetted
             .items
             .iter()
@@ -395,7 +404,7 @@ mod tests {
         let many = (0..10_000).map(|n| named(&format!("t{n}"))).collect();
         assert!(matches!(
             check(many),
-            Err(Unfit::TooMany { count: 10_000, .. })
+            Err(VetError::TooMany { count: 10_000, .. })
         ));
         let heavy = json!({"name": "heavy", "description": "x".repeat(10 << 20)});
         let long = named(&"n".repeat(1 << 20));
@@ -410,7 +419,7 @@ mod tests {
         let hundred_kib = |n: usize| json!({"name": format!("t{n}"), "d": "x".repeat(100 << 10)});
         assert_eq!(
             check((0..100).map(hundred_kib).collect()),
-            Err(Unfit::TooLarge)
+            Err(VetError::TooLarge)
         );
         let mut deep = json!({});
         for _ in 0..200 {
@@ -435,7 +444,12 @@ mod tests {
                 ..Definitions::default()
             };
             let server = ServerId::parse("s").unwrap();
-            vet(&server, Naming::Prefixed, &Filter::default(), &definitions)
+            vet(
+                &server,
+                ToolNaming::Prefixed,
+                &Filter::default(),
+                &definitions,
+            )
         };
         // Nobody reads five thousand complaints.
         let vetted = bad_resources(MAX_RESOURCES).unwrap();
@@ -472,7 +486,13 @@ mod tests {
             ],
             ..Definitions::default()
         };
-        let vetted = vet(&server, Naming::Prefixed, &Filter::default(), &definitions).unwrap();
+        let vetted = vet(
+            &server,
+            ToolNaming::Prefixed,
+            &Filter::default(),
+            &definitions,
+        )
+        .unwrap();
         assert_eq!(vetted.refused.len(), 4);
         let [first, hidden, long] = &vetted.resources[..] else {
             panic!("{:?}", vetted.resources);
@@ -500,7 +520,7 @@ mod tests {
             instructions: Some("be nice".to_owned()),
             ..Definitions::default()
         };
-        let vetted = vet(&server, Naming::Prefixed, &filter, &definitions).unwrap();
+        let vetted = vet(&server, ToolNaming::Prefixed, &filter, &definitions).unwrap();
         assert_eq!(taken(&vetted), ["a", "p", ""]);
     }
 }

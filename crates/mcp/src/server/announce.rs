@@ -11,7 +11,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{caller::ServedCaller, endpoint::Endpoint, subscriptions::Subscribed};
+use super::{caller::ServedCaller, endpoint::Endpoint, subscriptions::SubscribedUris};
 use crate::mounts::Change;
 
 /// How long changes are gathered before they are announced.
@@ -41,7 +41,7 @@ impl Changes {
     pub(super) async fn announce(
         mut self,
         peer: Peer<RoleServer>,
-        subscribed: Subscribed,
+        subscribed: SubscribedUris,
         gone: CancellationToken,
     ) {
         loop {
@@ -150,7 +150,7 @@ impl Changes {
     }
 }
 
-fn wants(subscribed: &Subscribed, uri: &str) -> bool {
+fn wants(subscribed: &SubscribedUris, uri: &str) -> bool {
     let wanted = subscribed.lock().unwrap_or_else(PoisonError::into_inner);
     wanted.contains(uri)
 }

@@ -17,13 +17,13 @@ pub const REQUESTS_IN_FLIGHT: usize = 1_024;
 
 /// A connection that serves so many requests at once. What is not a request (cancels, answers) always
 /// gets through, or nothing could ever make room.
-pub(super) struct Capped {
+pub(super) struct CappedConnection {
     connection: Connection,
     places: Semaphore,
     most: usize,
 }
 
-impl Capped {
+impl CappedConnection {
     pub(super) fn new(connection: Connection, most: usize) -> Self {
         let most = most.clamp(1, Semaphore::MAX_PERMITS);
         Self {
@@ -34,7 +34,7 @@ impl Capped {
     }
 }
 
-impl Service<RoleServer> for Capped {
+impl Service<RoleServer> for CappedConnection {
     async fn handle_request(
         &self,
         request: ClientRequest,

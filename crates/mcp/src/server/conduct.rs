@@ -23,14 +23,16 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    approve::{Caller, Reach, Request, Told, Unanswered, Wanted, Window},
+    approve::{
+        CallReply, Caller, QuestionChannel, Request, RequestDigest, UnansweredQuestion, Window,
+    },
     endpoint::Endpoint,
-    line::Hears,
+    line::ClientInterests,
     live::LiveCall,
     result,
     severity::Severity,
 };
-use crate::client::{Abilities, AskError};
+use crate::client::{AskError, ClientAbilities};
 
 /// How long a client has to answer one question.
 const ANSWER_WAIT: Duration = Duration::from_mins(10);
@@ -42,7 +44,7 @@ const SIGN_OF_LIFE: f64 = 1e-6;
 const MAX_NAME: usize = 64;
 
 /// The request that waits for a call.
-pub(super) struct Waiting<'a> {
+pub(super) struct WaitingRequest<'a> {
     /// The request.
     pub(super) context: &'a RequestContext<RoleServer>,
     /// Whether its client can be sent requests of ours.
@@ -54,11 +56,11 @@ pub(super) struct Waiting<'a> {
 }
 
 /// What a request asks for, and what it brings from an earlier round.
-pub(super) struct Asked {
+pub(super) struct RequestRound {
     /// What for.
-    pub(super) wanted: Wanted,
+    pub(super) wanted: RequestDigest,
     /// What its result may be in place of an answer.
-    pub(super) takes: Takes,
+    pub(super) takes: ReplyKinds,
     /// The state of an earlier round.
     pub(super) state: Option<String>,
     /// The answers to an earlier round's questions.
@@ -67,7 +69,7 @@ pub(super) struct Asked {
 
 /// What the result of a request may be in place of an answer, by its method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Takes {
+pub(super) enum ReplyKinds {
     /// Nothing.
     Answers,
     /// Questions.
@@ -84,14 +86,14 @@ pub(super) fn stands_for_itself(context: &RequestContext<RoleServer>) -> bool {
 }
 
 /// What the client of a request declared that it can be asked.
-pub(super) fn abilities(context: &RequestContext<RoleServer>) -> Abilities {
+pub(super) fn abilities(context: &RequestContext<RoleServer>) -> ClientAbilities {
     let declared = context.client_capabilities();
-    declared.map_or_else(Abilities::default, |declared| abilities_in(&declared))
+    declared.map_or_else(ClientAbilities::default, |declared| abilities_in(&declared))
 }
 
 /// Why a call failed that lacked something its client did not say it can be asked.
-pub(super) fn lacking(endpoint: &Endpoint, told: &Told) -> Option<ErrorData> {
-    let Told::Ended(outcome) = told else {
+pub(super) fn lacking(endpoint: &Endpoint, told: &CallReply) -> Option<ErrorData> {
+    let CallReply::Ended(outcome) = told else {
         return None;
     };
     if outcome.succeeded() {
@@ -101,9 +103,9 @@ pub(super) fn lacking(endpoint: &Endpoint, told: &Told) -> Option<ErrorData> {
     Some(result::lacking(kind, outcome))
 }
 
-fn abilities_in(declared: &ClientCapabilities) -> Abilities {
+fn abilities_in(declared: &ClientCapabilities) -> ClientAbilities {
     let elicitation = declared.elicitation.as_ref();
-    Abilities {
+    ClientAbilities {
         // Before there were two modes, the capability was empty and meant the form.
         elicit_form: elicitation.is_some_and(|can| can.form.is_some() || can.url.is_none()),
         elicit_url: elicitation.is_some_and(|can| can.url.is_some()),
@@ -112,15 +114,15 @@ fn abilities_in(declared: &ClientCapabilities) -> Abilities {
     }
 }
 
-impl Waiting<'_> {
+impl WaitingRequest<'_> {
     /// Makes a call, or finds the one that waits for this very request, and waits with it until
     /// there is something to tell the client.
     pub(super) async fn call(
         &self,
         endpoint: &Endpoint,
         call: CallRequest,
-        asked: Asked,
-    ) -> Result<Told, ErrorData> {
+        asked: RequestRound,
+    ) -> Result<CallReply, ErrorData> {
         let hears = self.hears(asked.takes);
         let request = Request {
             owner: endpoint.owner_of(&call.principal),
@@ -133,23 +135,23 @@ impl Waiting<'_> {
         let for_later = hears.clone();
         let make = || endpoint.calls.start(&endpoint.runtime, call, hears);
         let again = |live: &LiveCall| live.line().hears(for_later);
-        let voice = Voice::new(self.context, self.gone);
+        let voice = ClientChannel::new(self.context, self.gone);
         let approvals = &endpoint.approvals;
         approvals.serve(request, &voice, make, again).await
     }
 
-    fn reach(&self, takes: Takes) -> Reach {
+    fn reach(&self, takes: ReplyKinds) -> QuestionChannel {
         if !stands_for_itself(self.context) {
-            return Reach::Direct;
+            return QuestionChannel::Direct;
         }
         let declared = self.context.client_capabilities();
         match takes {
-            Takes::QuestionsAndTasks => rounds(declared.as_ref()),
-            Takes::Answers | Takes::Questions => Reach::Rounds,
+            ReplyKinds::QuestionsAndTasks => rounds(declared.as_ref()),
+            ReplyKinds::Answers | ReplyKinds::Questions => QuestionChannel::Rounds,
         }
     }
 
-    fn hears(&self, takes: Takes) -> Hears {
+    fn hears(&self, takes: ReplyKinds) -> ClientInterests {
         let client = self.context.client_info();
         let name = client.as_ref().map(|client| client.name.as_str());
         let version = client.as_ref().map(|client| client.version.as_str());
@@ -157,22 +159,24 @@ impl Waiting<'_> {
         let client = name.map(named);
         if stands_for_itself(self.context) {
             let level = self.context.meta.get("io.modelcontextprotocol/logLevel");
-            return Hears {
+            return ClientInterests {
                 client,
                 abilities: match takes {
-                    Takes::Answers => Abilities::default(),
-                    Takes::Questions | Takes::QuestionsAndTasks => abilities(self.context),
+                    ReplyKinds::Answers => ClientAbilities::default(),
+                    ReplyKinds::Questions | ReplyKinds::QuestionsAndTasks => {
+                        abilities(self.context)
+                    }
                 },
                 window,
                 logs_from: level.and_then(Value::as_str).and_then(Severity::parse),
             };
         }
-        Hears {
+        ClientInterests {
             client,
             abilities: if self.reachable {
                 abilities(self.context)
             } else {
-                Abilities::default()
+                ClientAbilities::default()
             },
             window,
             logs_from: self.logs_from,
@@ -181,17 +185,17 @@ impl Waiting<'_> {
 }
 
 /// How a client is asked whose request stands for itself and may become a task.
-fn rounds(declared: Option<&ClientCapabilities>) -> Reach {
+fn rounds(declared: Option<&ClientCapabilities>) -> QuestionChannel {
     if declared.is_some_and(ClientCapabilities::supports_tasks) {
-        Reach::RoundsAndTasks
+        QuestionChannel::RoundsAndTasks
     } else {
-        Reach::Rounds
+        QuestionChannel::Rounds
     }
 }
 
 /// The client of a call that stands for itself, wants to hear nothing while it runs, and brings
 /// nothing from an earlier round.
-pub(super) struct Silent<'a> {
+pub(super) struct SilentClient<'a> {
     /// What it declared.
     pub(super) capabilities: &'a ClientCapabilities,
     /// What it calls itself.
@@ -200,7 +204,7 @@ pub(super) struct Silent<'a> {
     pub(super) gone: &'a CancellationToken,
 }
 
-impl Silent<'_> {
+impl SilentClient<'_> {
     /// Makes a call, or finds the one that waits for this very request, and waits with it until
     /// there is something to tell the client.
     pub(super) async fn call(
@@ -208,8 +212,8 @@ impl Silent<'_> {
         endpoint: &Endpoint,
         method: &str,
         call: CallRequest,
-    ) -> Result<Told, ErrorData> {
-        let hears = Hears {
+    ) -> Result<CallReply, ErrorData> {
+        let hears = ClientInterests {
             client: self.name.map(named),
             abilities: abilities_in(self.capabilities),
             window: Window::of(self.name, None),
@@ -217,7 +221,7 @@ impl Silent<'_> {
         };
         let request = Request {
             owner: endpoint.owner_of(&call.principal),
-            wanted: Wanted::call(method, &call),
+            wanted: RequestDigest::call(method, &call),
             state: None,
             answers: None,
             reach: rounds(Some(self.capabilities)),
@@ -232,7 +236,7 @@ impl Silent<'_> {
     }
 }
 
-impl Caller for Silent<'_> {
+impl Caller for SilentClient<'_> {
     async fn progress(&self, _: RenderedProgress) {}
 
     async fn waits(&self, _: String) {}
@@ -240,7 +244,7 @@ impl Caller for Silent<'_> {
     async fn log(&self, _: Value) {}
 
     /// Never asked so: what it is asked, it takes back as the result of its request.
-    async fn ask(&self, _: Unanswered) -> Result<Value, AskError> {
+    async fn ask(&self, _: UnansweredQuestion) -> Result<Value, AskError> {
         Err(AskError::Gone)
     }
 
@@ -263,14 +267,14 @@ fn named(name: &str) -> Arc<str> {
 }
 
 /// What a request's client is told while it waits, and how it is asked.
-struct Voice<'a> {
+struct ClientChannel<'a> {
     context: &'a RequestContext<RoleServer>,
     gone: &'a CancellationToken,
     token: Option<ProgressToken>,
     last: Mutex<Option<f64>>,
 }
 
-impl<'a> Voice<'a> {
+impl<'a> ClientChannel<'a> {
     fn new(context: &'a RequestContext<RoleServer>, gone: &'a CancellationToken) -> Self {
         Self {
             context,
@@ -304,7 +308,7 @@ impl<'a> Voice<'a> {
     }
 }
 
-impl Caller for Voice<'_> {
+impl Caller for ClientChannel<'_> {
     /// Passes progress on, to a client that asked for it, if it increased.
     async fn progress(&self, report: RenderedProgress) {
         let (progress, total) = amounts(&report);
@@ -341,14 +345,14 @@ impl Caller for Voice<'_> {
             .await;
     }
 
-    async fn ask(&self, question: Unanswered) -> Result<Value, AskError> {
+    async fn ask(&self, question: UnansweredQuestion) -> Result<Value, AskError> {
         let peer = &self.context.peer;
         let request = CustomRequest::new(question.kind.method(), Some(question.parameters));
         let request = ServerRequest::CustomRequest(request);
         let options = PeerRequestOptions::with_timeout(ANSWER_WAIT);
         let sent = peer.send_request_with_option(request, options).await;
         let sent = sent.map_err(|error| refusal(&error))?;
-        let standing = Standing {
+        let standing = PendingElicitation {
             peer,
             id: Some(sent.id.clone()),
         };
@@ -381,18 +385,18 @@ fn amounts(report: &RenderedProgress) -> (f64, Option<f64>) {
 }
 
 /// A question that stands at the client. Dropped unanswered, it is withdrawn.
-struct Standing<'a> {
+struct PendingElicitation<'a> {
     peer: &'a Peer<RoleServer>,
     id: Option<RequestId>,
 }
 
-impl Standing<'_> {
+impl PendingElicitation<'_> {
     fn answered(mut self) {
         self.id = None;
     }
 }
 
-impl Drop for Standing<'_> {
+impl Drop for PendingElicitation<'_> {
     fn drop(&mut self) {
         let (Some(id), Ok(handle)) = (self.id.take(), tokio::runtime::Handle::try_current()) else {
             return;

@@ -34,17 +34,17 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     announce::Changes,
-    approve::{Told, Wanted},
+    approve::{CallReply, RequestDigest},
     caller::ServedCaller,
-    conduct::{Asked, Takes, Waiting, abilities, lacking, stands_for_itself},
-    endpoint::{Endpoint, Sessions},
-    leave::{Listening, leave},
+    conduct::{ReplyKinds, RequestRound, WaitingRequest, abilities, lacking, stands_for_itself},
+    endpoint::{Endpoint, SessionScope},
+    leave::{ResourceListener, leave},
     output,
     page::{FRESH_MS, page},
     result::{self, StructuredContent},
     severity::Severity,
     shown::{names_headers, shown, typed},
-    subscriptions::{self, Subscribed, Then},
+    subscriptions::{self, SubscribedUris, SubscriptionChange},
 };
 use crate::mounts::{Fetch, Mounts};
 
@@ -61,7 +61,7 @@ pub(super) struct Connection {
     /// Set by `initialize`: who calls on this connection.
     initialized: OnceLock<Arc<Principal>>,
     logs_from: Mutex<Severity>,
-    subscribed: Subscribed,
+    subscribed: SubscribedUris,
     announcing: AtomicBool,
     gone: CancellationToken,
     _gone_when_dropped: DropGuard,
@@ -102,13 +102,13 @@ impl Connection {
         &self,
         context: &RequestContext<RoleServer>,
         request: CallRequest,
-        asked: Asked,
-    ) -> Result<Told, ErrorData> {
+        asked: RequestRound,
+    ) -> Result<CallReply, ErrorData> {
         let logs_from = *self
             .logs_from
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let waiting = Waiting {
+        let waiting = WaitingRequest {
             context,
             reachable: self.initialized.get().is_some(),
             logs_from: Some(logs_from),
@@ -127,12 +127,12 @@ impl Connection {
         context: &RequestContext<RoleServer>,
         fetch: Fetch,
     ) -> Result<Arc<Outcome>, ErrorData> {
-        let told = self.fetch_asking(context, fetch, Takes::Answers, None, None);
+        let told = self.fetch_asking(context, fetch, ReplyKinds::Answers, None, None);
         match told.await? {
-            Told::Ended(outcome) => Ok(outcome),
-            Told::Waits(waits) => Err(result::waiting(&waits)),
+            CallReply::Ended(outcome) => Ok(outcome),
+            CallReply::Waits(waits) => Err(result::waiting(&waits)),
             // Neither is told a client that takes answers alone.
-            Told::InputRequired(_) | Told::Task(_) => Err(ErrorData::internal_error(
+            CallReply::InputRequired(_) | CallReply::Task(_) => Err(ErrorData::internal_error(
                 "this request cannot be asked back",
                 None,
             )),
@@ -143,14 +143,14 @@ impl Connection {
         &self,
         context: &RequestContext<RoleServer>,
         fetch: Fetch,
-        takes: Takes,
+        takes: ReplyKinds,
         state: Option<String>,
         answers: Option<InputResponses>,
-    ) -> Result<Told, ErrorData> {
+    ) -> Result<CallReply, ErrorData> {
         let request = fetch.request(Arc::clone(self.principal()));
         let request = self.served.placed(request);
-        let asked = Asked {
-            wanted: Wanted::call("fetch", &request),
+        let asked = RequestRound {
+            wanted: RequestDigest::call("fetch", &request),
             takes,
             state,
             answers,
@@ -191,11 +191,11 @@ impl Connection {
             self.endpoint.subscriptions.fewer(uri)
         };
         let fetch = match then {
-            Then::Nothing => return Ok(()),
-            Then::Refuse => return Err(subscriptions::too_many()),
+            SubscriptionChange::Nothing => return Ok(()),
+            SubscriptionChange::Refuse => return Err(subscriptions::too_many()),
             // Each client that wants it, also where the server knows already: whether this one may
             // is for the rules to say.
-            Then::Ask => self
+            SubscriptionChange::Ask => self
                 .mounts()
                 .and_then(|mounts| mounts.subscription(uri, wanted)),
         };
@@ -254,8 +254,8 @@ impl ServerHandler for Connection {
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
         let principal = match self.endpoint.sessions {
-            Sessions::OfEndpoint => Arc::clone(self.served.caller.principal()),
-            Sessions::OfConnection => Endpoint::in_new_session(&self.served.caller),
+            SessionScope::OfEndpoint => Arc::clone(self.served.caller.principal()),
+            SessionScope::OfConnection => Endpoint::in_new_session(&self.served.caller),
         };
         // A client that initializes twice stays who it was.
         let _ = self.initialized.set(principal);
@@ -317,9 +317,9 @@ impl ServerHandler for Connection {
         let arguments = Value::Object(request.arguments.unwrap_or_default());
         let name = request.name.into_owned();
         let call = self.served.request(name, arguments, self.principal());
-        let asked = Asked {
-            wanted: Wanted::call("tools/call", &call),
-            takes: Takes::QuestionsAndTasks,
+        let asked = RequestRound {
+            wanted: RequestDigest::call("tools/call", &call),
+            takes: ReplyKinds::QuestionsAndTasks,
             state: request.request_state,
             answers: request.input_responses,
         };
@@ -378,11 +378,11 @@ impl ServerHandler for Connection {
         let fetch = self.mounts().and_then(|mounts| mounts.read(&uri));
         let fetch = fetch.ok_or_else(|| no_resource(&uri))?;
         let (state, answers) = (request.request_state, request.input_responses);
-        let told = self.fetch_asking(&context, fetch, Takes::Questions, state, answers);
+        let told = self.fetch_asking(&context, fetch, ReplyKinds::Questions, state, answers);
         let told = asked_back(told.await?);
         match told.map_err(|error| result::about_resource(error, &uri))? {
-            Fetched::Result(read) => Ok(ReadResourceResponse::Complete(read)),
-            Fetched::Asks(asks) => Ok(ReadResourceResponse::InputRequired(asks)),
+            FetchOutcome::Result(read) => Ok(ReadResourceResponse::Complete(read)),
+            FetchOutcome::Asks(asks) => Ok(ReadResourceResponse::InputRequired(asks)),
         }
     }
 
@@ -415,10 +415,10 @@ impl ServerHandler for Connection {
             return Err(ErrorData::invalid_params(message, None));
         };
         let (state, answers) = (request.request_state, request.input_responses);
-        let told = self.fetch_asking(&context, fetch, Takes::Questions, state, answers);
+        let told = self.fetch_asking(&context, fetch, ReplyKinds::Questions, state, answers);
         match asked_back(told.await?)? {
-            Fetched::Result(prompt) => Ok(GetPromptResponse::Complete(prompt)),
-            Fetched::Asks(asks) => Ok(GetPromptResponse::InputRequired(asks)),
+            FetchOutcome::Result(prompt) => Ok(GetPromptResponse::Complete(prompt)),
+            FetchOutcome::Asks(asks) => Ok(GetPromptResponse::InputRequired(asks)),
         }
     }
 
@@ -513,7 +513,7 @@ impl ServerHandler for Connection {
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let uris = context.accepted().resource_subscriptions.clone();
         // The request is over once nobody listens, and a call in its name would be too.
-        let mut listening = Listening {
+        let mut listening = ResourceListener {
             endpoint: Arc::clone(&self.endpoint),
             served: self.served.clone(),
             principal: Arc::clone(self.principal()),
@@ -578,18 +578,18 @@ impl Drop for Connection {
 }
 
 /// What a fetch brought, or what its client is asked first.
-enum Fetched<T> {
+enum FetchOutcome<T> {
     Result(T),
     Asks(InputRequiredResult),
 }
 
-fn asked_back<T: DeserializeOwned>(told: Told) -> Result<Fetched<T>, ErrorData> {
+fn asked_back<T: DeserializeOwned>(told: CallReply) -> Result<FetchOutcome<T>, ErrorData> {
     match told {
-        Told::Ended(outcome) => result::of_fetch(&outcome).map(Fetched::Result),
-        Told::InputRequired(asks) => Ok(Fetched::Asks(asks)),
-        Told::Waits(waits) => Err(result::waiting(&waits)),
+        CallReply::Ended(outcome) => result::of_fetch(&outcome).map(FetchOutcome::Result),
+        CallReply::InputRequired(asks) => Ok(FetchOutcome::Asks(asks)),
+        CallReply::Waits(waits) => Err(result::waiting(&waits)),
         // Only calls of tools become tasks.
-        Told::Task(_) => Err(ErrorData::internal_error("this request is no task", None)),
+        CallReply::Task(_) => Err(ErrorData::internal_error("this request is no task", None)),
     }
 }
 

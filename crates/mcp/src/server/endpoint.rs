@@ -8,7 +8,7 @@ use haft_contract::{CallId, Principal, SessionId, WorkspaceId};
 use haft_runtime::{Runtime, registry::Entry};
 
 use super::{
-    approve::{Approvals, Owner},
+    approve::{Approvals, CallOwner},
     caller::{Caller, ServedCaller},
     capped::REQUESTS_IN_FLIGHT,
     live::LiveCalls,
@@ -30,7 +30,7 @@ pub const PAGE_ENTRIES: usize = 1_000;
 
 /// Which session the calls of a connection belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sessions {
+pub enum SessionScope {
     /// The principal's own: for a transport that is one connection.
     OfEndpoint,
     /// One for every connection that begins with `initialize`, ended with it. Requests that stand
@@ -44,10 +44,10 @@ pub struct Endpoint {
     /// Who asks where nothing says who does.
     pub(super) caller: Caller,
     /// Whose the calls of that principal are; the same for every request that stands for itself.
-    owner: Owner,
+    owner: CallOwner,
     pub(super) calls: Arc<LiveCalls>,
     pub(super) mounts: Option<Arc<dyn Mounts>>,
-    pub(super) sessions: Sessions,
+    pub(super) sessions: SessionScope,
     pub(super) page_entries: usize,
     pub(super) requests_in_flight: usize,
     catalog: Catalog,
@@ -61,11 +61,11 @@ impl Endpoint {
         runtime: Runtime,
         principal: Arc<Principal>,
         calls: Arc<LiveCalls>,
-        sessions: Sessions,
+        sessions: SessionScope,
     ) -> Self {
         Self {
             runtime,
-            owner: Owner::of(&principal),
+            owner: CallOwner::of(&principal),
             caller: Caller::new(principal),
             calls,
             mounts: None,
@@ -156,11 +156,11 @@ impl Endpoint {
     }
 
     /// Whose the calls of a principal are.
-    pub(super) fn owner_of(&self, principal: &Arc<Principal>) -> Owner {
+    pub(super) fn owner_of(&self, principal: &Arc<Principal>) -> CallOwner {
         if Arc::ptr_eq(principal, self.caller.principal()) {
             self.owner
         } else {
-            Owner::of(principal)
+            CallOwner::of(principal)
         }
     }
 

@@ -8,8 +8,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     caller::ServedCaller,
-    endpoint::{Endpoint, Sessions},
-    subscriptions::Then,
+    endpoint::{Endpoint, SessionScope},
+    subscriptions::SubscriptionChange,
 };
 
 /// How long mounted servers have to hear that nobody wants news any more. What they were not told
@@ -20,14 +20,14 @@ const UNSUBSCRIBE_WITHIN: Duration = Duration::from_secs(5);
 const CANCEL_WITHIN: Duration = Duration::from_secs(5);
 
 /// The resources a client listens to for as long as this lives.
-pub(super) struct Listening {
+pub(super) struct ResourceListener {
     pub(super) endpoint: Arc<Endpoint>,
     pub(super) served: ServedCaller,
     pub(super) principal: Arc<Principal>,
     pub(super) uris: BTreeSet<String>,
 }
 
-impl Drop for Listening {
+impl Drop for ResourceListener {
     fn drop(&mut self) {
         let uris = std::mem::take(&mut self.uris).into_iter().collect();
         let (endpoint, principal) = (Arc::clone(&self.endpoint), Arc::clone(&self.principal));
@@ -48,8 +48,8 @@ pub(super) async fn leave(
 ) {
     endpoint.approvals.end(principal);
     match endpoint.sessions {
-        Sessions::OfEndpoint => {}
-        Sessions::OfConnection => endpoint.runtime.end_session(principal).await,
+        SessionScope::OfEndpoint => {}
+        SessionScope::OfConnection => endpoint.runtime.end_session(principal).await,
     }
     unsubscribe(endpoint, served, principal, uris).await;
 }
@@ -61,7 +61,7 @@ async fn unsubscribe(
     principal: &Arc<Principal>,
     mut uris: Vec<String>,
 ) {
-    uris.retain(|uri| endpoint.subscriptions.fewer(uri) == Then::Ask);
+    uris.retain(|uri| endpoint.subscriptions.fewer(uri) == SubscriptionChange::Ask);
     let over = CancellationToken::new();
     let telling = async {
         for uri in uris {

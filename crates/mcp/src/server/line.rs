@@ -3,7 +3,7 @@
 //!
 //! A line belongs to the call, not to a request: a call that waits for a person may be waited for by
 //! one request after another. What the client of the moment can be asked and wants to hear is set
-//! with [`Line::hears`].
+//! with [`CallLine::hears`].
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{approve::Window, severity::Severity};
 use crate::{
-    client::{Abilities, AskError, Client, Question, QuestionKind},
+    client::{AskError, Client, ClientAbilities, Question, QuestionKind},
     foreign,
 };
 
@@ -37,11 +37,11 @@ pub const LOGS_KEPT: usize = 64;
 
 /// What the client of the moment can be asked, and wants to hear.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Hears {
+pub struct ClientInterests {
     /// What it calls itself.
     pub client: Option<Arc<str>>,
     /// What it can be asked.
-    pub abilities: Abilities,
+    pub abilities: ClientAbilities,
     /// How much of a question it shows.
     pub window: Window,
     /// The least grave log messages it wants; none if it wants none.
@@ -51,7 +51,7 @@ pub struct Hears {
 /// Something a call asks, with the way back for the answer. Dropped unanswered, the asker is told
 /// that its client is gone.
 #[derive(Debug)]
-pub struct Asks {
+pub struct LineQuestion {
     /// What is asked.
     pub questions: Vec<Question>,
     /// The approval that is asked for; none where a mounted server asks.
@@ -59,7 +59,7 @@ pub struct Asks {
     reply: oneshot::Sender<Result<Vec<Value>, AskError>>,
 }
 
-impl Asks {
+impl LineQuestion {
     /// Answers: one value for each question, in their order.
     pub fn answer(self, answers: Result<Vec<Value>, AskError>) {
         // Nobody waits any more if the call was stopped meanwhile.
@@ -92,12 +92,12 @@ const LINE_CHARS: usize = 120;
 
 /// The call's end of the line.
 #[derive(Debug)]
-pub struct Line {
-    questions: mpsc::Sender<Asks>,
+pub struct CallLine {
+    questions: mpsc::Sender<LineQuestion>,
     logs: mpsc::Sender<Value>,
     progress: watch::Sender<Option<RenderedProgress>>,
     told: Mutex<ToldOutput>,
-    hears: Mutex<Hears>,
+    hears: Mutex<ClientInterests>,
     /// What was to be asked that the client cannot be asked.
     lacking: Mutex<Option<QuestionKind>>,
 }
@@ -105,13 +105,13 @@ pub struct Line {
 /// The other end.
 #[derive(Debug)]
 pub(super) struct Listener {
-    pub(super) questions: mpsc::Receiver<Asks>,
+    pub(super) questions: mpsc::Receiver<LineQuestion>,
     pub(super) logs: mpsc::Receiver<Value>,
     pub(super) progress: watch::Receiver<Option<RenderedProgress>>,
 }
 
-impl Line {
-    pub(super) fn open(hears: Hears) -> (Self, Listener) {
+impl CallLine {
+    pub(super) fn open(hears: ClientInterests) -> (Self, Listener) {
         let (asks_in, questions) = mpsc::channel(QUESTIONS_KEPT);
         let (logs_in, logs) = mpsc::channel(LOGS_KEPT);
         let (progress_in, progress) = watch::channel(None);
@@ -132,11 +132,11 @@ impl Line {
     }
 
     /// Another request waits for the call now, whose client may hear other things.
-    pub fn hears(&self, hears: Hears) {
+    pub fn hears(&self, hears: ClientInterests) {
         *self.hears.lock().unwrap_or_else(PoisonError::into_inner) = hears;
     }
 
-    fn heard(&self) -> Hears {
+    fn heard(&self) -> ClientInterests {
         let hears = self.hears.lock();
         hears.unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -183,7 +183,7 @@ impl Line {
         approval: Option<Box<ApprovalRequest>>,
     ) -> Result<Vec<Value>, AskError> {
         let (reply, answers) = oneshot::channel();
-        let asks = Asks {
+        let asks = LineQuestion {
             questions,
             approval,
             reply,
@@ -196,8 +196,8 @@ impl Line {
     }
 }
 
-impl Client for Line {
-    fn abilities(&self) -> Abilities {
+impl Client for CallLine {
+    fn abilities(&self) -> ClientAbilities {
         self.heard().abilities
     }
 
@@ -259,9 +259,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_is_asked_only_what_it_said_it_can_be_asked() {
-        let mut hears = Hears::default();
+        let mut hears = ClientInterests::default();
         hears.abilities.elicit_form = true;
-        let (line, _listener) = Line::open(hears);
+        let (line, _listener) = CallLine::open(hears);
         let cancel = CancellationToken::new();
         let url = question(QuestionKind::Elicit, json!({"mode": "url"}));
         let sample = question(QuestionKind::Sample, json!({}));
@@ -273,15 +273,15 @@ mod tests {
 
     #[tokio::test]
     async fn an_asker_learns_that_nobody_listens() {
-        let (line, listener) = Line::open(Hears::default());
+        let (line, listener) = CallLine::open(ClientInterests::default());
         drop(listener);
         assert_eq!(line.put(Vec::new(), None).await, Err(AskError::Gone));
     }
 
     #[test]
     fn only_log_messages_that_are_wanted_are_kept() {
-        let mut hears = Hears::default();
-        let (line, mut listener) = Line::open(hears.clone());
+        let mut hears = ClientInterests::default();
+        let (line, mut listener) = CallLine::open(hears.clone());
         let error = json!({"level": "error", "data": 1});
         line.log(error.clone());
         assert!(listener.logs.try_recv().is_err());

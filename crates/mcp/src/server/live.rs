@@ -13,7 +13,7 @@ use std::{
 
 use haft_contract::{
     CallEvent, CallId, CallRequest, ErrorKind, Outcome,
-    event::{EventSink, Happened},
+    event::{EventSink, RecordedEvent},
     future::BoxFuture,
     outcome::{Facts, Failure, Terminal},
     progress::RenderedProgress,
@@ -26,8 +26,8 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::line::{Asks, Hears, Line, Listener};
-use crate::client::{Attached, Client, Clients, QuestionKind};
+use super::line::{CallLine, ClientInterests, LineQuestion, Listener};
+use crate::client::{AttachedClient, Client, Clients, QuestionKind};
 
 /// The least time between two reports of progress of one call.
 pub const BETWEEN_REPORTS: Duration = Duration::from_millis(20);
@@ -38,7 +38,7 @@ const LACKING_KEPT: usize = 64;
 /// The calls of the server edge that run now, by id. Listens to the runtime's events and passes
 /// progress on to the line of its call.
 pub struct LiveCalls {
-    lines: Mutex<HashMap<CallId, Arc<Line>>>,
+    lines: Mutex<HashMap<CallId, Arc<CallLine>>>,
     clients: Arc<Clients>,
     /// Calls that have just ended and could not ask what they had to, for the requests that wait.
     lacking: Mutex<VecDeque<(CallId, QuestionKind)>>,
@@ -49,10 +49,10 @@ pub struct LiveCalls {
 /// A call that runs.
 pub struct LiveCall {
     id: CallId,
-    line: Arc<Line>,
+    line: Arc<CallLine>,
     listener: Listener,
     /// None once it has ended.
-    running: Option<Running>,
+    running: Option<CallTask>,
     ended: Option<Arc<Outcome>>,
     /// When the next report of progress may be passed on.
     report_at: Instant,
@@ -60,14 +60,14 @@ pub struct LiveCall {
 }
 
 /// Where a call runs.
-enum Running {
+enum CallTask {
     /// On a task of its own.
     Alone(oneshot::Receiver<Arc<Outcome>>),
     /// Wherever it is waited for.
     Here(BoxFuture<'static, Arc<Outcome>>),
 }
 
-impl Running {
+impl CallTask {
     fn alone(call: BoxFuture<'static, Arc<Outcome>>) -> Self {
         let (end, ending) = oneshot::channel();
         tokio::spawn(async move {
@@ -80,10 +80,10 @@ impl Running {
 
 /// The outcome of a call; none if its task is gone, or it has ended before. May be dropped and asked
 /// again.
-async fn ended(running: &mut Option<Running>) -> Option<Arc<Outcome>> {
+async fn ended(running: &mut Option<CallTask>) -> Option<Arc<Outcome>> {
     match running {
-        Some(Running::Alone(ending)) => ending.await.ok(),
-        Some(Running::Here(call)) => Some(call.await),
+        Some(CallTask::Alone(ending)) => ending.await.ok(),
+        Some(CallTask::Here(call)) => Some(call.await),
         None => None,
     }
 }
@@ -94,7 +94,7 @@ pub enum Step {
     /// It has its outcome. Nothing follows.
     Ended(Arc<Outcome>),
     /// It asks something and waits for the answer.
-    Asks(Asks),
+    Asks(LineQuestion),
     /// It got further.
     Progress(RenderedProgress),
     /// A mounted server has something to tell (the parameters of `notifications/message`).
@@ -112,12 +112,12 @@ impl LiveCalls {
         })
     }
 
-    fn lines(&self) -> MutexGuard<'_, HashMap<CallId, Arc<Line>>> {
+    fn lines(&self) -> MutexGuard<'_, HashMap<CallId, Arc<CallLine>>> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The line of a call; none where the call came another way, or is over.
-    pub fn line(&self, call: CallId) -> Option<Arc<Line>> {
+    pub fn line(&self, call: CallId) -> Option<Arc<CallLine>> {
         self.lines().get(&call).cloned()
     }
 
@@ -167,7 +167,7 @@ impl LiveCalls {
         self: &Arc<Self>,
         runtime: &Runtime,
         request: CallRequest,
-        hears: Hears,
+        hears: ClientInterests,
     ) -> LiveCall {
         let mut live = self.start_here(runtime, request, hears);
         live.goes_on_alone();
@@ -181,12 +181,12 @@ impl LiveCalls {
         self: &Arc<Self>,
         runtime: &Runtime,
         request: CallRequest,
-        hears: Hears,
+        hears: ClientInterests,
     ) -> LiveCall {
         let id = request.id;
-        let (line, listener) = Line::open(hears);
+        let (line, listener) = CallLine::open(hears);
         let line = Arc::new(line);
-        let listed = Listed::new(self, id, &line);
+        let listed = ListedLine::new(self, id, &line);
         let cancel = CancellationToken::new();
         let (runtime, stop) = (runtime.clone(), cancel.clone());
         let call = async move {
@@ -198,7 +198,7 @@ impl LiveCalls {
             id,
             line,
             listener,
-            running: Some(Running::Here(Box::pin(call))),
+            running: Some(CallTask::Here(Box::pin(call))),
             ended: None,
             report_at: Instant::now(),
             cancel,
@@ -213,14 +213,14 @@ impl LiveCall {
     }
 
     /// Its line, to say what the client of the moment hears.
-    pub fn line(&self) -> &Arc<Line> {
+    pub fn line(&self) -> &Arc<CallLine> {
         &self.line
     }
 
     /// Lets it run by itself from now on.
     pub(super) fn goes_on_alone(&mut self) {
         self.running = match self.running.take() {
-            Some(Running::Here(call)) => Some(Running::alone(call)),
+            Some(CallTask::Here(call)) => Some(CallTask::alone(call)),
             running => running,
         };
     }
@@ -311,7 +311,7 @@ fn lost(call: CallId) -> Outcome {
 }
 
 impl EventSink for LiveCalls {
-    fn happened(&self, happened: &Happened) {
+    fn happened(&self, happened: &RecordedEvent) {
         if let CallEvent::Progress(progress) = &happened.event
             && let Some(line) = self.line(happened.call)
         {
@@ -325,14 +325,14 @@ impl EventSink for LiveCalls {
 }
 
 /// Keeps the line of a call findable while it runs.
-struct Listed {
+struct ListedLine {
     calls: Arc<LiveCalls>,
     call: CallId,
-    _attached: Attached,
+    _attached: AttachedClient,
 }
 
-impl Listed {
-    fn new(calls: &Arc<LiveCalls>, call: CallId, line: &Arc<Line>) -> Self {
+impl ListedLine {
+    fn new(calls: &Arc<LiveCalls>, call: CallId, line: &Arc<CallLine>) -> Self {
         calls.lines().insert(call, Arc::clone(line));
         let client: Arc<dyn Client> = Arc::clone(line) as _;
         Self {
@@ -343,7 +343,7 @@ impl Listed {
     }
 }
 
-impl Drop for Listed {
+impl Drop for ListedLine {
     fn drop(&mut self) {
         let line = self.calls.lines().remove(&self.call);
         if let Some(kind) = line.and_then(|line| line.lacking()) {

@@ -25,7 +25,7 @@ mod subscriptions;
 
 pub use self::{
     caller::{Caller, Identify},
-    endpoint::{Endpoint, Sessions},
+    endpoint::{Endpoint, SessionScope},
     live::{LiveCall, LiveCalls, Step},
 };
 

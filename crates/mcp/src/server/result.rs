@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{
-    approve::{Told, Waits},
+    approve::{CallReply, WaitingForPerson},
     output,
 };
 use crate::{client::QuestionKind, foreign, same_result::says_the_same};
@@ -94,12 +94,15 @@ fn structured(outcome: &Outcome, said: &[Content], takes: StructuredContent) -> 
 }
 
 /// The answer to `tools/call`, from what there is to tell its client.
-pub(super) fn of_told(told: Told, takes: StructuredContent) -> Result<CallToolResponse, ErrorData> {
+pub(super) fn of_told(
+    told: CallReply,
+    takes: StructuredContent,
+) -> Result<CallToolResponse, ErrorData> {
     match told {
-        Told::Ended(outcome) => of_tool(&outcome, takes).map(CallToolResponse::Complete),
-        Told::InputRequired(asks) => Ok(CallToolResponse::InputRequired(asks)),
-        Told::Task(task) => Ok(CallToolResponse::Task(task)),
-        Told::Waits(waits) => Ok(CallToolResponse::Complete(tool_waiting(&waits))),
+        CallReply::Ended(outcome) => of_tool(&outcome, takes).map(CallToolResponse::Complete),
+        CallReply::InputRequired(asks) => Ok(CallToolResponse::InputRequired(asks)),
+        CallReply::Task(task) => Ok(CallToolResponse::Task(task)),
+        CallReply::Waits(waits) => Ok(CallToolResponse::Complete(tool_waiting(&waits))),
     }
 }
 
@@ -174,7 +177,7 @@ pub(super) fn about_resource(mut error: ErrorData, uri: &str) -> ErrorData {
 }
 
 /// The answer to `tools/call` for a call that waits for a person while its client should not.
-pub(super) fn tool_waiting(waits: &Waits) -> CallToolResult {
+pub(super) fn tool_waiting(waits: &WaitingForPerson) -> CallToolResult {
     let mut result = CallToolResult::default();
     result.content = vec![ContentBlock::text(waits.to_string())];
     result.is_error = Some(true);
@@ -186,7 +189,7 @@ pub(super) fn tool_waiting(waits: &Waits) -> CallToolResult {
 }
 
 /// Why a request other than `tools/call` has no result yet.
-pub(super) fn waiting(waits: &Waits) -> ErrorData {
+pub(super) fn waiting(waits: &WaitingForPerson) -> ErrorData {
     let about = json!({
         CALL_KEY: waits.call.to_string(),
         APPROVAL_KEY: waits.approval.to_string(),

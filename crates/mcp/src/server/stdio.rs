@@ -17,7 +17,9 @@ use rmcp::{
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_util::sync::CancellationToken;
 
-use super::{MAX_MESSAGE_BYTES, capped::Capped, connection::Connection, endpoint::Endpoint};
+use super::{
+    MAX_MESSAGE_BYTES, capped::CappedConnection, connection::Connection, endpoint::Endpoint,
+};
 
 /// How long calls may go on after the client closed its side: enough for the answers of a script
 /// that writes its requests and then reads, too short for work that nobody waits for.
@@ -69,7 +71,7 @@ pub async fn serve(
     });
     let served = endpoint.admit(None).await;
     let connection = Connection::new(Arc::clone(&endpoint), served, &gone);
-    let connection = Capped::new(connection, endpoint.requests_in_flight);
+    let connection = CappedConnection::new(connection, endpoint.requests_in_flight);
     // A token of its own, because it is cancelled when this connection ends.
     let served = connection.serve_with_ct(transport, cancel.child_token());
     let running = match served.await {

@@ -20,7 +20,7 @@ pub(super) fn too_many() -> ErrorData {
 }
 
 /// The resources one client wants to hear about.
-pub(super) type Subscribed = Arc<Mutex<BTreeSet<String>>>;
+pub(super) type SubscribedUris = Arc<Mutex<BTreeSet<String>>>;
 
 /// How many clients want each resource.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ pub(super) struct Subscriptions(Mutex<HashMap<String, usize>>);
 
 /// What follows from a client's wish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Then {
+pub(super) enum SubscriptionChange {
     /// The server must be asked.
     Ask,
     /// The server knows already.
@@ -43,17 +43,17 @@ impl Subscriptions {
     }
 
     /// One more client wants a resource.
-    pub(super) fn more(&self, uri: &str) -> Then {
+    pub(super) fn more(&self, uri: &str) -> SubscriptionChange {
         let mut wanted = self.wanted();
         if let Some(count) = wanted.get_mut(uri) {
             *count += 1;
-            return Then::Ask;
+            return SubscriptionChange::Ask;
         }
         if wanted.len() >= MAX_SUBSCRIPTIONS {
-            return Then::Refuse;
+            return SubscriptionChange::Refuse;
         }
         wanted.insert(uri.to_owned(), 1);
-        Then::Ask
+        SubscriptionChange::Ask
     }
 
     /// Whether any client wants a resource.
@@ -62,17 +62,17 @@ impl Subscriptions {
     }
 
     /// One client less wants a resource.
-    pub(super) fn fewer(&self, uri: &str) -> Then {
+    pub(super) fn fewer(&self, uri: &str) -> SubscriptionChange {
         let mut wanted = self.wanted();
         match wanted.get_mut(uri) {
-            None => Then::Nothing,
+            None => SubscriptionChange::Nothing,
             Some(count) if *count > 1 => {
                 *count -= 1;
-                Then::Nothing
+                SubscriptionChange::Nothing
             }
             Some(_) => {
                 wanted.remove(uri);
-                Then::Ask
+                SubscriptionChange::Ask
             }
         }
     }
@@ -85,12 +85,12 @@ mod tests {
     #[test]
     fn a_server_is_asked_for_each_client_and_after_the_last() {
         let subscriptions = Subscriptions::default();
-        assert_eq!(subscriptions.more("a"), Then::Ask);
-        assert_eq!(subscriptions.more("a"), Then::Ask);
-        assert_eq!(subscriptions.fewer("a"), Then::Nothing);
+        assert_eq!(subscriptions.more("a"), SubscriptionChange::Ask);
+        assert_eq!(subscriptions.more("a"), SubscriptionChange::Ask);
+        assert_eq!(subscriptions.fewer("a"), SubscriptionChange::Nothing);
         assert!(subscriptions.is_wanted("a"));
-        assert_eq!(subscriptions.fewer("a"), Then::Ask);
+        assert_eq!(subscriptions.fewer("a"), SubscriptionChange::Ask);
         assert!(!subscriptions.is_wanted("a"));
-        assert_eq!(subscriptions.fewer("a"), Then::Nothing);
+        assert_eq!(subscriptions.fewer("a"), SubscriptionChange::Nothing);
     }
 }

@@ -14,7 +14,7 @@ use super::{
     limits::WORDS_CHARS,
 };
 use crate::{
-    client::{Abilities, AskError, Client, Question, QuestionKind},
+    client::{AskError, Client, ClientAbilities, Question, QuestionKind},
     foreign::{shown, shown_within, spelt},
     name::ServerId,
     web_page,
@@ -103,7 +103,7 @@ impl Asker {
 }
 
 impl Client for Asker {
-    fn abilities(&self) -> Abilities {
+    fn abilities(&self) -> ClientAbilities {
         self.client.abilities()
     }
 
@@ -215,8 +215,8 @@ mod tests {
     }
 
     impl Client for Person {
-        fn abilities(&self) -> Abilities {
-            Abilities::default()
+        fn abilities(&self) -> ClientAbilities {
+            ClientAbilities::default()
         }
 
         fn ask<'a>(

@@ -40,7 +40,7 @@ pub struct Unauthorized {
 
 /// What to do about a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
+pub enum RefusalResponse {
     /// Ask for a token again and send the request once more.
     TryAgain,
     /// Nothing but a person can help.
@@ -55,5 +55,5 @@ pub trait Authorize: Send + Sync {
 
     /// Hears of a refusal, gets a new token if that is possible without a person, and says what to
     /// do. A request is sent at most once more.
-    fn on_unauthorized(&self, refusal: Unauthorized) -> BoxFuture<'_, Next>;
+    fn on_unauthorized(&self, refusal: Unauthorized) -> BoxFuture<'_, RefusalResponse>;
 }

@@ -13,7 +13,7 @@ use crate::{client::Client, name::ServerId};
 
 /// Which of the two protocols a server speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Era {
+pub enum ProtocolEra {
     /// With `initialize`: up to 2025-11-25.
     Legacy,
     /// Stateless: from 2026-07-28.
@@ -41,7 +41,7 @@ pub struct Definitions {
 
 /// Something changed at the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Noticed {
+pub enum ServerChange {
     /// One of the lists: fetch the definitions again.
     Definitions,
     /// The content of a resource, by the server's own URI.
@@ -171,7 +171,7 @@ pub trait Connect: Send + Sync {
     ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>>;
 
     /// The era to try first, if one is known from an earlier connection.
-    fn known_era(&self) -> Option<Era> {
+    fn known_era(&self) -> Option<ProtocolEra> {
         None
     }
 
@@ -193,7 +193,7 @@ pub struct LastWords {
 /// An open connection.
 pub trait Connection: Send + Sync {
     /// The era that was agreed on.
-    fn era(&self) -> Era;
+    fn era(&self) -> ProtocolEra;
 
     /// Fetches what the server offers now.
     fn definitions<'a>(
@@ -213,7 +213,7 @@ pub trait Connection: Send + Sync {
     fn under_way(&self) -> usize;
 
     /// Changes from now on, coalesced.
-    fn changes(&self) -> broadcast::Receiver<Noticed>;
+    fn changes(&self) -> broadcast::Receiver<ServerChange>;
 
     /// Waits until the connection has ended, and says why.
     fn closed(&self) -> BoxFuture<'_, String>;

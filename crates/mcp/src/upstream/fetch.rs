@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use haft_contract::{
     CallContext, Deadline, Effects, NoProgress, Plan, PlanContext, ToolError, ToolName, ToolSpec,
-    erased::{ErasedTool, ParsedInput, ToolReply, Withheld},
+    erased::{ErasedTool, ParsedInput, ToolReply, WithheldReason},
     future::BoxFuture,
     name::NameError,
 };
@@ -16,13 +16,13 @@ use super::{
     connection::Server,
     limits::URI_BYTES,
     result,
-    tool::{self, GROUP, Mounting},
+    tool::{self, GROUP, ToolMounting},
     uri::Uris,
 };
 use crate::{
     client::Clients,
     mounts::Fetch,
-    name::{Naming, ServerId, tool_name},
+    name::{ServerId, ToolNaming, tool_name},
 };
 
 /// Reading does nothing to the world that the protocol knows of, but what a server reads, and
@@ -109,7 +109,7 @@ impl Kind {
 
     /// The name of the tool. A method has a `/`, so no name of a server's own tool is the same.
     pub fn tool(self, server: &ServerId) -> Result<ToolName, NameError> {
-        tool_name(server, self.method(), Naming::Prefixed)
+        tool_name(server, self.method(), ToolNaming::Prefixed)
     }
 
     /// The call that fetches with these parameters, in the server's own names and URIs.
@@ -126,7 +126,7 @@ impl Kind {
 pub fn fetchers(
     server: &Arc<dyn Server>,
     capabilities: &Value,
-    mounting: &Mounting,
+    mounting: &ToolMounting,
 ) -> Vec<Arc<dyn ErasedTool>> {
     let can = |pointer: &str| {
         let capability = capabilities.pointer(pointer);
@@ -195,7 +195,7 @@ impl ErasedTool for Fetcher {
         None
     }
 
-    fn withheld(&self) -> Option<Withheld> {
+    fn withheld(&self) -> Option<WithheldReason> {
         None
     }
 

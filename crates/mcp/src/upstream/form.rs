@@ -64,11 +64,11 @@ pub(super) fn refusal(parameters: &Map<String, Value>) -> Option<FormRefusal> {
     let of_fields = fields.iter().find_map(Field::secret);
     // What the message asks for is typed into whichever field takes it.
     let of_message = || {
-        let takes_text = fields.iter().any(|field| field.takes == Takes::Text);
-        let takes_digits = fields.iter().any(|field| field.takes == Takes::Digits);
+        let takes_text = fields.iter().any(|field| field.takes == FieldKind::Text);
+        let takes_digits = fields.iter().any(|field| field.takes == FieldKind::Digits);
         let asked = words(message);
-        let asks = (takes_text && asks_for_secret(&asked, Takes::Text))
-            || (takes_digits && asks_for_secret(&asked, Takes::Digits));
+        let asks = (takes_text && asks_for_secret(&asked, FieldKind::Text))
+            || (takes_digits && asks_for_secret(&asked, FieldKind::Digits));
         asks.then_some(message)
     };
     let named = shown_within(of_fields.or_else(of_message)?, NAMED_CHARS);
@@ -77,7 +77,7 @@ pub(super) fn refusal(parameters: &Map<String, Value>) -> Option<FormRefusal> {
 
 /// What can be put into a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Takes {
+enum FieldKind {
     /// Anything.
     Text,
     /// A number.
@@ -91,7 +91,7 @@ struct Field<'a> {
     texts: Vec<&'a str>,
     /// Whether its schema says that what is typed is not shown.
     is_hidden: bool,
-    takes: Takes,
+    takes: FieldKind,
 }
 
 impl<'a> Field<'a> {
@@ -137,9 +137,9 @@ fn collect_fields<'a>(schema: &'a Value, name: &'a str, into: &mut Vec<Field<'a>
         return;
     }
     let takes = if is("type", "integer") || is("type", "number") {
-        Takes::Digits
+        FieldKind::Digits
     } else {
-        Takes::Text
+        FieldKind::Text
     };
     let text = |member: &str| members.get(member).and_then(Value::as_str);
     let texts = ["title", "description", "pattern"];

@@ -21,4 +21,4 @@ pub mod tool;
 pub mod uri;
 mod wire;
 
-pub use self::{session::Introduction, wire::Dropped};
+pub use self::{session::ClientIntroduction, wire::DroppedMessages};

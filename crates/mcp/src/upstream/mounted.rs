@@ -10,27 +10,31 @@ use tokio::sync::broadcast;
 use super::{
     connection::Server,
     fetch::{self, Kind},
-    supervise::{Fleet, Make, Offered},
-    tool::{MountedTool, Mounting},
+    supervise::{Fleet, MakeTools, OfferedResources},
+    tool::{MountedTool, ToolMounting},
     uri::Uris,
 };
 use crate::{
     mounts::{Change, Fetch, Mounts},
-    name::{Naming, ServerId, tool_name},
+    name::{ServerId, ToolNaming, tool_name},
     pin::Item,
 };
 
 /// Makes tools of a server's definitions.
 #[derive(Debug, Clone)]
-pub struct Maker(pub Mounting);
+pub struct MountedToolMaker(pub ToolMounting);
 
-impl Make for Maker {
+impl MakeTools for MountedToolMaker {
     fn tool(&self, server: &Arc<dyn Server>, item: &Item) -> Result<Arc<dyn ErasedTool>, String> {
         let tool = MountedTool::new(server, &item.definition, &self.0)?;
         Ok(Arc::new(tool))
     }
 
-    fn fetchers(&self, server: &Arc<dyn Server>, offered: &Offered) -> Vec<Arc<dyn ErasedTool>> {
+    fn fetchers(
+        &self,
+        server: &Arc<dyn Server>,
+        offered: &OfferedResources,
+    ) -> Vec<Arc<dyn ErasedTool>> {
         fetch::fetchers(server, &offered.capabilities, &self.0)
     }
 
@@ -40,16 +44,16 @@ impl Make for Maker {
 }
 
 /// What is offered beside tools, from definitions at hand.
-pub trait Offers: Send + Sync {
+pub trait MountedOffers: Send + Sync {
     /// What each server offers, by id.
-    fn offered(&self) -> Vec<(ServerId, Offered)>;
+    fn offered(&self) -> Vec<(ServerId, OfferedResources)>;
 
     /// Changes from now on.
     fn changes(&self) -> broadcast::Receiver<Change>;
 }
 
-impl Offers for Fleet {
-    fn offered(&self) -> Vec<(ServerId, Offered)> {
+impl MountedOffers for Fleet {
+    fn offered(&self) -> Vec<(ServerId, OfferedResources)> {
         Self::offered(self)
     }
 
@@ -59,28 +63,28 @@ impl Offers for Fleet {
 }
 
 /// What mounted servers offer beside tools, for the server edge.
-pub struct Beside {
-    offers: Arc<dyn Offers>,
+pub struct MountedResources {
+    offers: Arc<dyn MountedOffers>,
     /// Those whose names carry no id; at most one in practice.
     plain: Vec<ServerId>,
 }
 
-impl Beside {
+impl MountedResources {
     /// What these servers offer. `plain` are those whose names carry no id.
-    pub fn new(offers: Arc<dyn Offers>, plain: Vec<ServerId>) -> Self {
+    pub fn new(offers: Arc<dyn MountedOffers>, plain: Vec<ServerId>) -> Self {
         Self { offers, plain }
     }
 
-    fn naming(&self, server: &ServerId) -> Naming {
+    fn naming(&self, server: &ServerId) -> ToolNaming {
         if self.plain.contains(server) {
-            Naming::Plain
+            ToolNaming::Plain
         } else {
-            Naming::Prefixed
+            ToolNaming::Prefixed
         }
     }
 
     /// Every server, those first whose names cannot be mistaken.
-    fn servers(&self) -> Vec<(ServerId, Naming, Offered)> {
+    fn servers(&self) -> Vec<(ServerId, ToolNaming, OfferedResources)> {
         let mut servers: Vec<_> = self
             .offers
             .offered()
@@ -90,16 +94,16 @@ impl Beside {
                 (server, naming, offered)
             })
             .collect();
-        servers.sort_by_key(|(_, naming, _)| *naming == Naming::Plain);
+        servers.sort_by_key(|(_, naming, _)| *naming == ToolNaming::Plain);
         servers
     }
 
     /// Every definition of a list, under the name it is shown by, sorted by that.
     fn list(
         &self,
-        of: fn(Offered) -> Vec<Value>,
+        of: fn(OfferedResources) -> Vec<Value>,
         key: &str,
-        show: impl Fn(&ServerId, Naming, &str) -> Option<String>,
+        show: impl Fn(&ServerId, ToolNaming, &str) -> Option<String>,
     ) -> Vec<Value> {
         let mut listed = BTreeMap::new();
         for (server, naming, offered) in self.servers() {
@@ -119,7 +123,7 @@ impl Beside {
     }
 
     /// The server a URI belongs to, and the server's own URI.
-    fn by_uri<'a>(&self, uri: &'a str) -> Option<(ServerId, &'a str, Offered)> {
+    fn by_uri<'a>(&self, uri: &'a str) -> Option<(ServerId, &'a str, OfferedResources)> {
         self.servers()
             .into_iter()
             .filter(|(_, _, offered)| can(offered, "/resources"))
@@ -143,12 +147,12 @@ impl Beside {
     }
 }
 
-fn can(offered: &Offered, pointer: &str) -> bool {
+fn can(offered: &OfferedResources, pointer: &str) -> bool {
     let capability = offered.capabilities.pointer(pointer);
     capability.is_some_and(|value| !matches!(value, Value::Null | Value::Bool(false)))
 }
 
-fn prompt_name(server: &ServerId, naming: Naming, own: &str) -> Option<String> {
+fn prompt_name(server: &ServerId, naming: ToolNaming, own: &str) -> Option<String> {
     let name = tool_name(server, own, naming).ok()?;
     Some(name.as_str().to_owned())
 }
@@ -163,7 +167,7 @@ fn drop_icons(definition: &mut Value) {
     }
 }
 
-impl Mounts for Beside {
+impl Mounts for MountedResources {
     fn resources(&self) -> Vec<Value> {
         self.list(
             |offered| offered.resources,
@@ -245,17 +249,17 @@ impl Mounts for Beside {
 mod tests {
     use super::*;
 
-    struct Fixed(broadcast::Sender<Change>);
+    struct FixedOffers(broadcast::Sender<Change>);
 
-    impl Offers for Fixed {
-        fn offered(&self) -> Vec<(ServerId, Offered)> {
-            let offered = Offered {
+    impl MountedOffers for FixedOffers {
+        fn offered(&self) -> Vec<(ServerId, OfferedResources)> {
+            let offered = OfferedResources {
                 capabilities: json!({ "resources": {}, "prompts": {}, "completions": {} }),
                 prompts: vec![json!({ "name": "greet",
                     "icons": [{ "src": "javascript:1" }, { "src": "https://x/i.png" }] })],
                 templates: vec![json!({ "uriTemplate": "note://{id}", "name": "n" })],
                 resources: vec![json!({ "uri": "note://1", "name": "one" })],
-                ..Offered::default()
+                ..OfferedResources::default()
             };
             let ids = ["a", "b_c"].map(|id| ServerId::parse(id).unwrap());
             ids.map(|id| (id, offered.clone())).into()
@@ -266,8 +270,8 @@ mod tests {
         }
     }
 
-    fn beside() -> Beside {
-        Beside::new(Arc::new(Fixed(broadcast::Sender::new(1))), Vec::new())
+    fn beside() -> MountedResources {
+        MountedResources::new(Arc::new(FixedOffers(broadcast::Sender::new(1))), Vec::new())
     }
 
     #[test]

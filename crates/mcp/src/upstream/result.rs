@@ -191,10 +191,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::name::Naming;
+    use crate::name::ToolNaming;
 
     fn uris() -> Uris {
-        Uris::of(&ServerId::parse("s").unwrap(), Naming::Prefixed)
+        Uris::of(&ServerId::parse("s").unwrap(), ToolNaming::Prefixed)
     }
 
     #[test]

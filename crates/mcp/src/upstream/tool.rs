@@ -13,7 +13,7 @@ use haft_contract::{
     CallContext, Deadline, Effects, ErrorKind, NoProgress, Plan, PlanContext, ProviderId,
     ToolError, ToolName, ToolSpec,
     access::Access,
-    erased::{ErasedTool, ParsedInput, ToolReply, Withheld},
+    erased::{ErasedTool, ParsedInput, ToolReply, WithheldReason},
     future::BoxFuture,
     progress::{Progress as CallProgress, ProgressSink},
 };
@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     client::Clients,
-    name::{Naming, tool_name},
+    name::{ToolNaming, tool_name},
 };
 
 /// The group every mounted tool is in.
@@ -34,9 +34,9 @@ pub const GROUP: &str = "mcp";
 
 /// How a server's definitions become tools.
 #[derive(Debug, Clone)]
-pub struct Mounting {
+pub struct ToolMounting {
     /// Whether names carry the server's id.
-    pub naming: Naming,
+    pub naming: ToolNaming,
     /// What its hints are worth.
     pub hints: Hints,
     /// How long its calls may take.
@@ -55,11 +55,11 @@ pub enum Hints {
     Believed,
 }
 
-impl Mounting {
+impl ToolMounting {
     /// The usual: names with the server's id, no trust, ten minutes at most.
     pub fn new(clients: Arc<Clients>) -> Self {
         Self {
-            naming: Naming::Prefixed,
+            naming: ToolNaming::Prefixed,
             hints: Hints::Ignored,
             deadline: Deadline::new(Duration::from_mins(2), Duration::from_mins(10)),
             clients,
@@ -85,7 +85,7 @@ impl MountedTool {
     pub fn new(
         server: &Arc<dyn Server>,
         definition: &Value,
-        mounting: &Mounting,
+        mounting: &ToolMounting,
     ) -> Result<Self, String> {
         let text = |key: &str| definition.get(key).and_then(Value::as_str);
         let own_name = text("name").ok_or("it has no name")?;
@@ -214,7 +214,7 @@ impl ErasedTool for MountedTool {
         None
     }
 
-    fn withheld(&self) -> Option<Withheld> {
+    fn withheld(&self) -> Option<WithheldReason> {
         None
     }
 

@@ -1,6 +1,6 @@
 //! Whose resource a URI is: `mcp+<server>:<uri>`, with the server's own URI unchanged behind it.
 
-use crate::name::{Naming, ServerId};
+use crate::name::{ServerId, ToolNaming};
 
 /// What stands before the server in a scheme.
 const PREFIX: &str = "mcp+";
@@ -17,11 +17,11 @@ pub struct Uris {
 
 impl Uris {
     /// The URIs of a server whose tools are named in this way.
-    pub fn of(server: &ServerId, naming: Naming) -> Self {
+    pub fn of(server: &ServerId, naming: ToolNaming) -> Self {
         let scheme = match naming {
             // A scheme has no `_`, and an id has no `.`.
-            Naming::Prefixed => Some(format!("{PREFIX}{}:", server.as_str().replace('_', "."))),
-            Naming::Plain => None,
+            ToolNaming::Prefixed => Some(format!("{PREFIX}{}:", server.as_str().replace('_', "."))),
+            ToolNaming::Plain => None,
         };
         Self { scheme }
     }
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn a_uri_says_whose_it_is_and_finds_its_way_back() {
-        let of = |id: &str| Uris::of(&ServerId::parse(id).unwrap(), Naming::Prefixed);
+        let of = |id: &str| Uris::of(&ServerId::parse(id).unwrap(), ToolNaming::Prefixed);
         let shown = of("my_server").shown("file:///a?b#c");
         assert_eq!(shown, "mcp+my.server:file:///a?b#c");
         assert_eq!(of("my_server").own(&shown), Some("file:///a?b#c"));
@@ -62,7 +62,7 @@ mod tests {
         assert_eq!(of("my").own(&shown), None);
         assert_eq!(of("other").own(&shown), None);
         assert_eq!(of("s").own("é"), None);
-        let plain = Uris::of(&ServerId::parse("s").unwrap(), Naming::Plain);
+        let plain = Uris::of(&ServerId::parse("s").unwrap(), ToolNaming::Plain);
         assert_eq!(plain.own(&plain.shown("a:b")), Some("a:b"));
         assert_eq!(plain.own("MCP+other:a:b"), None);
         assert_eq!(plain.own("haft://output/x"), None);

@@ -214,7 +214,7 @@ async fn until_nothing_is_under_way(house: &House) {
     }
 }
 
-async fn check(over: Over, era: connection::Era, parts: usize) {
+async fn check(over: Over, era: connection::ProtocolEra, parts: usize) {
     let reachable = Peer::Steady.reachable(over, era).await;
     let options = Options {
         start_timeout: PATIENCE,
@@ -273,23 +273,23 @@ async fn check(over: Over, era: connection::Era, parts: usize) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "ci: needs Node; 1,600 calls"]
 async fn calls_that_are_given_up_leave_nothing_behind_over_pipes_to_the_server() {
-    check(Over::Pipes, connection::Era::Legacy, 1).await;
+    check(Over::Pipes, connection::ProtocolEra::Legacy, 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "ci: needs Node; 1,600 calls"]
 async fn calls_that_are_given_up_leave_nothing_behind_over_http_to_the_server() {
-    check(Over::Http, connection::Era::Modern, 1).await;
+    check(Over::Http, connection::ProtocolEra::Modern, 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "soak: 4,800 calls, and what the process grows by"]
 async fn soak_calls_that_are_given_up_over_pipes() {
-    check(Over::Pipes, connection::Era::Legacy, PARTS).await;
+    check(Over::Pipes, connection::ProtocolEra::Legacy, PARTS).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "soak: 4,800 calls, and what the process grows by"]
 async fn soak_calls_that_are_given_up_over_http() {
-    check(Over::Http, connection::Era::Modern, PARTS).await;
+    check(Over::Http, connection::ProtocolEra::Modern, PARTS).await;
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use haft_contract::{
     BoxFuture, CallContext, CallEvent, CallRequest, Content, Effects, NoProgress, Outcome, Plan,
     PlanContext, ProviderId, ToolError, ToolName, ToolSpec,
-    erased::{ErasedTool, ParsedInput, ToolReply, Withheld},
+    erased::{ErasedTool, ParsedInput, ToolReply, WithheldReason},
     host::Verdict,
 };
 use haft_mcp::catalog::{self, Catalog, Cost, EffectClass, Mode};
@@ -52,7 +52,7 @@ impl ErasedTool for Foreign {
         None
     }
 
-    fn withheld(&self) -> Option<Withheld> {
+    fn withheld(&self) -> Option<WithheldReason> {
         None
     }
 
@@ -296,7 +296,7 @@ async fn a_wrapped_call_is_the_call_itself_to_policy_person_and_record() {
         "mcp__mail__send_message" => Verdict::Ask,
         _ => Verdict::Deny,
     });
-    let person = ScriptedApprover::new([haft_testkit::approver::Answer::Approve]);
+    let person = ScriptedApprover::new([haft_testkit::approver::ScriptedAnswer::Approve]);
     let endpoint = Endpoint::with(&policy, &person);
     let wrapped = json!({"tool": "mcp__mail__send_message", "arguments": {"id": "7"}});
     let outcome = endpoint.call("call_tool_write", wrapped).await;

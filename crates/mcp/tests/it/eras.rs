@@ -26,7 +26,7 @@ struct Cell {
 }
 
 impl Cell {
-    async fn of(over: Over, era: connection::Era) -> Self {
+    async fn of(over: Over, era: connection::ProtocolEra) -> Self {
         let reachable = Peer::Python.reachable(over, era).await;
         let options = Options {
             start_timeout: PATIENCE,
@@ -162,7 +162,7 @@ async fn works_for_the_python_client(cell: &mut Cell, era: Era) {
 }
 
 /// A combination of eras with a server that is reached one way, for clients of every transport.
-async fn check(client: Era, server: connection::Era, to_server: Over) {
+async fn check(client: Era, server: connection::ProtocolEra, to_server: Over) {
     let mut cell = Cell::of(to_server, server).await;
     for to_client in Over::BOTH {
         progress_reaches_who_asked(&cell, to_client, client).await;
@@ -177,7 +177,7 @@ macro_rules! cells {
         #[tokio::test]
         #[ignore = "ci: needs the SDKs of .ci/peers"]
         async fn $name() {
-            check(Era::$client, connection::Era::$server, Over::$over).await;
+            check(Era::$client, connection::ProtocolEra::$server, Over::$over).await;
         }
     )*};
 }

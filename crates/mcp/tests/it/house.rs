@@ -7,14 +7,14 @@ use haft_ledger::{LedgerOptions, SqliteLedger};
 use haft_mcp::{
     client::Clients,
     mounts::CHANGES_KEPT,
-    name::{Naming, ServerId},
+    name::{ServerId, ToolNaming},
     pin::{Filter, MemoryStore, Origin, Pins, Store, vet},
-    server::{Endpoint, LiveCalls, Sessions, stdio},
+    server::{Endpoint, LiveCalls, SessionScope, stdio},
     upstream::{
         connection::Connect,
-        mounted::{Beside, Maker},
-        supervise::{Fleet, Mount, Options, Shared, Unseen},
-        tool::Mounting,
+        mounted::{MountedResources, MountedToolMaker},
+        supervise::{Fleet, Mount, Options, SupervisorDefaults, UnseenServer},
+        tool::ToolMounting,
     },
 };
 use haft_runtime::{LoopGuard, Runtime, SystemClock};
@@ -63,20 +63,20 @@ impl House {
         let origin = Origin::new(json!({"command": [SERVER]}));
         let mount = Mount {
             server: server.clone(),
-            naming: Naming::Prefixed,
+            naming: ToolNaming::Prefixed,
             filter: Filter::default(),
             origin: origin.clone(),
             connect,
-            make: Arc::new(Maker(Mounting::new(Arc::clone(&clients)))),
+            make: Arc::new(MountedToolMaker(ToolMounting::new(Arc::clone(&clients)))),
             options,
         };
-        let shared = Shared {
+        let shared = SupervisorDefaults {
             store: Arc::new(MemoryStore::default()),
             registry: Arc::clone(runtime.registry()),
             clock: Arc::new(SystemClock),
             changes: broadcast::Sender::new(CHANGES_KEPT),
         };
-        let fleet = Arc::new(Fleet::start(vec![mount], &shared, Unseen::Start).unwrap());
+        let fleet = Arc::new(Fleet::start(vec![mount], &shared, UnseenServer::Start).unwrap());
         fleet.reach(&server).await.unwrap();
         let count = accept(&*shared.store, &server, &origin);
         until_accepted(&fleet, count).await;
@@ -84,9 +84,9 @@ impl House {
             runtime.clone(),
             principal(),
             Arc::clone(&calls),
-            Sessions::OfConnection,
+            SessionScope::OfConnection,
         );
-        let beside = Beside::new(Arc::clone(&fleet) as _, Vec::new());
+        let beside = MountedResources::new(Arc::clone(&fleet) as _, Vec::new());
         let endpoint = Arc::new(endpoint.mounts(Arc::new(beside)));
         let cancel = CancellationToken::new();
         let web = Web::serve(Arc::clone(&endpoint), cancel.clone()).await;
@@ -166,7 +166,7 @@ pub(crate) fn accept(store: &dyn Store, server: &ServerId, origin: &Origin) -> u
     let seen = store.seen(server, origin).unwrap().unwrap();
     let vetted = vet(
         server,
-        Naming::Prefixed,
+        ToolNaming::Prefixed,
         &Filter::default(),
         &seen.definitions,
     )

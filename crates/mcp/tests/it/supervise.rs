@@ -17,15 +17,15 @@ use haft_contract::{WorkPath, ops::Tier};
 use haft_mcp::{
     client::Clients,
     mounts::CHANGES_KEPT,
-    name::{Naming, ServerId},
+    name::{ServerId, ToolNaming},
     pin::{Filter, MemoryStore, Origin},
     upstream::{
-        Introduction,
-        connection::{Era, Request, Server},
-        mounted::Maker,
+        ClientIntroduction,
+        connection::{ProtocolEra, Request, Server},
+        mounted::MountedToolMaker,
         stdio::{ServerCommand, StdioConnector},
-        supervise::{Fleet, Mount, Options, Shared, State, Status, Unseen},
-        tool::Mounting,
+        supervise::{Fleet, Mount, Options, State, Status, SupervisorDefaults, UnseenServer},
+        tool::ToolMounting,
     },
 };
 use haft_runtime::{SystemClock, registry::Registry};
@@ -92,18 +92,20 @@ fn mount(place: &Place, server: &str, how: &str) -> Mount {
         egress: None,
         pinned: None,
     };
-    let introduction = Introduction {
-        only: Some(Era::Legacy),
-        ..Introduction::default()
+    let introduction = ClientIntroduction {
+        only: Some(ProtocolEra::Legacy),
+        ..ClientIntroduction::default()
     };
     let processes = place.backend.operations().processes;
     Mount {
         server: id(server),
-        naming: Naming::Prefixed,
+        naming: ToolNaming::Prefixed,
         filter: Filter::default(),
         origin: origin(),
         connect: Arc::new(StdioConnector::new(processes, command, introduction)),
-        make: Arc::new(Maker(Mounting::new(Arc::<Clients>::default()))),
+        make: Arc::new(MountedToolMaker(ToolMounting::new(
+            Arc::<Clients>::default(),
+        ))),
         options: Options {
             start_timeout: COMES_TO_BE,
             ..Options::default()
@@ -111,8 +113,8 @@ fn mount(place: &Place, server: &str, how: &str) -> Mount {
     }
 }
 
-fn shared() -> Shared {
-    Shared {
+fn shared() -> SupervisorDefaults {
+    SupervisorDefaults {
         store: Arc::new(MemoryStore::default()),
         registry: Arc::new(Registry::new()),
         clock: Arc::new(SystemClock),
@@ -120,7 +122,7 @@ fn shared() -> Shared {
     }
 }
 
-async fn ready(fleet: &Fleet, shared: &Shared, servers: &[String]) {
+async fn ready(fleet: &Fleet, shared: &SupervisorDefaults, servers: &[String]) {
     let mut count = 0;
     for server in servers {
         let server = id(server);
@@ -253,7 +255,12 @@ async fn round(place: &Place, bad: &[&str], measured_all: impl FnOnce()) -> Vec<
     let bad_ones = bad_names.iter().zip(bad);
     let bad_ones = bad_ones.map(|(server, how)| mount(place, server, how));
     let mounts = good.iter().map(|server| mount(place, server, "good"));
-    let fleet = Fleet::start(bad_ones.chain(mounts).collect(), &shared, Unseen::Start).unwrap();
+    let fleet = Fleet::start(
+        bad_ones.chain(mounts).collect(),
+        &shared,
+        UnseenServer::Start,
+    )
+    .unwrap();
     let seem_good = |server: &&String| SEEM_GOOD.iter().any(|how| server.starts_with(how));
     let seem_good: Vec<String> = bad_names.iter().filter(seem_good).cloned().collect();
     let known: Vec<String> = good.iter().chain(&seem_good).cloned().collect();

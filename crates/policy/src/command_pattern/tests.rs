@@ -11,7 +11,7 @@ fn first(script: &str) -> Segment {
     analysis.segments()[0].clone()
 }
 
-fn reaches(pattern: &str, script: &str) -> Reaches {
+fn reaches(pattern: &str, script: &str) -> PatternReach {
     let pattern = CommandPattern::parse(pattern).unwrap();
     pattern.reaches(&first(script))
 }
@@ -34,8 +34,8 @@ fn a_deny_reaches_every_spelling() {
         "./git push",
         "g\\it push",
     ] {
-        assert_eq!(reaches("git push *", script), Reaches::Yes, "{script}");
-        assert_eq!(reaches("git push", script), Reaches::Yes, "{script}");
+        assert_eq!(reaches("git push *", script), PatternReach::Yes, "{script}");
+        assert_eq!(reaches("git push", script), PatternReach::Yes, "{script}");
     }
     for script in [
         "git log push",
@@ -44,22 +44,25 @@ fn a_deny_reaches_every_spelling() {
         "gitpush",
         "git",
     ] {
-        assert_eq!(reaches("git push *", script), Reaches::No, "{script}");
+        assert_eq!(reaches("git push *", script), PatternReach::No, "{script}");
     }
     assert_eq!(
         reaches("git push --force *", "git push origin --force"),
-        Reaches::Yes
+        PatternReach::Yes
     );
     assert_eq!(
         reaches("git push --force *", "git push origin"),
-        Reaches::No
+        PatternReach::No
     );
-    assert_eq!(reaches("rm -rf *", "rm -fr x"), Reaches::Yes);
-    assert_eq!(reaches("rm -rf *", "rm -r -f x"), Reaches::Yes);
-    assert_eq!(reaches("rm -rf *", "rm x"), Reaches::No);
-    assert_eq!(reaches("foo apply", "foo --opt val apply"), Reaches::Maybe);
-    assert_eq!(reaches("rm -rf *", "rm *"), Reaches::Maybe);
-    assert_eq!(reaches("su", "sudo x"), Reaches::No);
+    assert_eq!(reaches("rm -rf *", "rm -fr x"), PatternReach::Yes);
+    assert_eq!(reaches("rm -rf *", "rm -r -f x"), PatternReach::Yes);
+    assert_eq!(reaches("rm -rf *", "rm x"), PatternReach::No);
+    assert_eq!(
+        reaches("foo apply", "foo --opt val apply"),
+        PatternReach::Maybe
+    );
+    assert_eq!(reaches("rm -rf *", "rm *"), PatternReach::Maybe);
+    assert_eq!(reaches("su", "sudo x"), PatternReach::No);
     for script in [
         "git pus?",
         "git p[u]sh",
@@ -69,13 +72,13 @@ fn a_deny_reaches_every_spelling() {
         "git $X push origin",
         "git pus? --force",
     ] {
-        assert_ne!(reaches("git push *", script), Reaches::No, "{script}");
+        assert_ne!(reaches("git push *", script), PatternReach::No, "{script}");
     }
     assert_eq!(
         reaches("git push --force", "git push --forc?"),
-        Reaches::Maybe
+        PatternReach::Maybe
     );
-    assert_eq!(reaches("git push *", "git add *"), Reaches::No);
+    assert_eq!(reaches("git push *", "git add *"), PatternReach::No);
 }
 
 #[test]
@@ -90,16 +93,19 @@ fn a_deny_reaches_its_own_spelling() {
         "git -C",
     ] {
         let pattern = CommandPattern::parse(text).unwrap();
-        assert_eq!(pattern.reaches(&first(text)), Reaches::Yes, "{text}");
+        assert_eq!(pattern.reaches(&first(text)), PatternReach::Yes, "{text}");
     }
     assert_eq!(
         reaches("git -C x push", "git -c a=b -C x push -f"),
-        Reaches::Yes
+        PatternReach::Yes
     );
-    assert_eq!(reaches("git -C x push", "git -C y push"), Reaches::No);
-    assert_eq!(reaches("git -C x push", "git -C x status"), Reaches::No);
-    assert_eq!(reaches("rm -r -- -x", "rm -v -r -- -x"), Reaches::Yes);
-    assert_eq!(reaches("cargo *r test", "cargo -r test"), Reaches::Yes);
+    assert_eq!(reaches("git -C x push", "git -C y push"), PatternReach::No);
+    assert_eq!(
+        reaches("git -C x push", "git -C x status"),
+        PatternReach::No
+    );
+    assert_eq!(reaches("rm -r -- -x", "rm -v -r -- -x"), PatternReach::Yes);
+    assert_eq!(reaches("cargo *r test", "cargo -r test"), PatternReach::Yes);
 }
 
 #[test]
@@ -170,7 +176,7 @@ fn a_deny_means_what_it_says_in_any_spelling() {
     ] {
         assert_eq!(
             reaches(pattern, script),
-            Reaches::Yes,
+            PatternReach::Yes,
             "{pattern}: {script}"
         );
     }
@@ -188,7 +194,7 @@ fn a_deny_means_what_it_says_in_any_spelling() {
     ] {
         assert_eq!(
             reaches(pattern, script),
-            Reaches::Maybe,
+            PatternReach::Maybe,
             "{pattern}: {script}"
         );
     }
@@ -204,7 +210,11 @@ fn a_deny_means_what_it_says_in_any_spelling() {
         ("git push origin main", "git push origin feature"),
         ("npm install *", "npm ls"),
     ] {
-        assert_eq!(reaches(pattern, script), Reaches::No, "{pattern}: {script}");
+        assert_eq!(
+            reaches(pattern, script),
+            PatternReach::No,
+            "{pattern}: {script}"
+        );
     }
 }
 

@@ -5,7 +5,9 @@
 
 use crate::{
     pattern::TextPattern,
-    shell::{Leading, Word, has_subcommands, leading, one_name_each, reads_clusters, spellings},
+    shell::{
+        LeadingOption, Word, has_subcommands, leading, one_name_each, reads_clusters, spellings,
+    },
 };
 
 /// The words of a pattern, told apart.
@@ -72,7 +74,7 @@ impl<'p> PatternWords<'p> {
             }
             let takes_value = literal(word)
                 .filter(|text| text.starts_with('-'))
-                .is_some_and(|text| leading(program, text) == Leading::TakesNext);
+                .is_some_and(|text| leading(program, text) == LeadingOption::TakesNext);
             if takes_value && !ended && wanted.operands.is_empty() {
                 wanted.options.extend(words.next().map(OptionName::Like));
             }
@@ -140,14 +142,14 @@ impl<'s> CommandWords<'s> {
             }
             if given.operands.is_empty() {
                 match leading(program, text) {
-                    Leading::TakesNext => {
+                    LeadingOption::TakesNext => {
                         let value = words.next();
                         // A glob can be the value and the operand after it.
                         given.certain &= value.is_none_or(|value| value.text().is_some());
                         given.names.extend(value.map(Word::shown));
                     }
-                    Leading::Alone => given.certain &= has_subcommands(program),
-                    Leading::Unlisted => {
+                    LeadingOption::Alone => given.certain &= has_subcommands(program),
+                    LeadingOption::Unlisted => {
                         given.certain = false;
                         given.skippable += usize::from(has_subcommands(program));
                     }

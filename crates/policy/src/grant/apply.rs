@@ -6,8 +6,8 @@ use haft_contract::{
 };
 
 use crate::{
-    engine::{CedarPolicy, Judged},
-    facts::{Asked, CallFacts, InWords},
+    engine::{CedarPolicy, JudgedQuestion},
+    facts::{CallFacts, InWords, ReadQuestion},
 };
 
 /// How much of a grant's id names it for a person: the part that is its time.
@@ -27,7 +27,7 @@ impl CedarPolicy {
         if holding.is_empty() {
             return without;
         }
-        let asked = Asked::new(question);
+        let asked = ReadQuestion::new(question);
         let mut open = Vec::new();
         for judged in self.judgements(&asked) {
             match judged.judgement.verdict {
@@ -74,7 +74,7 @@ impl CedarPolicy {
         holding: &[&'g Grant],
         used: &[&'g Grant],
         question: &Question<'_>,
-        judged: &Judged<'_>,
+        judged: &JudgedQuestion<'_>,
     ) -> Option<&'g Grant> {
         // Whoever said "always" did not know what would be read.
         if judged.judgement.labelled {

@@ -12,35 +12,35 @@ use haft_contract::{
 
 use super::rule::GrantRule;
 use crate::{
-    engine::Judged,
-    facts::{CallFacts, Item, Part, Reading},
-    judge::Cause,
+    engine::JudgedQuestion,
+    facts::{CallFacts, CommandPart, CommandReading, Item},
+    judge::DecidingCause,
     pattern::{Pattern, TextPattern},
     rule::{Selector, name_matches},
     segment::is_confined,
-    shell::{How, Segment, Value},
+    shell::{Segment, TouchOrigin, Value},
 };
 
 impl GrantRule {
     /// Whether it answers for the person who would be asked about this.
-    pub(super) fn covers(&self, question: &Question<'_>, judged: &Judged<'_>) -> bool {
+    pub(super) fn covers(&self, question: &Question<'_>, judged: &JudgedQuestion<'_>) -> bool {
         let crosses = CallFacts::of(question).crosses && self.selector.is_by_pattern();
         if !self.selects(&question.tool) || crosses {
             return false;
         }
         let Item { access, part, .. } = judged.item;
         match (access, part) {
-            (_, Part::Refused(_)) => false,
+            (_, CommandPart::Refused(_)) => false,
             (None, _) => self.pattern.is_none(),
-            (Some(_), Part::Segment(segment, reading)) => {
+            (Some(_), CommandPart::Segment(segment, reading)) => {
                 // What files of the workspace say may be another thing tomorrow.
                 is_confined(segment, CallFacts::of(question))
                     && self.covers_command(question, segment, reading, &judged.judgement.cause)
             }
-            (Some(_), Part::Touch(segment, reading, touch)) => {
+            (Some(_), CommandPart::Touch(segment, reading, touch)) => {
                 self.covers_touch(segment, reading, touch.how)
             }
-            (Some(access), Part::Whole) => self.covers_access(access),
+            (Some(access), CommandPart::Whole) => self.covers_access(access),
         }
     }
 
@@ -57,8 +57,8 @@ impl GrantRule {
         &self,
         question: &Question<'_>,
         segment: &Segment,
-        reading: &Reading,
-        cause: &Cause,
+        reading: &CommandReading,
+        cause: &DecidingCause,
     ) -> bool {
         let Some(pattern) = &self.pattern else {
             // A tool that runs one program of its own choice vouches for it; a shell does not.
@@ -68,7 +68,7 @@ impl GrantRule {
             return true;
         }
         // That a deny or ask rule may speak of it is not for a part of it to answer.
-        if *cause == Cause::Unclear {
+        if *cause == DecidingCause::Unclear {
             return false;
         }
         let covered = pattern
@@ -81,13 +81,13 @@ impl GrantRule {
     }
 
     /// What a command touches is covered where the words that name it are spelt out.
-    fn covers_touch(&self, segment: &Segment, reading: &Reading, how: How) -> bool {
+    fn covers_touch(&self, segment: &Segment, reading: &CommandReading, how: TouchOrigin) -> bool {
         let Some(pattern) = &self.pattern else {
             return false;
         };
         let spelt_out = || {
             let command = pattern.command.as_ref();
-            how == How::Named
+            how == TouchOrigin::Named
                 && !pattern.is_wild_text()
                 && command.is_some_and(|command| command.covers(segment, true))
         };
@@ -118,7 +118,7 @@ impl GrantRule {
 }
 
 /// Whether a pattern is the whole script, word for word.
-fn is_whole(pattern: &Pattern, reading: &Reading) -> bool {
+fn is_whole(pattern: &Pattern, reading: &CommandReading) -> bool {
     matches!(&pattern.words, Some(TextPattern::Literal(text)) if *text == reading.text)
 }
 

@@ -13,8 +13,8 @@ use haft_contract::{
 use super::GrantRule;
 use crate::{
     engine::CedarPolicy,
-    facts::{Asked, CallFacts, Item, Part},
-    shell::{How, Segment, Value, Word, has_subcommands},
+    facts::{CallFacts, CommandPart, Item, ReadQuestion},
+    shell::{Segment, TouchOrigin, Value, Word, has_subcommands},
 };
 
 /// The most rules one proposal holds. A person has to read them all.
@@ -62,7 +62,7 @@ impl CedarPolicy {
         if self.decide(question).verdict != Verdict::Ask {
             return Vec::new();
         }
-        let asked = Asked::new(question);
+        let asked = ReadQuestion::new(question);
         let tool = question.tool.key.tool.as_str();
         let call = CallFacts::of(question);
         if !(call.trusted && call.accounted) {
@@ -176,7 +176,7 @@ fn choice(tool: &str, item: &Item<'_>) -> Choice {
         return whole_tool(tool);
     };
     match item.part {
-        Part::Segment(segment, reading) => {
+        CommandPart::Segment(segment, reading) => {
             if !reading.analysis.is_script() {
                 return whole_tool(tool);
             }
@@ -185,15 +185,15 @@ fn choice(tool: &str, item: &Item<'_>) -> Choice {
                 wider: prefixes(tool, segment),
             }
         }
-        Part::Touch(_, reading, _) => Choice {
+        CommandPart::Touch(_, reading, _) => Choice {
             exact: Some((GrantBreadth::Exact, text_rule(tool, &reading.text))),
             wider: Vec::new(),
         },
-        Part::Whole => Choice {
+        CommandPart::Whole => Choice {
             exact: exact(tool, access),
             wider: wider(tool, access),
         },
-        Part::Refused(_) => Choice::default(),
+        CommandPart::Refused(_) => Choice::default(),
     }
 }
 
@@ -276,7 +276,7 @@ fn subcommand<'s>(segment: &Segment, word: &'s Word) -> Option<&'s str> {
         return None;
     };
     let touched = segment.touches.iter().any(|touch| {
-        touch.how != How::Maybe
+        touch.how != TouchOrigin::Maybe
             && matches!(&touch.access, Access::Path(path) if path.path.as_str() == text)
     });
     let named = text.starts_with(|c: char| c.is_ascii_lowercase())

@@ -16,16 +16,16 @@ use super::{
     limits::{MAX_COMMANDS, MAX_WRAPPERS, Refusal},
     may_name::{BEFORE_PATHS, may_be_protected, may_name, paths_in},
     options::has,
-    parse::{Assignment, Simple, parse},
-    second::{Opinion, opinion},
+    parse::{Assignment, ParsedCommand, parse},
+    second::{SecondOpinion, opinion},
     segment::{Segment, name_of},
     star::{runs_files, unlisted},
-    table::{Known, known},
-    touch::{Directories, How, Touched, runs},
-    unclear::Unclear,
+    table::{KnownCommand, known},
+    touch::{Directories, TouchOrigin, TouchedPaths, runs},
+    unclear::UnclearReason,
     whole_lines,
     word::{Value, Word},
-    wrapper::{Inner, inner, is_transparent, reads},
+    wrapper::{InnerCommand, inner, is_transparent, reads},
 };
 
 /// Directories whose programs are the ones a bare name means.
@@ -98,12 +98,12 @@ pub fn analyse(command: &Command, cwd: &WorkPath, root: &str) -> Result<Analysis
             if strange(script)
                 && let Some(first) = analyst.segments.first_mut()
             {
-                first.unclear.push(Unclear::Characters);
+                first.unclear.push(UnclearReason::Characters);
             }
             true
         }
         Command::Argv(argv) => {
-            let simple = Simple {
+            let simple = ParsedCommand {
                 text: command.text(),
                 assignments: Vec::new(),
                 words: argv.iter().map(Word::literal).collect(),
@@ -131,7 +131,7 @@ struct Analyst<'r> {
 
 /// Whether all the words a program gets have been seen.
 #[derive(PartialEq, Eq)]
-enum Seen {
+enum WordsSeen {
     All,
     /// Some stand in a response file.
     Partly,
@@ -139,7 +139,7 @@ enum Seen {
 
 struct Script {
     text: String,
-    commands: Vec<Simple>,
+    commands: Vec<ParsedCommand>,
     complete: bool,
 }
 
@@ -155,14 +155,14 @@ impl Analyst<'_> {
             // Comments, or nothing at all.
             self.push(blank(text, inside))?;
         }
-        let odd = |command: &Simple| command.unclear.contains(&Unclear::Syntax);
+        let odd = |command: &ParsedCommand| command.unclear.contains(&UnclearReason::Syntax);
         let mut unread = if !parsed.complete || parsed.commands.iter().any(odd) {
             whole_lines::commands(text)
         } else {
             Vec::new()
         };
         unread.retain(|command| {
-            let known = |known: &Simple| known.words == command.words;
+            let known = |known: &ParsedCommand| known.words == command.words;
             !parsed.commands.iter().any(known)
         });
         for command in parsed.commands.into_iter().chain(unread) {
@@ -179,11 +179,16 @@ impl Analyst<'_> {
         Ok(())
     }
 
-    fn simple(&mut self, simple: Simple, inside: &[String], depth: usize) -> Result<(), Refusal> {
+    fn simple(
+        &mut self,
+        simple: ParsedCommand,
+        inside: &[String],
+        depth: usize,
+    ) -> Result<(), Refusal> {
         if depth > MAX_WRAPPERS {
             return Err(Refusal::TooManyWrappers);
         }
-        let Simple {
+        let ParsedCommand {
             text,
             assignments,
             words,
@@ -204,22 +209,22 @@ impl Analyst<'_> {
             program == name || STANDARD.iter().any(|dir| program == format!("{dir}{name}"));
         let entry = known(&name, &words).filter(|_| ordinary);
         let passes_on = (is_transparent(&name) || name == "xargs")
-            && matches!(found, Inner::Words { .. } | Inner::Nothing);
+            && matches!(found, InnerCommand::Words { .. } | InnerCommand::Nothing);
         let mut class = match &entry {
             Some(entry) => entry.class,
             None if passes_on && ordinary => Class::Looks,
             None => Class::Unknown,
         };
         if entry.is_none() && changes_shell(&name) {
-            unclear.push(Unclear::Shell(name.clone()));
+            unclear.push(UnclearReason::Shell(name.clone()));
         }
-        let mut touched = Touched::default();
+        let mut touched = TouchedPaths::default();
         match &entry {
             Some(entry) => self.listed(&name, &words, entry, &mut touched),
             None => self.unlisted(&name, &words, passes_on, &mut touched),
         }
         let seen = self.otherwise_named(&name, &words, class, &mut touched);
-        if !touched.outside.is_empty() || seen == Seen::Partly {
+        if !touched.outside.is_empty() || seen == WordsSeen::Partly {
             class = Class::Unknown;
         }
         let named = touched.outside.len();
@@ -232,7 +237,7 @@ impl Analyst<'_> {
                 .iter()
                 .skip(named)
                 .cloned()
-                .map(Unclear::Place),
+                .map(UnclearReason::Place),
         );
         touched.vague |= words.iter().any(names_a_directory_to_go_to);
         match name.as_str() {
@@ -240,15 +245,17 @@ impl Analyst<'_> {
             "popd" => self.directories.change(None),
             _ => {}
         }
-        if found == Inner::Hidden {
-            unclear.push(Unclear::Wrapper(name.clone()));
+        if found == InnerCommand::Hidden {
+            unclear.push(UnclearReason::Wrapper(name.clone()));
         }
         let hazards = hazards_beside(entry.as_ref(), &name, &words);
         let mut unlisted = match &found {
             // Its own options were all known, and what it runs is judged by itself.
-            Inner::Words { .. } | Inner::Several(_) | Inner::Script(_) => Vec::new(),
-            Inner::Nothing | Inner::Hidden if ordinary => unlisted(&name, &words),
-            Inner::Nothing | Inner::Hidden => unlisted("", &words),
+            InnerCommand::Words { .. } | InnerCommand::Several(_) | InnerCommand::Script(_) => {
+                Vec::new()
+            }
+            InnerCommand::Nothing | InnerCommand::Hidden if ordinary => unlisted(&name, &words),
+            InnerCommand::Nothing | InnerCommand::Hidden => unlisted("", &words),
         };
         if !entry.as_ref().is_some_and(|entry| entry.exact) {
             // Whatever option it belongs to, it may be written.
@@ -283,34 +290,34 @@ impl Analyst<'_> {
         &mut self,
         outer: usize,
         name: &str,
-        found: Inner,
+        found: InnerCommand,
         inside: &[String],
         depth: usize,
     ) -> Result<(), Refusal> {
         let mut via = inside.to_vec();
         via.push(name.to_owned());
         match found {
-            Inner::Nothing | Inner::Hidden => Ok(()),
-            Inner::Words { words, variables } => {
+            InnerCommand::Nothing | InnerCommand::Hidden => Ok(()),
+            InnerCommand::Words { words, variables } => {
                 let assignments = variables.into_iter().map(|name| Assignment {
                     raw: name.clone(),
                     name,
                     literal: true,
                 });
-                let simple = Simple {
+                let simple = ParsedCommand {
                     assignments: assignments.collect(),
                     ..of_words(words)
                 };
                 self.simple(simple, &via, depth + 1)
             }
-            Inner::Several(commands) => commands
+            InnerCommand::Several(commands) => commands
                 .into_iter()
                 .try_for_each(|words| self.simple(of_words(words), &via, depth + 1)),
-            Inner::Script(text) => match self.script(&text, &via, depth + 1) {
+            InnerCommand::Script(text) => match self.script(&text, &via, depth + 1) {
                 // Not a script: the outer command is what cannot be understood.
                 Err(Refusal::Syntax) => {
                     if let Some(outer) = self.segments.get_mut(outer) {
-                        outer.unclear.push(Unclear::Wrapper(name.to_owned()));
+                        outer.unclear.push(UnclearReason::Wrapper(name.to_owned()));
                     }
                     Ok(())
                 }
@@ -325,35 +332,35 @@ impl Analyst<'_> {
         name: &str,
         words: &[Word],
         class: Class,
-        touched: &mut Touched,
-    ) -> Seen {
+        touched: &mut TouchedPaths,
+    ) -> WordsSeen {
         for word in reads(name, words) {
-            touched.word(&self.directories, &word, PathMode::Read, How::Named);
+            touched.word(&self.directories, &word, PathMode::Read, TouchOrigin::Named);
         }
         if name == "git" && class != Class::Runs {
             for path in paths_in_revisions(words) {
-                touched.text(&self.directories, path, PathMode::Read, How::Named);
+                touched.text(&self.directories, path, PathMode::Read, TouchOrigin::Named);
             }
         }
         touched.vague |= selects_by_pattern(name, words) || writes_what_a_file_names(name, words);
         let responses = response_files(name, words);
         for path in &responses {
-            touched.text(&self.directories, path, PathMode::Read, How::Named);
+            touched.text(&self.directories, path, PathMode::Read, TouchOrigin::Named);
         }
         if responses.is_empty() {
-            Seen::All
+            WordsSeen::All
         } else {
-            Seen::Partly
+            WordsSeen::Partly
         }
     }
 
     /// What the words of a command touch that fits its entry.
-    fn listed(&self, name: &str, words: &[Word], entry: &Known, touched: &mut Touched) {
+    fn listed(&self, name: &str, words: &[Word], entry: &KnownCommand, touched: &mut TouchedPaths) {
         let whole = works_on_trees(name, words);
         for (place, mode) in &entry.paths {
             for word in words.get(*place).map(without_option).unwrap_or_default() {
                 let before = touched.touches.len();
-                touched.word(&self.directories, &word, *mode, How::Named);
+                touched.word(&self.directories, &word, *mode, TouchOrigin::Named);
                 if whole && is_source(&entry.paths, *place) {
                     touched.mark_trees(before);
                 }
@@ -368,15 +375,17 @@ impl Analyst<'_> {
     }
 
     /// What the words of a program without an entry may touch.
-    fn unlisted(&self, name: &str, words: &[Word], passes_on: bool, touched: &mut Touched) {
+    fn unlisted(&self, name: &str, words: &[Word], passes_on: bool, touched: &mut TouchedPaths) {
         let mut all_known = passes_on;
         if let Some(changed) = changes(name, words) {
             let how = match name {
-                "sort" | "curl" | "tree" | "go" | "wget" | "git" | "uniq" | "xxd" => How::Beside,
-                _ if has(COMPILERS, name) => How::Beside,
-                _ => How::Named,
+                "sort" | "curl" | "tree" | "go" | "wget" | "git" | "uniq" | "xxd" => {
+                    TouchOrigin::Beside
+                }
+                _ if has(COMPILERS, name) => TouchOrigin::Beside,
+                _ => TouchOrigin::Named,
             };
-            all_known |= how == How::Named;
+            all_known |= how == TouchOrigin::Named;
             let whole = works_on_trees(name, words);
             for (place, mode) in &changed {
                 if let Some(word) = words.get(*place) {
@@ -393,15 +402,20 @@ impl Analyst<'_> {
         }
         for path in target_directories(name, words) {
             let before = touched.touches.len();
-            touched.text(&self.directories, path, PathMode::Write, How::Named);
+            touched.text(&self.directories, path, PathMode::Write, TouchOrigin::Named);
             touched.mark_trees(before);
         }
         for path in attached_outputs(name, words) {
-            touched.text(&self.directories, &path, PathMode::Write, How::Beside);
+            touched.text(
+                &self.directories,
+                &path,
+                PathMode::Write,
+                TouchOrigin::Beside,
+            );
         }
         if name == "dd" {
             for (path, mode) in assignments_of_dd(words) {
-                touched.text(&self.directories, path, mode, How::Named);
+                touched.text(&self.directories, path, mode, TouchOrigin::Named);
             }
         }
         if !all_known {
@@ -410,7 +424,7 @@ impl Analyst<'_> {
     }
 
     /// Any word may be a path to a program nobody knows.
-    fn maybe(&self, words: &[Word], touched: &mut Touched) {
+    fn maybe(&self, words: &[Word], touched: &mut TouchedPaths) {
         for word in words.iter().skip(1) {
             match &word.value {
                 Value::Literal(text) => {
@@ -426,7 +440,7 @@ impl Analyst<'_> {
                         .filter(|path| is_pathlike(path))
                     {
                         let before = touched.touches.len();
-                        touched.text(&self.directories, path, PathMode::Read, How::Maybe);
+                        touched.text(&self.directories, path, PathMode::Read, TouchOrigin::Maybe);
                         // It may be a directory, and read to the bottom.
                         touched.mark_possible_trees(before);
                     }
@@ -449,13 +463,17 @@ impl Analyst<'_> {
                     continue;
                 }
                 match opinion(&script.text, &script.commands) {
-                    Opinion::Agrees => continue,
-                    Opinion::Differs | Opinion::Refuses | Opinion::Silent => Unclear::Disagreement,
+                    SecondOpinion::Agrees => continue,
+                    SecondOpinion::Differs | SecondOpinion::Refuses | SecondOpinion::Silent => {
+                        UnclearReason::Disagreement
+                    }
                 }
             } else {
                 match opinion(&script.text, &script.commands) {
-                    Opinion::Refuses => return Err(Refusal::Syntax),
-                    Opinion::Agrees | Opinion::Differs | Opinion::Silent => Unclear::Syntax,
+                    SecondOpinion::Refuses => return Err(Refusal::Syntax),
+                    SecondOpinion::Agrees | SecondOpinion::Differs | SecondOpinion::Silent => {
+                        UnclearReason::Syntax
+                    }
                 }
             };
             if let Some(first) = self.segments.first_mut() {
@@ -476,7 +494,7 @@ fn names_a_directory_to_go_to(word: &Word) -> bool {
 }
 
 /// The hazards of a command; those its entry in the table has accounted for are marked.
-fn hazards_beside(entry: Option<&Known>, name: &str, words: &[Word]) -> Vec<Hazard> {
+fn hazards_beside(entry: Option<&KnownCommand>, name: &str, words: &[Word]) -> Vec<Hazard> {
     let mut found = hazards(name, words);
     for hazard in &mut found {
         hazard.accounted = entry.is_some_and(|entry| entry.accounted.contains(&hazard.place));
@@ -519,9 +537,9 @@ fn is_pathlike(text: &str) -> bool {
     !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c.is_control())
 }
 
-fn of_words(words: Vec<Word>) -> Simple {
+fn of_words(words: Vec<Word>) -> ParsedCommand {
     let raw: Vec<&str> = words.iter().map(|word| word.raw.as_str()).collect();
-    Simple {
+    ParsedCommand {
         text: raw.join(" "),
         assignments: Vec::new(),
         words,
@@ -553,7 +571,7 @@ fn blank(text: &str, inside: &[String]) -> Segment {
 
 /// What setting variables leaves unclear. Before a command some are harmless; for the rest of a
 /// script none is, because later words may stand for them.
-fn variables(assignments: &[Assignment], words: &[Word]) -> Vec<Unclear> {
+fn variables(assignments: &[Assignment], words: &[Word]) -> Vec<UnclearReason> {
     assignments
         .iter()
         .filter(|assignment| {
@@ -561,21 +579,21 @@ fn variables(assignments: &[Assignment], words: &[Word]) -> Vec<Unclear> {
                 || !assignment.literal
                 || !HARMLESS_VARIABLES.contains(&assignment.name.as_str())
         })
-        .map(|assignment| Unclear::Variable(assignment.name.clone()))
+        .map(|assignment| UnclearReason::Variable(assignment.name.clone()))
         .collect()
 }
 
-fn program_and_words(words: &[Word]) -> Vec<Unclear> {
+fn program_and_words(words: &[Word]) -> Vec<UnclearReason> {
     let mut unclear = Vec::new();
     if let Some(program) = words.first() {
         let usual = |c: char| c.is_ascii_alphanumeric() || "_./+-[:".contains(c);
         match &program.value {
             Value::Literal(text) if program.quoted || !text.chars().all(usual) => {
-                unclear.push(Unclear::Spelling);
+                unclear.push(UnclearReason::Spelling);
             }
-            Value::Literal(text) if text.is_empty() => unclear.push(Unclear::Program),
+            Value::Literal(text) if text.is_empty() => unclear.push(UnclearReason::Program),
             Value::Literal(_) => {}
-            Value::Glob(_) | Value::Given | Value::Unknown => unclear.push(Unclear::Program),
+            Value::Glob(_) | Value::Given | Value::Unknown => unclear.push(UnclearReason::Program),
         }
     }
     if words
@@ -583,7 +601,7 @@ fn program_and_words(words: &[Word]) -> Vec<Unclear> {
         .skip(1)
         .any(|word| word.value == Value::Unknown)
     {
-        unclear.push(Unclear::Expansion);
+        unclear.push(UnclearReason::Expansion);
     }
     unclear
 }

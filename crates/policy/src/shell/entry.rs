@@ -59,7 +59,7 @@ pub(super) struct Entry {
     pub(super) changes_with: String,
     pub(super) writes: Writes,
     pub(super) numbers: bool,
-    pub(super) fits: Fits,
+    pub(super) fits: OptionFit,
     pub(super) class: Class,
     pub(super) operands: Operands,
     pub(super) max: Option<usize>,
@@ -81,7 +81,7 @@ pub(super) struct Lists {
 
 /// Which options a command may have and still be the one of the entry.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fits {
+pub(super) enum OptionFit {
     /// Those that are listed.
     #[default]
     Listed,
@@ -239,8 +239,8 @@ fn entry(table: Table) -> Result<Entry, String> {
                 };
             }
             ("numbers", Toml::Boolean(flag)) => entry.numbers = flag,
-            ("any", Toml::Boolean(true)) => entry.fits = Fits::Any,
-            ("needs_option", Toml::Boolean(true)) => entry.fits = Fits::Some,
+            ("any", Toml::Boolean(true)) => entry.fits = OptionFit::Any,
+            ("needs_option", Toml::Boolean(true)) => entry.fits = OptionFit::Some,
             ("runs", Toml::Boolean(true)) => entry.class = Class::Runs,
             ("max", Toml::Integer(max)) => {
                 entry.max = Some(usize::try_from(max).map_err(|error| error.to_string())?);

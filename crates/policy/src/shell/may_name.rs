@@ -5,7 +5,7 @@ use crate::protected::protecting_rule;
 
 use super::{
     parse::Redirection,
-    touch::{Directories, Place},
+    touch::{Directories, PathTarget},
     word::Word,
 };
 
@@ -39,10 +39,10 @@ pub(super) fn paths_in(text: &str) -> impl Iterator<Item = &str> {
 /// is taken off (`haft.toml.gz`).
 pub(super) fn may_be_protected(at: &Directories<'_>, words: &[Word]) -> Vec<usize> {
     let is_protected = |text: &str| match at.place(text) {
-        Place::Inside(paths) | Place::Lost(paths) => paths
+        PathTarget::Inside(paths) | PathTarget::Lost(paths) => paths
             .iter()
             .any(|path| protecting_rule(path.as_str()).is_some()),
-        Place::Nowhere | Place::Outside(_) | Place::Host(..) => false,
+        PathTarget::Nowhere | PathTarget::Outside(_) | PathTarget::Host(..) => false,
     };
     let may_be = |word: &Word| {
         let mut paths = word.text().into_iter().flat_map(paths_in);
@@ -76,8 +76,8 @@ pub(super) fn may_name(
             return;
         }
         let paths = match at.place(text) {
-            Place::Inside(paths) | Place::Lost(paths) => paths,
-            Place::Nowhere | Place::Outside(_) | Place::Host(..) => return,
+            PathTarget::Inside(paths) | PathTarget::Lost(paths) => paths,
+            PathTarget::Nowhere | PathTarget::Outside(_) | PathTarget::Host(..) => return,
         };
         for path in paths {
             let path = format!("{}/{path}", at.root.trim_end_matches('/'));

@@ -34,11 +34,11 @@ pub use analyse::{Analysis, analyse};
 pub use entry::Class;
 pub use limits::Refusal;
 pub use segment::Segment;
-pub use unclear::Unclear;
+pub use unclear::UnclearReason;
 
 pub(crate) use segment::{family, name_of};
 pub(crate) use star::{
-    Leading, has_subcommands, leading, one_name_each, reads_clusters, spellings,
+    LeadingOption, has_subcommands, leading, one_name_each, reads_clusters, spellings,
 };
-pub(crate) use touch::{How, Touch};
+pub(crate) use touch::{CommandTouch, TouchOrigin};
 pub(crate) use word::{Value, Word};

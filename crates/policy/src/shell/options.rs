@@ -36,14 +36,14 @@ pub(super) struct Scanned {
     /// The places of the operands.
     pub(super) operands: Vec<usize>,
     /// The options that were given.
-    pub(super) given: Vec<Given>,
+    pub(super) given: Vec<GivenOption>,
     /// The first word that does not fit.
     pub(super) odd: Option<usize>,
 }
 
 /// What the words of a command are, where some do not fit.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Sorted {
+pub(super) struct SortedWords {
     /// The places of the operands.
     pub(super) operands: Vec<usize>,
     /// The places of the words that do not fit.
@@ -54,7 +54,7 @@ pub(super) struct Sorted {
 
 /// A word that is an option, or several in a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Given {
+pub(super) struct GivenOption {
     /// As written, without dashes and without what follows `=`.
     pub(super) name: String,
     /// The one that takes the value: the letter, wherever it stands in a cluster, or the name.
@@ -65,7 +65,7 @@ pub(super) struct Given {
     pub(super) attached: Option<String>,
 }
 
-impl Given {
+impl GivenOption {
     /// The value, as it is shown.
     pub(super) fn value_in<'w>(&'w self, words: &'w [Word]) -> Option<&'w str> {
         let following = || self.value.and_then(|place| words.get(place));
@@ -109,14 +109,14 @@ impl Options<'_> {
                 return scanned;
             };
             let (key, value, attached) = match taken {
-                Taken::Alone(key) => (key, None, None),
-                Taken::Inside(key, value) => (key, Some(here), Some(value.to_owned())),
-                Taken::Next(key) => {
+                OptionValue::Alone(key) => (key, None, None),
+                OptionValue::Inside(key, value) => (key, Some(here), Some(value.to_owned())),
+                OptionValue::Next(key) => {
                     place += 1;
                     (key, Some(place - 1), None)
                 }
             };
-            scanned.given.push(Given {
+            scanned.given.push(GivenOption {
                 name: name_of(text),
                 key: key.to_owned(),
                 value,
@@ -129,8 +129,8 @@ impl Options<'_> {
     /// Sorts the words from `start` on into operands and words that do not fit, to the end. Whether
     /// a word that does not fit takes the next one is not known, so from there on no word is taken
     /// for a value, and `--` ends nothing.
-    pub(super) fn sort(&self, words: &[Word], start: usize) -> Sorted {
-        let mut sorted = Sorted::default();
+    pub(super) fn sort(&self, words: &[Word], start: usize) -> SortedWords {
+        let mut sorted = SortedWords::default();
         let mut place = start;
         while let Some(word) = words.get(place) {
             let here = place;
@@ -160,41 +160,41 @@ impl Options<'_> {
                 continue;
             }
             match self.option(text, words.get(place)) {
-                Some(Taken::Next(key)) if !lost => {
+                Some(OptionValue::Next(key)) if !lost => {
                     let value = words.get(place).map(Word::shown).unwrap_or_default();
                     sorted.values.push((key.to_owned(), value.to_owned()));
                     place += 1;
                 }
-                Some(Taken::Inside(key, value)) => {
+                Some(OptionValue::Inside(key, value)) => {
                     sorted.values.push((key.to_owned(), value.to_owned()));
                 }
-                Some(Taken::Alone(_) | Taken::Next(_)) => {}
+                Some(OptionValue::Alone(_) | OptionValue::Next(_)) => {}
                 None => sorted.odd.push(here),
             }
         }
         sorted
     }
 
-    fn option<'w>(&self, text: &'w str, next: Option<&Word>) -> Option<Taken<'w>> {
+    fn option<'w>(&self, text: &'w str, next: Option<&Word>) -> Option<OptionValue<'w>> {
         // An option that stands where a value should be is one to a program that takes its value
         // only attached, so it is not swallowed.
         let following = |key| {
             let value = next.filter(|next| !is_like_option(next));
-            value.map(|_| Taken::Next(key))
+            value.map(|_| OptionValue::Next(key))
         };
         if let Some(long) = text.strip_prefix("--") {
             return match long.split_once('=') {
                 Some((name, value)) => {
-                    has(self.long_values, name).then_some(Taken::Inside(name, value))
+                    has(self.long_values, name).then_some(OptionValue::Inside(name, value))
                 }
-                None if has(self.long, long) => Some(Taken::Alone(long)),
+                None if has(self.long, long) => Some(OptionValue::Alone(long)),
                 None if has(self.long_values, long) => following(long),
                 None => None,
             };
         }
         let name = text.strip_prefix('-')?;
         if has(self.dash, name) {
-            return Some(Taken::Alone(name));
+            return Some(OptionValue::Alone(name));
         }
         if has(self.dash_values, name) {
             return following(name);
@@ -202,37 +202,37 @@ impl Options<'_> {
         if let Some((bare, value)) = name.split_once('=')
             && has(self.dash_values, bare)
         {
-            return Some(Taken::Inside(bare, value));
+            return Some(OptionValue::Inside(bare, value));
         }
         if self.numbers && name.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Some(Taken::Alone(name));
+            return Some(OptionValue::Alone(name));
         }
         for (at, letter) in name.char_indices() {
             let (key, rest) = name.get(at..)?.split_at(letter.len_utf8());
             if self.short_maybe.contains(letter) {
                 return Some(if rest.is_empty() {
-                    Taken::Alone(key)
+                    OptionValue::Alone(key)
                 } else {
-                    Taken::Inside(key, rest)
+                    OptionValue::Inside(key, rest)
                 });
             }
             if self.short_values.contains(letter) {
                 return if rest.is_empty() {
                     following(key)
                 } else {
-                    Some(Taken::Inside(key, rest))
+                    Some(OptionValue::Inside(key, rest))
                 };
             }
             if !self.short.contains(letter) {
                 return None;
             }
         }
-        Some(Taken::Alone(name))
+        Some(OptionValue::Alone(name))
     }
 }
 
 /// How an option takes its value, if it has one; first the option that does.
-enum Taken<'w> {
+enum OptionValue<'w> {
     Alone(&'w str),
     Inside(&'w str, &'w str),
     Next(&'w str),

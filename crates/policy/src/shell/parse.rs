@@ -12,13 +12,13 @@ use super::{
         MAX_BYTES, MAX_COMMANDS, MAX_DEPTH, MAX_NESTING, MAX_NODES, MAX_OPEN_BRACKETS, Refusal,
     },
     tree::{opened, tree},
-    unclear::Unclear,
+    unclear::UnclearReason,
     word::{Value, Word},
 };
 
 /// A simple command, or a statement that is none and says so in `unclear`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Simple {
+pub(super) struct ParsedCommand {
     /// As written.
     pub(super) text: String,
     pub(super) assignments: Vec<Assignment>,
@@ -27,7 +27,7 @@ pub(super) struct Simple {
     pub(super) redirections: Vec<Redirection>,
     /// Redirections and here-documents, as written.
     pub(super) beside: Vec<String>,
-    pub(super) unclear: Vec<Unclear>,
+    pub(super) unclear: Vec<UnclearReason>,
 }
 
 /// A variable that is set, for one command or for the rest of the script.
@@ -48,14 +48,14 @@ pub(super) struct Redirection {
 
 /// What was read.
 #[derive(Debug)]
-pub(super) struct Parsed {
-    pub(super) commands: Vec<Simple>,
+pub(super) struct ParsedScript {
+    pub(super) commands: Vec<ParsedCommand>,
     /// Whether the whole script was understood as a script.
     pub(super) complete: bool,
 }
 
 /// Reads a script.
-pub(super) fn parse(script: &str) -> Result<Parsed, Refusal> {
+pub(super) fn parse(script: &str) -> Result<ParsedScript, Refusal> {
     if script.len() > MAX_BYTES {
         return Err(Refusal::TooLong);
     }
@@ -74,7 +74,7 @@ pub(super) fn parse(script: &str) -> Result<Parsed, Refusal> {
         depth: 0,
     };
     walker.statements(root)?;
-    Ok(Parsed {
+    Ok(ParsedScript {
         commands: walker.commands,
         complete: !root.has_error(),
     })
@@ -82,7 +82,7 @@ pub(super) fn parse(script: &str) -> Result<Parsed, Refusal> {
 
 struct Walker<'s> {
     source: &'s str,
-    commands: Vec<Simple>,
+    commands: Vec<ParsedCommand>,
     /// Groups, subshells and substitutions around the place.
     nesting: usize,
     /// Statements around the place: the grammar hangs one into the other where nothing is nested.
@@ -121,7 +121,7 @@ impl<'s> Walker<'s> {
 
     fn known_statement(&mut self, node: Node<'_>) -> Result<(), Refusal> {
         if node.is_missing() {
-            return self.odd(node, Unclear::Syntax);
+            return self.odd(node, UnclearReason::Syntax);
         }
         match node.kind() {
             "comment" | "\n" | ";" | "&" | "&&" | "||" | "|" | "|&" | "!" | "(" | ")" | "{"
@@ -134,7 +134,7 @@ impl<'s> Walker<'s> {
             "redirected_statement" => self.redirected(node),
             "list" => self.list(node),
             "compound_statement" if self.text(node).starts_with("((") => {
-                self.odd(node, Unclear::Arithmetic)
+                self.odd(node, UnclearReason::Arithmetic)
             }
             "subshell" | "pipeline" | "negated_command" | "if_statement" | "while_statement"
             | "do_group" | "elif_clause" | "else_clause" | "compound_statement" => {
@@ -157,21 +157,21 @@ impl<'s> Walker<'s> {
             }
             "declaration_command" | "unset_command" => {
                 let mut simple = self.plain_words(node)?;
-                simple.unclear.push(Unclear::Variables);
+                simple.unclear.push(UnclearReason::Variables);
                 self.push(simple)
             }
             "for_statement" | "c_style_for_statement" | "case_statement" => {
-                self.odd(node, Unclear::Construct)
+                self.odd(node, UnclearReason::Construct)
             }
-            "function_definition" => self.odd(node, Unclear::Function),
+            "function_definition" => self.odd(node, UnclearReason::Function),
             // Ends a branch of `case`, and stands nowhere else.
             ";;" => Err(Refusal::Syntax),
-            _ => self.odd(node, Unclear::Syntax),
+            _ => self.odd(node, UnclearReason::Syntax),
         }
     }
 
     /// A statement that is not understood, and whatever commands stand inside it.
-    fn odd(&mut self, node: Node<'_>, why: Unclear) -> Result<(), Refusal> {
+    fn odd(&mut self, node: Node<'_>, why: UnclearReason) -> Result<(), Refusal> {
         let mut simple = self.blank(node);
         simple.unclear.push(why);
         self.push(simple)?;
@@ -235,7 +235,7 @@ impl<'s> Walker<'s> {
         Ok(())
     }
 
-    fn push(&mut self, simple: Simple) -> Result<(), Refusal> {
+    fn push(&mut self, simple: ParsedCommand) -> Result<(), Refusal> {
         if self.commands.len() >= MAX_COMMANDS {
             return Err(Refusal::TooManyCommands);
         }
@@ -243,8 +243,8 @@ impl<'s> Walker<'s> {
         Ok(())
     }
 
-    fn blank(&self, node: Node<'_>) -> Simple {
-        Simple {
+    fn blank(&self, node: Node<'_>) -> ParsedCommand {
+        ParsedCommand {
             text: self.text(node).trim().to_owned(),
             assignments: Vec::new(),
             words: Vec::new(),
@@ -254,7 +254,7 @@ impl<'s> Walker<'s> {
         }
     }
 
-    fn command(&mut self, node: Node<'_>) -> Result<Simple, Refusal> {
+    fn command(&mut self, node: Node<'_>) -> Result<ParsedCommand, Refusal> {
         let mut simple = self.blank(node);
         let mut cursor = node.walk();
         let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
@@ -273,7 +273,7 @@ impl<'s> Walker<'s> {
                 "herestring_redirect" => self.here_string(child, &mut simple)?,
                 // `name (…)` is no command of bash's.
                 "subshell" | "regex" | "ERROR" => {
-                    simple.unclear.push(Unclear::Syntax);
+                    simple.unclear.push(UnclearReason::Syntax);
                     self.inside(child)?;
                 }
                 _ => {
@@ -287,16 +287,16 @@ impl<'s> Walker<'s> {
 
     /// Between two words there are blanks and nothing else; whatever the parser skipped as if it
     /// were a blank would otherwise be lost.
-    fn gap(&self, from: usize, to: usize, simple: &mut Simple) {
+    fn gap(&self, from: usize, to: usize, simple: &mut ParsedCommand) {
         let gap = self.source.get(from..to).unwrap_or_default();
         let blank = gap.replace("\\\n", "");
         if blank.contains(|c| c != ' ' && c != '\t') {
-            simple.unclear.push(Unclear::Syntax);
+            simple.unclear.push(UnclearReason::Syntax);
         }
     }
 
     /// A declaration: its words, for rules to look at.
-    fn plain_words(&mut self, node: Node<'_>) -> Result<Simple, Refusal> {
+    fn plain_words(&mut self, node: Node<'_>) -> Result<ParsedCommand, Refusal> {
         let mut simple = self.blank(node);
         let mut cursor = node.walk();
         let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
@@ -315,7 +315,7 @@ impl<'s> Walker<'s> {
         Ok(simple)
     }
 
-    fn assignment(&mut self, node: Node<'_>, simple: &mut Simple) -> Result<(), Refusal> {
+    fn assignment(&mut self, node: Node<'_>, simple: &mut ParsedCommand) -> Result<(), Refusal> {
         let name = node.child_by_field_name("name");
         let value = node.child_by_field_name("value");
         let plain = name.is_some_and(|name| name.kind() == "variable_name");
@@ -375,7 +375,7 @@ impl<'s> Walker<'s> {
             return self.push(outer);
         }
         if !outer.words.is_empty() {
-            outer.unclear.push(Unclear::Syntax);
+            outer.unclear.push(UnclearReason::Syntax);
         }
         // The grammar hangs `a && b > f` onto the list; to bash it is part of the last command. What a
         // group writes, its commands write.
@@ -396,7 +396,7 @@ impl<'s> Walker<'s> {
         }
     }
 
-    fn file_redirect(&mut self, node: Node<'_>, simple: &mut Simple) -> Result<(), Refusal> {
+    fn file_redirect(&mut self, node: Node<'_>, simple: &mut ParsedCommand) -> Result<(), Refusal> {
         let mut cursor = node.walk();
         let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
         let mut operator = "";
@@ -424,7 +424,7 @@ impl<'s> Walker<'s> {
         Ok(())
     }
 
-    fn here_string(&mut self, node: Node<'_>, simple: &mut Simple) -> Result<(), Refusal> {
+    fn here_string(&mut self, node: Node<'_>, simple: &mut ParsedCommand) -> Result<(), Refusal> {
         let mut cursor = node.walk();
         let children: Vec<Node<'_>> = node.named_children(&mut cursor).collect();
         simple.beside.push(self.text(node).to_owned());
@@ -432,7 +432,7 @@ impl<'s> Walker<'s> {
             if child.kind() != "file_descriptor" {
                 let word = self.word(child, simple)?;
                 if word.value == Value::Unknown {
-                    simple.unclear.push(Unclear::Expansion);
+                    simple.unclear.push(UnclearReason::Expansion);
                 }
             }
         }
@@ -441,7 +441,7 @@ impl<'s> Walker<'s> {
 
     /// A here-document whose body is text is input and nothing else. Commands that follow on its
     /// first line are attached to it by the parser in ways that are not worth following.
-    fn here_document(&mut self, node: Node<'_>, simple: &mut Simple) -> Result<(), Refusal> {
+    fn here_document(&mut self, node: Node<'_>, simple: &mut ParsedCommand) -> Result<(), Refusal> {
         let mut cursor = node.walk();
         let children: Vec<Node<'_>> = node.named_children(&mut cursor).collect();
         // All of it is shown, so what stands on its first line is not shown again.
@@ -457,12 +457,12 @@ impl<'s> Walker<'s> {
                 "heredoc_body" => {
                     let expands = self.text(child).contains(['$', '`', '\\']);
                     if !quoted && expands {
-                        simple.unclear.push(Unclear::Expansion);
+                        simple.unclear.push(UnclearReason::Expansion);
                         self.inside(child)?;
                     }
                 }
                 _ => {
-                    simple.unclear.push(Unclear::Syntax);
+                    simple.unclear.push(UnclearReason::Syntax);
                     self.statement(child)?;
                 }
             }
@@ -487,17 +487,17 @@ impl<'s> Walker<'s> {
             simple.words.extend(words.map(Word::literal));
         } else {
             simple.words.push(Word::literal("test"));
-            simple.unclear.push(Unclear::Test);
+            simple.unclear.push(UnclearReason::Test);
         }
         self.push(simple)?;
         self.inside(node)
     }
 
-    fn word(&mut self, node: Node<'_>, simple: &mut Simple) -> Result<Word, Refusal> {
+    fn word(&mut self, node: Node<'_>, simple: &mut ParsedCommand) -> Result<Word, Refusal> {
         let raw = self.text(node);
         if raw.starts_with('\n') {
             // No word begins with the end of a line: two commands were taken for one.
-            simple.unclear.push(Unclear::Syntax);
+            simple.unclear.push(UnclearReason::Syntax);
         }
         match node.kind() {
             // Single characters stand for themselves and have tokens of their own.
@@ -527,7 +527,7 @@ impl<'s> Walker<'s> {
                     node.kind(),
                     "arithmetic_expansion" | "expansion" | "process_substitution" | "ERROR"
                 ) {
-                    simple.unclear.push(Unclear::Expansion);
+                    simple.unclear.push(UnclearReason::Expansion);
                 }
                 Ok(Word::unknown(raw))
             }

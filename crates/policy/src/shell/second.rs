@@ -16,12 +16,12 @@ use brush_parser::{
 
 use super::{
     limits::{MAX_SECOND_BRACKETS, MAX_SECOND_BYTES, MAX_SECOND_GROUPS, MAX_SECOND_OPENERS},
-    parse::Simple,
+    parse::ParsedCommand,
 };
 
 /// What the second parser says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Opinion {
+pub(super) enum SecondOpinion {
     /// The same commands with the same words.
     Agrees,
     /// Something else.
@@ -33,27 +33,30 @@ pub(super) enum Opinion {
 }
 
 /// Compares what the first parser found with what the second one finds.
-pub(super) fn opinion(script: &str, commands: &[Simple]) -> Opinion {
+pub(super) fn opinion(script: &str, commands: &[ParsedCommand]) -> SecondOpinion {
     let brackets = script
         .bytes()
         .filter(|byte| matches!(byte, b'(' | b'{' | b'[' | b'`'))
         .count();
     if script.len() > MAX_SECOND_BYTES || brackets > MAX_SECOND_BRACKETS || is_too_deep(script) {
-        return Opinion::Silent;
+        return SecondOpinion::Silent;
     }
     // It promises no freedom from panics; one is as good as a disagreement.
-    catch_unwind(AssertUnwindSafe(|| read(script))).map_or(Opinion::Differs, |read| match read {
-        Read::Refused => Opinion::Refuses,
-        Read::Unknown => Opinion::Differs,
-        Read::Commands(theirs) => {
-            let ours = commands.iter().map(Flat::of);
-            if theirs.len() == commands.len() && ours.eq(theirs) {
-                Opinion::Agrees
-            } else {
-                Opinion::Differs
+    catch_unwind(AssertUnwindSafe(|| read(script))).map_or(
+        SecondOpinion::Differs,
+        |read| match read {
+            Read::Refused => SecondOpinion::Refuses,
+            Read::Unknown => SecondOpinion::Differs,
+            Read::Commands(theirs) => {
+                let ours = commands.iter().map(FlatCommand::of);
+                if theirs.len() == commands.len() && ours.eq(theirs) {
+                    SecondOpinion::Agrees
+                } else {
+                    SecondOpinion::Differs
+                }
             }
-        }
-    })
+        },
+    )
 }
 
 /// Whether more can stand inside each other than the second parser is good for. Counts words
@@ -87,7 +90,7 @@ fn groups(script: &str) -> usize {
 
 /// A command as both parsers can say it.
 #[derive(Debug, PartialEq, Eq)]
-struct Flat {
+struct FlatCommand {
     assignments: Vec<String>,
     words: Vec<String>,
     redirections: usize,
@@ -96,11 +99,11 @@ struct Flat {
 enum Read {
     Refused,
     Unknown,
-    Commands(Vec<Flat>),
+    Commands(Vec<FlatCommand>),
 }
 
-impl Flat {
-    fn of(simple: &Simple) -> Self {
+impl FlatCommand {
+    fn of(simple: &ParsedCommand) -> Self {
         Self {
             assignments: simple
                 .assignments
@@ -132,7 +135,7 @@ fn read(script: &str) -> Read {
     }
 }
 
-fn compound(list: &CompoundList, found: &mut Vec<Flat>) -> Option<()> {
+fn compound(list: &CompoundList, found: &mut Vec<FlatCommand>) -> Option<()> {
     for item in &list.0 {
         pipeline(&item.0.first, found)?;
         for more in &item.0.additional {
@@ -143,7 +146,7 @@ fn compound(list: &CompoundList, found: &mut Vec<Flat>) -> Option<()> {
     Some(())
 }
 
-fn pipeline(pipeline: &Pipeline, found: &mut Vec<Flat>) -> Option<()> {
+fn pipeline(pipeline: &Pipeline, found: &mut Vec<FlatCommand>) -> Option<()> {
     // To the first parser `time` is a program like any other.
     let timed = pipeline.timed.is_some();
     for (place, part) in pipeline.seq.iter().enumerate() {
@@ -157,7 +160,7 @@ fn pipeline(pipeline: &Pipeline, found: &mut Vec<Flat>) -> Option<()> {
     Some(())
 }
 
-fn command(command: &Command, found: &mut Vec<Flat>) -> Option<()> {
+fn command(command: &Command, found: &mut Vec<FlatCommand>) -> Option<()> {
     match command {
         Command::Simple(command) => found.push(simple(command)?),
         Command::Compound(inner, redirections) => {
@@ -189,7 +192,7 @@ fn command(command: &Command, found: &mut Vec<Flat>) -> Option<()> {
             if count > 0 {
                 match found.get_mut(first..) {
                     Some([only]) => only.redirections += count,
-                    _ => found.push(Flat {
+                    _ => found.push(FlatCommand {
                         assignments: Vec::new(),
                         words: Vec::new(),
                         redirections: count,
@@ -202,8 +205,8 @@ fn command(command: &Command, found: &mut Vec<Flat>) -> Option<()> {
     Some(())
 }
 
-fn simple(command: &SimpleCommand) -> Option<Flat> {
-    let mut flat = Flat {
+fn simple(command: &SimpleCommand) -> Option<FlatCommand> {
+    let mut flat = FlatCommand {
         assignments: Vec::new(),
         words: Vec::new(),
         redirections: 0,

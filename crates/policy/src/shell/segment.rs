@@ -5,8 +5,8 @@ use haft_contract::PathMode;
 use super::{
     entry::Class,
     hazard::Hazard,
-    touch::Touch,
-    unclear::Unclear,
+    touch::CommandTouch,
+    unclear::UnclearReason,
     word::{Value, Word},
 };
 
@@ -25,10 +25,10 @@ pub struct Segment {
     pub(crate) beside: Vec<String>,
     pub(crate) runs: Vec<String>,
     pub(crate) may_name: Vec<String>,
-    pub(crate) touches: Vec<Touch>,
+    pub(crate) touches: Vec<CommandTouch>,
     /// The paths among its words and redirections, as written.
     pub(crate) names: Vec<(PathMode, String)>,
-    pub(crate) unclear: Vec<Unclear>,
+    pub(crate) unclear: Vec<UnclearReason>,
     pub(crate) hazards: Vec<Hazard>,
     /// The places of words that a star does not stand for where no sandbox holds what they do.
     pub(crate) unlisted: Vec<usize>,
@@ -108,11 +108,11 @@ impl Segment {
             return Some(unclear.to_string());
         }
         let hazard = self.hazards.iter().find(|hazard| !hazard.accounted)?;
-        Some(Unclear::Hidden(hazard.word.clone()).to_string())
+        Some(UnclearReason::Hidden(hazard.word.clone()).to_string())
     }
 
     /// Why it is not fully understood; empty where it is.
-    pub fn unclear(&self) -> &[Unclear] {
+    pub fn unclear(&self) -> &[UnclearReason] {
         &self.unclear
     }
 

@@ -6,7 +6,7 @@
 
 use super::{
     changes::takes_responses,
-    entry::{Check, Class, Entry, Fits, Operands, Order, entry_of},
+    entry::{Check, Class, Entry, Operands, OptionFit, Order, entry_of},
     options::has,
     table::harmless_mode,
     word::Word,
@@ -34,7 +34,7 @@ fn unlisted_words(program: &str, words: &[Word]) -> Vec<usize> {
     };
     let mut start = 1;
     loop {
-        if entry.fits == Fits::Any {
+        if entry.fits == OptionFit::Any {
             return Vec::new();
         }
         if entry.subcommands.is_empty() {
@@ -242,7 +242,7 @@ impl Entry {
 
 /// How an option before the subcommand of a program is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Leading {
+pub(crate) enum LeadingOption {
     /// The next word is its value.
     TakesNext,
     /// It stands alone.
@@ -252,11 +252,11 @@ pub(crate) enum Leading {
 }
 
 /// How an option before the subcommand of a program is read.
-pub(crate) fn leading(program: &str, option: &str) -> Leading {
+pub(crate) fn leading(program: &str, option: &str) -> LeadingOption {
     match entry_of(program) {
-        Some(entry) if entry.takes_next(option) => Leading::TakesNext,
-        Some(entry) if entry.stands_alone(option) => Leading::Alone,
-        Some(_) | None => Leading::Unlisted,
+        Some(entry) if entry.takes_next(option) => LeadingOption::TakesNext,
+        Some(entry) if entry.stands_alone(option) => LeadingOption::Alone,
+        Some(_) | None => LeadingOption::Unlisted,
     }
 }
 
@@ -297,9 +297,9 @@ pub(super) fn subcommand_place(program: &str, words: &[Word]) -> usize {
             return place;
         };
         place += match leading(program, option) {
-            Leading::TakesNext => 2,
-            Leading::Alone => 1,
-            Leading::Unlisted => return words.len(),
+            LeadingOption::TakesNext => 2,
+            LeadingOption::Alone => 1,
+            LeadingOption::Unlisted => return words.len(),
         };
     }
     words.len()

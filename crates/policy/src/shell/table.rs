@@ -4,7 +4,7 @@
 use haft_contract::PathMode;
 
 use super::{
-    entry::{Check, Class, Entry, Fits, Operands, Order, Writes, entry_of},
+    entry::{Check, Class, Entry, Operands, OptionFit, Order, Writes, entry_of},
     hazard::{harmless_awk, harmless_sed},
     options::{Scanned, has},
     word::{Value, Word},
@@ -12,7 +12,7 @@ use super::{
 
 /// A known command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Known {
+pub(super) struct KnownCommand {
     pub(super) class: Class,
     /// The places of the words that are paths, and what it does to them.
     pub(super) paths: Vec<(usize, PathMode)>,
@@ -23,11 +23,11 @@ pub(super) struct Known {
 }
 
 /// What is known about a command: its program (without a directory) and all its words.
-pub(super) fn known(program: &str, words: &[Word]) -> Option<Known> {
+pub(super) fn known(program: &str, words: &[Word]) -> Option<KnownCommand> {
     let mut entry = entry_of(program)?;
     let mut start = 1;
     let mut outer = Vec::new();
-    let with = |known: Option<Known>, outer: Vec<(usize, PathMode)>| {
+    let with = |known: Option<KnownCommand>, outer: Vec<(usize, PathMode)>| {
         let mut known = known?;
         known.paths.extend(outer);
         Some(known)
@@ -65,7 +65,7 @@ pub(super) fn known(program: &str, words: &[Word]) -> Option<Known> {
 
 /// The words of a command that fits its entry.
 #[derive(Default)]
-struct Fitting {
+struct FittingWords {
     operands: Vec<usize>,
     /// Options with a value in them that may be a path.
     inside: Vec<usize>,
@@ -101,12 +101,12 @@ impl Writes {
 }
 
 impl Entry {
-    fn known(&self, words: &[Word], start: usize) -> Option<Known> {
+    fn known(&self, words: &[Word], start: usize) -> Option<KnownCommand> {
         let fitting = match self.fits {
-            Fits::Any => self.any_words(words, start)?,
-            Fits::Listed | Fits::Some => self.listed_words(words, start)?,
+            OptionFit::Any => self.any_words(words, start)?,
+            OptionFit::Listed | OptionFit::Some => self.listed_words(words, start)?,
         };
-        let Fitting {
+        let FittingWords {
             operands,
             inside,
             patterned,
@@ -143,7 +143,7 @@ impl Entry {
             (Class::Looks, Writes::All | Writes::Last | Writes::Moved) => Class::Changes,
             (class, _) => class,
         };
-        Some(Known {
+        Some(KnownCommand {
             class,
             paths,
             accounted: changing,
@@ -152,9 +152,9 @@ impl Entry {
     }
 
     /// Every option is listed, and no word is known only when it runs.
-    fn listed_words(&self, words: &[Word], start: usize) -> Option<Fitting> {
+    fn listed_words(&self, words: &[Word], start: usize) -> Option<FittingWords> {
         let scanned = self.options(Order::Any).scan(words, start);
-        let idle = self.fits == Fits::Some && scanned.given.is_empty();
+        let idle = self.fits == OptionFit::Some && scanned.given.is_empty();
         if scanned.odd.is_some() || idle {
             return None;
         }
@@ -192,7 +192,7 @@ impl Entry {
                 option.is_some_and(|name| has(&self.changes_with, name.trim_start_matches('-')))
             })
             .map(|(place, _)| place);
-        Some(Fitting {
+        Some(FittingWords {
             inside: self.path_values(&scanned).map(|(place, _)| place).collect(),
             patterned: given(&self.pattern_options),
             changing: if given(&self.changes_with) {
@@ -214,8 +214,8 @@ impl Entry {
     }
 
     /// Every word fits, unless it is known only when it runs.
-    fn any_words(&self, words: &[Word], start: usize) -> Option<Fitting> {
-        let mut fitting = Fitting::default();
+    fn any_words(&self, words: &[Word], start: usize) -> Option<FittingWords> {
+        let mut fitting = FittingWords::default();
         for (place, word) in words.iter().enumerate().skip(start) {
             if word.value == Value::Unknown {
                 return None;

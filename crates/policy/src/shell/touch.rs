@@ -23,16 +23,16 @@ const MAX_TOUCHES: usize = 64;
 
 /// Something a command touches.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Touch {
+pub(crate) struct CommandTouch {
     pub(crate) access: Access,
-    pub(crate) how: How,
+    pub(crate) how: TouchOrigin,
     /// Whether everything beneath it is touched too, as far as a rule names something there.
     pub(crate) tree: bool,
 }
 
 /// How a command comes to touch something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum How {
+pub(crate) enum TouchOrigin {
     /// A word of the command names it, so whatever allows those words allows this.
     Named,
     /// Something beside the words does: a redirection, a hidden effect.
@@ -52,7 +52,7 @@ pub(super) struct Directories<'r> {
 }
 
 /// Where a written path leads.
-pub(super) enum Place {
+pub(super) enum PathTarget {
     /// Nowhere that matters.
     Nowhere,
     /// To one of these.
@@ -78,7 +78,7 @@ impl<'r> Directories<'r> {
     pub(super) fn change(&mut self, to: Option<&Word>) {
         let target = to.and_then(Word::text).filter(|text| *text != "-");
         match target.map(|target| self.place(target)) {
-            Some(Place::Inside(places)) => {
+            Some(PathTarget::Inside(places)) => {
                 for place in places {
                     if !self.places.contains(&place) {
                         self.places.push(place);
@@ -87,7 +87,13 @@ impl<'r> Directories<'r> {
                 self.lost |= self.places.len() > MAX_DIRECTORIES;
                 self.places.truncate(MAX_DIRECTORIES);
             }
-            Some(Place::Nowhere | Place::Outside(_) | Place::Host(..) | Place::Lost(_)) | None => {
+            Some(
+                PathTarget::Nowhere
+                | PathTarget::Outside(_)
+                | PathTarget::Host(..)
+                | PathTarget::Lost(_),
+            )
+            | None => {
                 self.lost = true;
             }
         }
@@ -96,35 +102,37 @@ impl<'r> Directories<'r> {
     /// A written path as absolute ones; as written where it leads out of the workspace.
     fn absolute(&self, text: &str) -> Vec<String> {
         match self.place(text) {
-            Place::Inside(paths) | Place::Lost(paths) => paths
+            PathTarget::Inside(paths) | PathTarget::Lost(paths) => paths
                 .iter()
                 .map(|path| format!("{}/{path}", self.root.trim_end_matches('/')))
                 .collect(),
-            Place::Nowhere | Place::Outside(_) | Place::Host(..) => vec![text.to_owned()],
+            PathTarget::Nowhere | PathTarget::Outside(_) | PathTarget::Host(..) => {
+                vec![text.to_owned()]
+            }
         }
     }
 
     /// Where a written path leads.
-    pub(super) fn place(&self, text: &str) -> Place {
+    pub(super) fn place(&self, text: &str) -> PathTarget {
         if text.is_empty() || SINKS.contains(&text) {
-            return Place::Nowhere;
+            return PathTarget::Nowhere;
         }
         if let Some(rest) = ["/dev/tcp/", "/dev/udp/"]
             .iter()
             .find_map(|prefix| text.strip_prefix(prefix))
         {
             let (host, port) = rest.split_once('/').unwrap_or((rest, ""));
-            return Place::Host(host.to_owned(), port.parse().unwrap_or(0));
+            return PathTarget::Host(host.to_owned(), port.parse().unwrap_or(0));
         }
         let text = &*without_aliases(text);
         let outside =
-            || Place::Outside(WorkPath::relative(text.trim_start_matches(['/', '~'])).ok());
+            || PathTarget::Outside(WorkPath::relative(text.trim_start_matches(['/', '~'])).ok());
         if text.starts_with('~') {
             return outside();
         }
         if text.starts_with('/') {
             return match WorkPath::parse(&folded(text), self.root) {
-                Ok(path) if self.root != "/" => Place::Inside(vec![path]),
+                Ok(path) if self.root != "/" => PathTarget::Inside(vec![path]),
                 Ok(_) | Err(_) => outside(),
             };
         }
@@ -139,22 +147,22 @@ impl<'r> Directories<'r> {
             let around = path.or_else(|| around().filter(|_| self.root != "/"));
             let Some(path) = around else {
                 let name = text.rsplit("../").next().unwrap_or_default();
-                return Place::Outside(WorkPath::relative(name).ok());
+                return PathTarget::Outside(WorkPath::relative(name).ok());
             };
             places.push(path);
         }
         if self.lost {
-            Place::Lost(places)
+            PathTarget::Lost(places)
         } else {
-            Place::Inside(places)
+            PathTarget::Inside(places)
         }
     }
 }
 
 /// What came of looking at words as paths.
 #[derive(Debug, Default)]
-pub(super) struct Touched {
-    pub(super) touches: Vec<Touch>,
+pub(super) struct TouchedPaths {
+    pub(super) touches: Vec<CommandTouch>,
     /// Paths that are outside the workspace, or may be.
     pub(super) outside: Vec<String>,
     /// What was looked at as a path, as written.
@@ -163,9 +171,15 @@ pub(super) struct Touched {
     pub(super) vague: bool,
 }
 
-impl Touched {
+impl TouchedPaths {
     /// Adds what one word leads to.
-    pub(super) fn word(&mut self, at: &Directories<'_>, word: &Word, mode: PathMode, how: How) {
+    pub(super) fn word(
+        &mut self,
+        at: &Directories<'_>,
+        word: &Word,
+        mode: PathMode,
+        how: TouchOrigin,
+    ) {
         match &word.value {
             Value::Literal(text) => self.text(at, text, mode, how),
             Value::Glob(glob) => {
@@ -180,8 +194,11 @@ impl Touched {
                     self.outside.push(glob.clone());
                 } else if fixed.starts_with(['/', '~']) {
                     match at.place(directory) {
-                        Place::Inside(_) => {}
-                        Place::Nowhere | Place::Outside(_) | Place::Host(..) | Place::Lost(_) => {
+                        PathTarget::Inside(_) => {}
+                        PathTarget::Nowhere
+                        | PathTarget::Outside(_)
+                        | PathTarget::Host(..)
+                        | PathTarget::Lost(_) => {
                             self.outside.push(glob.clone());
                         }
                     }
@@ -197,15 +214,24 @@ impl Touched {
         }
     }
 
-    pub(super) fn text(&mut self, at: &Directories<'_>, text: &str, mode: PathMode, how: How) {
+    pub(super) fn text(
+        &mut self,
+        at: &Directories<'_>,
+        text: &str,
+        mode: PathMode,
+        how: TouchOrigin,
+    ) {
         if self.touches.len() >= MAX_TOUCHES {
             self.vague = true;
             self.outside.push(text.to_owned());
             return;
         }
         let place = at.place(text);
-        let path = matches!(place, Place::Inside(_) | Place::Lost(_) | Place::Outside(_));
-        if path && (how != How::Maybe || text.contains(['/', '.'])) {
+        let path = matches!(
+            place,
+            PathTarget::Inside(_) | PathTarget::Lost(_) | PathTarget::Outside(_)
+        );
+        if path && (how != TouchOrigin::Maybe || text.contains(['/', '.'])) {
             self.name(mode, text);
         }
         let mut add = |path: WorkPath| {
@@ -213,33 +239,33 @@ impl Touched {
                 PathMode::Read => Access::read(path),
                 PathMode::Write => Access::write(path),
             };
-            self.touches.push(Touch {
+            self.touches.push(CommandTouch {
                 access,
                 how,
                 tree: false,
             });
         };
         match place {
-            Place::Nowhere => {}
-            Place::Inside(paths) => paths.into_iter().for_each(add),
-            Place::Lost(paths) => {
+            PathTarget::Nowhere => {}
+            PathTarget::Inside(paths) => paths.into_iter().for_each(add),
+            PathTarget::Lost(paths) => {
                 paths.into_iter().for_each(add);
                 self.vague = true;
-                if how != How::Maybe {
+                if how != TouchOrigin::Maybe {
                     self.outside.push(text.to_owned());
                 }
             }
-            Place::Outside(path) => {
+            PathTarget::Outside(path) => {
                 if let Some(path) = path {
                     add(path);
                 }
-                if how != How::Maybe {
+                if how != TouchOrigin::Maybe {
                     self.outside.push(text.to_owned());
                 }
             }
-            Place::Host(host, port) => self.touches.push(Touch {
+            PathTarget::Host(host, port) => self.touches.push(CommandTouch {
                 access: Access::Host { host, port },
-                how: How::Beside,
+                how: TouchOrigin::Beside,
                 tree: false,
             }),
         }
@@ -278,7 +304,11 @@ impl Touched {
             .any(|word| is_flag(word, 'T', "no-target-directory"));
         let parents = words.iter().any(|word| word.shown().starts_with("--par"));
         if whole {
-            let how = if exactly { How::Named } else { How::Maybe };
+            let how = if exactly {
+                TouchOrigin::Named
+            } else {
+                TouchOrigin::Maybe
+            };
             self.written(at, target, how, true);
         }
         for (place, _) in sources {
@@ -286,7 +316,7 @@ impl Touched {
             let name = source.trim_end_matches('/').rsplit('/').next();
             let name = name.filter(|_| !parents).unwrap_or(source);
             let path = format!("{target}/{name}");
-            if let Place::Inside(paths) = at.place(&path)
+            if let PathTarget::Inside(paths) = at.place(&path)
                 && paths
                     .iter()
                     .any(|path| protecting_rule(path.as_str()).is_some())
@@ -294,14 +324,14 @@ impl Touched {
                 self.outside.push(path.clone());
             }
             if !exactly && words.get(*place).is_some_and(|word| word.text().is_some()) {
-                self.written(at, &path, How::Named, whole);
+                self.written(at, &path, TouchOrigin::Named, whole);
             }
         }
     }
 
     /// Adds what is written without a word that names it.
-    fn written(&mut self, at: &Directories<'_>, text: &str, how: How, tree: bool) {
-        let (Place::Inside(paths) | Place::Lost(paths)) = at.place(text) else {
+    fn written(&mut self, at: &Directories<'_>, text: &str, how: TouchOrigin, tree: bool) {
+        let (PathTarget::Inside(paths) | PathTarget::Lost(paths)) = at.place(text) else {
             return;
         };
         for path in paths {
@@ -310,7 +340,7 @@ impl Touched {
                 return;
             }
             let tree = tree && !path.is_root();
-            self.touches.push(Touch {
+            self.touches.push(CommandTouch {
                 access: Access::write(path),
                 how,
                 tree,
@@ -335,7 +365,7 @@ impl Touched {
             self.outside.push(target.raw.clone());
         }
         for mode in modes {
-            self.word(at, target, *mode, How::Beside);
+            self.word(at, target, *mode, TouchOrigin::Beside);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// What is not known about a command before it runs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Unclear {
+pub enum UnclearReason {
     /// Which program it is.
     Program,
     /// The spelling of the program hides its name.
@@ -43,7 +43,7 @@ pub enum Unclear {
     Unlisted(String),
 }
 
-impl fmt::Display for Unclear {
+impl fmt::Display for UnclearReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Program => f.write_str("which program it runs is known only when it runs"),

@@ -3,11 +3,11 @@
 
 use super::{
     limits::{MAX_BYTES_ALONE, MAX_LINES_ALONE},
-    parse::{Simple, parse},
+    parse::{ParsedCommand, parse},
 };
 
 /// The commands of the lines that are whole by themselves, up to the first that never ends.
-pub(super) fn commands(script: &str) -> Vec<Simple> {
+pub(super) fn commands(script: &str) -> Vec<ParsedCommand> {
     let mut commands = Vec::new();
     let mut begun = 0;
     let ends = script.match_indices('\n').map(|(at, _)| at + 1);

@@ -9,7 +9,7 @@ use super::{
 
 /// A command inside another.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Inner {
+pub(super) enum InnerCommand {
     /// The command is no wrapper, or wraps nothing this time.
     Nothing,
     /// The words of the inner command, and the variables set for it.
@@ -180,7 +180,7 @@ pub(super) fn is_transparent(program: &str) -> bool {
 }
 
 /// The command inside a command.
-pub(super) fn inner(program: &str, words: &[Word]) -> Inner {
+pub(super) fn inner(program: &str, words: &[Word]) -> InnerCommand {
     match program {
         "env" => env(words),
         "command" => command(words),
@@ -196,27 +196,27 @@ pub(super) fn inner(program: &str, words: &[Word]) -> Inner {
         _ => WRAPPERS
             .iter()
             .find(|wrapper| has(wrapper.names, program))
-            .map_or(Inner::Nothing, |wrapper| wrapper.inner(words)),
+            .map_or(InnerCommand::Nothing, |wrapper| wrapper.inner(words)),
     }
 }
 
 impl Wrapper {
-    fn inner(&self, words: &[Word]) -> Inner {
+    fn inner(&self, words: &[Word]) -> InnerCommand {
         let scanned = self.options.scan(words, 1);
         if scanned.odd.is_some() {
-            return Inner::Hidden;
+            return InnerCommand::Hidden;
         }
         let Some(start) = scanned.operands.get(self.skip) else {
-            return Inner::Nothing;
+            return InnerCommand::Nothing;
         };
-        Inner::Words {
+        InnerCommand::Words {
             words: words.get(*start..).unwrap_or_default().to_vec(),
             variables: Vec::new(),
         }
     }
 }
 
-fn env(words: &[Word]) -> Inner {
+fn env(words: &[Word]) -> InnerCommand {
     let options = long(
         options("i0v", "uC"),
         "ignore-environment null debug",
@@ -224,7 +224,7 @@ fn env(words: &[Word]) -> Inner {
     );
     let scanned = options.scan(words, 1);
     if scanned.odd.is_some() {
-        return Inner::Hidden;
+        return InnerCommand::Hidden;
     }
     let mut variables: Vec<String> = scanned
         .given
@@ -249,19 +249,19 @@ fn env(words: &[Word]) -> Inner {
         }
     });
     match start {
-        Some(start) => Inner::Words {
+        Some(start) => InnerCommand::Words {
             words: words.get(*start..).unwrap_or_default().to_vec(),
             variables,
         },
-        None => Inner::Nothing,
+        None => InnerCommand::Nothing,
     }
 }
 
-fn command(words: &[Word]) -> Inner {
+fn command(words: &[Word]) -> InnerCommand {
     match words.get(1).map(Word::text) {
         // `-v` only says where a command is.
-        None | Some(Some("-v" | "-V")) => Inner::Nothing,
-        Some(None) => Inner::Hidden,
+        None | Some(Some("-v" | "-V")) => InnerCommand::Nothing,
+        Some(None) => InnerCommand::Hidden,
         Some(Some(_)) => Wrapper {
             names: "command",
             options: options("p", ""),
@@ -271,10 +271,10 @@ fn command(words: &[Word]) -> Inner {
     }
 }
 
-fn xargs(words: &[Word]) -> Inner {
+fn xargs(words: &[Word]) -> InnerCommand {
     let scanned = XARGS.scan(words, 1);
     if scanned.odd.is_some() {
-        return Inner::Hidden;
+        return InnerCommand::Hidden;
     }
     let mut inner: Vec<Word> = match scanned.operands.first() {
         Some(start) => words.get(*start..).unwrap_or_default().to_vec(),
@@ -294,7 +294,7 @@ fn xargs(words: &[Word]) -> Inner {
         }
     }
     inner.push(Word::given());
-    Inner::Words {
+    InnerCommand::Words {
         words: inner,
         variables: Vec::new(),
     }
@@ -318,7 +318,7 @@ pub(super) fn reads(program: &str, words: &[Word]) -> Vec<Word> {
         .collect()
 }
 
-fn find(words: &[Word]) -> Inner {
+fn find(words: &[Word]) -> InnerCommand {
     let mut several = Vec::new();
     let mut place = 1;
     while let Some(word) = words.get(place) {
@@ -344,14 +344,14 @@ fn find(words: &[Word]) -> Inner {
         several.push(inner);
     }
     if several.is_empty() {
-        Inner::Nothing
+        InnerCommand::Nothing
     } else {
-        Inner::Several(several)
+        InnerCommand::Several(several)
     }
 }
 
 /// Everything after one of these options, with what was found appended.
-fn after(words: &[Word], options: &[&str]) -> Inner {
+fn after(words: &[Word], options: &[&str]) -> InnerCommand {
     let start = words
         .iter()
         .position(|word| options.contains(&word.shown()));
@@ -364,33 +364,33 @@ fn after(words: &[Word], options: &[&str]) -> Inner {
                 .cloned()
                 .collect();
             inner.push(Word::given());
-            Inner::Words {
+            InnerCommand::Words {
                 words: inner,
                 variables: Vec::new(),
             }
         }
-        None => Inner::Nothing,
+        None => InnerCommand::Nothing,
     }
 }
 
 /// `sh -c SCRIPT`, also as `-lc` and with other options before it.
-fn shell(words: &[Word]) -> Inner {
+fn shell(words: &[Word]) -> InnerCommand {
     let mut script = false;
     let mut place = 1;
     while let Some(word) = words.get(place) {
         let Some(text) = word.text() else {
-            return Inner::Hidden;
+            return InnerCommand::Hidden;
         };
         place += 1;
         match text {
             "--login" | "--norc" | "--noprofile" | "--posix" | "--restricted" => {}
             "-o" | "+o" | "-O" | "+O" => place += 1,
             "--" => break,
-            _ if text.starts_with("--") => return Inner::Hidden,
+            _ if text.starts_with("--") => return InnerCommand::Hidden,
             _ if text.starts_with(['-', '+']) && text.len() > 1 => {
                 let letters = text.get(1..).unwrap_or_default();
                 if !letters.chars().all(|letter| "cefhilnuvx".contains(letter)) {
-                    return Inner::Hidden;
+                    return InnerCommand::Hidden;
                 }
                 script |= letters.contains('c');
             }
@@ -401,14 +401,14 @@ fn shell(words: &[Word]) -> Inner {
         }
     }
     match (script, words.get(place)) {
-        (true, Some(word)) => word
-            .text()
-            .map_or(Inner::Hidden, |text| Inner::Script(text.to_owned())),
+        (true, Some(word)) => word.text().map_or(InnerCommand::Hidden, |text| {
+            InnerCommand::Script(text.to_owned())
+        }),
         // What comes in on its input is a script nobody has seen.
-        (true | false, None) => Inner::Hidden,
-        (false, Some(word)) if is_input(word) => Inner::Hidden,
+        (true | false, None) => InnerCommand::Hidden,
+        (false, Some(word)) if is_input(word) => InnerCommand::Hidden,
         // A file: the program of this command, in effect.
-        (false, Some(_)) => Inner::Nothing,
+        (false, Some(_)) => InnerCommand::Nothing,
     }
 }
 
@@ -419,49 +419,51 @@ pub(super) fn is_input(word: &Word) -> bool {
 }
 
 /// Wrappers whose command is the value of `-c`, or hidden.
-fn dash_c(words: &[Word]) -> Inner {
+fn dash_c(words: &[Word]) -> InnerCommand {
     let mut words = words.iter().skip(1);
     while let Some(word) = words.next() {
         match word.shown() {
             "-c" | "--command" => {
                 let script = words.next().and_then(Word::text);
-                return script.map_or(Inner::Hidden, |text| Inner::Script(text.to_owned()));
+                return script.map_or(InnerCommand::Hidden, |text| {
+                    InnerCommand::Script(text.to_owned())
+                });
             }
             text => {
                 if let Some(script) = text.strip_prefix("--command=") {
-                    return Inner::Script(script.to_owned());
+                    return InnerCommand::Script(script.to_owned());
                 }
             }
         }
     }
-    Inner::Hidden
+    InnerCommand::Hidden
 }
 
 /// The words from a place on, as one script.
-fn joined(words: &[Word], start: usize) -> Inner {
+fn joined(words: &[Word], start: usize) -> InnerCommand {
     let texts: Option<Vec<&str>> = words.iter().skip(start).map(Word::text).collect();
     match texts {
-        Some(texts) if texts.is_empty() => Inner::Nothing,
-        Some(texts) => Inner::Script(texts.join(" ")),
-        None => Inner::Hidden,
+        Some(texts) if texts.is_empty() => InnerCommand::Nothing,
+        Some(texts) => InnerCommand::Script(texts.join(" ")),
+        None => InnerCommand::Hidden,
     }
 }
 
 /// Programs that run the rest of their words, with options that are not worth knowing.
-fn watch(words: &[Word]) -> Inner {
+fn watch(words: &[Word]) -> InnerCommand {
     match words.iter().skip(1).position(|word| !word.may_be_option()) {
         Some(0) => joined(words, 1),
-        Some(_) | None => Inner::Hidden,
+        Some(_) | None => InnerCommand::Hidden,
     }
 }
 
-fn trap(words: &[Word]) -> Inner {
+fn trap(words: &[Word]) -> InnerCommand {
     match words.get(1) {
-        None => Inner::Nothing,
+        None => InnerCommand::Nothing,
         Some(word) => match word.text() {
-            Some("-" | "" | "-l" | "-p") => Inner::Nothing,
-            Some(script) => Inner::Script(script.to_owned()),
-            None => Inner::Hidden,
+            Some("-" | "" | "-l" | "-p") => InnerCommand::Nothing,
+            Some(script) => InnerCommand::Script(script.to_owned()),
+            None => InnerCommand::Hidden,
         },
     }
 }

@@ -1,7 +1,7 @@
 //! One kept process: what all who look at it share.
 //!
 //! The child itself belongs to its owner (`owner.rs`); here are its log, its state and its
-//! controls. Nothing here waits for the child but [`Kept::wait`], which has a limit.
+//! controls. Nothing here waits for the child but [`BackgroundChild::wait`], which has a limit.
 
 use std::{
     sync::{
@@ -16,7 +16,7 @@ use haft_contract::{
     access::{ProcessAct, RunningCommand},
     background::{KeptProcess, LogPage, LogStart, ProcessId, ProcessState},
     context::OutputSink,
-    ops::{Exit, OutputChunk, ProcessControls, TerminalSize},
+    ops::{ChildExit, OutputChunk, ProcessControls, TerminalSize},
 };
 use tokio::{
     sync::watch,
@@ -39,7 +39,7 @@ const SETTLE: Duration = Duration::from_millis(800);
 const LOOK_LIMIT: Duration = Duration::from_secs(2);
 
 /// One kept process.
-pub(crate) struct Kept {
+pub(crate) struct BackgroundChild {
     pub(super) id: ProcessId,
     running: RunningCommand,
     terminal: Mutex<Option<TerminalSize>>,
@@ -49,7 +49,7 @@ pub(crate) struct Kept {
     attached: tokio::sync::Mutex<Option<Arc<dyn OutputSink>>>,
     is_attached: AtomicBool,
     /// Changes with every output and at the end.
-    news: watch::Sender<News>,
+    news: watch::Sender<ProcessNews>,
     started: Instant,
     /// When somebody last asked for it.
     asked: Mutex<Instant>,
@@ -59,20 +59,20 @@ pub(crate) struct Kept {
 
 /// How far a process has got.
 #[derive(Debug, Clone, Default)]
-struct News {
+struct ProcessNews {
     log_end: u64,
-    ended: Option<Ended>,
+    ended: Option<ProcessEnd>,
 }
 
 /// How and when a process ended.
 #[derive(Debug, Clone)]
-struct Ended {
-    exit: Option<Exit>,
+struct ProcessEnd {
+    exit: Option<ChildExit>,
     ran: Duration,
 }
 
 /// What a process to keep is.
-pub(super) struct About {
+pub(super) struct ProcessDescription {
     pub(super) id: ProcessId,
     pub(super) running: RunningCommand,
     pub(super) terminal: Option<TerminalSize>,
@@ -80,9 +80,9 @@ pub(super) struct About {
     pub(super) log_bytes: usize,
 }
 
-impl Kept {
+impl BackgroundChild {
     pub(super) fn new(
-        about: About,
+        about: ProcessDescription,
         controls: Arc<dyn ProcessControls>,
         stop: CancellationToken,
     ) -> Self {
@@ -95,7 +95,7 @@ impl Kept {
             log: Mutex::new(Log::new(about.log_bytes)),
             is_attached: AtomicBool::new(about.output.is_some()),
             attached: tokio::sync::Mutex::new(about.output),
-            news: watch::Sender::new(News::default()),
+            news: watch::Sender::new(ProcessNews::default()),
             started: now,
             asked: Mutex::new(now),
             stop,
@@ -137,7 +137,7 @@ impl Kept {
     }
 
     /// Notes its end.
-    pub(super) fn note_end(&self, exit: Option<Exit>) {
+    pub(super) fn note_end(&self, exit: Option<ChildExit>) {
         let log_end = {
             let mut log = lock(&self.log);
             log.finish();
@@ -146,7 +146,7 @@ impl Kept {
         let ran = self.started.elapsed();
         self.news.send_modify(|news| {
             news.log_end = log_end;
-            news.ended = Some(Ended { exit, ran });
+            news.ended = Some(ProcessEnd { exit, ran });
         });
     }
 
@@ -190,10 +190,10 @@ impl Kept {
                 .map_or_else(|| self.started.elapsed(), |ended| ended.ran),
             state: match ended {
                 None => ProcessState::Running { waits_for_input },
-                Some(Ended {
+                Some(ProcessEnd {
                     exit: Some(exit), ..
                 }) => ProcessState::Ended(exit),
-                Some(Ended { exit: None, .. }) => ProcessState::Lost,
+                Some(ProcessEnd { exit: None, .. }) => ProcessState::Lost,
             },
             log_start: log.start(),
             log_end: log.end(),

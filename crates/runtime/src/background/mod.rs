@@ -20,31 +20,31 @@ use futures::future::join_all;
 use haft_contract::{
     ErrorKind, Principal, ToolError, WorkspaceId,
     access::RunningCommand,
-    background::{Keep, ProcessId},
+    background::{KeepRequest, ProcessId},
 };
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::kept::Kept;
-use self::{kept::About, owner::Lease};
-use crate::{limits::ProcessLimits, whose::Whose};
+pub(crate) use self::kept::BackgroundChild;
+use self::{kept::ProcessDescription, owner::Lease};
+use crate::{limits::ProcessLimits, whose::SessionKey};
 
 /// How long the end of processes is waited for when a session or the runtime ends.
 const END_LIMIT: Duration = Duration::from_secs(2);
 
 /// The processes of all sessions. Dropping it ends them.
 pub(crate) struct Processes {
-    table: Arc<Table>,
+    table: Arc<ProcessTable>,
     limits: ProcessLimits,
     closing: CancellationToken,
 }
 
 #[derive(Default)]
-struct Table(Mutex<State>);
+struct ProcessTable(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    sessions: HashMap<Whose, SessionProcesses>,
+    sessions: HashMap<SessionKey, SessionProcesses>,
     /// Set once the runtime ends: nothing more is kept.
     closed: bool,
 }
@@ -52,7 +52,7 @@ struct State {
 #[derive(Default)]
 struct SessionProcesses {
     last: u32,
-    processes: BTreeMap<ProcessId, Arc<Kept>>,
+    processes: BTreeMap<ProcessId, Arc<BackgroundChild>>,
 }
 
 impl Processes {
@@ -70,16 +70,16 @@ impl Processes {
         principal: &Principal,
         workspace: &WorkspaceId,
         running: RunningCommand,
-        keep: Keep,
+        keep: KeepRequest,
     ) -> Result<ProcessId, ToolError> {
-        let session = Whose::of(principal, workspace);
+        let session = SessionKey::of(principal, workspace);
         let mut state = self.table.lock();
         state.make_room(&session, &self.limits)?;
         let place = state.sessions.entry(session.clone()).or_default();
         place.last += 1;
         let id = ProcessId::new(place.last);
-        let kept = Arc::new(Kept::new(
-            About {
+        let kept = Arc::new(BackgroundChild::new(
+            ProcessDescription {
                 id,
                 running,
                 terminal: keep.terminal,
@@ -105,7 +105,7 @@ impl Processes {
                 () = closing.cancelled() => {}
                 () = tokio::time::sleep(finished) => {}
             }
-            Table::forget(&table, &session, id);
+            ProcessTable::forget(&table, &session, id);
         });
         Ok(id)
     }
@@ -116,11 +116,11 @@ impl Processes {
         principal: &Principal,
         workspace: &WorkspaceId,
         id: ProcessId,
-    ) -> Result<Arc<Kept>, ToolError> {
+    ) -> Result<Arc<BackgroundChild>, ToolError> {
         let state = self.table.lock();
         let found = state
             .sessions
-            .get(&Whose::of(principal, workspace))
+            .get(&SessionKey::of(principal, workspace))
             .and_then(|session| session.processes.get(&id));
         let kept = found.cloned().ok_or_else(|| {
             ToolError::new(
@@ -135,17 +135,21 @@ impl Processes {
     }
 
     /// Every process of a session, oldest first.
-    pub(crate) fn of(&self, principal: &Principal, workspace: &WorkspaceId) -> Vec<Arc<Kept>> {
+    pub(crate) fn of(
+        &self,
+        principal: &Principal,
+        workspace: &WorkspaceId,
+    ) -> Vec<Arc<BackgroundChild>> {
         let state = self.table.lock();
-        let session = state.sessions.get(&Whose::of(principal, workspace));
+        let session = state.sessions.get(&SessionKey::of(principal, workspace));
         let kept = session.map(|session| session.processes.values().cloned().collect());
         kept.unwrap_or_default()
     }
 
     /// Forgets a process that has ended.
     pub(crate) fn forget(&self, principal: &Principal, workspace: &WorkspaceId, id: ProcessId) {
-        let session = Whose::of(principal, workspace);
-        Table::forget(&Arc::downgrade(&self.table), &session, id);
+        let session = SessionKey::of(principal, workspace);
+        ProcessTable::forget(&Arc::downgrade(&self.table), &session, id);
     }
 
     /// Ends every process of a session, in every workspace, and forgets it. How many did not end in
@@ -192,13 +196,13 @@ impl Drop for Processes {
     }
 }
 
-impl Table {
+impl ProcessTable {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Forgets a process that has ended, and its session with its last one.
-    fn forget(table: &Weak<Self>, session: &Whose, id: ProcessId) {
+    fn forget(table: &Weak<Self>, session: &SessionKey, id: ProcessId) {
         let Some(table) = table.upgrade() else {
             return;
         };
@@ -212,7 +216,7 @@ impl Table {
 }
 
 impl State {
-    fn all(&self) -> impl Iterator<Item = &Arc<Kept>> {
+    fn all(&self) -> impl Iterator<Item = &Arc<BackgroundChild>> {
         self.sessions
             .values()
             .flat_map(|session| session.processes.values())
@@ -220,7 +224,7 @@ impl State {
 
     /// Makes sure that one more fits. The log of a process that has ended makes room for one that
     /// runs.
-    fn make_room(&mut self, session: &Whose, limits: &ProcessLimits) -> Result<(), ToolError> {
+    fn make_room(&mut self, session: &SessionKey, limits: &ProcessLimits) -> Result<(), ToolError> {
         if self.closed {
             let message = "the runtime is ending and keeps no more processes";
             return Err(ToolError::new(ErrorKind::Unavailable, message));
@@ -229,7 +233,7 @@ impl State {
         if own >= limits.per_session && !self.forget_oldest_ended(|of| of == session) {
             return Err(full(limits.per_session, "this session keeps"));
         }
-        let of_tenant = |of: &Whose| of.tenant() == session.tenant();
+        let of_tenant = |of: &SessionKey| of.tenant() == session.tenant();
         let tenants = self.sessions.iter().filter(|(of, _)| of_tenant(of));
         let tenants: usize = tenants.map(|(_, processes)| processes.len()).sum();
         if tenants >= limits.per_tenant && !self.forget_oldest_ended(of_tenant) {
@@ -241,7 +245,7 @@ impl State {
         Ok(())
     }
 
-    fn forget_oldest_ended(&mut self, whose: impl Fn(&Whose) -> bool) -> bool {
+    fn forget_oldest_ended(&mut self, whose: impl Fn(&SessionKey) -> bool) -> bool {
         let ended = self
             .sessions
             .iter()
@@ -267,7 +271,7 @@ impl SessionProcesses {
 }
 
 /// Ends processes side by side; how many did not end in time.
-async fn end(kept: Vec<Arc<Kept>>) -> usize {
+async fn end(kept: Vec<Arc<BackgroundChild>>) -> usize {
     for process in &kept {
         process.stop.cancel();
     }

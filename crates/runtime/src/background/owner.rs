@@ -3,10 +3,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use haft_contract::ops::{Exit, ProcessHandle};
+use haft_contract::ops::{ChildExit, ProcessHandle};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::kept::Kept;
+use super::kept::BackgroundChild;
 
 /// How long a process that must end may clean up before it is killed.
 const GRACE: Duration = Duration::from_millis(800);
@@ -24,7 +24,11 @@ pub(super) struct Lease {
 }
 
 /// Owns a process until it has ended.
-pub(super) async fn own(mut process: Box<dyn ProcessHandle>, kept: Arc<Kept>, lease: Lease) {
+pub(super) async fn own(
+    mut process: Box<dyn ProcessHandle>,
+    kept: Arc<BackgroundChild>,
+    lease: Lease,
+) {
     let told = tokio::select! {
         biased;
         () = kept.stop.cancelled() => None,
@@ -41,14 +45,14 @@ pub(super) async fn own(mut process: Box<dyn ProcessHandle>, kept: Arc<Kept>, le
 }
 
 /// Reads output until the streams end, then waits for the process itself.
-async fn follow(process: &mut dyn ProcessHandle, kept: &Kept) -> Option<Exit> {
+async fn follow(process: &mut dyn ProcessHandle, kept: &BackgroundChild) -> Option<ChildExit> {
     while let Some(chunk) = process.next_chunk().await {
         kept.take(chunk).await;
     }
     process.wait().await.ok()
 }
 
-async fn stop(process: &mut dyn ProcessHandle, kept: &Kept) -> Option<Exit> {
+async fn stop(process: &mut dyn ProcessHandle, kept: &BackgroundChild) -> Option<ChildExit> {
     if let Err(error) = process.stop(GRACE).await {
         tracing::warn!(%error, id = %kept.id, "a kept process did not end when told to");
     }
@@ -63,7 +67,7 @@ async fn stop(process: &mut dyn ProcessHandle, kept: &Kept) -> Option<Exit> {
 }
 
 /// Returns when the time of a process is up.
-async fn run_out(kept: &Kept, lease: Lease) {
+async fn run_out(kept: &BackgroundChild, lease: Lease) {
     loop {
         let idle = kept.last_asked() + lease.idle;
         let end = lease.until.map_or(idle, |until| until.min(idle));

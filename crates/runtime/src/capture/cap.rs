@@ -6,7 +6,7 @@ use super::NOTICE_BYTES;
 use crate::limits::OutputLimits;
 
 /// The head and the tail of a text.
-pub(super) struct Capped {
+pub(super) struct CappedText {
     head_limit: usize,
     tail_limit: usize,
     head: String,
@@ -16,7 +16,7 @@ pub(super) struct Capped {
     tail_newlines: u64,
 }
 
-impl Capped {
+impl CappedText {
     pub(super) fn new(limits: OutputLimits) -> Self {
         Self {
             head_limit: limits.head_bytes,
@@ -129,8 +129,8 @@ mod tests {
 
     use super::*;
 
-    fn capped(head: usize, tail: usize, chunks: &[&str]) -> Capped {
-        let mut capped = Capped::new(OutputLimits {
+    fn capped(head: usize, tail: usize, chunks: &[&str]) -> CappedText {
+        let mut capped = CappedText::new(OutputLimits {
             head_bytes: head,
             tail_bytes: tail,
             artifact_bytes: 0,

@@ -57,7 +57,7 @@ impl Cleaner {
             return bytes;
         };
         for (index, byte) in bytes.iter().enumerate() {
-            let mut ending = Ending::default();
+            let mut ending = SequenceEnd::default();
             parser.advance(&mut ending, &[*byte]);
             if ending.ended {
                 self.sequence = None;
@@ -145,12 +145,12 @@ impl Cleaner {
 
 /// Learns from the parser when a sequence has ended.
 #[derive(Default)]
-struct Ending {
+struct SequenceEnd {
     ended: bool,
     printed: Option<char>,
 }
 
-impl Perform for Ending {
+impl Perform for SequenceEnd {
     fn print(&mut self, character: char) {
         self.ended = true;
         self.printed = Some(character);

@@ -19,7 +19,7 @@ use haft_contract::{
 use tokio::sync::Mutex;
 
 pub(crate) use self::clean::Cleaner;
-use self::{cap::Capped, spill::Spill};
+use self::{cap::CappedText, spill::Spill};
 use crate::{limits::OutputLimits, record::Recording};
 
 /// Room for the lines that say how much was left out and how to get it.
@@ -27,7 +27,7 @@ pub(crate) const NOTICE_BYTES: usize = 256;
 
 /// What is left of a call's output.
 #[derive(Debug, Default)]
-pub(crate) struct Captured {
+pub(crate) struct CapturedOutput {
     /// Head, a line that says what is missing, and tail; or everything.
     pub(crate) text: String,
     /// Bytes left out.
@@ -47,7 +47,7 @@ pub(crate) struct Capture {
 struct State {
     stdout: Cleaner,
     stderr: Cleaner,
-    capped: Capped,
+    capped: CappedText,
     spill: Spill,
     clean: String,
 }
@@ -63,7 +63,7 @@ impl Capture {
             state: Mutex::new(State {
                 stdout: Cleaner::default(),
                 stderr: Cleaner::default(),
-                capped: Capped::new(limits),
+                capped: CappedText::new(limits),
                 spill: Spill::new(artifacts, limits.artifact_bytes),
                 clean: String::new(),
             }),
@@ -71,7 +71,7 @@ impl Capture {
     }
 
     /// What was captured. Later output is dropped.
-    pub(crate) async fn finish(&self) -> Captured {
+    pub(crate) async fn finish(&self) -> CapturedOutput {
         let mut state = self.state.lock().await;
         let state = &mut *state;
         state.clean.clear();
@@ -89,17 +89,17 @@ pub(crate) async fn cap_text(
     text: String,
     artifacts: Arc<dyn ArtifactStore>,
     limits: OutputLimits,
-) -> Captured {
+) -> CapturedOutput {
     if text.len() <= limits.total() {
-        return Captured {
+        return CapturedOutput {
             text,
-            ..Captured::default()
+            ..CapturedOutput::default()
         };
     }
     let mut state = State {
         stdout: Cleaner::default(),
         stderr: Cleaner::default(),
-        capped: Capped::new(limits),
+        capped: CappedText::new(limits),
         spill: Spill::new(artifacts, limits.artifact_bytes),
         clean: String::new(),
     };
@@ -122,7 +122,7 @@ impl State {
     }
 
     /// The notice names the call, because a model has no other way to know its id.
-    async fn captured(&mut self, call: CallId) -> Captured {
+    async fn captured(&mut self, call: CallId) -> CapturedOutput {
         let artifact = self.spill.finish().await;
         let (bytes_omitted, lines_omitted) = self.capped.omitted();
         let text = self.capped.text(|f| match artifact {
@@ -135,7 +135,7 @@ impl State {
             }
             None => f.push_str("the whole output could not be kept"),
         });
-        Captured {
+        CapturedOutput {
             text,
             bytes_omitted,
             lines_omitted,

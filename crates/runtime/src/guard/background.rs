@@ -7,15 +7,17 @@ use futures::future::join_all;
 use haft_contract::{
     Access, BoxFuture, ErrorKind, ToolError,
     access::{ProcessAct, RunningCommand},
-    background::{Background, Keep, KeptProcess, LogPage, LogStart, ProcessId, ProcessState},
+    background::{
+        Background, KeepRequest, KeptProcess, LogPage, LogStart, ProcessId, ProcessState,
+    },
 };
 use tokio::time::Instant;
 
 use super::Guard;
-use crate::background::Kept;
+use crate::background::BackgroundChild;
 
 impl Background for Guard {
-    fn keep(&self, keep: Keep) -> Result<ProcessId, ToolError> {
+    fn keep(&self, keep: KeepRequest) -> Result<ProcessId, ToolError> {
         self.still_wanted()?;
         let planned = self.plan.accesses().iter().find_map(|access| match access {
             Access::Command(command) if command.command == keep.command => Some(command),
@@ -125,7 +127,7 @@ impl Background for Guard {
 }
 
 impl Guard {
-    fn find(&self, id: ProcessId) -> Result<Arc<Kept>, ToolError> {
+    fn find(&self, id: ProcessId) -> Result<Arc<BackgroundChild>, ToolError> {
         self.engine
             .processes
             .find(&self.principal, self.plan.workspace_id(), id)

@@ -23,10 +23,10 @@ const LOOK_WAIT: Duration = Duration::from_secs(30);
 
 /// The looks of one call.
 #[derive(Default)]
-pub(crate) struct ChangeWatch(Mutex<Watch>);
+pub(crate) struct ChangeWatch(Mutex<FileChangeWatch>);
 
 #[derive(Default)]
-enum Watch {
+enum FileChangeWatch {
     /// No command was started that is looked at.
     #[default]
     Idle,
@@ -40,11 +40,11 @@ impl Guard {
     /// Looks at the workspace, unless this call has done so.
     pub(super) async fn look_before_commands(&self) {
         let mut watch = self.changes.0.lock().await;
-        if !matches!(*watch, Watch::Idle) {
+        if !matches!(*watch, FileChangeWatch::Idle) {
             return;
         }
         let Some(changes) = self.watched_changes() else {
-            *watch = Watch::Failed(match self.plan.tier() {
+            *watch = FileChangeWatch::Failed(match self.plan.tier() {
                 Tier::T2 | Tier::T3 => "commands are not compared here".to_owned(),
                 tier @ (Tier::Host | Tier::T1 | Tier::InProcess) => {
                     format!("commands in tier {} are not compared", tier.as_str())
@@ -56,9 +56,9 @@ impl Guard {
         let cancel = CancellationToken::new();
         let _stop = cancel.clone().drop_guard();
         *watch = match tokio::time::timeout(LOOK_WAIT, changes.begin(keep, cancel)).await {
-            Ok(Ok(scan)) => Watch::Begun(scan),
-            Ok(Err(error)) => Watch::Failed(error.to_string()),
-            Err(_) => Watch::Failed(took_too_long()),
+            Ok(Ok(scan)) => FileChangeWatch::Begun(scan),
+            Ok(Err(error)) => FileChangeWatch::Failed(error.to_string()),
+            Err(_) => FileChangeWatch::Failed(took_too_long()),
         };
     }
 
@@ -66,16 +66,18 @@ impl Guard {
     pub(crate) async fn look_after_commands(&self) {
         let watch = std::mem::take(&mut *self.changes.0.lock().await);
         let (files, mut missed) = match watch {
-            Watch::Idle => return,
-            Watch::Failed(why) => (0, vec![not_known(&why)]),
-            Watch::Begun(scan) => match tokio::time::timeout(LOOK_WAIT, scan.finish()).await {
-                Ok(Ok(changes)) => {
-                    changes.files.into_iter().for_each(|file| self.note(file));
-                    (changes.looked_at, changes.missed.into_iter().collect())
+            FileChangeWatch::Idle => return,
+            FileChangeWatch::Failed(why) => (0, vec![not_known(&why)]),
+            FileChangeWatch::Begun(scan) => {
+                match tokio::time::timeout(LOOK_WAIT, scan.finish()).await {
+                    Ok(Ok(changes)) => {
+                        changes.files.into_iter().for_each(|file| self.note(file));
+                        (changes.looked_at, changes.missed.into_iter().collect())
+                    }
+                    Ok(Err(error)) => (0, vec![not_known(&error.to_string())]),
+                    Err(_) => (0, vec![not_known(&took_too_long())]),
                 }
-                Ok(Err(error)) => (0, vec![not_known(&error.to_string())]),
-                Err(_) => (0, vec![not_known(&took_too_long())]),
-            },
+            }
         };
         let kept = self
             .engine

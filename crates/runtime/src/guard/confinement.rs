@@ -6,15 +6,15 @@ use std::sync::{Mutex, PoisonError};
 
 use haft_contract::{
     Content, DeniedBy, Facts,
-    ops::{Exit, ExitStatus, Layer, Limit, Refusal},
+    ops::{ChildExit, ExitStatus, Layer, Limit, Refusal},
 };
 
 /// Collects over all children of a call.
 #[derive(Debug, Default)]
-pub(crate) struct Confinement(Mutex<Noted>);
+pub(crate) struct Confinement(Mutex<ConfinementNotes>);
 
 #[derive(Debug, Default)]
-struct Noted {
+struct ConfinementNotes {
     status: Option<ExitStatus>,
     exceeded: Option<Limit>,
     refusals: Vec<Refusal>,
@@ -22,7 +22,7 @@ struct Noted {
 
 /// Whether the call did what was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Went {
+pub(crate) enum CallSucceeded {
     /// It did.
     Well,
     /// It did not.
@@ -31,7 +31,7 @@ pub(crate) enum Went {
 
 impl Confinement {
     /// Notes how a child ended. The same end may be noted twice.
-    pub(crate) fn note(&self, exit: &Exit) {
+    pub(crate) fn note(&self, exit: &ChildExit) {
         let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         noted.exceeded = noted.exceeded.or(exit.exceeded);
         for refusal in &exit.refusals {
@@ -50,7 +50,7 @@ impl Confinement {
     /// Puts what was noted into the facts of the call, and gives the model a line for each refusal
     /// that can matter to it. A program that only tried whether it may do something, and went on
     /// well without it, is not worth a line.
-    pub(crate) fn tell(&self, facts: &mut Facts, went: Went) -> Option<Content> {
+    pub(crate) fn tell(&self, facts: &mut Facts, went: CallSucceeded) -> Option<Content> {
         let noted = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         facts.exceeded = noted.exceeded;
         match noted.status {
@@ -58,13 +58,13 @@ impl Confinement {
             Some(ExitStatus::Signal(signal)) => facts.signal = Some(signal),
             None => {}
         }
-        if !noted.refusals.is_empty() && went == Went::Wrong {
+        if !noted.refusals.is_empty() && went == CallSucceeded::Wrong {
             facts.denied_by = facts.denied_by.or(Some(DeniedBy::Sandbox));
         }
         let lines: Vec<String> = noted
             .refusals
             .iter()
-            .filter(|refusal| went == Went::Wrong || always_matters(refusal.layer))
+            .filter(|refusal| went == CallSucceeded::Wrong || always_matters(refusal.layer))
             .map(|refusal| format!("[sandbox: {refusal}]"))
             .collect();
         facts.refusals = noted.refusals;

@@ -6,7 +6,7 @@ use haft_contract::{
     host::{ArtifactId, LedgerError},
     ops::{
         CopyFile, FileKind, FileOps, FileReader, FileStat, FileVersion, ListQuery, Listing,
-        OpsError, Overwrite, RemoveScope, Resolved, WriteFile, Written,
+        OpsError, Overwrite, RemoveScope, ResolvedPath, WriteFile, WrittenFile,
     },
 };
 
@@ -16,7 +16,7 @@ use super::Guard;
 const CHUNK_BYTES: usize = 1024 * 1024;
 
 impl FileOps for Guard {
-    fn resolve<'a>(&'a self, path: &'a WorkPath) -> BoxFuture<'a, Result<Resolved, OpsError>> {
+    fn resolve<'a>(&'a self, path: &'a WorkPath) -> BoxFuture<'a, Result<ResolvedPath, OpsError>> {
         Box::pin(async move {
             let path = self.readable(path)?;
             self.operations().files.resolve(&path).await
@@ -46,7 +46,7 @@ impl FileOps for Guard {
         &'a self,
         path: &'a WorkPath,
         write: WriteFile<'a>,
-    ) -> BoxFuture<'a, Result<Written, OpsError>> {
+    ) -> BoxFuture<'a, Result<WrittenFile, OpsError>> {
         Box::pin(async move {
             let path = self.writable(path)?;
             self.keep_preimage(&path).await?;
@@ -60,7 +60,7 @@ impl FileOps for Guard {
         &'a self,
         path: &'a WorkPath,
         bytes: &'a [u8],
-    ) -> BoxFuture<'a, Result<Written, OpsError>> {
+    ) -> BoxFuture<'a, Result<WrittenFile, OpsError>> {
         Box::pin(async move {
             let path = self.writable(path)?;
             self.keep_preimage(&path).await?;
@@ -176,7 +176,7 @@ impl FileOps for Guard {
         from: &'a WorkPath,
         to: &'a WorkPath,
         copy: CopyFile<'a>,
-    ) -> BoxFuture<'a, Result<Written, OpsError>> {
+    ) -> BoxFuture<'a, Result<WrittenFile, OpsError>> {
         Box::pin(async move {
             let (from, to) = (self.readable(from)?, self.writable(to)?);
             match copy.overwrite {
@@ -210,7 +210,12 @@ impl Guard {
         });
     }
 
-    fn changed(&self, path: &WorkPath, written: Written, artifact: Option<ArtifactId>) -> Written {
+    fn changed(
+        &self,
+        path: &WorkPath,
+        written: WrittenFile,
+        artifact: Option<ArtifactId>,
+    ) -> WrittenFile {
         self.note_seen(path, &written.version);
         self.recording.note(CallEvent::FileChanged {
             path: path.clone(),

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 
 use haft_contract::{
     Access, BoxFuture, ErrorKind,
-    ops::{Exit, OpsError, OutputChunk, ProcessControls, ProcessHandle, ProcessOps, Spawn},
+    ops::{ChildExit, OpsError, OutputChunk, ProcessControls, ProcessHandle, ProcessOps, Spawn},
 };
 
 use super::{Guard, confinement::Confinement};
@@ -51,7 +51,7 @@ impl ProcessHandle for Observed {
         self.child.next_chunk()
     }
 
-    fn wait(&mut self) -> BoxFuture<'_, Result<Exit, OpsError>> {
+    fn wait(&mut self) -> BoxFuture<'_, Result<ChildExit, OpsError>> {
         Box::pin(async move {
             let exit = self.child.wait().await?;
             self.confinement.note(&exit);

@@ -5,7 +5,7 @@ use haft_contract::{
     BoxFuture, ErrorKind, WorkPath,
     ops::{
         CopyFile, FileOps, FileReader, FileStat, FileVersion, ListQuery, Listing, OpsError,
-        Overwrite, RemoveScope, Resolved, WriteFile, Written,
+        Overwrite, RemoveScope, ResolvedPath, WriteFile, WrittenFile,
     },
 };
 
@@ -15,7 +15,7 @@ use super::Guard;
 pub(crate) struct ReadOnly(pub(crate) Guard);
 
 impl FileOps for ReadOnly {
-    fn resolve<'a>(&'a self, path: &'a WorkPath) -> BoxFuture<'a, Result<Resolved, OpsError>> {
+    fn resolve<'a>(&'a self, path: &'a WorkPath) -> BoxFuture<'a, Result<ResolvedPath, OpsError>> {
         self.0.resolve(path)
     }
 
@@ -46,7 +46,7 @@ impl FileOps for ReadOnly {
         &'a self,
         path: &'a WorkPath,
         _: WriteFile<'a>,
-    ) -> BoxFuture<'a, Result<Written, OpsError>> {
+    ) -> BoxFuture<'a, Result<WrittenFile, OpsError>> {
         refuse(path)
     }
 
@@ -54,7 +54,7 @@ impl FileOps for ReadOnly {
         &'a self,
         path: &'a WorkPath,
         _: &'a [u8],
-    ) -> BoxFuture<'a, Result<Written, OpsError>> {
+    ) -> BoxFuture<'a, Result<WrittenFile, OpsError>> {
         refuse(path)
     }
 
@@ -101,7 +101,7 @@ impl FileOps for ReadOnly {
         _: &'a WorkPath,
         to: &'a WorkPath,
         _: CopyFile<'a>,
-    ) -> BoxFuture<'a, Result<Written, OpsError>> {
+    ) -> BoxFuture<'a, Result<WrittenFile, OpsError>> {
         refuse(to)
     }
 }

@@ -6,7 +6,7 @@ use haft_contract::{
     Access, BoxFuture, ErrorKind,
     egress::Host,
     ops::{
-        DatabaseOps, DatabaseQuery, Fetch, Fetched, MessageOps, NetOps, NetStream, OpsError,
+        DatabaseOps, DatabaseQuery, Fetch, FetchResponse, MessageOps, NetOps, NetStream, OpsError,
         OutgoingMessage, RemoteToolOps, Rows,
     },
 };
@@ -52,7 +52,7 @@ impl NetOps for Guard {
         })
     }
 
-    fn fetch<'a>(&'a self, request: Fetch<'a>) -> BoxFuture<'a, Result<Fetched, OpsError>> {
+    fn fetch<'a>(&'a self, request: Fetch<'a>) -> BoxFuture<'a, Result<FetchResponse, OpsError>> {
         Box::pin(async move {
             self.planned_host(request.host, request.port)?;
             self.operations().world.net.fetch(request).await

@@ -35,20 +35,27 @@ pub(crate) fn coerce(
     {
         changes.push(change.to_owned());
     }
-    coerce_object(schema, schema, input, At::Root, MAX_DEPTH, &mut changes);
+    coerce_object(
+        schema,
+        schema,
+        input,
+        InputLocation::Root,
+        MAX_DEPTH,
+        &mut changes,
+    );
     changes
 }
 
 /// Where in the input something is. Most inputs need no change, so it is spelled out only when one
 /// does.
 #[derive(Clone, Copy)]
-enum At<'a> {
+enum InputLocation<'a> {
     Root,
-    Name(&'a At<'a>, &'a str),
-    Index(&'a At<'a>, usize),
+    Name(&'a InputLocation<'a>, &'a str),
+    Index(&'a InputLocation<'a>, usize),
 }
 
-impl fmt::Display for At<'_> {
+impl fmt::Display for InputLocation<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Root => Ok(()),
@@ -89,7 +96,7 @@ fn coerce_object(
     root: &Value,
     schema: &Value,
     input: &mut Map<String, Value>,
-    at: At<'_>,
+    at: InputLocation<'_>,
     depth: usize,
     changes: &mut Vec<String>,
 ) {
@@ -101,7 +108,7 @@ fn coerce_object(
         let Some(value) = input.get_mut(name) else {
             continue;
         };
-        let here = At::Name(&at, name);
+        let here = InputLocation::Name(&at, name);
         if value.is_null() {
             let optional = required.is_none_or(|names| !names.iter().any(|n| n == name.as_str()));
             if optional && !types(root, property).contains(&"null") {
@@ -118,7 +125,7 @@ fn coerce_value(
     root: &Value,
     schema: &Value,
     value: &mut Value,
-    at: At<'_>,
+    at: InputLocation<'_>,
     depth: usize,
     changes: &mut Vec<String>,
 ) {
@@ -135,7 +142,7 @@ fn coerce_value(
         Value::Array(items) => {
             if let Some(item_schema) = schema.get("items") {
                 for (index, item) in items.iter_mut().enumerate() {
-                    let here = At::Index(&at, index);
+                    let here = InputLocation::Index(&at, index);
                     coerce_value(root, item_schema, item, here, depth, changes);
                 }
             }

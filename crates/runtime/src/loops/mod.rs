@@ -18,10 +18,10 @@ use haft_contract::{
     host::{Decision, RuleRef, Verdict},
 };
 
-pub(crate) use self::watched::Watched;
+pub(crate) use self::watched::WatchedCall;
 use self::{
-    sessions::Sessions,
-    tail::Seen,
+    sessions::RecentCalls,
+    tail::SeenInTail,
     watched::{asked, planned, result},
 };
 
@@ -55,29 +55,29 @@ impl Default for LoopGuard {
 /// The guard of one engine.
 pub(crate) struct Loops {
     settings: LoopGuard,
-    sessions: Mutex<Sessions>,
+    sessions: Mutex<RecentCalls>,
 }
 
 impl Loops {
     pub(crate) fn new(settings: LoopGuard) -> Self {
         Self {
             settings,
-            sessions: Mutex::new(Sessions::new(MAX_SESSIONS)),
+            sessions: Mutex::new(RecentCalls::new(MAX_SESSIONS)),
         }
     }
 
     /// Begins to watch a call; `None` when the guard is off.
-    pub(crate) fn watch(&self, request: &CallRequest) -> Option<Arc<Watched>> {
+    pub(crate) fn watch(&self, request: &CallRequest) -> Option<Arc<WatchedCall>> {
         if self.settings == LoopGuard::OFF {
             return None;
         }
-        Some(Arc::new(Watched::new(request, asked(request))))
+        Some(Arc::new(WatchedCall::new(request, asked(request))))
     }
 
     /// What policy decided about a watched call, made stricter if it has repeated too often.
     pub(crate) fn weigh(
         &self,
-        watched: &Watched,
+        watched: &WatchedCall,
         plan: &SealedPlan,
         decision: Decision,
     ) -> Decision {
@@ -115,10 +115,10 @@ impl Loops {
     }
 
     /// Takes note of how a watched call ended, and says so in the outcome when it has repeated.
-    pub(crate) fn settle(&self, watched: &Watched, ran: Ran, outcome: &mut Outcome) {
+    pub(crate) fn settle(&self, watched: &WatchedCall, ran: DidRun, outcome: &mut Outcome) {
         // A question of the guard's own that got no yes is no result of the call: counting it
         // would let the next one pass unasked.
-        if ran == Ran::Not && watched.was_asked() {
+        if ran == DidRun::Not && watched.was_asked() {
             return;
         }
         let call = watched.call();
@@ -143,14 +143,14 @@ impl Loops {
         )));
     }
 
-    fn sessions(&self) -> MutexGuard<'_, Sessions> {
+    fn sessions(&self) -> MutexGuard<'_, RecentCalls> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Whether a call got as far as running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ran {
+pub(crate) enum DidRun {
     /// It was started.
     Yes,
     /// A stage stopped it.
@@ -158,7 +158,7 @@ pub(crate) enum Ran {
 }
 
 /// What repeats, in words.
-fn repetition(tool: &str, seen: Seen) -> String {
+fn repetition(tool: &str, seen: SeenInTail) -> String {
     let times = seen.times;
     if seen.alternating {
         format!(

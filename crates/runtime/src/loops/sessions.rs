@@ -4,21 +4,21 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::{
-    tail::{Seen, Tail},
+    tail::{SeenInTail, Tail},
     watched::Fingerprint,
 };
-use crate::whose::Whose;
+use crate::whose::SessionKey;
 
 /// The sessions that are remembered.
-pub(super) struct Sessions {
+pub(super) struct RecentCalls {
     cap: usize,
     /// Counts what was noted; orders sessions by when they last did something.
     now: u64,
-    tails: HashMap<Whose, (u64, Tail)>,
-    by_age: BTreeMap<u64, Whose>,
+    tails: HashMap<SessionKey, (u64, Tail)>,
+    by_age: BTreeMap<u64, SessionKey>,
 }
 
-impl Sessions {
+impl RecentCalls {
     /// Remembers at most so many.
     pub(super) fn new(cap: usize) -> Self {
         Self {
@@ -30,14 +30,19 @@ impl Sessions {
     }
 
     /// How often a session has just made this call.
-    pub(super) fn seen(&self, whose: &Whose, call: Fingerprint) -> Seen {
+    pub(super) fn seen(&self, whose: &SessionKey, call: Fingerprint) -> SeenInTail {
         self.tails
             .get(whose)
-            .map_or_else(Seen::default, |(_, tail)| tail.seen(call))
+            .map_or_else(SeenInTail::default, |(_, tail)| tail.seen(call))
     }
 
     /// Adds what a session did, and says how often it has done so now.
-    pub(super) fn note(&mut self, whose: &Whose, call: Fingerprint, result: Fingerprint) -> Seen {
+    pub(super) fn note(
+        &mut self,
+        whose: &SessionKey,
+        call: Fingerprint,
+        result: Fingerprint,
+    ) -> SeenInTail {
         self.now = self.now.saturating_add(1);
         let now = self.now;
         let (used, tail) = self.tails.entry(whose.clone()).or_default();
@@ -62,13 +67,13 @@ mod tests {
 
     use super::*;
 
-    fn whose(session: u16) -> Whose {
+    fn whose(session: u16) -> SessionKey {
         let principal = Principal::local(
             UserId::parse("ada").expect("an id"),
             AgentId::parse("coder").expect("an id"),
             SessionId::parse(&format!("s{session}")).expect("an id"),
         );
-        Whose::of(&principal, &WorkspaceId::local())
+        SessionKey::of(&principal, &WorkspaceId::local())
     }
 
     proptest! {
@@ -77,7 +82,7 @@ mod tests {
             steps in prop::collection::vec((0_u16..200, 0_u8..3, 0_u8..2), 1..600),
             cap in 1_usize..20,
         ) {
-            let mut sessions = Sessions::new(cap);
+            let mut sessions = RecentCalls::new(cap);
             for (session, call, result) in steps {
                 let whose = whose(session);
                 let (call, result) = (Fingerprint([call; 16]), Fingerprint([result; 16]));
@@ -92,7 +97,7 @@ mod tests {
 
     #[test]
     fn the_session_that_was_silent_longest_is_forgotten() {
-        let mut sessions = Sessions::new(2);
+        let mut sessions = RecentCalls::new(2);
         let print = Fingerprint([1; 16]);
         for session in [1, 2, 1, 3] {
             sessions.note(&whose(session), print, print);

@@ -7,7 +7,7 @@ use super::watched::Fingerprint;
 
 /// How often a call has been seen in the tail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Seen {
+pub(super) struct SeenInTail {
     /// How often.
     pub(super) times: u32,
     /// Whether another call came in between.
@@ -18,22 +18,22 @@ pub(super) struct Seen {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tail {
     /// The call that ended last.
-    last: Option<Repeated>,
+    last: Option<RepeatedCall>,
     /// How often it came without the other in between; at the end of the tail.
     run: u32,
     /// The one other call in the tail.
-    other: Option<Repeated>,
+    other: Option<RepeatedCall>,
 }
 
 /// A call that keeps giving one result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Repeated {
+struct RepeatedCall {
     call: Fingerprint,
     result: Fingerprint,
     times: u32,
 }
 
-impl Repeated {
+impl RepeatedCall {
     fn is(&self, call: Fingerprint, result: Fingerprint) -> bool {
         self.call == call && self.result == result
     }
@@ -41,22 +41,22 @@ impl Repeated {
 
 impl Tail {
     /// How often a call has been seen.
-    pub(super) fn seen(&self, call: Fingerprint) -> Seen {
+    pub(super) fn seen(&self, call: Fingerprint) -> SeenInTail {
         let found = [self.last, self.other]
             .into_iter()
             .flatten()
             .find(|repeated| repeated.call == call);
         match found {
-            Some(repeated) => Seen {
+            Some(repeated) => SeenInTail {
                 times: repeated.times,
                 alternating: self.other.is_some(),
             },
-            None => Seen::default(),
+            None => SeenInTail::default(),
         }
     }
 
     /// Adds a call and its result, and says how often it has been seen now.
-    pub(super) fn note(&mut self, call: Fingerprint, result: Fingerprint) -> Seen {
+    pub(super) fn note(&mut self, call: Fingerprint, result: Fingerprint) -> SeenInTail {
         if let Some(last) = self.last.as_mut().filter(|last| last.is(call, result)) {
             last.times = last.times.saturating_add(1);
             self.run = self.run.saturating_add(1);
@@ -70,11 +70,11 @@ impl Tail {
             _ => {
                 let run = self.run;
                 let last = self.last.filter(|last| last.call != call);
-                (1, last.map(|last| Repeated { times: run, ..last }))
+                (1, last.map(|last| RepeatedCall { times: run, ..last }))
             }
         };
         self.other = other;
-        self.last = Some(Repeated {
+        self.last = Some(RepeatedCall {
             call,
             result,
             times,
@@ -95,7 +95,7 @@ mod tests {
     }
 
     /// The same by its definition: walk back while there are at most two calls, one result each.
-    fn by_definition(steps: &[(u8, u8)]) -> Seen {
+    fn by_definition(steps: &[(u8, u8)]) -> SeenInTail {
         let &(call, _) = steps.last().expect("a step");
         let mut tail: Vec<(u8, u8)> = Vec::new();
         for &step in steps.iter().rev() {
@@ -111,7 +111,7 @@ mod tests {
             tail.push(step);
         }
         let times = tail.iter().filter(|step| step.0 == call).count();
-        Seen {
+        SeenInTail {
             times: u32::try_from(times).expect("few"),
             alternating: times != tail.len(),
         }
@@ -120,7 +120,7 @@ mod tests {
     /// Calls by letter; `a1` is call `a` with result `1`.
     fn check(steps: &str, times: u32) {
         let mut tail = Tail::default();
-        let mut seen = Seen::default();
+        let mut seen = SeenInTail::default();
         for step in steps.split(' ') {
             let [call, result] = step.as_bytes() else {
                 panic!("two letters: {step}");

@@ -11,32 +11,32 @@ use std::sync::{
 use haft_contract::{Arguments, CallRequest, Content, Outcome, SealedPlan};
 use sha2::{Digest as _, Sha256};
 
-use crate::whose::Whose;
+use crate::whose::SessionKey;
 
 /// The first half of a SHA-256: enough to tell calls apart, and small enough to keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fingerprint(pub(super) [u8; 16]);
 
 /// A call that is watched.
-pub(crate) struct Watched {
-    whose: Whose,
+pub(crate) struct WatchedCall {
+    whose: SessionKey,
     /// The request as it arrived: all there is of a call that never got a plan.
     said: Fingerprint,
     planned: OnceLock<Fingerprint>,
     asked: AtomicBool,
 }
 
-impl Watched {
+impl WatchedCall {
     pub(super) fn new(request: &CallRequest, said: Fingerprint) -> Self {
         Self {
-            whose: Whose::of(&request.principal, &request.workspace),
+            whose: SessionKey::of(&request.principal, &request.workspace),
             said,
             planned: OnceLock::new(),
             asked: AtomicBool::new(false),
         }
     }
 
-    pub(super) fn whose(&self) -> &Whose {
+    pub(super) fn whose(&self) -> &SessionKey {
         &self.whose
     }
 

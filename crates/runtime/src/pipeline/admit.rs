@@ -13,15 +13,15 @@ use haft_contract::{
 use tokio::time::Instant;
 
 use super::{
-    Authorized, Halt, Planned,
-    approve::{Approved, Basis},
+    Authorized, HaltedCall, PlannedCall,
+    approve::{Approved, RunBasis},
     decide::{denied, judge, judge_now},
     luggage::cancelled,
     plan::resolve_accesses,
 };
 use crate::{
-    digest::{Bound, digest_of, plan_form},
-    locks::Held,
+    digest::{ApprovalBinding, digest_of, plan_form},
+    locks::HeldLocks,
     preview::look_at,
 };
 
@@ -32,44 +32,41 @@ const FILES: &str = "a file the call touches";
 const READ_FROM: &str = "what the session has read from";
 
 /// A call that holds its locks.
-pub struct Admitted {
-    pub(super) planned: Planned,
-    pub(super) held: Held,
+pub struct AdmittedCall {
+    pub(super) planned: PlannedCall,
+    pub(super) held: HeldLocks,
     /// What lets it run.
-    pub(super) basis: Basis,
+    pub(super) basis: RunBasis,
     /// What the session had read from when the call was judged last.
     pub(super) judged_with: Labels,
 }
 
 /// Takes the locks, within the admission limit.
-pub async fn admit(authorized: Authorized) -> Result<Admitted, Halt> {
+pub async fn admit(authorized: Authorized) -> Result<AdmittedCall, HaltedCall> {
     let Authorized { mut planned, basis } = authorized;
-    let engine = Arc::clone(&planned.luggage.engine);
-    planned.luggage = planned.luggage.unless_cancelled()?;
+    let engine = Arc::clone(&planned.call.engine);
+    planned.call = planned.call.unless_cancelled()?;
     let plan = Arc::clone(&planned.plan);
-    let workspace = Arc::clone(&planned.luggage.workspace);
+    let workspace = Arc::clone(&planned.call.workspace);
     let mut acquiring = pin!(engine.locks.acquire(&workspace, plan.accesses()));
     // Most calls find nobody in their way and need no clock to wait by.
     let (held, waited) = match (&mut acquiring).now_or_never() {
         Some(held) => (held, Duration::ZERO),
         None => match wait(&planned, acquiring).await {
             Ok(turn) => turn,
-            Err(error) => return Err(planned.luggage.halt(error)),
+            Err(error) => return Err(planned.call.halt(error)),
         },
     };
-    planned.luggage.facts.timings.queued = waited;
-    planned.luggage = planned.luggage.caught_up().await?;
+    planned.call.facts.timings.queued = waited;
+    planned.call = planned.call.caught_up().await?;
     // Taken before anything is judged: whoever is judged with more was judged with this too.
-    let judged_with = planned.luggage.read_from();
+    let judged_with = planned.call.read_from();
     // Only now that the locks are held can no other call change the files any more.
-    if !matches!(basis, Basis::Policy) || !waited.is_zero() || has_read_more(&planned) {
+    if !matches!(basis, RunBasis::Policy) || !waited.is_zero() || has_read_more(&planned) {
         planned = judged_again(planned, &basis).await?;
     }
-    planned
-        .luggage
-        .recording
-        .note(CallEvent::Admitted { waited });
-    Ok(Admitted {
+    planned.call.recording.note(CallEvent::Admitted { waited });
+    Ok(AdmittedCall {
         planned,
         held,
         basis,
@@ -78,25 +75,28 @@ pub async fn admit(authorized: Authorized) -> Result<Admitted, Halt> {
 }
 
 /// Judges a call once more, by the rules and the labels of this moment.
-pub(super) async fn judged_again(planned: Planned, basis: &Basis) -> Result<Planned, Halt> {
+pub(super) async fn judged_again(
+    planned: PlannedCall,
+    basis: &RunBasis,
+) -> Result<PlannedCall, HaltedCall> {
     match basis {
-        Basis::Policy => still_allowed(planned, &[]),
-        Basis::Grants(grants) => still_allowed(planned, grants),
-        Basis::Approval(approved) => unchanged_since_approval(planned, approved).await,
+        RunBasis::Policy => still_allowed(planned, &[]),
+        RunBasis::Grants(grants) => still_allowed(planned, grants),
+        RunBasis::Approval(approved) => unchanged_since_approval(planned, approved).await,
     }
 }
 
 /// Waits for the locks, within the admission limit; how long that took.
 async fn wait(
-    planned: &Planned,
-    acquiring: impl Future<Output = Held>,
-) -> Result<(Held, Duration), ToolError> {
+    planned: &PlannedCall,
+    acquiring: impl Future<Output = HeldLocks>,
+) -> Result<(HeldLocks, Duration), ToolError> {
     let asked = Instant::now();
     tokio::select! {
         biased;
-        () = planned.luggage.cancel.cancelled() => Err(cancelled()),
+        () = planned.call.cancel.cancelled() => Err(cancelled()),
         held = acquiring => Ok((held, asked.elapsed().max(Duration::from_nanos(1)))),
-        () = tokio::time::sleep(planned.luggage.engine.limits.admission_wait) => {
+        () = tokio::time::sleep(planned.call.engine.limits.admission_wait) => {
             Err(ToolError::new(
                 ErrorKind::Unavailable,
                 "other calls held what this one touches for too long",
@@ -107,16 +107,16 @@ async fn wait(
 }
 
 /// Whether the session has read from something since the call was planned.
-fn has_read_more(planned: &Planned) -> bool {
-    planned.luggage.read_from() != *planned.plan.read_from()
+fn has_read_more(planned: &PlannedCall) -> bool {
+    planned.call.read_from() != *planned.plan.read_from()
 }
 
 /// The rules of this moment must still allow the call, without asking, after whatever the session
 /// has read by now.
-fn still_allowed(planned: Planned, grants: &[Grant]) -> Result<Planned, Halt> {
+fn still_allowed(planned: PlannedCall, grants: &[Grant]) -> Result<PlannedCall, HaltedCall> {
     let decision = match judge_now(&planned, grants) {
         Ok(decision) => decision,
-        Err(error) => return Err(planned.luggage.halt(error)),
+        Err(error) => return Err(planned.call.halt(error)),
     };
     match decision.verdict {
         Verdict::Allow => Ok(planned),
@@ -135,17 +135,20 @@ fn still_allowed(planned: Planned, grants: &[Grant]) -> Result<Planned, Halt> {
                 ),
             )
             .hint("repeat the call to be asked");
-            Err(planned.luggage.halt(error).denied_by(DeniedBy::Expired))
+            Err(planned.call.halt(error).denied_by(DeniedBy::Expired))
         }
     }
 }
 
 /// The rules of this moment must not deny the call, and everything the person's yes binds must be
 /// as it was. What they were shown is not drawn again: it is compared as it was.
-async fn unchanged_since_approval(planned: Planned, approved: &Approved) -> Result<Planned, Halt> {
+async fn unchanged_since_approval(
+    planned: PlannedCall,
+    approved: &Approved,
+) -> Result<PlannedCall, HaltedCall> {
     let decision = match judge_now(&planned, &[]) {
         Ok(decision) => decision,
-        Err(error) => return Err(planned.luggage.halt(error)),
+        Err(error) => return Err(planned.call.halt(error)),
     };
     if decision.verdict == Verdict::Deny {
         return Err(denied(planned, decision));
@@ -158,16 +161,16 @@ async fn unchanged_since_approval(planned: Planned, approved: &Approved) -> Resu
         format!("{what} changed after the call was approved; the approval is void"),
     )
     .hint("look at what is there now and repeat the call");
-    Err(planned.luggage.halt(error).denied_by(DeniedBy::Expired))
+    Err(planned.call.halt(error).denied_by(DeniedBy::Expired))
 }
 
 /// What is no longer as it was when the person looked, if anything is.
 async fn changed(
-    planned: &Planned,
+    planned: &PlannedCall,
     approved: &Approved,
     decision: &Decision,
 ) -> Option<&'static str> {
-    let facts = planned.luggage.facts.decision.as_ref();
+    let facts = planned.call.facts.decision.as_ref();
     if facts.is_none_or(|before| before.policy != decision.policy) {
         return Some("the rules");
     }
@@ -178,25 +181,25 @@ async fn changed(
     {
         return Some(READ_FROM);
     }
-    let tools = planned.luggage.workspace.registry.snapshot();
+    let tools = planned.call.workspace.registry.snapshot();
     let now = tools.get(planned.entry.key().tool.as_str());
     if now.is_none_or(|entry| entry.digest() != planned.entry.digest()) {
         return Some("the tool");
     }
     let mut again = Plan::new(planned.plan.effects());
     again.accesses = planned.plan.accesses().to_vec();
-    let Ok(targets) = resolve_accesses(&mut again, &planned.luggage).await else {
+    let Ok(targets) = resolve_accesses(&mut again, &planned.call).await else {
         return Some(FILES);
     };
     let plan = SealedPlan::clone(&planned.plan).with_accesses(again.accesses);
-    let form = plan_form(&Bound {
-        principal: &planned.luggage.principal,
+    let form = plan_form(&ApprovalBinding {
+        principal: &planned.call.principal,
         tool: planned.entry.digest(),
         policy: &decision.policy,
         plan: &plan,
-        withheld: &planned.luggage.withheld,
+        withheld: &planned.call.withheld,
         versions: &targets.versions,
-        programs: &look_at(approved.programs.clone(), &planned.luggage).await,
+        programs: &look_at(approved.programs.clone(), &planned.call).await,
         preview: &serde_json::from_str(&approved.preview).unwrap_or_default(),
     });
     (digest_of(&form) != approved.digest).then_some(FILES)

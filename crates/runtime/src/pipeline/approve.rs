@@ -2,7 +2,7 @@
 //!
 //! The question is on record before anybody is asked, and binds the digest of a form that holds
 //! the plan, what it was judged by, and what the person is shown. An answer that was given before
-//! and not used serves this call. Read next: `hear.rs` for how an answer comes, `start.rs` for how
+//! and not used serves this call. Read next: `await_answer.rs` for how an answer comes, `start.rs` for how
 //! it is used up.
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
@@ -18,26 +18,26 @@ use haft_contract::{
 use tokio::time::Instant;
 
 use super::{
-    Decided, Halt, Planned,
-    decide::Answer,
-    hear::{Heard, hear},
+    DecidedCall, HaltedCall, PlannedCall,
+    decide::PolicyAnswer,
+    hear::{AnswerOutcome, await_answer},
     luggage::cancelled,
     wish,
 };
 use crate::{
-    asking::Waits,
-    digest::{Bound, digest_of, plan_form},
-    preview::{Program, Shown, show},
+    asking::QuestionGuard,
+    digest::{ApprovalBinding, digest_of, plan_form},
+    preview::{Program, ShownPreview, show},
 };
 
 /// A call that may run.
 pub struct Authorized {
-    pub(super) planned: Planned,
-    pub(super) basis: Basis,
+    pub(super) planned: PlannedCall,
+    pub(super) basis: RunBasis,
 }
 
 /// What lets a call run.
-pub(super) enum Basis {
+pub(super) enum RunBasis {
     /// The rules alone.
     Policy,
     /// The rules, and standing approvals.
@@ -57,30 +57,34 @@ pub(super) struct Approved {
 }
 
 /// Lets an allowed call pass, and asks about the others.
-pub async fn approve(decided: Decided) -> Result<Authorized, Halt> {
-    let Decided { planned, answer } = decided;
+pub async fn approve(decided: DecidedCall) -> Result<Authorized, HaltedCall> {
+    let DecidedCall { planned, answer } = decided;
     let basis = match answer {
-        Answer::Allowed(grants) if grants.is_empty() => Basis::Policy,
-        Answer::Allowed(grants) => Basis::Grants(grants),
+        PolicyAnswer::Allowed(grants) if grants.is_empty() => RunBasis::Policy,
+        PolicyAnswer::Allowed(grants) => RunBasis::Grants(grants),
         // Boxed, because most calls never come here and need not carry its size.
-        Answer::Asks(decision) => return Box::pin(ask(planned, decision)).await,
+        PolicyAnswer::Asks(decision) => return Box::pin(ask(planned, decision)).await,
     };
     Ok(Authorized { planned, basis })
 }
 
 /// Asks a person. What comes before and after the wait is boxed: ten thousand calls may wait here,
 /// and each holds room for the largest thing in this function.
-async fn ask(mut planned: Planned, decision: Decision) -> Result<Authorized, Halt> {
-    let asks = &planned.luggage.workspace.approver;
-    if let Some(what_to_do) = asks.nobody(&planned.luggage.principal, &planned.plan) {
-        return Err(refuse(planned, &decision, Heard::Nobody { what_to_do }));
+async fn ask(mut planned: PlannedCall, decision: Decision) -> Result<Authorized, HaltedCall> {
+    let asks = &planned.call.workspace.approver;
+    if let Some(what_to_do) = asks.nobody(&planned.call.principal, &planned.plan) {
+        return Err(refuse(
+            planned,
+            &decision,
+            AnswerOutcome::Nobody { what_to_do },
+        ));
     }
-    let Shown {
+    let ShownPreview {
         preview,
         programs,
         summary,
     } = match Box::pin(show(
-        &planned.luggage,
+        &planned.call,
         &planned.entry,
         &planned.parsed,
         &planned.plan,
@@ -88,14 +92,14 @@ async fn ask(mut planned: Planned, decision: Decision) -> Result<Authorized, Hal
     .await
     {
         Ok(shown) => shown,
-        Err(error) => return Err(planned.luggage.halt(error)),
+        Err(error) => return Err(planned.call.halt(error)),
     };
-    let form = plan_form(&Bound {
-        principal: &planned.luggage.principal,
+    let form = plan_form(&ApprovalBinding {
+        principal: &planned.call.principal,
         tool: planned.entry.digest(),
         policy: &decision.policy,
         plan: &planned.plan,
-        withheld: &planned.luggage.withheld,
+        withheld: &planned.call.withheld,
         versions: &planned.versions,
         programs: &programs,
         preview: &preview,
@@ -114,14 +118,14 @@ async fn ask(mut planned: Planned, decision: Decision) -> Result<Authorized, Hal
     let (request, found, waits) =
         match Box::pin(put_on_record(&planned, &decision, form, digest, summary)).await {
             Ok(recorded) => recorded,
-            Err((by, error)) => return Err(planned.luggage.halt(error).denied_by(by)),
+            Err((by, error)) => return Err(planned.call.halt(error).denied_by(by)),
         };
     approved.id = found.id;
     let asked = Instant::now();
-    let heard = hear(&planned, request, found, waits).await;
-    planned.luggage.facts.timings.asked = asked.elapsed();
+    let heard = await_answer(&planned, request, found, waits).await;
+    planned.call.facts.timings.asked = asked.elapsed();
     match heard {
-        Heard::Yes { by, wish } => {
+        AnswerOutcome::Yes { by, wish } => {
             note_answer(
                 &planned,
                 ApprovalAnswer::Approved {
@@ -133,7 +137,7 @@ async fn ask(mut planned: Planned, decision: Decision) -> Result<Authorized, Hal
             if let Some(wish) = wish {
                 Box::pin(wish::keep(&mut planned, wish, &by)).await;
             }
-            let basis = Basis::Approval(approved);
+            let basis = RunBasis::Approval(approved);
             Ok(Authorized { planned, basis })
         }
         heard => Err(refuse(planned, &decision, heard)),
@@ -142,20 +146,20 @@ async fn ask(mut planned: Planned, decision: Decision) -> Result<Authorized, Hal
 
 /// Records the question, or finds the one that asks the same, and notes that it is asked.
 async fn put_on_record(
-    planned: &Planned,
+    planned: &PlannedCall,
     decision: &Decision,
     form: serde_json::Value,
     digest: PlanDigest,
     summary: String,
-) -> Result<(ApprovalRequest, Approval, Waits), (DeniedBy, ToolError)> {
-    let luggage = &planned.luggage;
-    let engine = &luggage.engine;
+) -> Result<(ApprovalRequest, Approval, QuestionGuard), (DeniedBy, ToolError)> {
+    let call = &planned.call;
+    let engine = &call.engine;
     let form = Arc::new(form);
     let now = engine.clock.now();
     let most_open = engine.limits.open_approvals;
     let question = ApprovalQuestion {
-        call: luggage.call,
-        principal: Arc::clone(&luggage.principal),
+        call: call.id,
+        principal: Arc::clone(&call.principal),
         digest,
         form: Arc::clone(&form),
         summary,
@@ -171,7 +175,7 @@ async fn put_on_record(
             error.hint("`haft doctor` checks the ledger"),
         )
     };
-    let (found, waits) = match Waits::ask(engine, question).await {
+    let (found, waits) = match QuestionGuard::ask(engine, question).await {
         Ok(asked) => asked,
         Err(error) if error.kind() == LedgerErrorKind::LimitExceeded => {
             let message = format!(
@@ -184,21 +188,21 @@ async fn put_on_record(
         }
         Err(error) => return Err(broken(&error)),
     };
-    luggage.recording.note(CallEvent::ApprovalAsked {
+    call.recording.note(CallEvent::ApprovalAsked {
         id: found.id,
         digest,
         expires: found.expires,
     });
     // What waits for a person is on record before they are asked, so that it can be listed.
-    if let Err(error) = luggage.recording.commit(Durability::Queued).await {
+    if let Err(error) = call.recording.commit(Durability::Queued).await {
         return Err(broken(&error));
     }
     let request = ApprovalRequest {
         id: found.id,
         form,
         proposals: proposals(planned),
-        call: luggage.call,
-        principal: Arc::clone(&luggage.principal),
+        call: call.id,
+        principal: Arc::clone(&call.principal),
         plan: Arc::clone(&planned.plan),
         digest,
         decision: decision.clone(),
@@ -208,41 +212,41 @@ async fn put_on_record(
 }
 
 /// The rules a person could accept so as not to be asked again.
-fn proposals(planned: &Planned) -> Vec<GrantProposal> {
+fn proposals(planned: &PlannedCall) -> Vec<GrantProposal> {
     let question = Question {
-        principal: &planned.luggage.principal,
+        principal: &planned.call.principal,
         tool: planned.entry.facts(),
         plan: &planned.plan,
         grants: &[],
     };
-    let policy = &planned.luggage.workspace.policy;
+    let policy = &planned.call.workspace.policy;
     // A proposal is a convenience: without one the person still answers for this once.
     std::panic::catch_unwind(AssertUnwindSafe(|| policy.proposals(&question))).unwrap_or_default()
 }
 
-fn note_answer(planned: &Planned, answer: ApprovalAnswer) {
-    let recording = &planned.luggage.recording;
+fn note_answer(planned: &PlannedCall, answer: ApprovalAnswer) {
+    let recording = &planned.call.recording;
     recording.note(CallEvent::ApprovalAnswered { answer });
 }
 
 /// Ends a call that got no yes.
-fn refuse(planned: Planned, decision: &Decision, heard: Heard) -> Halt {
+fn refuse(planned: PlannedCall, decision: &Decision, heard: AnswerOutcome) -> HaltedCall {
     if let Some(answer) = heard.as_refusal() {
         note_answer(&planned, answer);
     }
     let (by, message, hint) = match heard {
-        Heard::Cancelled => return planned.luggage.halt(cancelled()),
-        Heard::Broken(error) => {
+        AnswerOutcome::Cancelled => return planned.call.halt(cancelled()),
+        AnswerOutcome::Broken(error) => {
             let message = format!("the answer cannot be recorded, so it does not count: {error}");
             let error = ToolError::new(ErrorKind::Unavailable, message);
-            return planned.luggage.halt(error).denied_by(DeniedBy::Ledger);
+            return planned.call.halt(error).denied_by(DeniedBy::Ledger);
         }
-        Heard::Yes { .. } | Heard::OtherPlan => (
+        AnswerOutcome::Yes { .. } | AnswerOutcome::OtherPlan => (
             DeniedBy::Person,
             "the approval was given for another plan".to_owned(),
             "ask again".to_owned(),
         ),
-        Heard::No { by, reason } => (
+        AnswerOutcome::No { by, reason } => (
             DeniedBy::Person,
             match reason {
                 Some(reason) => format!("{by} refused: {reason}"),
@@ -250,28 +254,28 @@ fn refuse(planned: Planned, decision: &Decision, heard: Heard) -> Halt {
             },
             "do not repeat the call; ask what to do instead".to_owned(),
         ),
-        Heard::Nobody { what_to_do } => (
+        AnswerOutcome::Nobody { what_to_do } => (
             DeniedBy::NobodyToAsk,
             format!("{}, and there is nobody to ask", decision.reason),
             what_to_do,
         ),
-        Heard::Late | Heard::GaveUp => (
+        AnswerOutcome::Late | AnswerOutcome::GaveUp => (
             DeniedBy::Expired,
             "nobody answered in time".to_owned(),
             "repeat the call when somebody is there to answer".to_owned(),
         ),
-        Heard::TakenBack => (
+        AnswerOutcome::TakenBack => (
             DeniedBy::Expired,
             "the question was taken back, because its session ended or its call was cancelled"
                 .to_owned(),
             "repeat the call to be asked again".to_owned(),
         ),
-        Heard::Used => (
+        AnswerOutcome::Used => (
             DeniedBy::Expired,
             "the approval was used by another call".to_owned(),
             "an approval serves one call; repeat this one to be asked again".to_owned(),
         ),
     };
     let error = ToolError::new(ErrorKind::Denied, message).hint(hint);
-    planned.luggage.halt(error).denied_by(by)
+    planned.call.halt(error).denied_by(by)
 }

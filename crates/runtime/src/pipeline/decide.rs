@@ -10,17 +10,17 @@ use haft_contract::{
     outcome::DeniedBy,
 };
 
-use super::{Halt, Planned, luggage::Luggage};
+use super::{HaltedCall, PlannedCall, luggage::CallState};
 use crate::registry::Entry;
 
 /// A call that policy allows, or wants a person to look at.
-pub struct Decided {
-    pub(super) planned: Planned,
-    pub(super) answer: Answer,
+pub struct DecidedCall {
+    pub(super) planned: PlannedCall,
+    pub(super) answer: PolicyAnswer,
 }
 
 /// What policy said, short of a denial.
-pub(super) enum Answer {
+pub(super) enum PolicyAnswer {
     /// The call is allowed; by the rules alone if no grant is named.
     Allowed(Vec<Grant>),
     /// A person is asked.
@@ -37,41 +37,41 @@ pub struct DryRun {
 }
 
 /// A plan, and what was decided about it.
-struct Judged {
-    planned: Planned,
+struct JudgedPlan {
+    planned: PlannedCall,
     decision: Decision,
     /// The standing approvals the decision rests on.
     grants: Vec<Grant>,
 }
 
 /// Decides about the plan. A denial ends the call here.
-pub async fn decide(planned: Planned) -> Result<Decided, Halt> {
-    let Judged {
+pub async fn decide(planned: PlannedCall) -> Result<DecidedCall, HaltedCall> {
+    let JudgedPlan {
         mut planned,
         decision,
         grants,
     } = judge_call(planned).await?;
-    let facts = &mut planned.luggage.facts;
+    let facts = &mut planned.call.facts;
     facts.tier = Some(planned.plan.tier());
     facts.backend = Some(planned.plan.backend().clone());
     match decision.verdict {
         Verdict::Allow => {
             facts.decision = Some(decision);
-            let answer = Answer::Allowed(grants);
-            Ok(Decided { planned, answer })
+            let answer = PolicyAnswer::Allowed(grants);
+            Ok(DecidedCall { planned, answer })
         }
         Verdict::Ask => {
             facts.decision = Some(decision.clone());
-            let answer = Answer::Asks(decision);
-            Ok(Decided { planned, answer })
+            let answer = PolicyAnswer::Asks(decision);
+            Ok(DecidedCall { planned, answer })
         }
         Verdict::Deny => Err(denied(planned, decision)),
     }
 }
 
 /// Says what would be decided. A denial is an answer here, not an end.
-pub(super) async fn foresee(planned: Planned) -> Result<DryRun, Halt> {
-    let Judged {
+pub(super) async fn foresee(planned: PlannedCall) -> Result<DryRun, HaltedCall> {
+    let JudgedPlan {
         planned, decision, ..
     } = judge_call(planned).await?;
     Ok(DryRun {
@@ -81,25 +81,25 @@ pub(super) async fn foresee(planned: Planned) -> Result<DryRun, Halt> {
 }
 
 /// Scopes, rules, standing approvals and the loop guard, in that order.
-async fn judge_call(mut planned: Planned) -> Result<Judged, Halt> {
+async fn judge_call(mut planned: PlannedCall) -> Result<JudgedPlan, HaltedCall> {
     if let Some(scope) = missing_scope(&planned) {
         let error = ToolError::new(
             ErrorKind::MissingScope,
             format!("the credential lacks the scope `{scope}` that the tool needs"),
         )
         .hint("ask the operator for a credential with that scope");
-        return Err(planned.luggage.halt(error));
+        return Err(planned.call.halt(error));
     }
     let (decision, grants) = match with_grants(&planned).await {
         Ok(decided) => decided,
-        Err(error) => return Err(planned.luggage.halt(error)),
+        Err(error) => return Err(planned.call.halt(error)),
     };
-    let decision = planned.luggage.weigh(&planned.plan, decision);
-    planned.luggage.recording.note(CallEvent::Decided {
+    let decision = planned.call.weigh(&planned.plan, decision);
+    planned.call.recording.note(CallEvent::Decided {
         decision: decision.clone(),
     });
-    planned.luggage.withheld = decision.withheld.as_slice().into();
-    Ok(Judged {
+    planned.call.withheld = decision.withheld.as_slice().into();
+    Ok(JudgedPlan {
         planned,
         decision,
         grants,
@@ -107,49 +107,49 @@ async fn judge_call(mut planned: Planned) -> Result<Judged, Halt> {
 }
 
 /// What policy says about a call, given these standing approvals.
-pub(super) fn judge(planned: &Planned, grants: &[Grant]) -> Result<Decision, ToolError> {
-    judge_plan(&planned.luggage, &planned.entry, &planned.plan, grants)
+pub(super) fn judge(planned: &PlannedCall, grants: &[Grant]) -> Result<Decision, ToolError> {
+    judge_plan(&planned.call, &planned.entry, &planned.plan, grants)
 }
 
 /// The same for the plan as it would be sealed now, after the session may have read more.
-pub(super) fn judge_now(planned: &Planned, grants: &[Grant]) -> Result<Decision, ToolError> {
-    let read_from = planned.luggage.read_from();
+pub(super) fn judge_now(planned: &PlannedCall, grants: &[Grant]) -> Result<Decision, ToolError> {
+    let read_from = planned.call.read_from();
     if read_from == *planned.plan.read_from() {
         return judge(planned, grants);
     }
     let plan = SealedPlan::clone(&planned.plan).with_read_from(read_from);
-    judge_plan(&planned.luggage, &planned.entry, &plan, grants)
+    judge_plan(&planned.call, &planned.entry, &plan, grants)
 }
 
 /// The same for any plan of the call.
 pub(super) fn judge_plan(
-    luggage: &Luggage,
+    call: &CallState,
     entry: &Entry,
     plan: &SealedPlan,
     grants: &[Grant],
 ) -> Result<Decision, ToolError> {
     let question = Question {
-        principal: &luggage.principal,
+        principal: &call.principal,
         tool: entry.facts(),
         plan,
         grants,
     };
-    let policy = &luggage.workspace.policy;
+    let policy = &call.workspace.policy;
     // Fail closed: a policy engine that breaks down has not allowed anything.
     std::panic::catch_unwind(AssertUnwindSafe(|| policy.decide(&question)))
         .map_err(|_| ToolError::new(ErrorKind::Denied, "the policy could not be evaluated"))
 }
 
 /// Ends a call that policy denies.
-pub(super) fn denied(mut planned: Planned, decision: Decision) -> Halt {
+pub(super) fn denied(mut planned: PlannedCall, decision: Decision) -> HaltedCall {
     let error = ToolError::new(ErrorKind::Denied, decision.reason.clone());
-    planned.luggage.facts.decision = Some(decision);
-    planned.luggage.halt(error).denied_by(DeniedBy::Policy)
+    planned.call.facts.decision = Some(decision);
+    planned.call.halt(error).denied_by(DeniedBy::Policy)
 }
 
 /// The decision that counts, and the standing approvals it rests on. Only a call that would ask
 /// reads grants.
-async fn with_grants(planned: &Planned) -> Result<(Decision, Vec<Grant>), ToolError> {
+async fn with_grants(planned: &PlannedCall) -> Result<(Decision, Vec<Grant>), ToolError> {
     let decision = judge(planned, &[])?;
     if decision.verdict != Verdict::Ask {
         return Ok((decision, Vec::new()));
@@ -164,12 +164,12 @@ async fn with_grants(planned: &Planned) -> Result<(Decision, Vec<Grant>), ToolEr
 }
 
 /// The standing approvals that hold for the caller now. What cannot be read allows nothing.
-pub(super) async fn holding(planned: &Planned) -> Vec<Grant> {
-    let luggage = &planned.luggage;
-    let now = luggage.engine.clock.now();
-    let store = luggage.engine.ledger.grants();
+pub(super) async fn holding(planned: &PlannedCall) -> Vec<Grant> {
+    let call = &planned.call;
+    let now = call.engine.clock.now();
+    let store = call.engine.ledger.grants();
     let held = store
-        .holding(&luggage.principal, planned.plan.workspace_id(), now)
+        .holding(&call.principal, planned.plan.workspace_id(), now)
         .await;
     held.unwrap_or_else(|error| {
         tracing::warn!(%error, "grants could not be read; a person is asked instead");
@@ -177,8 +177,8 @@ pub(super) async fn holding(planned: &Planned) -> Vec<Grant> {
     })
 }
 
-fn missing_scope(planned: &Planned) -> Option<&Scope> {
-    let has = &planned.luggage.principal.scopes;
+fn missing_scope(planned: &PlannedCall) -> Option<&Scope> {
+    let has = &planned.call.principal.scopes;
     planned
         .entry
         .spec()

@@ -7,13 +7,13 @@ use haft_contract::{
 
 /// A call that was stopped by a stage.
 #[derive(Debug)]
-pub struct Halt {
+pub struct HaltedCall {
     pub(super) error: Box<ToolError>,
     pub(super) tool: Option<ToolKey>,
     pub(super) facts: Box<Facts>,
 }
 
-impl Halt {
+impl HaltedCall {
     pub(crate) fn new(error: ToolError, tool: Option<ToolKey>, facts: Facts) -> Self {
         Self {
             error: Box::new(error),

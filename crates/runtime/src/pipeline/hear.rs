@@ -10,26 +10,26 @@ use haft_contract::{
     TenantId,
     host::{
         AnswerError, AnswerPlace, Answerer, Approval, ApprovalAnswer, ApprovalId, ApprovalRequest,
-        ApprovalState, ApprovalStore, GivenAnswer, GivenVerdict, GrantWish, LedgerErrorKind,
+        ApprovalState, ApprovalStore, GivenAnswer, GivenVerdict, GrantRequest, LedgerErrorKind,
     },
 };
 
 use tokio::sync::MutexGuard;
 
-use super::Planned;
-use crate::asking::Waits;
+use super::PlannedCall;
+use crate::asking::QuestionGuard;
 
 /// The pause after the record could not be read for an answer; it grows up to the second.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// What came of a question.
-pub(super) enum Heard {
+pub(super) enum AnswerOutcome {
     /// Somebody said yes.
     Yes {
         by: String,
         /// What they allow from now on.
-        wish: Option<GrantWish>,
+        wish: Option<GrantRequest>,
     },
     /// Somebody said no.
     No { by: String, reason: Option<String> },
@@ -52,12 +52,12 @@ pub(super) enum Heard {
 }
 
 /// Waits for the answer to a question that is on record.
-pub(super) async fn hear(
-    planned: &Planned,
+pub(super) async fn await_answer(
+    planned: &PlannedCall,
     request: ApprovalRequest,
     found: Approval,
-    waits: Waits,
-) -> Heard {
+    waits: QuestionGuard,
+) -> AnswerOutcome {
     let Approval {
         id,
         expires,
@@ -71,58 +71,66 @@ pub(super) async fn hear(
         waits.answered();
         return heard;
     }
-    let luggage = &planned.luggage;
-    let engine = &luggage.engine;
-    let tenant = &luggage.principal.tenant;
+    let call = &planned.call;
+    let engine = &call.engine;
+    let tenant = &call.principal.tenant;
     let approvals = engine.ledger.approvals();
     let left = expires.since(engine.clock.now());
     let heard = tokio::select! {
         biased;
-        () = luggage.cancel.cancelled() => Heard::Cancelled,
+        () = call.cancel.cancelled() => AnswerOutcome::Cancelled,
         heard = elsewhere(&*approvals, tenant, id) => heard,
         said = Box::pin(here(planned, &*approvals, &waits, request)) => match said {
             // Outside the race: the record would tell `elsewhere` of it first, without the wish.
-            Said::Answer(answer) => Box::pin(answer.put_on_record(planned, &*approvals)).await,
-            Said::Heard(heard) => heard,
+            LocalReply::Answer(answer) => Box::pin(answer.put_on_record(planned, &*approvals)).await,
+            LocalReply::Heard(heard) => heard,
         },
-        () = tokio::time::sleep(left) => Heard::Late,
+        () = tokio::time::sleep(left) => AnswerOutcome::Late,
     };
     match heard {
-        Heard::Yes { .. } | Heard::No { .. } | Heard::Late | Heard::TakenBack | Heard::Used => {
+        AnswerOutcome::Yes { .. }
+        | AnswerOutcome::No { .. }
+        | AnswerOutcome::Late
+        | AnswerOutcome::TakenBack
+        | AnswerOutcome::Used => {
             waits.answered();
         }
-        Heard::OtherPlan
-        | Heard::Nobody { .. }
-        | Heard::GaveUp
-        | Heard::Cancelled
-        | Heard::Broken(_) => waits.give_up().await,
+        AnswerOutcome::OtherPlan
+        | AnswerOutcome::Nobody { .. }
+        | AnswerOutcome::GaveUp
+        | AnswerOutcome::Cancelled
+        | AnswerOutcome::Broken(_) => waits.give_up().await,
     }
     heard
 }
 
 /// The answer as the record has it, whoever gave it and in whichever process.
-async fn elsewhere(approvals: &dyn ApprovalStore, tenant: &TenantId, id: ApprovalId) -> Heard {
+async fn elsewhere(
+    approvals: &dyn ApprovalStore,
+    tenant: &TenantId,
+    id: ApprovalId,
+) -> AnswerOutcome {
     let mut pause = FIRST_PAUSE;
     loop {
         match approvals.answered(tenant, id).await {
-            Ok(approval) => return from_record(approval.state).unwrap_or(Heard::GaveUp),
+            Ok(approval) => return from_record(approval.state).unwrap_or(AnswerOutcome::GaveUp),
             // A record that is busy for a moment ends no wait; the end of the question does.
             Err(error) if error.kind() == LedgerErrorKind::Unavailable => {
                 tracing::warn!(%error, %id, "the record could not be asked for an answer");
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
-            Err(error) => return Heard::Broken(error.to_string()),
+            Err(error) => return AnswerOutcome::Broken(error.to_string()),
         }
     }
 }
 
 /// What the local approver said.
-enum Said<'a> {
+enum LocalReply<'a> {
     /// An answer, which does not count before it is on record.
     Answer(LocalAnswer<'a>),
     /// Something that needs no record of its own.
-    Heard(Heard),
+    Heard(AnswerOutcome),
 }
 
 /// An answer of the local approver.
@@ -130,20 +138,20 @@ struct LocalAnswer<'a> {
     id: ApprovalId,
     given: GivenAnswer,
     by: String,
-    wish: Option<GrantWish>,
+    wish: Option<GrantRequest>,
     /// Until it is on record, nobody else is asked the same.
     _turn: MutexGuard<'a, ()>,
 }
 
 /// The answer of the local approver. One call at a time asks about one question.
 async fn here<'a>(
-    planned: &Planned,
+    planned: &PlannedCall,
     approvals: &dyn ApprovalStore,
-    waits: &'a Waits,
+    waits: &'a QuestionGuard,
     request: ApprovalRequest,
-) -> Said<'a> {
+) -> LocalReply<'a> {
     let (id, digest) = (request.id, request.digest);
-    let tenant = &planned.luggage.principal.tenant;
+    let tenant = &planned.call.principal.tenant;
     let first = waits.turn().try_lock();
     let turn = if let Ok(turn) = first {
         turn
@@ -153,22 +161,22 @@ async fn here<'a>(
         if let Ok(Some(now)) = approvals.get(tenant, id).await
             && let Some(heard) = from_record(now.state)
         {
-            return Said::Heard(heard);
+            return LocalReply::Heard(heard);
         }
         turn
     };
-    let (verdict, by, wish) = match planned.luggage.workspace.approver.ask(request).await {
+    let (verdict, by, wish) = match planned.call.workspace.approver.ask(request).await {
         ApprovalAnswer::Approved {
             by,
             digest: answered,
             grant,
         } if answered == digest => (GivenVerdict::Approve, by, grant),
-        ApprovalAnswer::Approved { .. } => return Said::Heard(Heard::OtherPlan),
+        ApprovalAnswer::Approved { .. } => return LocalReply::Heard(AnswerOutcome::OtherPlan),
         ApprovalAnswer::Refused { by, reason } => (GivenVerdict::Refuse { reason }, by, None),
         ApprovalAnswer::NobodyThere { reason } => {
-            return Said::Heard(Heard::Nobody { what_to_do: reason });
+            return LocalReply::Heard(AnswerOutcome::Nobody { what_to_do: reason });
         }
-        ApprovalAnswer::Expired => return Said::Heard(Heard::GaveUp),
+        ApprovalAnswer::Expired => return LocalReply::Heard(AnswerOutcome::GaveUp),
         ApprovalAnswer::Elsewhere => return std::future::pending().await,
     };
     let given = GivenAnswer {
@@ -179,7 +187,7 @@ async fn here<'a>(
             place: AnswerPlace::Here,
         },
     };
-    Said::Answer(LocalAnswer {
+    LocalReply::Answer(LocalAnswer {
         id,
         given,
         by,
@@ -190,7 +198,11 @@ async fn here<'a>(
 
 impl LocalAnswer<'_> {
     /// Puts the answer on record. If somebody was first, theirs counts.
-    async fn put_on_record(self, planned: &Planned, approvals: &dyn ApprovalStore) -> Heard {
+    async fn put_on_record(
+        self,
+        planned: &PlannedCall,
+        approvals: &dyn ApprovalStore,
+    ) -> AnswerOutcome {
         let Self {
             id,
             given,
@@ -199,32 +211,34 @@ impl LocalAnswer<'_> {
             _turn,
         } = self;
         let verdict = given.verdict.clone();
-        let now = planned.luggage.engine.clock.now();
-        let tenant = &planned.luggage.principal.tenant;
+        let now = planned.call.engine.clock.now();
+        let tenant = &planned.call.principal.tenant;
         match approvals.answer(tenant, id, given, now).await {
             Ok(_) => match verdict {
-                GivenVerdict::Approve => Heard::Yes { by, wish },
-                GivenVerdict::Refuse { reason } => Heard::No { by, reason },
+                GivenVerdict::Approve => AnswerOutcome::Yes { by, wish },
+                GivenVerdict::Refuse { reason } => AnswerOutcome::No { by, reason },
             },
-            Err(AnswerError::NotOpen { state }) => from_record(state).unwrap_or(Heard::GaveUp),
-            Err(error) => Heard::Broken(error.to_string()),
+            Err(AnswerError::NotOpen { state }) => {
+                from_record(state).unwrap_or(AnswerOutcome::GaveUp)
+            }
+            Err(error) => AnswerOutcome::Broken(error.to_string()),
         }
     }
 }
 
 /// What a recorded state means for whoever waits; nothing while it is open.
-fn from_record(state: ApprovalState) -> Option<Heard> {
+fn from_record(state: ApprovalState) -> Option<AnswerOutcome> {
     match state {
         ApprovalState::Pending => None,
-        ApprovalState::Approved { by, .. } => Some(Heard::Yes { by, wish: None }),
-        ApprovalState::Refused { by, reason, .. } => Some(Heard::No { by, reason }),
-        ApprovalState::Lapsed => Some(Heard::Late),
-        ApprovalState::Withdrawn => Some(Heard::TakenBack),
-        ApprovalState::Used { .. } => Some(Heard::Used),
+        ApprovalState::Approved { by, .. } => Some(AnswerOutcome::Yes { by, wish: None }),
+        ApprovalState::Refused { by, reason, .. } => Some(AnswerOutcome::No { by, reason }),
+        ApprovalState::Lapsed => Some(AnswerOutcome::Late),
+        ApprovalState::Withdrawn => Some(AnswerOutcome::TakenBack),
+        ApprovalState::Used { .. } => Some(AnswerOutcome::Used),
     }
 }
 
-impl Heard {
+impl AnswerOutcome {
     /// What is not a yes, as an event says it; nothing for a call that was cancelled or whose
     /// answer could not be recorded.
     pub(super) fn as_refusal(&self) -> Option<ApprovalAnswer> {
@@ -283,11 +297,11 @@ mod tests {
             }
         });
         let heard = elsewhere(&record, &who.tenant, asked.id).await;
-        assert!(matches!(heard, Heard::TakenBack));
+        assert!(matches!(heard, AnswerOutcome::TakenBack));
 
         let lost = ApprovalId::new();
         let heard = elsewhere(&record, &who.tenant, lost);
         let heard = tokio::time::timeout(Duration::from_mins(10), heard).await;
-        assert!(matches!(heard, Ok(Heard::Broken(_))));
+        assert!(matches!(heard, Ok(AnswerOutcome::Broken(_))));
     }
 }

@@ -5,32 +5,30 @@ use std::sync::Arc;
 
 use haft_contract::{Arguments, ErrorKind, ToolError, host::BeforeDecide};
 
-use super::{Halt, Planned, Resolved};
+use super::{HaltedCall, PlannedCall, ResolvedCall};
 
 /// How often hooks may rewrite one call.
 const MAX_REWRITES: u8 = 4;
 
 /// What hooks did to a call.
-pub enum Hooked {
+pub enum HookOutcome {
     /// They let it be.
-    Unchanged(Planned),
+    Unchanged(PlannedCall),
     /// They gave it another input.
-    Rewritten(Resolved),
+    Rewritten(ResolvedCall),
 }
 
 /// Asks every hook in turn.
-pub async fn consult_hooks(planned: Planned) -> Result<Hooked, Halt> {
-    let engine = Arc::clone(&planned.luggage.engine);
+pub async fn consult_hooks(planned: PlannedCall) -> Result<HookOutcome, HaltedCall> {
+    let engine = Arc::clone(&planned.call.engine);
     for hook in &engine.hooks {
         match hook
-            .before_decide(&planned.luggage.principal, &planned.plan)
+            .before_decide(&planned.call.principal, &planned.plan)
             .await
         {
             BeforeDecide::Continue => {}
             BeforeDecide::Deny(reason) => {
-                return Err(planned
-                    .luggage
-                    .halt(ToolError::new(ErrorKind::Denied, reason)));
+                return Err(planned.call.halt(ToolError::new(ErrorKind::Denied, reason)));
             }
             BeforeDecide::Rewrite(input) if input == *planned.plan.input() => {}
             BeforeDecide::Rewrite(_) if planned.rewrites >= MAX_REWRITES => {
@@ -38,11 +36,11 @@ pub async fn consult_hooks(planned: Planned) -> Result<Hooked, Halt> {
                     ErrorKind::Internal,
                     format!("hooks rewrote the call more than {MAX_REWRITES} times"),
                 );
-                return Err(planned.luggage.halt(error));
+                return Err(planned.call.halt(error));
             }
             BeforeDecide::Rewrite(input) => {
-                return Ok(Hooked::Rewritten(Resolved {
-                    luggage: planned.luggage,
+                return Ok(HookOutcome::Rewritten(ResolvedCall {
+                    call: planned.call,
                     entry: planned.entry,
                     arguments: Arguments::Value(input),
                     rewrites: planned.rewrites + 1,
@@ -50,5 +48,5 @@ pub async fn consult_hooks(planned: Planned) -> Result<Hooked, Halt> {
             }
         }
     }
-    Ok(Hooked::Unchanged(planned))
+    Ok(HookOutcome::Unchanged(planned))
 }

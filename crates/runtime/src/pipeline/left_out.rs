@@ -9,11 +9,11 @@ use haft_contract::{
     ops::{FileVersion, OpsError},
 };
 
-use super::{decide::judge_plan, luggage::Luggage};
+use super::{decide::judge_plan, luggage::CallState};
 use crate::registry::Entry;
 
 /// What is left of a plan, with the version of each access's target.
-pub(super) struct Left {
+pub(super) struct RemainingPlan {
     pub(super) plan: SealedPlan,
     pub(super) versions: Vec<Option<FileVersion>>,
 }
@@ -55,20 +55,20 @@ pub(super) fn is_about_one_path(kind: ErrorKind) -> bool {
 /// Leaves out the paths that policy denies, each judged by itself, if that leaves anything. A plan of
 /// which everything is denied stays whole, and the next stage denies it.
 pub(super) fn leave_out_denied(
-    luggage: &Luggage,
+    call: &CallState,
     entry: &Entry,
     plan: SealedPlan,
     versions: Vec<Option<FileVersion>>,
     left_out: &mut Vec<OpsError>,
-) -> Result<Left, ToolError> {
-    if judge_plan(luggage, entry, &plan, &[])?.verdict != Verdict::Deny {
-        return Ok(Left { plan, versions });
+) -> Result<RemainingPlan, ToolError> {
+    if judge_plan(call, entry, &plan, &[])?.verdict != Verdict::Deny {
+        return Ok(RemainingPlan { plan, versions });
     }
     let mut alone = plan.clone();
     let mut refusals = Vec::with_capacity(plan.accesses().len());
     for access in plan.accesses() {
         alone = alone.with_accesses(vec![access.clone()]);
-        let decision = judge_plan(luggage, entry, &alone, &[])?;
+        let decision = judge_plan(call, entry, &alone, &[])?;
         refusals.push(match (access, decision.verdict) {
             (Access::Path(path), Verdict::Deny) => {
                 Some(OpsError::new(ErrorKind::Denied, decision.reason).on(&path.path))
@@ -77,7 +77,7 @@ pub(super) fn leave_out_denied(
         });
     }
     if refusals.iter().all(Option::is_some) {
-        return Ok(Left { plan, versions });
+        return Ok(RemainingPlan { plan, versions });
     }
     let (mut kept, mut kept_versions) = (Vec::new(), Vec::new());
     for ((access, version), refusal) in plan.accesses().iter().zip(versions).zip(refusals) {
@@ -88,7 +88,7 @@ pub(super) fn leave_out_denied(
             kept_versions.push(version);
         }
     }
-    Ok(Left {
+    Ok(RemainingPlan {
         plan: plan.with_accesses(kept),
         versions: kept_versions,
     })

@@ -10,23 +10,23 @@ use haft_contract::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::Halt;
+use super::HaltedCall;
 use crate::{
-    engine::Engine, labels::Session, loops::Watched, record::Recording, workspace::Workspace,
+    engine::Engine, labels::Session, loops::WatchedCall, record::Recording, workspace::Workspace,
 };
 
-/// The luggage of one call.
-pub(crate) struct Luggage {
+/// The call of one call.
+pub(crate) struct CallState {
     pub(crate) engine: Arc<Engine>,
     pub(crate) workspace: Arc<Workspace>,
     pub(crate) recording: Arc<Recording>,
-    pub(crate) call: CallId,
+    pub(crate) id: CallId,
     pub(crate) principal: Arc<Principal>,
     /// The run time the caller allows.
     pub(crate) timeout: Option<Duration>,
     pub(crate) cancel: CancellationToken,
     /// The call as the loop guard sees it, unless that is off.
-    pub(crate) watched: Option<Arc<Watched>>,
+    pub(crate) watched: Option<Arc<WatchedCall>>,
     /// What the session has read from, once the call is planned.
     pub(crate) session: Option<Arc<Session>>,
     /// The paths that were left out of the plan, and why.
@@ -39,10 +39,10 @@ pub(crate) struct Luggage {
     pub(crate) notes: Vec<String>,
 }
 
-impl Luggage {
+impl CallState {
     /// Stops the call with an error.
-    pub(crate) fn halt(self: Box<Self>, error: ToolError) -> Halt {
-        Halt::new(error, self.tool, self.facts)
+    pub(crate) fn halt(self: Box<Self>, error: ToolError) -> HaltedCall {
+        HaltedCall::new(error, self.tool, self.facts)
     }
 
     /// What policy decided, made stricter where the session repeats itself.
@@ -63,7 +63,7 @@ impl Luggage {
 
     /// Brings what the session has read from up to what the record says by now, which may be what
     /// another process recorded. What cannot be looked up ends the call.
-    pub(crate) async fn caught_up(self: Box<Self>) -> Result<Box<Self>, Halt> {
+    pub(crate) async fn caught_up(self: Box<Self>) -> Result<Box<Self>, HaltedCall> {
         let Some(session) = &self.session else {
             return Ok(self);
         };
@@ -75,7 +75,7 @@ impl Luggage {
     }
 
     /// Stops a call of which it cannot be told what its session has read from.
-    pub(crate) fn not_looked_up(self: Box<Self>, error: ToolError) -> Halt {
+    pub(crate) fn not_looked_up(self: Box<Self>, error: ToolError) -> HaltedCall {
         let cancelled = error.kind() == ErrorKind::Cancelled;
         let halt = self.halt(error);
         if cancelled {
@@ -92,7 +92,7 @@ impl Luggage {
     }
 
     /// Stops the call if the caller asked to.
-    pub(crate) fn unless_cancelled(self: Box<Self>) -> Result<Box<Self>, Halt> {
+    pub(crate) fn unless_cancelled(self: Box<Self>) -> Result<Box<Self>, HaltedCall> {
         if self.cancel.is_cancelled() {
             return Err(self.halt(cancelled()));
         }

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Each stage is one file and one function that *consumes* one state and returns the next. The
-//! states have private fields and no constructors, so the only way to hold an [`Admitted`] call
-//! is to have been authorized. `travel`, below, and `prepare` and `carry_out` after it are the whole order, on one screen.
+//! states have private fields and no constructors, so the only way to hold an [`AdmittedCall`] call
+//! is to have been authorized. `run_call`, below, and `prepare` and `run_authorized` after it are the whole order, on one screen.
 //! Order is a security property: nothing can be inserted between stages. `foresee` walks the same stages and stops once
 //! the call is decided.
 //!
@@ -56,54 +56,54 @@ mod wish;
 use haft_contract::Outcome;
 
 pub use self::{
-    admit::{Admitted, admit},
+    admit::{AdmittedCall, admit},
     approve::{Authorized, approve},
-    decide::{Decided, DryRun, decide},
-    halt::Halt,
-    hooks::{Hooked, consult_hooks},
-    plan::{Planned, plan},
-    resolve::{Opened, Resolved, resolve},
-    run::{Finished, run},
+    decide::{DecidedCall, DryRun, decide},
+    halt::HaltedCall,
+    hooks::{HookOutcome, consult_hooks},
+    plan::{PlannedCall, plan},
+    resolve::{OpenedCall, ResolvedCall, resolve},
+    run::{FinishedCall, run},
     settle::settle,
-    start::{Started, start},
-    validate::{Validated, validate},
+    start::{StartedCall, start},
+    validate::{ValidatedCall, validate},
 };
 pub(crate) use self::{
-    luggage::{Luggage, cancelled},
+    luggage::{CallState, cancelled},
     settle::settle_halt,
 };
 
 /// Takes a call all the way. Every exit is an outcome: a stage that stops a call says why in its
-/// [`Halt`], and the caller of this function settles that too.
-pub(crate) async fn travel(opened: Opened) -> Result<Outcome, Halt> {
+/// [`HaltedCall`], and the caller of this function settles that too.
+pub(crate) async fn run_call(opened: OpenedCall) -> Result<Outcome, HaltedCall> {
     let planned = prepare(opened).await?;
     let decided = decide(planned).await?;
     let authorized = approve(decided).await?;
     // Boxed, because a call that waits for a person need not hold room for what comes after.
-    Box::pin(carry_out(authorized)).await
+    Box::pin(run_authorized(authorized)).await
 }
 
 /// Takes a call as far as its decision, and no further: nobody is asked and nothing runs.
-pub(crate) async fn foresee(opened: Opened) -> Result<DryRun, Halt> {
+pub(crate) async fn foresee(opened: OpenedCall) -> Result<DryRun, HaltedCall> {
     let planned = prepare(opened).await?;
     decide::foresee(planned).await
 }
 
 /// From a request to the plan that is decided about, with what hooks made of it.
-async fn prepare(opened: Opened) -> Result<Planned, Halt> {
+async fn prepare(opened: OpenedCall) -> Result<PlannedCall, HaltedCall> {
     let mut resolved = resolve(opened)?;
     loop {
         let validated = validate(resolved)?;
         let planned = plan(validated).await?;
         match consult_hooks(planned).await? {
-            Hooked::Unchanged(planned) => return Ok(planned),
-            Hooked::Rewritten(again) => resolved = again,
+            HookOutcome::Unchanged(planned) => return Ok(planned),
+            HookOutcome::Rewritten(again) => resolved = again,
         }
     }
 }
 
 /// The rest of the way, for a call that may run.
-async fn carry_out(authorized: Authorized) -> Result<Outcome, Halt> {
+async fn run_authorized(authorized: Authorized) -> Result<Outcome, HaltedCall> {
     let admitted = admit(authorized).await?;
     let started = start(admitted).await?;
     let finished = run(started).await;

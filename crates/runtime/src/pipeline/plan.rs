@@ -11,9 +11,9 @@ use haft_contract::{
 };
 
 use super::{
-    Halt, Validated,
+    HaltedCall, ValidatedCall,
     left_out::{is_about_one_path, leave_out_denied},
-    luggage::Luggage,
+    luggage::CallState,
 };
 use crate::{deadline, registry::Entry};
 
@@ -21,8 +21,8 @@ use crate::{deadline, registry::Entry};
 const MAX_ACCESSES: usize = 4096;
 
 /// A call whose plan is known.
-pub struct Planned {
-    pub(super) luggage: Box<Luggage>,
+pub struct PlannedCall {
+    pub(super) call: Box<CallState>,
     pub(super) entry: Arc<Entry>,
     pub(super) parsed: ParsedInput,
     pub(super) plan: Arc<SealedPlan>,
@@ -32,40 +32,40 @@ pub struct Planned {
 }
 
 /// Asks the tool what the input will touch, and seals the answer.
-pub async fn plan(validated: Validated) -> Result<Planned, Halt> {
-    let Validated {
-        luggage,
+pub async fn plan(validated: ValidatedCall) -> Result<PlannedCall, HaltedCall> {
+    let ValidatedCall {
+        call,
         entry,
         input,
         parsed,
         rewrites,
     } = validated;
-    let mut luggage = luggage.unless_cancelled()?;
-    let engine = Arc::clone(&luggage.engine);
-    let workspace = Arc::clone(&luggage.workspace);
+    let mut call = call.unless_cancelled()?;
+    let engine = Arc::clone(&call.engine);
+    let workspace = Arc::clone(&call.workspace);
     let operations = &workspace.operations;
-    let mut said = match ask_tool(&entry, &parsed, &luggage, operations) {
+    let mut said = match ask_tool(&entry, &parsed, &call, operations) {
         Ok(said) => said,
-        Err(error) => return Err(luggage.halt(error)),
+        Err(error) => return Err(call.halt(error)),
     };
     let Targets {
         versions,
         mut left_out,
-    } = match resolve_accesses(&mut said, &luggage).await {
+    } = match resolve_accesses(&mut said, &call).await {
         Ok(targets) => targets,
-        Err(error) => return Err(luggage.halt(error)),
+        Err(error) => return Err(call.halt(error)),
     };
     let mode = workspace.sandbox_mode(&entry);
     let tier = match tier(&said, mode, operations, &entry) {
         Ok(tier) => tier,
-        Err(error) => return Err(luggage.halt(error)),
+        Err(error) => return Err(call.halt(error)),
     };
     let session = engine
         .sessions
-        .of(&luggage.principal, &*engine.ledger, &luggage.cancel);
+        .of(&call.principal, &*engine.ledger, &call.cancel);
     let session = match session.await {
         Ok(session) => session,
-        Err(error) => return Err(luggage.not_looked_up(error)),
+        Err(error) => return Err(call.not_looked_up(error)),
     };
     let spec = entry.spec();
     let paths = said.paths;
@@ -79,36 +79,36 @@ pub async fn plan(validated: Validated) -> Result<Planned, Halt> {
         workspace_id: workspace.id().clone(),
         workspace: operations.root.to_string(),
         tier,
-        egress: workspace.egress_of(&luggage.principal, tier),
+        egress: workspace.egress_of(&call.principal, tier),
         deadline: deadline::run_time(
             spec.deadline_of(said.action.as_ref()),
             said.timeout,
-            luggage.timeout,
+            call.timeout,
             engine.limits.hard_deadline,
         ),
         read_from: session.labels(),
     };
     let mut plan = plan.seal();
-    luggage.session = Some(session);
+    call.session = Some(session);
     let versions = match paths {
         PathsTogether::AllOrNone => versions,
         PathsTogether::EachByItself => {
-            match leave_out_denied(&luggage, &entry, plan, versions, &mut left_out) {
+            match leave_out_denied(&call, &entry, plan, versions, &mut left_out) {
                 Ok(left) => {
                     plan = left.plan;
                     left.versions
                 }
-                Err(error) => return Err(luggage.halt(error)),
+                Err(error) => return Err(call.halt(error)),
             }
         }
     };
-    luggage.left_out = left_out.into();
+    call.left_out = left_out.into();
     let plan = Arc::new(plan);
-    luggage.recording.note(CallEvent::Planned {
+    call.recording.note(CallEvent::Planned {
         plan: Arc::clone(&plan),
     });
-    Ok(Planned {
-        luggage,
+    Ok(PlannedCall {
+        call,
         entry,
         parsed,
         plan,
@@ -120,11 +120,11 @@ pub async fn plan(validated: Validated) -> Result<Planned, Halt> {
 fn ask_tool(
     entry: &Entry,
     parsed: &ParsedInput,
-    luggage: &Luggage,
+    call: &CallState,
     operations: &Operations,
 ) -> Result<Plan, ToolError> {
     let cx = PlanContext {
-        principal: Arc::clone(&luggage.principal),
+        principal: Arc::clone(&call.principal),
         root: Arc::clone(&operations.root),
     };
     let said = std::panic::catch_unwind(AssertUnwindSafe(|| entry.tool().plan(parsed, &cx)))
@@ -158,9 +158,9 @@ pub(super) struct Targets {
 /// on the resolved paths are opened, and a link that appears on the way is refused.
 pub(super) async fn resolve_accesses(
     said: &mut Plan,
-    luggage: &Luggage,
+    call: &CallState,
 ) -> Result<Targets, ToolError> {
-    let operations = &luggage.workspace.operations;
+    let operations = &call.workspace.operations;
     let accesses = std::mem::take(&mut said.accesses);
     let mut versions = Vec::with_capacity(accesses.len());
     let mut left_out = Vec::new();
@@ -189,11 +189,10 @@ pub(super) async fn resolve_accesses(
                 None
             }
             Access::Process(process) => {
-                let kept = luggage.engine.processes.find(
-                    &luggage.principal,
-                    luggage.workspace.id(),
-                    process.id,
-                )?;
+                let kept =
+                    call.engine
+                        .processes
+                        .find(&call.principal, call.workspace.id(), process.id)?;
                 process.running = Some(kept.running().clone());
                 None
             }

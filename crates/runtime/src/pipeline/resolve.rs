@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use haft_contract::{Arguments, CallEvent, ErrorKind, ToolError};
 
-use super::{Halt, Luggage};
+use super::{CallState, HaltedCall};
 use crate::registry::{Entry, Snapshot};
 
 /// The longest tool name repeated in an error.
 const MAX_SHOWN_CHARS: usize = 64;
 
 /// A call that was taken in.
-pub struct Opened {
-    pub(crate) luggage: Box<Luggage>,
+pub struct OpenedCall {
+    pub(crate) call: Box<CallState>,
     /// The registry as it was when the call came in.
     pub(crate) tools: Arc<Snapshot>,
     /// The name as the model wrote it.
@@ -21,8 +21,8 @@ pub struct Opened {
 }
 
 /// A call whose tool is known.
-pub struct Resolved {
-    pub(super) luggage: Box<Luggage>,
+pub struct ResolvedCall {
+    pub(super) call: Box<CallState>,
     pub(super) entry: Arc<Entry>,
     pub(super) arguments: Arguments,
     /// How often hooks have rewritten the input.
@@ -30,23 +30,22 @@ pub struct Resolved {
 }
 
 /// Finds the tool, by name or by alias.
-pub fn resolve(opened: Opened) -> Result<Resolved, Halt> {
-    let Opened {
-        mut luggage,
+pub fn resolve(opened: OpenedCall) -> Result<ResolvedCall, HaltedCall> {
+    let OpenedCall {
+        mut call,
         tools,
         name,
         arguments,
     } = opened;
     let Some(entry) = tools.get(&name) else {
-        return Err(unknown_tool(luggage, &tools, &name));
+        return Err(unknown_tool(call, &tools, &name));
     };
-    luggage.tool = Some(entry.key().clone());
-    luggage.recording.note(CallEvent::Resolved {
+    call.tool = Some(entry.key().clone());
+    call.recording.note(CallEvent::Resolved {
         tool: entry.key().clone(),
     });
     if entry.key().tool.as_str() != name {
-        luggage
-            .facts
+        call.facts
             .coercions
             .push(format!("`{name}` is an alias of `{}`", entry.key().tool));
     }
@@ -57,22 +56,22 @@ pub fn resolve(opened: Opened) -> Result<Resolved, Halt> {
             withheld.reason
         );
         let error = ToolError::new(ErrorKind::Denied, message).hint(&withheld.hint);
-        return Err(luggage.halt(error));
+        return Err(call.halt(error));
     }
     if let Some(reason) = entry.quarantine() {
         let message = format!("the tool `{}` is quarantined: {reason}", entry.key().tool);
-        return Err(luggage.halt(ToolError::new(ErrorKind::Unavailable, message)));
+        return Err(call.halt(ToolError::new(ErrorKind::Unavailable, message)));
     }
     let entry = Arc::clone(entry);
-    Ok(Resolved {
-        luggage,
+    Ok(ResolvedCall {
+        call,
         entry,
         arguments,
         rewrites: 0,
     })
 }
 
-fn unknown_tool(luggage: Box<Luggage>, tools: &Snapshot, name: &str) -> Halt {
+fn unknown_tool(call: Box<CallState>, tools: &Snapshot, name: &str) -> HaltedCall {
     let shown: String = name
         .chars()
         .take(MAX_SHOWN_CHARS)
@@ -81,7 +80,7 @@ fn unknown_tool(luggage: Box<Luggage>, tools: &Snapshot, name: &str) -> Halt {
     // A tool this principal may not see is not suggested either.
     let visible = |name: &&str| {
         let entry = tools.get(name);
-        entry.is_some_and(|entry| entry.is_shown_to(&luggage.principal, &*luggage.workspace.policy))
+        entry.is_some_and(|entry| entry.is_shown_to(&call.principal, &*call.workspace.policy))
     };
     let near: Vec<String> = tools
         .nearest(name)
@@ -98,5 +97,5 @@ fn unknown_tool(luggage: Box<Luggage>, tools: &Snapshot, name: &str) -> Halt {
         ErrorKind::UnknownTool,
         format!("there is no tool `{shown}`"),
     );
-    luggage.halt(error.hint(hint))
+    call.halt(error.hint(hint))
 }

@@ -1,5 +1,5 @@
 //! The tool runs, under its deadline and its cancel token. Nothing that happens here escapes as
-//! anything but a [`Finished`] call: a panic, a deadline, a cancel and a stubborn tool included.
+//! anything but a [`FinishedCall`] call: a panic, a deadline, a cancel and a stubborn tool included.
 
 use std::{
     panic::AssertUnwindSafe,
@@ -19,13 +19,13 @@ use haft_contract::{
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{Admitted, Planned, Started};
+use super::{AdmittedCall, PlannedCall, StartedCall};
 use crate::{
     capture::Capture,
     deadline::RunClock,
     guard::{Guard, changes::ChangeWatch, confinement::Confinement},
-    locks::Held,
-    past::Past,
+    locks::HeldLocks,
+    past::ChangeHistory,
     record::Recording,
 };
 
@@ -33,8 +33,8 @@ use crate::{
 const PROGRESS_EVERY: Duration = Duration::from_millis(50);
 
 /// A call whose tool has ended, one way or another.
-pub struct Finished {
-    pub(super) planned: Unplanned,
+pub struct FinishedCall {
+    pub(super) planned: RunningCall,
     pub(super) reply: Result<ToolReply, ToolError>,
     pub(super) capture: Arc<Capture>,
     /// What the sandbox did to the call's children.
@@ -42,53 +42,53 @@ pub struct Finished {
     /// Who the tool is for.
     pub(super) audience: Audience,
     /// Held until the call is settled.
-    pub(super) held: Held,
+    pub(super) held: HeldLocks,
 }
 
 /// What is left of a planned call once its input has been handed over.
-pub(super) struct Unplanned {
-    pub(super) luggage: Box<super::Luggage>,
+pub(super) struct RunningCall {
+    pub(super) call: Box<super::CallState>,
     pub(super) plan: Arc<haft_contract::SealedPlan>,
 }
 
 /// Runs the tool.
-pub async fn run(started: Started) -> Finished {
-    let Started {
-        admitted: Admitted { planned, held, .. },
+pub async fn run(started: StartedCall) -> FinishedCall {
+    let StartedCall {
+        admitted: AdmittedCall { planned, held, .. },
     } = started;
-    let Planned {
-        mut luggage,
+    let PlannedCall {
+        mut call,
         entry,
         parsed,
         plan,
         ..
     } = planned;
-    let engine = Arc::clone(&luggage.engine);
+    let engine = Arc::clone(&call.engine);
     let idle = entry.spec().deadline_of(plan.action()).idle;
     let audience = entry.spec().audience;
     let clock = RunClock::start(plan.deadline(), idle);
-    let stop = luggage.cancel.child_token();
+    let stop = call.cancel.child_token();
     let capture = Arc::new(Capture::new(
-        Arc::clone(&luggage.recording),
+        Arc::clone(&call.recording),
         engine.ledger.artifacts(),
         engine.limits.output,
     ));
     let confinement = Arc::new(Confinement::default());
     let guard = Arc::new(Guard {
         engine: Arc::clone(&engine),
-        workspace: Arc::clone(&luggage.workspace),
+        workspace: Arc::clone(&call.workspace),
         plan: Arc::clone(&plan),
-        withheld: Arc::clone(&luggage.withheld),
-        principal: Arc::clone(&luggage.principal),
-        recording: Arc::clone(&luggage.recording),
+        withheld: Arc::clone(&call.withheld),
+        principal: Arc::clone(&call.principal),
+        recording: Arc::clone(&call.recording),
         confinement: Arc::clone(&confinement),
         changes: ChangeWatch::default(),
-        left_out: Arc::clone(&luggage.left_out),
+        left_out: Arc::clone(&call.left_out),
     });
     let context = CallContext::new(CallParts {
-        call: luggage.call,
-        principal: Arc::clone(&luggage.principal),
-        root: Arc::clone(&luggage.workspace.operations.root),
+        call: call.id,
+        principal: Arc::clone(&call.principal),
+        root: Arc::clone(&call.workspace.operations.root),
         tier: plan.tier(),
         files: Arc::<Guard>::clone(&guard),
         processes: Arc::<Guard>::clone(&guard),
@@ -102,13 +102,17 @@ pub async fn run(started: Started) -> Finished {
         spilled: Arc::<Guard>::clone(&guard),
         background: Arc::<Guard>::clone(&guard),
         seen: Arc::<Guard>::clone(&guard),
-        past: Arc::new(Past::new(&engine, &luggage.workspace, &luggage.principal)),
+        past: Arc::new(ChangeHistory::new(
+            &engine,
+            &call.workspace,
+            &call.principal,
+        )),
         output: Arc::<Capture>::clone(&capture),
-        progress: Arc::new(Throttled::new(&luggage.recording, &clock)),
+        progress: Arc::new(Throttled::new(&call.recording, &clock)),
         cancel: stop.clone(),
         time_left: Arc::<RunClock>::clone(&clock),
     });
-    luggage.recording.note(CallEvent::Running);
+    call.recording.note(CallEvent::Running);
     let began = Instant::now();
     let running = execute(Arc::clone(entry.tool()), parsed, context, plan.effects());
     // Boxed, so that dropping it below stops the tool there and then.
@@ -121,7 +125,7 @@ pub async fn run(started: Started) -> Finished {
             format!("the call was stopped after {:.1} s", plan.deadline().as_secs_f64()),
         )
         .hint("ask for a longer time, or split the work")),
-        () = luggage.cancel.cancelled() => {
+        () = call.cancel.cancelled() => {
             Ok(ToolError::new(ErrorKind::Cancelled, "the call was cancelled while it ran"))
         }
     };
@@ -141,10 +145,10 @@ pub async fn run(started: Started) -> Finished {
     };
     drop(running);
     guard.look_after_commands().await;
-    luggage.facts.timings.ran = began.elapsed();
-    luggage.recording.note(CallEvent::RunEnded);
-    Finished {
-        planned: Unplanned { luggage, plan },
+    call.facts.timings.ran = began.elapsed();
+    call.recording.note(CallEvent::RunEnded);
+    FinishedCall {
+        planned: RunningCall { call, plan },
         reply,
         capture,
         confinement,

@@ -12,11 +12,11 @@ use haft_contract::{
 use serde_json::{Value, json};
 
 use super::{
-    Finished, Halt,
+    FinishedCall, HaltedCall,
     halt::{refused_by, terminal_of},
-    run::Unplanned,
+    run::RunningCall,
 };
-use crate::{capture, engine::Engine, guard::confinement::Went, input};
+use crate::{capture, engine::Engine, guard::confinement::CallSucceeded, input};
 
 /// The most structured output, in bytes of JSON, of a tool that no model is shown: a whole resource
 /// of a mounted server.
@@ -24,9 +24,9 @@ const HOST_STRUCTURED_BYTES: usize = 4 * 1024 * 1024;
 
 /// Builds the outcome of a call that ran. Recording it is the caller's, so that every way a call
 /// can end is recorded in one place.
-pub async fn settle(finished: Finished) -> Outcome {
-    let Finished {
-        planned: Unplanned { luggage, plan },
+pub async fn settle(finished: FinishedCall) -> Outcome {
+    let FinishedCall {
+        planned: RunningCall { call, plan },
         reply,
         capture,
         confinement,
@@ -34,7 +34,7 @@ pub async fn settle(finished: Finished) -> Outcome {
         held,
     } = finished;
     let captured = capture.finish().await;
-    let mut facts = luggage.facts;
+    let mut facts = call.facts;
     facts.bytes_omitted = captured.bytes_omitted;
     facts.lines_omitted = captured.lines_omitted;
     facts.artifact = captured.artifact;
@@ -63,25 +63,25 @@ pub async fn settle(finished: Finished) -> Outcome {
         }
     };
     let went = match terminal {
-        Terminal::Succeeded => Went::Well,
+        Terminal::Succeeded => CallSucceeded::Well,
         Terminal::Failed
         | Terminal::Denied
         | Terminal::TimedOut
         | Terminal::Cancelled
-        | Terminal::Unknown => Went::Wrong,
+        | Terminal::Unknown => CallSucceeded::Wrong,
     };
     content.extend(confinement.tell(&mut facts, went));
-    content.extend(luggage.notes.into_iter().map(Content::text));
-    let engine = luggage.engine;
-    cap_content(luggage.call, &mut content, &mut facts, &engine).await;
+    content.extend(call.notes.into_iter().map(Content::text));
+    let engine = call.engine;
+    cap_content(call.id, &mut content, &mut facts, &engine).await;
     let most = match audience {
         Audience::Model => engine.limits.structured_bytes,
         Audience::Host => HOST_STRUCTURED_BYTES,
     };
     let structured = structured.map(|value| cap_structured(value, most));
     let mut outcome = Outcome {
-        call: luggage.call,
-        tool: luggage.tool,
+        call: call.id,
+        tool: call.tool,
         terminal,
         content,
         structured,
@@ -98,8 +98,8 @@ pub async fn settle(finished: Finished) -> Outcome {
 }
 
 /// Builds the outcome of a call that a stage stopped.
-pub(crate) fn settle_halt(call: CallId, halt: Halt) -> Outcome {
-    let Halt {
+pub(crate) fn settle_halt(call: CallId, halt: HaltedCall) -> Outcome {
+    let HaltedCall {
         mut error,
         tool,
         mut facts,

@@ -16,32 +16,32 @@ use haft_contract::{
     outcome::DeniedBy,
 };
 
-use super::{Admitted, Halt, admit::judged_again, approve::Basis};
+use super::{AdmittedCall, HaltedCall, admit::judged_again, approve::RunBasis};
 
 /// How often a start is tried whose session has read from more each time. There are no more labels
 /// than these, and each time there is at least one more.
 const MAX_TRIES: usize = MAX_LABELS + 2;
 
 /// A call whose intent is recorded.
-pub struct Started {
-    pub(super) admitted: Admitted,
+pub struct StartedCall {
+    pub(super) admitted: AdmittedCall,
 }
 
 /// Records the intent. What cannot be recorded does not run.
-pub async fn start(mut admitted: Admitted) -> Result<Started, Halt> {
+pub async fn start(mut admitted: AdmittedCall) -> Result<StartedCall, HaltedCall> {
     for _ in 0..MAX_TRIES {
-        let luggage = &admitted.planned.luggage;
-        if luggage.cancel.is_cancelled() {
-            return Err(admitted.planned.luggage.halt(super::luggage::cancelled()));
+        let call = &admitted.planned.call;
+        if call.cancel.is_cancelled() {
+            return Err(admitted.planned.call.halt(super::luggage::cancelled()));
         }
-        let label = luggage.new_label();
+        let label = call.new_label();
         match record(&admitted, label.as_ref()).await {
             Ok(()) => {
-                let session = &admitted.planned.luggage.session;
+                let session = &admitted.planned.call.session;
                 if let (Some(label), Some(session)) = (label, session) {
                     session.add(label);
                 }
-                return Ok(Started { admitted });
+                return Ok(StartedCall { admitted });
             }
             Err(error) if error.kind() == LedgerErrorKind::ReadMore => {
                 admitted = after_reading_more(admitted).await?;
@@ -54,18 +54,18 @@ pub async fn start(mut admitted: Admitted) -> Result<Started, Halt> {
         "what the session has read from changed each time the call was to start",
     )
     .hint("repeat the call when fewer are in flight");
-    let halt = admitted.planned.luggage.halt(error);
+    let halt = admitted.planned.call.halt(error);
     Err(halt.denied_by(DeniedBy::Expired))
 }
 
 /// Records the start, if what it rests on still holds.
-async fn record(admitted: &Admitted, label: Option<&Label>) -> Result<(), LedgerError> {
+async fn record(admitted: &AdmittedCall, label: Option<&Label>) -> Result<(), LedgerError> {
     let planned = &admitted.planned;
-    let recording = &planned.luggage.recording;
+    let recording = &planned.call.recording;
     let (approval, grants) = match &admitted.basis {
-        Basis::Policy => (None, Vec::new()),
-        Basis::Grants(grants) => (None, grants.iter().map(|grant| grant.id).collect()),
-        Basis::Approval(approved) => (Some(approved.id), Vec::new()),
+        RunBasis::Policy => (None, Vec::new()),
+        RunBasis::Grants(grants) => (None, grants.iter().map(|grant| grant.id).collect()),
+        RunBasis::Approval(approved) => (Some(approved.id), Vec::new()),
     };
     let rests_on_a_person = approval.is_some() || !grants.is_empty();
     let durability = if planned.plan.effects().is_mutating() || rests_on_a_person || label.is_some()
@@ -94,19 +94,19 @@ async fn record(admitted: &Admitted, label: Option<&Label>) -> Result<(), Ledger
 }
 
 /// Judges a call once more whose session has read from more, in whichever process.
-async fn after_reading_more(mut admitted: Admitted) -> Result<Admitted, Halt> {
-    if let Some(session) = &admitted.planned.luggage.session {
+async fn after_reading_more(mut admitted: AdmittedCall) -> Result<AdmittedCall, HaltedCall> {
+    if let Some(session) = &admitted.planned.call.session {
         session.doubt();
     }
-    admitted.planned.luggage = admitted.planned.luggage.caught_up().await?;
-    admitted.judged_with = admitted.planned.luggage.read_from();
+    admitted.planned.call = admitted.planned.call.caught_up().await?;
+    admitted.judged_with = admitted.planned.call.read_from();
     admitted.planned = judged_again(admitted.planned, &admitted.basis).await?;
     Ok(admitted)
 }
 
-fn refused(admitted: Admitted, error: &LedgerError) -> Halt {
+fn refused(admitted: AdmittedCall, error: &LedgerError) -> HaltedCall {
     let (by, error) = match (error.kind(), &admitted.basis) {
-        (LedgerErrorKind::Conflict, Basis::Approval(_)) => (
+        (LedgerErrorKind::Conflict, RunBasis::Approval(_)) => (
             DeniedBy::Expired,
             ToolError::new(
                 ErrorKind::Conflict,
@@ -114,7 +114,7 @@ fn refused(admitted: Admitted, error: &LedgerError) -> Halt {
             )
             .hint("an approval serves one call; repeat this one to be asked again"),
         ),
-        (LedgerErrorKind::Conflict, Basis::Grants(_)) => (
+        (LedgerErrorKind::Conflict, RunBasis::Grants(_)) => (
             DeniedBy::Expired,
             ToolError::new(
                 ErrorKind::Conflict,
@@ -131,5 +131,5 @@ fn refused(admitted: Admitted, error: &LedgerError) -> Halt {
             .hint("`haft doctor` checks the ledger"),
         ),
     };
-    admitted.planned.luggage.halt(error).denied_by(by)
+    admitted.planned.call.halt(error).denied_by(by)
 }

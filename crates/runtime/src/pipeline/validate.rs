@@ -5,12 +5,12 @@ use std::{panic::AssertUnwindSafe, sync::Arc};
 use haft_contract::{Arguments, CallEvent, ErrorKind, ToolError, erased::ParsedInput};
 use serde_json::Value;
 
-use super::{Halt, Resolved, luggage::Luggage};
+use super::{HaltedCall, ResolvedCall, luggage::CallState};
 use crate::{input, registry::Entry};
 
 /// A call whose input fits.
-pub struct Validated {
-    pub(super) luggage: Box<Luggage>,
+pub struct ValidatedCall {
+    pub(super) call: Box<CallState>,
     pub(super) entry: Arc<Entry>,
     /// The input as JSON, for the plan and the record.
     pub(super) input: Value,
@@ -20,28 +20,28 @@ pub struct Validated {
 }
 
 /// Parses, coerces and checks the arguments.
-pub fn validate(resolved: Resolved) -> Result<Validated, Halt> {
-    let Resolved {
-        mut luggage,
+pub fn validate(resolved: ResolvedCall) -> Result<ValidatedCall, HaltedCall> {
+    let ResolvedCall {
+        mut call,
         entry,
         arguments,
         rewrites,
     } = resolved;
     match check(&entry, arguments) {
         Ok((input, parsed, coercions)) => {
-            luggage.facts.coercions.extend(coercions);
-            luggage.recording.note(CallEvent::Validated {
-                coercions: luggage.facts.coercions.clone(),
+            call.facts.coercions.extend(coercions);
+            call.recording.note(CallEvent::Validated {
+                coercions: call.facts.coercions.clone(),
             });
-            Ok(Validated {
-                luggage,
+            Ok(ValidatedCall {
+                call,
                 entry,
                 input,
                 parsed,
                 rewrites,
             })
         }
-        Err(error) => Err(luggage.halt(error)),
+        Err(error) => Err(call.halt(error)),
     }
 }
 

@@ -3,11 +3,11 @@
 
 use haft_contract::{
     CallEvent,
-    host::{Grant, GrantScope, GrantWish, Verdict},
+    host::{Grant, GrantRequest, GrantScope, Verdict},
 };
 
 use super::{
-    Planned,
+    PlannedCall,
     decide::{holding, judge},
 };
 
@@ -15,17 +15,17 @@ use super::{
 const MAX_RULES: usize = 64;
 
 /// Keeps a wish, or notes for the result why it was not kept.
-pub(super) async fn keep(planned: &mut Planned, wish: GrantWish, by: &str) {
+pub(super) async fn keep(planned: &mut PlannedCall, wish: GrantRequest, by: &str) {
     if let Err(why) = try_keep(planned, wish, by).await {
-        planned.luggage.notes.push(format!(
+        planned.call.notes.push(format!(
             "[approved for this call alone; the standing approval was not kept: {why}]"
         ));
     }
 }
 
-async fn try_keep(planned: &Planned, wish: GrantWish, by: &str) -> Result<(), String> {
-    let luggage = &planned.luggage;
-    let now = luggage.engine.clock.now();
+async fn try_keep(planned: &PlannedCall, wish: GrantRequest, by: &str) -> Result<(), String> {
+    let call = &planned.call;
+    let now = call.engine.clock.now();
     if wish.rules.is_empty() {
         return Err("it names no rule".to_owned());
     }
@@ -33,29 +33,29 @@ async fn try_keep(planned: &Planned, wish: GrantWish, by: &str) -> Result<(), St
         return Err(format!("it names more than {MAX_RULES} rules"));
     }
     let own = match &wish.scope {
-        GrantScope::Session(session) => *session == luggage.principal.session,
+        GrantScope::Session(session) => *session == call.principal.session,
         GrantScope::Project(workspace) => workspace.id == *planned.plan.workspace_id(),
-        GrantScope::Agent(agent) => *agent == luggage.principal.agent,
+        GrantScope::Agent(agent) => *agent == call.principal.agent,
     };
     if !own {
         let scope = wish.scope.as_str();
         return Err(format!("it speaks of another {scope} than the caller's"));
     }
-    let wished = wish.grants(&luggage.principal, by, now, luggage.call);
+    let wished = wish.grants(&call.principal, by, now, call.id);
     if !wished.iter().all(|grant| grant.is_alive(now)) {
         return Err("it has ended already".to_owned());
     }
     fits(planned, &wished).await?;
     for grant in wished {
-        let kept = luggage.engine.ledger.grants().add(grant.clone()).await;
+        let kept = call.engine.ledger.grants().add(grant.clone()).await;
         kept.map_err(|error| format!("it could not be recorded: {error}"))?;
-        luggage.recording.note(CallEvent::Granted { grant });
+        call.recording.note(CallEvent::Granted { grant });
     }
     Ok(())
 }
 
 /// With the grants in hand this very call must be allowed, and must need every one of them.
-async fn fits(planned: &Planned, wished: &[Grant]) -> Result<(), String> {
+async fn fits(planned: &PlannedCall, wished: &[Grant]) -> Result<(), String> {
     let mut grants = holding(planned).await;
     grants.extend_from_slice(wished);
     let decision = judge(planned, &grants).map_err(|error| error.message().to_owned())?;

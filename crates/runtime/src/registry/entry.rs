@@ -7,7 +7,7 @@ use std::{
 
 use haft_contract::{
     Principal, ProviderId, ToolKey, ToolSpec,
-    erased::{ErasedTool, Withheld},
+    erased::{ErasedTool, WithheldReason},
     host::{Policy, ToolFacts, Visibility},
     spec::Audience,
 };
@@ -31,7 +31,7 @@ pub struct Entry {
     input_schema: Value,
     output_schema: Value,
     quarantine: Option<String>,
-    withheld: Option<Withheld>,
+    withheld: Option<WithheldReason>,
     /// Compiling a schema costs more than a hundred validations, so it happens at the first call.
     validator: OnceLock<Result<Validator, String>>,
     renderings: OnceLock<Renderings>,
@@ -103,7 +103,7 @@ impl Entry {
     }
 
     /// Why a person has to look at the tool before it is shown or run.
-    pub fn withheld(&self) -> Option<&Withheld> {
+    pub fn withheld(&self) -> Option<&WithheldReason> {
         self.withheld.as_ref()
     }
 

@@ -94,7 +94,7 @@ impl SearchIndex {
 
     /// Positions of the tools that have every query word, in order.
     pub(super) fn having_all(&self, query: &str) -> Vec<usize> {
-        let mut gathered = Gathered::new(self.tools);
+        let mut gathered = GatheredTools::new(self.tools);
         let mut had: Vec<usize> = vec![0; self.tools];
         let mut wanted = 0;
         for word in words(query).take(MAX_QUERY_WORDS) {
@@ -114,7 +114,7 @@ impl SearchIndex {
 
     /// Positions of the tools that have any query word, best first.
     pub(super) fn ranked(&self, query: &str) -> impl Iterator<Item = usize> + use<> {
-        let mut gathered = Gathered::new(self.tools);
+        let mut gathered = GatheredTools::new(self.tools);
         let mut scores = vec![0_u32; self.tools];
         let mut found = Vec::new();
         for word in query_words(query).into_iter().take(MAX_QUERY_WORDS) {
@@ -141,7 +141,7 @@ impl SearchIndex {
 
     /// Gathers the tools that have this word, or one starting like it, each with its best weight.
     /// A word that only starts like it counts half.
-    fn gather(&self, word: &str, min_prefix: usize, gathered: &mut Gathered) {
+    fn gather(&self, word: &str, min_prefix: usize, gathered: &mut GatheredTools) {
         for (position, weight) in self.words.get(word).into_iter().flatten() {
             gathered.add(*position, *weight);
         }
@@ -158,12 +158,12 @@ impl SearchIndex {
 }
 
 /// The tools one query word finds. A place for every tool, so that nothing is sorted.
-struct Gathered {
+struct GatheredTools {
     best: Vec<u32>,
     positions: Vec<usize>,
 }
 
-impl Gathered {
+impl GatheredTools {
     fn new(tools: usize) -> Self {
         Self {
             best: vec![0; tools],

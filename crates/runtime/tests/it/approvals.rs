@@ -14,7 +14,7 @@ use haft_contract::{
 };
 use haft_runtime::Limits;
 use haft_testkit::{
-    FixedPolicy, Harness, ScriptedApprover, approver::Answer, harness::HarnessBuilder,
+    FixedPolicy, Harness, ScriptedApprover, approver::ScriptedAnswer, harness::HarnessBuilder,
 };
 use serde_json::{Value, json};
 
@@ -48,7 +48,12 @@ fn overwriting(runs: &Arc<AtomicUsize>) -> HarnessBuilder {
         .policy(FixedPolicy::ask_all())
 }
 
-async fn check(answer: Answer, terminal: Terminal, by: Option<DeniedBy>, expect_runs: usize) {
+async fn check(
+    answer: ScriptedAnswer,
+    terminal: Terminal,
+    by: Option<DeniedBy>,
+    expect_runs: usize,
+) {
     let runs = Arc::default();
     let person = ScriptedApprover::new([answer]);
     let limits = Limits {
@@ -66,31 +71,37 @@ async fn check(answer: Answer, terminal: Terminal, by: Option<DeniedBy>, expect_
 
 #[tokio::test(start_paused = true)]
 async fn only_a_yes_to_this_very_plan_lets_a_call_pass() {
-    check(Answer::Approve, Terminal::Succeeded, None, 1).await;
+    check(ScriptedAnswer::Approve, Terminal::Succeeded, None, 1).await;
     check(
-        Answer::Refuse("no".into()),
+        ScriptedAnswer::Refuse("no".into()),
         Terminal::Denied,
         Some(DeniedBy::Person),
         0,
     )
     .await;
     check(
-        Answer::Nobody,
+        ScriptedAnswer::Nobody,
         Terminal::Denied,
         Some(DeniedBy::NobodyToAsk),
         0,
     )
     .await;
-    check(Answer::Expire, Terminal::Denied, Some(DeniedBy::Expired), 0).await;
     check(
-        Answer::NeverAnswer,
+        ScriptedAnswer::Expire,
         Terminal::Denied,
         Some(DeniedBy::Expired),
         0,
     )
     .await;
     check(
-        Answer::WrongDigest,
+        ScriptedAnswer::NeverAnswer,
+        Terminal::Denied,
+        Some(DeniedBy::Expired),
+        0,
+    )
+    .await;
+    check(
+        ScriptedAnswer::WrongDigest,
         Terminal::Denied,
         Some(DeniedBy::Person),
         0,
@@ -101,7 +112,7 @@ async fn only_a_yes_to_this_very_plan_lets_a_call_pass() {
 #[tokio::test]
 async fn the_person_sees_the_plan_that_will_run() {
     let runs = Arc::default();
-    let person = ScriptedApprover::new([Answer::Approve]);
+    let person = ScriptedApprover::new([ScriptedAnswer::Approve]);
     let harness = overwriting(&runs).person(&person).build();
     harness.tree.put("dir/real", "old");
     harness.tree.put_symlink("link", "dir/real");

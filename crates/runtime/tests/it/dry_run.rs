@@ -11,7 +11,7 @@ use haft_contract::{
     host::{BeforeDecide, CallQuery, Hook, Ledger as _, Timestamp, Verdict},
 };
 use haft_testkit::{
-    FixedPolicy, Harness, ScriptedApprover, approver::Answer, harness::HarnessBuilder,
+    FixedPolicy, Harness, ScriptedApprover, approver::ScriptedAnswer, harness::HarnessBuilder,
 };
 use serde_json::json;
 
@@ -55,7 +55,7 @@ fn by_name() -> FixedPolicy {
 #[tokio::test]
 async fn a_dry_run_runs_nothing_and_leaves_no_trace() {
     let (builder, ran) = touching();
-    let person = ScriptedApprover::always(Answer::Approve);
+    let person = ScriptedApprover::always(ScriptedAnswer::Approve);
     let harness = builder.policy(by_name()).person(&person).build();
     for path in ["allowed", "asked", "denied"] {
         let request = harness.request("touch", json!({ "path": path }));
@@ -84,7 +84,7 @@ async fn a_dry_run_runs_nothing_and_leaves_no_trace() {
 #[tokio::test]
 async fn a_dry_run_says_what_a_call_would_be_decided() {
     let (builder, _) = touching();
-    let person = ScriptedApprover::always(Answer::Approve);
+    let person = ScriptedApprover::always(ScriptedAnswer::Approve);
     let harness = builder.policy(by_name()).person(&person).build();
     for (path, verdict) in [
         ("allowed", Verdict::Allow),

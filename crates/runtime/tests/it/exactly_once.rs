@@ -7,7 +7,7 @@ use haft_contract::{
     Access, CallEvent, CallId, Effects, ErrorKind, Terminal, ToolError, WorkPath, ops::Stream,
 };
 use haft_runtime::Limits;
-use haft_testkit::{FixedPolicy, Harness, ScriptedApprover, approver::Answer};
+use haft_testkit::{FixedPolicy, Harness, ScriptedApprover, approver::ScriptedAnswer};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -23,7 +23,7 @@ struct Case {
     cancel_after_ms: Option<u64>,
     drop_after_ms: Option<u64>,
     timeout_ms: Option<u64>,
-    answer: Answer,
+    answer: ScriptedAnswer,
 }
 
 fn case() -> impl Strategy<Value = Case> {
@@ -37,10 +37,10 @@ fn case() -> impl Strategy<Value = Case> {
     ];
     let soon = || prop::option::weighted(0.3, 0..30_u64);
     let answer = prop_oneof![
-        4 => Just(Answer::Approve),
-        1 => Just(Answer::Refuse("no".into())),
-        1 => Just(Answer::NeverAnswer),
-        1 => Just(Answer::WrongDigest),
+        4 => Just(ScriptedAnswer::Approve),
+        1 => Just(ScriptedAnswer::Refuse("no".into())),
+        1 => Just(ScriptedAnswer::NeverAnswer),
+        1 => Just(ScriptedAnswer::WrongDigest),
     ];
     (tool, 0..3_u8, 0..20_u64, soon(), soon(), soon(), answer).prop_map(
         |(tool, path, runs_ms, cancel_after_ms, drop_after_ms, timeout_ms, answer)| Case {

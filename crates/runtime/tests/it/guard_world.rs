@@ -10,7 +10,7 @@ use haft_contract::{
     Access, BoxFuture, Effects, ErrorKind, Terminal,
     egress::Host,
     ops::{
-        DatabaseOps, DatabaseQuery, Fetch, Fetched, MessageOps, NetOps, NetStream, OpsError,
+        DatabaseOps, DatabaseQuery, Fetch, FetchResponse, MessageOps, NetOps, NetStream, OpsError,
         OutgoingMessage, RemoteToolOps, Rows, WebScheme, World,
     },
     outcome::DeniedBy,
@@ -65,9 +65,9 @@ impl NetOps for Reached {
         Box::pin(async { Ok(Box::new(Closed) as Box<dyn NetStream>) })
     }
 
-    fn fetch<'a>(&'a self, request: Fetch<'a>) -> BoxFuture<'a, Result<Fetched, OpsError>> {
+    fn fetch<'a>(&'a self, request: Fetch<'a>) -> BoxFuture<'a, Result<FetchResponse, OpsError>> {
         self.note(format!("fetch {}:{}", request.host, request.port));
-        let fetched = Fetched {
+        let fetched = FetchResponse {
             status: 200,
             headers: Vec::new(),
             body: Vec::new(),

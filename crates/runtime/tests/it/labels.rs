@@ -11,7 +11,7 @@ use std::{
 
 use haft_contract::{
     Effects, ErrorKind, Labels, Outcome, Principal, ProviderId, Terminal, ToolError,
-    event::{CallEvent, EventSink, Happened},
+    event::{CallEvent, EventSink, RecordedEvent},
     host::{
         ApprovalAnswer, ApprovalRequest, Approver, Decision, Policy, PolicyVersion, Question,
         RuleRef, ToolFacts, Verdict, Visibility,
@@ -209,7 +209,7 @@ async fn the_record_says_what_had_been_read() {
     harness.succeed("a_read", json!({})).await;
     harness.call("a_fails", json!({})).await;
     send(&harness).await;
-    let planned = |happened: &Happened| match &happened.event {
+    let planned = |happened: &RecordedEvent| match &happened.event {
         CallEvent::Planned { plan } => Some(plan.read_from().to_string()),
         _ => None,
     };
@@ -223,7 +223,7 @@ async fn what_cannot_be_looked_up_denies() {
     /// Takes the ledger away when a call is about to be planned, and gives it back.
     struct TakesAway(MemoryLedger);
     impl EventSink for TakesAway {
-        fn happened(&self, happened: &Happened) {
+        fn happened(&self, happened: &RecordedEvent) {
             match happened.event {
                 CallEvent::Validated { .. } => self.0.set_down(true),
                 CallEvent::Settled { .. } => self.0.set_down(false),

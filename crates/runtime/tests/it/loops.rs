@@ -11,7 +11,8 @@ use haft_contract::{
 };
 use haft_runtime::{LOOP_GUARD, LoopGuard};
 use haft_testkit::{
-    Harness, ScriptedApprover, approver::Answer, harness::HarnessBuilder, principal::in_session,
+    Harness, ScriptedApprover, approver::ScriptedAnswer, harness::HarnessBuilder,
+    principal::in_session,
 };
 use serde_json::{Value, json};
 
@@ -83,7 +84,10 @@ async fn a_repeated_call_is_warned_about_and_then_asked_about() {
 
 #[tokio::test]
 async fn an_approval_lets_one_repetition_through() {
-    let person = ScriptedApprover::new([Answer::Approve, Answer::Refuse("enough".into())]);
+    let person = ScriptedApprover::new([
+        ScriptedAnswer::Approve,
+        ScriptedAnswer::Refuse("enough".into()),
+    ]);
     let harness = tools().person(&person).build();
     times(&harness, "same", json!({}), 6).await;
     let seventh = harness.succeed("same", json!({})).await;

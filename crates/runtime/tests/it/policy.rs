@@ -12,7 +12,7 @@ use haft_contract::{
     outcome::DeniedBy,
 };
 use haft_testkit::{
-    FixedPolicy, Harness, MemoryLedger, ScriptedApprover, approver::Answer, principal,
+    FixedPolicy, Harness, MemoryLedger, ScriptedApprover, approver::ScriptedAnswer, principal,
 };
 use serde_json::json;
 
@@ -130,7 +130,7 @@ async fn survives_a_crash(effects: Effects, policy: FixedPolicy) -> Vec<&'static
     let harness = Harness::memory()
         .tools(vec![tool.tool()])
         .policy(policy)
-        .person(&ScriptedApprover::always(Answer::Approve))
+        .person(&ScriptedApprover::always(ScriptedAnswer::Approve))
         .ledger(Arc::new(ledger))
         .build();
     let request = harness.request("tool", json!({}));

@@ -13,7 +13,7 @@ use haft_contract::{
     preview::{FileChangeKind, FileDiff, MAX_PREVIEW_BYTES, Preview, PreviewPart},
 };
 use haft_runtime::digest_of;
-use haft_testkit::{FixedPolicy, Harness, ScriptedApprover, approver::Answer};
+use haft_testkit::{FixedPolicy, Harness, ScriptedApprover, approver::ScriptedAnswer};
 use serde_json::json;
 
 use crate::scripted::Scripted;
@@ -38,7 +38,7 @@ fn drawn(tool: impl FnOnce(Scripted) -> Scripted) -> Drawn {
     })
     .effects(Effects::REPLACES)
     .accesses(|_| vec![Access::write(path("a"))]);
-    let person = ScriptedApprover::always(Answer::Approve);
+    let person = ScriptedApprover::always(ScriptedAnswer::Approve);
     let harness = Harness::memory()
         .tools(vec![tool(put).tool()])
         .policy(FixedPolicy::ask_all())

@@ -19,7 +19,7 @@ use haft_contract::{
 };
 use haft_runtime::{Limits, NobodyToAsk, digest_of};
 use haft_testkit::{
-    FixedPolicy, Harness, MemoryLedger, ScriptedApprover, TestClock, approver::Answer,
+    FixedPolicy, Harness, MemoryLedger, ScriptedApprover, TestClock, approver::ScriptedAnswer,
     harness::HarnessBuilder, principal,
 };
 use serde_json::{Value, json};
@@ -54,7 +54,7 @@ impl Questions {
         let builder = Harness::memory()
             .tools(vec![tool])
             .policy(FixedPolicy::ask_all())
-            .person(&ScriptedApprover::always(Answer::Elsewhere))
+            .person(&ScriptedApprover::always(ScriptedAnswer::Elsewhere))
             .ledger(Arc::new(ledger.clone()));
         Self {
             harness: Arc::new(change(builder).build()),
@@ -340,7 +340,7 @@ async fn where_nobody_can_be_asked_no_question_is_left_behind() {
     );
     assert!(questions.pending().await.is_empty());
     // One that learns only when it is asked leaves none behind either.
-    let person = ScriptedApprover::always(Answer::Nobody);
+    let person = ScriptedApprover::always(ScriptedAnswer::Nobody);
     let questions = Questions::new(|builder| builder.person(&person));
     let outcome = questions.harness.call("act", json!({})).await;
     denied(&outcome, DeniedBy::NobodyToAsk, "nobody to ask");

@@ -6,7 +6,7 @@ use haft_contract::{
     Access, BoxFuture, CallContext, Effects, NoProgress, Plan, PlanContext, ToolError, ToolName,
     ToolSpec,
     context::PreviewContext,
-    erased::{ErasedTool, ParsedInput, ToolReply, Withheld},
+    erased::{ErasedTool, ParsedInput, ToolReply, WithheldReason},
     preview::Preview,
 };
 use serde_json::{Value, json};
@@ -116,7 +116,7 @@ impl ErasedTool for Scripted {
         None
     }
 
-    fn withheld(&self) -> Option<Withheld> {
+    fn withheld(&self) -> Option<WithheldReason> {
         None
     }
 

@@ -9,15 +9,15 @@ use std::sync::{
 use haft_contract::{
     CallEvent, Effects, Outcome, Principal, Terminal,
     host::{
-        Clock as _, Decision, Grant, GrantBreadth, GrantId, GrantProposal, GrantScope,
-        GrantStore as _, GrantWish, GrantedWorkspace, Policy, PolicyVersion, Question, Timestamp,
+        Clock as _, Decision, Grant, GrantBreadth, GrantId, GrantProposal, GrantRequest,
+        GrantScope, GrantStore as _, GrantedWorkspace, Policy, PolicyVersion, Question, Timestamp,
         ToolFacts, Verdict, Visibility,
     },
     outcome::DeniedBy,
 };
 use haft_runtime::SystemClock;
 use haft_testkit::{
-    FixedPolicy, Harness, ScriptedApprover, approver::Answer, principal::principal,
+    FixedPolicy, Harness, ScriptedApprover, approver::ScriptedAnswer, principal::principal,
 };
 use serde_json::json;
 
@@ -48,8 +48,8 @@ fn grant(rule: &str, uses: Option<u32>) -> Grant {
     }
 }
 
-fn session_wish(rule: &str) -> GrantWish {
-    GrantWish {
+fn session_wish(rule: &str) -> GrantRequest {
+    GrantRequest {
         rules: vec![rule.to_owned()],
         scope: GrantScope::Session(principal().session.clone()),
         until: None,
@@ -114,8 +114,8 @@ async fn a_counted_grant_is_not_used_twice_by_calls_side_by_side() {
     }
 }
 
-async fn wish(wish: GrantWish) -> (Arc<Outcome>, usize) {
-    let person = ScriptedApprover::new([Answer::Always(wish)]);
+async fn wish(wish: GrantRequest) -> (Arc<Outcome>, usize) {
+    let person = ScriptedApprover::new([ScriptedAnswer::Always(wish)]);
     let harness = harness(FixedPolicy::ask_all().granting(), &person);
     let outcome = harness.succeed("act", json!({"n": 1})).await;
     let tenant = &harness.principal.tenant;
@@ -135,7 +135,7 @@ async fn wish(wish: GrantWish) -> (Arc<Outcome>, usize) {
 
 #[tokio::test]
 async fn a_wish_that_fits_the_call_is_kept_and_serves_the_next_one() {
-    let for_the_agent = GrantWish {
+    let for_the_agent = GrantRequest {
         scope: GrantScope::Agent(principal().agent.clone()),
         ..session_wish("act")
     };
@@ -148,7 +148,7 @@ async fn a_wish_that_fits_the_call_is_kept_and_serves_the_next_one() {
 
 #[tokio::test]
 async fn a_wish_that_does_not_fit_counts_once_and_the_result_says_why() {
-    let check = async |unfit: GrantWish, says: &str| {
+    let check = async |unfit: GrantRequest, says: &str| {
         let (outcome, kept) = wish(unfit).await;
         assert_eq!(kept, 0);
         let text = outcome.text();
@@ -171,29 +171,29 @@ async fn a_wish_that_does_not_fit_counts_once_and_the_result_says_why() {
         ),
         (GrantScope::Agent("other".parse().unwrap()), "another agent"),
     ] {
-        let elsewhere = GrantWish {
+        let elsewhere = GrantRequest {
             scope,
             ..session_wish("act")
         };
         check(elsewhere, says).await;
     }
-    let idle = GrantWish {
+    let idle = GrantRequest {
         rules: vec!["act".to_owned(), "other".to_owned()],
         ..session_wish("act")
     };
     check(idle, "`other` is not needed").await;
-    let ended = GrantWish {
+    let ended = GrantRequest {
         until: Some(Timestamp(1)),
         ..session_wish("act")
     };
     check(ended, "ended already").await;
-    let none = GrantWish {
+    let none = GrantRequest {
         rules: Vec::new(),
         ..session_wish("act")
     };
     check(none, "names no rule").await;
     for (rules, says) in [(64, "is not needed"), (65, "more than 64 rules")] {
-        let many = GrantWish {
+        let many = GrantRequest {
             rules: vec!["act".to_owned(); rules],
             ..session_wish("act")
         };
@@ -228,7 +228,7 @@ impl Policy for Proposing {
 
 #[tokio::test]
 async fn a_person_is_offered_the_rules_that_the_policy_proposes() {
-    let person = ScriptedApprover::new([Answer::Approve]);
+    let person = ScriptedApprover::new([ScriptedAnswer::Approve]);
     let tool = Scripted::echo("act").effects(Effects::CHANGES).tool();
     let harness = Harness::memory()
         .tools(vec![tool])

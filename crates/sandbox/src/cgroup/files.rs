@@ -48,12 +48,12 @@ const MAX_FILE_BYTES: u64 = 1024 * 1024;
 pub(super) struct Setting {
     pub(super) file: &'static str,
     pub(super) value: String,
-    pub(super) need: Need,
+    pub(super) need: SettingNeed,
 }
 
 /// Whether a command may run without a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Need {
+pub(super) enum SettingNeed {
     /// It must be kept.
     Required,
     /// The kernel may have been built without it.
@@ -92,7 +92,7 @@ pub(super) fn settings(
                 if let Some(percent) = limits.cpu_percent {
                     settings.push(required("cpu.cfs_period_us", PERIOD));
                     settings.push(Setting {
-                        need: Need::OrLessAbove,
+                        need: SettingNeed::OrLessAbove,
                         ..required("cpu.cfs_quota_us", quota(percent))
                     });
                 }
@@ -104,7 +104,7 @@ pub(super) fn settings(
                     settings.push(Setting {
                         file: "cpu.max",
                         value: format!("{} {PERIOD}", quota(percent)),
-                        need: Need::Required,
+                        need: SettingNeed::Required,
                     });
                 }
             }
@@ -126,7 +126,7 @@ pub(super) fn for_dying(version: Version, controllers: &BTreeSet<Controller>) ->
             Setting {
                 file: "cpu.cfs_quota_us",
                 value: "-1".to_owned(),
-                need: Need::WhereThere,
+                need: SettingNeed::WhereThere,
             },
         ],
         Version::V2 => vec![
@@ -134,7 +134,7 @@ pub(super) fn for_dying(version: Version, controllers: &BTreeSet<Controller>) ->
             Setting {
                 file: "cpu.max",
                 value: "max".to_owned(),
-                need: Need::WhereThere,
+                need: SettingNeed::WhereThere,
             },
         ],
     }
@@ -148,13 +148,13 @@ fn required(file: &'static str, value: u64) -> Setting {
     Setting {
         file,
         value: value.to_string(),
-        need: Need::Required,
+        need: SettingNeed::Required,
     }
 }
 
 fn where_there(file: &'static str, value: u64) -> Setting {
     Setting {
-        need: Need::WhereThere,
+        need: SettingNeed::WhereThere,
         ..required(file, value)
     }
 }
@@ -164,8 +164,9 @@ pub(super) fn write_all(directory: &Path, settings: &[Setting]) -> io::Result<()
     for setting in settings {
         match (write(directory, setting.file, &setting.value), setting.need) {
             (Ok(()), _) => {}
-            (Err(error), Need::WhereThere) if error.kind() == io::ErrorKind::NotFound => {}
-            (Err(error), Need::OrLessAbove) if error.kind() == io::ErrorKind::InvalidInput => {}
+            (Err(error), SettingNeed::WhereThere) if error.kind() == io::ErrorKind::NotFound => {}
+            (Err(error), SettingNeed::OrLessAbove)
+                if error.kind() == io::ErrorKind::InvalidInput => {}
             (Err(error), _) => return Err(error),
         }
     }

@@ -21,7 +21,7 @@ use super::{
     hierarchy::{Controller, Version},
     parent::CgroupParent,
 };
-use crate::limits::{Keeper, Keepers, Limits};
+use crate::limits::{LimitKeeper, LimitKeepers, Limits};
 
 /// Rounds of finding and killing processes where the kernel cannot do it at once. New ones are
 /// refused while it lasts, so the second round finds none.
@@ -86,16 +86,16 @@ impl Cgroup {
     }
 
     /// What is limited here, for the whole tree.
-    pub fn keepers(&self) -> Keepers {
+    pub fn keepers(&self) -> LimitKeepers {
         let keeper = |controller| {
             let mut directories = self.directories.iter();
             if directories.any(|directory| directory.controllers.contains(&controller)) {
-                Keeper::Cgroup
+                LimitKeeper::Cgroup
             } else {
-                Keeper::Process
+                LimitKeeper::Process
             }
         };
-        Keepers {
+        LimitKeepers {
             memory: keeper(Controller::Memory),
             processes: keeper(Controller::Pids),
         }

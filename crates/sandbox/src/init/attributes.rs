@@ -26,7 +26,7 @@ pub(super) struct Attributes {
 
 /// What became of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Changed {
+pub(super) enum AttributeChange {
     /// It was made, or failed as it would have.
     Made(Result<(), Errno>),
     /// It was not made: the file lies elsewhere.
@@ -61,24 +61,24 @@ impl Attributes {
 
     /// Makes the change a call asks for. `still_waits` says whether its caller's id still means
     /// its caller.
-    pub(super) fn change(&self, call: &Call, still_waits: impl Fn() -> bool) -> Changed {
+    pub(super) fn change(&self, call: &Call, still_waits: impl Fn() -> bool) -> AttributeChange {
         let (target, change) = match parse(call) {
             Ok(parsed) => parsed,
-            Err(errno) => return Changed::Made(Err(errno)),
+            Err(errno) => return AttributeChange::Made(Err(errno)),
         };
         let file = match target.open(call.pid) {
             Ok(file) if still_waits() => file,
-            Ok(_) => return Changed::Made(Err(Errno::INTR)),
-            Err(errno) => return Changed::Made(Err(errno)),
+            Ok(_) => return AttributeChange::Made(Err(Errno::INTR)),
+            Err(errno) => return AttributeChange::Made(Err(errno)),
         };
         let held = format!("/proc/self/fd/{}", file.as_raw_fd());
         let Ok(real) = std::fs::read_link(&held) else {
-            return Changed::Made(Err(Errno::PERM));
+            return AttributeChange::Made(Err(Errno::PERM));
         };
         if !self.places.iter().any(|place| real.starts_with(place)) {
-            return Changed::Elsewhere(real);
+            return AttributeChange::Elsewhere(real);
         }
-        Changed::Made(match change {
+        AttributeChange::Made(match change {
             Change::Mode(mode) => chmodat(CWD, &held, mode, AtFlags::empty()),
             Change::Times(times) => rustix::fs::utimensat(CWD, &held, &times, AtFlags::empty()),
         })

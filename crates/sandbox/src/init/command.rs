@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// A process that is on its way to becoming the command.
-pub(super) struct Starting {
+pub(super) struct StartingCommand {
     pub(super) pid: Pid,
     /// Brings the listener of its filter, and why it failed; ends when it has become the command.
     pub(super) socket: OwnedFd,
@@ -37,7 +37,7 @@ pub(super) fn start(
     command: &CommandLine,
     groups: &[OwnedFd],
     program: Option<&FilterProgram>,
-) -> Result<Starting, Errno> {
+) -> Result<StartingCommand, Errno> {
     let (ours, theirs) = socketpair(
         AddressFamily::UNIX,
         SocketType::SEQPACKET,
@@ -53,7 +53,7 @@ pub(super) fn start(
             unsafe { libc::_exit(127) }
         }
         -1 => Err(last_error()),
-        pid => Ok(Starting {
+        pid => Ok(StartingCommand {
             pid: Pid::from_raw(pid).ok_or(Errno::CHILD)?,
             socket: ours,
         }),

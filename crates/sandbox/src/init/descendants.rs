@@ -9,7 +9,7 @@ use rustix::{
     process::{Pid, WaitOptions},
 };
 
-use crate::wire::Tree;
+use crate::wire::TreeTracking;
 
 /// Between two rounds of killing, for those that are about to go.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
@@ -21,14 +21,14 @@ pub(super) fn signal_group(leader: Pid, signal: i32) {
 }
 
 /// Signals everything but this process.
-pub(super) fn signal_all(tree: Tree, signal: i32) {
+pub(super) fn signal_all(tree: TreeTracking, signal: i32) {
     match tree {
-        Tree::Namespace => {
+        TreeTracking::Namespace => {
             // SAFETY: touches no memory. As the first process of its namespace this one means
             // everybody else in it by -1.
             unsafe { libc::kill(-1, signal) };
         }
-        Tree::Descendants => {
+        TreeTracking::Descendants => {
             for pid in all() {
                 // SAFETY: touches no memory. Each is a descendant, and stays on the table until
                 // this process or one it looks at has reaped it.
@@ -42,7 +42,7 @@ pub(super) fn signal_all(tree: Tree, signal: i32) {
 pub(super) fn kill_all() {
     // Looking for processes takes a look at the whole machine; mostly there are none left.
     while any_left() {
-        signal_all(Tree::Descendants, libc::SIGKILL);
+        signal_all(TreeTracking::Descendants, libc::SIGKILL);
         std::thread::sleep(LOOK_AGAIN);
     }
 }
@@ -59,19 +59,19 @@ fn any_left() -> bool {
 }
 
 /// Whether one process is all that is left.
-pub(super) fn only(process: Pid, tree: Tree) -> bool {
+pub(super) fn only(process: Pid, tree: TreeTracking) -> bool {
     let one = process.as_raw_nonzero().get();
     match tree {
-        Tree::Namespace => ids().iter().all(|pid| *pid == 1 || *pid == one),
-        Tree::Descendants => all().iter().all(|pid| *pid == one),
+        TreeTracking::Namespace => ids().iter().all(|pid| *pid == 1 || *pid == one),
+        TreeTracking::Descendants => all().iter().all(|pid| *pid == one),
     }
 }
 
 /// Everything that runs in the tree; in a namespace this process is among them.
-pub(super) fn everything(tree: Tree) -> Vec<i32> {
+pub(super) fn everything(tree: TreeTracking) -> Vec<i32> {
     match tree {
-        Tree::Namespace => ids(),
-        Tree::Descendants => all(),
+        TreeTracking::Namespace => ids(),
+        TreeTracking::Descendants => all(),
     }
 }
 

@@ -16,13 +16,13 @@ use rustix::{
 };
 
 use super::{
-    attributes::{Attributes, Changed},
+    attributes::{AttributeChange, Attributes},
     connections::{Destination, destination},
-    names::{Found, Names, low_half},
+    names::{NameLookup, ProtectedNames, low_half},
 };
 use crate::{
     calls::{ATTRIBUTES, CREATING, MODES, OPENING, SCHEDULING},
-    filter::{self, Answer, Call},
+    filter::{self, Call, FilterAnswer},
     landlock::LandlockRules,
     seccomp::{IOPRIO_WHO_PROCESS, MAKES_A_FILE, NATIVE, PRIO_PROCESS, SET_IDS, denied_name},
     wire::RefusalMessage,
@@ -44,7 +44,7 @@ pub(super) enum Network {
 
 /// What is watched beside the list.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Watch<'a> {
+pub(super) struct ListenerWatch<'a> {
     /// Protected names, in the workspace with this root.
     pub(super) names: Option<&'a Path>,
     /// Where connections lead.
@@ -56,7 +56,7 @@ pub(super) struct Watch<'a> {
 /// Who answers.
 pub(super) struct Listener {
     socket: OwnedFd,
-    names: Option<Names>,
+    names: Option<ProtectedNames>,
     network: Network,
     attributes: Option<Attributes>,
     told: BTreeSet<String>,
@@ -64,17 +64,17 @@ pub(super) struct Listener {
 
 /// What becomes of a call.
 enum Verdict {
-    Answer(Answer),
+    Answer(FilterAnswer),
     Refuse(Errno, RefusalMessage),
     Kill(RefusalMessage),
 }
 
 impl Listener {
-    pub(super) fn new(socket: OwnedFd, watch: &Watch<'_>) -> Self {
+    pub(super) fn new(socket: OwnedFd, watch: &ListenerWatch<'_>) -> Self {
         filter::wake_on_the_same_processor(socket.as_fd());
         Self {
             socket,
-            names: watch.names.map(Names::new),
+            names: watch.names.map(ProtectedNames::new),
             network: watch.network,
             attributes: watch
                 .attributes
@@ -99,7 +99,7 @@ impl Listener {
                 return Ok(None);
             }
             Verdict::Refuse(errno, refusal) => {
-                filter::answer(self.socket(), call.id, Answer::Fail(errno))?;
+                filter::answer(self.socket(), call.id, FilterAnswer::Fail(errno))?;
                 refusal
             }
             Verdict::Kill(refusal) => {
@@ -131,8 +131,8 @@ impl Listener {
         }
         if let Some(names) = self.names.as_ref().filter(|_| creates(number)) {
             return match names.look(call) {
-                Found::Nothing => Verdict::Answer(Answer::Continue),
-                Found::Protected(name) => Verdict::Refuse(
+                NameLookup::Nothing => Verdict::Answer(FilterAnswer::Continue),
+                NameLookup::Protected(name) => Verdict::Refuse(
                     Errno::ACCESS,
                     RefusalMessage::new(
                         Layer::Protected,
@@ -140,7 +140,7 @@ impl Listener {
                         "something outside the sandbox would run or obey it later",
                     ),
                 ),
-                Found::Unreadable => Verdict::Refuse(
+                NameLookup::Unreadable => Verdict::Refuse(
                     Errno::ACCESS,
                     RefusalMessage::new(
                         Layer::Protected,
@@ -151,7 +151,7 @@ impl Listener {
             };
         }
         if is_of_its_own_threads(call) {
-            return Verdict::Answer(Answer::Continue);
+            return Verdict::Answer(FilterAnswer::Continue);
         }
         if ATTRIBUTES.iter().any(|(_, known)| *known == number) {
             return self.judge_attributes(call);
@@ -162,11 +162,11 @@ impl Listener {
         let family = call.arguments.first().copied().unwrap_or_default();
         if number == libc::SYS_socket && family == u64::from(libc::AF_UNIX.unsigned_abs()) {
             // Name services are asked this way by every second program, which then does without.
-            return Verdict::Answer(Answer::Fail(Errno::AFNOSUPPORT));
+            return Verdict::Answer(FilterAnswer::Fail(Errno::AFNOSUPPORT));
         }
         match denied_name(number) {
             // As a kernel answers that never knew it.
-            None => Verdict::Answer(Answer::Fail(Errno::NOSYS)),
+            None => Verdict::Answer(FilterAnswer::Fail(Errno::NOSYS)),
             Some(name) => {
                 let what = if number == libc::SYS_socket {
                     format!("{name} of family {family}")
@@ -188,13 +188,13 @@ impl Listener {
     /// Changes of attributes are made here, or not at all.
     fn judge_attributes(&self, call: &Call) -> Verdict {
         let Some(attributes) = &self.attributes else {
-            return Verdict::Answer(Answer::Continue);
+            return Verdict::Answer(FilterAnswer::Continue);
         };
         let waits = || filter::still_waits(self.socket(), call.id);
         match attributes.change(call, waits) {
-            Changed::Made(Ok(())) => Verdict::Answer(Answer::Done),
-            Changed::Made(Err(errno)) => Verdict::Answer(Answer::Fail(errno)),
-            Changed::Elsewhere(path) => Verdict::Refuse(
+            AttributeChange::Made(Ok(())) => Verdict::Answer(FilterAnswer::Done),
+            AttributeChange::Made(Err(errno)) => Verdict::Answer(FilterAnswer::Fail(errno)),
+            AttributeChange::Elsewhere(path) => Verdict::Refuse(
                 Errno::PERM,
                 RefusalMessage::new(
                     Layer::Seccomp,
@@ -227,7 +227,7 @@ impl Listener {
                 refusal("look up the name of a host".to_owned()),
             ),
             (Destination::Names, Network::Proxied) | (Destination::Own, _) => {
-                Verdict::Answer(Answer::Continue)
+                Verdict::Answer(FilterAnswer::Continue)
             }
         }
     }

@@ -37,12 +37,12 @@ use rustix::{
 };
 
 use self::{
-    listener::{Listener, Network, Watch},
+    listener::{Listener, ListenerWatch, Network},
     observe::Observer,
 };
 use crate::{
     jail::FileId,
-    wire::{self, Description, Notice, Order, Status, Step, Tree},
+    wire::{self, Description, Notice, Order, Status, Step, TreeTracking},
 };
 
 /// Runs the init; the argument is the number of the descriptor with its description.
@@ -72,21 +72,21 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
 
 /// The init at work.
 struct Init<'a> {
-    tree: Tree,
+    tree: TreeTracking,
     channel: &'a OwnedFd,
     signals: OwnedFd,
     command: Pid,
     /// While the command is not yet what it will be.
     starting: Option<OwnedFd>,
     listener: Option<Listener>,
-    watch: Watch<'a>,
+    watch: ListenerWatch<'a>,
     bridge: Option<Pid>,
     observer: Observer<'a>,
     phase: Phase,
 }
 
 /// What reaping found.
-struct Reaped {
+struct ReapResult {
     command: Option<WaitStatus>,
     none_left: bool,
 }
@@ -111,8 +111,8 @@ impl<'a> Init<'a> {
         let on = |step| move |errno: Errno| failed(step, errno);
         let signals = take_signals().map_err(on(Step::Process))?;
         match description.tree {
-            Tree::Namespace => {}
-            Tree::Descendants => {
+            TreeTracking::Namespace => {}
+            TreeTracking::Descendants => {
                 let this = rustix::process::getpid();
                 set_child_subreaper(Some(this)).map_err(on(Step::Process))?;
             }
@@ -150,12 +150,12 @@ impl<'a> Init<'a> {
         while self.phase != Phase::Over {
             for ready in self.wait() {
                 match ready {
-                    Ready::Signals => self.reap(),
-                    Ready::Starting => self.hear_command(),
-                    Ready::Listener => self.answer(),
-                    Ready::NobodyFiltered => self.listener = None,
-                    Ready::Channel => self.obey(),
-                    Ready::Broken => self.phase = Phase::Over,
+                    ReadyEvent::Signals => self.reap(),
+                    ReadyEvent::Starting => self.hear_command(),
+                    ReadyEvent::Listener => self.answer(),
+                    ReadyEvent::NobodyFiltered => self.listener = None,
+                    ReadyEvent::Channel => self.obey(),
+                    ReadyEvent::Broken => self.phase = Phase::Over,
                 }
             }
             self.observe();
@@ -183,21 +183,21 @@ impl<'a> Init<'a> {
     fn end(&self) {
         match self.tree {
             // The kernel ends the namespace with its first process.
-            Tree::Namespace => {}
-            Tree::Descendants => descendants::kill_all(),
+            TreeTracking::Namespace => {}
+            TreeTracking::Descendants => descendants::kill_all(),
         }
     }
 
     /// Waits until there is something to do, and says what.
-    fn wait(&self) -> Vec<Ready> {
+    fn wait(&self) -> Vec<ReadyEvent> {
         let listener = self.listener.as_ref().map(Listener::socket);
         let mut waited = vec![
-            (Ready::Signals, self.signals.as_fd()),
-            (Ready::Channel, self.channel.as_fd()),
+            (ReadyEvent::Signals, self.signals.as_fd()),
+            (ReadyEvent::Channel, self.channel.as_fd()),
         ];
-        waited.extend(listener.map(|socket| (Ready::Listener, socket)));
+        waited.extend(listener.map(|socket| (ReadyEvent::Listener, socket)));
         let starting = self.starting.as_ref();
-        waited.extend(starting.map(|socket| (Ready::Starting, socket.as_fd())));
+        waited.extend(starting.map(|socket| (ReadyEvent::Starting, socket.as_fd())));
         let mut polled: Vec<PollFd<'_>> = waited
             .iter()
             .map(|(_, descriptor)| PollFd::new(descriptor, PollFlags::IN))
@@ -211,7 +211,7 @@ impl<'a> Init<'a> {
             Ok(_) => {}
             Err(Errno::INTR | Errno::AGAIN) => return Vec::new(),
             // An init that cannot wait for anything any more must not go on as if it could.
-            Err(_) => return vec![Ready::Broken],
+            Err(_) => return vec![ReadyEvent::Broken],
         }
         waited
             .iter()
@@ -308,15 +308,15 @@ impl<'a> Init<'a> {
 }
 
 /// What is watched beside the list of system calls.
-fn watch(description: &Description) -> Watch<'_> {
+fn watch(description: &Description) -> ListenerWatch<'_> {
     let command = &description.command;
     let watches = command.filter.is_some_and(|filter| filter.watches_names);
-    Watch {
+    ListenerWatch {
         names: watches.then_some(&*command.root),
         network: match (description.tree, &description.bridge) {
-            (Tree::Descendants, _) => Network::Absent,
-            (Tree::Namespace, None) => Network::Own,
-            (Tree::Namespace, Some(_)) => Network::Proxied,
+            (TreeTracking::Descendants, _) => Network::Absent,
+            (TreeTracking::Namespace, None) => Network::Own,
+            (TreeTracking::Namespace, Some(_)) => Network::Proxied,
         },
         attributes: command.landlock.as_ref(),
     }
@@ -324,7 +324,7 @@ fn watch(description: &Description) -> Watch<'_> {
 
 /// Something to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ready {
+enum ReadyEvent {
     /// A process has ended.
     Signals,
     /// Haft says something, or is gone.
@@ -343,20 +343,20 @@ enum Ready {
 ///
 /// A listener that hung up stays ready until it is closed, and its process is reaped only later:
 /// taken for work, it would make the init spin between the two.
-fn ready(waited: Ready, events: PollFlags) -> Option<Ready> {
+fn ready(waited: ReadyEvent, events: PollFlags) -> Option<ReadyEvent> {
     if events.is_empty() {
         return None;
     }
     let hung_up = !events.contains(PollFlags::IN);
     Some(match waited {
-        Ready::Listener if hung_up => Ready::NobodyFiltered,
+        ReadyEvent::Listener if hung_up => ReadyEvent::NobodyFiltered,
         waited => waited,
     })
 }
 
 /// Takes every process that has ended off the table.
-fn reap_all(command: Pid) -> Reaped {
-    let mut reaped = Reaped {
+fn reap_all(command: Pid) -> ReapResult {
+    let mut reaped = ReapResult {
         command: None,
         none_left: false,
     };

@@ -35,7 +35,7 @@ const PACKAGE_DIRECTORIES: [&str; 8] = [
 ];
 
 /// The protected names of one workspace.
-pub(super) struct Names {
+pub(super) struct ProtectedNames {
     root: PathBuf,
     /// Every component that occurs in a protected name, so that most paths need no second look.
     telling: HashSet<&'static [u8]>,
@@ -43,7 +43,7 @@ pub(super) struct Names {
 
 /// What a look at a call found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum NameLookup {
     /// Nothing that matters.
     Nothing,
     /// A protected name, below the root of the workspace.
@@ -54,12 +54,12 @@ pub(super) enum Found {
 
 /// Where a call has the path of what it creates: the descriptor it starts from, and the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct CallPath {
     directory: Option<usize>,
     text: usize,
 }
 
-impl Names {
+impl ProtectedNames {
     pub(super) fn new(root: &Path) -> Self {
         Self {
             root: root.to_owned(),
@@ -81,23 +81,23 @@ impl Names {
     }
 
     /// Looks at a call that creates a name.
-    pub(super) fn look(&self, call: &Call) -> Found {
+    pub(super) fn look(&self, call: &Call) -> NameLookup {
         for place in places(call) {
             match self.look_at(call, *place) {
-                Found::Nothing => {}
+                NameLookup::Nothing => {}
                 other => return other,
             }
         }
-        Found::Nothing
+        NameLookup::Nothing
     }
 
-    fn look_at(&self, call: &Call, place: Place) -> Found {
+    fn look_at(&self, call: &Call, place: CallPath) -> NameLookup {
         let address = call.arguments.get(place.text).copied().unwrap_or_default();
         let text = match read_text(call.pid, address) {
             Ok(text) => text,
             // The kernel will find the same fault, or the caller has ended.
-            Err(Errno::FAULT | Errno::SRCH) => return Found::Nothing,
-            Err(_) => return Found::Unreadable,
+            Err(Errno::FAULT | Errno::SRCH) => return NameLookup::Nothing,
+            Err(_) => return NameLookup::Unreadable,
         };
         // Every protected name is ASCII, so what is lost of the other bytes does not matter.
         let text = String::from_utf8_lossy(&text);
@@ -107,11 +107,11 @@ impl Names {
         } else {
             match starting_point(call, place) {
                 Some(start) => start,
-                None => return Found::Nothing,
+                None => return NameLookup::Nothing,
             }
         };
         if !self.tells(Path::new(&*text)) && !self.tells(&start) {
-            return Found::Nothing;
+            return NameLookup::Nothing;
         }
         self.judge(&lexically(&start.join(&*text)))
     }
@@ -122,26 +122,26 @@ impl Names {
             .any(|part| self.telling.contains(part.as_os_str().as_encoded_bytes()))
     }
 
-    fn judge(&self, path: &Path) -> Found {
+    fn judge(&self, path: &Path) -> NameLookup {
         let Some(inside) = path.strip_prefix(&self.root).ok().and_then(Path::to_str) else {
-            return Found::Nothing;
+            return NameLookup::Nothing;
         };
         let Some(name) = protected_name(inside) else {
-            return Found::Nothing;
+            return NameLookup::Nothing;
         };
         let parts: Vec<&str> = inside.split('/').collect();
         if parts.iter().any(|part| PACKAGE_DIRECTORIES.contains(part)) {
-            return Found::Nothing;
+            return NameLookup::Nothing;
         }
         if name.components == [".git"] && !git_matters(&parts, path) {
-            return Found::Nothing;
+            return NameLookup::Nothing;
         }
-        Found::Protected(inside.to_owned())
+        NameLookup::Protected(inside.to_owned())
     }
 }
 
 /// The directory a relative path of a call starts from.
-fn starting_point(call: &Call, place: Place) -> Option<PathBuf> {
+fn starting_point(call: &Call, place: CallPath) -> Option<PathBuf> {
     let directory = place
         .directory
         .and_then(|index| call.arguments.get(index))
@@ -181,17 +181,17 @@ fn git_matters(parts: &[&str], path: &Path) -> bool {
 }
 
 /// Where a call has the paths of what it creates.
-fn places(call: &Call) -> &'static [Place] {
-    const fn at(directory: usize, text: usize) -> Place {
-        Place {
+fn places(call: &Call) -> &'static [CallPath] {
+    const fn at(directory: usize, text: usize) -> CallPath {
+        CallPath {
             directory: Some(directory),
             text,
         }
     }
     #[cfg(target_arch = "x86_64")]
     {
-        const fn plain(text: usize) -> Place {
-            Place {
+        const fn plain(text: usize) -> CallPath {
+            CallPath {
                 directory: None,
                 text,
             }
@@ -253,9 +253,11 @@ mod tests {
     use super::*;
 
     fn check(path: &str, expect: Option<&str>) {
-        let names = Names::new(Path::new("/srv/app"));
+        let names = ProtectedNames::new(Path::new("/srv/app"));
         let found = names.judge(&lexically(Path::new(path)));
-        let expect = expect.map_or(Found::Nothing, |path| Found::Protected(path.to_owned()));
+        let expect = expect.map_or(NameLookup::Nothing, |path| {
+            NameLookup::Protected(path.to_owned())
+        });
         assert_eq!(found, expect, "{path}");
     }
 
@@ -301,7 +303,7 @@ mod tests {
 
     #[test]
     fn every_protected_name_gets_a_second_look() {
-        let names = Names::new(Path::new("/w"));
+        let names = ProtectedNames::new(Path::new("/w"));
         for name in PROTECTED_NAMES {
             for component in name.components {
                 assert!(names.telling.contains(component.as_bytes()), "{name}");

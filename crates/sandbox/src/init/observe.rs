@@ -13,7 +13,7 @@ use std::{
 use haft_contract::ops::{ExitStatus, Limit};
 use rustix::fs::{StatVfs, statvfs};
 
-use crate::{limits, wire::Watched};
+use crate::{limits, wire::WatchedLimits};
 
 /// Before the first look, and the longest between two; each wait is twice the one before.
 const FIRST_LOOK: Duration = Duration::from_millis(25);
@@ -28,7 +28,7 @@ const TICKS: u64 = 100;
 /// Looks now and then, until it finds a limit used up.
 #[derive(Debug)]
 pub(super) struct Observer<'a> {
-    watched: &'a Watched,
+    watched: &'a WatchedLimits,
     next: Instant,
     wait: Duration,
     found: bool,
@@ -36,7 +36,7 @@ pub(super) struct Observer<'a> {
 
 impl<'a> Observer<'a> {
     /// Begins to watch.
-    pub(super) fn new(watched: &'a Watched) -> Self {
+    pub(super) fn new(watched: &'a WatchedLimits) -> Self {
         Self {
             watched,
             next: Instant::now() + FIRST_LOOK,
@@ -151,9 +151,9 @@ mod tests {
 
     #[test]
     fn a_limit_is_told_once() {
-        let watched = Watched {
+        let watched = WatchedLimits {
             open_files: Some(1),
-            ..Watched::default()
+            ..WatchedLimits::default()
         };
         let mut observer = Observer::new(&watched);
         let this = || vec![std::process::id().try_into().expect("an id")];
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn nothing_to_watch_is_never_looked_at() {
-        let watched = Watched::default();
+        let watched = WatchedLimits::default();
         let observer = Observer::new(&watched);
         assert_eq!(observer.until_next(), None);
     }

@@ -87,7 +87,7 @@ fn clone3(flags: usize) -> Result<usize, Errno> {
     /// `struct clone_args` in the size of its first version.
     #[repr(C)]
     #[derive(Default)]
-    struct Wanted {
+    struct CloneArgs {
         flags: u64,
         descriptor: u64,
         child_tid: u64,
@@ -97,12 +97,12 @@ fn clone3(flags: usize) -> Result<usize, Errno> {
         stack_size: u64,
         tls: u64,
     }
-    let wanted = Wanted {
+    let wanted = CloneArgs {
         flags: flags as u64,
         exit_signal: u64::from(libc::SIGCHLD.unsigned_abs()),
-        ..Wanted::default()
+        ..CloneArgs::default()
     };
-    let words = [(&raw const wanted) as usize, size_of::<Wanted>()];
+    let words = [(&raw const wanted) as usize, size_of::<CloneArgs>()];
     // SAFETY: the description says its size and lives until the call returns; without a stack and
     // without `CLONE_VM` this is a fork, and this process has one thread.
     unsafe { call(libc::SYS_clone3, words) }

@@ -39,10 +39,10 @@ pub(super) fn in_child(attempt: impl FnOnce() -> Verdict) -> Verdict {
             let verdict = receive(reader);
             match (verdict, wait(child)) {
                 (Some(verdict), _) => verdict,
-                (None, End::Signal(signal)) => {
+                (None, OwnChildEnd::Signal(signal)) => {
                     Verdict::stopped(format!("killed by signal {signal}"))
                 }
-                (None, End::Code(code)) => {
+                (None, OwnChildEnd::Code(code)) => {
                     Verdict::stopped(format!("the child ended with code {code} and no verdict"))
                 }
             }
@@ -60,7 +60,7 @@ pub(super) enum Forked {
 
 /// How a child ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum OwnChildEnd {
     /// With a code.
     Code(i32),
     /// By a signal.
@@ -86,18 +86,18 @@ pub(super) fn leave(code: i32) -> ! {
 }
 
 /// Waits for a child.
-pub(super) fn wait(child: Pid) -> End {
+pub(super) fn wait(child: Pid) -> OwnChildEnd {
     loop {
         match waitpid(Some(child), WaitOptions::empty()) {
             Ok(Some((_, status))) => {
                 return match (status.exit_status(), status.terminating_signal()) {
-                    (Some(code), _) => End::Code(code),
-                    (None, Some(signal)) => End::Signal(signal),
+                    (Some(code), _) => OwnChildEnd::Code(code),
+                    (None, Some(signal)) => OwnChildEnd::Signal(signal),
                     (None, None) => continue,
                 };
             }
             Err(Errno::INTR) | Ok(None) => {}
-            Err(_) => return End::Code(-1),
+            Err(_) => return OwnChildEnd::Code(-1),
         }
     }
 }

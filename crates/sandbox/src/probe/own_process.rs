@@ -18,7 +18,7 @@ use rustix::{
 
 use super::{
     attempt::{Arguments, Attempt, Control, Unusable, Verdict},
-    own_child::{End, Forked, end, fork, in_child, leave, wait},
+    own_child::{Forked, OwnChildEnd, end, fork, in_child, leave, wait},
     raw::{c_string, call, last_error},
 };
 
@@ -310,9 +310,9 @@ fn memfd_exec(given: &Arguments<'_>) -> Result<Verdict, Unusable> {
             leave(last_error().raw_os_error())
         }
         Ok(Forked::Parent(child)) => Ok(match wait(child) {
-            End::Code(0) => Verdict::succeeded("the copy ran"),
-            End::Code(code) => Verdict::refused(Errno::from_raw_os_error(code), "execveat"),
-            End::Signal(signal) => Verdict::stopped(format!("killed by signal {signal}")),
+            OwnChildEnd::Code(0) => Verdict::succeeded("the copy ran"),
+            OwnChildEnd::Code(code) => Verdict::refused(Errno::from_raw_os_error(code), "execveat"),
+            OwnChildEnd::Signal(signal) => Verdict::stopped(format!("killed by signal {signal}")),
         }),
     }
 }

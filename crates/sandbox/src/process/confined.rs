@@ -26,20 +26,20 @@ use tokio::{
 };
 
 use super::{
-    controls::Reach,
-    lead::{Confinement, Ending, Lead},
-    tree::Tree,
+    controls::ChildControl,
+    lead::{ChildLeader, Confinement, TreeEnd},
+    tree::ChildTree,
     watch::watch,
 };
 use crate::{
     cgroup::Cgroup,
     errno,
     group_signal::signal_group,
-    launch::Confined,
+    launch::ConfinedCommand,
     orphans::PrivateDirectory,
     pool::blocking,
     protected_watch::ProtectedWatch,
-    spawn::Started,
+    spawn::StartedChild,
     wire::{self, Notice, Order},
 };
 
@@ -48,7 +48,7 @@ const KILL_LIMIT: Duration = Duration::from_secs(2);
 
 /// What a command has of its own for as long as it runs.
 #[derive(Default)]
-pub(super) struct Belongings {
+pub(super) struct CommandResources {
     /// Its control group.
     pub(super) group: Option<Cgroup>,
     /// Its private directory, removed when this is dropped.
@@ -64,7 +64,7 @@ pub(super) struct Belongings {
 
 /// How far the init's word reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Grip {
+pub(super) enum KillScope {
     /// It is the first process of a pid namespace; whatever kills it kills all.
     Namespace,
     /// It must live to end what it started.
@@ -73,7 +73,7 @@ pub(super) enum Grip {
 
 /// The leader of a sandboxed child's tree.
 pub(super) struct ConfinedLead {
-    grip: Grip,
+    grip: KillScope,
     channel: AsyncFd<OwnedFd>,
     /// The init; becomes readable when it and everything below it is gone.
     init: AsyncFd<OwnedFd>,
@@ -84,20 +84,20 @@ pub(super) struct ConfinedLead {
     confinement: Confinement,
     /// The watch over its workspace, between the command's end and the last look.
     watch: Option<ProtectedWatch>,
-    /// Absent once handed over for burying.
-    remains: Option<Remains>,
+    /// Absent once handed over to be reaped.
+    zombie: Option<ZombieSandbox>,
 }
 
 impl ConfinedLead {
     /// Takes over a command that was just started. Needs the runtime's poller, so a thread of the runtime.
     pub(super) fn new(
-        confined: Confined,
-        grip: Grip,
+        confined: ConfinedCommand,
+        grip: KillScope,
         mark: &str,
-        belongings: Belongings,
+        belongings: CommandResources,
     ) -> Result<Self, OpsError> {
         let fail = |_: std::io::Error| errno::error(Errno::MFILE);
-        let remains = Remains {
+        let zombie = ZombieSandbox {
             outer: confined.outer,
             grip,
             mark: mark.to_owned(),
@@ -123,7 +123,7 @@ impl ConfinedLead {
                 refusals: confined.refusals,
             },
             watch: None,
-            remains: Some(remains),
+            zombie: Some(zombie),
         })
     }
 
@@ -156,8 +156,8 @@ impl ConfinedLead {
     }
 
     /// What the proxy refused.
-    fn note_refused_hosts(&mut self, remains: &Remains) {
-        let proxy = remains.belongings.proxy.as_ref();
+    fn note_refused_hosts(&mut self, zombie: &ZombieSandbox) {
+        let proxy = zombie.belongings.proxy.as_ref();
         let refused = proxy.map(EgressProxy::refusals).unwrap_or_default();
         let left = Refusal::MAX.saturating_sub(self.confinement.refusals.len());
         self.confinement
@@ -171,21 +171,21 @@ impl ConfinedLead {
     }
 
     fn kill_now(&self) {
-        let remains = self.remains.as_ref();
-        if let Some(group) = remains.and_then(|remains| remains.belongings.group.as_ref()) {
+        let zombie = self.zombie.as_ref();
+        if let Some(group) = zombie.and_then(|zombie| zombie.belongings.group.as_ref()) {
             group.hurry();
         }
         match self.grip {
-            Grip::Namespace => {
+            KillScope::Namespace => {
                 let _ = pidfd_send_signal(self.init.get_ref(), Signal::KILL);
             }
-            Grip::Descendants => self.order(Order::End),
+            KillScope::Descendants => self.order(Order::End),
         }
     }
 }
 
-impl Lead for ConfinedLead {
-    type Reach = ConfinedReach;
+impl ChildLeader for ConfinedLead {
+    type Control = ConfinedReach;
 
     fn reach(&self) -> Arc<ConfinedReach> {
         Arc::clone(&self.reach)
@@ -232,34 +232,34 @@ impl Lead for ConfinedLead {
     }
 
     fn is_finished(&self) -> bool {
-        self.remains.is_none()
+        self.zombie.is_none()
     }
 
-    fn finish_if_alone(&mut self) -> Ending {
+    fn finish_if_alone(&mut self) -> TreeEnd {
         while self.hear() {}
-        if self.remains.is_none() {
-            return Ending::Over;
+        if self.zombie.is_none() {
+            return TreeEnd::Over;
         }
         if !self.alone && !is_readable(self.init.get_ref()) {
-            return Ending::MayHaveLeftSome;
+            return TreeEnd::MayHaveLeftSome;
         }
         self.finish();
-        Ending::Over
+        TreeEnd::Over
     }
 
     fn finish(&mut self) {
         while self.hear() {}
         self.reach.forget();
-        let Some(mut remains) = self.remains.take() else {
+        let Some(mut zombie) = self.zombie.take() else {
             return;
         };
-        self.watch = remains.belongings.watch.take();
-        self.note_refused_hosts(&remains);
-        let group = remains.belongings.group.as_ref();
+        self.watch = zombie.belongings.watch.take();
+        self.note_refused_hosts(&zombie);
+        let group = zombie.belongings.group.as_ref();
         // Counted beats seen, where both are to be had.
         let counted = group.and_then(Cgroup::exceeded);
         self.confinement.exceeded = counted.or(self.confinement.exceeded);
-        remains.bury();
+        zombie.reap_in_background();
     }
 
     async fn confinement(&mut self) -> Confinement {
@@ -282,11 +282,11 @@ impl Drop for ConfinedLead {
         if let Some(watch) = self.watch.take() {
             behind_the_callers_back(move || drop(watch));
         }
-        if self.remains.is_some() {
+        if self.zombie.is_some() {
             self.kill_now();
         }
-        if let Some(remains) = self.remains.take() {
-            remains.bury();
+        if let Some(zombie) = self.zombie.take() {
+            zombie.reap_in_background();
         }
     }
 }
@@ -306,7 +306,7 @@ impl ConfinedReach {
     }
 }
 
-impl Reach for ConfinedReach {
+impl ChildControl for ConfinedReach {
     fn signal(&self, signal: Signal) -> Result<(), OpsError> {
         if let Some(command) = &self.command {
             match signal_group(command.as_fd(), signal) {
@@ -329,7 +329,7 @@ impl Reach for ConfinedReach {
 
     fn members(&self) -> Vec<i32> {
         init_id(&self.init)
-            .map(|init| Tree::new(init, &self.mark).ids())
+            .map(|init| ChildTree::new(init, &self.mark).ids())
             .unwrap_or_default()
     }
 }
@@ -343,17 +343,17 @@ fn init_id(init: &OwnedFd) -> Option<Pid> {
 }
 
 /// What is left of a sandbox that has ended or was told to.
-struct Remains {
-    outer: Started,
-    grip: Grip,
+struct ZombieSandbox {
+    outer: StartedChild,
+    grip: KillScope,
     mark: String,
-    belongings: Belongings,
+    belongings: CommandResources,
 }
 
-impl Remains {
-    /// Takes the outer process off the process table and clears away what belonged to the command,
-    /// behind the caller's back.
-    fn bury(self) {
+impl ZombieSandbox {
+    /// Takes the outer process off the process table and removes what belonged to the command, on
+    /// another thread: the caller does not wait.
+    fn reap_in_background(self) {
         behind_the_callers_back(move || self.reap());
     }
 
@@ -362,11 +362,11 @@ impl Remains {
         // can be found of the command.
         if !ends_within(&self.outer.pidfd, KILL_LIMIT) {
             match self.grip {
-                Grip::Namespace => {
+                KillScope::Namespace => {
                     let _ = pidfd_send_signal(&self.outer.pidfd, Signal::KILL);
                 }
-                Grip::Descendants => {
-                    if let Err(error) = Tree::new(self.outer.pid, &self.mark).kill() {
+                KillScope::Descendants => {
+                    if let Err(error) = ChildTree::new(self.outer.pid, &self.mark).kill() {
                         tracing::warn!(%error, "a process outlived its call");
                     }
                 }

@@ -1,7 +1,7 @@
 //! What can be done to a running child from elsewhere than where its output is read.
 //!
 //! The same for a child on the host and one in a sandbox; only how its processes are reached
-//! differs ([`Reach`]). Harmless once the child has ended.
+//! differs ([`ChildControl`]). Harmless once the child has ended.
 
 use std::{
     os::fd::{AsFd as _, OwnedFd},
@@ -16,7 +16,7 @@ use haft_contract::{
 use rustix::process::Signal;
 
 use super::{
-    input::{ChildInput, Feeding, On},
+    input::{ChildInput, InputFeed, InputKind},
     streams::{InputEnd, OurEnds},
     terminal,
     waiting::InputSource,
@@ -24,7 +24,7 @@ use super::{
 use crate::{errno, pool::blocking};
 
 /// How the processes of a child are reached.
-pub(crate) trait Reach: Send + Sync + 'static {
+pub(crate) trait ChildControl: Send + Sync + 'static {
     /// Signals the child and everything in its group; nothing once it has ended. Must not block.
     fn signal(&self, signal: Signal) -> Result<(), OpsError>;
 
@@ -42,21 +42,21 @@ pub(crate) struct Controls<R> {
 }
 
 /// Our ends of a child's streams, by who uses them.
-pub(crate) struct Connected<R> {
+pub(crate) struct ConnectedStreams<R> {
     /// The controls.
     pub(crate) controls: Arc<Controls<R>>,
     /// What its output is read from.
     pub(crate) output: Vec<(Stream, OwnedFd)>,
     /// The input it is still to be given, if it was given any.
-    pub(crate) feeding: Option<Feeding>,
+    pub(crate) feeding: Option<InputFeed>,
 }
 
-impl<R: Reach> Controls<R> {
+impl<R: ChildControl> Controls<R> {
     /// Takes over our ends of a child's streams.
-    pub(crate) fn connect(reach: Arc<R>, ours: OurEnds) -> std::io::Result<Connected<R>> {
+    pub(crate) fn connect(reach: Arc<R>, ours: OurEnds) -> std::io::Result<ConnectedStreams<R>> {
         let on = match ours.terminal {
-            Some(_) => On::Terminal,
-            None => On::Pipe,
+            Some(_) => InputKind::Terminal,
+            None => InputKind::Pipe,
         };
         // Nobody who waits for an input that ends by itself waits for us.
         let source = match &ours.input {
@@ -64,7 +64,7 @@ impl<R: Reach> Controls<R> {
             InputEnd::Closed | InputEnd::Feed(..) => None,
         };
         let (input, feeding) = ChildInput::new(ours.input, on)?;
-        Ok(Connected {
+        Ok(ConnectedStreams {
             controls: Arc::new(Self {
                 reach,
                 input,
@@ -77,7 +77,7 @@ impl<R: Reach> Controls<R> {
     }
 }
 
-impl<R: Reach> ProcessControls for Controls<R> {
+impl<R: ChildControl> ProcessControls for Controls<R> {
     fn write<'a>(&'a self, bytes: &'a [u8]) -> BoxFuture<'a, Result<(), OpsError>> {
         Box::pin(self.input.write(bytes))
     }

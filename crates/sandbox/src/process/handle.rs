@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 use haft_contract::{
     ErrorKind,
     future::BoxFuture,
-    ops::{Exit, ExitStatus, OpsError, OutputChunk, ProcessControls, ProcessHandle},
+    ops::{ChildExit, ExitStatus, OpsError, OutputChunk, ProcessControls, ProcessHandle},
 };
 use tokio::{
     task::JoinHandle,
@@ -17,8 +17,8 @@ use tokio::{
 };
 
 use super::{
-    controls::{Connected, Controls},
-    lead::{Ending, Lead},
+    controls::{ConnectedStreams, Controls},
+    lead::{ChildLeader, TreeEnd},
     output::Output,
     streams::OurEnds,
 };
@@ -38,11 +38,11 @@ const LAST_BYTES: usize = 4 * 1024 * 1024;
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// A running child.
-pub(super) struct LocalProcess<L: Lead> {
+pub(super) struct LocalProcess<L: ChildLeader> {
     leader: L,
     output: Output,
     feeding: Option<JoinHandle<()>>,
-    controls: Arc<Controls<L::Reach>>,
+    controls: Arc<Controls<L::Control>>,
     status: Option<ExitStatus>,
     phase: Phase,
 }
@@ -58,7 +58,7 @@ enum Phase {
     LastWords { until: Instant, left: usize },
 }
 
-impl<L: Lead> LocalProcess<L> {
+impl<L: ChildLeader> LocalProcess<L> {
     /// Takes over a child that has just been started, and our ends of its streams.
     pub(super) fn new(leader: L, streams: OurEnds) -> Result<Self, OpsError> {
         // An early return drops the leader, which ends the child.
@@ -68,7 +68,7 @@ impl<L: Lead> LocalProcess<L> {
                 format!("the child cannot be watched: {}", error.kind()),
             )
         };
-        let Connected {
+        let ConnectedStreams {
             controls,
             output,
             feeding,
@@ -152,8 +152,8 @@ impl<L: Lead> LocalProcess<L> {
             return;
         }
         match self.leader.finish_if_alone() {
-            Ending::Over => {}
-            Ending::MayHaveLeftSome => {
+            TreeEnd::Over => {}
+            TreeEnd::MayHaveLeftSome => {
                 if let Err(error) = self.leader.kill().await {
                     tracing::warn!(%error, "a process outlived its call");
                 }
@@ -163,7 +163,7 @@ impl<L: Lead> LocalProcess<L> {
     }
 }
 
-impl<L: Lead> ProcessHandle for LocalProcess<L> {
+impl<L: ChildLeader> ProcessHandle for LocalProcess<L> {
     fn next_chunk(&mut self) -> BoxFuture<'_, Option<OutputChunk>> {
         Box::pin(async move {
             if self.status.is_none() {
@@ -185,12 +185,12 @@ impl<L: Lead> ProcessHandle for LocalProcess<L> {
         })
     }
 
-    fn wait(&mut self) -> BoxFuture<'_, Result<Exit, OpsError>> {
+    fn wait(&mut self) -> BoxFuture<'_, Result<ChildExit, OpsError>> {
         Box::pin(async move {
             let status = self.exited().await?;
             self.finish_if_over().await;
             let confinement = self.leader.confinement().await;
-            Ok(Exit {
+            Ok(ChildExit {
                 status,
                 exceeded: confinement.exceeded,
                 refusals: confinement.refusals,
@@ -199,7 +199,7 @@ impl<L: Lead> ProcessHandle for LocalProcess<L> {
     }
 
     fn controls(&self) -> Arc<dyn ProcessControls> {
-        Arc::<Controls<L::Reach>>::clone(&self.controls)
+        Arc::<Controls<L::Control>>::clone(&self.controls)
     }
 
     fn stop(&mut self, grace: Duration) -> BoxFuture<'_, Result<(), OpsError>> {
@@ -222,7 +222,7 @@ impl<L: Lead> ProcessHandle for LocalProcess<L> {
     }
 }
 
-impl<L: Lead> Drop for LocalProcess<L> {
+impl<L: ChildLeader> Drop for LocalProcess<L> {
     fn drop(&mut self) {
         if let Some(feeding) = self.feeding.take() {
             feeding.abort();

@@ -24,12 +24,12 @@ const WRITE_LIMIT: Duration = Duration::from_secs(5);
 /// A child's input.
 pub(crate) struct ChildInput {
     state: Mutex<State>,
-    on: On,
+    on: InputKind,
 }
 
 /// What the input is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum On {
+pub(crate) enum InputKind {
     /// A pipe: it ends when it is closed.
     Pipe,
     /// A terminal: it never closes, and ends with a key.
@@ -48,20 +48,20 @@ enum State {
 }
 
 /// Bytes to give to a child once, with its end.
-pub(crate) struct Feeding {
+pub(crate) struct InputFeed {
     end: AsyncFd<OwnedFd>,
     bytes: Vec<u8>,
-    on: On,
+    on: InputKind,
 }
 
 impl ChildInput {
     /// Takes over our end of a child's input. Bytes that were given whole come back, to be fed.
-    pub(crate) fn new(end: InputEnd, on: On) -> std::io::Result<(Self, Option<Feeding>)> {
+    pub(crate) fn new(end: InputEnd, on: InputKind) -> std::io::Result<(Self, Option<InputFeed>)> {
         let (state, feeding) = match end {
             InputEnd::Closed => (State::Absent, None),
             InputEnd::Feed(end, bytes) => {
                 let end = watch(end, Interest::WRITABLE)?;
-                (State::Given, Some(Feeding { end, bytes, on }))
+                (State::Given, Some(InputFeed { end, bytes, on }))
             }
             InputEnd::Open(end) => (State::Open(watch(end, Interest::WRITABLE)?), None),
         };
@@ -83,11 +83,11 @@ impl ChildInput {
         match (&*state, self.on) {
             (State::Ended | State::Given, _) => Ok(()),
             (State::Absent, _) => state.end().map(drop),
-            (State::Open(end), On::Terminal) => {
+            (State::Open(end), InputKind::Terminal) => {
                 let key = end_of_file(end.get_ref().as_fd());
                 write_all(end, &[key]).await
             }
-            (State::Open(_), On::Pipe) => {
+            (State::Open(_), InputKind::Pipe) => {
                 *state = State::Ended;
                 Ok(())
             }
@@ -107,7 +107,7 @@ impl State {
     }
 }
 
-impl Feeding {
+impl InputFeed {
     /// Gives the child its input, then the end of it. A child that reads no further is no error;
     /// how long it takes is its own affair.
     pub(crate) async fn feed(self) {
@@ -118,7 +118,7 @@ impl Feeding {
                 Err(_) => return,
             }
         }
-        if self.on == On::Terminal {
+        if self.on == InputKind::Terminal {
             let key = end_of_file(self.end.get_ref().as_fd());
             // In the middle of a line the key only hands over the line so far.
             let keys: &[u8] = match self.bytes.last() {

@@ -5,15 +5,15 @@ use std::{future::Future, sync::Arc};
 
 use haft_contract::ops::{ExitStatus, Limit, OpsError, Refusal};
 
-use super::controls::Reach;
+use super::controls::ChildControl;
 
 /// The leader of a child's tree. Whoever drops it ends the whole tree.
-pub(super) trait Lead: Send + 'static {
+pub(super) trait ChildLeader: Send + 'static {
     /// How the child is reached from elsewhere.
-    type Reach: Reach;
+    type Control: ChildControl;
 
     /// A way to the child for those who do not hold it.
-    fn reach(&self) -> Arc<Self::Reach>;
+    fn reach(&self) -> Arc<Self::Control>;
 
     /// Waits until the child itself has ended. Dropping the future loses nothing.
     fn ended(&mut self) -> impl Future<Output = Result<ExitStatus, OpsError>> + Send;
@@ -32,7 +32,7 @@ pub(super) trait Lead: Send + 'static {
 
     /// Takes the child, which has ended, off the process table if nothing else of its tree is left.
     /// Otherwise the tree must be killed first.
-    fn finish_if_alone(&mut self) -> Ending;
+    fn finish_if_alone(&mut self) -> TreeEnd;
 
     /// Takes the child, which has ended, off the process table.
     fn finish(&mut self);
@@ -43,7 +43,7 @@ pub(super) trait Lead: Send + 'static {
 
 /// Whether a child left anything behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(super) enum TreeEnd {
     /// Nothing; it is reaped.
     Over,
     /// Perhaps; it is not reaped yet.

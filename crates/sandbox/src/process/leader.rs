@@ -20,26 +20,26 @@ use rustix::{
 use tokio::io::{Interest, unix::AsyncFd};
 
 use super::{
-    controls::Reach,
-    lead::{Confinement, Ending, Lead},
-    tree::Tree,
+    controls::ChildControl,
+    lead::{ChildLeader, Confinement, TreeEnd},
+    tree::ChildTree,
     watch::watch,
 };
-use crate::{errno, pool::blocking, spawn::Started};
+use crate::{errno, pool::blocking, spawn::StartedChild};
 
 /// A child that has been started and is not yet reaped.
 pub(super) struct Leader {
-    tree: Tree,
+    tree: ChildTree,
     started: Instant,
     /// Absent once it is reaped.
-    process: Option<Started>,
+    process: Option<StartedChild>,
     /// Becomes readable when the child ends.
     ended: AsyncFd<OwnedFd>,
     reach: Arc<LocalReach>,
 }
 
 /// Reaches the child from elsewhere, for as long as its id means it.
-pub(super) struct LocalReach(Mutex<Option<Tree>>);
+pub(super) struct LocalReach(Mutex<Option<ChildTree>>);
 
 impl LocalReach {
     /// The child is about to be reaped; from now on there is nobody to reach.
@@ -48,7 +48,7 @@ impl LocalReach {
     }
 }
 
-impl Reach for LocalReach {
+impl ChildControl for LocalReach {
     fn signal(&self, signal: Signal) -> Result<(), OpsError> {
         // Held while signalling, so that the child cannot be reaped in between.
         if let Some(tree) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -69,8 +69,8 @@ impl Reach for LocalReach {
 
 impl Leader {
     /// Takes over a child that was just started. Needs the runtime's poller, so a thread of the runtime.
-    pub(super) fn new(started: Started, mark: &str) -> Result<Self, OpsError> {
-        let tree = Tree::new(started.pid, mark);
+    pub(super) fn new(started: StartedChild, mark: &str) -> Result<Self, OpsError> {
+        let tree = ChildTree::new(started.pid, mark);
         let watched = started.pidfd.try_clone();
         let Ok(ended) = watched.and_then(|pidfd| watch(pidfd, Interest::READABLE)) else {
             end_unwatched(tree, started);
@@ -99,7 +99,7 @@ impl Leader {
     /// another process.
     async fn on_tree<T: Default + Send + 'static>(
         &self,
-        work: impl FnOnce(&Tree) -> Result<T, OpsError> + Send + 'static,
+        work: impl FnOnce(&ChildTree) -> Result<T, OpsError> + Send + 'static,
     ) -> Result<Option<T>, OpsError> {
         if self.process.is_none() {
             return Ok(None);
@@ -109,8 +109,8 @@ impl Leader {
     }
 }
 
-impl Lead for Leader {
-    type Reach = LocalReach;
+impl ChildLeader for Leader {
+    type Control = LocalReach;
 
     fn reach(&self) -> Arc<LocalReach> {
         Arc::clone(&self.reach)
@@ -139,25 +139,25 @@ impl Lead for Leader {
     }
 
     async fn kill(&self) -> Result<(), OpsError> {
-        self.on_tree(Tree::kill).await.map(drop)
+        self.on_tree(ChildTree::kill).await.map(drop)
     }
 
     fn is_finished(&self) -> bool {
         self.process.is_none()
     }
 
-    fn finish_if_alone(&mut self) -> Ending {
+    fn finish_if_alone(&mut self) -> TreeEnd {
         let Some(process) = &self.process else {
-            return Ending::Over;
+            return TreeEnd::Over;
         };
         self.reach.forget();
         self.tree.signal_group(Signal::KILL);
         if !self.tree.is_surely_gone(self.started.elapsed()) {
-            return Ending::MayHaveLeftSome;
+            return TreeEnd::MayHaveLeftSome;
         }
         process.reap();
         self.process = None;
-        Ending::Over
+        TreeEnd::Over
     }
 
     fn finish(&mut self) {
@@ -184,7 +184,7 @@ impl Drop for Leader {
 
 /// Ends a tree that nobody watches any more. The group dies at once. Those that left it, and the
 /// reaping, take a look at the whole machine and happen behind the caller's back.
-fn end_unwatched(tree: Tree, process: Started) {
+fn end_unwatched(tree: ChildTree, process: StartedChild) {
     tree.signal_group(Signal::KILL);
     let work = move || {
         if let Err(error) = tree.kill() {

@@ -25,7 +25,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// Whose children are ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Whose {
+pub(crate) enum OrphanOwner {
     /// Those of every Haft of this user that has ended.
     TheDead,
     /// Those of this one.
@@ -38,7 +38,7 @@ pub(crate) fn sweep_once() {
     SWEPT.call_once(|| {
         let swept = std::thread::Builder::new()
             .name("haft-sweep".to_owned())
-            .spawn(|| end(Whose::TheDead));
+            .spawn(|| end(OrphanOwner::TheDead));
         if let Err(error) = swept {
             tracing::warn!(%error, "orphans of an earlier run were not looked for");
         }
@@ -46,7 +46,7 @@ pub(crate) fn sweep_once() {
 }
 
 /// Ends them, again and again until none is left: one may fork while the others are being killed.
-pub(crate) fn end(whose: Whose) {
+pub(crate) fn end(whose: OrphanOwner) {
     let until = Instant::now() + LIMIT;
     loop {
         let found = find(whose);
@@ -68,13 +68,13 @@ pub(crate) fn end(whose: Whose) {
 }
 
 /// Those that carry the mark, all in their sessions, and all that descend from these.
-fn find(whose: Whose) -> Vec<Process> {
+fn find(whose: OrphanOwner) -> Vec<Process> {
     let all = tree::processes();
     let us = ourselves(&all);
     let mut known = HashMap::new();
     let mut is_theirs = |owner: Owner| match whose {
-        Whose::Of(one) => owner == one,
-        Whose::TheDead => *known
+        OrphanOwner::Of(one) => owner == one,
+        OrphanOwner::TheDead => *known
             .entry(owner)
             .or_insert_with(|| owner.liveness() == Liveness::Gone),
     };
@@ -175,7 +175,7 @@ mod tests {
             assert!(Instant::now() < until, "the sleeps never started");
             std::thread::sleep(LOOK_AGAIN);
         }
-        end(Whose::TheDead);
+        end(OrphanOwner::TheDead);
         // Whoever is killed ends; a sleep of a thousand seconds would not.
         let status = orphan.wait().expect("its end");
         assert!(!status.success());

@@ -16,7 +16,7 @@ use rustix::fs::OFlags;
 
 use super::{
     ProcessOptions,
-    confined::{Belongings, ConfinedLead, Grip},
+    confined::{CommandResources, ConfinedLead, KillScope},
     environment, program, random_mark,
     streams::{OurEnds, Streams},
 };
@@ -24,13 +24,13 @@ use crate::{
     cgroup::Cgroup,
     errno, gvisor,
     jail::{Jail, Lookup, Mounts},
-    launch::{self, Parts},
-    limits::Keepers,
-    orphans::{PrivateDirectory, Purpose},
+    launch::{self, LaunchParts},
+    limits::LimitKeepers,
+    orphans::{DirectoryPurpose, PrivateDirectory},
     plan::SandboxPlan,
     protect,
     protected_watch::Deep,
-    request::{Covered, Egress, Program, SandboxRequest, Workspace},
+    request::{CoveredMount, Egress, Program, SandboxRequest, Workspace},
     setup::Sandbox,
     submounts,
 };
@@ -47,10 +47,10 @@ pub(super) fn start(
         .map_err(|errno| errno::on_path(errno, &spawn.cwd))?;
     let mark = random_mark().map_err(errno::error)?;
     let sockets = match spawn.egress {
-        Some(_) => Some(sandbox.private_directory(Purpose::Control)?),
+        Some(_) => Some(sandbox.private_directory(DirectoryPurpose::Control)?),
         None => None,
     };
-    let mut belongings = Belongings {
+    let mut belongings = CommandResources {
         private: private_directory(options, sandbox, spawn.tier)?,
         group: sandbox.group()?,
         proxy: proxy(
@@ -94,17 +94,17 @@ pub(super) fn start(
         Tier::T1 | Tier::T2 | Tier::Host | Tier::InProcess => plan,
     };
     let group = belongings.group.as_ref();
-    let parts = Parts {
+    let parts = LaunchParts {
         bubblewrap: sandbox.facilities().bubblewrap.clone().ok(),
         helper: sandbox.helper()?,
         streams: descriptors,
         groups: group.map_or_else(Vec::new, |group| group.procs_descriptors().collect()),
-        keepers: group.map_or(Keepers::PROCESS, Cgroup::keepers),
+        keepers: group.map_or(LimitKeepers::PROCESS, Cgroup::keepers),
     };
     let confined = launch::launch(&plan, &parts)?;
     let grip = match plan.namespaces {
-        Some(_) => Grip::Namespace,
-        None => Grip::Descendants,
+        Some(_) => KillScope::Namespace,
+        None => KillScope::Descendants,
     };
     let lead = ConfinedLead::new(confined, grip, &mark, belongings)?;
     Ok((lead, streams.ours))
@@ -123,7 +123,7 @@ pub(super) struct Details<'a> {
 }
 
 /// What is mounted inside the workspace, unless the operator vouches for it.
-fn covered(jail: &Jail) -> Result<Vec<Covered>, OpsError> {
+fn covered(jail: &Jail) -> Result<Vec<CoveredMount>, OpsError> {
     match jail.mounts() {
         Mounts::Cross => Ok(Vec::new()),
         Mounts::Refuse => submounts::beneath(Path::new(jail.shown())).map_err(|error| {
@@ -277,8 +277,10 @@ fn private_directory(
 ) -> Result<Option<PrivateDirectory>, OpsError> {
     let (purpose, places): (_, &[&str]) = match tier {
         Tier::T2 if options.sandbox.without.is_empty() => return Ok(None),
-        Tier::T3 => (Purpose::Control, &[]),
-        Tier::T1 | Tier::T2 | Tier::Host | Tier::InProcess => (Purpose::Files, &["home", "tmp"]),
+        Tier::T3 => (DirectoryPurpose::Control, &[]),
+        Tier::T1 | Tier::T2 | Tier::Host | Tier::InProcess => {
+            (DirectoryPurpose::Files, &["home", "tmp"])
+        }
     };
     let directory = sandbox.private_directory(purpose)?;
     directory.make(places).map_err(errno::error)?;

@@ -36,12 +36,12 @@ const MAX_ENVIRON_BYTES: usize = 256 * 1024;
 /// A child and all it started. The child must not be reaped while this is in use, so that its id
 /// cannot come to mean another process.
 #[derive(Debug, Clone)]
-pub(super) struct Tree {
+pub(super) struct ChildTree {
     leader: Pid,
     mark: String,
 }
 
-impl Tree {
+impl ChildTree {
     pub(super) fn new(leader: Pid, mark: &str) -> Self {
         Self {
             leader,

@@ -23,7 +23,7 @@ use rustix::{
     pipe::{PipeFlags, pipe_with},
 };
 
-use super::orphans::{self, Whose};
+use super::orphans::{self, OrphanOwner};
 use crate::{
     helper,
     owner::Owner,
@@ -93,6 +93,6 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
     let mut nothing = [0; 1];
     let mut lifeline = std::io::stdin().lock();
     while matches!(lifeline.read(&mut nothing), Ok(1)) {}
-    orphans::end(Whose::Of(owner));
+    orphans::end(OrphanOwner::Of(owner));
     ExitCode::SUCCESS
 }

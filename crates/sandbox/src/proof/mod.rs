@@ -17,8 +17,8 @@ use haft_contract::{
 use serde::Deserialize;
 
 use self::{
-    cases::{CASES, Case},
-    scene::Scene,
+    cases::{CASES, EscapeCase},
+    scene::AttackScene,
 };
 use crate::{
     helper,
@@ -39,27 +39,27 @@ pub struct Proof {
     /// The tier.
     pub tier: Tier,
     /// What was tried in it.
-    pub tried: Vec<Tried>,
+    pub tried: Vec<EscapeAttempt>,
     /// Why nothing could be, if so.
     pub unavailable: Option<String>,
 }
 
 /// One attempt, inside and outside.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tried {
+pub struct EscapeAttempt {
     /// The layer that is to stop it.
     pub layer: &'static str,
     /// What was tried, as the end of a sentence.
     pub attempted: &'static str,
     /// What came of it in the tier.
-    pub inside: Answer,
+    pub inside: AttemptOutcome,
     /// What comes of it without a sandbox.
-    pub outside: Answer,
+    pub outside: AttemptOutcome,
 }
 
 /// What came of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum AttemptOutcome {
     /// It got what it tried to get.
     Succeeded,
     /// It was stopped, with this error where the kernel gave one.
@@ -70,7 +70,7 @@ pub enum Answer {
 
 /// What an attempt shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shows {
+pub enum AttemptVerdict {
     /// Stopped inside, and only there.
     Stopped,
     /// Stopped inside; it does not succeed outside either, so the tier may not be why.
@@ -81,14 +81,17 @@ pub enum Shows {
     Failed,
 }
 
-impl Tried {
+impl EscapeAttempt {
     /// What it shows.
-    pub fn shows(&self) -> Shows {
+    pub fn shows(&self) -> AttemptVerdict {
         match (&self.inside, &self.outside) {
-            (Answer::Succeeded, _) => Shows::Escaped,
-            (Answer::Failed(_), _) => Shows::Failed,
-            (Answer::Refused(_), Answer::Succeeded) => Shows::Stopped,
-            (Answer::Refused(_), Answer::Refused(_) | Answer::Failed(_)) => Shows::Nothing,
+            (AttemptOutcome::Succeeded, _) => AttemptVerdict::Escaped,
+            (AttemptOutcome::Failed(_), _) => AttemptVerdict::Failed,
+            (AttemptOutcome::Refused(_), AttemptOutcome::Succeeded) => AttemptVerdict::Stopped,
+            (
+                AttemptOutcome::Refused(_),
+                AttemptOutcome::Refused(_) | AttemptOutcome::Failed(_),
+            ) => AttemptVerdict::Nothing,
         }
     }
 }
@@ -96,8 +99,13 @@ impl Tried {
 impl Proof {
     /// Whether the tier works and nothing got out.
     pub fn holds(&self) -> bool {
-        let good = |tried: &Tried| matches!(tried.shows(), Shows::Stopped | Shows::Nothing);
-        let proven = |tried: &Tried| tried.shows() == Shows::Stopped;
+        let good = |tried: &EscapeAttempt| {
+            matches!(
+                tried.shows(),
+                AttemptVerdict::Stopped | AttemptVerdict::Nothing
+            )
+        };
+        let proven = |tried: &EscapeAttempt| tried.shows() == AttemptVerdict::Stopped;
         self.unavailable.is_none() && self.tried.iter().all(good) && self.tried.iter().any(proven)
     }
 }
@@ -129,7 +137,7 @@ pub async fn prove(
 ) -> Result<Vec<Proof>, ProofError> {
     let program = options.helper.locate().ok_or(ProofError::Helper)?;
     let place = place.to_owned();
-    let scene = tokio::task::spawn_blocking(move || Scene::set(&place))
+    let scene = tokio::task::spawn_blocking(move || AttackScene::set(&place))
         .await
         .map_err(|error| ProofError::Scene(std::io::Error::other(error)))?
         .map_err(ProofError::Scene)?;
@@ -197,7 +205,12 @@ struct Target {
 }
 
 impl Stage {
-    async fn prove(&self, tier: Tier, scene: &Scene, controls: &[(&Case, Answer)]) -> Proof {
+    async fn prove(
+        &self,
+        tier: Tier,
+        scene: &AttackScene,
+        controls: &[(&EscapeCase, AttemptOutcome)],
+    ) -> Proof {
         let mut proof = Proof {
             tier,
             tried: Vec::new(),
@@ -213,9 +226,9 @@ impl Stage {
                     proof.unavailable = Some(error.to_string());
                     return proof;
                 }
-                Err(error) => Answer::Failed(error.to_string()),
+                Err(error) => AttemptOutcome::Failed(error.to_string()),
             };
-            proof.tried.push(Tried {
+            proof.tried.push(EscapeAttempt {
                 layer,
                 attempted: case.attempted,
                 inside,
@@ -225,7 +238,7 @@ impl Stage {
         proof
     }
 
-    async fn attempt(&self, words: Vec<String>, tier: Tier) -> Result<Answer, OpsError> {
+    async fn attempt(&self, words: Vec<String>, tier: Tier) -> Result<AttemptOutcome, OpsError> {
         let run = async {
             let mut handle = self.start(words, tier).await?;
             let mut output = Vec::new();
@@ -236,16 +249,16 @@ impl Stage {
             }
             let ended = handle.wait().await?;
             Ok(read(&output).unwrap_or_else(|| {
-                Answer::Failed(format!("it ended without an answer ({:?})", ended.status))
+                AttemptOutcome::Failed(format!("it ended without an answer ({:?})", ended.status))
             }))
         };
         match tokio::time::timeout(ATTEMPT_LIMIT, run).await {
             Ok(answered) => answered,
-            Err(_) => Ok(Answer::Failed("it did not end in time".to_owned())),
+            Err(_) => Ok(AttemptOutcome::Failed("it did not end in time".to_owned())),
         }
     }
 
-    async fn hold(&self, scene: &Scene) -> Result<Target, OpsError> {
+    async fn hold(&self, scene: &AttackScene) -> Result<Target, OpsError> {
         let words = vec!["hold".to_owned(), scene.mark().to_owned()];
         let mut spawn = self.spawn(words, Tier::Host);
         spawn.input = haft_contract::ops::Input::Open;
@@ -289,19 +302,19 @@ impl Stage {
 
 /// The line an attempt prints, as `probe` writes it.
 #[derive(Deserialize)]
-struct Line {
+struct ProbeLine {
     result: String,
     errno: Option<String>,
     detail: String,
 }
 
-fn read(output: &[u8]) -> Option<Answer> {
+fn read(output: &[u8]) -> Option<AttemptOutcome> {
     let text = std::str::from_utf8(output).ok()?;
-    let line: Line = serde_json::from_str(text.lines().last()?).ok()?;
+    let line: ProbeLine = serde_json::from_str(text.lines().last()?).ok()?;
     Some(match line.result.as_str() {
-        "succeeded" => Answer::Succeeded,
-        "refused" => Answer::Refused(line.errno.unwrap_or(line.detail)),
-        _ => Answer::Failed(line.detail),
+        "succeeded" => AttemptOutcome::Succeeded,
+        "refused" => AttemptOutcome::Refused(line.errno.unwrap_or(line.detail)),
+        _ => AttemptOutcome::Failed(line.detail),
     })
 }
 
@@ -309,8 +322,8 @@ fn read(output: &[u8]) -> Option<Answer> {
 mod tests {
     use super::*;
 
-    fn check(inside: Answer, outside: Answer, expect: Shows) {
-        let tried = Tried {
+    fn check(inside: AttemptOutcome, outside: AttemptOutcome, expect: AttemptVerdict) {
+        let tried = EscapeAttempt {
             layer: "mounts",
             attempted: "read a file",
             inside,
@@ -319,18 +332,30 @@ mod tests {
         assert_eq!(tried.shows(), expect);
     }
 
-    fn refused() -> Answer {
-        Answer::Refused("EPERM".to_owned())
+    fn refused() -> AttemptOutcome {
+        AttemptOutcome::Refused("EPERM".to_owned())
     }
 
     #[test]
     fn only_what_succeeds_outside_shows_that_the_inside_holds() {
-        check(refused(), Answer::Succeeded, Shows::Stopped);
-        check(refused(), refused(), Shows::Nothing);
-        check(Answer::Succeeded, Answer::Succeeded, Shows::Escaped);
-        check(Answer::Succeeded, refused(), Shows::Escaped);
-        let broken = Answer::Failed("killed".to_owned());
-        check(broken, Answer::Succeeded, Shows::Failed);
+        check(
+            refused(),
+            AttemptOutcome::Succeeded,
+            AttemptVerdict::Stopped,
+        );
+        check(refused(), refused(), AttemptVerdict::Nothing);
+        check(
+            AttemptOutcome::Succeeded,
+            AttemptOutcome::Succeeded,
+            AttemptVerdict::Escaped,
+        );
+        check(
+            AttemptOutcome::Succeeded,
+            refused(),
+            AttemptVerdict::Escaped,
+        );
+        let broken = AttemptOutcome::Failed("killed".to_owned());
+        check(broken, AttemptOutcome::Succeeded, AttemptVerdict::Failed);
     }
 
     #[test]
@@ -341,7 +366,7 @@ mod tests {
             unavailable: None,
         };
         assert!(!proof.holds());
-        proof.tried.push(Tried {
+        proof.tried.push(EscapeAttempt {
             layer: "mounts",
             attempted: "read a file",
             inside: refused(),
@@ -353,7 +378,10 @@ mod tests {
     #[test]
     fn an_answer_is_the_last_line() {
         let line = br#"{"attempt":"read","result":"refused","errno":"EACCES","detail":"/x"}"#;
-        assert_eq!(read(line), Some(Answer::Refused("EACCES".to_owned())));
+        assert_eq!(
+            read(line),
+            Some(AttemptOutcome::Refused("EACCES".to_owned()))
+        );
         assert_eq!(read(b"nonsense"), None);
     }
 }

@@ -27,7 +27,7 @@ const MAX_SOCKET_PATH: usize = 107;
 static SCENES: AtomicU32 = AtomicU32::new(0);
 
 /// What is attacked.
-pub(super) struct Scene {
+pub(super) struct AttackScene {
     directory: PathBuf,
     workspace: PathBuf,
     mark: String,
@@ -39,7 +39,7 @@ pub(super) struct Scene {
     _named: UnixListener,
 }
 
-impl Scene {
+impl AttackScene {
     /// Makes everything below a directory.
     pub(super) fn set(place: &Path) -> io::Result<Self> {
         let number = SCENES.fetch_add(1, Ordering::Relaxed);
@@ -143,7 +143,7 @@ fn socket_path(directory: &Path, mark: &str) -> PathBuf {
     std::env::temp_dir().join(mark)
 }
 
-impl Drop for Scene {
+impl Drop for AttackScene {
     fn drop(&mut self) {
         // What cannot be removed is private and holds nothing.
         let _ = fs::remove_file(&self.socket);

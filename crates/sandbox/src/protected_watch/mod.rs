@@ -8,7 +8,7 @@
 //! the command has ended (`deep.rs`).
 //!
 //! Who may move what: only what was absent when the first of the commands now running in the
-//! workspace began. So commands side by side share one [`Shared`], a second Haft process that
+//! workspace began. So commands side by side share one [`WorkspaceWatch`], a second Haft process that
 //! began later leaves the first one's finds to it, and of two that both move one file, one finds
 //! nothing. Whoever else creates such a name meanwhile, by hand, finds it under the name the
 //! refusal tells.
@@ -36,8 +36,8 @@ use rustix::{
 
 pub(crate) use self::{deep::Deep, quarantine::Quarantine};
 use self::{
-    names::{Bare, Found, GUARDED},
-    quarantine::Kept,
+    names::{BareGitParts, GUARDED, PlaceLookup},
+    quarantine::QuarantineLocation,
     todo::Todo,
 };
 use crate::jail::Jail;
@@ -49,14 +49,15 @@ const MAX_MOVED: usize = Refusal::MAX;
 const EVENT_BYTES: usize = 4096;
 
 /// Watches that are running, by workspace, with the number of commands each is for.
-static RUNNING: Mutex<BTreeMap<Identity, (Arc<Shared>, usize)>> = Mutex::new(BTreeMap::new());
+static RUNNING: Mutex<BTreeMap<Identity, (Arc<WorkspaceWatch>, usize)>> =
+    Mutex::new(BTreeMap::new());
 
 /// Device and inode of a workspace's root.
 type Identity = (u64, u64);
 
 /// A workspace being watched for one command.
 pub(crate) struct ProtectedWatch {
-    shared: Arc<Shared>,
+    shared: Arc<WorkspaceWatch>,
     identity: Identity,
     /// What was moved before this command began is none of its business.
     began: usize,
@@ -67,12 +68,12 @@ pub(crate) struct ProtectedWatch {
 }
 
 /// What the commands running in one workspace share.
-struct Shared {
+struct WorkspaceWatch {
     jail: Arc<Jail>,
     quarantine: Arc<Quarantine>,
     /// What each guarded place was when the first command began.
-    before: Vec<Found>,
-    bare_before: Bare,
+    before: Vec<PlaceLookup>,
+    bare_before: BareGitParts,
     todo_before: Todo,
     events: OwnedFd,
     /// Readable once nobody watches any more.
@@ -104,7 +105,7 @@ impl ProtectedWatch {
                 Arc::clone(shared)
             }
             Entry::Vacant(entry) => {
-                let shared = Shared::start(Arc::clone(jail), Arc::clone(quarantine))?;
+                let shared = WorkspaceWatch::start(Arc::clone(jail), Arc::clone(quarantine))?;
                 Arc::clone(&entry.insert((shared, 1)).0)
             }
         };
@@ -180,14 +181,14 @@ impl Drop for ProtectedWatch {
     }
 }
 
-impl Shared {
+impl WorkspaceWatch {
     fn start(jail: Arc<Jail>, quarantine: Arc<Quarantine>) -> io::Result<Arc<Self>> {
         let events = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         let stop = eventfd(0, EventfdFlags::CLOEXEC)?;
         watch_directories(&events, &jail)?;
         // After the watch, so that what appears in between is seen by one of the two.
         let before = names::look(&jail);
-        let bare_before = Bare::look(&jail);
+        let bare_before = BareGitParts::look(&jail);
         let todo_before = Todo::look(&jail);
         let shared = Arc::new(Self {
             jail,
@@ -217,15 +218,22 @@ impl Shared {
         let now = names::look(&self.jail);
         for (guarded, (before, now)) in GUARDED.iter().zip(self.before.iter().zip(now)) {
             let path = match (before, now) {
-                (Found::There, _) | (_, Found::Absent) | (Found::Cloaked, Found::Cloaked) => None,
-                (Found::Absent | Found::Cloaked, Found::There) => Some(guarded.path.as_str()),
-                (Found::Absent, Found::Cloaked) => guarded.cloak(),
+                (PlaceLookup::There, _)
+                | (_, PlaceLookup::Absent)
+                | (PlaceLookup::Cloaked, PlaceLookup::Cloaked) => None,
+                (PlaceLookup::Absent | PlaceLookup::Cloaked, PlaceLookup::There) => {
+                    Some(guarded.path.as_str())
+                }
+                (PlaceLookup::Absent, PlaceLookup::Cloaked) => guarded.cloak(),
             };
             if let Some(path) = path {
                 self.move_away(path, guarded.reason, moved);
             }
         }
-        if let Some(path) = self.bare_before.completed_by(Bare::look(&self.jail)) {
+        if let Some(path) = self
+            .bare_before
+            .completed_by(BareGitParts::look(&self.jail))
+        {
             let reason = "with it git takes the workspace's root for a repository of its own and \
                           runs what it names";
             self.move_away(path, reason, moved);
@@ -250,8 +258,10 @@ impl Shared {
         }
         let fate = match self.quarantine.take(&self.jail, path) {
             Ok(None) => return,
-            Ok(Some(Kept::Apart(name))) => format!("it was moved to Haft's quarantine as `{name}`"),
-            Ok(Some(Kept::Renamed(name))) => format!("it was renamed to `{name}`"),
+            Ok(Some(QuarantineLocation::Apart(name))) => {
+                format!("it was moved to Haft's quarantine as `{name}`")
+            }
+            Ok(Some(QuarantineLocation::Renamed(name))) => format!("it was renamed to `{name}`"),
             Err(errno) => {
                 tracing::error!(path, %errno, "a protected name appeared and cannot be moved away");
                 "it cannot be moved away; remove it by hand".to_owned()
@@ -266,7 +276,7 @@ impl Shared {
 }
 
 /// Follows events until nobody watches any more.
-fn follow(shared: &Shared) {
+fn follow(shared: &WorkspaceWatch) {
     loop {
         let mut ready = [
             PollFd::new(&shared.events, PollFlags::IN),

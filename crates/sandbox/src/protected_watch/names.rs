@@ -33,7 +33,7 @@ const BARE_PARTS: [&str; 3] = ["commondir", "objects", "refs"];
 
 /// A place that is watched.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Guarded {
+pub(super) struct WatchedPlace {
     /// Below the root.
     pub(super) path: String,
     /// Why, as the end of a sentence that names it.
@@ -41,12 +41,12 @@ pub(super) struct Guarded {
 }
 
 /// Every place that is watched, always in the same order.
-pub(super) static GUARDED: LazyLock<Vec<Guarded>> = LazyLock::new(|| {
-    let named = PROTECTED_NAMES.iter().map(|name| Guarded {
+pub(super) static GUARDED: LazyLock<Vec<WatchedPlace>> = LazyLock::new(|| {
+    let named = PROTECTED_NAMES.iter().map(|name| WatchedPlace {
         path: name.to_string(),
         reason: name.reason,
     });
-    let in_git = IN_GIT.iter().map(|name| Guarded {
+    let in_git = IN_GIT.iter().map(|name| WatchedPlace {
         path: format!("{GIT_DIRECTORY}/{name}"),
         reason: IN_GIT_REASON,
     });
@@ -55,7 +55,7 @@ pub(super) static GUARDED: LazyLock<Vec<Guarded>> = LazyLock::new(|| {
 
 /// What a look at a place finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum PlaceLookup {
     /// Nothing.
     Absent,
     /// Something.
@@ -64,22 +64,22 @@ pub(super) enum Found {
     Cloaked,
 }
 
-impl Guarded {
+impl WatchedPlace {
     /// The directory that has to be watched to see it appear, and its name in there.
     pub(super) fn split(&self) -> (&str, &str) {
         self.path.rsplit_once('/').unwrap_or((".", &self.path))
     }
 
-    fn look(&self, directory: &Result<OwnedFd, Errno>) -> Found {
+    fn look(&self, directory: &Result<OwnedFd, Errno>) -> PlaceLookup {
         let held = match directory {
             Ok(held) => held,
-            Err(Errno::LOOP | Errno::ACCESS) => return Found::Cloaked,
-            Err(_) => return Found::Absent,
+            Err(Errno::LOOP | Errno::ACCESS) => return PlaceLookup::Cloaked,
+            Err(_) => return PlaceLookup::Absent,
         };
         match statat(held, self.split().1, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(_) => Found::There,
-            Err(Errno::ACCESS) => Found::Cloaked,
-            Err(_) => Found::Absent,
+            Ok(_) => PlaceLookup::There,
+            Err(Errno::ACCESS) => PlaceLookup::Cloaked,
+            Err(_) => PlaceLookup::Absent,
         }
     }
 
@@ -94,7 +94,7 @@ impl Guarded {
 }
 
 /// What is at each guarded place now.
-pub(super) fn look(jail: &Jail) -> Vec<Found> {
+pub(super) fn look(jail: &Jail) -> Vec<PlaceLookup> {
     let held: BTreeMap<&str, Result<OwnedFd, Errno>> = directories()
         .map(|directory| (directory, open(jail, directory)))
         .collect();
@@ -102,7 +102,7 @@ pub(super) fn look(jail: &Jail) -> Vec<Found> {
         .iter()
         .map(|guarded| match held.get(guarded.split().0) {
             Some(directory) => guarded.look(directory),
-            None => Found::Absent,
+            None => PlaceLookup::Absent,
         })
         .collect()
 }
@@ -130,12 +130,12 @@ pub(super) fn is_suspect(name: &[u8]) -> bool {
 
 /// Which parts of a git directory the root itself has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Bare {
+pub(super) struct BareGitParts {
     head: bool,
     parts: [bool; BARE_PARTS.len()],
 }
 
-impl Bare {
+impl BareGitParts {
     /// Looks at the root.
     pub(super) fn look(jail: &Jail) -> Self {
         let Ok(root) = open(jail, ".") else {
@@ -226,8 +226,8 @@ mod tests {
         assert_eq!(found, [".", ".config", ".docker", ".git", ".gradle"]);
     }
 
-    fn bare(head: bool, parts: [bool; 3]) -> Bare {
-        Bare { head, parts }
+    fn bare(head: bool, parts: [bool; 3]) -> BareGitParts {
+        BareGitParts { head, parts }
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub(crate) struct Quarantine {
 
 /// Where something is now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Kept {
+pub(super) enum QuarantineLocation {
     /// In Haft's directory, under this name.
     Apart(String),
     /// Where it was, under this name.
@@ -52,7 +52,11 @@ impl Quarantine {
     }
 
     /// Moves a path of the workspace away. `None` when there is nothing any more.
-    pub(super) fn take(&self, jail: &Jail, path: &str) -> Result<Option<Kept>, Errno> {
+    pub(super) fn take(
+        &self,
+        jail: &Jail,
+        path: &str,
+    ) -> Result<Option<QuarantineLocation>, Errno> {
         let (parent, name) = path.rsplit_once('/').unwrap_or((".", path));
         let Some(parent) = open_parent(jail, parent)? else {
             return Ok(None);
@@ -62,14 +66,14 @@ impl Quarantine {
         let rename = |to: &OwnedFd| renameat_with(&parent, name, to, &new, RenameFlags::NOREPLACE);
         if let Some(apart) = self.directory.as_ref().filter(|held| has_room(held)) {
             match rename(apart) {
-                Ok(()) => return Ok(Some(Kept::Apart(new))),
+                Ok(()) => return Ok(Some(QuarantineLocation::Apart(new))),
                 Err(Errno::NOENT) => return Ok(None),
                 // Another file system, or one that cannot move it there for some other reason.
                 Err(_) => {}
             }
         }
         match rename(&parent) {
-            Ok(()) => Ok(Some(Kept::Renamed(new))),
+            Ok(()) => Ok(Some(QuarantineLocation::Renamed(new))),
             Err(Errno::NOENT) => Ok(None),
             Err(errno) => Err(errno),
         }
@@ -77,7 +81,11 @@ impl Quarantine {
 
     /// Removes a path of the workspace for good, where so much was moved away already that
     /// keeping more would fill the disk. A directory that is not empty is moved instead.
-    pub(super) fn discard(&self, jail: &Jail, path: &str) -> Result<Option<Kept>, Errno> {
+    pub(super) fn discard(
+        &self,
+        jail: &Jail,
+        path: &str,
+    ) -> Result<Option<QuarantineLocation>, Errno> {
         let (parent, name) = path.rsplit_once('/').unwrap_or((".", path));
         let Some(held) = open_parent(jail, parent)? else {
             return Ok(None);

@@ -10,19 +10,19 @@ use std::{
 use super::*;
 use crate::jail::Mounts;
 
-struct Place {
+struct TestWorkspace {
     root: tempfile::TempDir,
     jail: Arc<Jail>,
     kept: tempfile::TempDir,
     quarantine: Arc<Quarantine>,
 }
 
-fn place() -> Place {
+fn place() -> TestWorkspace {
     let root = tempfile::tempdir().expect("a directory");
     let kept = tempfile::tempdir().expect("a directory");
     let jail = Arc::new(Jail::open(root.path(), Mounts::Refuse).expect("opened"));
     let quarantine = Arc::new(Quarantine::open(&kept.path().join("q")).expect("opened"));
-    Place {
+    TestWorkspace {
         root,
         jail,
         kept,
@@ -30,7 +30,7 @@ fn place() -> Place {
     }
 }
 
-impl Place {
+impl TestWorkspace {
     fn begin(&self) -> ProtectedWatch {
         ProtectedWatch::begin(&self.jail, &self.quarantine, None).expect("watching")
     }
@@ -89,7 +89,7 @@ fn whats(refusals: &[Refusal]) -> Vec<&str> {
 }
 
 /// What appears is away when the command has ended, and the refusal says so.
-fn check(make: impl Fn(&Place), gone: &[&str], expect: &[&str]) {
+fn check(make: impl Fn(&TestWorkspace), gone: &[&str], expect: &[&str]) {
     let place = place();
     let watch = place.begin();
     make(&place);
@@ -130,7 +130,7 @@ fn every_protected_name_is_moved_away() {
 
 #[test]
 fn ordinary_files_stay() {
-    let make = |place: &Place| {
+    let make = |place: &TestWorkspace| {
         place.write("src/main.rs");
         place.write(".gitignore");
         place.write(".config/nextest.toml");
@@ -158,7 +158,7 @@ fn what_was_there_before_stays_and_can_be_changed_by_those_who_may() {
 fn a_link_is_moved_and_never_followed() {
     let outside = tempfile::tempdir().expect("a directory");
     fs::create_dir(outside.path().join("git")).expect("made");
-    let make = |place: &Place| {
+    let make = |place: &TestWorkspace| {
         symlink(outside.path(), place.root.path().join(".config")).expect("linked");
         symlink(outside.path(), place.root.path().join(".ssh")).expect("linked");
     };
@@ -172,7 +172,7 @@ fn a_link_is_moved_and_never_followed() {
 
 #[test]
 fn a_closed_directory_hides_nothing() {
-    let make = |place: &Place| {
+    let make = |place: &TestWorkspace| {
         place.appear(".config/git/config", 0o000);
     };
     check(make, &[".config"], &["create .config"]);
@@ -249,7 +249,7 @@ fn what_git_would_run_when_an_operation_goes_on_is_moved() {
 
 #[test]
 fn a_root_that_becomes_a_bare_repository_loses_its_head() {
-    let make = |place: &Place| {
+    let make = |place: &TestWorkspace| {
         for path in ["config", "objects/x", "refs/x", "HEAD"] {
             place.write(path);
         }

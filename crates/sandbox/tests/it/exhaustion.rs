@@ -14,7 +14,7 @@ use std::{
 use haft_contract::{
     ErrorKind, WorkPath,
     access::Command,
-    ops::{Exit, ExitStatus, Limit, ProcessHandle, Spawn, Tier},
+    ops::{ChildExit, ExitStatus, Limit, ProcessHandle, Spawn, Tier},
 };
 use haft_sandbox::{
     Limits, SandboxOptions,
@@ -65,7 +65,7 @@ async fn start(ws: &Workspace, script: &str) -> Box<dyn ProcessHandle> {
 }
 
 /// Runs a script and says which limit it exceeded.
-async fn check(kept: Kept, limits: Limits, script: &str, expect: Option<Limit>) -> Exit {
+async fn check(kept: Kept, limits: Limits, script: &str, expect: Option<Limit>) -> ChildExit {
     let ws = workspace(kept, limits);
     let (output, exit) = finish(&mut *start(&ws, script).await).await;
     assert_eq!(

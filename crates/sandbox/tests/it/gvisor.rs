@@ -5,7 +5,7 @@ use std::{fs, path::Path, time::Duration};
 
 use haft_contract::{
     access::Command,
-    ops::{Exit, ExitStatus, Input, Layer, Spawn, Tier},
+    ops::{ChildExit, ExitStatus, Input, Layer, Spawn, Tier},
 };
 use haft_testkit::{eventually, in_time, machine_clock};
 
@@ -18,7 +18,7 @@ fn spawn(script: &str) -> Spawn {
     Spawn::new(Command::Shell(script.to_owned()), at("."), Tier::T3)
 }
 
-async fn run(ws: &Workspace, spawn: Spawn) -> (Exit, String) {
+async fn run(ws: &Workspace, spawn: Spawn) -> (ChildExit, String) {
     let (output, exit) = finish(&mut *ws.start(spawn).await).await;
     (exit, output)
 }

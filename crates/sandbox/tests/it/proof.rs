@@ -5,7 +5,7 @@ use haft_contract::ops::{Layer, Tier};
 use haft_sandbox::{
     SandboxOptions,
     helper::Helper,
-    proof::{Proof, Shows, prove},
+    proof::{AttemptVerdict, Proof, prove},
 };
 use haft_testkit::helper_program;
 
@@ -26,7 +26,7 @@ fn escapes(proof: &Proof) -> Vec<&str> {
     let escaped = proof
         .tried
         .iter()
-        .filter(|tried| tried.shows() == Shows::Escaped);
+        .filter(|tried| tried.shows() == AttemptVerdict::Escaped);
     escaped.map(|tried| tried.attempted).collect()
 }
 
@@ -36,7 +36,7 @@ async fn every_escape_succeeds_outside_and_is_stopped_inside() {
     for tier in [Tier::T2, Tier::T1] {
         let proof = proof(tier, &[]).await;
         for tried in &proof.tried {
-            assert_eq!(tried.shows(), Shows::Stopped, "{tier}: {tried:?}");
+            assert_eq!(tried.shows(), AttemptVerdict::Stopped, "{tier}: {tried:?}");
         }
         assert!(proof.holds() && proof.tried.len() >= 12, "{proof:?}");
     }

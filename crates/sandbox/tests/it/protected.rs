@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 use haft_contract::{
     access::Command,
-    ops::{Exit, Layer, Spawn, Tier},
+    ops::{ChildExit, Layer, Spawn, Tier},
 };
 use haft_sandbox::SandboxOptions;
 
@@ -38,7 +38,7 @@ while time.monotonic() < until:
 print("lost"); sys.stdout.flush(); os._exit(1)
 X"#;
 
-async fn race(options: SandboxOptions, tier: Tier) -> (Workspace, Exit, String) {
+async fn race(options: SandboxOptions, tier: Tier) -> (Workspace, ChildExit, String) {
     let ws = Workspace::sandboxed(options);
     let spawn = Spawn::new(Command::Shell(RACE.to_owned()), at("."), tier);
     let (output, exit) = finish(&mut *ws.start(spawn).await).await;

@@ -7,7 +7,7 @@ use haft_backends::LocalOptions;
 use haft_contract::{
     access::Command,
     egress::{EgressRules, HostRule},
-    ops::{Exit, ExitStatus, Layer, Refusal, Spawn, Tier},
+    ops::{ChildExit, ExitStatus, Layer, Refusal, Spawn, Tier},
 };
 use haft_sandbox::SandboxOptions;
 use haft_testkit::eventually;
@@ -17,7 +17,7 @@ use crate::workspace::{Workspace, at, finish, sandbox_options};
 /// A command's output and end.
 struct Ran {
     output: String,
-    exit: Exit,
+    exit: ChildExit,
 }
 
 async fn run(ws: &Workspace, tier: Tier, script: &str) -> Ran {
@@ -36,7 +36,7 @@ fn sandboxed() -> Workspace {
     Workspace::sandboxed(sandbox_options())
 }
 
-fn refused(exit: &Exit, layer: Layer) -> Vec<&str> {
+fn refused(exit: &ChildExit, layer: Layer) -> Vec<&str> {
     let of_layer = |refusal: &&Refusal| refusal.layer == layer;
     let found = exit.refusals.iter().filter(of_layer);
     found.map(|refusal| refusal.what.as_str()).collect()

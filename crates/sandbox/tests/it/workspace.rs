@@ -6,7 +6,8 @@ use haft_backends::{LocalBackend, LocalOptions};
 use haft_contract::{
     ErrorKind, WorkPath,
     ops::{
-        Exit, Expected, FileStat, OpsError, ProcessHandle, Spawn, WriteFile, WriteMode, Written,
+        ChildExit, Expected, FileStat, OpsError, ProcessHandle, Spawn, WriteFile, WriteMode,
+        WrittenFile,
     },
 };
 use haft_sandbox::{Profile, SandboxOptions, helper::Helper};
@@ -22,7 +23,7 @@ pub(crate) struct Workspace {
 }
 
 /// Reads a child to its end; what all its streams said, in order, and how it ended.
-pub(crate) async fn finish(child: &mut dyn ProcessHandle) -> (String, Exit) {
+pub(crate) async fn finish(child: &mut dyn ProcessHandle) -> (String, ChildExit) {
     let mut output = Vec::new();
     while let Some(chunk) = child.next_chunk().await {
         output.extend(chunk.bytes);
@@ -91,7 +92,7 @@ impl Workspace {
         self.backend.operations().files.stat(&at(path)).await
     }
 
-    pub(crate) async fn write(&self, path: &str, text: &str) -> Result<Written, OpsError> {
+    pub(crate) async fn write(&self, path: &str, text: &str) -> Result<WrittenFile, OpsError> {
         let write = WriteFile {
             bytes: text.as_bytes(),
             expected: Expected::Anything,

@@ -11,7 +11,7 @@ use super::{CallRow, State, record};
 
 /// Every call that was accepted.
 #[derive(Clone, Default)]
-pub(super) struct Accepted(BTreeMap<(TenantId, CallId), AcceptedCall>);
+pub(super) struct AcceptedCalls(BTreeMap<(TenantId, CallId), AcceptedCall>);
 
 #[derive(Clone)]
 struct AcceptedCall {
@@ -20,7 +20,7 @@ struct AcceptedCall {
     epoch: Option<Epoch>,
 }
 
-impl Accepted {
+impl AcceptedCalls {
     /// Whether a call was accepted for others to run.
     pub(super) fn has(&self, call: CallId) -> bool {
         self.0.keys().any(|(_, accepted)| *accepted == call)

@@ -22,16 +22,16 @@ const MAX_QUESTIONS: usize = 100_000;
 
 /// Every question so far.
 #[derive(Clone, Default)]
-pub(super) struct Approvals(BTreeMap<ApprovalId, Kept>);
+pub(super) struct Approvals(BTreeMap<ApprovalId, KeptQuestion>);
 
 #[derive(Clone)]
-struct Kept {
+struct KeptQuestion {
     approval: Approval,
     lapses: Instant,
     changed: Arc<Notify>,
 }
 
-impl Kept {
+impl KeptQuestion {
     /// Brings it up to date, and gives it.
     fn at(&mut self, now: Option<Timestamp>) -> &mut Approval {
         let open = matches!(
@@ -76,13 +76,13 @@ impl Approvals {
         Ok(())
     }
 
-    fn of<'a>(&'a mut self, tenant: &'a TenantId) -> impl Iterator<Item = &'a mut Kept> {
+    fn of<'a>(&'a mut self, tenant: &'a TenantId) -> impl Iterator<Item = &'a mut KeptQuestion> {
         self.0
             .values_mut()
             .filter(move |kept| kept.approval.principal.tenant == *tenant)
     }
 
-    fn find(&mut self, tenant: &TenantId, id: ApprovalId) -> Option<&mut Kept> {
+    fn find(&mut self, tenant: &TenantId, id: ApprovalId) -> Option<&mut KeptQuestion> {
         self.0
             .get_mut(&id)
             .filter(|kept| kept.approval.principal.tenant == *tenant)
@@ -127,7 +127,7 @@ impl Approvals {
             expires: question.expires,
             state: ApprovalState::Pending,
         };
-        let kept = Kept {
+        let kept = KeptQuestion {
             approval: approval.clone(),
             lapses,
             changed: Arc::default(),

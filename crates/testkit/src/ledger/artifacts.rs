@@ -31,7 +31,7 @@ impl MemoryArtifacts {
 impl ArtifactStore for MemoryArtifacts {
     fn create(&self) -> BoxFuture<'_, Result<Box<dyn WriteArtifact>, LedgerError>> {
         Box::pin(async move {
-            Ok(Box::new(Writing {
+            Ok(Box::new(MemoryArtifact {
                 store: self.clone(),
                 bytes: Vec::new(),
             }) as Box<dyn WriteArtifact>)
@@ -47,17 +47,17 @@ impl ArtifactStore for MemoryArtifacts {
                     format!("there is no artifact `{id}`"),
                 )
             })?;
-            Ok(Arc::new(Kept { id, bytes }) as Arc<dyn ReadArtifact>)
+            Ok(Arc::new(KeptArtifact { id, bytes }) as Arc<dyn ReadArtifact>)
         })
     }
 }
 
-struct Writing {
+struct MemoryArtifact {
     store: MemoryArtifacts,
     bytes: Vec<u8>,
 }
 
-impl WriteArtifact for Writing {
+impl WriteArtifact for MemoryArtifact {
     fn write<'a>(&'a mut self, bytes: &'a [u8]) -> BoxFuture<'a, Result<(), LedgerError>> {
         Box::pin(async move {
             if self.bytes.len() + bytes.len() > MAX_ARTIFACT_BYTES {
@@ -83,12 +83,12 @@ impl WriteArtifact for Writing {
     }
 }
 
-struct Kept {
+struct KeptArtifact {
     id: ArtifactId,
     bytes: Arc<Vec<u8>>,
 }
 
-impl ReadArtifact for Kept {
+impl ReadArtifact for KeptArtifact {
     fn id(&self) -> ArtifactId {
         self.id
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use haft_contract::{
     BoxFuture, CallId, TenantId, Terminal,
-    event::Happened,
+    event::RecordedEvent,
     host::{
         CallQuery, History, LedgerError, ReplayableCall, StoredCall, StoredEvent, StoredSession,
         Timestamp, Verification,
@@ -106,7 +106,7 @@ impl History for MemoryLedger {
         &'a self,
         tenant: &'a TenantId,
         calls: &'a [CallId],
-    ) -> BoxFuture<'a, Result<Vec<Happened>, LedgerError>> {
+    ) -> BoxFuture<'a, Result<Vec<RecordedEvent>, LedgerError>> {
         Box::pin(async move {
             self.reachable()?;
             let state = self.lock();
@@ -114,7 +114,7 @@ impl History for MemoryLedger {
             Ok(rows
                 .filter(|row| row.tenant == tenant.as_str() && calls.contains(&row.call))
                 .filter_map(|row| {
-                    Some(Happened {
+                    Some(RecordedEvent {
                         call: row.call,
                         at: row.at,
                         event: record::change(row.kind, &row.body)?,

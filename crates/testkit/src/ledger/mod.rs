@@ -22,7 +22,7 @@ use std::{
 use haft_contract::{
     BoxFuture, CallId, CallRequest, Labels, Principal, ProviderId, SessionId, TenantId, WorkPath,
     WorkspaceId,
-    event::{CallEvent, Happened},
+    event::{CallEvent, RecordedEvent},
     host::{
         Acceptance, ApprovalStore, ArtifactId, ArtifactStore, CallRecord, ClaimedCall, Durability,
         Epoch, GrantStore, History, Ledger, LedgerError, LedgerErrorKind, Timestamp,
@@ -34,17 +34,17 @@ use tokio::sync::watch;
 
 pub use artifacts::MemoryArtifacts;
 
-use self::{accepted::Accepted, approvals::Approvals, grants::Grants};
+use self::{accepted::AcceptedCalls, approvals::Approvals, grants::Grants};
 
 /// The most rows kept; a test that writes more has a fault.
 pub const MAX_ROWS: usize = 1_000_000;
 
 /// A ledger in memory. Clones share it.
 #[derive(Clone, Default)]
-pub struct MemoryLedger(Arc<Shared>);
+pub struct MemoryLedger(Arc<MemoryState>);
 
 #[derive(Default)]
-struct Shared {
+struct MemoryState {
     state: Mutex<State>,
     down: AtomicBool,
     hangs: AtomicBool,
@@ -61,7 +61,7 @@ struct State {
     seen: BTreeMap<SeenKey, FileVersion>,
     approvals: Approvals,
     grants: Grants,
-    accepted: Accepted,
+    accepted: AcceptedCalls,
     /// What each session has used, but for what is built in.
     used: BTreeMap<(TenantId, SessionId), BTreeSet<String>>,
 }
@@ -172,10 +172,10 @@ impl MemoryLedger {
             }
         }
         survived.durable = survived.rows.len();
-        Self(Arc::new(Shared {
+        Self(Arc::new(MemoryState {
             state: Mutex::new(survived),
             artifacts: self.0.artifacts.clone(),
-            ..Shared::default()
+            ..MemoryState::default()
         }))
     }
 
@@ -247,14 +247,14 @@ impl State {
     }
 
     /// What a session has used.
-    fn used(&self, tenant: &TenantId, session: &SessionId) -> Vec<String> {
+    fn providers_used(&self, tenant: &TenantId, session: &SessionId) -> Vec<String> {
         let used = self.used.get(&session_key(tenant, session));
         used.into_iter().flatten().cloned().collect()
     }
 
     /// Compares what a session has read from with what a start was judged with.
     fn compare(&self, principal: &Principal, judged_with: &Labels) -> Result<(), LedgerError> {
-        let used = self.used(&principal.tenant, &principal.session);
+        let used = self.providers_used(&principal.tenant, &principal.session);
         let read_from = Labels::of_providers(&used);
         match read_from.iter().find(|one| !judged_with.contains(one)) {
             Some(source) => Err(LedgerError::new(
@@ -266,7 +266,11 @@ impl State {
     }
 
     /// Uses up what a start rests on, all of it or nothing.
-    fn use_up(&mut self, principal: &Principal, events: &[Happened]) -> Result<(), LedgerError> {
+    fn use_up(
+        &mut self,
+        principal: &Principal,
+        events: &[RecordedEvent],
+    ) -> Result<(), LedgerError> {
         for happened in events {
             let CallEvent::Started {
                 approval,
@@ -291,7 +295,7 @@ impl State {
         Ok(())
     }
 
-    fn append(&mut self, tenant: &str, events: &[Happened]) {
+    fn append(&mut self, tenant: &str, events: &[RecordedEvent]) {
         for happened in events {
             // Opening the record wrote this row already, with the request.
             if happened.event.is_recorded() && happened.event.kind() != "opened" {
@@ -415,7 +419,7 @@ impl Ledger for MemoryLedger {
         })
     }
 
-    fn used<'a>(
+    fn providers_used<'a>(
         &'a self,
         tenant: &'a TenantId,
         session: &'a SessionId,
@@ -426,7 +430,7 @@ impl Ledger for MemoryLedger {
                 std::future::pending::<()>().await;
             }
             self.reachable()?;
-            let mut used = self.lock().used(tenant, session);
+            let mut used = self.lock().providers_used(tenant, session);
             used.truncate(limit);
             Ok(used)
         })
@@ -434,7 +438,7 @@ impl Ledger for MemoryLedger {
 
     /// It only ever uses more.
     fn used_mark(&self, tenant: &TenantId, session: &SessionId) -> Option<u64> {
-        u64::try_from(self.lock().used(tenant, session).len()).ok()
+        u64::try_from(self.lock().providers_used(tenant, session).len()).ok()
     }
 
     fn flush(&self) -> BoxFuture<'_, Result<(), LedgerError>> {
@@ -443,7 +447,7 @@ impl Ledger for MemoryLedger {
 }
 
 /// Whether an event is a start that rests on something.
-fn is_checked_start(happened: &Happened) -> bool {
+fn is_checked_start(happened: &RecordedEvent) -> bool {
     match &happened.event {
         CallEvent::Started {
             approval,
@@ -515,7 +519,7 @@ impl OpenCall {
 impl CallRecord for OpenCall {
     fn append(
         &self,
-        events: Vec<Happened>,
+        events: Vec<RecordedEvent>,
         durability: Durability,
     ) -> BoxFuture<'_, Result<(), LedgerError>> {
         Box::pin(async move {
@@ -543,7 +547,7 @@ impl CallRecord for OpenCall {
         })
     }
 
-    fn settle(&self, events: Vec<Happened>) {
+    fn settle(&self, events: Vec<RecordedEvent>) {
         let mut state = self.ledger.lock();
         if self.holds(&state).is_err() {
             for happened in &events {

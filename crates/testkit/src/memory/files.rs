@@ -9,14 +9,14 @@ use haft_contract::{
     BoxFuture, ErrorKind, WorkPath,
     ops::{
         CopyFile, Expected, FileOps, FileReader, FileStat, FileVersion, ListQuery, Listing,
-        OpsError, Overwrite, RemoveScope, Resolved, WriteFile, WriteMode, Written,
+        OpsError, Overwrite, RemoveScope, ResolvedPath, WriteFile, WriteMode, WrittenFile,
     },
 };
 
 use super::{
     glob,
     tree::{
-        MAX_FILE_BYTES, MAX_LINKS, MemoryTree, SET_ID_BITS, Tree, What, crosses_a_symlink,
+        MAX_FILE_BYTES, MAX_LINKS, MemoryTree, NodeKind, SET_ID_BITS, Tree, crosses_a_symlink,
         not_a_regular_file,
     },
 };
@@ -36,7 +36,7 @@ impl MemoryFiles {
 }
 
 impl FileOps for MemoryFiles {
-    fn resolve<'a>(&'a self, path: &'a WorkPath) -> BoxFuture<'a, Result<Resolved, OpsError>> {
+    fn resolve<'a>(&'a self, path: &'a WorkPath) -> BoxFuture<'a, Result<ResolvedPath, OpsError>> {
         Box::pin(async move { resolve(&self.tree.lock(), path) })
     }
 
@@ -63,7 +63,7 @@ impl FileOps for MemoryFiles {
         &'a self,
         path: &'a WorkPath,
         write: WriteFile<'a>,
-    ) -> BoxFuture<'a, Result<Written, OpsError>> {
+    ) -> BoxFuture<'a, Result<WrittenFile, OpsError>> {
         Box::pin(async move { replace(&mut self.tree.lock(), path, write) })
     }
 
@@ -71,7 +71,7 @@ impl FileOps for MemoryFiles {
         &'a self,
         path: &'a WorkPath,
         bytes: &'a [u8],
-    ) -> BoxFuture<'a, Result<Written, OpsError>> {
+    ) -> BoxFuture<'a, Result<WrittenFile, OpsError>> {
         Box::pin(async move {
             let mut tree = self.tree.lock();
             let (mut whole, mode) = match tree.locate(path)? {
@@ -84,8 +84,8 @@ impl FileOps for MemoryFiles {
             whole.extend_from_slice(bytes);
             check_size(whole.len(), path)?;
             tree.make_parents(path)?;
-            let node = tree.insert(path, What::File(Arc::new(whole)), mode);
-            Ok(Written {
+            let node = tree.insert(path, NodeKind::File(Arc::new(whole)), mode);
+            Ok(WrittenFile {
                 version: node.version(),
                 bytes: bytes.len() as u64,
                 created: mode.is_none(),
@@ -108,14 +108,14 @@ impl FileOps for MemoryFiles {
                 return Ok(());
             }
             match tree.locate(path)?.map(|node| &node.what) {
-                Some(What::Directory) => Ok(()),
-                Some(What::Symlink(_)) => Err(crosses_a_symlink().on(path)),
-                Some(What::File(_) | What::Other) => {
+                Some(NodeKind::Directory) => Ok(()),
+                Some(NodeKind::Symlink(_)) => Err(crosses_a_symlink().on(path)),
+                Some(NodeKind::File(_) | NodeKind::Other) => {
                     Err(OpsError::new(ErrorKind::AlreadyExists, "a file is there").on(path))
                 }
                 None => {
                     tree.make_parents(path)?;
-                    tree.insert(path, What::Directory, None);
+                    tree.insert(path, NodeKind::Directory, None);
                     Ok(())
                 }
             }
@@ -169,7 +169,7 @@ impl FileOps for MemoryFiles {
         from: &'a WorkPath,
         to: &'a WorkPath,
         copy: CopyFile<'a>,
-    ) -> BoxFuture<'a, Result<Written, OpsError>> {
+    ) -> BoxFuture<'a, Result<WrittenFile, OpsError>> {
         Box::pin(async move {
             if from == to {
                 return Err(OpsError::new(
@@ -199,8 +199,8 @@ impl FileOps for MemoryFiles {
             let mut tree = self.tree.lock();
             let created = !destination(&tree, to, copy.overwrite)?;
             tree.make_parents(to)?;
-            let node = tree.insert(to, What::File(bytes), Some(mode));
-            Ok(Written {
+            let node = tree.insert(to, NodeKind::File(bytes), Some(mode));
+            Ok(WrittenFile {
                 version: node.version(),
                 bytes: copied,
                 created,
@@ -260,7 +260,7 @@ fn root_stat() -> FileStat {
 }
 
 /// Walks component by component, replacing each symlink by where it leads, as the kernel does.
-fn resolve(tree: &Tree, path: &WorkPath) -> Result<Resolved, OpsError> {
+fn resolve(tree: &Tree, path: &WorkPath) -> Result<ResolvedPath, OpsError> {
     let leaves = || {
         OpsError::new(
             ErrorKind::OutsideWorkspace,
@@ -284,7 +284,7 @@ fn resolve(tree: &Tree, path: &WorkPath) -> Result<Resolved, OpsError> {
             .join(&component)
             .map_err(|error| OpsError::new(ErrorKind::InvalidPath, error.to_string()).on(path))?;
         match tree.get(&next).map(|node| &node.what) {
-            Some(What::Symlink(target)) => {
+            Some(NodeKind::Symlink(target)) => {
                 followed += 1;
                 if followed > MAX_LINKS {
                     return Err(
@@ -296,14 +296,14 @@ fn resolve(tree: &Tree, path: &WorkPath) -> Result<Resolved, OpsError> {
                 }
                 ahead.extend(target.split('/').rev().map(str::to_owned));
             }
-            Some(What::File(_) | What::Other) if !ahead.is_empty() => {
+            Some(NodeKind::File(_) | NodeKind::Other) if !ahead.is_empty() => {
                 return Err(OpsError::new(
                     ErrorKind::NotDirectory,
                     format!("`{next}` is not a directory"),
                 )
                 .on(path));
             }
-            Some(What::File(_) | What::Other | What::Directory) | None => here = next,
+            Some(NodeKind::File(_) | NodeKind::Other | NodeKind::Directory) | None => here = next,
         }
     }
     let stat = if here.is_root() {
@@ -311,14 +311,18 @@ fn resolve(tree: &Tree, path: &WorkPath) -> Result<Resolved, OpsError> {
     } else {
         tree.get(&here).map(super::tree::Node::stat)
     };
-    Ok(Resolved {
+    Ok(ResolvedPath {
         path: here,
         stat,
         protected: None,
     })
 }
 
-fn replace(tree: &mut Tree, path: &WorkPath, write: WriteFile<'_>) -> Result<Written, OpsError> {
+fn replace(
+    tree: &mut Tree,
+    path: &WorkPath,
+    write: WriteFile<'_>,
+) -> Result<WrittenFile, OpsError> {
     check_size(write.bytes.len(), path)?;
     let conflict =
         || OpsError::new(ErrorKind::Conflict, "the file changed since it was read").on(path);
@@ -346,8 +350,8 @@ fn replace(tree: &mut Tree, path: &WorkPath, write: WriteFile<'_>) -> Result<Wri
         WriteMode::AsItIs => mode,
         WriteMode::Exactly(mode) => Some(mode & !SET_ID_BITS),
     };
-    let node = tree.insert(path, What::File(Arc::new(write.bytes.to_vec())), mode);
-    Ok(Written {
+    let node = tree.insert(path, NodeKind::File(Arc::new(write.bytes.to_vec())), mode);
+    Ok(WrittenFile {
         version: node.version(),
         bytes: write.bytes.len() as u64,
         created,
@@ -403,10 +407,12 @@ fn remove(tree: &mut Tree, path: &WorkPath, scope: RemoveScope) -> Result<(), Op
         .locate(path)?
         .ok_or_else(|| OpsError::new(ErrorKind::NotFound, "there is nothing there").on(path))?;
     match (&node.what, scope) {
-        (What::Directory, RemoveScope::File) => Err(not_a_regular_file().on(path)),
-        (What::Directory, RemoveScope::Tree)
-        | (What::File(_) | What::Symlink(_) | What::Other, RemoveScope::File | RemoveScope::Tree) =>
-        {
+        (NodeKind::Directory, RemoveScope::File) => Err(not_a_regular_file().on(path)),
+        (NodeKind::Directory, RemoveScope::Tree)
+        | (
+            NodeKind::File(_) | NodeKind::Symlink(_) | NodeKind::Other,
+            RemoveScope::File | RemoveScope::Tree,
+        ) => {
             tree.remove(path.as_str());
             Ok(())
         }
@@ -435,9 +441,9 @@ fn rename(
         (Some(_), Overwrite::Never) => {
             return Err(OpsError::new(ErrorKind::AlreadyExists, "something is there").on(to));
         }
-        (Some(What::Symlink(_)), Overwrite::Replace) => return Err(crosses_a_symlink().on(to)),
+        (Some(NodeKind::Symlink(_)), Overwrite::Replace) => return Err(crosses_a_symlink().on(to)),
         (Some(what), Overwrite::Replace) if what.kind() == moved => {
-            if matches!(what, What::Directory) && tree.beneath(to).next().is_some() {
+            if matches!(what, NodeKind::Directory) && tree.beneath(to).next().is_some() {
                 return Err(
                     OpsError::new(ErrorKind::AlreadyExists, "the directory is not empty").on(to),
                 );

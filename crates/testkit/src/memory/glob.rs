@@ -4,7 +4,7 @@
 use globset::{GlobBuilder, GlobMatcher, GlobSet, GlobSetBuilder};
 use haft_contract::{ErrorKind, WorkPath, ops::OpsError};
 
-use super::tree::{Tree, What};
+use super::tree::{NodeKind, Tree};
 
 /// A pattern over paths. Without a slash it matches the name at any depth; `**/` also matches
 /// nothing, so `**/*.rs` finds files at the top.
@@ -34,7 +34,7 @@ pub(super) fn is_ignored(tree: &Tree, path: &str) -> bool {
     }
     let is_directory = tree
         .get(&path)
-        .is_some_and(|node| matches!(node.what, What::Directory));
+        .is_some_and(|node| matches!(node.what, NodeKind::Directory));
     let mut directories: Vec<WorkPath> =
         std::iter::successors(path.parent(), WorkPath::parent).collect();
     directories.reverse();
@@ -56,7 +56,7 @@ pub(super) fn is_ignored(tree: &Tree, path: &str) -> bool {
 
 /// The rules of one directory's `.gitignore`: a pattern, and whether it takes back an earlier one.
 fn rules(tree: &Tree, directory: &WorkPath, for_directory: bool) -> Vec<(GlobMatcher, bool)> {
-    let Some(What::File(bytes)) = directory
+    let Some(NodeKind::File(bytes)) = directory
         .join(".gitignore")
         .ok()
         .and_then(|path| tree.get(&path))

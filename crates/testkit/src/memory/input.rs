@@ -195,7 +195,7 @@ impl MemoryInput {
                 }
                 state.readers += 1;
             }
-            let _reading = Reading(self);
+            let _reading = PendingRead(self);
             changed.await;
         }
     }
@@ -246,9 +246,9 @@ impl State {
 }
 
 /// One who waits to read.
-struct Reading<'i>(&'i MemoryInput);
+struct PendingRead<'i>(&'i MemoryInput);
 
-impl Drop for Reading<'_> {
+impl Drop for PendingRead<'_> {
     fn drop(&mut self) {
         self.0.state().readers -= 1;
     }

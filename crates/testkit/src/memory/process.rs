@@ -14,7 +14,7 @@ use haft_contract::{
     BoxFuture, ErrorKind,
     access::Command,
     ops::{
-        Exit, ExitStatus, OpsError, OutputChunk, ProcessControls, ProcessHandle, ProcessOps,
+        ChildExit, ExitStatus, OpsError, OutputChunk, ProcessControls, ProcessHandle, ProcessOps,
         ProcessSignal, Spawn, Stream, TerminalSize, Tier,
     },
 };
@@ -28,7 +28,7 @@ use super::{
     ROOT,
     input::{Key, MemoryInput},
     script::{self, Action, Piece, Redirect, Script},
-    shell::{End, Shell},
+    shell::{ListEnd, Shell},
     tree::MemoryTree,
 };
 
@@ -175,8 +175,8 @@ fn start(tree: MemoryTree, spawn: Spawn, script: Script) -> MemoryProcess {
                 ExitStatus::Signal(killed.signal.load(Ordering::Relaxed))
             }
             end = shell.run(script) => match end {
-                End::Fell(code) | End::Exited(code) => ExitStatus::Code(code),
-                End::Signalled(signal) => ExitStatus::Signal(signal),
+                ListEnd::Fell(code) | ListEnd::Exited(code) => ExitStatus::Code(code),
+                ListEnd::Signalled(signal) => ExitStatus::Signal(signal),
             },
         };
         exited.send_replace(Some(status));
@@ -267,13 +267,13 @@ impl ProcessHandle for MemoryProcess {
         })
     }
 
-    fn wait(&mut self) -> BoxFuture<'_, Result<Exit, OpsError>> {
+    fn wait(&mut self) -> BoxFuture<'_, Result<ChildExit, OpsError>> {
         Box::pin(async move {
             let status = self.status.wait_for(Option::is_some).await;
             status
                 .ok()
                 .and_then(|status| *status)
-                .map(Exit::plain)
+                .map(ChildExit::plain)
                 .ok_or_else(|| OpsError::new(ErrorKind::Internal, "the child's task is gone"))
         })
     }

@@ -14,7 +14,7 @@ use regex::bytes::{Regex, RegexBuilder};
 
 use super::{
     glob,
-    tree::{MemoryTree, Tree, What},
+    tree::{MemoryTree, NodeKind, Tree},
 };
 
 /// The most memory one compiled pattern takes.
@@ -161,8 +161,8 @@ fn candidates(tree: &Tree, query: &GrepQuery<'_>) -> Result<Vec<Candidate>, OpsE
         .filter(|(name, _)| matches(&wanted, name) && matches(&kind, name))
         .filter(|(name, _)| !withheld.is_match(name) && !glob::is_ignored(tree, name))
         .filter_map(|(name, node)| match &node.what {
-            What::File(bytes) => Some((name.to_owned(), Arc::clone(bytes))),
-            What::Directory | What::Symlink(_) | What::Other => None,
+            NodeKind::File(bytes) => Some((name.to_owned(), Arc::clone(bytes))),
+            NodeKind::Directory | NodeKind::Symlink(_) | NodeKind::Other => None,
         })
         .collect())
 }

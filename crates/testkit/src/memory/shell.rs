@@ -17,14 +17,14 @@ use super::{
     input::{MemoryInput, shown},
     process::{Control, SIGKILL, SIGTERM},
     script::{self, Action, Piece, Redirect, Script, Word},
-    tree::{MemoryTree, What},
+    tree::{MemoryTree, NodeKind},
 };
 
 /// The largest chunk.
 const CHUNK_BYTES: usize = 8 << 10;
 
 /// How a command list ended.
-pub(super) enum End {
+pub(super) enum ListEnd {
     /// At its last command, with that command's code.
     Fell(i32),
     /// By `exit`.
@@ -48,7 +48,7 @@ pub(super) struct Shell {
 }
 
 impl Shell {
-    pub(super) fn run(mut self, script: Script) -> BoxFuture<'static, End> {
+    pub(super) fn run(mut self, script: Script) -> BoxFuture<'static, ListEnd> {
         Box::pin(async move {
             let mut code = 0;
             let mut jobs = Vec::new();
@@ -60,17 +60,19 @@ impl Shell {
                 }
                 match step.action {
                     Action::Group(inner) => match self.clone().run(inner).await {
-                        End::Fell(inner) | End::Exited(inner) => code = inner,
-                        End::Signalled(signal) => return End::Signalled(signal),
+                        ListEnd::Fell(inner) | ListEnd::Exited(inner) => code = inner,
+                        ListEnd::Signalled(signal) => return ListEnd::Signalled(signal),
                     },
                     Action::Simple { words, to } => {
                         let words: Vec<String> =
                             words.iter().map(|word| self.expand(word)).collect();
                         match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-                            ["exit"] => return End::Exited(code),
-                            ["exit", number] => return End::Exited(number.parse().unwrap_or(2)),
+                            ["exit"] => return ListEnd::Exited(code),
+                            ["exit", number] => {
+                                return ListEnd::Exited(number.parse().unwrap_or(2));
+                            }
                             ["kill", signal, "$$"] => {
-                                return End::Signalled(match signal {
+                                return ListEnd::Signalled(match signal {
                                     "-TERM" | "-15" => SIGTERM,
                                     _ => SIGKILL,
                                 });
@@ -91,7 +93,7 @@ impl Shell {
                     }
                 }
             }
-            End::Fell(code)
+            ListEnd::Fell(code)
         })
     }
 
@@ -199,9 +201,9 @@ impl Shell {
         };
         let mut tree = self.tree.lock();
         match tree.locate(&path) {
-            Ok(Some(node)) if !matches!(node.what, What::File(_)) => 1,
+            Ok(Some(node)) if !matches!(node.what, NodeKind::File(_)) => 1,
             Ok(_) => {
-                tree.insert(&path, What::File(Arc::new(bytes)), None);
+                tree.insert(&path, NodeKind::File(Arc::new(bytes)), None);
                 0
             }
             Err(_) => 1,

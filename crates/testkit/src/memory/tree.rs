@@ -47,14 +47,14 @@ pub(super) struct Tree {
 /// What is at a path, and when it was put there.
 #[derive(Clone)]
 pub(super) struct Node {
-    pub(super) what: What,
+    pub(super) what: NodeKind,
     pub(super) mode: u32,
     changed: u64,
 }
 
 /// What sort of thing a node is.
 #[derive(Clone)]
-pub(super) enum What {
+pub(super) enum NodeKind {
     File(Arc<Vec<u8>>),
     Directory,
     Symlink(String),
@@ -69,22 +69,22 @@ impl MemoryTree {
 
     /// Puts a file there, with its parents, replacing what was there.
     pub fn put(&self, path: &str, bytes: impl AsRef<[u8]>) {
-        self.place(path, What::File(Arc::new(bytes.as_ref().to_vec())));
+        self.place(path, NodeKind::File(Arc::new(bytes.as_ref().to_vec())));
     }
 
     /// Puts a directory there, with its parents.
     pub fn put_directory(&self, path: &str) {
-        self.place(path, What::Directory);
+        self.place(path, NodeKind::Directory);
     }
 
     /// Puts a symlink there, with its parents. The target is text and may lead anywhere.
     pub fn put_symlink(&self, path: &str, target: &str) {
-        self.place(path, What::Symlink(target.to_owned()));
+        self.place(path, NodeKind::Symlink(target.to_owned()));
     }
 
     /// Puts something there that is no regular file, as a FIFO or a device would be.
     pub fn put_special(&self, path: &str) {
-        self.place(path, What::Other);
+        self.place(path, NodeKind::Other);
     }
 
     /// How many bytes were read from files since this was last asked.
@@ -112,8 +112,8 @@ impl MemoryTree {
     /// The bytes of the file there; `None` when there is no regular file.
     pub fn bytes(&self, path: &str) -> Option<Vec<u8>> {
         match &self.lock().nodes.get(path)?.what {
-            What::File(bytes) => Some(bytes.to_vec()),
-            What::Directory | What::Symlink(_) | What::Other => None,
+            NodeKind::File(bytes) => Some(bytes.to_vec()),
+            NodeKind::Directory | NodeKind::Symlink(_) | NodeKind::Other => None,
         }
     }
 
@@ -141,7 +141,7 @@ impl MemoryTree {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn place(&self, path: &str, what: What) {
+    fn place(&self, path: &str, what: NodeKind) {
         let path = WorkPath::relative(path).expect("a fixture path");
         let mut tree = self.lock();
         tree.make_parents(&path)
@@ -151,7 +151,7 @@ impl MemoryTree {
     }
 }
 
-impl What {
+impl NodeKind {
     pub(super) fn kind(&self) -> FileKind {
         match self {
             Self::File(_) => FileKind::File,
@@ -189,8 +189,8 @@ impl Node {
 
     fn size(&self) -> u64 {
         match &self.what {
-            What::File(bytes) => bytes.len() as u64,
-            What::Directory | What::Symlink(_) | What::Other => 0,
+            NodeKind::File(bytes) => bytes.len() as u64,
+            NodeKind::Directory | NodeKind::Symlink(_) | NodeKind::Other => 0,
         }
     }
 
@@ -217,9 +217,9 @@ impl Tree {
         while let Some(directory) = parent.filter(|parent| !parent.is_root()) {
             match self.get(&directory).map(|node| &node.what) {
                 None => missing = true,
-                Some(What::Directory) => {}
-                Some(What::Symlink(_)) => return Err(crosses_a_symlink().on(path)),
-                Some(What::File(_) | What::Other) => {
+                Some(NodeKind::Directory) => {}
+                Some(NodeKind::Symlink(_)) => return Err(crosses_a_symlink().on(path)),
+                Some(NodeKind::File(_) | NodeKind::Other) => {
                     return Err(OpsError::new(
                         ErrorKind::NotDirectory,
                         format!("`{directory}` is not a directory"),
@@ -238,8 +238,8 @@ impl Tree {
             .locate(path)?
             .ok_or_else(|| OpsError::new(ErrorKind::NotFound, "there is nothing there").on(path))?;
         match node.what {
-            What::Symlink(_) => Err(crosses_a_symlink().on(path)),
-            What::File(_) | What::Directory | What::Other => Ok(node),
+            NodeKind::Symlink(_) => Err(crosses_a_symlink().on(path)),
+            NodeKind::File(_) | NodeKind::Directory | NodeKind::Other => Ok(node),
         }
     }
 
@@ -250,8 +250,10 @@ impl Tree {
         }
         let node = self.existing(path)?;
         match &node.what {
-            What::File(bytes) => Ok((node, bytes)),
-            What::Directory | What::Symlink(_) | What::Other => Err(not_a_regular_file().on(path)),
+            NodeKind::File(bytes) => Ok((node, bytes)),
+            NodeKind::Directory | NodeKind::Symlink(_) | NodeKind::Other => {
+                Err(not_a_regular_file().on(path))
+            }
         }
     }
 
@@ -261,8 +263,8 @@ impl Tree {
             return Ok(());
         }
         match self.existing(path)?.what {
-            What::Directory => Ok(()),
-            What::File(_) | What::Symlink(_) | What::Other => {
+            NodeKind::Directory => Ok(()),
+            NodeKind::File(_) | NodeKind::Symlink(_) | NodeKind::Other => {
                 Err(OpsError::new(ErrorKind::NotDirectory, "it is not a directory").on(path))
             }
         }
@@ -280,17 +282,17 @@ impl Tree {
             parent = directory.parent();
         }
         for directory in missing.into_iter().rev() {
-            self.insert(&directory, What::Directory, None);
+            self.insert(&directory, NodeKind::Directory, None);
         }
         Ok(())
     }
 
     /// Puts a node at a path whose parents exist. `mode` is what is kept of the old one.
-    pub(super) fn insert(&mut self, path: &WorkPath, what: What, mode: Option<u32>) -> &Node {
+    pub(super) fn insert(&mut self, path: &WorkPath, what: NodeKind, mode: Option<u32>) -> &Node {
         let new = match what {
-            What::Directory => 0o755,
-            What::Symlink(_) => 0o777,
-            What::File(_) | What::Other => NEW_FILE_MODE,
+            NodeKind::Directory => 0o755,
+            NodeKind::Symlink(_) => 0o777,
+            NodeKind::File(_) | NodeKind::Other => NEW_FILE_MODE,
         };
         let node = Node {
             what,

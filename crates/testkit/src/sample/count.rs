@@ -32,7 +32,7 @@ pub struct Output {
 
 /// The typed part of its progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Counted {
+pub struct CountProgress {
     /// The number just said.
     pub number: u64,
 }
@@ -40,7 +40,7 @@ pub struct Counted {
 impl Tool for Count {
     type Input = Input;
     type Output = Output;
-    type Progress = Counted;
+    type Progress = CountProgress;
     const NAME: &'static str = "count";
 
     fn spec(&self) -> ToolSpec {
@@ -56,7 +56,7 @@ impl Tool for Count {
         Ok(Plan::read_only())
     }
 
-    async fn run(&self, input: Input, cx: CallContext<Counted>) -> Result<Output, ToolError> {
+    async fn run(&self, input: Input, cx: CallContext<CountProgress>) -> Result<Output, ToolError> {
         for number in 1..=input.to {
             if cx.cancel().is_cancelled() {
                 return Err(ToolError::new(
@@ -65,7 +65,7 @@ impl Tool for Count {
                 ));
             }
             let progress = Progress::of(number, Some(input.to), format!("{number}"));
-            cx.report(progress.detail(Counted { number }));
+            cx.report(progress.detail(CountProgress { number }));
             tokio::time::sleep(Duration::from_millis(input.pause_ms)).await;
         }
         Ok(Output { counted: input.to })

@@ -29,13 +29,13 @@ pub(super) struct Chunk {
     bytes: Vec<u8>,
     /// Where they go; standard output unless said otherwise.
     #[serde(default)]
-    to: To,
+    to: EmitStream,
 }
 
 /// A stream, as an input names it.
 #[derive(Debug, Default, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum To {
+pub(super) enum EmitStream {
     /// Standard output.
     #[default]
     Stdout,
@@ -74,8 +74,8 @@ impl Tool for Emit {
         for _ in 0..input.repeat {
             for chunk in &input.chunks {
                 let stream = match chunk.to {
-                    To::Stdout => Stream::Stdout,
-                    To::Stderr => Stream::Stderr,
+                    EmitStream::Stdout => Stream::Stdout,
+                    EmitStream::Stderr => Stream::Stderr,
                 };
                 cx.output().push(stream, &chunk.bytes).await;
                 bytes += chunk.bytes.len() as u64;

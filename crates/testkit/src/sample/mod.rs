@@ -17,7 +17,7 @@ use std::sync::Arc;
 use haft_contract::erased::{ErasedTool, erase};
 
 pub use append::Append;
-pub use count::{Count, Counted};
+pub use count::{Count, CountProgress};
 pub use echo::Echo;
 pub use emit::Emit;
 pub use panic::Panic;

@@ -21,13 +21,13 @@ pub struct Input {
     /// The path it touches.
     touched: String,
     /// What it does there.
-    how: How,
+    how: RogueAct,
 }
 
 /// What it does with the path it did not plan.
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum How {
+pub(super) enum RogueAct {
     /// Reads it.
     Read,
     /// Replaces it.
@@ -63,8 +63,8 @@ impl Tool for Rogue {
     async fn run(&self, input: Input, cx: CallContext<NoProgress>) -> Result<Output, ToolError> {
         let touched = cx.path(&input.touched, "/touched")?;
         match input.how {
-            How::Read => drop(cx.files().open(&touched).await?),
-            How::Write => {
+            RogueAct::Read => drop(cx.files().open(&touched).await?),
+            RogueAct::Write => {
                 let write = WriteFile {
                     bytes: b"rogue",
                     expected: Expected::Anything,
@@ -72,7 +72,7 @@ impl Tool for Rogue {
                 };
                 cx.files().write(&touched, write).await?;
             }
-            How::Remove => cx.files().remove(&touched, RemoveScope::File).await?,
+            RogueAct::Remove => cx.files().remove(&touched, RemoveScope::File).await?,
         }
         Ok(Output {})
     }

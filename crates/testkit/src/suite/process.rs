@@ -73,12 +73,12 @@ use super::fixture::{BackendFixture, at, works};
 const LONG: &str = "1000";
 
 /// What a child left behind.
-struct Ended {
+struct EndedChild {
     chunks: Vec<OutputChunk>,
     status: ExitStatus,
 }
 
-impl Ended {
+impl EndedChild {
     /// All bytes of a stream.
     fn stream(&self, stream: Stream) -> String {
         let of_stream = self.chunks.iter().filter(|chunk| chunk.stream == stream);
@@ -102,14 +102,14 @@ async fn start(fixture: &impl BackendFixture, spawn: Spawn) -> Box<dyn ProcessHa
 }
 
 /// Runs a child to its end.
-async fn finish(fixture: &impl BackendFixture, spawn: Spawn) -> Ended {
+async fn finish(fixture: &impl BackendFixture, spawn: Spawn) -> EndedChild {
     let mut child = start(fixture, spawn).await;
     let mut chunks = Vec::new();
     while let Some(chunk) = child.next_chunk().await {
         chunks.push(chunk);
     }
     let status = works("wait", child.wait().await).status;
-    Ended { chunks, status }
+    EndedChild { chunks, status }
 }
 
 /// Reads until a text has arrived on standard output.

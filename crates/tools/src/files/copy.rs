@@ -9,7 +9,7 @@ use haft_contract::{
     Access, CallContext, Content, Effects, ErrorKind, Plan, PlanContext, Progress, Tool, ToolError,
     ToolSpec, WorkPath,
     context::PreviewContext,
-    ops::{CopyFile, FileKind, FileStat, Overwrite, Resolved},
+    ops::{CopyFile, FileKind, FileStat, Overwrite, ResolvedPath},
     preview::{FileChangeKind, FileDiff, MAX_PREVIEW_BYTES, Preview, PreviewPart},
     spec::{Deadline, ParameterAlias},
 };
@@ -17,7 +17,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-use super::look::{Look, preview_of, shown, whole};
+use super::look::{FileView, preview_of, shown, whole};
 use crate::text::display::one_line;
 
 const DESCRIPTION: &str = "\
@@ -111,7 +111,7 @@ impl Tool for CopyTool {
         input: CopyInput,
         cx: CallContext<CopyProgress>,
     ) -> Result<CopyOutput, ToolError> {
-        let way = Way::of(&input, &cx).await?;
+        let way = CopyRoute::of(&input, &cx).await?;
         let (source, destination, total_bytes) = (way.source, way.destination, way.bytes);
         let started = Instant::now();
         let report = |bytes: u64| {
@@ -150,7 +150,7 @@ impl Tool for CopyTool {
     }
 
     async fn preview(&self, input: &CopyInput, cx: PreviewContext) -> Result<Preview, ToolError> {
-        let way = Way::of(input, &cx).await?;
+        let way = CopyRoute::of(input, &cx).await?;
         let replaced = way.replaced.as_ref().map_or(0, |stat| stat.size);
         if way.bytes.max(replaced) > MAX_SHOWN_BYTES {
             return Ok(way.in_words());
@@ -176,7 +176,7 @@ impl Tool for CopyTool {
 }
 
 /// From where to where.
-struct Way {
+struct CopyRoute {
     source: WorkPath,
     destination: WorkPath,
     /// The size of the source.
@@ -185,8 +185,8 @@ struct Way {
     replaced: Option<FileStat>,
 }
 
-impl Way {
-    async fn of(input: &CopyInput, cx: &impl Look) -> Result<Self, ToolError> {
+impl CopyRoute {
+    async fn of(input: &CopyInput, cx: &impl FileView) -> Result<Self, ToolError> {
         let source = cx.path(&input.source, "/source")?;
         let destination = cx.path(&input.destination, "/destination")?;
         let bytes = source_size(cx, &source).await?;
@@ -246,7 +246,7 @@ fn refuse_same(source: &WorkPath, destination: &WorkPath) -> Result<(), ToolErro
     Ok(())
 }
 
-async fn source_size(cx: &impl Look, source: &WorkPath) -> Result<u64, ToolError> {
+async fn source_size(cx: &impl FileView, source: &WorkPath) -> Result<u64, ToolError> {
     let resolved = without_symlinks(cx, source, "/source").await?;
     let stat = resolved.stat.ok_or_else(|| {
         ToolError::new(
@@ -272,10 +272,10 @@ async fn source_size(cx: &impl Look, source: &WorkPath) -> Result<u64, ToolError
 
 /// Where a path leads, refused if a symlink is on the way.
 async fn without_symlinks(
-    cx: &impl Look,
+    cx: &impl FileView,
     path: &WorkPath,
     pointer: &str,
-) -> Result<Resolved, ToolError> {
+) -> Result<ResolvedPath, ToolError> {
     let resolved = cx.files().resolve(path).await?;
     if resolved.path != *path {
         return Err(ToolError::new(

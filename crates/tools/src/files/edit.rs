@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    look::{Look, preview_of},
+    look::{FileView, preview_of},
     seen::refuse_if_changed,
     whole::read_whole,
 };
@@ -25,8 +25,8 @@ use crate::text::{
     diff::capped,
     display::one_line,
     encoding::{DecodedText, Replacement, is_binary},
-    heavy::{Stop, Stopped, by_size},
-    locate::{Locator, MAX_PLACES, NotLocated, Place, Wanted},
+    heavy::{Stop, WorkStopped, by_size},
+    locate::{Locator, MAX_PLACES, NotLocated, WantedChange, WhichOccurrence},
     nearest::nearest_lines,
 };
 
@@ -158,7 +158,7 @@ impl Tool for EditTool {
 
 /// Reads the file and makes the edits, for whoever writes or shows them.
 async fn prepare(
-    cx: &impl Look,
+    cx: &impl FileView,
     path: &WorkPath,
     edits: Vec<Edit>,
 ) -> Result<(FileVersion, Edited), ToolError> {
@@ -309,11 +309,11 @@ fn locate_all(text: &str, edits: &[Edit], stop: &Stop) -> Result<Vec<Replacement
     let mut found: Vec<(usize, Replacement)> = Vec::new();
     for (index, edit) in edits.iter().enumerate() {
         let place = match edit.line {
-            _ if edit.all => Place::Every,
-            Some(line) => Place::Line(line),
-            None => Place::Only,
+            _ if edit.all => WhichOccurrence::Every,
+            Some(line) => WhichOccurrence::Line(line),
+            None => WhichOccurrence::Only,
         };
-        let wanted = Wanted {
+        let wanted = WantedChange {
             old: &edit.old,
             new: &edit.new,
             place,
@@ -358,7 +358,7 @@ fn not_located(
 ) -> ToolError {
     let pointer = format!("/edits/{index}/old");
     match missing {
-        NotLocated::Stopped => Stopped.into(),
+        NotLocated::Stopped => WorkStopped.into(),
         NotLocated::Absent => {
             let error = ToolError::new(
                 ErrorKind::NoMatch,
@@ -539,10 +539,10 @@ mod tests {
             all in proptest::bool::ANY,
         ) {
             let decoded = DecodedText::decode(&bytes);
-            let wanted = Wanted {
+            let wanted = WantedChange {
                 old: &old,
                 new: &new,
-                place: if all { Place::Every } else { Place::Only },
+                place: if all { WhichOccurrence::Every } else { WhichOccurrence::Only },
             };
             if let Ok(found) = Locator::new(decoded.text()).locate(wanted, &stop())
                 && let Ok(kept) = pieces(&decoded, &found)

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Where a change is worked out: in a call, or in a preview of it.
-pub(crate) trait Look: Sync {
+pub(crate) trait FileView: Sync {
     /// Parses a path parameter.
     fn path(&self, text: &str, pointer: &str) -> Result<WorkPath, ToolError>;
     /// The files the plan names.
@@ -25,7 +25,7 @@ pub(crate) trait Look: Sync {
     fn cancel(&self) -> &CancellationToken;
 }
 
-impl<P: Send + Sync> Look for CallContext<P> {
+impl<P: Send + Sync> FileView for CallContext<P> {
     fn path(&self, text: &str, pointer: &str) -> Result<WorkPath, ToolError> {
         self.path(text, pointer)
     }
@@ -39,7 +39,7 @@ impl<P: Send + Sync> Look for CallContext<P> {
     }
 }
 
-impl Look for PreviewContext {
+impl FileView for PreviewContext {
     fn path(&self, text: &str, pointer: &str) -> Result<WorkPath, ToolError> {
         self.path(text, pointer)
     }
@@ -55,7 +55,7 @@ impl Look for PreviewContext {
 
 /// What is at the path of a file, if anything. A directory is refused.
 pub(super) async fn present(
-    cx: &impl Look,
+    cx: &impl FileView,
     path: &WorkPath,
     pointer: &str,
 ) -> Result<Option<FileStat>, ToolError> {
@@ -73,14 +73,14 @@ pub(super) async fn present(
 }
 
 /// All of a file that is there.
-pub(super) async fn whole(cx: &impl Look, path: &WorkPath) -> Result<WholeFile, ToolError> {
+pub(super) async fn whole(cx: &impl FileView, path: &WorkPath) -> Result<WholeFile, ToolError> {
     let reader = cx.files().open(path).await?;
     read_whole(&*reader, path).await
 }
 
 /// Shows what becomes of one file, without holding up the thread for a large one.
 pub(super) async fn shown(
-    cx: &impl Look,
+    cx: &impl FileView,
     path: WorkPath,
     before: Option<Vec<u8>>,
     after: Option<Vec<u8>>,

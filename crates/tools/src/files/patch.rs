@@ -17,7 +17,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    look::{Look, preview_of, shown},
+    look::{FileView, preview_of, shown},
     patch_steps::{Step, apply_all},
     whole::read_whole,
 };
@@ -26,9 +26,9 @@ use crate::text::{
     diff::{MAX_DIFF_BYTES, capped},
     display::one_line,
     encoding::{DecodedText, is_binary},
-    heavy::{Stop, Stopped, by_size},
+    heavy::{Stop, WorkStopped, by_size},
     nearest::nearest_lines,
-    patch::{self, FilePatch, Hunk, Unplaced},
+    patch::{self, FilePatch, Hunk, PlacementFailure},
 };
 
 /// The most bytes of diff returned over all files.
@@ -60,7 +60,7 @@ pub struct PatchTool;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PatchInput {
-    /// The patch: a `*** Begin Patch` … `*** End Patch` envelope or a unified diff. Paths are
+    /// The patch: a `*** Begin Patch` … `*** FileFate Patch` envelope or a unified diff. Paths are
     /// relative to the workspace.
     #[schemars(length(min = 1))]
     pub patch: String,
@@ -231,12 +231,12 @@ fn accesses(
 }
 
 /// One file's patch, checked against the file but not yet written.
-struct Prepared {
+struct PreparedPatch {
     step: Step,
     shown: ShownChange,
 }
 
-impl Prepared {
+impl PreparedPatch {
     fn summary(&self) -> PatchedFile {
         let diff = &self.shown.diff;
         let (path, change) = match &diff.change {
@@ -254,7 +254,7 @@ impl Prepared {
     }
 }
 
-async fn prepare(cx: &impl Look, file: FilePatch) -> Result<Prepared, ToolError> {
+async fn prepare(cx: &impl FileView, file: FilePatch) -> Result<PreparedPatch, ToolError> {
     match file {
         FilePatch::Add { path, content } => {
             let path = cx.path(&path, "/patch")?;
@@ -262,7 +262,7 @@ async fn prepare(cx: &impl Look, file: FilePatch) -> Result<Prepared, ToolError>
             let bytes = content.into_bytes();
             let shown = shown(cx, path.clone(), None, Some(bytes.clone())).await?;
             let step = Step::Create { path, bytes };
-            Ok(Prepared { step, shown })
+            Ok(PreparedPatch { step, shown })
         }
         FilePatch::Delete { path, hunks } => {
             let path = cx.path(&path, "/patch")?;
@@ -273,7 +273,7 @@ async fn prepare(cx: &impl Look, file: FilePatch) -> Result<Prepared, ToolError>
             } = read(cx, &path).await?;
             let job = Job {
                 path: path.clone(),
-                end: End::Gone,
+                end: FileFate::Gone,
                 before: bytes,
                 hunks,
             };
@@ -284,7 +284,7 @@ async fn prepare(cx: &impl Look, file: FilePatch) -> Result<Prepared, ToolError>
                 version,
                 mode,
             };
-            Ok(Prepared {
+            Ok(PreparedPatch {
                 step,
                 shown: worked.shown,
             })
@@ -303,11 +303,11 @@ async fn prepare(cx: &impl Look, file: FilePatch) -> Result<Prepared, ToolError>
             let moved = move_to.map(|to| cx.path(&to, "/patch")).transpose()?;
             let job = Job {
                 path: path.clone(),
-                end: moved.clone().map_or(End::Changed, End::Moved),
+                end: moved.clone().map_or(FileFate::Changed, FileFate::Moved),
                 before,
                 hunks,
             };
-            let Worked {
+            let PatchedText {
                 before,
                 after,
                 shown,
@@ -330,7 +330,7 @@ async fn prepare(cx: &impl Look, file: FilePatch) -> Result<Prepared, ToolError>
                     }
                 }
             };
-            Ok(Prepared { step, shown })
+            Ok(PreparedPatch { step, shown })
         }
     }
 }
@@ -338,40 +338,40 @@ async fn prepare(cx: &impl Look, file: FilePatch) -> Result<Prepared, ToolError>
 /// The text work on one file that is there.
 struct Job {
     path: WorkPath,
-    end: End,
+    end: FileFate,
     before: Vec<u8>,
     hunks: Vec<Hunk>,
 }
 
 /// What becomes of a file that is there.
-enum End {
+enum FileFate {
     Gone,
     Changed,
     Moved(WorkPath),
 }
 
 /// What the text work came to.
-struct Worked {
+struct PatchedText {
     before: Vec<u8>,
     after: Vec<u8>,
     shown: ShownChange,
 }
 
 impl Job {
-    async fn work(self, cx: &impl Look) -> Result<Worked, ToolError> {
+    async fn work(self, cx: &impl FileView) -> Result<PatchedText, ToolError> {
         let size = self.before.len() + self.hunks.iter().map(Hunk::size).sum::<usize>();
         by_size(size, cx.cancel(), move |stop| self.work_here(stop)).await
     }
 
-    fn work_here(self, stop: &Stop) -> Result<Worked, ToolError> {
+    fn work_here(self, stop: &Stop) -> Result<PatchedText, ToolError> {
         let decoded = DecodedText::decode(&self.before);
         let (after, to) = match &self.end {
-            End::Gone => {
+            FileFate::Gone => {
                 self.refuse_lines_that_stay(&decoded, stop)?;
                 (None, None)
             }
-            End::Changed => (Some(self.changed_bytes(&decoded, stop)?), None),
-            End::Moved(to) => (Some(self.changed_bytes(&decoded, stop)?), Some(to)),
+            FileFate::Changed => (Some(self.changed_bytes(&decoded, stop)?), None),
+            FileFate::Moved(to) => (Some(self.changed_bytes(&decoded, stop)?), Some(to)),
         };
         stop.check()?;
         let change = FileChange {
@@ -381,7 +381,7 @@ impl Job {
             after: after.as_deref(),
         };
         let shown = change.show();
-        Ok(Worked {
+        Ok(PatchedText {
             after: after.unwrap_or_default(),
             shown,
             before: self.before,
@@ -420,7 +420,7 @@ struct FileRead {
     mode: u32,
 }
 
-async fn read(cx: &impl Look, path: &WorkPath) -> Result<FileRead, ToolError> {
+async fn read(cx: &impl FileView, path: &WorkPath) -> Result<FileRead, ToolError> {
     let at_patch = |error: ToolError| error.at("/patch");
     let reader = cx.files().open(path).await;
     let reader = reader.map_err(|error| {
@@ -434,7 +434,7 @@ async fn read(cx: &impl Look, path: &WorkPath) -> Result<FileRead, ToolError> {
     })
 }
 
-async fn refuse_existing(cx: &impl Look, path: &WorkPath) -> Result<(), ToolError> {
+async fn refuse_existing(cx: &impl FileView, path: &WorkPath) -> Result<(), ToolError> {
     match cx.files().stat(path).await {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) => Err(ToolError::from(error).at("/patch")),
@@ -480,19 +480,19 @@ fn changed_bytes(
     })
 }
 
-fn not_placed(name: &str, text: &str, unplaced: &Unplaced, stop: &Stop) -> ToolError {
+fn not_placed(name: &str, text: &str, unplaced: &PlacementFailure, stop: &Stop) -> ToolError {
     let refused = |message: String| ToolError::new(ErrorKind::LimitExceeded, message).at("/patch");
     match unplaced {
-        Unplaced::Stopped => Stopped.into(),
-        Unplaced::TooManyLines => {
+        PlacementFailure::Stopped => WorkStopped.into(),
+        PlacementFailure::TooManyLines => {
             refused(format!("`{name}` has too many lines; nothing was changed"))
                 .hint("change a file this large with a command in `bash`, such as `sed`")
         }
-        Unplaced::TooMuchWork => refused(format!(
+        PlacementFailure::TooMuchWork => refused(format!(
             "finding where the hunks belong in `{name}` takes too long; nothing was changed"
         ))
         .hint("split the patch into smaller ones"),
-        Unplaced::NoFit { patch_line, wanted } => {
+        PlacementFailure::NoFit { patch_line, wanted } => {
             let error = ToolError::new(
                 ErrorKind::NoMatch,
                 format!(

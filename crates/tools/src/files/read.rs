@@ -20,7 +20,7 @@ use crate::text::{
     display::one_line,
     encoding::{self, DecodedText},
     heavy::by_size,
-    paging::{self, ByteSource as _, PAGE_BYTES, PAGE_LINES, Page, PageRequest, Paged, Start},
+    paging::{self, ByteSource as _, PAGE_BYTES, PAGE_LINES, PageRequest, Paged, Start, TextPage},
 };
 
 /// The smallest first read, for a file whose stated size lies (it grows, or is generated).
@@ -286,7 +286,7 @@ fn text_output(
     input: &ReadInput,
     path: &WorkPath,
     size: u64,
-    page: Page,
+    page: TextPage,
     decoded_from: Option<&'static str>,
 ) -> ReadOutput {
     let (text, guessed) = decode_page(page.bytes);

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     search::check_pattern,
     text::{
-        heavy::{Stop, Stopped, off_thread},
+        heavy::{Stop, WorkStopped, off_thread},
         paging::{self, ByteSource, PAGE_BYTES, PAGE_LINES, PageRequest, Paged, SEEK_BYTES, Start},
     },
 };
@@ -262,7 +262,7 @@ struct Matches {
 }
 
 impl Matches {
-    fn take_chunk(&mut self, chunk: &[u8], stop: &Stop) -> Result<(), Stopped> {
+    fn take_chunk(&mut self, chunk: &[u8], stop: &Stop) -> Result<(), WorkStopped> {
         let mut since_look = 0;
         for piece in chunk.split_inclusive(|byte| *byte == b'\n') {
             since_look += piece.len();

@@ -19,15 +19,15 @@ use haft_contract::{
     access::Command,
     background::ProcessState,
     context::OutputSink,
-    ops::{Exit, ExitStatus, Input, OutputChunk, Spawn, Stream, TerminalSize},
+    ops::{ChildExit, ExitStatus, Input, OutputChunk, Spawn, Stream, TerminalSize},
     spec::{Deadline, ParameterAlias},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    follow::{Followed, TakeChunk, failure, follow},
-    stay::{Stayed, Staying, stay},
+    follow::{FollowEnd, TakeChunk, failure, follow},
+    stay::{StayOutcome, StayingCommand, stay},
     view::ProcessView,
 };
 
@@ -216,30 +216,30 @@ impl Tool for BashTool {
         }
         let terminal = spawn.terminal;
         let mut process = cx.processes().spawn(spawn).await?;
-        let mut counted = Counted::new(cx.shared_output());
+        let mut counted = CountedOutput::new(cx.shared_output());
         let Some(patience) = stays else {
             return match follow(&mut *process, cx.cancel(), &mut counted).await? {
-                Followed::Ended(exit) => ended(&exit, &counted),
-                Followed::Stopped(error) => Err(error.with_structured(counted.so_far())),
+                FollowEnd::Ended(exit) => ended(&exit, &counted),
+                FollowEnd::Stopped(error) => Err(error.with_structured(counted.so_far())),
             };
         };
         let counted = Arc::new(counted);
-        let staying = Staying {
+        let staying = StayingCommand {
             process,
             command,
             terminal,
             lifetime: input.timeout_ms.map(Duration::from_millis),
             patience,
-            output: Arc::<Counted>::clone(&counted),
+            output: Arc::<CountedOutput>::clone(&counted),
         };
         match stay(staying, &cx).await? {
-            Stayed::Stopped(error) => Err(error.with_structured(counted.so_far())),
-            Stayed::Runs(kept, from) => Ok(BashOutput {
+            StayOutcome::Stopped(error) => Err(error.with_structured(counted.so_far())),
+            StayOutcome::Runs(kept, from) => Ok(BashOutput {
                 process: Some(ProcessView::of(&kept)),
                 next_offset: Some(from),
                 ..counted.output(None)
             }),
-            Stayed::Ended(kept) => match kept.state {
+            StayOutcome::Ended(kept) => match kept.state {
                 ProcessState::Ended(exit) => ended(&exit, &counted),
                 ProcessState::Running { .. } | ProcessState::Lost => Err(ToolError::new(
                     ErrorKind::Internal,
@@ -267,7 +267,7 @@ impl Tool for BashTool {
 }
 
 /// The result of a command that has ended.
-fn ended(exit: &Exit, counted: &Counted) -> Result<BashOutput, ToolError> {
+fn ended(exit: &ChildExit, counted: &CountedOutput) -> Result<BashOutput, ToolError> {
     let output = counted.output(Some(exit.status));
     match failure("the command", exit) {
         None => Ok(output),
@@ -276,13 +276,13 @@ fn ended(exit: &Exit, counted: &Counted) -> Result<BashOutput, ToolError> {
 }
 
 /// Hands output on and counts it by stream.
-struct Counted {
+struct CountedOutput {
     output: Arc<dyn OutputSink>,
     stdout: AtomicU64,
     stderr: AtomicU64,
 }
 
-impl OutputSink for Counted {
+impl OutputSink for CountedOutput {
     fn push<'a>(&'a self, stream: Stream, bytes: &'a [u8]) -> BoxFuture<'a, ()> {
         let count = match stream {
             Stream::Stdout => &self.stdout,
@@ -295,13 +295,13 @@ impl OutputSink for Counted {
     }
 }
 
-impl TakeChunk for Counted {
+impl TakeChunk for CountedOutput {
     async fn take(&mut self, chunk: OutputChunk) {
         self.push(chunk.stream, &chunk.bytes).await;
     }
 }
 
-impl Counted {
+impl CountedOutput {
     fn new(output: Arc<dyn OutputSink>) -> Self {
         Self {
             output,

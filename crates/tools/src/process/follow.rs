@@ -7,7 +7,7 @@ use std::{future::Future, time::Duration};
 
 use haft_contract::{
     ErrorKind, ToolError,
-    ops::{Exit, ExitStatus, OutputChunk, ProcessHandle},
+    ops::{ChildExit, ExitStatus, OutputChunk, ProcessHandle},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -24,9 +24,9 @@ pub(crate) trait TakeChunk: Send {
 }
 
 /// How following a child ended.
-pub(crate) enum Followed {
+pub(crate) enum FollowEnd {
     /// The child ended by itself.
-    Ended(Exit),
+    Ended(ChildExit),
     /// The call had to stop first. The tree is gone, unless the error says otherwise.
     Stopped(ToolError),
 }
@@ -36,7 +36,7 @@ pub(crate) async fn follow(
     process: &mut dyn ProcessHandle,
     cancel: &CancellationToken,
     output: &mut impl TakeChunk,
-) -> Result<Followed, ToolError> {
+) -> Result<FollowEnd, ToolError> {
     loop {
         let chunk = tokio::select! {
             biased;
@@ -54,13 +54,13 @@ pub(crate) async fn follow(
         exit = process.wait() => Some(exit?),
     };
     match exit {
-        Some(exit) => Ok(Followed::Ended(exit)),
+        Some(exit) => Ok(FollowEnd::Ended(exit)),
         None => Ok(stop(process, output).await),
     }
 }
 
 /// What went wrong with a child that ended by itself, if anything did.
-pub(crate) fn failure(subject: &str, exit: &Exit) -> Option<ToolError> {
+pub(crate) fn failure(subject: &str, exit: &ChildExit) -> Option<ToolError> {
     let ended = match exit.status {
         ExitStatus::Code(0) => return None,
         ExitStatus::Code(code) => format!("{subject} exited with code {code}"),
@@ -80,7 +80,7 @@ pub(crate) fn failure(subject: &str, exit: &Exit) -> Option<ToolError> {
     })
 }
 
-async fn stop(process: &mut dyn ProcessHandle, output: &mut impl TakeChunk) -> Followed {
+async fn stop(process: &mut dyn ProcessHandle, output: &mut impl TakeChunk) -> FollowEnd {
     let stopped = process.stop(GRACE).await;
     let rest = async {
         while let Some(chunk) = process.next_chunk().await {
@@ -93,5 +93,5 @@ async fn stop(process: &mut dyn ProcessHandle, output: &mut impl TakeChunk) -> F
         Ok(()) => "it and everything it started were stopped",
         Err(_) => "it was told to stop, but part of it may still run",
     };
-    Followed::Stopped(ToolError::new(ErrorKind::Cancelled, message))
+    FollowEnd::Stopped(ToolError::new(ErrorKind::Cancelled, message))
 }

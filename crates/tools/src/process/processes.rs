@@ -191,8 +191,8 @@ impl Tool for ProcessTool {
 
     fn plan(&self, input: &ProcessInput, _: &PlanContext) -> Result<Plan, ToolError> {
         let acts = match input.action.wanted() {
-            Wanted::Look => return Ok(looking(input)?.action(input.action.as_str())),
-            Wanted::Act => acts(input)?,
+            ActionKind::Look => return Ok(looking(input)?.action(input.action.as_str())),
+            ActionKind::Act => acts(input)?,
         };
         let id = id(input)?;
         let mut plan = Plan::new(Effects::UNKNOWN).action(input.action.as_str());
@@ -258,7 +258,7 @@ impl Tool for ProcessTool {
 }
 
 /// What sort of thing an action is.
-enum Wanted {
+enum ActionKind {
     /// It only looks.
     Look,
     /// It does something to a process.
@@ -279,10 +279,10 @@ impl Action {
         }
     }
 
-    fn wanted(self) -> Wanted {
+    fn wanted(self) -> ActionKind {
         match self {
-            Self::List | Self::Poll | Self::Log => Wanted::Look,
-            Self::Write | Self::Keys | Self::Resize | Self::Signal | Self::Kill => Wanted::Act,
+            Self::List | Self::Poll | Self::Log => ActionKind::Look,
+            Self::Write | Self::Keys | Self::Resize | Self::Signal | Self::Kill => ActionKind::Act,
         }
     }
 }

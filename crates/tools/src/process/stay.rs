@@ -9,13 +9,13 @@ use std::{sync::Arc, time::Duration};
 use haft_contract::{
     CallContext, ErrorKind, NoProgress, ToolError,
     access::Command,
-    background::{Keep, KeptProcess, ProcessId},
+    background::{KeepRequest, KeptProcess, ProcessId},
     context::OutputSink,
     ops::{ProcessHandle, TerminalSize},
 };
 
 /// A command that may stay.
-pub(super) struct Staying {
+pub(super) struct StayingCommand {
     pub(super) process: Box<dyn ProcessHandle>,
     pub(super) command: Command,
     pub(super) terminal: Option<TerminalSize>,
@@ -28,7 +28,7 @@ pub(super) struct Staying {
 }
 
 /// What became of it.
-pub(super) enum Stayed {
+pub(super) enum StayOutcome {
     /// It ended before the call had waited long enough.
     Ended(KeptProcess),
     /// It is left to itself; what it prints from this offset on is in its log only.
@@ -39,11 +39,11 @@ pub(super) enum Stayed {
 
 /// Shows a command until it ends, or leaves it running.
 pub(super) async fn stay(
-    staying: Staying,
+    staying: StayingCommand,
     cx: &CallContext<NoProgress>,
-) -> Result<Stayed, ToolError> {
+) -> Result<StayOutcome, ToolError> {
     let background = cx.background();
-    let id = background.keep(Keep {
+    let id = background.keep(KeepRequest {
         process: staying.process,
         command: staying.command,
         terminal: staying.terminal,
@@ -57,14 +57,14 @@ pub(super) async fn stay(
         () = cx.cancel().cancelled() => {
             background.end(id).await?;
             let message = "it and everything it started were stopped";
-            return Ok(Stayed::Stopped(ToolError::new(ErrorKind::Cancelled, message)));
+            return Ok(StayOutcome::Stopped(ToolError::new(ErrorKind::Cancelled, message)));
         }
-        ended = background.ended(id) => return Ok(Stayed::Ended(ended?)),
+        ended = background.ended(id) => return Ok(StayOutcome::Ended(ended?)),
         () = tokio::time::sleep(staying.patience) => {}
     }
     let from = background.release(id).await?;
     unreleased.id = None;
-    Ok(Stayed::Runs(background.look(id).await?, from))
+    Ok(StayOutcome::Runs(background.look(id).await?, from))
 }
 
 /// A process that still belongs to the call.

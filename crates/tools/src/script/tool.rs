@@ -9,7 +9,7 @@ use haft_contract::{
     Access, BoxFuture, CallContext, Content, ErrorKind, NoProgress, Plan, PlanContext, Progress,
     ToolError, ToolName, ToolSpec, WorkPath,
     access::Command,
-    erased::{ErasedTool, ParsedInput, ToolReply, Withheld},
+    erased::{ErasedTool, ParsedInput, ToolReply, WithheldReason},
     ops::{ExitStatus, Input, OutputChunk, Spawn, Stream},
 };
 use serde::Deserialize;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::manifest::{ManifestError, ScriptManifest};
 use crate::{
-    process::follow::{Followed, TakeChunk, failure, follow},
+    process::follow::{FollowEnd, TakeChunk, failure, follow},
     text::display::start_of,
 };
 
@@ -89,12 +89,12 @@ impl ScriptTool {
         let mut process = cx.processes().spawn(spawn).await?;
         let mut output = ScriptOutput {
             cx: &cx,
-            printed: Printed::default(),
+            printed: PrintedResult::default(),
             progress: ProgressLines::default(),
         };
         let exit = match follow(&mut *process, cx.cancel(), &mut output).await? {
-            Followed::Stopped(error) => return Err(error),
-            Followed::Ended(exit) => exit,
+            FollowEnd::Stopped(error) => return Err(error),
+            FollowEnd::Ended(exit) => exit,
         };
         match (failure("the script", &exit), exit.status) {
             (None, _) => Ok(output.printed.reply()),
@@ -136,7 +136,7 @@ impl ErasedTool for ScriptTool {
         Some(self.sha256)
     }
 
-    fn withheld(&self) -> Option<Withheld> {
+    fn withheld(&self) -> Option<WithheldReason> {
         None
     }
 
@@ -165,7 +165,7 @@ impl ErasedTool for ScriptTool {
 /// Hands output on as it arrives, and progress lines as progress.
 struct ScriptOutput<'c> {
     cx: &'c CallContext<NoProgress>,
-    printed: Printed,
+    printed: PrintedResult,
     progress: ProgressLines,
 }
 
@@ -185,12 +185,12 @@ impl TakeChunk for ScriptOutput<'_> {
 
 /// What the script printed, as far as it can still be a JSON result.
 #[derive(Default)]
-struct Printed {
+struct PrintedResult {
     bytes: Vec<u8>,
     total: u64,
 }
 
-impl Printed {
+impl PrintedResult {
     fn take(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
         if self.total <= MAX_RESULT_BYTES as u64 {
@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn r8_a_result_is_json_or_text() {
         let reply = |text: &[u8]| {
-            let mut printed = Printed::default();
+            let mut printed = PrintedResult::default();
             printed.take(text);
             printed.reply().structured
         };

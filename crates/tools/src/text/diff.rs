@@ -29,7 +29,7 @@ pub(crate) struct Unified {
 
 /// What a diff compares: a name (`None` for a file that is not there) and its text.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Side<'a> {
+pub(crate) struct DiffSide<'a> {
     /// The path, or `None` where there is no file.
     pub(crate) path: Option<&'a str>,
     /// The text.
@@ -38,7 +38,7 @@ pub(crate) struct Side<'a> {
 
 /// Renders the change from one text to another. A line ends at a newline and nowhere else, so that
 /// whoever applies the diff sees the same lines.
-pub(crate) fn unified(old: Side<'_>, new: Side<'_>) -> Unified {
+pub(crate) fn unified(old: DiffSide<'_>, new: DiffSide<'_>) -> Unified {
     let before: Vec<&str> = old.text.split_inclusive('\n').collect();
     let after: Vec<&str> = new.text.split_inclusive('\n').collect();
     let ops = compare(&before, &after);
@@ -105,8 +105,8 @@ fn heading(side: &str, path: Option<&str>) -> String {
 mod tests {
     use super::*;
 
-    fn side<'a>(path: &'a str, text: &'a str) -> Side<'a> {
-        Side {
+    fn side<'a>(path: &'a str, text: &'a str) -> DiffSide<'a> {
+        DiffSide {
             path: Some(path),
             text,
         }

@@ -44,7 +44,7 @@ enum Spelling {
     /// UTF-8 behind a mark of this many bytes.
     Utf8 { mark: usize },
     /// UTF-8 with stray bytes, each run shown as U+FFFD.
-    LossyUtf8 { strays: Vec<Stray> },
+    LossyUtf8 { strays: Vec<StrayBytes> },
     /// Another encoding behind a mark of this many bytes.
     Other {
         encoding: &'static Encoding,
@@ -54,7 +54,7 @@ enum Spelling {
 
 /// Where a run of bytes that is not UTF-8 stands, in the text and in the bytes.
 #[derive(Debug)]
-struct Stray {
+struct StrayBytes {
     text_end: usize,
     byte_end: usize,
     text_start: usize,
@@ -246,13 +246,13 @@ fn encode(text: &str, encoding: &'static Encoding) -> Option<Vec<u8>> {
     (!unmappable && (used == encoding || used == UTF_8)).then(|| bytes.into_owned())
 }
 
-struct Lossy {
+struct LossyText {
     text: String,
-    strays: Vec<Stray>,
+    strays: Vec<StrayBytes>,
     mostly_utf8: bool,
 }
 
-fn decode_lossy(body: &[u8], mark: usize) -> Lossy {
+fn decode_lossy(body: &[u8], mark: usize) -> LossyText {
     let mut text = String::with_capacity(body.len());
     let mut strays = Vec::new();
     let mut byte = mark;
@@ -264,7 +264,7 @@ fn decode_lossy(body: &[u8], mark: usize) -> Lossy {
         if !chunk.invalid().is_empty() {
             let text_start = text.len();
             text.push(char::REPLACEMENT_CHARACTER);
-            strays.push(Stray {
+            strays.push(StrayBytes {
                 text_start,
                 byte_start: byte,
                 text_end: text.len(),
@@ -273,7 +273,7 @@ fn decode_lossy(body: &[u8], mark: usize) -> Lossy {
             byte += chunk.invalid().len();
         }
     }
-    Lossy {
+    LossyText {
         mostly_utf8: multibyte >= strays.len(),
         text,
         strays,
@@ -281,7 +281,7 @@ fn decode_lossy(body: &[u8], mark: usize) -> Lossy {
 }
 
 /// The byte a position of the text came from, counted from the last stray run before it.
-fn byte_position(strays: &[Stray], bytes: &[u8], at: usize) -> usize {
+fn byte_position(strays: &[StrayBytes], bytes: &[u8], at: usize) -> usize {
     let before = strays.partition_point(|stray| stray.text_end <= at);
     match before.checked_sub(1).and_then(|index| strays.get(index)) {
         Some(stray) => stray.byte_end + (at - stray.text_end),

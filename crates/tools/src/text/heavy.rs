@@ -20,7 +20,7 @@ pub(crate) struct Stop(CancellationToken);
 
 /// Work ended because its call did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stopped;
+pub(crate) struct WorkStopped;
 
 impl Stop {
     /// Work that is stopped with this token.
@@ -29,16 +29,16 @@ impl Stop {
     }
 
     /// Fails once the call has ended.
-    pub(crate) fn check(&self) -> Result<(), Stopped> {
+    pub(crate) fn check(&self) -> Result<(), WorkStopped> {
         if self.0.is_cancelled() {
-            Err(Stopped)
+            Err(WorkStopped)
         } else {
             Ok(())
         }
     }
 
     /// As [`Self::check`], but looks only at every so many steps of a loop.
-    pub(crate) fn check_at(&self, step: usize) -> Result<(), Stopped> {
+    pub(crate) fn check_at(&self, step: usize) -> Result<(), WorkStopped> {
         if step.is_multiple_of(STEPS_PER_LOOK) {
             self.check()
         } else {
@@ -47,8 +47,8 @@ impl Stop {
     }
 }
 
-impl From<Stopped> for ToolError {
-    fn from(Stopped: Stopped) -> Self {
+impl From<WorkStopped> for ToolError {
+    fn from(WorkStopped: WorkStopped) -> Self {
         Self::new(
             ErrorKind::Cancelled,
             "stopped before the text was worked through; nothing was changed",
@@ -91,10 +91,10 @@ where
             Err(error) => match error.try_into_panic() {
                 // The pipeline turns a panic into an outcome.
                 Ok(panic) => std::panic::resume_unwind(panic),
-                Err(_) => Err(Stopped.into()),
+                Err(_) => Err(WorkStopped.into()),
             },
         },
-        () = cancel.cancelled() => Err(Stopped.into()),
+        () = cancel.cancelled() => Err(WorkStopped.into()),
     }
 }
 

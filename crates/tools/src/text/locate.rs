@@ -8,8 +8,8 @@ use memchr::{memchr_iter, memmem};
 
 use super::{
     encoding::{Replacement, line_end, with_line_end},
-    heavy::{Stop, Stopped},
-    tolerant::{Alignment, Folded},
+    heavy::{Stop, WorkStopped},
+    tolerant::{Alignment, FoldedText},
 };
 
 /// How many places an error names.
@@ -26,18 +26,18 @@ const MAX_TOLERANT_REWRITTEN: usize = 64 * 1024 * 1024;
 
 /// One change that was asked for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct WantedChange<'a> {
     /// The text to find.
     pub(crate) old: &'a str,
     /// What stands there instead.
     pub(crate) new: &'a str,
     /// Which of several places is meant.
-    pub(crate) place: Place,
+    pub(crate) place: WhichOccurrence,
 }
 
 /// Which of several places is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum WhichOccurrence {
     /// There must be exactly one.
     Only,
     /// All of them.
@@ -61,8 +61,8 @@ pub(crate) enum NotLocated {
     Stopped,
 }
 
-impl From<Stopped> for NotLocated {
-    fn from(Stopped: Stopped) -> Self {
+impl From<WorkStopped> for NotLocated {
+    fn from(WorkStopped: WorkStopped) -> Self {
         Self::Stopped
     }
 }
@@ -71,14 +71,14 @@ impl From<Stopped> for NotLocated {
 pub(crate) struct Locator<'t> {
     text: &'t str,
     ending: &'static str,
-    folded: Folding,
+    folded: FoldState,
 }
 
 /// Whether the text has been folded for tolerant locating.
-enum Folding {
+enum FoldState {
     NotYet,
     TooLarge,
-    Done(Folded),
+    Done(FoldedText),
 }
 
 impl<'t> Locator<'t> {
@@ -87,14 +87,14 @@ impl<'t> Locator<'t> {
         Self {
             text,
             ending: line_end(text),
-            folded: Folding::NotYet,
+            folded: FoldState::NotYet,
         }
     }
 
     /// The replacements one change amounts to, sorted and without overlaps.
     pub(crate) fn locate(
         &mut self,
-        wanted: Wanted<'_>,
+        wanted: WantedChange<'_>,
         stop: &Stop,
     ) -> Result<Vec<Replacement>, NotLocated> {
         stop.check()?;
@@ -114,17 +114,17 @@ impl<'t> Locator<'t> {
         self.locate_tolerantly(wanted, stop)
     }
 
-    fn exact(&self, old: &str, place: Place) -> Vec<Range<usize>> {
+    fn exact(&self, old: &str, place: WhichOccurrence) -> Vec<Range<usize>> {
         let bytes = self.text.as_bytes();
         let finder = memmem::Finder::new(old);
         match place {
-            Place::Every | Place::Line(_) => finder
+            WhichOccurrence::Every | WhichOccurrence::Line(_) => finder
                 .find_iter(bytes)
                 .map(|start| start..start + old.len())
                 .take(MAX_PLACES + 1)
                 .collect(),
             // Overlapping places are places too: `aa` is in `aaa` twice.
-            Place::Only => {
+            WhichOccurrence::Only => {
                 let mut found = Vec::new();
                 let mut from = 0;
                 while found.len() <= MAX_LINES_NAMED
@@ -140,19 +140,19 @@ impl<'t> Locator<'t> {
 
     fn locate_tolerantly(
         &mut self,
-        wanted: Wanted<'_>,
+        wanted: WantedChange<'_>,
         stop: &Stop,
     ) -> Result<Vec<Replacement>, NotLocated> {
         let text = self.text;
-        if matches!(self.folded, Folding::NotYet) {
-            self.folded = Folded::new(text).map_or(Folding::TooLarge, Folding::Done);
+        if matches!(self.folded, FoldState::NotYet) {
+            self.folded = FoldedText::new(text).map_or(FoldState::TooLarge, FoldState::Done);
         }
-        let Folding::Done(folded) = &self.folded else {
+        let FoldState::Done(folded) = &self.folded else {
             return Err(NotLocated::Absent);
         };
         let limit = match wanted.place {
-            Place::Only => MAX_LINES_NAMED + 1,
-            Place::Every | Place::Line(_) => MAX_TOLERANT_PLACES + 1,
+            WhichOccurrence::Only => MAX_LINES_NAMED + 1,
+            WhichOccurrence::Every | WhichOccurrence::Line(_) => MAX_TOLERANT_PLACES + 1,
         };
         let found = folded.find(text, wanted.old, limit);
         if found.is_empty() {
@@ -179,7 +179,7 @@ impl<'t> Locator<'t> {
     fn choose<M>(
         &self,
         found: Vec<M>,
-        place: Place,
+        place: WhichOccurrence,
         most: usize,
         range: impl Fn(&M) -> &Range<usize>,
     ) -> Result<Vec<M>, NotLocated> {
@@ -191,10 +191,10 @@ impl<'t> Locator<'t> {
             named.map(|m| line_at(self.text, range(m).start)).collect()
         };
         match place {
-            Place::Every => Ok(found),
-            Place::Only if found.len() == 1 => Ok(found),
-            Place::Only => Err(NotLocated::Ambiguous(lines(&found))),
-            Place::Line(line) => {
+            WhichOccurrence::Every => Ok(found),
+            WhichOccurrence::Only if found.len() == 1 => Ok(found),
+            WhichOccurrence::Only => Err(NotLocated::Ambiguous(lines(&found))),
+            WhichOccurrence::Line(line) => {
                 let elsewhere = lines(&found);
                 let Some(on) = self.bytes_of_line(line) else {
                     return Err(NotLocated::Elsewhere(elsewhere));
@@ -261,9 +261,14 @@ fn spellings<'w>(text: &str, old: &'w str, new: &'w str) -> Vec<(Cow<'w, str>, C
 mod tests {
     use super::*;
 
-    fn locate(text: &str, old: &str, new: &str, place: Place) -> Result<String, NotLocated> {
+    fn locate(
+        text: &str,
+        old: &str,
+        new: &str,
+        place: WhichOccurrence,
+    ) -> Result<String, NotLocated> {
         let found = Locator::new(text).locate(
-            Wanted { old, new, place },
+            WantedChange { old, new, place },
             &Stop::with(&tokio_util::sync::CancellationToken::new()),
         )?;
         let mut result = text.to_owned();
@@ -276,7 +281,7 @@ mod tests {
     #[test]
     fn an_exact_match_wins_over_a_tolerant_one() {
         assert_eq!(
-            locate("a  b\na b\n", "a b", "x", Place::Only).unwrap(),
+            locate("a  b\na b\n", "a b", "x", WhichOccurrence::Only).unwrap(),
             "a  b\nx\n"
         );
     }
@@ -284,15 +289,15 @@ mod tests {
     #[test]
     fn several_places_are_named_by_line() {
         assert_eq!(
-            locate("x\ny\nx\n", "x", "z", Place::Only),
+            locate("x\ny\nx\n", "x", "z", WhichOccurrence::Only),
             Err(NotLocated::Ambiguous(vec![1, 3]))
         );
         assert_eq!(
-            locate("aaa", "aa", "z", Place::Only),
+            locate("aaa", "aa", "z", WhichOccurrence::Only),
             Err(NotLocated::Ambiguous(vec![1, 1]))
         );
         assert_eq!(
-            locate("x\ny\nx\n", "x", "z", Place::Every).unwrap(),
+            locate("x\ny\nx\n", "x", "z", WhichOccurrence::Every).unwrap(),
             "z\ny\nz\n"
         );
     }
@@ -300,23 +305,23 @@ mod tests {
     #[test]
     fn a_line_says_which_place_is_meant() {
         assert_eq!(
-            locate("x\ny\nx\n", "x", "z", Place::Line(3)).unwrap(),
+            locate("x\ny\nx\n", "x", "z", WhichOccurrence::Line(3)).unwrap(),
             "x\ny\nz\n"
         );
         assert_eq!(
-            locate("x\ny\nx\n", "x", "z", Place::Line(2)),
+            locate("x\ny\nx\n", "x", "z", WhichOccurrence::Line(2)),
             Err(NotLocated::Elsewhere(vec![1, 3]))
         );
         assert_eq!(
-            locate("x\ny\nx\n", "x", "z", Place::Line(9)),
+            locate("x\ny\nx\n", "x", "z", WhichOccurrence::Line(9)),
             Err(NotLocated::Elsewhere(vec![1, 3]))
         );
         assert_eq!(
-            locate("a\nx\ny\nx\ny", "x\ny", "z", Place::Line(3)).unwrap(),
+            locate("a\nx\ny\nx\ny", "x\ny", "z", WhichOccurrence::Line(3)).unwrap(),
             "a\nz\nx\ny"
         );
         assert_eq!(
-            locate("x x\n", "x", "z", Place::Line(1)),
+            locate("x x\n", "x", "z", WhichOccurrence::Line(1)),
             Err(NotLocated::Ambiguous(vec![1, 1]))
         );
     }
@@ -324,19 +329,19 @@ mod tests {
     #[test]
     fn line_ends_of_the_file_are_kept() {
         assert_eq!(
-            locate("a\r\nb\r\nc\r\n", "a\nb", "1\n2\n3", Place::Only).unwrap(),
+            locate("a\r\nb\r\nc\r\n", "a\nb", "1\n2\n3", WhichOccurrence::Only).unwrap(),
             "1\r\n2\r\n3\r\nc\r\n"
         );
         assert_eq!(
-            locate("a\r\nb\r\n", "b", "b\nc", Place::Only).unwrap(),
+            locate("a\r\nb\r\n", "b", "b\nc", WhichOccurrence::Only).unwrap(),
             "a\r\nb\r\nc\r\n"
         );
         assert_eq!(
-            locate("a\nb\n", "a\r\nb", "x\r\ny", Place::Only).unwrap(),
+            locate("a\nb\n", "a\r\nb", "x\r\ny", WhichOccurrence::Only).unwrap(),
             "x\ny\n"
         );
         assert_eq!(
-            locate("a\r\nb\r\n", "\r\n", "\n", Place::Every).unwrap(),
+            locate("a\r\nb\r\n", "\r\n", "\n", WhichOccurrence::Every).unwrap(),
             "a\nb\n"
         );
     }
@@ -344,9 +349,12 @@ mod tests {
     #[test]
     fn what_is_not_there_is_absent() {
         assert_eq!(
-            locate("abc", "abd", "x", Place::Only),
+            locate("abc", "abd", "x", WhichOccurrence::Only),
             Err(NotLocated::Absent)
         );
-        assert_eq!(locate("", "x", "y", Place::Only), Err(NotLocated::Absent));
+        assert_eq!(
+            locate("", "x", "y", WhichOccurrence::Only),
+            Err(NotLocated::Absent)
+        );
     }
 }

@@ -7,7 +7,7 @@ use similar::{ChangeTag, TextDiff};
 
 use super::{
     display::start_of,
-    heavy::{Stop, Stopped},
+    heavy::{Stop, WorkStopped},
 };
 
 /// Files with more lines are searched only this far.
@@ -26,7 +26,7 @@ pub(crate) fn nearest_lines(
     text: &str,
     wanted: &str,
     stop: &Stop,
-) -> Result<Option<String>, Stopped> {
+) -> Result<Option<String>, WorkStopped> {
     let wanted_lines: Vec<&str> = wanted.lines().take(MAX_LINES_SHOWN).collect();
     let key = wanted_lines
         .iter()

@@ -68,7 +68,7 @@ pub(crate) struct PageRequest {
 
 /// A page.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Page {
+pub(crate) struct TextPage {
     /// The bytes, ending with a line end unless the text or a very long line ends it.
     pub(crate) bytes: Vec<u8>,
     /// Lines that start or continue in it.
@@ -90,7 +90,7 @@ pub(crate) struct NextPage {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Paged {
     /// The page.
-    Page(Page),
+    Page(TextPage),
     /// The text ends before; it has this many lines.
     PastEnd {
         /// Lines in all.
@@ -114,7 +114,7 @@ pub(crate) fn past_line(line: u64, bytes: u64, column: u64) -> ToolError {
 
 /// Where a line starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sought {
+enum LineStart {
     At(u64),
     PastEnd { lines: u64 },
 }
@@ -134,8 +134,8 @@ pub(crate) async fn read_page<S: ByteSource + ?Sized>(
     let mut buffer = start.bytes;
     let sought = seek(source, request.line, &mut buffer, cancel).await?;
     let start = match sought {
-        Sought::At(at) => at,
-        Sought::PastEnd { lines } => return Ok(Paged::PastEnd { lines }),
+        LineStart::At(at) => at,
+        LineStart::PastEnd { lines } => return Ok(Paged::PastEnd { lines }),
     };
     if request.column > 0
         && let Some(bytes) =
@@ -174,10 +174,10 @@ async fn seek<S: ByteSource + ?Sized>(
     line: u64,
     buffer: &mut Vec<u8>,
     cancel: &CancellationToken,
-) -> Result<Sought, ToolError> {
+) -> Result<LineStart, ToolError> {
     let wanted = line.saturating_sub(1);
     if wanted == 0 {
-        return Ok(Sought::At(0));
+        return Ok(LineStart::At(0));
     }
     let mut offset = 0_u64;
     let mut passed = 0_u64;
@@ -196,14 +196,14 @@ async fn seek<S: ByteSource + ?Sized>(
         if passed + ends >= wanted {
             let nth = usize::try_from(wanted - passed - 1).unwrap_or(usize::MAX);
             let at = memchr_iter(b'\n', buffer).nth(nth).unwrap_or(0);
-            return Ok(Sought::At(offset + at as u64 + 1));
+            return Ok(LineStart::At(offset + at as u64 + 1));
         }
         passed += ends;
         offset += buffer.len() as u64;
         last = buffer.last().copied().or(last);
         if buffer.len() < SEEK_BYTES {
             let unfinished = last.is_some_and(|byte| byte != b'\n');
-            return Ok(Sought::PastEnd {
+            return Ok(LineStart::PastEnd {
                 lines: passed + u64::from(unfinished),
             });
         }
@@ -242,14 +242,14 @@ async fn line_shorter_than<S: ByteSource + ?Sized>(
 }
 
 /// Cuts a page off the front of `bytes`; `is_all` says that nothing follows them.
-fn cut(mut bytes: Vec<u8>, is_all: bool, request: PageRequest) -> Page {
+fn cut(mut bytes: Vec<u8>, is_all: bool, request: PageRequest) -> TextPage {
     let room = bytes.get(..PAGE_BYTES).unwrap_or(&bytes);
     let last_line = usize::try_from(request.lines.max(1) - 1).unwrap_or(usize::MAX);
     if let Some(end) = memchr_iter(b'\n', room).nth(last_line) {
         let lines = request.lines.max(1);
         let more = end + 1 < bytes.len() || !is_all;
         bytes.truncate(end + 1);
-        return Page {
+        return TextPage {
             bytes,
             lines,
             next: more.then_some(NextPage {
@@ -261,7 +261,7 @@ fn cut(mut bytes: Vec<u8>, is_all: bool, request: PageRequest) -> Page {
     if is_all && bytes.len() <= PAGE_BYTES {
         let ends = memchr_iter(b'\n', &bytes).count() as u64;
         let unfinished = bytes.last().is_some_and(|byte| *byte != b'\n');
-        return Page {
+        return TextPage {
             bytes,
             lines: ends + u64::from(unfinished),
             next: None,
@@ -270,7 +270,7 @@ fn cut(mut bytes: Vec<u8>, is_all: bool, request: PageRequest) -> Page {
     if let Some(end) = memrchr(b'\n', room) {
         let lines = memchr_iter(b'\n', room).count() as u64;
         bytes.truncate(end + 1);
-        return Page {
+        return TextPage {
             bytes,
             lines,
             next: Some(NextPage {
@@ -281,7 +281,7 @@ fn cut(mut bytes: Vec<u8>, is_all: bool, request: PageRequest) -> Page {
     }
     let end = character_end(&bytes, PAGE_BYTES);
     bytes.truncate(end);
-    Page {
+    TextPage {
         bytes,
         lines: 1,
         next: Some(NextPage {

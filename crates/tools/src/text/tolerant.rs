@@ -20,7 +20,7 @@ const MAX_ALIGNED_BYTES: usize = 256 * 1024;
 const ALIGN_TIME: Duration = Duration::from_millis(200);
 
 /// A text folded for comparison, and where each folded byte came from.
-pub(crate) struct Folded {
+pub(crate) struct FoldedText {
     text: String,
     spans: Vec<(u32, u32)>,
 }
@@ -46,7 +46,7 @@ pub(crate) struct Alignment<'a> {
 struct Tokens<'a> {
     old: Vec<&'a str>,
     new: Vec<&'a str>,
-    folded_old: Folded,
+    folded_old: FoldedText,
     ops: Vec<DiffOp>,
 }
 
@@ -76,7 +76,7 @@ impl<'a> Alignment<'a> {
     }
 }
 
-impl Folded {
+impl FoldedText {
     /// Folds a text of at most [`MAX_TOLERANT_BYTES`].
     pub(crate) fn new(text: &str) -> Option<Self> {
         (text.len() <= MAX_TOLERANT_BYTES).then(|| fold(text))
@@ -211,8 +211,8 @@ fn is_blank(c: char) -> bool {
     c.is_whitespace() && c != '\n' && c != '\r'
 }
 
-fn fold(text: &str) -> Folded {
-    let mut folded = Folded {
+fn fold(text: &str) -> FoldedText {
+    let mut folded = FoldedText {
         text: String::with_capacity(text.len()),
         spans: Vec::with_capacity(text.len()),
     };
@@ -250,7 +250,7 @@ fn fold(text: &str) -> Folded {
     folded
 }
 
-impl Folded {
+impl FoldedText {
     fn push(&mut self, c: char, start: usize, end: usize) {
         // Texts are at most MAX_TOLERANT_BYTES, edits at most a request; both fit.
         let span = (
@@ -331,7 +331,7 @@ mod tests {
     use super::{super::encoding::line_end, *};
 
     fn check(text: &str, old: &str, new: &str, expect: &str) {
-        let folded = Folded::new(text).unwrap();
+        let folded = FoldedText::new(text).unwrap();
         let found = folded.find(text, old, 2);
         let [only] = found.as_slice() else {
             panic!("{} matches for {old:?}", found.len());
@@ -380,7 +380,7 @@ mod tests {
 
     #[test]
     fn a_blank_is_not_a_line_end() {
-        let folded = Folded::new("foo\nbar").unwrap();
+        let folded = FoldedText::new("foo\nbar").unwrap();
         assert_eq!(folded.find("foo\nbar", "foo bar", 2), Vec::new());
     }
 }

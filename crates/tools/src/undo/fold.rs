@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use haft_contract::{CallEvent, WorkPath, event::Happened, host::ArtifactId, ops::FileVersion};
+use haft_contract::{
+    CallEvent, WorkPath, event::RecordedEvent, host::ArtifactId, ops::FileVersion,
+};
 
 /// What calls did to one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,16 +49,16 @@ pub enum Chain {
 
 /// What calls did, file by file, and what is known to be missing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Folded {
+pub struct FoldedChanges {
     /// The files that were changed.
     pub files: BTreeMap<WorkPath, FoldedChange>,
     /// What was not noted, as the record says it.
     pub missed: Vec<String>,
 }
 
-impl Folded {
+impl FoldedChanges {
     /// Folds what happened, in the order it happened.
-    pub fn of(happened: &[Happened]) -> Self {
+    pub fn of(happened: &[RecordedEvent]) -> Self {
         let mut folded = Self::default();
         // A pre-image counts once the change it was kept for has happened.
         let mut announced: BTreeMap<&WorkPath, FileState> = BTreeMap::new();
@@ -188,16 +190,16 @@ mod tests {
     }
 
     fn check(events: Vec<CallEvent>, expected: Option<(Option<u8>, Option<u8>, Chain)>) {
-        let happened: Vec<Happened> = events
+        let happened: Vec<RecordedEvent> = events
             .into_iter()
-            .map(|event| Happened {
+            .map(|event| RecordedEvent {
                 call: CallId::new(),
                 at: Timestamp(0),
                 event,
             })
             .collect();
         let state = |state: &FileState| state.content().map(|content| content.hash[0]);
-        let found = Folded::of(&happened)
+        let found = FoldedChanges::of(&happened)
             .files
             .get(&path())
             .map(|change| (state(&change.before), state(&change.after), change.chain));

@@ -21,7 +21,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-pub use self::fold::{Chain, FileState, Folded, FoldedChange};
+pub use self::fold::{Chain, FileState, FoldedChange, FoldedChanges};
 use self::restore::{Conflict, Restoration, put_back, work_out};
 use crate::{
     change::FileChange,
@@ -155,7 +155,7 @@ impl Tool for UndoTool {
         cx: CallContext<NoProgress>,
     ) -> Result<UndoOutput, ToolError> {
         let paths = paths(&input, |text, pointer| cx.path(text, pointer))?;
-        let folded = Folded::of(&cx.past().of(&calls(&input)?).await?);
+        let folded = FoldedChanges::of(&cx.past().of(&calls(&input)?).await?);
         let mut output = UndoOutput {
             dry_run: input.dry_run,
             ..UndoOutput::default()
@@ -172,7 +172,7 @@ impl Tool for UndoTool {
                 )
                 .hint("undo again: what is back already stays"));
             }
-            let look = Look {
+            let look = RestoreView {
                 files: cx.files(),
                 past: cx.past(),
                 cancel: cx.cancel(),
@@ -221,8 +221,8 @@ impl Tool for UndoTool {
 
     async fn preview(&self, input: &UndoInput, cx: PreviewContext) -> Result<Preview, ToolError> {
         let paths = paths(input, |text, pointer| cx.path(text, pointer))?;
-        let folded = Folded::of(&cx.past.of(&calls(input)?).await?);
-        let look = Look {
+        let folded = FoldedChanges::of(&cx.past.of(&calls(input)?).await?);
+        let look = RestoreView {
             files: &*cx.files,
             past: &*cx.past,
             cancel: &cx.cancel,
@@ -283,17 +283,17 @@ impl Tool for UndoTool {
 }
 
 /// Where restorations are worked out: in the call, or in its preview.
-struct Look<'a> {
+struct RestoreView<'a> {
     files: &'a dyn FileOps,
     past: &'a dyn PastChanges,
     cancel: &'a CancellationToken,
 }
 
-impl Look<'_> {
+impl RestoreView<'_> {
     async fn restoration(
         &self,
         path: &WorkPath,
-        folded: &Folded,
+        folded: &FoldedChanges,
     ) -> Result<Restoration, ToolError> {
         match folded.files.get(path) {
             Some(change) => work_out(self.files, self.past, path, change).await,

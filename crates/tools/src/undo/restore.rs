@@ -24,7 +24,7 @@ pub(super) enum Restoration {
     /// Its bytes are written.
     Write {
         /// What it holds now; absent when there is no file.
-        now: Option<Present>,
+        now: Option<PresentFile>,
         /// What it held before.
         bytes: Vec<u8>,
         /// The permission bits it gets.
@@ -33,7 +33,7 @@ pub(super) enum Restoration {
     /// It is removed: the calls created it.
     Remove {
         /// What it holds now.
-        now: Present,
+        now: PresentFile,
     },
     /// It is already as it was.
     AsBefore,
@@ -44,7 +44,7 @@ pub(super) enum Restoration {
 }
 
 /// A file as it is.
-pub(super) struct Present {
+pub(super) struct PresentFile {
     pub(super) version: FileVersion,
     pub(super) bytes: Vec<u8>,
     mode: u32,
@@ -114,11 +114,11 @@ pub(super) async fn work_out(
 
 /// The permission bits of a file that is put back: those it had before the calls. Where it changed
 /// since, somebody may have closed it to others on purpose, so it gets no bit that it does not have.
-fn mode(change: &FoldedChange, now: Option<&Present>) -> WriteMode {
+fn mode(change: &FoldedChange, now: Option<&PresentFile>) -> WriteMode {
     let Some(before) = change.before.mode() else {
         return WriteMode::AsItIs;
     };
-    let as_the_calls_left_it = |now: &Present| match &change.after {
+    let as_the_calls_left_it = |now: &PresentFile| match &change.after {
         FileState::File { version, .. } => *version == now.version,
         FileState::Absent | FileState::Unknown => false,
     };
@@ -134,7 +134,7 @@ fn mode(change: &FoldedChange, now: Option<&Present>) -> WriteMode {
 pub(super) async fn put_back(
     files: &dyn FileOps,
     path: &WorkPath,
-    now: Option<&Present>,
+    now: Option<&PresentFile>,
     bytes: &[u8],
     mode: WriteMode,
 ) -> Result<(), OpsError> {
@@ -164,7 +164,7 @@ fn stops_the_call(kind: ErrorKind) -> bool {
 }
 
 /// What is at a path now. Fails for what is there and is no file that could be put back.
-async fn present(files: &dyn FileOps, path: &WorkPath) -> Result<Option<Present>, OpsError> {
+async fn present(files: &dyn FileOps, path: &WorkPath) -> Result<Option<PresentFile>, OpsError> {
     // The record names files by where they really are. A path that leads elsewhere by now has become
     // a symlink, or lies behind one, and what it leads to is not what the calls changed.
     let there = files.resolve(path).await?;
@@ -202,7 +202,7 @@ async fn present(files: &dyn FileOps, path: &WorkPath) -> Result<Option<Present>
             break;
         }
     }
-    Ok(Some(Present {
+    Ok(Some(PresentFile {
         version: reader.stat().version.clone(),
         mode: reader.own_mode(),
         bytes,

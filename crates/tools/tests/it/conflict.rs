@@ -9,7 +9,7 @@ use haft_contract::{
     BoxFuture, ErrorKind, WorkPath,
     ops::{
         CopyFile, FileOps, FileReader, FileStat, FileVersion, ListQuery, Listing, Operations,
-        OpsError, Overwrite, RemoveScope, Resolved, WriteFile, Written,
+        OpsError, Overwrite, RemoveScope, ResolvedPath, WriteFile, WrittenFile,
     },
 };
 use haft_testkit::{
@@ -30,7 +30,7 @@ struct Interfered {
 }
 
 impl FileOps for Interfered {
-    fn resolve<'a>(&'a self, path: &'a WorkPath) -> Answer<'a, Resolved> {
+    fn resolve<'a>(&'a self, path: &'a WorkPath) -> Answer<'a, ResolvedPath> {
         self.files.resolve(path)
     }
     fn stat<'a>(&'a self, path: &'a WorkPath) -> Answer<'a, FileStat> {
@@ -39,13 +39,13 @@ impl FileOps for Interfered {
     fn open<'a>(&'a self, path: &'a WorkPath) -> Answer<'a, Box<dyn FileReader>> {
         self.files.open(path)
     }
-    fn write<'a>(&'a self, path: &'a WorkPath, write: WriteFile<'a>) -> Answer<'a, Written> {
+    fn write<'a>(&'a self, path: &'a WorkPath, write: WriteFile<'a>) -> Answer<'a, WrittenFile> {
         if self.writes_left.fetch_sub(1, Ordering::SeqCst) == 1 {
             self.tree.put(self.changes, "somebody else's\n");
         }
         self.files.write(path, write)
     }
-    fn append<'a>(&'a self, path: &'a WorkPath, bytes: &'a [u8]) -> Answer<'a, Written> {
+    fn append<'a>(&'a self, path: &'a WorkPath, bytes: &'a [u8]) -> Answer<'a, WrittenFile> {
         self.files.append(path, bytes)
     }
     fn list<'a>(&'a self, path: &'a WorkPath, query: ListQuery<'a>) -> Answer<'a, Listing> {
@@ -85,7 +85,7 @@ impl FileOps for Interfered {
         from: &'a WorkPath,
         to: &'a WorkPath,
         copy: CopyFile<'a>,
-    ) -> Answer<'a, Written> {
+    ) -> Answer<'a, WrittenFile> {
         self.files.copy(from, to, copy)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use haft_testkit::{Fuzz, Parsed, memory::MemoryTree};
+use haft_testkit::{Fuzz, ParseOutcome, memory::MemoryTree};
 use serde_json::{Value, json};
 
 use crate::workspace::{Workspace, structured};
@@ -95,7 +95,7 @@ fn a_patch_envelope_changes_all_it_names_or_nothing() {
                     tree.paths(),
                     "a patch that failed left a directory"
                 );
-                return Parsed::Refused;
+                return ParseOutcome::Refused;
             }
             let listed = structured(&outcome)["files"].as_array().unwrap();
             let word = |file: &Value, key: &str| file[key].as_str().unwrap().to_owned();
@@ -125,6 +125,6 @@ fn a_patch_envelope_changes_all_it_names_or_nothing() {
                 let there = after.contains_key(&path);
                 assert_eq!(there, word(file, "change") != "deleted", "`{path}`");
             }
-            Parsed::Taken
+            ParseOutcome::Taken
         });
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use haft_contract::{
     BoxFuture, CallId, ErrorKind, ToolError,
     context::{PastChanges, PreviewContext},
-    event::Happened,
+    event::RecordedEvent,
     host::{ArtifactId, ReadArtifact},
     ops::Operations,
     preview::{FileChangeKind, FileDiff, MAX_PREVIEW_BYTES, Preview, PreviewPart},
@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 struct NoPast;
 
 impl PastChanges for NoPast {
-    fn of<'a>(&'a self, _: &'a [CallId]) -> BoxFuture<'a, Result<Vec<Happened>, ToolError>> {
+    fn of<'a>(&'a self, _: &'a [CallId]) -> BoxFuture<'a, Result<Vec<RecordedEvent>, ToolError>> {
         unreachable!("asked about the past")
     }
 

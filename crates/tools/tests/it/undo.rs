@@ -9,7 +9,8 @@ use haft_contract::{
     host::{Ledger, Verdict},
 };
 use haft_testkit::{
-    FixedPolicy, Harness, MemoryLedger, ScriptedApprover, approver::Answer, principal::in_session,
+    FixedPolicy, Harness, MemoryLedger, ScriptedApprover, approver::ScriptedAnswer,
+    principal::in_session,
 };
 use haft_tools::{builtins, catalog::undo_tool};
 use serde_json::{Value, json};
@@ -297,7 +298,7 @@ async fn un_02_one_path_that_cannot_be_put_back_keeps_no_other_from_it() {
 /// A path that policy denies is left out; the person who is asked about the others reads why.
 #[tokio::test]
 async fn un_02_a_denied_path_is_left_out_and_never_written() {
-    let person = ScriptedApprover::new([Answer::Approve]);
+    let person = ScriptedApprover::new([ScriptedAnswer::Approve]);
     let policy = FixedPolicy::by(|question| {
         let undoes = question.tool.key.tool.as_str() == "undo";
         let protected = question

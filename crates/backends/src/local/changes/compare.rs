@@ -12,23 +12,23 @@ use haft_contract::{
 };
 
 use super::{
-    missed::{Cause, Missed, Reason},
-    picture::{Content, Directory, Entry, Now, Picture},
+    missed::{CoverageGaps, GapCause, Reason},
+    picture::{Content, Directory, Entry, FileSystemTime, WorkspacePicture},
 };
 
 /// What is compared.
 pub(super) struct Comparison<'a> {
-    pub(super) before: &'a Picture,
-    pub(super) after: &'a Picture,
+    pub(super) before: &'a WorkspacePicture,
+    pub(super) after: &'a WorkspacePicture,
     /// When the look before ended.
-    pub(super) began: Now,
+    pub(super) began: FileSystemTime,
     /// Whether what is not in the look before was not there.
     pub(super) before_is_whole: bool,
 }
 
 /// The same name before and after.
 #[derive(Clone, Copy)]
-struct Both<'a> {
+struct EntryPair<'a> {
     directory: &'a Directory,
     before: Option<&'a Entry>,
     after: Option<&'a Entry>,
@@ -36,7 +36,7 @@ struct Both<'a> {
 
 impl Comparison<'_> {
     /// The changed files, sorted by path.
-    pub(super) fn run(&self, missed: &mut Missed) -> Vec<ChangedFile> {
+    pub(super) fn run(&self, missed: &mut CoverageGaps) -> Vec<ChangedFile> {
         let mut changed = Vec::new();
         let before = self.before.directories().iter().peekable();
         let after = self.after.directories().iter().peekable();
@@ -51,7 +51,7 @@ impl Comparison<'_> {
             );
             for (before, after) in pairs {
                 let directory = if after.is_some() { new } else { old };
-                let both = Both {
+                let both = EntryPair {
                     directory,
                     before,
                     after,
@@ -63,7 +63,7 @@ impl Comparison<'_> {
         changed
     }
 
-    fn judge(&self, both: Both<'_>, missed: &mut Missed) -> Option<ChangedFile> {
+    fn judge(&self, both: EntryPair<'_>, missed: &mut CoverageGaps) -> Option<ChangedFile> {
         if let (Some(before), Some(after)) = (both.before, both.after)
             && before.identity == after.identity
             && before.content == after.content
@@ -99,14 +99,14 @@ impl Comparison<'_> {
     }
 }
 
-impl Both<'_> {
+impl EntryPair<'_> {
     fn path(&self) -> Vec<u8> {
         let entry = self.after.or(self.before);
         entry.map_or_else(Vec::new, |entry| self.directory.path_of(entry))
     }
 
     /// Notes what happened to symlinks and special files under this name.
-    fn note_others(&self, missed: &mut Missed) {
+    fn note_others(&self, missed: &mut CoverageGaps) {
         let kinds = [self.before, self.after].map(|entry| entry.map(|entry| entry.identity.kind()));
         let is = |kind: FileKind| kinds.contains(&Some(kind));
         let same_kind = kinds[0] == kinds[1];
@@ -129,7 +129,7 @@ impl Both<'_> {
         &self,
         before: Option<&Entry>,
         after: Option<&Entry>,
-        missed: &mut Missed,
+        missed: &mut CoverageGaps,
     ) -> Option<ChangedFile> {
         let bytes = self.path();
         let path = std::str::from_utf8(&bytes)
@@ -179,12 +179,12 @@ fn differ(before: &Entry, after: &Entry) -> bool {
 }
 
 /// Why the content of a file is not kept.
-fn cause(entry: &Entry) -> Option<Cause> {
+fn cause(entry: &Entry) -> Option<GapCause> {
     match entry.content {
         Content::Kept { .. } | Content::Link(_) | Content::Gone => None,
         Content::NotKept(why) => Some(why.into()),
         // Never left so by `keep.rs`; if it were, that would be for want of time.
-        Content::Unread => Some(Cause::OutOfTime),
+        Content::Unread => Some(GapCause::OutOfTime),
     }
 }
 

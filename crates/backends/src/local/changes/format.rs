@@ -1,7 +1,7 @@
 //! A picture as bytes: a header, directories with their entries, and a hash over all of it. What
 //! does not read back exactly is nothing: the workspace is looked at afresh then.
 
-use super::picture::{Content, Directory, Identity, Picture};
+use super::picture::{Content, Directory, Identity, WorkspacePicture};
 
 /// What a file of this kind begins with; the number is the version of the form.
 const MAGIC: &[u8; 12] = b"haft-seen\0\0\x02";
@@ -18,7 +18,7 @@ const KEPT_UNSETTLED: u8 = 2;
 const LINK: u8 = 3;
 
 /// The bytes of a picture.
-pub(super) fn encode(picture: &Picture) -> Vec<u8> {
+pub(super) fn encode(picture: &WorkspacePicture) -> Vec<u8> {
     let mut out = Vec::with_capacity(picture.files() * ENTRY);
     out.extend_from_slice(MAGIC);
     for directory in picture.directories() {
@@ -43,12 +43,12 @@ pub(super) fn encode(picture: &Picture) -> Vec<u8> {
 }
 
 /// The picture of some bytes; `None` when they are damaged or of another form.
-pub(super) fn decode(bytes: &[u8]) -> Option<Picture> {
+pub(super) fn decode(bytes: &[u8]) -> Option<WorkspacePicture> {
     let (body, hash) = bytes.split_at_checked(bytes.len().checked_sub(HASH)?)?;
     if blake3::hash(body).as_bytes() != hash {
         return None;
     }
-    let mut rest = Rest(body.strip_prefix(MAGIC)?);
+    let mut rest = UnreadBytes(body.strip_prefix(MAGIC)?);
     let mut directories = Vec::new();
     while !rest.0.is_empty() {
         let mut directory = Directory::new(rest.text()?.to_vec());
@@ -71,7 +71,7 @@ pub(super) fn decode(bytes: &[u8]) -> Option<Picture> {
         }
         directories.push(directory);
     }
-    Some(Picture::from_pieces(directories))
+    Some(WorkspacePicture::from_pieces(directories))
 }
 
 fn content(out: &mut Vec<u8>, content: &Content) {
@@ -107,9 +107,9 @@ fn length(length: usize) -> [u8; 4] {
 }
 
 /// Bytes not read yet.
-struct Rest<'a>(&'a [u8]);
+struct UnreadBytes<'a>(&'a [u8]);
 
-impl<'a> Rest<'a> {
+impl<'a> UnreadBytes<'a> {
     fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (array, rest) = self.0.split_first_chunk()?;
         self.0 = rest;

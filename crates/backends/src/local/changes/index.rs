@@ -19,7 +19,7 @@ use rustix::{
     rand::{GetRandomFlags, getrandom},
 };
 
-use super::{format, picture::Picture};
+use super::{format, picture::WorkspacePicture};
 
 /// The directory beneath Haft's own.
 const DIRECTORY: &str = "changes";
@@ -32,7 +32,7 @@ const MAX_BYTES: u64 = 512 << 20;
 pub(super) struct Index {
     place: PathBuf,
     name: String,
-    last: Mutex<Option<Arc<Picture>>>,
+    last: Mutex<Option<Arc<WorkspacePicture>>>,
 }
 
 impl Index {
@@ -45,14 +45,14 @@ impl Index {
     }
 
     /// What is remembered; nothing when there is nothing, or it cannot be read.
-    pub(super) fn load(&self) -> Arc<Picture> {
+    pub(super) fn load(&self) -> Arc<WorkspacePicture> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let loaded = last.get_or_insert_with(|| Arc::new(self.read().unwrap_or_default()));
         Arc::clone(loaded)
     }
 
     /// Remembers a picture. One that cannot be written is remembered by this process alone.
-    pub(super) fn save(&self, picture: Arc<Picture>) {
+    pub(super) fn save(&self, picture: Arc<WorkspacePicture>) {
         if let Err(error) = self.write(&format::encode(&picture)) {
             tracing::warn!(%error, "what was kept of the workspace could not be remembered");
         }
@@ -76,7 +76,7 @@ impl Index {
         private_directory::open(CWD, &self.place.join(DIRECTORY))
     }
 
-    fn read(&self) -> Option<Picture> {
+    fn read(&self) -> Option<WorkspacePicture> {
         let directory = self.directory().ok()?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = File::from(openat(directory, self.name.as_str(), flags, Mode::empty()).ok()?);

@@ -24,8 +24,8 @@ use rustix::{
 };
 
 use super::{
-    missed::{Cause, Missed, Reason},
-    picture::{Content, Identity, Now, Picture, Why},
+    missed::{CoverageGaps, GapCause, Reason},
+    picture::{Content, FileSystemTime, Identity, OmissionReason, WorkspacePicture},
 };
 use crate::local::files::AccessList;
 
@@ -60,21 +60,21 @@ impl Budget {
     }
 
     /// Sets bytes apart for a file of this size, or says why not.
-    fn take(&self, size: u64) -> Result<(), Why> {
+    fn take(&self, size: u64) -> Result<(), OmissionReason> {
         if size > self.max_file_bytes {
-            return Err(Why::TooLarge);
+            return Err(OmissionReason::TooLarge);
         }
         if Instant::now() > self.deadline {
-            return Err(Why::OutOfTime);
+            return Err(OmissionReason::OutOfTime);
         }
         let mut left = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        *left = left.checked_sub(size).ok_or(Why::OutOfBytes)?;
+        *left = left.checked_sub(size).ok_or(OmissionReason::OutOfBytes)?;
         Ok(())
     }
 }
 
 /// Reads and keeps.
-pub(super) struct Keeping {
+pub(super) struct ContentKeeper {
     reader: Arc<Reader>,
     store: Arc<dyn ArtifactStore>,
 }
@@ -85,14 +85,14 @@ struct Reader {
 }
 
 /// A file to read, and where its entry is.
-struct Wanted {
+struct FileToKeep {
     directory: usize,
     entry: usize,
     path: Vec<u8>,
 }
 
 /// What became of it.
-struct Done {
+struct KeepResult {
     directory: usize,
     entry: usize,
     identity: Option<Identity>,
@@ -100,16 +100,16 @@ struct Done {
 }
 
 /// A file that was read.
-struct Loaded {
+struct LoadedFile {
     bytes: Vec<u8>,
     identity: Identity,
     settled: bool,
     mode: u32,
 }
 
-type Queue = Arc<Mutex<vec::IntoIter<Wanted>>>;
+type Queue = Arc<Mutex<vec::IntoIter<FileToKeep>>>;
 
-impl Keeping {
+impl ContentKeeper {
     pub(super) fn new(jail: Arc<Jail>, store: Arc<dyn ArtifactStore>, budget: Budget) -> Self {
         Self {
             reader: Arc::new(Reader { jail, budget }),
@@ -118,8 +118,8 @@ impl Keeping {
     }
 
     /// Reads and keeps every file that is not read yet. Says how many were.
-    pub(super) async fn run(&self, picture: &mut Picture) -> Result<usize, OpsError> {
-        let wanted: Vec<Wanted> = picture
+    pub(super) async fn run(&self, picture: &mut WorkspacePicture) -> Result<usize, OpsError> {
+        let wanted: Vec<FileToKeep> = picture
             .directories()
             .iter()
             .enumerate()
@@ -127,7 +127,7 @@ impl Keeping {
                 let unread =
                     |(_, entry): &(usize, &super::picture::Entry)| entry.content == Content::Unread;
                 let entries = directory.entries.iter().enumerate().filter(unread);
-                entries.map(move |(entry, found)| Wanted {
+                entries.map(move |(entry, found)| FileToKeep {
                     directory: at,
                     entry,
                     path: directory.path_of(found),
@@ -155,7 +155,7 @@ impl Keeping {
         Ok(count)
     }
 
-    async fn lane(&self, queue: &Queue) -> Result<Vec<Done>, OpsError> {
+    async fn lane(&self, queue: &Queue) -> Result<Vec<KeepResult>, OpsError> {
         let mut all = Vec::new();
         let mut broken = false;
         loop {
@@ -181,7 +181,7 @@ impl Keeping {
                     Vec::new()
                 })
             };
-            let hour = Now::get().hour();
+            let hour = FileSystemTime::get().hour();
             let mut ids = ids.into_iter();
             for (wanted, identity, settled, mode) in places {
                 let content = match ids.next() {
@@ -191,7 +191,7 @@ impl Keeping {
                         settled,
                         mode,
                     },
-                    None => Content::NotKept(Why::Store),
+                    None => Content::NotKept(OmissionReason::Store),
                 };
                 done.push(wanted.done(Some(identity), content));
             }
@@ -200,9 +200,9 @@ impl Keeping {
     }
 }
 
-impl Wanted {
-    fn done(&self, identity: Option<Identity>, content: Content) -> Done {
-        Done {
+impl FileToKeep {
+    fn done(&self, identity: Option<Identity>, content: Content) -> KeepResult {
+        KeepResult {
             directory: self.directory,
             entry: self.entry,
             identity,
@@ -213,7 +213,7 @@ impl Wanted {
 
 impl Reader {
     /// Reads the next files: those that are settled without the store, and those it is to keep.
-    fn batch(&self, queue: &Queue) -> (Vec<Done>, Vec<(Wanted, Loaded)>) {
+    fn batch(&self, queue: &Queue) -> (Vec<KeepResult>, Vec<(FileToKeep, LoadedFile)>) {
         let (mut done, mut loaded) = (Vec::new(), Vec::new());
         let mut bytes = 0;
         while done.len() + loaded.len() < BATCH_FILES && bytes < BATCH_BYTES {
@@ -244,11 +244,11 @@ impl Reader {
                     Err(Errno::NOENT) => return Read::Other(None, Content::Gone),
                     Err(_) => {}
                 },
-                Err(Errno::NXIO | Errno::NODEV) => return not_kept(Why::NotAFile),
-                Err(_) => return not_kept(Why::Unreadable),
+                Err(Errno::NXIO | Errno::NODEV) => return not_kept(OmissionReason::NotAFile),
+                Err(_) => return not_kept(OmissionReason::Unreadable),
             }
         }
-        not_kept(Why::Changing)
+        not_kept(OmissionReason::Changing)
     }
 
     /// Reads a file once; `None` when it changed meanwhile.
@@ -261,20 +261,20 @@ impl Reader {
             FileKind::File => {}
             FileKind::Symlink => return self.link(path).map(Some),
             FileKind::Directory => return Ok(Some(Read::Other(None, Content::Gone))),
-            FileKind::Other => return Ok(Some(other(identity, Why::NotAFile))),
+            FileKind::Other => return Ok(Some(other(identity, OmissionReason::NotAFile))),
         }
         if self.jail.links_elsewhere(&found) {
-            return Ok(Some(other(identity, Why::Unreadable)));
+            return Ok(Some(other(identity, OmissionReason::Unreadable)));
         }
         let size = u64::try_from(identity.size).unwrap_or(0);
         if let Err(why) = self.budget.take(size) {
             return Ok(Some(other(identity, why)));
         }
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let now = Now::get();
+        let now = FileSystemTime::get();
         let file = match self.jail.open_bytes(path, flags, Lookup::Full) {
             Err(Errno::ACCESS | Errno::PERM) => {
-                return Ok(Some(other(identity, Why::Unreadable)));
+                return Ok(Some(other(identity, OmissionReason::Unreadable)));
             }
             other => other?,
         };
@@ -293,7 +293,7 @@ impl Reader {
         if bytes.len() != size || Identity::of(&fstat(&file)?) != identity {
             return Ok(None);
         }
-        Ok(Some(Read::Bytes(Loaded {
+        Ok(Some(Read::Bytes(LoadedFile {
             bytes,
             settled: identity.is_settled(now),
             mode: AccessList::of(&file).own_mode(identity.mode & 0o7777),
@@ -315,26 +315,28 @@ impl Reader {
 }
 
 enum Read {
-    Bytes(Loaded),
+    Bytes(LoadedFile),
     Other(Option<Identity>, Content),
 }
 
-fn not_kept(why: Why) -> Read {
+fn not_kept(why: OmissionReason) -> Read {
     Read::Other(None, Content::NotKept(why))
 }
 
-fn other(identity: Identity, why: Why) -> Read {
+fn other(identity: Identity, why: OmissionReason) -> Read {
     Read::Other(Some(identity), Content::NotKept(why))
 }
 
 /// What is remembered, less what the store does not have any more. What was kept a day ago is
 /// kept on; otherwise a few are asked for, to see whether the store is still the one.
 pub(super) async fn still_kept(
-    known: Arc<Picture>,
+    known: Arc<WorkspacePicture>,
     store: &Arc<dyn ArtifactStore>,
-) -> Arc<Picture> {
-    let old = Now::get().hour().saturating_sub(hours(RENEW_AFTER));
-    let ids = |picture: &Picture, wanted: &dyn Fn(u32) -> bool| -> Vec<ArtifactId> {
+) -> Arc<WorkspacePicture> {
+    let old = FileSystemTime::get()
+        .hour()
+        .saturating_sub(hours(RENEW_AFTER));
+    let ids = |picture: &WorkspacePicture, wanted: &dyn Fn(u32) -> bool| -> Vec<ArtifactId> {
         let entries = picture
             .directories()
             .iter()
@@ -365,7 +367,10 @@ pub(super) async fn still_kept(
 }
 
 /// Asks for everything that is remembered, and keeps only what is there.
-async fn renewed(known: &Picture, store: &Arc<dyn ArtifactStore>) -> Arc<Picture> {
+async fn renewed(
+    known: &WorkspacePicture,
+    store: &Arc<dyn ArtifactStore>,
+) -> Arc<WorkspacePicture> {
     let mut picture = known.copy();
     let all: Vec<ArtifactId> = picture
         .directories()
@@ -375,7 +380,7 @@ async fn renewed(known: &Picture, store: &Arc<dyn ArtifactStore>) -> Arc<Picture
         .collect();
     let here = store.renew(all).await.unwrap_or_default();
     let mut here = here.into_iter();
-    let now = Now::get().hour();
+    let now = FileSystemTime::get().hour();
     for entry in picture
         .directories_mut()
         .iter_mut()
@@ -396,7 +401,7 @@ async fn renewed(known: &Picture, store: &Arc<dyn ArtifactStore>) -> Arc<Picture
 pub(super) async fn check_pre_images(
     files: &mut [ChangedFile],
     store: &Arc<dyn ArtifactStore>,
-    missed: &mut Missed,
+    missed: &mut CoverageGaps,
 ) -> bool {
     let mut kept: Vec<_> = files
         .iter_mut()
@@ -416,7 +421,10 @@ pub(super) async fn check_pre_images(
         if !here.next().unwrap_or(false) {
             all = false;
             **artifact = None;
-            missed.add(Reason::NoPreImage(Cause::Expired), path.as_str().as_bytes());
+            missed.add(
+                Reason::NoPreImage(GapCause::Expired),
+                path.as_str().as_bytes(),
+            );
         }
     }
     all

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use super::picture::Why;
+use super::picture::OmissionReason;
 use crate::local::walk::shown;
 
 /// How many paths are named for each reason.
@@ -18,9 +18,9 @@ pub(super) enum Reason {
     /// Changed beyond the files that were looked at before.
     NotLookedAt,
     /// The earlier content of a changed file is not kept.
-    NoPreImage(Cause),
+    NoPreImage(GapCause),
     /// The later content of a changed file is not kept.
-    NoPostImage(Cause),
+    NoPostImage(GapCause),
     /// A directory that cannot be read.
     UnreadableDirectory,
     /// Left out by an ignore file that the command made.
@@ -39,7 +39,7 @@ pub(super) enum Reason {
 
 /// Why content is not kept, in an order of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Cause {
+pub(super) enum GapCause {
     TooLarge,
     Unreadable,
     OutOfBytes,
@@ -50,22 +50,22 @@ pub(super) enum Cause {
     Expired,
 }
 
-impl From<Why> for Cause {
-    fn from(why: Why) -> Self {
+impl From<OmissionReason> for GapCause {
+    fn from(why: OmissionReason) -> Self {
         match why {
-            Why::TooLarge => Self::TooLarge,
-            Why::Unreadable | Why::NotAFile => Self::Unreadable,
-            Why::OutOfBytes => Self::OutOfBytes,
-            Why::OutOfTime => Self::OutOfTime,
-            Why::Changing => Self::Changing,
-            Why::Store => Self::Store,
+            OmissionReason::TooLarge => Self::TooLarge,
+            OmissionReason::Unreadable | OmissionReason::NotAFile => Self::Unreadable,
+            OmissionReason::OutOfBytes => Self::OutOfBytes,
+            OmissionReason::OutOfTime => Self::OutOfTime,
+            OmissionReason::Changing => Self::Changing,
+            OmissionReason::Store => Self::Store,
         }
     }
 }
 
 /// What was not covered.
 #[derive(Debug, Default)]
-pub(super) struct Missed {
+pub(super) struct CoverageGaps {
     reasons: BTreeMap<Reason, Paths>,
 }
 
@@ -75,7 +75,7 @@ struct Paths {
     named: Vec<String>,
 }
 
-impl Missed {
+impl CoverageGaps {
     /// Notes a path.
     pub(super) fn add(&mut self, reason: Reason, path: &[u8]) {
         let paths = self.reasons.entry(reason).or_default();
@@ -183,7 +183,7 @@ impl Reason {
     }
 }
 
-impl Cause {
+impl GapCause {
     fn text(self) -> &'static str {
         match self {
             Self::TooLarge => "they are too large",

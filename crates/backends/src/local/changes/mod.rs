@@ -34,10 +34,10 @@ use tokio_util::sync::CancellationToken;
 use self::{
     compare::Comparison,
     index::Index,
-    keep::{Budget, Keeping},
-    missed::{Missed, Reason},
-    picture::{Now, Picture},
-    scan::{Look, Phase, Remembered, Seen},
+    keep::{Budget, ContentKeeper},
+    missed::{CoverageGaps, Reason},
+    picture::{FileSystemTime, WorkspacePicture},
+    scan::{IgnoreCache, Phase, ScanOptions, ScanResult},
 };
 use super::walk::{Globs, Ignores};
 
@@ -119,7 +119,7 @@ impl WorkspaceChanges for LocalChanges {
         let inner = Arc::clone(&self.inner);
         Box::pin(async move {
             let before = inner.before(&keep, &cancel).await?;
-            let running = Running::start(Arc::clone(&inner));
+            let running = WatchedCommand::start(Arc::clone(&inner));
             Ok(Box::new(Scan {
                 before,
                 keep,
@@ -140,19 +140,19 @@ fn real_path(place: &Path) -> PathBuf {
 }
 
 /// The workspace as it was before a command.
-struct Before {
-    picture: Arc<Picture>,
-    remembered: Arc<Remembered>,
-    began: Now,
+struct BeforeCommand {
+    picture: Arc<WorkspacePicture>,
+    remembered: Arc<IgnoreCache>,
+    began: FileSystemTime,
     /// Whether everything was looked at. What was not cannot be told from what is new.
     is_whole: bool,
-    missed: Missed,
+    missed: CoverageGaps,
 }
 
 struct Scan {
-    before: Before,
+    before: BeforeCommand,
     keep: Arc<dyn ArtifactStore>,
-    running: Running,
+    running: WatchedCommand,
 }
 
 impl ChangeScan for Scan {
@@ -172,14 +172,14 @@ impl ChangeScan for Scan {
 }
 
 /// A command that runs between two looks.
-struct Running {
+struct WatchedCommand {
     inner: Arc<Inner>,
     /// How many had begun with it, and how many had ended before.
     begun: u64,
     ended: u64,
 }
 
-impl Running {
+impl WatchedCommand {
     fn start(inner: Arc<Inner>) -> Self {
         let ended = inner.ended.load(Ordering::SeqCst);
         let begun = inner.begun.fetch_add(1, Ordering::SeqCst) + 1;
@@ -196,15 +196,15 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for WatchedCommand {
     fn drop(&mut self) {
         self.inner.ended.fetch_add(1, Ordering::SeqCst);
     }
 }
 
 impl Inner {
-    fn look(&self, phase: Phase, deadline: Instant) -> Result<Look, OpsError> {
-        Ok(Look {
+    fn look(&self, phase: Phase, deadline: Instant) -> Result<ScanOptions, OpsError> {
+        Ok(ScanOptions {
             jail: Arc::clone(&self.jail),
             globs: Globs::new(&self.options.ignore, Ignores::Respect)?,
             own: self.own.clone(),
@@ -214,13 +214,13 @@ impl Inner {
         })
     }
 
-    fn keeping(&self, keep: &Arc<dyn ArtifactStore>, deadline: Instant) -> Keeping {
+    fn keeping(&self, keep: &Arc<dyn ArtifactStore>, deadline: Instant) -> ContentKeeper {
         let budget = Budget::new(
             self.options.max_file_bytes,
             self.options.max_bytes,
             deadline,
         );
-        Keeping::new(Arc::clone(&self.jail), Arc::clone(keep), budget)
+        ContentKeeper::new(Arc::clone(&self.jail), Arc::clone(keep), budget)
     }
 
     /// Looks, and keeps what is not kept yet.
@@ -228,7 +228,7 @@ impl Inner {
         self: &Arc<Self>,
         keep: &Arc<dyn ArtifactStore>,
         cancel: &CancellationToken,
-    ) -> Result<Before, OpsError> {
+    ) -> Result<BeforeCommand, OpsError> {
         let deadline = Instant::now() + self.options.max_time;
         let inner = Arc::clone(self);
         let loaded = blocking(move || Ok(inner.index.load())).await?;
@@ -237,8 +237,9 @@ impl Inner {
         let _stop_when_dropped = stop.clone().drop_guard();
         let look = self.look(Phase::Before, deadline)?;
         let (reference, stopped) = (Arc::clone(&known), stop.clone());
-        let seen = blocking(move || look.run(&reference, &Remembered::default(), &stopped)).await?;
-        let Seen {
+        let seen =
+            blocking(move || look.run(&reference, &IgnoreCache::default(), &stopped)).await?;
+        let ScanResult {
             mut picture,
             remembered,
             is_whole,
@@ -247,13 +248,13 @@ impl Inner {
         } = seen;
         let read = self.keeping(keep, deadline).run(&mut picture).await?;
         // Taken when everything was looked at: what changes from here on is the command's.
-        let began = Now::get();
+        let began = FileSystemTime::get();
         let picture = Arc::new(picture);
         let is_renewed = !Arc::ptr_eq(&known, &loaded);
         if read > 0 || is_renewed || picture.files() != known.files() {
             self.remember(Arc::clone(&picture)).await?;
         }
-        Ok(Before {
+        Ok(BeforeCommand {
             picture,
             remembered: Arc::new(remembered),
             began,
@@ -265,7 +266,7 @@ impl Inner {
     /// Looks again and compares.
     async fn after(
         self: &Arc<Self>,
-        before: Before,
+        before: BeforeCommand,
         keep: &Arc<dyn ArtifactStore>,
     ) -> Result<Changes, OpsError> {
         let deadline = Instant::now() + self.options.max_time;
@@ -309,7 +310,7 @@ impl Inner {
         })
     }
 
-    async fn remember(self: &Arc<Self>, picture: Arc<Picture>) -> Result<(), OpsError> {
+    async fn remember(self: &Arc<Self>, picture: Arc<WorkspacePicture>) -> Result<(), OpsError> {
         let inner = Arc::clone(self);
         blocking(move || {
             inner.index.save(picture);

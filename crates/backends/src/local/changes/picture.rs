@@ -20,7 +20,7 @@ const COARSE_TICK_NANOS: i128 = 2_000_000_000;
 
 /// A workspace at one moment.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Picture {
+pub(super) struct WorkspacePicture {
     directories: Vec<Directory>,
     files: usize,
 }
@@ -73,14 +73,14 @@ pub(super) enum Content {
     /// The hash of what a symlink says.
     Link([u8; 32]),
     /// It is not kept.
-    NotKept(Why),
+    NotKept(OmissionReason),
     /// It vanished while it was read.
     Gone,
 }
 
 /// Why content is not kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Why {
+pub(super) enum OmissionReason {
     /// Larger than one file may be.
     TooLarge,
     /// The operating system did not let it be read.
@@ -99,9 +99,9 @@ pub(super) enum Why {
 
 /// A moment of the clock that file systems go by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Now(i128);
+pub(super) struct FileSystemTime(i128);
 
-impl Now {
+impl FileSystemTime {
     pub(super) fn get() -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         Self(since.map_or(0, |since| i128::try_from(since.as_nanos()).unwrap_or(0)))
@@ -135,7 +135,7 @@ impl Identity {
     }
 
     /// Whether a change after this moment would show in the change time.
-    pub(super) fn is_settled(&self, now: Now) -> bool {
+    pub(super) fn is_settled(&self, now: FileSystemTime) -> bool {
         let tick = if self.changed.1 == 0 {
             COARSE_TICK_NANOS
         } else {
@@ -145,7 +145,7 @@ impl Identity {
     }
 
     /// Whether it changed at this moment or later, as far as the clock tells.
-    pub(super) fn changed_since(&self, then: Now) -> bool {
+    pub(super) fn changed_since(&self, then: FileSystemTime) -> bool {
         self.changed_nanos().saturating_add(TICK_NANOS) >= then.0
     }
 
@@ -218,7 +218,7 @@ impl Directory {
     }
 }
 
-impl Picture {
+impl WorkspacePicture {
     /// Puts pieces together, each sorted by name; several may be of one directory.
     pub(super) fn from_pieces(mut pieces: Vec<Directory>) -> Self {
         pieces.sort_by(|a, b| {

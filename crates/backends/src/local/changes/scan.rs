@@ -25,10 +25,10 @@ use rustix::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    missed::{Missed, Reason},
-    picture::{Content, Directory, Identity, Picture},
+    missed::{CoverageGaps, Reason},
+    picture::{Content, Directory, Identity, WorkspacePicture},
 };
-use crate::local::walk::{Entered, Globs, IgnoreNode, Visit, Visited, walk};
+use crate::local::walk::{EnteredDirectory, Globs, IgnoreNode, Visit, VisitedEntry, walk};
 
 /// How many files are looked at between two looks at the clock.
 const CLOCK_EVERY: usize = 256;
@@ -43,7 +43,7 @@ pub(super) enum Phase {
 }
 
 /// What a look goes by.
-pub(super) struct Look {
+pub(super) struct ScanOptions {
     pub(super) jail: Arc<Jail>,
     pub(super) globs: Globs,
     pub(super) own: Option<Vec<u8>>,
@@ -54,29 +54,29 @@ pub(super) struct Look {
 
 /// The ignore rules of directories that have their own.
 #[derive(Default)]
-pub(super) struct Remembered {
+pub(super) struct IgnoreCache {
     nodes: HashMap<Vec<u8>, Arc<IgnoreNode>>,
 }
 
 /// What a look saw.
-pub(super) struct Seen {
-    pub(super) picture: Picture,
-    pub(super) remembered: Remembered,
+pub(super) struct ScanResult {
+    pub(super) picture: WorkspacePicture,
+    pub(super) remembered: IgnoreCache,
     pub(super) looked_at: u64,
     /// Whether every file was looked at.
     pub(super) is_whole: bool,
-    pub(super) missed: Missed,
+    pub(super) missed: CoverageGaps,
 }
 
-impl Look {
+impl ScanOptions {
     /// Looks at everything.
     pub(super) fn run(
         &self,
-        reference: &Picture,
-        remembered: &Remembered,
+        reference: &WorkspacePicture,
+        remembered: &IgnoreCache,
         stop: &CancellationToken,
-    ) -> Result<Seen, OpsError> {
-        let shared = Shared {
+    ) -> Result<ScanResult, OpsError> {
+        let shared = ScanState {
             look: self,
             reference,
             remembered,
@@ -86,19 +86,19 @@ impl Look {
             late: AtomicBool::new(false),
         };
         let visitors = walk(&self.jail, &WorkPath::root(), &self.globs, stop, || {
-            Looker {
+            ScanWorker {
                 shared: &shared,
                 pieces: Vec::new(),
                 known: None,
                 cursor: 0,
                 seen: 0,
                 nodes: Vec::new(),
-                missed: Missed::default(),
+                missed: CoverageGaps::default(),
             }
         })?;
         let mut pieces = Vec::new();
         let mut nodes = HashMap::new();
-        let mut missed = Missed::default();
+        let mut missed = CoverageGaps::default();
         for visitor in visitors {
             pieces.extend(visitor.pieces);
             nodes.extend(visitor.nodes);
@@ -111,11 +111,11 @@ impl Look {
         if late {
             missed.add_plain(Reason::TooLate);
         }
-        let picture = Picture::from_pieces(pieces);
-        Ok(Seen {
+        let picture = WorkspacePicture::from_pieces(pieces);
+        Ok(ScanResult {
             looked_at: picture.files() as u64,
             picture,
-            remembered: Remembered { nodes },
+            remembered: IgnoreCache { nodes },
             is_whole: !full && !late && !missed.has_unreadable(),
             missed,
         })
@@ -123,7 +123,7 @@ impl Look {
 
     /// Looks one by one at what was there before and was not met: a directory that cannot be read
     /// any more or a look cut short must not make files look removed.
-    pub(super) fn fill_in(&self, before: &Picture, seen: &mut Seen) {
+    pub(super) fn fill_in(&self, before: &WorkspacePicture, seen: &mut ScanResult) {
         let mut found: Vec<Directory> = Vec::new();
         for directory in before.directories() {
             let now = seen.picture.directory(&directory.path);
@@ -200,17 +200,17 @@ fn address(node: &Arc<IgnoreNode>) -> usize {
     Arc::as_ptr(node).addr()
 }
 
-struct Shared<'a> {
-    look: &'a Look,
-    reference: &'a Picture,
-    remembered: &'a Remembered,
+struct ScanState<'a> {
+    look: &'a ScanOptions,
+    reference: &'a WorkspacePicture,
+    remembered: &'a IgnoreCache,
     known_rules: HashSet<usize>,
     count: AtomicUsize,
     full: AtomicBool,
     late: AtomicBool,
 }
 
-impl Shared<'_> {
+impl ScanState<'_> {
     fn is_cut(&self) -> bool {
         self.full.load(Ordering::Relaxed) || self.late.load(Ordering::Relaxed)
     }
@@ -221,18 +221,18 @@ impl Shared<'_> {
 }
 
 /// Looks at files on one thread of a walk.
-struct Looker<'a> {
-    shared: &'a Shared<'a>,
+struct ScanWorker<'a> {
+    shared: &'a ScanState<'a>,
     pieces: Vec<Directory>,
     /// The directory of the last piece in the reference, and how far in it we are.
     known: Option<&'a Directory>,
     cursor: usize,
     seen: usize,
     nodes: Vec<(Vec<u8>, Arc<IgnoreNode>)>,
-    missed: Missed,
+    missed: CoverageGaps,
 }
 
-impl Looker<'_> {
+impl ScanWorker<'_> {
     fn start_piece(&mut self, path: &[u8]) {
         self.known = self.shared.reference.directory(path);
         self.cursor = 0;
@@ -267,12 +267,12 @@ impl Looker<'_> {
     }
 }
 
-impl Visit for Looker<'_> {
+impl Visit for ScanWorker<'_> {
     fn wants_directory(&mut self, path: &[u8]) -> bool {
         !self.shared.is_cut() && !self.shared.is_own(path)
     }
 
-    fn entry(&mut self, entry: &Visited<'_>) {
+    fn entry(&mut self, entry: &VisitedEntry<'_>) {
         if entry.kind == FileKind::Directory || self.shared.is_cut() {
             return;
         }
@@ -313,7 +313,7 @@ impl Visit for Looker<'_> {
     fn rules(
         &mut self,
         jail: &Jail,
-        entered: &Entered<'_>,
+        entered: &EnteredDirectory<'_>,
         above: Option<Arc<IgnoreNode>>,
     ) -> Option<Arc<IgnoreNode>> {
         self.start_piece(entered.path);

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 
 use haft_contract::{
     WorkPath,
-    ops::{OpsError, Written},
+    ops::{OpsError, WrittenFile},
 };
 use haft_sandbox::{
     errno,
@@ -19,7 +19,7 @@ use rustix::{
 use super::stat::version;
 
 /// Appends to a regular file, creating it and its directories when absent.
-pub(super) fn append(jail: &Jail, path: &WorkPath, bytes: &[u8]) -> Result<Written, OpsError> {
+pub(super) fn append(jail: &Jail, path: &WorkPath, bytes: &[u8]) -> Result<WrittenFile, OpsError> {
     let fail = |errno| errno::on_path(errno, path);
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NONBLOCK | OFlags::NOCTTY;
     let (file, created) = match jail.open_at(path, flags, Lookup::Full) {
@@ -52,7 +52,7 @@ pub(super) fn append(jail: &Jail, path: &WorkPath, bytes: &[u8]) -> Result<Writt
     }
     fsync(&file).map_err(fail)?;
     let after = fstat(&file).map_err(fail)?;
-    Ok(Written {
+    Ok(WrittenFile {
         version: version(&after),
         bytes: bytes.len() as u64,
         created,

@@ -22,7 +22,7 @@ use super::stat::version;
 pub(super) fn remove(jail: &Jail, path: &WorkPath, expected: &FileVersion) -> Result<(), OpsError> {
     let fail = |errno| errno::on_path(errno, path);
     let parent = jail.parent(path)?;
-    let aside = Aside::take(&parent, path, expected)?;
+    let aside = SetAsideFile::take(&parent, path, expected)?;
     unlinkat(&parent.directory, aside.name.as_str(), AtFlags::empty()).map_err(fail)?;
     parent.sync().map_err(fail)
 }
@@ -37,7 +37,7 @@ pub(super) fn rename(
     let source = jail.parent(from)?;
     look(&source, from, expected)?;
     let destination = jail.parent_or_make(to)?;
-    let aside = Aside::take(&source, from, expected)?;
+    let aside = SetAsideFile::take(&source, from, expected)?;
     let moved = renameat_with(
         &source.directory,
         aside.name.as_str(),
@@ -54,12 +54,12 @@ pub(super) fn rename(
 }
 
 /// A file under a name of ours, in its own directory.
-struct Aside<'p> {
+struct SetAsideFile<'p> {
     parent: &'p Parent<'p>,
     name: String,
 }
 
-impl<'p> Aside<'p> {
+impl<'p> SetAsideFile<'p> {
     fn take(
         parent: &'p Parent<'p>,
         path: &WorkPath,

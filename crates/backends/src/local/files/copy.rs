@@ -13,7 +13,7 @@ use std::{
 
 use haft_contract::{
     ErrorKind, WorkPath,
-    ops::{CopyFile, OpsError, Overwrite, Written},
+    ops::{CopyFile, OpsError, Overwrite, WrittenFile},
 };
 use haft_sandbox::{errno, jail::Jail, pool::blocking};
 use rustix::{
@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     read::open_regular,
     stat::version,
-    temporary::{Place, Temporary},
+    temporary::{ExistingTarget, Temporary},
     write::{already_there, replaceable},
 };
 use crate::protected;
@@ -45,7 +45,7 @@ pub(super) async fn copy(
     from: &WorkPath,
     to: &WorkPath,
     copy: CopyFile<'_>,
-) -> Result<Written, OpsError> {
+) -> Result<WrittenFile, OpsError> {
     // Stopped with the caller's token, and also when the caller stops waiting.
     let stop = copy.cancel.child_token();
     let _stop_when_dropped = stop.clone().drop_guard();
@@ -89,7 +89,7 @@ struct Job {
 }
 
 impl Job {
-    fn run(&self, jail: &Jail) -> Result<Written, OpsError> {
+    fn run(&self, jail: &Jail) -> Result<WrittenFile, OpsError> {
         let fail = |errno| self.fail(errno);
         let (source, source_stat) = open_regular(jail, &self.from)?;
         let turn = protected::take_turn(jail, &self.to)?;
@@ -115,8 +115,8 @@ impl Job {
         let now = replaceable(jail, &parent, &self.to)?;
         self.check_destination(&source_stat, now.as_ref())?;
         let place = match self.overwrite {
-            Overwrite::Never => Place::Free,
-            Overwrite::Replace => Place::Replace,
+            Overwrite::Never => ExistingTarget::Free,
+            Overwrite::Replace => ExistingTarget::Replace,
         };
         let file = temporary.place(place).map_err(|errno| match errno {
             Errno::EXIST => already_there(&self.to),
@@ -126,7 +126,7 @@ impl Job {
             parent.sync().map_err(fail)?;
         }
         let stat = fstat(&file).map_err(fail)?;
-        Ok(Written {
+        Ok(WrittenFile {
             version: version(&stat),
             bytes,
             created: now.is_none(),
@@ -157,7 +157,7 @@ impl Job {
             self.copied.store(size, Ordering::Relaxed);
             return Ok(size);
         }
-        let mut way = Way::Kernel;
+        let mut way = CopyMethod::Kernel;
         let mut at = 0;
         while at < size && !self.stop.is_cancelled() {
             // Holes are skipped, so a sparse file of an exabyte copies in an instant.
@@ -186,7 +186,7 @@ impl Job {
 
     /// Copies a file whose size the kernel does not know, to its end.
     fn fill_unsized(&self, from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<u64, Errno> {
-        let mut way = Way::Buffer(vec![0; BUFFER]);
+        let mut way = CopyMethod::Buffer(vec![0; BUFFER]);
         let mut at = 0;
         while !self.stop.is_cancelled() {
             match way.step(from, to, at, BUFFER)? {
@@ -215,12 +215,12 @@ impl Job {
 }
 
 /// How bytes get across.
-enum Way {
+enum CopyMethod {
     Kernel,
     Buffer(Vec<u8>),
 }
 
-impl Way {
+impl CopyMethod {
     /// Copies some bytes at an offset, the fastest way that works here. Zero at the end.
     fn step(
         &mut self,

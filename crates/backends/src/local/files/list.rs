@@ -18,7 +18,7 @@ use rustix::fs::{AtFlags, OFlags, Stat, statat};
 use tokio_util::sync::CancellationToken;
 
 use super::stat::{file_stat, modified_ms};
-use crate::local::walk::{Globs, IgnoreNode, Ignores, Names, shown};
+use crate::local::walk::{DirectoryNames, Globs, IgnoreNode, Ignores, shown};
 
 /// The most directories one listing opens.
 const MAX_DIRECTORIES: usize = 1_000_000;
@@ -44,10 +44,10 @@ impl ListJob {
     /// Lists everything beneath a directory.
     pub(super) fn run(&self, jail: &Jail, start: &WorkPath) -> Result<Listing, OpsError> {
         let first = jail.open_directory(start)?;
-        let mut names = Names::new();
-        let mut kept = Kept::new(self.limit);
+        let mut names = DirectoryNames::new();
+        let mut kept = FirstEntries::new(self.limit);
         let mut opened = 0;
-        let mut waiting = VecDeque::from([Waiting {
+        let mut waiting = VecDeque::from([PendingDirectory {
             path: if start.is_root() {
                 Vec::new()
             } else {
@@ -91,7 +91,7 @@ impl ListJob {
                     continue;
                 }
                 if kind == FileKind::Directory && here.depth < self.depth {
-                    waiting.push_back(Waiting {
+                    waiting.push_back(PendingDirectory {
                         path: path.clone(),
                         depth: here.depth + 1,
                         ignores: ignores.clone(),
@@ -133,20 +133,20 @@ pub(crate) fn entry(path: &[u8], stat: &Stat) -> Entry {
     }
 }
 
-struct Waiting {
+struct PendingDirectory {
     path: Vec<u8>,
     depth: usize,
     ignores: Option<Arc<IgnoreNode>>,
 }
 
 /// The entries that come first, and a count of the rest.
-struct Kept {
+struct FirstEntries {
     entries: BTreeMap<Vec<u8>, Entry>,
     limit: usize,
     omitted: u64,
 }
 
-impl Kept {
+impl FirstEntries {
     fn new(limit: usize) -> Self {
         Self {
             entries: BTreeMap::new(),

@@ -20,7 +20,7 @@ use haft_contract::{
     future::BoxFuture,
     ops::{
         CopyFile, Expected, FileOps, FileReader, FileStat, FileVersion, ListQuery, Listing,
-        OpsError, Overwrite, RemoveScope, Resolved, WriteFile, Written,
+        OpsError, Overwrite, RemoveScope, ResolvedPath, WriteFile, WrittenFile,
     },
 };
 use haft_sandbox::{jail::Jail, pool::blocking, remove};
@@ -69,7 +69,7 @@ impl LocalFiles {
 }
 
 impl FileOps for LocalFiles {
-    fn resolve<'a>(&'a self, path: &'a WorkPath) -> BoxFuture<'a, Result<Resolved, OpsError>> {
+    fn resolve<'a>(&'a self, path: &'a WorkPath) -> BoxFuture<'a, Result<ResolvedPath, OpsError>> {
         Box::pin(async move {
             self.jail.check_root()?;
             match resolve::cached(&self.jail, path) {
@@ -105,7 +105,7 @@ impl FileOps for LocalFiles {
         &'a self,
         path: &'a WorkPath,
         write: WriteFile<'a>,
-    ) -> BoxFuture<'a, Result<Written, OpsError>> {
+    ) -> BoxFuture<'a, Result<WrittenFile, OpsError>> {
         Box::pin(async move {
             let bytes = write.bytes.to_vec();
             let (expected, mode) = (OwnedExpected::from(write.expected), write.mode);
@@ -120,7 +120,7 @@ impl FileOps for LocalFiles {
         &'a self,
         path: &'a WorkPath,
         bytes: &'a [u8],
-    ) -> BoxFuture<'a, Result<Written, OpsError>> {
+    ) -> BoxFuture<'a, Result<WrittenFile, OpsError>> {
         Box::pin(async move {
             let bytes = bytes.to_vec();
             self.change(path, move |jail, path| append::append(jail, path, &bytes))
@@ -193,7 +193,7 @@ impl FileOps for LocalFiles {
         from: &'a WorkPath,
         to: &'a WorkPath,
         copy: CopyFile<'a>,
-    ) -> BoxFuture<'a, Result<Written, OpsError>> {
+    ) -> BoxFuture<'a, Result<WrittenFile, OpsError>> {
         Box::pin(copy::copy(Arc::clone(&self.jail), from, to, copy))
     }
 }

@@ -38,7 +38,7 @@ const STEP: usize = 1024 * 1024;
 /// Opens without waiting for a disk; `None` when that might be needed.
 pub(super) fn cached(jail: &Jail, path: &WorkPath) -> Option<Result<LocalReader, OpsError>> {
     match open(jail, path, Lookup::Cached) {
-        Err(Opening::Errno(Errno::AGAIN)) => None,
+        Err(OpenFailure::Errno(Errno::AGAIN)) => None,
         other => Some(other.map_err(|error| error.on(path))),
     }
 }
@@ -174,18 +174,18 @@ fn read_some(
 }
 
 /// Why a file was not opened.
-enum Opening {
+enum OpenFailure {
     Errno(Errno),
     Refused(OpsError),
 }
 
-impl From<Errno> for Opening {
+impl From<Errno> for OpenFailure {
     fn from(errno: Errno) -> Self {
         Self::Errno(errno)
     }
 }
 
-impl Opening {
+impl OpenFailure {
     fn on(self, path: &WorkPath) -> OpsError {
         match self {
             Self::Errno(errno) => errno::on_path(errno, path),
@@ -194,7 +194,7 @@ impl Opening {
     }
 }
 
-fn open(jail: &Jail, path: &WorkPath, lookup: Lookup) -> Result<LocalReader, Opening> {
+fn open(jail: &Jail, path: &WorkPath, lookup: Lookup) -> Result<LocalReader, OpenFailure> {
     let (file, stat) = regular(jail, path, lookup)?;
     Ok(LocalReader {
         file: Arc::new(file),
@@ -205,15 +205,15 @@ fn open(jail: &Jail, path: &WorkPath, lookup: Lookup) -> Result<LocalReader, Ope
 
 /// Opens with `O_NONBLOCK`, so that a FIFO or a device cannot hold the thread, then refuses what is
 /// not a regular file.
-fn regular(jail: &Jail, path: &WorkPath, lookup: Lookup) -> Result<(OwnedFd, Stat), Opening> {
+fn regular(jail: &Jail, path: &WorkPath, lookup: Lookup) -> Result<(OwnedFd, Stat), OpenFailure> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = jail.open_at(path, flags, lookup)?;
     let stat = fstat(&file)?;
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => {}
-        FileType::Directory => return Err(Opening::Errno(Errno::ISDIR)),
+        FileType::Directory => return Err(OpenFailure::Errno(Errno::ISDIR)),
         _ => {
-            return Err(Opening::Refused(
+            return Err(OpenFailure::Refused(
                 OpsError::new(
                     ErrorKind::NotRegularFile,
                     "it is a device, FIFO or socket, not a regular file",
@@ -222,6 +222,7 @@ fn regular(jail: &Jail, path: &WorkPath, lookup: Lookup) -> Result<(OwnedFd, Sta
             ));
         }
     }
-    jail.check_links(&stat, path).map_err(Opening::Refused)?;
+    jail.check_links(&stat, path)
+        .map_err(OpenFailure::Refused)?;
     Ok((file, stat))
 }

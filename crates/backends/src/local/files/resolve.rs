@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use haft_contract::{
     ErrorKind, WorkPath,
-    ops::{FileKind, OpsError, Resolved},
+    ops::{FileKind, OpsError, ResolvedPath},
 };
 use haft_sandbox::{
     errno,
@@ -30,13 +30,13 @@ const MAX_COMPONENTS: usize = 4096;
 
 /// The answer for a path that exists, has no symlinks and needs no look at its surroundings, if
 /// that takes no disk; `None` otherwise.
-pub(super) fn cached(jail: &Jail, path: &WorkPath) -> Option<Result<Resolved, OpsError>> {
+pub(super) fn cached(jail: &Jail, path: &WorkPath) -> Option<Result<ResolvedPath, OpsError>> {
     if protected::needs_a_look(path) {
         return None;
     }
     let file = jail.open_at(path, OFlags::PATH, Lookup::Cached).ok()?;
     let stat = fstat(&file).ok()?;
-    Some(Ok(Resolved {
+    Some(Ok(ResolvedPath {
         path: path.clone(),
         stat: Some(file_stat(&stat)),
         protected: None,
@@ -44,7 +44,7 @@ pub(super) fn cached(jail: &Jail, path: &WorkPath) -> Option<Result<Resolved, Op
 }
 
 /// The answer for any path.
-pub(super) fn full(jail: &Jail, path: &WorkPath) -> Result<Resolved, OpsError> {
+pub(super) fn full(jail: &Jail, path: &WorkPath) -> Result<ResolvedPath, OpsError> {
     let mut walk = Walk {
         resolved: Vec::new(),
         pending: path.components().map(str::to_owned).collect(),
@@ -54,7 +54,7 @@ pub(super) fn full(jail: &Jail, path: &WorkPath) -> Result<Resolved, OpsError> {
     };
     let stat = walk.run(jail)?;
     let resolved = walk.path()?;
-    Ok(Resolved {
+    Ok(ResolvedPath {
         protected: protected::reason(jail, &resolved)?,
         path: resolved,
         stat,
@@ -90,13 +90,13 @@ impl Walk<'_> {
             }
             self.resolved.push(component);
             match self.look(jail)? {
-                Found::Nothing => return self.keep_the_rest().map(|()| None),
-                Found::Link(target) => {
+                PathStep::Nothing => return self.keep_the_rest().map(|()| None),
+                PathStep::Link(target) => {
                     self.resolved.pop();
                     self.follow(&target)?;
                     last = None;
                 }
-                Found::Thing(stat) => {
+                PathStep::Thing(stat) => {
                     if stat.kind != FileKind::Directory && !self.pending.is_empty() {
                         return Err(self.fail(
                             ErrorKind::NotDirectory,
@@ -111,24 +111,24 @@ impl Walk<'_> {
             Some(stat) => Ok(Some(stat)),
             // The path ended on `..` or is the root itself: look once more at where it stands.
             None => match self.look(jail)? {
-                Found::Thing(stat) => Ok(Some(stat)),
-                Found::Nothing | Found::Link(_) => Ok(None),
+                PathStep::Thing(stat) => Ok(Some(stat)),
+                PathStep::Nothing | PathStep::Link(_) => Ok(None),
             },
         }
     }
 
     /// What the resolved components lead to now.
-    fn look(&self, jail: &Jail) -> Result<Found, OpsError> {
+    fn look(&self, jail: &Jail) -> Result<PathStep, OpsError> {
         let path = self.path()?;
         let fail = |errno| errno::on_path(errno, self.asked);
         let file = match jail.open_at(&path, OFlags::PATH | OFlags::NOFOLLOW, Lookup::Full) {
             Ok(file) => file,
-            Err(Errno::NOENT) => return Ok(Found::Nothing),
+            Err(Errno::NOENT) => return Ok(PathStep::Nothing),
             Err(errno) => return Err(fail(errno)),
         };
         let stat = fstat(&file).map_err(fail)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
-            return Ok(Found::Thing(file_stat(&stat)));
+            return Ok(PathStep::Thing(file_stat(&stat)));
         }
         let target = readlinkat(&file, "", Vec::new()).map_err(fail)?;
         let target = target.into_string().map_err(|_| {
@@ -137,7 +137,7 @@ impl Walk<'_> {
                 "it is a symlink whose target is not valid UTF-8",
             )
         })?;
-        Ok(Found::Link(target))
+        Ok(PathStep::Link(target))
     }
 
     fn follow(&mut self, target: &str) -> Result<(), OpsError> {
@@ -189,7 +189,7 @@ impl Walk<'_> {
     }
 }
 
-enum Found {
+enum PathStep {
     Nothing,
     Link(String),
     Thing(haft_contract::ops::FileStat),

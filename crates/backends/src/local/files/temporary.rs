@@ -23,7 +23,7 @@ pub(super) struct Temporary<'p> {
 
 /// Whether something may stand where the file is put.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ExistingTarget {
     /// The name must be free at the very moment of the rename.
     Free,
     /// Whatever is there is replaced.
@@ -111,12 +111,12 @@ impl<'p> Temporary<'p> {
     }
 
     /// Gives the file its real name in one step.
-    pub(super) fn place(mut self, place: Place) -> Result<OwnedFd, Errno> {
+    pub(super) fn place(mut self, place: ExistingTarget) -> Result<OwnedFd, Errno> {
         let directory = &self.parent.directory;
         let (from, to) = (self.name.as_str(), self.parent.name);
         match place {
-            Place::Replace => renameat(directory, from, directory, to)?,
-            Place::Free => {
+            ExistingTarget::Replace => renameat(directory, from, directory, to)?,
+            ExistingTarget::Free => {
                 match renameat_with(directory, from, directory, to, RenameFlags::NOREPLACE) {
                     // A file system without that rename: a hard link fails just as surely when
                     // the name is taken. The temporary name is removed on drop.

@@ -3,7 +3,7 @@
 
 use haft_contract::{
     ErrorKind, WorkPath,
-    ops::{OpsError, WriteMode, Written},
+    ops::{OpsError, WriteMode, WrittenFile},
 };
 use haft_sandbox::{
     errno,
@@ -18,7 +18,7 @@ use super::{
     OwnedExpected,
     rights::AccessList,
     stat::version,
-    temporary::{Place, Temporary},
+    temporary::{ExistingTarget, Temporary},
 };
 
 /// Replaces or creates a file.
@@ -28,7 +28,7 @@ pub(super) fn write(
     bytes: &[u8],
     expected: &OwnedExpected,
     mode: WriteMode,
-) -> Result<Written, OpsError> {
+) -> Result<WrittenFile, OpsError> {
     let fail = |errno| errno::on_path(errno, path);
     let parent = match expected {
         // A file that must exist has its directory already.
@@ -61,8 +61,8 @@ pub(super) fn write(
     let now = replaceable(jail, &parent, path)?;
     check_expected(now.as_ref(), expected, path)?;
     let place = match expected {
-        OwnedExpected::Absent => Place::Free,
-        OwnedExpected::Anything | OwnedExpected::Version(_) => Place::Replace,
+        OwnedExpected::Absent => ExistingTarget::Free,
+        OwnedExpected::Anything | OwnedExpected::Version(_) => ExistingTarget::Replace,
     };
     let file = temporary.place(place).map_err(|errno| match errno {
         Errno::EXIST => already_there(path),
@@ -70,7 +70,7 @@ pub(super) fn write(
     })?;
     parent.sync().map_err(fail)?;
     let stat = fstat(&file).map_err(fail)?;
-    Ok(Written {
+    Ok(WrittenFile {
         version: version(&stat),
         bytes: bytes.len() as u64,
         created: now.is_none(),

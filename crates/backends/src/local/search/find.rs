@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::local::{
     files::{entry, modified_ms},
-    walk::{Globs, Ignores, PathGlob, Visit, Visited, walk},
+    walk::{Globs, Ignores, PathGlob, Visit, VisitedEntry, walk},
 };
 
 /// A find, owned for the blocking pool.
@@ -49,7 +49,7 @@ impl FindJob {
             total: 0,
         })?;
         let total = visitors.iter().map(|finder| finder.total).sum();
-        let mut found: Vec<Found> = visitors
+        let mut found: Vec<FindMatch> = visitors
             .into_iter()
             .flat_map(|finder| finder.first)
             .collect();
@@ -86,13 +86,13 @@ struct Finder<'a> {
     job: &'a FindJob,
     below: usize,
     /// The entries that come first, the last of them on top.
-    first: BinaryHeap<Found>,
+    first: BinaryHeap<FindMatch>,
     total: u64,
 }
 
 /// A match, ordered as asked: by key, then by path.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Found {
+struct FindMatch {
     key: Reverse<i64>,
     path: Vec<u8>,
 }
@@ -102,7 +102,7 @@ impl Visit for Finder<'_> {
         true
     }
 
-    fn entry(&mut self, entry: &Visited<'_>) {
+    fn entry(&mut self, entry: &VisitedEntry<'_>) {
         if self.job.kind.is_some_and(|kind| kind != entry.kind) {
             return;
         }
@@ -128,7 +128,7 @@ impl Visit for Finder<'_> {
             }
             self.first.pop();
         }
-        self.first.push(Found {
+        self.first.push(FindMatch {
             key,
             path: entry.path.to_vec(),
         });

@@ -27,10 +27,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     find::below,
-    hits::{Asked, Hits},
+    hits::{HitQuery, Hits},
     lines::LineSink,
 };
-use crate::local::walk::{Globs, Ignores, PathGlob, Visit, Visited, walk};
+use crate::local::walk::{Globs, Ignores, PathGlob, Visit, VisitedEntry, walk};
 
 /// The longest pattern, in bytes.
 const MAX_PATTERN_BYTES: usize = 64 * 1024;
@@ -71,7 +71,7 @@ impl GrepJob {
             glob: query.glob.map(PathGlob::new).transpose()?,
             types: query.file_type.map(file_type).transpose()?,
             multiline: query.multiline,
-            hits: Hits::new(Asked {
+            hits: Hits::new(HitQuery {
                 mode: query.mode,
                 limit: query.limit,
                 offset: query.offset,
@@ -198,7 +198,7 @@ impl<'a> Grepper<'a> {
         }
     }
 
-    fn open(&self, directory: BorrowedFd<'_>, entry: &Visited<'_>) -> Option<OwnedFd> {
+    fn open(&self, directory: BorrowedFd<'_>, entry: &VisitedEntry<'_>) -> Option<OwnedFd> {
         self.jail
             .open_beneath(directory, entry.name, open_flags())
             .ok()
@@ -210,7 +210,7 @@ impl Visit for Grepper<'_> {
         self.job.hits.wants_directory(path)
     }
 
-    fn entry(&mut self, entry: &Visited<'_>) {
+    fn entry(&mut self, entry: &VisitedEntry<'_>) {
         if entry.kind != FileKind::File || !self.job.hits.wants_file(entry.path) {
             return;
         }

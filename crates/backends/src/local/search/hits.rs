@@ -16,7 +16,7 @@ use haft_contract::ops::{GrepFile, GrepLine, GrepMode, GrepResults};
 use crate::local::walk::shown;
 
 /// What was asked for.
-pub(super) struct Asked {
+pub(super) struct HitQuery {
     /// What counts as a result.
     pub(super) mode: GrepMode,
     /// The most results to return.
@@ -34,14 +34,14 @@ pub(super) struct Asked {
 /// What was asked for, and what has been found.
 pub(super) struct Hits {
     /// What was asked for.
-    pub(super) asked: Asked,
+    pub(super) asked: HitQuery,
     /// Whether enough is held that paths after the last one no longer matter.
     full: AtomicBool,
-    found: Mutex<Found>,
+    found: Mutex<CollectedHits>,
 }
 
 #[derive(Default)]
-struct Found {
+struct CollectedHits {
     files: BTreeMap<Vec<u8>, FileHits>,
     /// Results held: matching lines, or files.
     held: u64,
@@ -53,11 +53,11 @@ pub(super) struct FileHits {
     /// Matching lines.
     pub(super) count: u64,
     /// Matching lines and their context, in content mode.
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<HitLine>,
 }
 
 /// A line, before its path is added.
-pub(super) struct Line {
+pub(super) struct HitLine {
     pub(super) number: u64,
     pub(super) text: String,
     pub(super) matched: bool,
@@ -65,18 +65,18 @@ pub(super) struct Line {
 }
 
 impl Hits {
-    pub(super) fn new(asked: Asked) -> Self {
+    pub(super) fn new(asked: HitQuery) -> Self {
         Self {
             asked,
             full: AtomicBool::new(false),
-            found: Mutex::new(Found::default()),
+            found: Mutex::new(CollectedHits::default()),
         }
     }
 
     /// How many results the page needs: those before it, its own, and one more to know that there
     /// is more.
     pub(super) fn wanted(&self) -> u64 {
-        let Asked { offset, limit, .. } = self.asked;
+        let HitQuery { offset, limit, .. } = self.asked;
         offset.saturating_add(limit).saturating_add(1) as u64
     }
 
@@ -120,11 +120,11 @@ impl Hits {
 
     /// The page.
     pub(super) fn finish(self, searched: u64) -> GrepResults {
-        let Found { files, held } = self
+        let CollectedHits { files, held } = self
             .found
             .into_inner()
             .unwrap_or_else(PoisonError::into_inner);
-        let page = Page {
+        let page = HitPage {
             mode: self.asked.mode,
             first: self.asked.offset as u64,
             end: self.asked.offset.saturating_add(self.asked.limit) as u64,
@@ -154,13 +154,13 @@ impl Hits {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Found> {
+    fn lock(&self) -> MutexGuard<'_, CollectedHits> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Which results are returned.
-struct Page {
+struct HitPage {
     mode: GrepMode,
     first: u64,
     end: u64,
@@ -168,7 +168,7 @@ struct Page {
     after: u64,
 }
 
-impl Page {
+impl HitPage {
     /// Adds what the page has of a file; how many results have been passed then.
     fn add(&self, results: &mut GrepResults, passed: u64, path: &str, hits: FileHits) -> u64 {
         match self.mode {
@@ -207,7 +207,7 @@ impl Page {
     }
 
     /// A match on the page, or context of one. `kept` are the numbers of those matches, in order.
-    fn shows(&self, line: &Line, kept: &[u64]) -> bool {
+    fn shows(&self, line: &HitLine, kept: &[u64]) -> bool {
         if line.matched {
             return kept.binary_search(&line.number).is_ok();
         }
@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     fn hits(limit: usize, offset: usize) -> Hits {
-        Hits::new(Asked {
+        Hits::new(HitQuery {
             mode: GrepMode::Files,
             limit,
             offset,

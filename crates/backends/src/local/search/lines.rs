@@ -5,7 +5,7 @@ use std::io;
 use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
 use haft_contract::ops::GrepMode;
 
-use super::hits::{FileHits, Hits, Line};
+use super::hits::{FileHits, HitLine, Hits};
 
 /// Collects the hits of one file; reused from file to file.
 pub(super) struct LineSink<'a> {
@@ -36,7 +36,7 @@ impl<'a> LineSink<'a> {
         let line = bytes.strip_suffix(b"\n").unwrap_or(bytes);
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let shown = cut(line, self.hits.asked.max_line_bytes);
-        self.found.lines.push(Line {
+        self.found.lines.push(HitLine {
             number,
             text: String::from_utf8_lossy(shown).into_owned(),
             matched,

@@ -19,7 +19,7 @@ const BUFFER: usize = 32 * 1024;
 
 /// The names of one directory, sorted. Reused from directory to directory, so that a walk makes no
 /// allocation per entry.
-pub(crate) struct Names {
+pub(crate) struct DirectoryNames {
     /// The names, each with its final NUL.
     bytes: Vec<u8>,
     entries: Vec<Name>,
@@ -33,7 +33,7 @@ struct Name {
     kind: FileKind,
 }
 
-impl Names {
+impl DirectoryNames {
     pub(crate) fn new() -> Self {
         Self {
             bytes: Vec::new(),

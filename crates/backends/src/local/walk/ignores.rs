@@ -24,7 +24,7 @@ use rustix::{
     io::pread,
 };
 
-use super::Names;
+use super::DirectoryNames;
 
 /// The most bytes read of an ignore file; the rest is as if it were not there.
 const MAX_IGNORE_BYTES: usize = 256 * 1024;
@@ -73,7 +73,7 @@ impl IgnoreNode {
         jail: &Jail,
         directory: BorrowedFd<'_>,
         path: &[u8],
-        names: &Names,
+        names: &DirectoryNames,
         above: Option<Arc<Self>>,
     ) -> Option<Arc<Self>> {
         Self::load(jail, directory, path, |name| names.has(name), above)

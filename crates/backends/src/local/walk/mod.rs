@@ -11,10 +11,10 @@ mod ignores;
 mod parallel;
 
 pub(crate) use self::{
-    directory::Names,
+    directory::DirectoryNames,
     globs::{Globs, PathGlob},
     ignores::{IgnoreNode, Ignores},
-    parallel::{Entered, Visit, Visited, walk},
+    parallel::{EnteredDirectory, Visit, VisitedEntry, walk},
 };
 use std::fmt::Write as _;
 

@@ -19,7 +19,7 @@ use haft_sandbox::jail::{Jail, Lookup};
 use rustix::{fs::OFlags, io::Errno};
 use tokio_util::sync::CancellationToken;
 
-use super::{Globs, IgnoreNode, Ignores, Names};
+use super::{DirectoryNames, Globs, IgnoreNode, Ignores};
 
 /// The most threads one walk uses.
 const MAX_THREADS: usize = 8;
@@ -36,7 +36,7 @@ const CHUNK: usize = 1024;
 const MAX_DEPTH: usize = 1024;
 
 /// One entry met on a walk.
-pub(crate) struct Visited<'a> {
+pub(crate) struct VisitedEntry<'a> {
     /// The directory it is in, open.
     pub(crate) directory: BorrowedFd<'a>,
     /// Its name there.
@@ -53,13 +53,13 @@ pub(crate) trait Visit: Send {
     fn wants_directory(&mut self, path: &[u8]) -> bool;
 
     /// Takes one entry, directories included.
-    fn entry(&mut self, entry: &Visited<'_>);
+    fn entry(&mut self, entry: &VisitedEntry<'_>);
 
     /// The ignore rules that hold in a directory that is entered, where they are respected.
     fn rules(
         &mut self,
         jail: &Jail,
-        entered: &Entered<'_>,
+        entered: &EnteredDirectory<'_>,
         above: Option<Arc<IgnoreNode>>,
     ) -> Option<Arc<IgnoreNode>> {
         IgnoreNode::enter(jail, entered.directory, entered.path, entered.names, above)
@@ -73,13 +73,13 @@ pub(crate) trait Visit: Send {
 }
 
 /// A directory whose names were read.
-pub(crate) struct Entered<'a> {
+pub(crate) struct EnteredDirectory<'a> {
     /// The directory, open.
     pub(crate) directory: BorrowedFd<'a>,
     /// Its path relative to the workspace; empty for the root.
     pub(crate) path: &'a [u8],
     /// Its names.
-    pub(crate) names: &'a Names,
+    pub(crate) names: &'a DirectoryNames,
 }
 
 /// Walks everything beneath a directory. Each worker gets a visitor from `visitor`; all of them
@@ -102,7 +102,7 @@ pub(crate) fn walk<V: Visit>(
     } else {
         start.as_str().as_bytes().to_vec()
     };
-    let shared = Shared {
+    let shared = WalkState {
         jail,
         globs,
         stop,
@@ -111,7 +111,7 @@ pub(crate) fn walk<V: Visit>(
                 path,
                 depth: 0,
                 ignores,
-                part: Part::Whole,
+                part: DirectoryPart::Whole,
             }]),
             busy: 0,
         }),
@@ -128,7 +128,7 @@ pub(crate) fn walk<V: Visit>(
     Ok(visitors)
 }
 
-struct Shared<'a> {
+struct WalkState<'a> {
     jail: &'a Jail,
     globs: &'a Globs,
     stop: &'a CancellationToken,
@@ -147,11 +147,11 @@ struct Task {
     path: Vec<u8>,
     depth: usize,
     ignores: Option<Arc<IgnoreNode>>,
-    part: Part,
+    part: DirectoryPart,
 }
 
 /// What of a directory a task covers.
-enum Part {
+enum DirectoryPart {
     /// All of it; a very large one is split.
     Whole,
     /// What are not directories among at most [`CHUNK`] entries from this position on.
@@ -161,10 +161,10 @@ enum Part {
 /// A very large directory, read once for all who share it.
 struct Listing {
     directory: OwnedFd,
-    names: Names,
+    names: DirectoryNames,
 }
 
-impl Shared<'_> {
+impl WalkState<'_> {
     fn run<V: Visit>(&self, visitor: &(impl Fn() -> V + Sync)) -> Result<Vec<V>, OpsError> {
         let mut first = Worker::new(self, visitor());
         for _ in 0..ALONE {
@@ -204,7 +204,7 @@ impl Shared<'_> {
     }
 
     /// The next task; waits while others may still add some. `None` when the walk is over.
-    fn take(&self) -> Option<(Task, Busy<'_>)> {
+    fn take(&self) -> Option<(Task, BusyTask<'_>)> {
         let mut queue = lock(&self.queue);
         loop {
             if self.done.load(Ordering::Relaxed) || self.stop.is_cancelled() {
@@ -213,7 +213,7 @@ impl Shared<'_> {
             // Last in, first out keeps the queue small: it holds siblings of one path.
             if let Some(task) = queue.waiting.pop_back() {
                 queue.busy += 1;
-                return Some((task, Busy(&self.queue, &self.changed)));
+                return Some((task, BusyTask(&self.queue, &self.changed)));
             }
             if queue.busy == 0 {
                 self.done.store(true, Ordering::Relaxed);
@@ -237,9 +237,9 @@ impl Shared<'_> {
 }
 
 /// A task being worked on; also ends when its worker panics, so that the others do not wait for it.
-struct Busy<'a>(&'a Mutex<Queue>, &'a Condvar);
+struct BusyTask<'a>(&'a Mutex<Queue>, &'a Condvar);
 
-impl Drop for Busy<'_> {
+impl Drop for BusyTask<'_> {
     fn drop(&mut self) {
         let mut queue = lock(self.0);
         queue.busy -= 1;
@@ -250,19 +250,19 @@ impl Drop for Busy<'_> {
 }
 
 struct Worker<'a, V> {
-    shared: &'a Shared<'a>,
+    shared: &'a WalkState<'a>,
     visitor: V,
-    names: Names,
+    names: DirectoryNames,
     path: Vec<u8>,
     found: Vec<Task>,
 }
 
 impl<'a, V: Visit> Worker<'a, V> {
-    fn new(shared: &'a Shared<'a>, visitor: V) -> Self {
+    fn new(shared: &'a WalkState<'a>, visitor: V) -> Self {
         Self {
             shared,
             visitor,
-            names: Names::new(),
+            names: DirectoryNames::new(),
             path: Vec::new(),
             found: Vec::new(),
         }
@@ -280,8 +280,8 @@ impl<'a, V: Visit> Worker<'a, V> {
             return;
         }
         match &task.part {
-            Part::Whole => self.whole(&task),
-            Part::Files(from, listing) => {
+            DirectoryPart::Whole => self.whole(&task),
+            DirectoryPart::Files(from, listing) => {
                 // The task carries the rules of its own directory already.
                 let entries = listing.names.part(*from, from + CHUNK);
                 let files = entries.filter(|(_, kind)| *kind != FileKind::Directory);
@@ -305,7 +305,7 @@ impl<'a, V: Visit> Worker<'a, V> {
         } else {
             &task.path
         };
-        let mut names = std::mem::replace(&mut self.names, Names::new());
+        let mut names = std::mem::replace(&mut self.names, DirectoryNames::new());
         let directory = match jail.open_bytes(path, flags, Lookup::Full).and_then(|open| {
             names.read(open.as_fd())?;
             Ok(open)
@@ -318,7 +318,7 @@ impl<'a, V: Visit> Worker<'a, V> {
         };
         let ignores = match self.shared.globs.ignores {
             Ignores::Respect => {
-                let entered = Entered {
+                let entered = EnteredDirectory {
                     directory: directory.as_fd(),
                     path: &task.path,
                     names: &names,
@@ -342,7 +342,7 @@ impl<'a, V: Visit> Worker<'a, V> {
                 path: task.path.clone(),
                 depth: task.depth,
                 ignores: ignores.clone(),
-                part: Part::Files(from, Arc::clone(&listing)),
+                part: DirectoryPart::Files(from, Arc::clone(&listing)),
             });
         }
     }
@@ -372,7 +372,7 @@ impl<'a, V: Visit> Worker<'a, V> {
                 self.visitor.left_out(&self.path, rules);
                 continue;
             }
-            self.visitor.entry(&Visited {
+            self.visitor.entry(&VisitedEntry {
                 directory,
                 name,
                 path: &self.path,
@@ -386,7 +386,7 @@ impl<'a, V: Visit> Worker<'a, V> {
                     path: self.path.clone(),
                     depth: task.depth + 1,
                     ignores: ignores.cloned(),
-                    part: Part::Whole,
+                    part: DirectoryPart::Whole,
                 });
             } else {
                 self.visitor.passed_over(&self.path, Errno::NAMETOOLONG);

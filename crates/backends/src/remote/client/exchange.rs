@@ -16,10 +16,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{link::Link, peer::Peer};
 use crate::remote::{
-    convert::Garbled,
+    convert::MalformedMessage,
     credit::{REPLY_WINDOW, Window, cost},
     frame::{CHUNK_BYTES, Frame, Kind},
-    wire::{Note, Reply, Request},
+    wire::{Reply, Request, WireNote},
 };
 
 /// How much later than the other side this one gives up.
@@ -39,7 +39,7 @@ pub(super) enum Event {
     /// A piece of a child's output.
     Output(OutputChunk),
     /// Something to know before the end.
-    Note(Note),
+    Note(WireNote),
     /// The end.
     Reply(Reply),
 }
@@ -138,19 +138,19 @@ impl Exchange {
         &mut self,
         data: &mut Vec<u8>,
         most: usize,
-        noted: &(dyn Fn(&Note) + Send + Sync),
+        noted: &(dyn Fn(&WireNote) + Send + Sync),
     ) -> Result<Reply, OpsError> {
         loop {
             match self.next().await? {
                 Event::Data(piece) => {
                     if data.len() + piece.len() > most {
-                        return Err(Garbled("result that is too large").into());
+                        return Err(MalformedMessage("result that is too large").into());
                     }
                     data.extend_from_slice(&piece);
                     self.consumed(piece.len());
                 }
                 Event::Note(note) => noted(&note),
-                Event::Output(_) => return Err(Garbled("output").into()),
+                Event::Output(_) => return Err(MalformedMessage("output").into()),
                 Event::Reply(Reply::Failed(failure)) => return Err(failure.into()),
                 Event::Reply(reply) => return Ok(reply),
             }
@@ -177,7 +177,7 @@ impl Drop for Exchange {
 }
 
 /// One request from its beginning to its end.
-pub(super) struct Ask<'a> {
+pub(super) struct RoundTrip<'a> {
     pub(super) request: Request,
     pub(super) body: &'a [u8],
     pub(super) limit: Duration,
@@ -185,7 +185,7 @@ pub(super) struct Ask<'a> {
     pub(super) most: usize,
 }
 
-impl<'a> Ask<'a> {
+impl<'a> RoundTrip<'a> {
     /// A request whose reply says everything.
     pub(super) fn new(request: Request, limit: Duration) -> Self {
         Self {
@@ -247,7 +247,7 @@ impl<'a> Ask<'a> {
         cancel: &CancellationToken,
         peer: &Peer,
         data: &mut Vec<u8>,
-        noted: &(dyn Fn(&Note) + Send + Sync),
+        noted: &(dyn Fn(&WireNote) + Send + Sync),
     ) -> Result<Reply, OpsError> {
         if cancel.is_cancelled() {
             return Err(cancelled());

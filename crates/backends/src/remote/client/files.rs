@@ -10,15 +10,15 @@ use haft_contract::{
     future::BoxFuture,
     ops::{
         CopyFile, FileOps, FileReader, FileStat, FileVersion, ListQuery, Listing, OpsError,
-        Overwrite, RemoveScope, Resolved, WriteFile, WriteMode, Written,
+        Overwrite, RemoveScope, ResolvedPath, WriteFile, WriteMode, WrittenFile,
     },
 };
 
-use super::{LONG_LIMIT, QUICK_LIMIT, exchange::Ask, link::Link, peer::Peer};
+use super::{LONG_LIMIT, QUICK_LIMIT, exchange::RoundTrip, link::Link, peer::Peer};
 use crate::remote::{
-    convert::Garbled,
+    convert::MalformedMessage,
     frame::{Frame, Kind},
-    wire::{self, Note, Reply, Request},
+    wire::{self, Reply, Request, WireNote},
 };
 
 /// The most bytes asked for at once; the other side hands over no more.
@@ -38,16 +38,16 @@ impl RemoteFiles {
     }
 
     async fn quick(&self, request: Request) -> Result<Reply, OpsError> {
-        Ask::new(request, QUICK_LIMIT).of(&self.peer).await
+        RoundTrip::new(request, QUICK_LIMIT).of(&self.peer).await
     }
 
     async fn long(&self, request: Request) -> Result<Reply, OpsError> {
-        Ask::new(request, LONG_LIMIT).of(&self.peer).await
+        RoundTrip::new(request, LONG_LIMIT).of(&self.peer).await
     }
 }
 
 impl FileOps for RemoteFiles {
-    fn resolve<'a>(&'a self, path: &'a WorkPath) -> BoxFuture<'a, Result<Resolved, OpsError>> {
+    fn resolve<'a>(&'a self, path: &'a WorkPath) -> BoxFuture<'a, Result<ResolvedPath, OpsError>> {
         Box::pin(async move {
             match self.quick(Request::Resolve { path: text(path) }).await? {
                 Reply::Resolved(resolved) => Ok(resolved.try_into()?),
@@ -80,7 +80,7 @@ impl FileOps for RemoteFiles {
         &'a self,
         path: &'a WorkPath,
         write: WriteFile<'a>,
-    ) -> BoxFuture<'a, Result<Written, OpsError>> {
+    ) -> BoxFuture<'a, Result<WrittenFile, OpsError>> {
         let request = Request::Write {
             path: text(path),
             expected: write.expected.into(),
@@ -90,7 +90,7 @@ impl FileOps for RemoteFiles {
             },
         };
         Box::pin(async move {
-            let ask = Ask::new(request, LONG_LIMIT).body(write.bytes);
+            let ask = RoundTrip::new(request, LONG_LIMIT).body(write.bytes);
             written(ask.of(&self.peer).await?)
         })
     }
@@ -99,10 +99,10 @@ impl FileOps for RemoteFiles {
         &'a self,
         path: &'a WorkPath,
         bytes: &'a [u8],
-    ) -> BoxFuture<'a, Result<Written, OpsError>> {
+    ) -> BoxFuture<'a, Result<WrittenFile, OpsError>> {
         let request = Request::Append { path: text(path) };
         Box::pin(async move {
-            let ask = Ask::new(request, LONG_LIMIT).body(bytes);
+            let ask = RoundTrip::new(request, LONG_LIMIT).body(bytes);
             written(ask.of(&self.peer).await?)
         })
     }
@@ -121,11 +121,11 @@ impl FileOps for RemoteFiles {
         };
         Box::pin(async move {
             let mut data = Vec::new();
-            let ask = Ask::new(request, LONG_LIMIT).result(MAX_LISTING_BYTES);
+            let ask = RoundTrip::new(request, LONG_LIMIT).result(MAX_LISTING_BYTES);
             ask.unless(query.cancel, &self.peer, &mut data, &|_| {})
                 .await?;
             let listing: wire::Listing =
-                serde_json::from_slice(&data).map_err(|_| Garbled("listing"))?;
+                serde_json::from_slice(&data).map_err(|_| MalformedMessage("listing"))?;
             Ok(listing.into())
         })
     }
@@ -191,18 +191,18 @@ impl FileOps for RemoteFiles {
         from: &'a WorkPath,
         to: &'a WorkPath,
         copy: CopyFile<'a>,
-    ) -> BoxFuture<'a, Result<Written, OpsError>> {
+    ) -> BoxFuture<'a, Result<WrittenFile, OpsError>> {
         let request = Request::Copy {
             from: text(from),
             to: text(to),
             overwrite: copy.overwrite.into(),
         };
         Box::pin(async move {
-            let noted = |note: &Note| match note {
-                Note::Copied(bytes) => (copy.copied)(*bytes),
-                Note::Started | Note::OutputEnded => {}
+            let noted = |note: &WireNote| match note {
+                WireNote::Copied(bytes) => (copy.copied)(*bytes),
+                WireNote::Started | WireNote::OutputEnded => {}
             };
-            let ask = Ask::new(request, LONG_LIMIT);
+            let ask = RoundTrip::new(request, LONG_LIMIT);
             let reply = ask
                 .unless(copy.cancel, &self.peer, &mut Vec::new(), &noted)
                 .await?;
@@ -221,7 +221,7 @@ struct RemoteFile {
 
 impl RemoteFile {
     async fn open(link: &Arc<Link>, path: &WorkPath) -> Result<Self, OpsError> {
-        let ask = Ask::new(Request::Open { path: text(path) }, QUICK_LIMIT);
+        let ask = RoundTrip::new(Request::Open { path: text(path) }, QUICK_LIMIT);
         let (number, reply) = ask.numbered(link, &mut Vec::new()).await?;
         match reply {
             Reply::Opened { stat, own_mode } => Ok(Self {
@@ -242,7 +242,7 @@ impl RemoteFile {
             length: length as u64,
         };
         let before = buffer.len();
-        let ask = Ask::new(request, QUICK_LIMIT).result(before + length);
+        let ask = RoundTrip::new(request, QUICK_LIMIT).result(before + length);
         done(ask.over(&self.link, buffer).await?)
     }
 }
@@ -297,7 +297,7 @@ fn done(reply: Reply) -> Result<(), OpsError> {
     }
 }
 
-fn written(reply: Reply) -> Result<Written, OpsError> {
+fn written(reply: Reply) -> Result<WrittenFile, OpsError> {
     match reply {
         Reply::Written(written) => Ok(written.into()),
         _ => Err(strange()),
@@ -305,5 +305,5 @@ fn written(reply: Reply) -> Result<Written, OpsError> {
 }
 
 fn strange() -> OpsError {
-    Garbled("reply").into()
+    MalformedMessage("reply").into()
 }

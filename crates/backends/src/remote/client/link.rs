@@ -23,11 +23,11 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use super::exchange::{Event, Exchange};
 use crate::remote::{
     connect::{Carrier, Connect, ConnectError, Connection},
-    convert::{Garbled, chunk_from_wire},
+    convert::{MalformedMessage, chunk_from_wire},
     credit::{MAX_REPLY_FRAMES, REQUEST_WINDOW, Window},
     frame::{Frame, FrameError, FrameReader, Kind, MAX_FRAME_BYTES},
     outbox::Outbox,
-    wire::{self, Open, Opened, Opening, Reply, Welcome},
+    wire::{self, OpenReply, OpenWorkspace, OpenedWorkspace, Reply, Welcome},
 };
 
 /// How long the other side may take to greet and to open the workspace.
@@ -50,12 +50,12 @@ const MAX_REQUEST_BYTES: usize = MAX_FRAME_BYTES - 1024;
 
 /// A connection.
 pub(super) struct Link {
-    shared: Arc<Shared>,
+    shared: Arc<LinkState>,
     _tasks: [AbortOnDropHandle<()>; 3],
 }
 
 /// What the connection's tasks, its exchanges and its owner share.
-pub(super) struct Shared {
+pub(super) struct LinkState {
     name: String,
     pub(super) outbox: Outbox,
     live: Mutex<HashMap<u64, Port>>,
@@ -78,15 +78,15 @@ impl Link {
     pub(super) async fn open(
         name: &str,
         connect: &dyn Connect,
-        open: &Open,
-    ) -> Result<(Arc<Self>, Opened), ConnectError> {
+        open: &OpenWorkspace,
+    ) -> Result<(Arc<Self>, OpenedWorkspace), ConnectError> {
         let Connection {
             reader,
             writer,
             carrier,
         } = connect.connect().await?;
         let mut reader = FrameReader::new(reader);
-        let shared = Arc::new(Shared::new(name));
+        let shared = Arc::new(LinkState::new(name));
         let writing = AbortOnDropHandle::new(tokio::spawn({
             let shared = Arc::clone(&shared);
             async move {
@@ -98,9 +98,9 @@ impl Link {
         let greeting = greet(&mut reader, &shared.outbox, open);
         let opened = match timeout(GREETING_LIMIT, greeting).await {
             Ok(Ok(opened)) => opened,
-            Ok(Err(Unopened::Refused(error))) => return Err(error),
+            Ok(Err(LinkOpenError::Refused(error))) => return Err(error),
             // The carrier knows better why nothing came.
-            Ok(Err(Unopened::Broken(error))) => {
+            Ok(Err(LinkOpenError::Broken(error))) => {
                 let broken = || ConnectError::new(error.to_string());
                 return Err(last_words(&*carrier).await.unwrap_or_else(broken));
             }
@@ -181,7 +181,7 @@ impl Link {
         Ok(exchange)
     }
 
-    pub(super) fn shared(&self) -> &Shared {
+    pub(super) fn shared(&self) -> &LinkState {
         &self.shared
     }
 }
@@ -193,7 +193,7 @@ impl Drop for Link {
     }
 }
 
-impl Shared {
+impl LinkState {
     fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -290,17 +290,17 @@ impl Shared {
         }
     }
 
-    fn hand_out(&self, frame: Frame) -> Result<(), Garbled> {
+    fn hand_out(&self, frame: Frame) -> Result<(), MalformedMessage> {
         let number = frame.exchange;
         let event = match frame.kind {
             Kind::Data => Event::Data(frame.body),
             Kind::Output => Event::Output(chunk_from_wire(&frame.body)?),
-            Kind::Note => {
-                Event::Note(serde_json::from_slice(&frame.body).map_err(|_| Garbled("note"))?)
-            }
+            Kind::Note => Event::Note(
+                serde_json::from_slice(&frame.body).map_err(|_| MalformedMessage("note"))?,
+            ),
             Kind::Reply => {
                 let reply: Reply =
-                    serde_json::from_slice(&frame.body).map_err(|_| Garbled("reply"))?;
+                    serde_json::from_slice(&frame.body).map_err(|_| MalformedMessage("reply"))?;
                 // Nothing comes after it. Whoever still sends a body need not.
                 if let Some(port) = self.live().remove(&number) {
                     port.window.close();
@@ -310,15 +310,17 @@ impl Shared {
                 return Ok(());
             }
             Kind::Credit => {
-                let granted = frame.granted().ok_or(Garbled("credit"))?;
+                let granted = frame.granted().ok_or(MalformedMessage("credit"))?;
                 if let Some(port) = self.live().get(&number) {
-                    port.window.give(granted).map_err(|_| Garbled("credit"))?;
+                    port.window
+                        .give(granted)
+                        .map_err(|_| MalformedMessage("credit"))?;
                 }
                 return Ok(());
             }
             Kind::Pong => return Ok(()),
             Kind::Hello | Kind::Request | Kind::Finish | Kind::Cancel | Kind::Ping => {
-                return Err(Garbled("frame"));
+                return Err(MalformedMessage("frame"));
             }
         };
         let costs = !matches!(event, Event::Note(_));
@@ -326,7 +328,7 @@ impl Shared {
             && let Err(mpsc::error::TrySendError::Full(_)) = port.events.try_send(event)
             && costs
         {
-            return Err(Garbled("result beyond its credit"));
+            return Err(MalformedMessage("result beyond its credit"));
         }
         Ok(())
     }
@@ -337,14 +339,14 @@ impl Shared {
 }
 
 /// Why there is no workspace to work in.
-enum Unopened {
+enum LinkOpenError {
     /// The other side said why, or said something that is no greeting of this version.
     Refused(ConnectError),
     /// The stream ended, or what came over it is not ours.
     Broken(FrameError),
 }
 
-impl From<FrameError> for Unopened {
+impl From<FrameError> for LinkOpenError {
     fn from(error: FrameError) -> Self {
         Self::Broken(error)
     }
@@ -354,12 +356,12 @@ impl From<FrameError> for Unopened {
 async fn greet<R: AsyncRead + Unpin>(
     reader: &mut FrameReader<R>,
     outbox: &Outbox,
-    open: &Open,
-) -> Result<Opened, Unopened> {
+    open: &OpenWorkspace,
+) -> Result<OpenedWorkspace, LinkOpenError> {
     reader.find_magic().await?;
     let welcome: Welcome = hello(&reader.next().await?)?;
     if welcome.protocol != wire::PROTOCOL {
-        return Err(Unopened::Refused(ConnectError::new(format!(
+        return Err(LinkOpenError::Refused(ConnectError::new(format!(
             "the helper there is of Haft {} and speaks protocol {}, this one speaks {}",
             welcome.version,
             welcome.protocol,
@@ -367,12 +369,12 @@ async fn greet<R: AsyncRead + Unpin>(
         ))));
     }
     let body = serde_json::to_vec(open)
-        .map_err(|_| Unopened::Refused(ConnectError::new("the opening cannot be written")))?;
+        .map_err(|_| LinkOpenError::Refused(ConnectError::new("the opening cannot be written")))?;
     let sent = outbox.send(Frame::new(Kind::Hello, 0, body)).await;
     sent.map_err(|_| FrameError::Ended)?;
     match hello(&reader.next().await?)? {
-        Opening::Opened(opened) => Ok(opened),
-        Opening::Refused(failure) => Err(Unopened::Refused(
+        OpenReply::Opened(opened) => Ok(opened),
+        OpenReply::Refused(failure) => Err(LinkOpenError::Refused(
             ConnectError::new(failure.message)
                 .hint("check the path, and that this account may open it"),
         )),

@@ -13,16 +13,16 @@ use super::link::Link;
 use crate::remote::{
     connect::{Connect, ConnectError},
     convert,
-    wire::{Open, Opened},
+    wire::{OpenWorkspace, OpenedWorkspace},
 };
 
 /// A place, and the connection to it.
 pub(super) struct Peer {
     name: String,
     connect: Arc<dyn Connect>,
-    open: Open,
+    open: OpenWorkspace,
     /// What the first connection found there.
-    opened: Opened,
+    opened: OpenedWorkspace,
     tiers: Vec<Tier>,
     link: Mutex<Arc<Link>>,
 }
@@ -31,7 +31,7 @@ impl Peer {
     pub(super) async fn connect(
         name: &str,
         connect: Arc<dyn Connect>,
-        open: Open,
+        open: OpenWorkspace,
     ) -> Result<Self, ConnectError> {
         let (link, opened) = Link::open(name, &*connect, &open).await?;
         let tiers = opened

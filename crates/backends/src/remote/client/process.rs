@@ -9,21 +9,21 @@ use haft_contract::{
     ErrorKind,
     future::BoxFuture,
     ops::{
-        Exit, OpsError, OutputChunk, ProcessControls, ProcessHandle, ProcessOps, ProcessSignal,
-        Spawn, TerminalSize,
+        ChildExit, OpsError, OutputChunk, ProcessControls, ProcessHandle, ProcessOps,
+        ProcessSignal, Spawn, TerminalSize,
     },
 };
 use tokio::time::timeout;
 
 use super::{
     LONG_LIMIT, QUICK_LIMIT,
-    exchange::{Ask, Event, Exchange},
+    exchange::{Event, Exchange, RoundTrip},
     link::Link,
     peer::Peer,
 };
 use crate::remote::{
-    convert::{Garbled, spawn_to_wire},
-    wire::{Note, Reply, Request},
+    convert::{MalformedMessage, spawn_to_wire},
+    wire::{Reply, Request, WireNote},
 };
 
 /// How long a tree may take to end beyond its grace.
@@ -56,9 +56,9 @@ impl ProcessOps for RemoteProcesses {
                 let mut exchange = link.begin(request, input.len(), limit).await?;
                 exchange.send_body(&input).await?;
                 match exchange.next().await? {
-                    Event::Note(Note::Started) => Ok(exchange),
+                    Event::Note(WireNote::Started) => Ok(exchange),
                     Event::Reply(Reply::Failed(failure)) => Err(failure.into()),
-                    _ => Err(Garbled("reply").into()),
+                    _ => Err(MalformedMessage("reply").into()),
                 }
             };
             let exchange = timeout(limit, start).await.unwrap_or_else(|_| {
@@ -78,7 +78,7 @@ struct RemoteProcess {
     /// Output that came while the end was waited for.
     pending: VecDeque<OutputChunk>,
     output: Output,
-    end: Option<Result<Exit, OpsError>>,
+    end: Option<Result<ChildExit, OpsError>>,
     controls: Arc<RemoteControls>,
 }
 
@@ -108,19 +108,21 @@ impl RemoteProcess {
     async fn advance(&mut self) -> Option<OutputChunk> {
         match self.exchange.next().await {
             Ok(Event::Output(chunk)) => return Some(chunk),
-            Ok(Event::Note(Note::OutputEnded)) => self.output = Output::Ended,
-            Ok(Event::Note(Note::Started | Note::Copied(_))) => {}
+            Ok(Event::Note(WireNote::OutputEnded)) => self.output = Output::Ended,
+            Ok(Event::Note(WireNote::Started | WireNote::Copied(_))) => {}
             Ok(Event::Reply(Reply::Exit(exit))) => {
-                self.finish(Exit::try_from(exit).map_err(Into::into));
+                self.finish(ChildExit::try_from(exit).map_err(Into::into));
             }
             Ok(Event::Reply(Reply::Failed(failure))) => self.finish(Err(failure.into())),
-            Ok(Event::Data(_) | Event::Reply(_)) => self.finish(Err(Garbled("reply").into())),
+            Ok(Event::Data(_) | Event::Reply(_)) => {
+                self.finish(Err(MalformedMessage("reply").into()))
+            }
             Err(error) => self.finish(Err(error)),
         }
         None
     }
 
-    fn finish(&mut self, end: Result<Exit, OpsError>) {
+    fn finish(&mut self, end: Result<ChildExit, OpsError>) {
         self.output = Output::Ended;
         self.end.get_or_insert(end);
     }
@@ -144,7 +146,7 @@ impl ProcessHandle for RemoteProcess {
         })
     }
 
-    fn wait(&mut self) -> BoxFuture<'_, Result<Exit, OpsError>> {
+    fn wait(&mut self) -> BoxFuture<'_, Result<ChildExit, OpsError>> {
         Box::pin(async move {
             loop {
                 if let Some(end) = &self.end {
@@ -185,7 +187,7 @@ struct RemoteControls {
 
 impl RemoteControls {
     async fn ask(&self, request: Request, body: &[u8], limit: Duration) -> Result<Reply, OpsError> {
-        let ask = Ask::new(request, limit).body(body);
+        let ask = RoundTrip::new(request, limit).body(body);
         ask.over(&self.link, &mut Vec::new()).await
     }
 }
@@ -240,7 +242,7 @@ impl ProcessControls for RemoteControls {
                 .await?
             {
                 Reply::Answer(answer) => Ok(answer),
-                _ => Err(Garbled("reply").into()),
+                _ => Err(MalformedMessage("reply").into()),
             }
         })
     }

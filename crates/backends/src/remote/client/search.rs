@@ -10,11 +10,11 @@ use haft_contract::{
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
-use super::{LONG_LIMIT, exchange::Ask, peer::Peer};
+use super::{LONG_LIMIT, exchange::RoundTrip, peer::Peer};
 use crate::{
     local,
     remote::{
-        convert::Garbled,
+        convert::MalformedMessage,
         wire::{self, Request},
     },
 };
@@ -38,9 +38,9 @@ impl RemoteSearch {
         cancel: &CancellationToken,
     ) -> Result<T, OpsError> {
         let mut data = Vec::new();
-        let ask = Ask::new(request, LONG_LIMIT).result(MAX_RESULT_BYTES);
+        let ask = RoundTrip::new(request, LONG_LIMIT).result(MAX_RESULT_BYTES);
         ask.unless(cancel, &self.peer, &mut data, &|_| {}).await?;
-        Ok(serde_json::from_slice(&data).map_err(|_| Garbled("result"))?)
+        Ok(serde_json::from_slice(&data).map_err(|_| MalformedMessage("result"))?)
     }
 }
 

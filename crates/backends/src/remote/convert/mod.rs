@@ -1,7 +1,7 @@
 //! Between the contract's types and those of the wire, both ways.
 //!
 //! What comes from the wire is checked here and nowhere else: a word that is not known, a path
-//! that cannot be, a number that does not fit is a [`Garbled`], and the connection or the call
+//! that cannot be, a number that does not fit is a [`MalformedMessage`], and the connection or the call
 //! ends with it.
 
 mod opening;
@@ -12,7 +12,7 @@ use haft_contract::{
     ops::{
         Entry, Expected, FileKind, FileStat, FileVersion, FindQuery, FindResults, FindSort,
         GrepFile, GrepLine, GrepMode, GrepQuery, GrepResults, Listing, OpsError, Overwrite,
-        ProcessSignal, RemoveScope, Resolved, Tier, Written,
+        ProcessSignal, RemoveScope, ResolvedPath, Tier, WrittenFile,
     },
 };
 
@@ -23,10 +23,10 @@ use super::wire;
 /// The other side said something that has no meaning here.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the other side sent a {0} that has no meaning here")]
-pub(crate) struct Garbled(pub(crate) &'static str);
+pub(crate) struct MalformedMessage(pub(crate) &'static str);
 
-impl From<Garbled> for OpsError {
-    fn from(garbled: Garbled) -> Self {
+impl From<MalformedMessage> for OpsError {
+    fn from(garbled: MalformedMessage) -> Self {
         Self::new(ErrorKind::Internal, garbled.to_string())
     }
 }
@@ -37,27 +37,27 @@ pub(crate) fn size(number: u64) -> usize {
 }
 
 /// A path of the wire.
-pub(crate) fn path(text: &str) -> Result<WorkPath, Garbled> {
-    let path = WorkPath::relative(text).map_err(|_| Garbled("path"))?;
+pub(crate) fn path(text: &str) -> Result<WorkPath, MalformedMessage> {
+    let path = WorkPath::relative(text).map_err(|_| MalformedMessage("path"))?;
     // One spelling per path: what was normalised before comes through unchanged.
     if path.as_str() == text {
         Ok(path)
     } else {
-        Err(Garbled("path"))
+        Err(MalformedMessage("path"))
     }
 }
 
 /// A tier of the wire.
-pub(crate) fn tier(word: &str) -> Result<Tier, Garbled> {
-    Tier::parse(word).ok_or(Garbled("tier"))
+pub(crate) fn tier(word: &str) -> Result<Tier, MalformedMessage> {
+    Tier::parse(word).ok_or(MalformedMessage("tier"))
 }
 
 /// A signal of the wire.
-pub(crate) fn signal(word: &str) -> Result<ProcessSignal, Garbled> {
+pub(crate) fn signal(word: &str) -> Result<ProcessSignal, MalformedMessage> {
     ProcessSignal::ALL
         .into_iter()
         .find(|signal| signal.as_str() == word)
-        .ok_or(Garbled("signal"))
+        .ok_or(MalformedMessage("signal"))
 }
 
 impl From<&OpsError> for wire::Failure {
@@ -73,7 +73,7 @@ impl From<&OpsError> for wire::Failure {
 impl From<wire::Failure> for OpsError {
     fn from(failure: wire::Failure) -> Self {
         let Some(kind) = ErrorKind::parse(&failure.kind) else {
-            return Garbled("failure").into();
+            return MalformedMessage("failure").into();
         };
         let error = Self::new(kind, failure.message);
         match failure.path.as_deref().map(path) {
@@ -176,8 +176,8 @@ impl From<wire::FileStat> for FileStat {
     }
 }
 
-impl From<Resolved> for wire::Resolved {
-    fn from(resolved: Resolved) -> Self {
+impl From<ResolvedPath> for wire::WireResolvedPath {
+    fn from(resolved: ResolvedPath) -> Self {
         Self {
             path: resolved.path.as_str().to_owned(),
             stat: resolved.stat.map(Into::into),
@@ -186,10 +186,10 @@ impl From<Resolved> for wire::Resolved {
     }
 }
 
-impl TryFrom<wire::Resolved> for Resolved {
-    type Error = Garbled;
+impl TryFrom<wire::WireResolvedPath> for ResolvedPath {
+    type Error = MalformedMessage;
 
-    fn try_from(resolved: wire::Resolved) -> Result<Self, Garbled> {
+    fn try_from(resolved: wire::WireResolvedPath) -> Result<Self, MalformedMessage> {
         Ok(Self {
             path: path(&resolved.path)?,
             stat: resolved.stat.map(Into::into),
@@ -198,8 +198,8 @@ impl TryFrom<wire::Resolved> for Resolved {
     }
 }
 
-impl From<Written> for wire::Written {
-    fn from(written: Written) -> Self {
+impl From<WrittenFile> for wire::WireWrittenFile {
+    fn from(written: WrittenFile) -> Self {
         Self {
             version: written.version.as_str().to_owned(),
             bytes: written.bytes,
@@ -208,8 +208,8 @@ impl From<Written> for wire::Written {
     }
 }
 
-impl From<wire::Written> for Written {
-    fn from(written: wire::Written) -> Self {
+impl From<wire::WireWrittenFile> for WrittenFile {
+    fn from(written: wire::WireWrittenFile) -> Self {
         Self {
             version: FileVersion::new(written.version),
             bytes: written.bytes,

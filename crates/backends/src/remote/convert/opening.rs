@@ -10,8 +10,8 @@ use crate::{
 };
 
 /// What is sent for a workspace.
-pub(crate) fn open_to_wire(root: &str, options: RemoteOptions) -> wire::Open {
-    wire::Open {
+pub(crate) fn open_to_wire(root: &str, options: RemoteOptions) -> wire::OpenWorkspace {
+    wire::OpenWorkspace {
         protocol: wire::PROTOCOL,
         root: root.to_owned(),
         cross_mounts: options.cross_mounts == Mounts::Cross,
@@ -25,7 +25,7 @@ pub(crate) fn open_to_wire(root: &str, options: RemoteOptions) -> wire::Open {
 }
 
 /// The options of the back end that serves it. Children are confined by this very program.
-pub(crate) fn options_from_wire(open: wire::Open, account: Account) -> LocalOptions {
+pub(crate) fn options_from_wire(open: wire::OpenWorkspace, account: Account) -> LocalOptions {
     let default = LocalOptions::default();
     let sandbox = RemoteSandbox::from(open.sandbox);
     let paths = |texts: Vec<String>| texts.into_iter().map(PathBuf::from).collect();

@@ -7,11 +7,12 @@ use haft_contract::{
     access::Command,
     egress::{EgressRules, HostRule},
     ops::{
-        Exit, ExitStatus, Input, Layer, Limit, OutputChunk, Refusal, Spawn, Stream, TerminalSize,
+        ChildExit, ExitStatus, Input, Layer, Limit, OutputChunk, Refusal, Spawn, Stream,
+        TerminalSize,
     },
 };
 
-use super::{Garbled, path, tier};
+use super::{MalformedMessage, path, tier};
 use crate::remote::wire;
 
 /// A stream's byte and a sequence number, in front of what a child wrote.
@@ -42,7 +43,10 @@ pub(crate) fn spawn_to_wire(spawn: Spawn) -> (wire::Spawn, Vec<u8>) {
 }
 
 /// A spawn from the wire, with the bytes for its standard input.
-pub(crate) fn spawn_from_wire(spawn: wire::Spawn, body: Vec<u8>) -> Result<Spawn, Garbled> {
+pub(crate) fn spawn_from_wire(
+    spawn: wire::Spawn,
+    body: Vec<u8>,
+) -> Result<Spawn, MalformedMessage> {
     Ok(Spawn {
         command: match spawn.command {
             wire::Command::Shell(text) => Command::Shell(text),
@@ -80,13 +84,13 @@ impl From<&EgressRules> for wire::Egress {
 }
 
 impl TryFrom<wire::Egress> for EgressRules {
-    type Error = Garbled;
+    type Error = MalformedMessage;
 
-    fn try_from(egress: wire::Egress) -> Result<Self, Garbled> {
+    fn try_from(egress: wire::Egress) -> Result<Self, MalformedMessage> {
         let rules = |texts: Vec<String>| {
             texts
                 .iter()
-                .map(|text| HostRule::parse(text).map_err(|_| Garbled("host rule")))
+                .map(|text| HostRule::parse(text).map_err(|_| MalformedMessage("host rule")))
                 .collect::<Result<Vec<_>, _>>()
         };
         Ok(Self {
@@ -96,8 +100,8 @@ impl TryFrom<wire::Egress> for EgressRules {
     }
 }
 
-impl From<Exit> for wire::Exit {
-    fn from(exit: Exit) -> Self {
+impl From<ChildExit> for wire::WireChildExit {
+    fn from(exit: ChildExit) -> Self {
         Self {
             status: match exit.status {
                 ExitStatus::Code(code) => wire::ExitStatus::Code(code),
@@ -117,14 +121,14 @@ impl From<Exit> for wire::Exit {
     }
 }
 
-impl TryFrom<wire::Exit> for Exit {
-    type Error = Garbled;
+impl TryFrom<wire::WireChildExit> for ChildExit {
+    type Error = MalformedMessage;
 
-    fn try_from(exit: wire::Exit) -> Result<Self, Garbled> {
-        let limit = |word: String| Limit::parse(&word).ok_or(Garbled("limit"));
+    fn try_from(exit: wire::WireChildExit) -> Result<Self, MalformedMessage> {
+        let limit = |word: String| Limit::parse(&word).ok_or(MalformedMessage("limit"));
         let refusal = |refusal: wire::Refusal| {
             Ok(Refusal {
-                layer: Layer::parse(&refusal.layer).ok_or(Garbled("layer"))?,
+                layer: Layer::parse(&refusal.layer).ok_or(MalformedMessage("layer"))?,
                 what: refusal.what,
                 why: refusal.why,
             })
@@ -140,7 +144,7 @@ impl TryFrom<wire::Exit> for Exit {
                 .into_iter()
                 .take(Refusal::MAX)
                 .map(refusal)
-                .collect::<Result<_, Garbled>>()?,
+                .collect::<Result<_, MalformedMessage>>()?,
         })
     }
 }
@@ -159,8 +163,8 @@ pub(crate) fn chunk_to_wire(chunk: &OutputChunk) -> Vec<u8> {
 }
 
 /// A piece of output from the body of a frame.
-pub(crate) fn chunk_from_wire(body: &[u8]) -> Result<OutputChunk, Garbled> {
-    const GARBLED: Garbled = Garbled("piece of output");
+pub(crate) fn chunk_from_wire(body: &[u8]) -> Result<OutputChunk, MalformedMessage> {
+    const GARBLED: MalformedMessage = MalformedMessage("piece of output");
     let (stream, rest) = body.split_first().ok_or(GARBLED)?;
     let (sequence, bytes) = rest.split_first_chunk::<8>().ok_or(GARBLED)?;
     let stream = match stream {
@@ -211,7 +215,7 @@ mod tests {
 
     #[test]
     fn an_end_comes_through_whole() {
-        let exit = Exit {
+        let exit = ChildExit {
             status: ExitStatus::Signal(9),
             exceeded: Some(Limit::Memory),
             refusals: vec![Refusal {
@@ -220,7 +224,10 @@ mod tests {
                 why: "no setting allows it".to_owned(),
             }],
         };
-        assert_eq!(Exit::try_from(wire::Exit::from(exit.clone())), Ok(exit));
+        assert_eq!(
+            ChildExit::try_from(wire::WireChildExit::from(exit.clone())),
+            Ok(exit)
+        );
     }
 
     #[test]

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::remote::{
     credit::{REPLY_WINDOW, Window, cost},
     frame::{CHUNK_BYTES, Frame, Kind},
-    outbox::{Closed, Outbox},
+    outbox::{Outbox, OutboxClosed},
     wire,
 };
 
@@ -117,7 +117,7 @@ impl Exchange {
     }
 
     /// Tells something before the end. Not being heard ends the connection, not the work.
-    pub(super) fn note(&self, note: &wire::Note) {
+    pub(super) fn note(&self, note: &wire::WireNote) {
         if let Ok(body) = serde_json::to_vec(note) {
             let _ = self.outbox.push(Frame::new(Kind::Note, self.number, body));
         }
@@ -137,6 +137,6 @@ pub(super) fn cancelled() -> OpsError {
     OpsError::new(ErrorKind::Cancelled, "the call was cancelled")
 }
 
-fn unheard(_: Closed) -> OpsError {
+fn unheard(_: OutboxClosed) -> OpsError {
     OpsError::new(ErrorKind::Unavailable, "the connection is lost")
 }

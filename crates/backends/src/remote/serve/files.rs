@@ -8,7 +8,7 @@ use haft_contract::{
 use super::{exchange::Exchange, session::Session};
 use crate::remote::{
     convert::{path, size},
-    wire::{self, Note, Reply},
+    wire::{self, Reply, WireNote},
 };
 
 /// The most bytes one read hands over; callers ask in pieces no larger than this.
@@ -158,7 +158,7 @@ pub(super) async fn copy(
 ) -> Result<Reply, OpsError> {
     let copy = CopyFile {
         overwrite: overwrite.into(),
-        copied: &|bytes| exchange.note(&Note::Copied(bytes)),
+        copied: &|bytes| exchange.note(&WireNote::Copied(bytes)),
         cancel: &exchange.cancel,
     };
     let written = files.copy(&path(from)?, &path(to)?, copy).await?;

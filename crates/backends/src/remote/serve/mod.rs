@@ -99,13 +99,13 @@ async fn open_and_serve<R: AsyncRead + Unpin>(
         .await
         .map_err(|_| ServeError::Silence)??;
     match open(&hello, account).await {
-        Err(error) => say(outbox, &wire::Opening::Refused((&error).into())),
+        Err(error) => say(outbox, &wire::OpenReply::Refused((&error).into())),
         Ok(backend) => {
             let (device, inode) = backend.root_identity();
             let operations = backend.operations();
             say(
                 outbox,
-                &wire::Opening::Opened(wire::Opened {
+                &wire::OpenReply::Opened(wire::OpenedWorkspace {
                     root: operations.root.to_string(),
                     tiers: operations
                         .tiers
@@ -150,7 +150,7 @@ async fn hear<R: AsyncRead + Unpin>(
 
 /// Opens what the caller asks for.
 async fn open(hello: &Frame, account: Account) -> Result<LocalBackend, OpsError> {
-    let open: wire::Open = match hello.kind {
+    let open: wire::OpenWorkspace = match hello.kind {
         Kind::Hello => serde_json::from_slice(&hello.body).ok(),
         _ => None,
     }

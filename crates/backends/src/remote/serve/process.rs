@@ -21,7 +21,7 @@ use super::{
 use crate::remote::{
     convert::{self, chunk_to_wire, spawn_from_wire},
     frame::Kind,
-    wire::{self, Note, Reply},
+    wire::{self, Reply, WireNote},
 };
 
 /// The most orders to stop one child that wait.
@@ -29,7 +29,7 @@ const MAX_STOPS: usize = 8;
 
 /// A running child, as others reach it.
 #[derive(Clone)]
-pub(super) struct Running {
+pub(super) struct RunningChild {
     controls: Arc<dyn ProcessControls>,
     stop: mpsc::Sender<Stop>,
 }
@@ -63,12 +63,12 @@ pub(super) async fn run(
     let late = |_| OpsError::new(ErrorKind::TimedOut, "the program did not start in time");
     let handle = handle.map_err(late)??;
     let (stop, stops) = mpsc::channel(MAX_STOPS);
-    let running = Running {
+    let running = RunningChild {
         controls: handle.controls(),
         stop,
     };
     session.keep_process(exchange.number, running);
-    exchange.note(&Note::Started);
+    exchange.note(&WireNote::Started);
     let child = Child {
         handle,
         exchange,
@@ -95,7 +95,7 @@ impl Child<'_> {
                 },
             }
         }
-        self.exchange.note(&Note::OutputEnded);
+        self.exchange.note(&WireNote::OutputEnded);
         loop {
             tokio::select! {
                 biased;

@@ -24,11 +24,11 @@ use tokio_util::{
 use super::{
     exchange::{Body, Exchange},
     files,
-    process::{self, Running},
+    process::{self, RunningChild},
     search,
 };
 use crate::remote::{
-    convert::Garbled,
+    convert::MalformedMessage,
     credit::MAX_REQUEST_FRAMES,
     frame::{Frame, Kind},
     outbox::Outbox,
@@ -45,21 +45,21 @@ const MAX_FILES: usize = 1024;
 pub(super) struct Session {
     pub(super) operations: Operations,
     outbox: Arc<Outbox>,
-    live: Mutex<Live>,
+    live: Mutex<LiveRequests>,
     ending: CancellationToken,
     tasks: TaskTracker,
 }
 
 /// What is under way. A number is in at most one table.
 #[derive(Default)]
-struct Live {
-    exchanges: HashMap<u64, Answering>,
+struct LiveRequests {
+    exchanges: HashMap<u64, RequestInProgress>,
     files: HashMap<u64, Arc<dyn FileReader>>,
-    processes: HashMap<u64, Running>,
+    processes: HashMap<u64, RunningChild>,
 }
 
 /// A request being answered.
-struct Answering {
+struct RequestInProgress {
     exchange: Arc<Exchange>,
     /// Where its body goes, until it is complete.
     body: Option<mpsc::Sender<Vec<u8>>>,
@@ -77,17 +77,17 @@ impl Session {
     }
 
     /// Deals with one frame. What comes out of turn ends the connection.
-    pub(super) fn take(self: &Arc<Self>, frame: Frame) -> Result<(), Garbled> {
+    pub(super) fn take(self: &Arc<Self>, frame: Frame) -> Result<(), MalformedMessage> {
         match frame.kind {
             Kind::Request => self.begin(&frame)?,
             Kind::Data => {
                 // The caller may not have heard yet that the exchange is over.
                 if let Some(answering) = self.live().exchanges.get(&frame.exchange) {
-                    let body = answering.body.as_ref().ok_or(Garbled("body"))?;
+                    let body = answering.body.as_ref().ok_or(MalformedMessage("body"))?;
                     match body.try_send(frame.body) {
                         Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => {}
                         Err(mpsc::error::TrySendError::Full(_)) => {
-                            return Err(Garbled("body beyond its credit"));
+                            return Err(MalformedMessage("body beyond its credit"));
                         }
                     }
                 }
@@ -98,10 +98,12 @@ impl Session {
                 }
             }
             Kind::Credit => {
-                let granted = frame.granted().ok_or(Garbled("credit"))?;
+                let granted = frame.granted().ok_or(MalformedMessage("credit"))?;
                 if let Some(answering) = self.live().exchanges.get(&frame.exchange) {
                     let window = &answering.exchange.window;
-                    window.give(granted).map_err(|_| Garbled("credit"))?;
+                    window
+                        .give(granted)
+                        .map_err(|_| MalformedMessage("credit"))?;
                 }
             }
             Kind::Cancel => {
@@ -116,7 +118,7 @@ impl Session {
                 let _ = self.outbox.push(Frame::bare(Kind::Pong, 0));
             }
             Kind::Hello | Kind::Reply | Kind::Note | Kind::Output | Kind::Pong => {
-                return Err(Garbled("frame"));
+                return Err(MalformedMessage("frame"));
             }
         }
         Ok(())
@@ -166,12 +168,12 @@ impl Session {
     }
 
     /// Keeps a running child where its controls are found.
-    pub(super) fn keep_process(&self, number: u64, running: Running) {
+    pub(super) fn keep_process(&self, number: u64, running: RunningChild) {
         self.live().processes.insert(number, running);
     }
 
     /// A running child; `None` once it has ended.
-    pub(super) fn process(&self, number: u64) -> Option<Running> {
+    pub(super) fn process(&self, number: u64) -> Option<RunningChild> {
         self.live().processes.get(&number).cloned()
     }
 
@@ -180,8 +182,9 @@ impl Session {
         self.live().processes.remove(&number);
     }
 
-    fn begin(self: &Arc<Self>, frame: &Frame) -> Result<(), Garbled> {
-        let call: Call = serde_json::from_slice(&frame.body).map_err(|_| Garbled("request"))?;
+    fn begin(self: &Arc<Self>, frame: &Frame) -> Result<(), MalformedMessage> {
+        let call: Call =
+            serde_json::from_slice(&frame.body).map_err(|_| MalformedMessage("request"))?;
         let cancel = self.ending.child_token();
         let outbox = Arc::clone(&self.outbox);
         let exchange = Arc::new(Exchange::new(frame.exchange, cancel, outbox));
@@ -189,7 +192,7 @@ impl Session {
         {
             let mut live = self.live();
             if live.exchanges.contains_key(&frame.exchange) {
-                return Err(Garbled("request"));
+                return Err(MalformedMessage("request"));
             }
             if live.exchanges.len() >= MAX_EXCHANGES {
                 exchange.reply(Err(OpsError::new(
@@ -198,7 +201,7 @@ impl Session {
                 )));
                 return Ok(());
             }
-            let answering = Answering {
+            let answering = RequestInProgress {
                 exchange: Arc::clone(&exchange),
                 body: (call.body_bytes > 0).then_some(sender),
             };
@@ -225,7 +228,7 @@ impl Session {
         Ok(())
     }
 
-    fn live(&self) -> MutexGuard<'_, Live> {
+    fn live(&self) -> MutexGuard<'_, LiveRequests> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -311,7 +314,7 @@ async fn dispatch(
         } => files::copy(files, exchange, &from, &to, overwrite).await,
         Request::Grep(grep) => search::grep(&*session.operations.search, exchange, grep).await,
         Request::Find(find) => search::find(&*session.operations.search, exchange, find).await,
-        Request::Spawn(_) => Err(Garbled("request").into()),
+        Request::Spawn(_) => Err(MalformedMessage("request").into()),
         Request::Stop { process, grace_ms } => process::stop(session, process, grace_ms).await,
         Request::Input { process } => process::input(session, process, body).await,
         Request::CloseInput { process } => process::close_input(session, process).await,

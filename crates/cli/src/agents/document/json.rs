@@ -7,10 +7,10 @@ use jsonc_parser::{
 };
 use serde_json::Value;
 
-use super::{Fields, Unchangeable, not_a_list, not_a_table};
+use super::{EditRefusal, Fields, not_a_list, not_a_table};
 
 /// The entries of a table.
-pub(super) fn entries(text: &str, table: &[String]) -> Result<Vec<(String, Value)>, Unchangeable> {
+pub(super) fn entries(text: &str, table: &[String]) -> Result<Vec<(String, Value)>, EditRefusal> {
     let Some(object) = find(&parse(text)?, table)? else {
         return Ok(Vec::new());
     };
@@ -27,10 +27,10 @@ pub(super) fn entries(text: &str, table: &[String]) -> Result<Vec<(String, Value
 }
 
 /// Everything the text says.
-pub(super) fn value(text: &str) -> Result<Value, Unchangeable> {
+pub(super) fn value(text: &str) -> Result<Value, EditRefusal> {
     let root = parse(text)?;
     root.to_serde_value()
-        .ok_or_else(|| Unchangeable::Broken("it holds no value".to_owned()))
+        .ok_or_else(|| EditRefusal::Broken("it holds no value".to_owned()))
 }
 
 /// The text with an entry.
@@ -39,7 +39,7 @@ pub(super) fn with_entry(
     table: &[String],
     name: &str,
     fields: &Fields<'_>,
-) -> Result<String, Unchangeable> {
+) -> Result<String, EditRefusal> {
     let root = parse(text)?;
     let entry = CstInputValue::Object(
         fields
@@ -57,7 +57,7 @@ pub(super) fn with_value(
     table: &[String],
     name: &str,
     value: &Value,
-) -> Result<String, Unchangeable> {
+) -> Result<String, EditRefusal> {
     let root = parse(text)?;
     put(&find_or_make(&root, table)?, name, input(value));
     Ok(root.to_string())
@@ -69,7 +69,7 @@ pub(super) fn with_items(
     table: &[String],
     name: &str,
     items: &[String],
-) -> Result<String, Unchangeable> {
+) -> Result<String, EditRefusal> {
     let root = parse(text)?;
     let list = find_or_make(&root, table)?
         .array_value_or_create(name)
@@ -86,7 +86,7 @@ pub(super) fn without_items(
     table: &[String],
     name: &str,
     items: &[String],
-) -> Result<String, Unchangeable> {
+) -> Result<String, EditRefusal> {
     let root = parse(text)?;
     let list = find(&root, table)?.and_then(|object| object.array_value(name));
     for element in list.iter().flat_map(CstArray::elements) {
@@ -104,7 +104,7 @@ pub(super) fn without_entry(
     text: &str,
     table: &[String],
     name: &str,
-) -> Result<String, Unchangeable> {
+) -> Result<String, EditRefusal> {
     let root = parse(text)?;
     if let Some(property) = find(&root, table)?.and_then(|object| object.get(name)) {
         property.remove();
@@ -112,16 +112,16 @@ pub(super) fn without_entry(
     Ok(root.to_string())
 }
 
-fn parse(text: &str) -> Result<CstRootNode, Unchangeable> {
+fn parse(text: &str) -> Result<CstRootNode, EditRefusal> {
     let options = ParseOptions {
         // No agent reads a file whose commas are missing.
         allow_missing_commas: false,
         ..ParseOptions::default()
     };
-    CstRootNode::parse(text, &options).map_err(|error| Unchangeable::Broken(error.to_string()))
+    CstRootNode::parse(text, &options).map_err(|error| EditRefusal::Broken(error.to_string()))
 }
 
-fn find(root: &CstRootNode, table: &[String]) -> Result<Option<CstObject>, Unchangeable> {
+fn find(root: &CstRootNode, table: &[String]) -> Result<Option<CstObject>, EditRefusal> {
     let mut object = root.object_value().ok_or_else(not_an_object)?;
     for (depth, key) in table.iter().enumerate() {
         let Some(property) = object.get(key) else {
@@ -133,7 +133,7 @@ fn find(root: &CstRootNode, table: &[String]) -> Result<Option<CstObject>, Uncha
     Ok(Some(object))
 }
 
-fn find_or_make(root: &CstRootNode, table: &[String]) -> Result<CstObject, Unchangeable> {
+fn find_or_make(root: &CstRootNode, table: &[String]) -> Result<CstObject, EditRefusal> {
     let mut object = root.object_value().ok_or_else(not_an_object)?;
     for (depth, key) in table.iter().enumerate() {
         let upto = table.get(..=depth).unwrap_or(table);
@@ -153,8 +153,8 @@ fn put(object: &CstObject, name: &str, value: CstInputValue) {
     }
 }
 
-fn not_an_object() -> Unchangeable {
-    Unchangeable::Broken("it is not an object".to_owned())
+fn not_an_object() -> EditRefusal {
+    EditRefusal::Broken("it is not an object".to_owned())
 }
 
 fn input(value: &Value) -> CstInputValue {
@@ -176,7 +176,7 @@ fn input(value: &Value) -> CstInputValue {
 mod tests {
     use serde_json::json;
 
-    use super::super::{Format, Unchangeable, borrowed, with_entry, without_entry};
+    use super::super::{EditRefusal, Format, borrowed, with_entry, without_entry};
 
     fn check(before: &str, expected: &str) {
         let table = ["mcpServers".to_owned()];
@@ -226,6 +226,6 @@ mod tests {
         ] {
             assert!(refused(text).is_err(), "{text}");
         }
-        assert!(matches!(refused("{"), Err(Unchangeable::Broken(_))));
+        assert!(matches!(refused("{"), Err(EditRefusal::Broken(_))));
     }
 }

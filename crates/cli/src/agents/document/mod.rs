@@ -29,7 +29,7 @@ pub(crate) type Fields<'f> = [(&'f str, &'f Value)];
 
 /// Why a file cannot be changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Unchangeable {
+pub(crate) enum EditRefusal {
     /// It is not written in its format, or what should hold the entries does not.
     Broken(String),
     /// It says the same in a way that cannot be changed in one place.
@@ -58,7 +58,7 @@ pub(crate) fn entries(
     format: Format,
     text: &str,
     table: &[String],
-) -> Result<Vec<(String, Value)>, Unchangeable> {
+) -> Result<Vec<(String, Value)>, EditRefusal> {
     match format {
         Format::Json => json::entries(text, table),
         Format::Toml => toml::entries(text, table),
@@ -73,7 +73,7 @@ pub(crate) fn with_entry(
     table: &[String],
     name: &str,
     fields: &Fields<'_>,
-) -> Result<String, Unchangeable> {
+) -> Result<String, EditRefusal> {
     let written = match format {
         Format::Json => json::with_entry(text, table, name, fields),
         Format::Toml => toml::with_entry(text, table, name, fields),
@@ -98,7 +98,7 @@ pub(crate) fn without_entry(
     text: &str,
     table: &[String],
     name: &str,
-) -> Result<String, Unchangeable> {
+) -> Result<String, EditRefusal> {
     let written = match format {
         Format::Json => json::without_entry(text, table, name),
         Format::Toml => toml::without_entry(text, table, name),
@@ -113,7 +113,7 @@ pub(crate) fn value_at(
     format: Format,
     text: &str,
     path: &[String],
-) -> Result<Option<Value>, Unchangeable> {
+) -> Result<Option<Value>, EditRefusal> {
     let said = value(format, text)?;
     let steps = path.iter().try_fold(&said, |at, key| at.get(key));
     Ok(steps.cloned())
@@ -125,7 +125,7 @@ pub(crate) fn with_value(
     text: &str,
     path: &[String],
     value: &Value,
-) -> Result<String, Unchangeable> {
+) -> Result<String, EditRefusal> {
     let (name, table) = split(path)?;
     let written = match format {
         Format::Json => json::with_value(text, table, name, value),
@@ -142,7 +142,7 @@ pub(crate) fn with_items(
     text: &str,
     path: &[String],
     items: &[String],
-) -> Result<String, Unchangeable> {
+) -> Result<String, EditRefusal> {
     let (name, table) = split(path)?;
     let written = match format {
         Format::Json => json::with_items(text, table, name, items),
@@ -161,7 +161,7 @@ pub(crate) fn without_items(
     text: &str,
     path: &[String],
     items: &[String],
-) -> Result<String, Unchangeable> {
+) -> Result<String, EditRefusal> {
     let Some(Value::Array(mut list)) = value_at(format, text, path)? else {
         return Ok(text.to_owned());
     };
@@ -184,7 +184,7 @@ pub(crate) fn without_empty(
     text: &str,
     path: &[String],
     kept: usize,
-) -> Result<String, Unchangeable> {
+) -> Result<String, EditRefusal> {
     let mut text = text.to_owned();
     for length in (kept + 1..=path.len()).rev() {
         let Some(way) = path.get(..length) else {
@@ -204,7 +204,7 @@ pub(crate) fn without_empty(
     Ok(text)
 }
 
-fn list_at(format: Format, text: &str, path: &[String]) -> Result<Vec<Value>, Unchangeable> {
+fn list_at(format: Format, text: &str, path: &[String]) -> Result<Vec<Value>, EditRefusal> {
     match value_at(format, text, path)? {
         Some(Value::Array(list)) => Ok(list),
         None => Ok(Vec::new()),
@@ -216,7 +216,7 @@ fn list_at(format: Format, text: &str, path: &[String]) -> Result<Vec<Value>, Un
 }
 
 /// The last key of a path, and the table it is in.
-fn split(path: &[String]) -> Result<(&str, &[String]), Unchangeable> {
+fn split(path: &[String]) -> Result<(&str, &[String]), EditRefusal> {
     let (name, table) = path.split_last().ok_or_else(|| not_a_table(path))?;
     Ok((name, table))
 }
@@ -227,7 +227,7 @@ fn only_changes(
     before: &str,
     after: &str,
     (table, name, entry): (&[String], &str, Option<&Value>),
-) -> Result<(), Unchangeable> {
+) -> Result<(), EditRefusal> {
     let read = |text| match value(format, text)? {
         // A file that says nothing is an empty table.
         Value::Null => Ok(Value::Object(Map::new())),
@@ -241,13 +241,13 @@ fn only_changes(
     if was_written.as_ref() == entry && before == after {
         return Ok(());
     }
-    Err(Unchangeable::NotSimple(
+    Err(EditRefusal::NotSimple(
         "the entry cannot be changed without changing something else".to_owned(),
     ))
 }
 
 /// Everything a text says.
-fn value(format: Format, text: &str) -> Result<Value, Unchangeable> {
+fn value(format: Format, text: &str) -> Result<Value, EditRefusal> {
     match format {
         Format::Json => json::value(text),
         Format::Toml => toml::value(text),
@@ -282,14 +282,14 @@ fn prune(value: &mut Value, table: &[String]) {
 }
 
 /// What is said of a place that should hold entries and holds something else.
-fn not_a_table(table: &[String]) -> Unchangeable {
-    Unchangeable::Broken(format!("`{}` is not a table of entries", table.join(".")))
+fn not_a_table(table: &[String]) -> EditRefusal {
+    EditRefusal::Broken(format!("`{}` is not a table of entries", table.join(".")))
 }
 
 /// What is said of a place that should hold a list and holds something else.
-fn not_a_list(table: &[String], name: &str) -> Unchangeable {
+fn not_a_list(table: &[String], name: &str) -> EditRefusal {
     let path: Vec<&str> = table.iter().map(String::as_str).chain([name]).collect();
-    Unchangeable::Broken(format!("`{}` is not a list", path.join(".")))
+    EditRefusal::Broken(format!("`{}` is not a list", path.join(".")))
 }
 
 /// The fields of a test.

@@ -4,10 +4,10 @@
 use serde_json::{Map, Value};
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike};
 
-use super::{Fields, Unchangeable, not_a_list, not_a_table};
+use super::{EditRefusal, Fields, not_a_list, not_a_table};
 
 /// The entries of a table.
-pub(super) fn entries(text: &str, table: &[String]) -> Result<Vec<(String, Value)>, Unchangeable> {
+pub(super) fn entries(text: &str, table: &[String]) -> Result<Vec<(String, Value)>, EditRefusal> {
     let document = parse(text)?;
     let mut at: &dyn TableLike = document.as_table();
     for (depth, key) in table.iter().enumerate() {
@@ -24,7 +24,7 @@ pub(super) fn entries(text: &str, table: &[String]) -> Result<Vec<(String, Value
 }
 
 /// Everything the text says.
-pub(super) fn value(text: &str) -> Result<Value, Unchangeable> {
+pub(super) fn value(text: &str) -> Result<Value, EditRefusal> {
     Ok(read_table(parse(text)?.as_table()))
 }
 
@@ -34,7 +34,7 @@ pub(super) fn with_entry(
     table: &[String],
     name: &str,
     fields: &Fields<'_>,
-) -> Result<String, Unchangeable> {
+) -> Result<String, EditRefusal> {
     let mut document = parse(text)?;
     let at = find_or_make(&mut document, table, Heading::OfEntries)?;
     if let Some(entry) = at.get_mut(name).and_then(Item::as_table_like_mut) {
@@ -59,7 +59,7 @@ pub(super) fn with_value(
     table: &[String],
     name: &str,
     value: &Value,
-) -> Result<String, Unchangeable> {
+) -> Result<String, EditRefusal> {
     let mut document = parse(text)?;
     let at = find_or_make(&mut document, table, Heading::OfValues)?;
     match at.get_mut(name).and_then(Item::as_value_mut) {
@@ -82,7 +82,7 @@ pub(super) fn with_items(
     table: &[String],
     name: &str,
     items: &[String],
-) -> Result<String, Unchangeable> {
+) -> Result<String, EditRefusal> {
     let mut document = parse(text)?;
     let at = find_or_make(&mut document, table, Heading::OfValues)?;
     let list = at
@@ -102,7 +102,7 @@ pub(super) fn without_items(
     table: &[String],
     name: &str,
     items: &[String],
-) -> Result<String, Unchangeable> {
+) -> Result<String, EditRefusal> {
     let mut document = parse(text)?;
     let at = find_or_make(&mut document, table, Heading::OfValues)?;
     if let Some(list) = at.get_mut(name).and_then(Item::as_array_mut) {
@@ -120,7 +120,7 @@ pub(super) fn without_entry(
     text: &str,
     table: &[String],
     name: &str,
-) -> Result<String, Unchangeable> {
+) -> Result<String, EditRefusal> {
     let mut document = parse(text)?;
     let mut at: &mut dyn TableLike = document.as_table_mut();
     for (depth, key) in table.iter().enumerate() {
@@ -147,7 +147,7 @@ fn find_or_make<'d>(
     document: &'d mut DocumentMut,
     table: &[String],
     heading: Heading,
-) -> Result<&'d mut dyn TableLike, Unchangeable> {
+) -> Result<&'d mut dyn TableLike, EditRefusal> {
     let mut at: &mut dyn TableLike = document.as_table_mut();
     for (depth, key) in table.iter().enumerate() {
         let upto = table.get(..=depth).unwrap_or(table);
@@ -162,9 +162,9 @@ fn find_or_make<'d>(
     Ok(at)
 }
 
-fn parse(text: &str) -> Result<DocumentMut, Unchangeable> {
+fn parse(text: &str) -> Result<DocumentMut, EditRefusal> {
     text.parse::<DocumentMut>()
-        .map_err(|error| Unchangeable::Broken(error.to_string().trim_end().to_owned()))
+        .map_err(|error| EditRefusal::Broken(error.to_string().trim_end().to_owned()))
 }
 
 /// A value as TOML writes it. TOML has no null; none of ours has one.

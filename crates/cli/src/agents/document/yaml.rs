@@ -4,7 +4,7 @@
 use saphyr_parser::{Event, Parser, ScalarStyle, Span};
 use serde_json::{Map, Value};
 
-use super::{Fields, Unchangeable, not_a_table};
+use super::{EditRefusal, Fields, not_a_table};
 
 /// How far an entry's fields stand in from its name, where the file has no example.
 const INDENT: usize = 2;
@@ -13,7 +13,7 @@ const INDENT: usize = 2;
 const MAX_DEPTH: usize = 64;
 
 /// The entries of a table.
-pub(super) fn entries(text: &str, table: &[String]) -> Result<Vec<(String, Value)>, Unchangeable> {
+pub(super) fn entries(text: &str, table: &[String]) -> Result<Vec<(String, Value)>, EditRefusal> {
     let root = parse(text)?;
     let Some(found) = find(&root, table)? else {
         return Ok(Vec::new());
@@ -25,7 +25,7 @@ pub(super) fn entries(text: &str, table: &[String]) -> Result<Vec<(String, Value
 }
 
 /// Everything the text says.
-pub(super) fn value(text: &str) -> Result<Value, Unchangeable> {
+pub(super) fn value(text: &str) -> Result<Value, EditRefusal> {
     Ok(parse(text)?.value())
 }
 
@@ -35,7 +35,7 @@ pub(super) fn with_entry(
     table: &[String],
     name: &str,
     fields: &Fields<'_>,
-) -> Result<String, Unchangeable> {
+) -> Result<String, EditRefusal> {
     let [heading] = table else {
         return Err(not_simple(table));
     };
@@ -69,10 +69,10 @@ pub(super) fn without_entry(
     text: &str,
     table: &[String],
     name: &str,
-) -> Result<String, Unchangeable> {
+) -> Result<String, EditRefusal> {
     let root = parse(text)?;
     let found = find(&root, table)?;
-    let pairs = found.as_ref().map(Found::pairs).unwrap_or_default();
+    let pairs = found.as_ref().map(YamlBlock::pairs).unwrap_or_default();
     let key = pairs.iter().map(|(key, _)| key);
     let (Some(found), Some(key)) = (&found, key.clone().find(|key| key.text() == name)) else {
         return Ok(text.to_owned());
@@ -91,8 +91,8 @@ pub(super) fn without_entry(
 }
 
 /// A setting is not changed: no agent that writes YAML has one that Haft changes.
-pub(super) fn unchanged_setting() -> Unchangeable {
-    Unchangeable::NotSimple("settings in YAML are left alone".to_owned())
+pub(super) fn unchanged_setting() -> EditRefusal {
+    EditRefusal::NotSimple("settings in YAML are left alone".to_owned())
 }
 
 /// An entry as lines.
@@ -123,9 +123,9 @@ fn scalar(text: &str) -> String {
     }
 }
 
-fn not_simple(table: &[String]) -> Unchangeable {
+fn not_simple(table: &[String]) -> EditRefusal {
     let table = table.join(".");
-    Unchangeable::NotSimple(format!(
+    EditRefusal::NotSimple(format!(
         "`{table}` is not written as one entry beneath the other"
     ))
 }
@@ -146,12 +146,7 @@ impl Lines {
     }
 
     /// Spells the table whose key stands on this line, and which holds nothing, in one way.
-    fn say_empty(
-        &mut self,
-        line: usize,
-        table: &[String],
-        spelt: &str,
-    ) -> Result<(), Unchangeable> {
+    fn say_empty(&mut self, line: usize, table: &[String], spelt: &str) -> Result<(), EditRefusal> {
         let line = self.0.get_mut(line - 1).ok_or_else(|| not_simple(table))?;
         let (key, rest) = line.split_once(':').ok_or_else(|| not_simple(table))?;
         let (value, comment) = match rest.split_once('#') {
@@ -199,12 +194,12 @@ enum Kind {
 }
 
 /// What belongs to a key, a mapping or nothing, and the line of the key.
-struct Found<'n> {
+struct YamlBlock<'n> {
     node: &'n Node,
     line: usize,
 }
 
-impl<'n> Found<'n> {
+impl<'n> YamlBlock<'n> {
     fn pairs(&self) -> &'n [(Node, Node)] {
         match &self.node.kind {
             Kind::Mapping(pairs) => pairs,
@@ -265,8 +260,8 @@ fn plain(text: &str) -> Value {
     }
 }
 
-fn find<'n>(root: &'n Node, table: &[String]) -> Result<Option<Found<'n>>, Unchangeable> {
-    let mut found = Found {
+fn find<'n>(root: &'n Node, table: &[String]) -> Result<Option<YamlBlock<'n>>, EditRefusal> {
+    let mut found = YamlBlock {
         node: root,
         line: 0,
     };
@@ -279,12 +274,12 @@ fn find<'n>(root: &'n Node, table: &[String]) -> Result<Option<Found<'n>>, Uncha
             return Err(not_a_table(table.get(..=depth).unwrap_or(table)));
         }
         let line = name.span.start.line();
-        found = Found { node, line };
+        found = YamlBlock { node, line };
     }
     Ok(Some(found))
 }
 
-fn parse(text: &str) -> Result<Node, Unchangeable> {
+fn parse(text: &str) -> Result<Node, EditRefusal> {
     let mut events = Events {
         parser: Parser::new_from_str(text),
     };
@@ -297,7 +292,7 @@ struct Events<'t> {
 
 impl<'t> Events<'t> {
     /// The one document of a text.
-    fn document(&mut self) -> Result<Node, Unchangeable> {
+    fn document(&mut self) -> Result<Node, EditRefusal> {
         let mut document = None;
         loop {
             match self.next()? {
@@ -316,7 +311,7 @@ impl<'t> Events<'t> {
                     }));
                 }
                 _ => {
-                    return Err(Unchangeable::NotSimple(
+                    return Err(EditRefusal::NotSimple(
                         "it holds more than one document".to_owned(),
                     ));
                 }
@@ -324,9 +319,9 @@ impl<'t> Events<'t> {
         }
     }
 
-    fn node(&mut self, event: Event<'t>, span: Span, depth: usize) -> Result<Node, Unchangeable> {
+    fn node(&mut self, event: Event<'t>, span: Span, depth: usize) -> Result<Node, EditRefusal> {
         if depth > MAX_DEPTH {
-            return Err(Unchangeable::NotSimple("it is nested too deep".to_owned()));
+            return Err(EditRefusal::NotSimple("it is nested too deep".to_owned()));
         }
         let kind = match event {
             Event::Scalar(text, style, _, tag) => Kind::Scalar {
@@ -355,7 +350,7 @@ impl<'t> Events<'t> {
                 }
             }
             Event::Alias(_) => {
-                return Err(Unchangeable::NotSimple(
+                return Err(EditRefusal::NotSimple(
                     "one part of it stands for another (`*`)".to_owned(),
                 ));
             }
@@ -366,17 +361,17 @@ impl<'t> Events<'t> {
             | Event::DocumentEnd
             | Event::SequenceEnd
             | Event::MappingEnd => {
-                return Err(Unchangeable::Broken("it ends too early".to_owned()));
+                return Err(EditRefusal::Broken("it ends too early".to_owned()));
             }
         };
         Ok(Node { kind, span })
     }
 
-    fn next(&mut self) -> Result<(Event<'t>, Span), Unchangeable> {
+    fn next(&mut self) -> Result<(Event<'t>, Span), EditRefusal> {
         match self.parser.next_event() {
             Some(Ok(event)) => Ok(event),
-            Some(Err(error)) => Err(Unchangeable::Broken(error.to_string())),
-            None => Err(Unchangeable::Broken("it ends too early".to_owned())),
+            Some(Err(error)) => Err(EditRefusal::Broken(error.to_string())),
+            None => Err(EditRefusal::Broken("it ends too early".to_owned())),
         }
     }
 }

@@ -1,10 +1,10 @@
 //! *Always*, away from where the call was made: which rules a person could accept, and keeping them.
 
-use haft_contract::host::{Approval, Clock as _, Grant, GrantProposal, GrantWish, Ledger as _};
+use haft_contract::host::{Approval, Clock as _, Grant, GrantProposal, GrantRequest, Ledger as _};
 use haft_host::{HostErrorKind, asked_again};
 use haft_runtime::SystemClock;
 
-use super::Desk;
+use super::RecordedQuestions;
 use crate::{commands::App, exit::Exit, stop::Stop};
 
 /// The rules that would allow calls like the one a question is about, narrowest first.
@@ -18,9 +18,9 @@ pub(super) async fn proposals(question: &Approval, app: &App) -> Result<Vec<Gran
 
 /// Keeps what a person wished; what was kept.
 pub(super) async fn keep(
-    desk: &Desk,
+    desk: &RecordedQuestions,
     question: &Approval,
-    wish: &GrantWish,
+    wish: &GrantRequest,
 ) -> Result<Vec<Grant>, Stop> {
     let now = SystemClock.now();
     let wished = wish.grants(&question.principal, &desk.name, now, question.call);

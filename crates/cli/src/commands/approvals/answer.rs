@@ -4,13 +4,13 @@
 use clap::Args;
 use haft_contract::host::{
     AnswerError, AnswerPlace, Answerer, Approval, ApprovalState, Clock as _, GivenAnswer,
-    GivenVerdict, GrantWish,
+    GivenVerdict, GrantRequest,
 };
 use haft_host::asked_again;
 use haft_runtime::SystemClock;
 use serde_json::json;
 
-use super::{Desk, always, find, may_answer};
+use super::{RecordedQuestions, always, find, may_answer};
 use crate::{
     commands::{App, lookup::tenant},
     exit::Exit,
@@ -54,7 +54,7 @@ pub(crate) struct DenyArgs {
 /// Runs `haft approve`.
 pub(crate) async fn approve(args: &ApproveArgs, app: &App) -> Result<Exit, Stop> {
     may_answer()?;
-    let desk = Desk::open(app).await?;
+    let desk = RecordedQuestions::open(app).await?;
     let question = open_question(&desk, &args.id).await?;
     if let Some(digest) = &args.digest {
         same_plan(&question, digest)?;
@@ -90,9 +90,9 @@ pub(crate) async fn approve(args: &ApproveArgs, app: &App) -> Result<Exit, Stop>
 /// Answers yes and then keeps the rule, so that nothing is allowed from now on by an answer that
 /// came too late.
 async fn approve_and_keep(
-    desk: &Desk,
+    desk: &RecordedQuestions,
     question: &Approval,
-    wish: Option<GrantWish>,
+    wish: Option<GrantRequest>,
     app: &App,
 ) -> Result<Approval, Stop> {
     let answered = answer(desk, question, GivenVerdict::Approve).await?;
@@ -115,7 +115,7 @@ async fn approve_and_keep(
 /// Runs `haft deny`. Refusing needs no second question: it can only keep something from happening.
 pub(crate) async fn deny(args: &DenyArgs, app: &App) -> Result<Exit, Stop> {
     may_answer()?;
-    let desk = Desk::open(app).await?;
+    let desk = RecordedQuestions::open(app).await?;
     let question = open_question(&desk, &args.id).await?;
     let verdict = GivenVerdict::Refuse {
         reason: args
@@ -128,7 +128,7 @@ pub(crate) async fn deny(args: &DenyArgs, app: &App) -> Result<Exit, Stop> {
     report(&answered?, app)
 }
 
-async fn open_question(desk: &Desk, id: &str) -> Result<Approval, Stop> {
+async fn open_question(desk: &RecordedQuestions, id: &str) -> Result<Approval, Stop> {
     let question = find::question(desk, id).await?;
     match question.state {
         ApprovalState::Pending => Ok(question),
@@ -140,7 +140,7 @@ async fn open_question(desk: &Desk, id: &str) -> Result<Approval, Stop> {
 fn shown(question: &Approval, why: Option<String>) -> Result<Page, Stop> {
     let form = question.form.as_ref();
     let form = form.ok_or_else(|| refused(&AnswerError::NotShown))?;
-    let drawn = approval::draw(form, question.digest).map_err(|approval::Altered| {
+    let drawn = approval::draw(form, question.digest).map_err(|approval::FormMismatch| {
         Stop::new(
             Exit::Ledger,
             "the question on record is not the one that was asked",
@@ -187,7 +187,7 @@ async fn says_yes(app: &App) -> bool {
 }
 
 /// The rule the person chooses, where it holds and how long, if they choose one.
-async fn chosen_rule(question: &Approval, app: &App) -> Result<Option<GrantWish>, Stop> {
+async fn chosen_rule(question: &Approval, app: &App) -> Result<Option<GrantRequest>, Stop> {
     let proposals = always::proposals(question, app).await?;
     let Some(workspace) = asked_again::workspace(question) else {
         return Ok(None);
@@ -196,7 +196,11 @@ async fn chosen_rule(question: &Approval, app: &App) -> Result<Option<GrantWish>
     Ok(ask_for_wish(app.output, &proposals, scopes).await.flatten())
 }
 
-async fn answer(desk: &Desk, question: &Approval, verdict: GivenVerdict) -> Result<Approval, Stop> {
+async fn answer(
+    desk: &RecordedQuestions,
+    question: &Approval,
+    verdict: GivenVerdict,
+) -> Result<Approval, Stop> {
     let given = GivenAnswer {
         verdict,
         digest: question.digest,

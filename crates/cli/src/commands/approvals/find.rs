@@ -2,14 +2,14 @@
 
 use haft_contract::host::{Approval, ApprovalId};
 
-use super::{Desk, MAX_LISTED};
+use super::{MAX_LISTED, RecordedQuestions};
 use crate::{commands::lookup::tenant, exit::Exit, stop::Stop};
 
 /// How many candidates of an ambiguous id are named.
 const MAX_NAMED: usize = 5;
 
 /// The question with an id, or the open one with an abbreviated id.
-pub(super) async fn question(desk: &Desk, id: &str) -> Result<Approval, Stop> {
+pub(super) async fn question(desk: &RecordedQuestions, id: &str) -> Result<Approval, Stop> {
     if let Some(id) = ApprovalId::parse(id) {
         let found = desk.store.get(&tenant()?, id).await;
         let found = found.map_err(|error| Stop::ledger(&error))?;

@@ -73,14 +73,14 @@ impl ApprovalView {
 }
 
 /// The record, as far as questions go.
-struct Desk {
+struct RecordedQuestions {
     ledger: SqliteLedger,
     store: Arc<dyn ApprovalStore>,
     /// Who answers here, for the record.
     name: String,
 }
 
-impl Desk {
+impl RecordedQuestions {
     async fn open(app: &App) -> Result<Self, Stop> {
         let Record {
             ledger, recovery, ..
@@ -127,12 +127,12 @@ pub(crate) async fn run(args: &ApprovalsArgs, app: &App) -> Result<Exit, Stop> {
                 "`haft approvals` lists the questions; `haft approve` and `haft deny` answer one",
             ));
         }
-        let desk = Desk::open(app).await?;
+        let desk = RecordedQuestions::open(app).await?;
         let watched = watch::run(Arc::clone(&desk.store), tenant()?, &desk.name, app).await;
         desk.close().await;
         return watched;
     }
-    let desk = Desk::open(app).await?;
+    let desk = RecordedQuestions::open(app).await?;
     let pending = desk.pending(MAX_LISTED).await?;
     desk.close().await;
     if app.output.format() == Format::Json {

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 use clap::Parser as _;
 use haft_contract::Principal;
 use haft_host::{
-    config::{Env, Places, resolve::Overrides},
+    config::{ConfigPlaces, Env, resolve::Overrides},
     state::private,
 };
 
@@ -15,8 +15,8 @@ use super::check::Check;
 use crate::{
     agent_files::foreign::{MAX_BYTES, same_place, this_program},
     agents::{
-        Agent, ENTRY, Place, Scope, document,
-        server::{Given, Reach, Server},
+        Agent, ENTRY, Scope, ServersLocation, document,
+        server::{EntryValue, Server, ServerTransport},
     },
     args::{Cli, Command},
     commands::{App, mcp::entry},
@@ -26,8 +26,8 @@ use crate::{
 const NAME: &str = "agent";
 
 /// One line for each entry of Haft, and one more for what is wrong with it.
-pub(super) fn checks(app: &App, here: &Places) -> Vec<Check> {
-    let mut seen: Vec<Place> = Vec::new();
+pub(super) fn checks(app: &App, here: &ConfigPlaces) -> Vec<Check> {
+    let mut seen: Vec<ServersLocation> = Vec::new();
     let mut checks = Vec::new();
     for agent in Agent::all() {
         for scope in [Scope::User, Scope::Project, Scope::Local] {
@@ -53,7 +53,7 @@ pub(super) fn checks(app: &App, here: &Places) -> Vec<Check> {
 }
 
 /// Haft's entry in a file; none where the file is not there or cannot be read.
-fn entry_of(agent: Agent, place: &Place) -> Option<Server> {
+fn entry_of(agent: Agent, place: &ServersLocation) -> Option<Server> {
     let bytes = private::read(&place.path, MAX_BYTES).ok()??;
     let text = String::from_utf8(bytes).ok()?;
     let entries = document::entries(place.format, &text, &place.table).ok()?;
@@ -69,8 +69,8 @@ struct Installed {
 }
 
 /// What an entry's calls will use.
-struct Uses {
-    places: Places,
+struct EntryUsage {
+    places: ConfigPlaces,
     principal: Arc<Principal>,
     workspace: WorkspaceRule,
 }
@@ -84,20 +84,20 @@ enum WorkspaceRule {
 }
 
 impl Installed {
-    fn checks(&self, app: &App, here: &Places) -> Vec<Check> {
+    fn checks(&self, app: &App, here: &ConfigPlaces) -> Vec<Check> {
         let who = self.who();
         if !self.server.enabled {
             let off = format!("{who} has Haft switched off in its configuration");
             return vec![Check::absent(NAME, off, None)];
         }
         match &self.server.reach {
-            Reach::Address { url, .. } => vec![Check::ok(
+            ServerTransport::Address { url, .. } => vec![Check::ok(
                 NAME,
                 format!(
                     "{who} connects to {url}; what is served there has the record and the rules"
                 ),
             )],
-            Reach::Command { argv, env, cwd } => {
+            ServerTransport::Command { argv, env, cwd } => {
                 let mut checks = vec![self.started(argv, env, cwd.as_deref(), app, here)];
                 checks.extend(argv.first().and_then(|program| self.program(program)));
                 checks
@@ -129,10 +129,10 @@ impl Installed {
     fn started(
         &self,
         argv: &[String],
-        env: &BTreeMap<String, Given>,
+        env: &BTreeMap<String, EntryValue>,
         cwd: Option<&str>,
         app: &App,
-        here: &Places,
+        here: &ConfigPlaces,
     ) -> Check {
         let who = self.who();
         let uses = match uses(argv, env, cwd, app) {
@@ -199,16 +199,16 @@ impl Installed {
 /// Reads a command as the program does that the agent starts.
 fn uses(
     argv: &[String],
-    env: &BTreeMap<String, Given>,
+    env: &BTreeMap<String, EntryValue>,
     cwd: Option<&str>,
     app: &App,
-) -> Result<Uses, Stop> {
+) -> Result<EntryUsage, Stop> {
     let foreign = |what: String| Stop::config(what, "install Haft again");
     let given: BTreeMap<String, String> = env
         .iter()
         .filter_map(|(name, given)| match given {
-            Given::Text(text) => Some((name.clone(), text.clone())),
-            Given::Variable { .. } | Given::Foreign(_) => None,
+            EntryValue::Text(text) => Some((name.clone(), text.clone())),
+            EntryValue::Variable { .. } | EntryValue::Foreign(_) => None,
         })
         .collect();
     let mut env = Env::of_server(&given);
@@ -232,15 +232,15 @@ fn uses(
         Some(_) => WorkspaceRule::Fixed,
         None => WorkspaceRule::WhereStarted,
     };
-    Ok(Uses {
-        places: Places::find(&env, &overrides)?,
+    Ok(EntryUsage {
+        places: ConfigPlaces::find(&env, &overrides)?,
         principal,
         workspace,
     })
 }
 
 /// The configuration and the preset in words, and whether the agent is one that the rules list.
-fn rules(uses: Uses) -> Result<(String, bool), Stop> {
+fn rules(uses: EntryUsage) -> Result<(String, bool), Stop> {
     let settings = uses.places.settings()?;
     let presets = settings.policy.presets_of(&uses.principal);
     let presets: Vec<&str> = presets.iter().map(|preset| preset.as_str()).collect();

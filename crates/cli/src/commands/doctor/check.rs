@@ -1,6 +1,6 @@
 //! One line of the doctor, how it looks to a person, and the table of escapes that were tried.
 
-use haft_sandbox::proof::{Answer, Proof, Shows, Tried};
+use haft_sandbox::proof::{AttemptOutcome, AttemptVerdict, EscapeAttempt, Proof};
 use serde::Serialize;
 
 use crate::{
@@ -29,7 +29,7 @@ struct Attempt {
     tier: &'static str,
     layer: &'static str,
     attempted: &'static str,
-    result: Word,
+    result: AttemptWord,
     inside: String,
     outside: String,
 }
@@ -37,7 +37,7 @@ struct Attempt {
 /// What an attempt shows, as a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Word {
+enum AttemptWord {
     Stopped,
     Unproven,
     Escaped,
@@ -130,21 +130,21 @@ impl Check {
 }
 
 impl Attempt {
-    fn new(tier: &'static str, tried: &Tried) -> Self {
-        let shown = |answer: &Answer| match answer {
-            Answer::Succeeded => "succeeded".to_owned(),
-            Answer::Refused(how) => format!("refused: {how}"),
-            Answer::Failed(why) => format!("failed: {why}"),
+    fn new(tier: &'static str, tried: &EscapeAttempt) -> Self {
+        let shown = |answer: &AttemptOutcome| match answer {
+            AttemptOutcome::Succeeded => "succeeded".to_owned(),
+            AttemptOutcome::Refused(how) => format!("refused: {how}"),
+            AttemptOutcome::Failed(why) => format!("failed: {why}"),
         };
         Self {
             tier,
             layer: tried.layer,
             attempted: tried.attempted,
             result: match tried.shows() {
-                Shows::Stopped => Word::Stopped,
-                Shows::Nothing => Word::Unproven,
-                Shows::Escaped => Word::Escaped,
-                Shows::Failed => Word::Failed,
+                AttemptVerdict::Stopped => AttemptWord::Stopped,
+                AttemptVerdict::Nothing => AttemptWord::Unproven,
+                AttemptVerdict::Escaped => AttemptWord::Escaped,
+                AttemptVerdict::Failed => AttemptWord::Failed,
             },
             inside: shown(&tried.inside),
             outside: shown(&tried.outside),
@@ -154,13 +154,13 @@ impl Attempt {
     /// The last column: what came of it, and why that says nothing where it does not.
     fn outcome(&self) -> (Style, String) {
         match self.result {
-            Word::Stopped => (Style::Good, "stopped".to_owned()),
-            Word::Unproven => (
+            AttemptWord::Stopped => (Style::Good, "stopped".to_owned()),
+            AttemptWord::Unproven => (
                 Style::Dim,
                 format!("unproven: outside {} too", self.outside),
             ),
-            Word::Escaped => (Style::Bad, "ESCAPED".to_owned()),
-            Word::Failed => (Style::Bad, self.inside.clone()),
+            AttemptWord::Escaped => (Style::Bad, "ESCAPED".to_owned()),
+            AttemptWord::Failed => (Style::Bad, self.inside.clone()),
         }
     }
 }

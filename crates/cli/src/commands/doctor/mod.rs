@@ -15,7 +15,7 @@ use haft_contract::{
     host::{History as _, Verification},
     ops::SandboxMode,
 };
-use haft_host::{HostBuilder, Record, config::Places, workspace::sandbox_options};
+use haft_host::{HostBuilder, Record, config::ConfigPlaces, workspace::sandbox_options};
 use haft_sandbox::SandboxOptions;
 use rustix::{
     fs::{CWD, Mode, OFlags, ResolveFlags},
@@ -113,7 +113,7 @@ fn shell() -> Check {
     }
 }
 
-async fn record(places: &Places) -> Check {
+async fn record(places: &ConfigPlaces) -> Check {
     let record = match Record::open_to_look(places).await {
         Ok(record) => record,
         Err(stop) => return Check::stopped("record", stop),
@@ -137,7 +137,7 @@ async fn record(places: &Places) -> Check {
 }
 
 /// Looks at the configuration; returns how it confines commands, or the defaults if it is faulty.
-async fn configuration(places: Places, checks: &mut Vec<Check>) -> SandboxOptions {
+async fn configuration(places: ConfigPlaces, checks: &mut Vec<Check>) -> SandboxOptions {
     let settings = match places.settings() {
         Ok(settings) => settings,
         Err(stop) => {

@@ -7,7 +7,7 @@ use haft_contract::ops::Tier;
 use haft_sandbox::{
     SandboxOptions,
     cgroup::{CgroupReport, Controller},
-    proof::{Proof, Shows, prove},
+    proof::{AttemptVerdict, Proof, prove},
     remedy::{HostFacts, Remedy, apparmor, last_resort, remedies},
 };
 
@@ -52,12 +52,18 @@ fn judge(proof: &Proof, facts: &HostFacts) -> Check {
     if let Some(why) = &proof.unavailable {
         return unavailable(proof.tier, why, facts);
     }
-    let count = |shows: Shows| {
+    let count = |shows: AttemptVerdict| {
         let same = proof.tried.iter().filter(|tried| tried.shows() == shows);
         same.count()
     };
-    let (stopped, unproven) = (count(Shows::Stopped), count(Shows::Nothing));
-    let (escaped, failed) = (count(Shows::Escaped), count(Shows::Failed));
+    let (stopped, unproven) = (
+        count(AttemptVerdict::Stopped),
+        count(AttemptVerdict::Nothing),
+    );
+    let (escaped, failed) = (
+        count(AttemptVerdict::Escaped),
+        count(AttemptVerdict::Failed),
+    );
     let total = proof.tried.len();
     if proof.holds() {
         let of_which = match unproven {

@@ -12,7 +12,7 @@ use haft_host::{
 
 use super::{App, Exit, Stop, now, open, tenant};
 use crate::{
-    ago::Ago,
+    ago::RelativeTime,
     args::IdentityArgs,
     terminal::{Format, Page, Style},
 };
@@ -21,7 +21,7 @@ use crate::{
 pub(super) struct SuggestArgs {
     /// How far back to look
     #[arg(long, value_name = "TIME", default_value = "7d")]
-    since: Ago,
+    since: RelativeTime,
 }
 
 /// Runs the command.

@@ -10,7 +10,7 @@ use haft_host::{
     },
     state::pins::FilePins,
 };
-use haft_mcp::pin::{Item, ItemKey, Standing, Store as _};
+use haft_mcp::pin::{Item, ItemKey, PinStatus, Store as _};
 use serde_json::json;
 
 use super::super::{App, approvals::may_answer};
@@ -64,7 +64,7 @@ pub(super) fn accept(args: &AcceptArgs, app: &App) -> Result<Exit, Stop> {
     let (already, wanted): (Vec<_>, Vec<_>) = known
         .standings()
         .filter(|(item, _)| named(item))
-        .partition(|(_, standing)| *standing == Standing::Accepted);
+        .partition(|(_, standing)| *standing == PinStatus::Accepted);
     let wanted: Vec<Item> = wanted.into_iter().map(|(item, _)| item.clone()).collect();
     for name in &args.names {
         let already = already.iter().map(|(item, _)| *item);

@@ -9,7 +9,7 @@ use haft_host::{Assembly, HostBuilder};
 use haft_mcp::{
     catalog::{Catalog, Cost, Mode, ProviderCost, tokens},
     name::{PREFIX, SEPARATOR},
-    upstream::supervise::{Fleet, Unseen},
+    upstream::supervise::{Fleet, UnseenServer},
 };
 use serde::Serialize;
 
@@ -88,7 +88,7 @@ pub(super) async fn run(args: &CostArgs, app: &App) -> Result<Exit, Stop> {
     if catalog.may_search() {
         assembly.make_searchable()?;
     }
-    let mounted = assembly.mount(&Arc::default(), Unseen::Leave)?;
+    let mounted = assembly.mount(&Arc::default(), UnseenServer::Leave)?;
     let view = count(&assembly, &mounted, &principal, &catalog);
     match app.output.format() {
         Format::Json => app.output.json(&view)?,

@@ -16,12 +16,12 @@ use super::super::App;
 use crate::{
     agent_files::{
         foreign::{ForeignFile, real_directory, this_program},
-        pinned::Pinned,
+        pinned::PinnedEntry,
     },
     agents::{
-        Agent, ENTRY, Homes, OwnTools, Place, Scope,
-        document::{self, Unchangeable},
-        server::{Given, Reach, Server},
+        Agent, ENTRY, Homes, OwnTools, Scope, ServersLocation,
+        document::{self, EditRefusal},
+        server::{EntryValue, Server, ServerTransport},
     },
     stop::Stop,
 };
@@ -32,7 +32,7 @@ pub(crate) fn place(
     scope: Scope,
     file: Option<&PathBuf>,
     app: &App,
-) -> Result<Place, Stop> {
+) -> Result<ServersLocation, Stop> {
     let (env, homes) = (&app.env, homes(app)?);
     let Some(mut place) = agent.dialect().place(scope, &homes) else {
         return Err(Stop::usage(
@@ -57,7 +57,7 @@ pub(crate) fn place(
 pub(super) fn own_tools(
     agent: Agent,
     scope: Scope,
-    place: &Place,
+    place: &ServersLocation,
     app: &App,
 ) -> Result<Option<OwnTools>, Stop> {
     let homes = homes(app)?;
@@ -78,7 +78,7 @@ pub(super) fn own_tools(
 pub(super) fn may_change(
     own: &OwnTools,
     scope: Scope,
-    place: &Place,
+    place: &ServersLocation,
     app: &App,
 ) -> Result<(), Stop> {
     if scope == Scope::User || own.path == place.path {
@@ -117,10 +117,10 @@ fn inside_project(path: &Path, app: &App) -> Result<(), Stop> {
 }
 
 /// The variables an entry of ours gives Haft.
-pub(super) fn env_of(agent: Agent, entry: &Value) -> BTreeMap<String, Given> {
+pub(super) fn env_of(agent: Agent, entry: &Value) -> BTreeMap<String, EntryValue> {
     match agent.dialect().read(ENTRY, entry) {
         Ok(Some(Server {
-            reach: Reach::Command { env, .. },
+            reach: ServerTransport::Command { env, .. },
             ..
         })) => env,
         Ok(_) | Err(_) => BTreeMap::new(),
@@ -131,15 +131,15 @@ pub(super) fn env_of(agent: Agent, entry: &Value) -> BTreeMap<String, Given> {
 pub(super) fn started(
     agent: Agent,
     scope: Scope,
-    mut env: BTreeMap<String, Given>,
+    mut env: BTreeMap<String, EntryValue>,
     app: &App,
 ) -> Result<Server, Stop> {
-    let mut pinned = Pinned::of(&app.env, &app.global.overrides());
+    let mut pinned = PinnedEntry::of(&app.env, &app.global.overrides());
     let config_home = pinned.config_home.take();
     // An older entry may have one that holds no longer.
     env.remove(CONFIG_HOME);
     env.extend(config_home.map(|path| {
-        let given = Given::Text(path.display().to_string());
+        let given = EntryValue::Text(path.display().to_string());
         (CONFIG_HOME.to_owned(), given)
     }));
     if pinned.workspace.is_none() {
@@ -153,7 +153,7 @@ pub(super) fn started(
     }
     Ok(Server {
         name: ENTRY.to_owned(),
-        reach: Reach::Command {
+        reach: ServerTransport::Command {
             argv,
             env,
             cwd: None,
@@ -167,11 +167,11 @@ pub(super) fn started(
 /// spelt; of one that does not, settings of the agent's own stay.
 pub(super) fn with_haft(
     agent: Agent,
-    place: &Place,
+    place: &ServersLocation,
     text: &str,
     old: Option<&Value>,
     server: &Server,
-) -> Result<String, Unchangeable> {
+) -> Result<String, EditRefusal> {
     let written = agent.dialect().write(server);
     let mut fields: Vec<(&str, &Value)> =
         written.iter().map(|(key, value)| (*key, value)).collect();
@@ -192,24 +192,24 @@ pub(super) fn with_haft(
 }
 
 /// The entry as a file of its own, to be pasted.
-pub(super) fn snippet(agent: Agent, place: &Place, server: &Server) -> String {
+pub(super) fn snippet(agent: Agent, place: &ServersLocation, server: &Server) -> String {
     let blank = document::blank(place.format);
     with_haft(agent, place, blank, None, server).unwrap_or_default()
 }
 
 /// Says why a file is left as it is.
-pub(super) fn unchangeable(path: &Path, why: Unchangeable, paste: Option<String>) -> Stop {
+pub(super) fn unchangeable(path: &Path, why: EditRefusal, paste: Option<String>) -> Stop {
     let path = path.display();
     let paste = paste.map_or_else(
         || "change it by hand".to_owned(),
         |paste| format!("put this into it by hand:\n{}", paste.trim_end()),
     );
     match why {
-        Unchangeable::Broken(why) => Stop::config(
+        EditRefusal::Broken(why) => Stop::config(
             format!("`{path}` cannot be read as what it is: {why}"),
             "mend it, or move it away, and run the command again; nothing was changed",
         ),
-        Unchangeable::NotSimple(why) => {
+        EditRefusal::NotSimple(why) => {
             Stop::config(format!("`{path}` is not changed: {why}"), paste)
         }
     }
@@ -241,13 +241,12 @@ pub(super) fn redactor(
         .iter()
         .filter_map(read)
         .flat_map(|server| match server.reach {
-            Reach::Command { env: given, .. } | Reach::Address { headers: given, .. } => {
-                given.into_values()
-            }
+            ServerTransport::Command { env: given, .. }
+            | ServerTransport::Address { headers: given, .. } => given.into_values(),
         });
     let given = given.filter_map(|given| match given {
-        Given::Text(text) => Some(text),
-        Given::Variable { .. } | Given::Foreign(_) => None,
+        EntryValue::Text(text) => Some(text),
+        EntryValue::Variable { .. } | EntryValue::Foreign(_) => None,
     });
     let variables = settings.flat_map(|settings| match settings.get("env") {
         Some(Value::Object(env)) => env.values().cloned().collect(),

@@ -20,11 +20,11 @@ use super::{
     entry,
 };
 use crate::{
-    agent_files::foreign::{ForeignFile, Keep},
+    agent_files::foreign::{BackupPolicy, ForeignFile},
     agents::{
-        Agent, ENTRY, Place, Scope, document,
-        server::{Given, Reach, Server},
-        takeover::{self, Into, Secrets, Taken},
+        Agent, ENTRY, Scope, ServersLocation, document,
+        server::{EntryValue, Server, ServerTransport},
+        takeover::{self, Secrets, TakenOverServer, TakeoverTarget},
     },
     exit::Exit,
     stop::Stop,
@@ -91,16 +91,16 @@ pub(super) async fn run(args: &ImportArgs, app: &App) -> Result<Exit, Stop> {
 struct Takeover {
     agent: Agent,
     settings: Settings,
-    servers: Sorted,
+    servers: ImportPlan,
     config: Change,
     agents: Change,
 }
 
 /// What is done with each of an agent's entries.
 #[derive(Default)]
-struct Sorted {
+struct ImportPlan {
     /// Servers that go into the configuration.
-    taken: Vec<Taken>,
+    taken: Vec<TakenOverServer>,
     /// Servers that are behind Haft already: what the agent calls them, and their ids.
     known: Vec<(String, String)>,
     /// Entries that stay with the agent, and why.
@@ -115,7 +115,12 @@ struct Change {
 }
 
 impl Takeover {
-    fn plan(args: &ImportArgs, place: &Place, settings: Settings, app: &App) -> Result<Self, Stop> {
+    fn plan(
+        args: &ImportArgs,
+        place: &ServersLocation,
+        settings: Settings,
+        app: &App,
+    ) -> Result<Self, Stop> {
         let file = ForeignFile::read(place.path.clone())?;
         let blank = document::blank(place.format);
         let text = file.text().filter(|text| !text.trim().is_empty());
@@ -166,10 +171,14 @@ impl Takeover {
                     )
                 })?;
             }
-            self.config.file.replace(&self.config.after, Keep::Never)?;
+            self.config
+                .file
+                .replace(&self.config.after, BackupPolicy::Never)?;
             self.trust(path)?;
         }
-        self.agents.file.replace(&self.agents.after, Keep::Always)
+        self.agents
+            .file
+            .replace(&self.agents.after, BackupPolicy::Always)
     }
 
     /// A workspace's file counts as it is now, because its operator has just seen and changed it.
@@ -295,9 +304,14 @@ impl Takeover {
 }
 
 /// What is to be done with each of an agent's entries.
-fn sort(args: &ImportArgs, entries: &[(String, Value)], settings: &Settings, app: &App) -> Sorted {
+fn sort(
+    args: &ImportArgs,
+    entries: &[(String, Value)],
+    settings: &Settings,
+    app: &App,
+) -> ImportPlan {
     let secrets_in = settings.places.data_dir.join(SECRETS);
-    let into = Into {
+    let into = TakeoverTarget {
         secrets_in: &secrets_in,
         secrets: if args.inline_env {
             Secrets::Inline
@@ -308,7 +322,7 @@ fn sort(args: &ImportArgs, entries: &[(String, Value)], settings: &Settings, app
     };
     let servers = settings.mcp.servers.iter();
     let mut ids: BTreeSet<String> = servers.map(|server| server.id.to_string()).collect();
-    let mut sorted = Sorted::default();
+    let mut sorted = ImportPlan::default();
     for (name, entry) in entries.iter().filter(|(name, _)| name != ENTRY) {
         let server = match args.agent.dialect().read(name, entry) {
             Ok(Some(server)) => server,
@@ -323,7 +337,7 @@ fn sort(args: &ImportArgs, entries: &[(String, Value)], settings: &Settings, app
             sorted.known.push((name.clone(), id));
             continue;
         }
-        match Taken::from(&server, &ids, into) {
+        match TakenOverServer::from(&server, &ids, into) {
             Ok(server) => {
                 ids.insert(server.id.to_string());
                 sorted.taken.push(server);
@@ -337,10 +351,10 @@ fn sort(args: &ImportArgs, entries: &[(String, Value)], settings: &Settings, app
 /// The id under which a server is behind Haft already.
 fn known_as(server: &Server, settings: &Settings) -> Option<String> {
     let same = |target: &Target| match (&server.reach, target) {
-        (Reach::Command { argv, .. }, Target::Command(command)) => *argv == command.argv,
-        (Reach::Address { url, .. }, Target::Url { url: known, .. }) => url == known,
-        (Reach::Command { .. }, Target::Url { .. })
-        | (Reach::Address { .. }, Target::Command(_)) => false,
+        (ServerTransport::Command { argv, .. }, Target::Command(command)) => *argv == command.argv,
+        (ServerTransport::Address { url, .. }, Target::Url { url: known, .. }) => url == known,
+        (ServerTransport::Command { .. }, Target::Url { .. })
+        | (ServerTransport::Address { .. }, Target::Command(_)) => false,
     };
     let mut servers = settings.mcp.servers.iter();
     let known = servers.find(|known| same(&known.target))?;
@@ -350,7 +364,7 @@ fn known_as(server: &Server, settings: &Settings) -> Option<String> {
 /// The configuration with the servers in it, read by the reader that will read it.
 fn into_config(
     agent: Agent,
-    taken: &[Taken],
+    taken: &[TakenOverServer],
     settings: &Settings,
     redactor: &haft_ledger::Redactor,
 ) -> Result<Change, Stop> {
@@ -358,7 +372,7 @@ fn into_config(
     let file = ForeignFile::read(path.clone())?;
     let text = file.text().unwrap_or_default().to_owned();
     let after = takeover::added(&text, taken, agent.id()).map_err(|why| {
-        let (document::Unchangeable::Broken(why) | document::Unchangeable::NotSimple(why)) = why;
+        let (document::EditRefusal::Broken(why) | document::EditRefusal::NotSimple(why)) = why;
         Stop::config(
             format!("`{}` is not changed: {why}", path.display()),
             "write its servers as [[mcp.servers]], and run the command again",
@@ -373,14 +387,14 @@ fn into_config(
 fn haft(
     args: &ImportArgs,
     entries: &[(String, Value)],
-    taken: &[Taken],
+    taken: &[TakenOverServer],
     app: &App,
 ) -> Result<Server, Stop> {
     let ours = entries.iter().find(|(name, _)| name == ENTRY);
     let env = ours.map(|(_, entry)| entry::env_of(args.agent, entry));
     let mut env = env.unwrap_or_default();
     for variable in taken.iter().flat_map(|taken| &taken.needs) {
-        let given = Given::Variable {
+        let given = EntryValue::Variable {
             before: String::new(),
             name: variable.clone(),
         };

@@ -18,15 +18,15 @@ use super::{
     entry::{
         env_of, may_change, own_tools, place, redactor, snippet, started, unchangeable, with_haft,
     },
-    planned::Planned,
+    planned::PlannedFile,
 };
 use crate::{
     agent_files::installed::InstalledFile,
     agents::{
-        Agent, ENTRY, OwnTools, Place, Scope,
+        Agent, ENTRY, OwnTools, Scope, ServersLocation,
         additions::Addition,
         document,
-        server::{Given, Reach, Server},
+        server::{EntryValue, Server, ServerTransport},
     },
     exit::Exit,
     stop::Stop,
@@ -110,9 +110,13 @@ pub(super) fn run(args: &InstallArgs, app: &App) -> Result<Exit, Stop> {
     let changes = if args.remove {
         entry.is_some() || files.is_noted()
     } else {
-        files.all().any(Planned::changes)
+        files.all().any(PlannedFile::changes)
     };
-    let redactor = redactor(args.agent, &servers, files.all().filter_map(Planned::said));
+    let redactor = redactor(
+        args.agent,
+        &servers,
+        files.all().filter_map(PlannedFile::said),
+    );
     let diffs = files.all().filter(|file| file.changes());
     let diffs: Vec<String> = diffs.map(|file| file.diff(&redactor)).collect();
     let report = Report {
@@ -147,39 +151,39 @@ pub(super) fn run(args: &InstallArgs, app: &App) -> Result<Exit, Stop> {
 
 /// The agent's files: the one with its servers, and the one with its settings where that is another.
 struct Files {
-    servers: Planned,
-    settings: Option<Planned>,
+    servers: PlannedFile,
+    settings: Option<PlannedFile>,
 }
 
 impl Files {
     /// Reads them. Settings that are no concern of this command are not even looked at.
-    fn read(place: &Place, own: Option<&OwnTools>, wanted: bool) -> Result<Self, Stop> {
+    fn read(place: &ServersLocation, own: Option<&OwnTools>, wanted: bool) -> Result<Self, Stop> {
         let settings = match own.filter(|own| own.path != place.path) {
             Some(own) if wanted || InstalledFile::has_note(&own.path)? => {
-                Some(Planned::read(&own.path, own.format)?)
+                Some(PlannedFile::read(&own.path, own.format)?)
             }
             Some(_) | None => None,
         };
         Ok(Self {
-            servers: Planned::read(&place.path, place.format)?,
+            servers: PlannedFile::read(&place.path, place.format)?,
             settings,
         })
     }
 
-    fn all(&self) -> impl Iterator<Item = &Planned> {
+    fn all(&self) -> impl Iterator<Item = &PlannedFile> {
         std::iter::once(&self.servers).chain(&self.settings)
     }
 
     fn has_settings(&self) -> bool {
-        self.all().any(Planned::has_settings)
+        self.all().any(PlannedFile::has_settings)
     }
 
     fn is_noted(&self) -> bool {
-        self.all().any(Planned::is_noted)
+        self.all().any(PlannedFile::is_noted)
     }
 
     /// Haft's entry, as something that was added.
-    fn entry(&self, place: &Place) -> Result<Addition, Stop> {
+    fn entry(&self, place: &ServersLocation) -> Result<Addition, Stop> {
         Addition::entry(place.format, self.servers.text(), &place.table, ENTRY)
             .map_err(|why| unchangeable(&place.path, why, None))
     }
@@ -199,7 +203,7 @@ impl Files {
     fn put_in(
         &mut self,
         args: &InstallArgs,
-        place: &Place,
+        place: &ServersLocation,
         old: Option<&Value>,
         server: &Server,
         own: Option<&OwnTools>,
@@ -235,17 +239,17 @@ impl Files {
 }
 
 /// Haft as a server of an agent.
-fn haft(args: &InstallArgs, env: BTreeMap<String, Given>, app: &App) -> Result<Server, Stop> {
+fn haft(args: &InstallArgs, env: BTreeMap<String, EntryValue>, app: &App) -> Result<Server, Stop> {
     let Some(address) = args.http else {
         return started(args.agent, args.scope, env, app);
     };
-    let token = Given::Variable {
+    let token = EntryValue::Variable {
         before: "Bearer ".to_owned(),
         name: TOKEN.to_owned(),
     };
     Ok(Server {
         name: ENTRY.to_owned(),
-        reach: Reach::Address {
+        reach: ServerTransport::Address {
             url: format!("http://{address}{}", http::PATH),
             headers: [("Authorization".to_owned(), token)].into(),
             events_only: false,
@@ -334,8 +338,10 @@ impl Report<'_> {
             .text(format!(": {ENTRY} in {}", path.display()))
             .end();
         match self.server.map(|server| &server.reach) {
-            Some(Reach::Command { argv, .. }) => page = page.field("runs", argv.join(" ")),
-            Some(Reach::Address { url, .. }) => {
+            Some(ServerTransport::Command { argv, .. }) => {
+                page = page.field("runs", argv.join(" "))
+            }
+            Some(ServerTransport::Address { url, .. }) => {
                 page = page.field("connects", url).field(
                     "token",
                     format!("in {TOKEN} where the agent is started; `haft mcp token` prints it"),

@@ -82,9 +82,9 @@ pub(super) async fn log_in(args: &LoginArgs, app: &App) -> Result<Exit, Stop> {
         listener,
         output: app.output,
         way: match (args.open, args.paste) {
-            (_, true) => Way::Paste,
-            (true, false) => Way::Open,
-            (false, false) => Way::Print,
+            (_, true) => LoginMethod::Paste,
+            (true, false) => LoginMethod::Open,
+            (false, false) => LoginMethod::Print,
         },
         wait: Duration::from_secs(args.wait),
     };
@@ -167,7 +167,7 @@ fn failed(error: &LoginError) -> Stop {
 
 /// How the page reaches the person, and the answer Haft.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum LoginMethod {
     Print,
     Open,
     Paste,
@@ -177,7 +177,7 @@ enum Way {
 struct AtTerminal {
     listener: Loopback,
     output: Output,
-    way: Way,
+    way: LoginMethod,
     wait: Duration,
 }
 
@@ -189,18 +189,18 @@ impl Person for AtTerminal {
     fn visit<'a>(&'a self, page: &'a Url) -> BoxFuture<'a, Result<Url, LoginError>> {
         Box::pin(async move {
             let what = match self.way {
-                Way::Print | Way::Open => "Log in on this page:",
-                Way::Paste => "Log in on this page, then paste the address it ends up at:",
+                LoginMethod::Print | LoginMethod::Open => "Log in on this page:",
+                LoginMethod::Paste => "Log in on this page, then paste the address it ends up at:",
             };
             let shown = Page::new().styled(Style::Strong, what).end();
             self.output.note(&shown.text(page.as_str()).end());
-            if self.way == Way::Open && !open(page) {
+            if self.way == LoginMethod::Open && !open(page) {
                 let page = Page::new().styled(Style::Warn, "note: ");
                 let page = page.text("`xdg-open` cannot be started; open the page yourself");
                 self.output.note(&page.end());
             }
             let heard = self.listener.wait(page, self.wait);
-            if self.way != Way::Paste {
+            if self.way != LoginMethod::Paste {
                 return heard.await;
             }
             tokio::select! {

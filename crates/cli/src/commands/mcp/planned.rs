@@ -11,13 +11,13 @@ use crate::{
     agent_files::installed::InstalledFile,
     agents::{
         additions::{self, Addition, Setting},
-        document::{self, Format, Unchangeable},
+        document::{self, EditRefusal, Format},
     },
     stop::Stop,
 };
 
 /// A file and what becomes of it.
-pub(super) struct Planned {
+pub(super) struct PlannedFile {
     file: InstalledFile,
     format: Format,
     /// What it becomes; none if it goes.
@@ -26,7 +26,7 @@ pub(super) struct Planned {
     added: Vec<Addition>,
 }
 
-impl Planned {
+impl PlannedFile {
     /// A file as it is.
     pub(super) fn read(path: &Path, format: Format) -> Result<Self, Stop> {
         let file = InstalledFile::read(path, format)?;
@@ -96,7 +96,7 @@ impl Planned {
     }
 
     /// Everything of Haft's is taken out of it; `entry` is the one that is there, noted or not.
-    pub(super) fn take_out(&mut self, entry: Option<Addition>) -> Result<(), Unchangeable> {
+    pub(super) fn take_out(&mut self, entry: Option<Addition>) -> Result<(), EditRefusal> {
         self.after = self.file.without(&self.additions_with(entry))?;
         Ok(())
     }

@@ -6,12 +6,12 @@ use haft_host::{
     config::{Settings, mcp::ServerSettings},
     mount::{
         MountPlan, accept,
-        known::{Known, configured, known, store_failed},
+        known::{KnownDefinitions, configured, known, store_failed},
         origin,
     },
     state::pins::FilePins,
 };
-use haft_mcp::pin::{Difference, Item, Lapsed, Standing, Store as _, difference};
+use haft_mcp::pin::{Difference, Item, LapseReason, PinStatus, Store as _, difference};
 use serde_json::{Value, json};
 
 use super::super::{App, approvals::may_answer};
@@ -53,9 +53,9 @@ pub(super) async fn run(args: &ReviewArgs, app: &App) -> Result<Exit, Stop> {
             "try again with `--fetch`",
         ));
     };
-    let shown: Vec<(&Item, Standing)> = known
+    let shown: Vec<(&Item, PinStatus)> = known
         .standings()
-        .filter(|(_, standing)| args.all || *standing != Standing::Accepted)
+        .filter(|(_, standing)| args.all || *standing != PinStatus::Accepted)
         .collect();
     if app.output.format() == Format::Json {
         let items: Vec<Value> = shown
@@ -63,8 +63,8 @@ pub(super) async fn run(args: &ReviewArgs, app: &App) -> Result<Exit, Stop> {
             .map(|(item, standing)| view(item, *standing, &store))
             .collect();
         let lapsed = known.pins.lapsed.as_ref().map(|lapsed| match lapsed {
-            Lapsed::Origin(before) => json!({"why": "origin", "before": before.what()}),
-            Lapsed::Version => json!({"why": "version"}),
+            LapseReason::Origin(before) => json!({"why": "origin", "before": before.what()}),
+            LapseReason::Version => json!({"why": "version"}),
         });
         app.output.json(&json!({
             "server": server.id.as_str(),
@@ -81,7 +81,7 @@ pub(super) async fn run(args: &ReviewArgs, app: &App) -> Result<Exit, Stop> {
             pins.review(
                 reviewed
                     .iter()
-                    .filter(|item| args.all || known.pins.standing(item) != Standing::Accepted),
+                    .filter(|item| args.all || known.pins.standing(item) != PinStatus::Accepted),
             );
         })
         .map_err(|error| store_failed(error.to_string()))?;
@@ -102,8 +102,8 @@ async fn fetch(settings: &Settings, server: &ServerSettings) -> Result<(), Stop>
 
 fn page(
     server: &ServerSettings,
-    known: &Known,
-    shown: &[(&Item, Standing)],
+    known: &KnownDefinitions,
+    shown: &[(&Item, PinStatus)],
     store: &FilePins,
 ) -> Page {
     let mut page = Page::new()
@@ -120,9 +120,9 @@ fn page(
     }
     for (item, standing) in shown {
         let style = match standing {
-            Standing::Accepted => Style::Good,
-            Standing::New => Style::Warn,
-            Standing::Changed { .. } => Style::Bad,
+            PinStatus::Accepted => Style::Good,
+            PinStatus::New => Style::Warn,
+            PinStatus::Changed { .. } => Style::Bad,
         };
         page = page
             .end()
@@ -146,7 +146,7 @@ fn page(
     }
     let next = if shown
         .iter()
-        .any(|(_, standing)| *standing != Standing::Accepted)
+        .any(|(_, standing)| *standing != PinStatus::Accepted)
     {
         format!(
             "the server wrote all of this; if you want models to use it: `haft mcp accept {} --all`, or name what you accept",
@@ -159,11 +159,11 @@ fn page(
 }
 
 /// That something was accepted under this id which does not count, and why.
-fn lapse(page: Page, server: &ServerSettings, lapsed: &Lapsed) -> Page {
+fn lapse(page: Page, server: &ServerSettings, lapsed: &LapseReason) -> Page {
     let page = page.styled(Style::Bad, lapsed.to_string()).end();
     match lapsed {
-        Lapsed::Version => page,
-        Lapsed::Origin(before) => {
+        LapseReason::Version => page,
+        LapseReason::Origin(before) => {
             let now = origin(server);
             difference(before.what(), now.what())
                 .iter()
@@ -173,8 +173,8 @@ fn lapse(page: Page, server: &ServerSettings, lapsed: &Lapsed) -> Page {
 }
 
 /// What changed since it was accepted, if what was accepted is still there.
-fn changes(item: &Item, standing: Standing, store: &FilePins) -> Option<Vec<Difference>> {
-    let Standing::Changed { accepted } = standing else {
+fn changes(item: &Item, standing: PinStatus, store: &FilePins) -> Option<Vec<Difference>> {
+    let PinStatus::Changed { accepted } = standing else {
         return None;
     };
     let before = store.definition(accepted).ok().flatten()?;
@@ -205,7 +205,7 @@ fn spelt(mut page: Page, definition: &Value) -> Page {
     page
 }
 
-fn view(item: &Item, standing: Standing, store: &FilePins) -> Value {
+fn view(item: &Item, standing: PinStatus, store: &FilePins) -> Value {
     let changes = changes(item, standing, store).map(|changes| {
         let change =
             |one: &Difference| json!({"at": one.at, "before": one.before, "after": one.after});

@@ -22,11 +22,11 @@ use haft_mcp::{
     catalog::{Catalog, Mode},
     client::Clients,
     server::{
-        Endpoint, LiveCalls, Sessions,
+        Endpoint, LiveCalls, SessionScope,
         approve::{Elicitation, ProtocolApprover, QuestionText, Window},
         http, stdio,
     },
-    upstream::mounted::{Beside, Offers},
+    upstream::mounted::{MountedOffers, MountedResources},
 };
 use haft_runtime::SystemClock;
 use tokio_util::sync::CancellationToken;
@@ -38,7 +38,7 @@ use crate::{
     interrupt,
     stop::Stop,
     terminal::{Colours, Page, Style, wish},
-    view::approval::{self, Room},
+    view::approval::{self, BoxSize},
 };
 
 /// The agent, where nobody named it.
@@ -104,7 +104,7 @@ pub(super) async fn run(args: ServeArgs, app: &App) -> Result<Exit, Stop> {
         None => interrupt::cancels_for_agent(&cancel),
         Some(_) => interrupt::cancels(&cancel, app.output),
     }
-    let serving = Serving::new(app, principal, args.catalog).await?;
+    let serving = ServeSetup::new(app, principal, args.catalog).await?;
     let served = match args.http {
         None => serving.over_pipes(&cancel).await,
         Some(address) => serving.over_http(app, address, &args, &cancel).await,
@@ -114,7 +114,7 @@ pub(super) async fn run(args: ServeArgs, app: &App) -> Result<Exit, Stop> {
 }
 
 /// A host, ready to be served.
-struct Serving {
+struct ServeSetup {
     host: Host,
     principal: Arc<Principal>,
     calls: Arc<LiveCalls>,
@@ -122,7 +122,7 @@ struct Serving {
     catalog: Catalog,
 }
 
-impl Serving {
+impl ServeSetup {
     async fn new(
         app: &App,
         principal: Arc<Principal>,
@@ -159,7 +159,7 @@ impl Serving {
         })
     }
 
-    fn endpoint(&self, sessions: Sessions) -> Arc<Endpoint> {
+    fn endpoint(&self, sessions: SessionScope) -> Arc<Endpoint> {
         let endpoint = Endpoint::new(
             self.host.runtime().clone(),
             Arc::clone(&self.principal),
@@ -173,8 +173,8 @@ impl Serving {
         if self.host.mounts().is_empty() {
             return Arc::new(endpoint);
         }
-        let offers = Arc::clone(self.host.servers()) as Arc<dyn Offers>;
-        let beside = Beside::new(offers, self.host.mounts().plain());
+        let offers = Arc::clone(self.host.servers()) as Arc<dyn MountedOffers>;
+        let beside = MountedResources::new(offers, self.host.mounts().plain());
         Arc::new(endpoint.mounts(Arc::new(beside)))
     }
 
@@ -188,7 +188,7 @@ impl Serving {
         };
         let input = pipes::input().map_err(failed)?;
         let (output, writer) = pipes::output().map_err(failed)?;
-        let endpoint = self.endpoint(Sessions::OfEndpoint);
+        let endpoint = self.endpoint(SessionScope::OfEndpoint);
         let served = stdio::serve(endpoint, input, output, cancel).await;
         writer.finish().await;
         served.map_err(|error| {
@@ -240,7 +240,7 @@ impl Serving {
                            proxy with TLS in front";
             app.notes([&warning.to_owned()]);
         }
-        let endpoint = self.endpoint(Sessions::OfConnection);
+        let endpoint = self.endpoint(SessionScope::OfConnection);
         http::serve(endpoint, listener, guard, cancel).await;
         Ok(())
     }
@@ -257,11 +257,11 @@ impl Serving {
 /// A question for a client to put before its person, in brief.
 fn drawn(request: &ApprovalRequest, window: Window) -> Option<QuestionText> {
     let why = &request.decision.reason;
-    let room = window.columns.map_or(Room::Enough, Room::Narrow);
+    let room = window.columns.map_or(BoxSize::Enough, BoxSize::Narrow);
     let page = approval::brief(&request.form, request.digest, why, room).ok()?;
     let page = match room {
-        Room::Narrow(columns) => page.wrapped(columns),
-        Room::Enough => page,
+        BoxSize::Narrow(columns) => page.wrapped(columns),
+        BoxSize::Enough => page,
     };
     Some(QuestionText {
         text: page.render(Colours::Off),

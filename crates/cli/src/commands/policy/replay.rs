@@ -8,14 +8,14 @@ use haft_contract::host::{Clock as _, Timestamp};
 use haft_host::{
     Assembly, HostBuilder, Record,
     config::Settings,
-    replay::{self, Against, Change, Group, Judge, Report},
+    replay::{self, Change, Group, ReplayBaseline, ReplayJudge, Report},
 };
 use haft_runtime::SystemClock;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
 use crate::{
-    ago::Ago,
+    ago::RelativeTime,
     commands::{App, lookup::tenant},
     exit::Exit,
     stop::Stop,
@@ -38,15 +38,15 @@ pub(super) struct ReplayArgs {
     file: PathBuf,
     /// Only calls of this long ago and since: 90s, 10m, 2h, 7d, 4w [default: all that is recorded]
     #[arg(long, value_name = "AGO")]
-    since: Option<Ago>,
+    since: Option<RelativeTime>,
     /// What the new answers are compared with
-    #[arg(long, value_enum, value_name = "WHAT", default_value_t = Compared::Recorded)]
-    against: Compared,
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = ComparisonBasis::Recorded)]
+    against: ComparisonBasis,
 }
 
 /// What the new answers are compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Compared {
+enum ComparisonBasis {
     /// What was decided then
     Recorded,
     /// What the rules in force would decide
@@ -106,20 +106,22 @@ pub(super) async fn run(args: ReplayArgs, app: &App) -> Result<Exit, Stop> {
     let current = app.settings();
     // Only the tools of the rules in force are wanted, unless their answers are too.
     let current = match args.against {
-        Compared::Recorded => match current {
+        ComparisonBasis::Recorded => match current {
             Ok(settings) => assembly(settings).await.ok(),
             Err(_) => None,
         },
-        Compared::Current => Some(assembly(current?).await?),
+        ComparisonBasis::Current => Some(assembly(current?).await?),
     };
     let tools = [Some(&new), current.as_ref()].into_iter().flatten();
-    let judge = Arc::new(Judge {
+    let judge = Arc::new(ReplayJudge {
         tools: tools
             .map(|assembly| assembly.runtime.registry().snapshot())
             .collect(),
         against: match (args.against, &current) {
-            (Compared::Current, Some(current)) => Against::Policy(Arc::clone(&current.policy)),
-            (Compared::Recorded | Compared::Current, _) => Against::Recorded,
+            (ComparisonBasis::Current, Some(current)) => {
+                ReplayBaseline::Policy(Arc::clone(&current.policy))
+            }
+            (ComparisonBasis::Recorded | ComparisonBasis::Current, _) => ReplayBaseline::Recorded,
         },
         policy: new.policy,
     });
@@ -203,10 +205,10 @@ impl ReplayView {
         }
     }
 
-    fn page(&self, against: Compared) -> Page {
+    fn page(&self, against: ComparisonBasis) -> Page {
         let than = match against {
-            Compared::Recorded => "than it was",
-            Compared::Current => "than under the rules in force",
+            ComparisonBasis::Recorded => "than it was",
+            ComparisonBasis::Current => "than under the rules in force",
         };
         let mut page = Page::new();
         for change in &self.changes {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use haft_policy::{PolicyFile, TestedRule, Wanted};
+use haft_policy::{ExpectedMatch, PolicyFile, TestedRule};
 use serde::Serialize;
 
 use crate::{
@@ -141,7 +141,7 @@ impl RuleTestView {
                 .map(|example| ExampleTestView {
                     text: example.text.clone(),
                     line: example.line,
-                    must_match: example.wanted == Wanted::Match,
+                    must_match: example.wanted == ExpectedMatch::Match,
                     problem: example.failure().map(|problem| problem.message.clone()),
                 })
                 .collect(),

@@ -20,7 +20,7 @@ const DRAWN: &[&str] = &[
 
 /// How much room the box has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Room {
+pub(crate) enum BoxSize {
     /// As many lines as it takes.
     Enough,
     /// A few lines of so many columns: of a change only the lines that change, of a command in a
@@ -29,10 +29,10 @@ pub(crate) enum Room {
 }
 
 /// Draws a question.
-pub(super) fn draw(form: &Map<String, Value>, why: &str, room: Room) -> Page {
+pub(super) fn draw(form: &Map<String, Value>, why: &str, room: BoxSize) -> Page {
     let why = match room {
-        Room::Enough => visible::line(why),
-        Room::Narrow(columns) => {
+        BoxSize::Enough => visible::line(why),
+        BoxSize::Narrow(columns) => {
             beginning(&visible::line(why), columns.saturating_sub(MARGIN.len()))
         }
     };
@@ -84,7 +84,7 @@ fn beginning(line: &str, columns: usize) -> String {
     kept.chain(['…']).collect()
 }
 
-fn happens(form: &Map<String, Value>, room: Room) -> Page {
+fn happens(form: &Map<String, Value>, room: BoxSize) -> Page {
     let mut page = Page::new();
     for access in items(form.get("accesses")).filter(|access| !is_in_a_diff(access, form)) {
         page = page.page(access::draw(access));
@@ -95,12 +95,12 @@ fn happens(form: &Map<String, Value>, room: Room) -> Page {
             // The script above has it, and the rules allow it.
             "command" if is_allowed(part) => Page::new(),
             "diff" => match room {
-                Room::Enough => preview::draw(&without_heading(part)),
-                Room::Narrow(_) => preview::draw(&only_changes(part)),
+                BoxSize::Enough => preview::draw(&without_heading(part)),
+                BoxSize::Narrow(_) => preview::draw(&only_changes(part)),
             },
             "command" if script == Some(text(part.get("text"))) => match room {
-                Room::Narrow(_) if is_plain_command(part, form) => Page::new(),
-                Room::Enough | Room::Narrow(_) => preview::touches(part),
+                BoxSize::Narrow(_) if is_plain_command(part, form) => Page::new(),
+                BoxSize::Enough | BoxSize::Narrow(_) => preview::touches(part),
             },
             _ => preview::draw(part),
         });

@@ -140,9 +140,9 @@ fn ap_09_a_form_with_another_digest_is_not_shown() {
     assert!(draw(&form, digest).is_ok());
     let mut other = form.clone();
     other["accesses"][0]["command"]["shell"] = json!("true");
-    assert_eq!(draw(&other, digest).err(), Some(Altered));
-    assert_eq!(draw(&form, PlanDigest([0; 32])).err(), Some(Altered));
-    assert_eq!(draw(&json!("text"), digest).err(), Some(Altered));
+    assert_eq!(draw(&other, digest).err(), Some(FormMismatch));
+    assert_eq!(draw(&form, PlanDigest([0; 32])).err(), Some(FormMismatch));
+    assert_eq!(draw(&json!("text"), digest).err(), Some(FormMismatch));
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn in_brief(form: &Value) -> String {
         form,
         digest,
         "the rules ask before commands run",
-        Room::Enough,
+        BoxSize::Enough,
     )
     .expect("its own digest");
     page.render(Colours::Off)
@@ -239,7 +239,7 @@ fn what_happens_fits_into_a_small_box() {
     let narrow = |form: &Value| {
         let digest = haft_runtime::digest_of(form);
         let why = "no rule allows running `touch made.txt`, so preset `careful` asks";
-        let page = brief(form, digest, why, Room::Narrow(70)).expect("its own digest");
+        let page = brief(form, digest, why, BoxSize::Narrow(70)).expect("its own digest");
         page.wrapped(70).render(Colours::Off)
     };
     let mut one = form();
@@ -332,7 +332,7 @@ fn ap_08_nothing_hides_in_brief_and_no_line_is_forged() {
         {"kind": "command", "command": {"shell": hostile}, "cwd": hostile},
     ]);
     let digest = haft_runtime::digest_of(&form);
-    let page = brief(&form, digest, hostile, Room::Enough).expect("its own digest");
+    let page = brief(&form, digest, hostile, BoxSize::Enough).expect("its own digest");
     let seen = page.render(Colours::Off);
     for c in seen.chars() {
         assert!(c == '\n' || !sanitise::is_deceptive(c), "{c:?} in {seen}");
@@ -341,8 +341,8 @@ fn ap_08_nothing_hides_in_brief_and_no_line_is_forged() {
     assert_eq!(forged.count(), 1, "{seen}");
     assert!(seen.contains("`\u{430}` is U+0430"), "{seen}");
     assert_eq!(
-        brief(&form, PlanDigest([0; 32]), "", Room::Enough).err(),
-        Some(Altered),
+        brief(&form, PlanDigest([0; 32]), "", BoxSize::Enough).err(),
+        Some(FormMismatch),
         "another digest"
     );
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use haft_agents::{
-    agent::{self, Agent, Stand},
+    agent::{self, Agent, AgentStand},
     model::{Model, Turn},
 };
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ pub(crate) struct Scene {
     pub(crate) agent: &'static dyn Agent,
     pub(crate) model: Model,
     pub(crate) stage: Rc<Stage>,
-    stand: Stand,
+    stand: AgentStand,
 }
 
 impl Scene {
@@ -83,7 +83,7 @@ impl Scene {
     }
 
     fn at(agent: &'static dyn Agent, stage: Rc<Stage>, script: Vec<Turn>) -> Self {
-        let stand = Stand {
+        let stand = AgentStand {
             home: stage.home.clone(),
             work: stage.work.clone(),
             peers: peers(),

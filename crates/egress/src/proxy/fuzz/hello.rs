@@ -1,9 +1,9 @@
 //! The first message of a TLS client.
 
 use haft_contract::egress::Host;
-use haft_testkit::{Fuzz, Parsed};
+use haft_testkit::{Fuzz, ParseOutcome};
 
-use crate::proxy::hello::{HANDSHAKE, Hello, read};
+use crate::proxy::hello::{ClientHello, HANDSHAKE, read};
 
 const SERVER_NAME: u16 = 0;
 const ENCRYPTED_CLIENT_HELLO: u16 = 0xfe0d;
@@ -98,12 +98,12 @@ fn a_tls_hello_asks_for_one_server_however_it_is_cut() {
             for cut in 0..bytes.len() {
                 let early = read(&bytes[..cut]);
                 assert!(
-                    early == Hello::Incomplete || early == whole,
+                    early == ClientHello::Incomplete || early == whole,
                     "{early:?} after {cut}, {whole:?}"
                 );
             }
             if let Some(message) = payload(bytes)
-                && whole != Hello::Incomplete
+                && whole != ClientHello::Incomplete
             {
                 for size in [1, 5, 100, 0x4000] {
                     assert_eq!(
@@ -114,22 +114,23 @@ fn a_tls_hello_asks_for_one_server_however_it_is_cut() {
                 }
             }
             match whole {
-                Hello::Server(host) => {
+                ClientHello::Server(host) => {
                     let shown = host.to_string();
                     assert_eq!(Host::parse(&shown).as_ref(), Ok(&host));
                     assert!(names_once(bytes, &host), "{shown}");
-                    Parsed::Taken
+                    ParseOutcome::Taken
                 }
-                Hello::OddServer(shown) => {
+                ClientHello::OddServer(shown) => {
                     assert!(
                         shown.chars().all(|c| c.is_ascii_graphic() || c == ' '),
                         "{shown:?}"
                     );
-                    Parsed::Refused
+                    ParseOutcome::Refused
                 }
-                Hello::Incomplete | Hello::Unnamed | Hello::Hidden | Hello::Malformed => {
-                    Parsed::Refused
-                }
+                ClientHello::Incomplete
+                | ClientHello::Unnamed
+                | ClientHello::Hidden
+                | ClientHello::Malformed => ParseOutcome::Refused,
             }
         });
 }

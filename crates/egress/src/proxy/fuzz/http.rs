@@ -3,14 +3,14 @@
 use std::sync::atomic::AtomicU64;
 
 use haft_contract::egress::Host;
-use haft_testkit::{Fuzz, Parsed};
+use haft_testkit::{Fuzz, ParseOutcome};
 
 use crate::proxy::{
-    client::Peeked,
+    client::PeekReader,
     forward,
     head::{self, Body, Head},
     http::{absolute, authority, request},
-    relay::Pulse,
+    relay::LastActivity,
 };
 
 const HEADS: [&[u8]; 12] = [
@@ -80,21 +80,23 @@ fn a_request_head_has_one_reading_and_keeps_it_when_passed_on() {
     Fuzz::seeds(HEADS).words(WORDS).run(|bytes| {
         look_for_the_end(bytes);
         let Ok(head) = Head::parse(bytes) else {
-            return Parsed::Refused;
+            return ParseOutcome::Refused;
         };
         one_reading(bytes, &head);
         if head.method == "CONNECT" {
-            return Parsed::of(&authority(&head.target, None).map(|asked| host_and_port(&asked)));
+            return ParseOutcome::of(
+                &authority(&head.target, None).map(|asked| host_and_port(&asked)),
+            );
         }
         let Ok((named, path)) = absolute(&head.target) else {
-            return Parsed::Refused;
+            return ParseOutcome::Refused;
         };
         let Ok((host, port)) = authority(named, Some(80)) else {
-            return Parsed::Refused;
+            return ParseOutcome::Refused;
         };
         host_and_port(&(host.clone(), port));
         let Ok(request) = request(&head, &host, port, path) else {
-            return Parsed::Refused;
+            return ParseOutcome::Refused;
         };
         let sent = forward::text(&request);
         let read = Head::parse(&sent).expect("what is passed on can be read");
@@ -117,7 +119,7 @@ fn a_request_head_has_one_reading_and_keeps_it_when_passed_on() {
         assert_eq!(read.single("connection"), Ok(Some("close")));
         let kept = |head: &Head| head.passed_on().cloned().collect::<Vec<_>>();
         assert_eq!(kept(&read), kept(&head), "the headers");
-        Parsed::Taken
+        ParseOutcome::Taken
     });
 }
 
@@ -236,8 +238,8 @@ fn an_http_body_in_chunks_is_passed_on_whole_and_nothing_behind_it() {
     ];
     Fuzz::seeds(CHUNKS).words(words).inputs(3_000).run(|bytes| {
         let mut sent = Vec::new();
-        let mut reader = Peeked::new(bytes);
-        let (pulse, counter) = (Pulse::new(), AtomicU64::new(0));
+        let mut reader = PeekReader::new(bytes);
+        let (pulse, counter) = (LastActivity::new(), AtomicU64::new(0));
         let passed = forward::chunks(&mut reader, &mut sent, &pulse, &counter);
         let passed = runtime.block_on(passed);
         let strict = strict_chunks(bytes);
@@ -254,11 +256,11 @@ fn an_http_body_in_chunks_is_passed_on_whole_and_nothing_behind_it() {
             });
             left.extend(unread.unwrap());
             assert_eq!(left, rest, "it took more or less than the body");
-            Parsed::Taken
+            ParseOutcome::Taken
         } else {
             // A body that never ends in what was sent so far ends nowhere for the server either.
             assert_eq!(strict_chunks(&sent), None, "{}", sent.escape_ascii());
-            Parsed::Refused
+            ParseOutcome::Refused
         }
     });
 }

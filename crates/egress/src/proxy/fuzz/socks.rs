@@ -1,10 +1,10 @@
 //! The greeting and the request of SOCKS5.
 
 use haft_contract::egress::Host;
-use haft_testkit::{Fuzz, Parsed};
+use haft_testkit::{Fuzz, ParseOutcome};
 
 use crate::proxy::{
-    client::Peeked,
+    client::PeekReader,
     socks::{greet, read_host, read_request},
 };
 
@@ -20,7 +20,7 @@ const CONVERSATIONS: [&[u8]; 7] = [
 
 /// What a conversation asks for, and how many bytes that took.
 async fn read(bytes: &[u8]) -> Option<(Host, u16, usize)> {
-    let mut reader = Peeked::new(bytes);
+    let mut reader = PeekReader::new(bytes);
     if !greet(&mut reader).await.ok()? {
         return None;
     }
@@ -82,7 +82,7 @@ fn a_socks_request_asks_for_what_its_bytes_say_and_takes_no_more() {
             let whole = runtime.block_on(read(bytes));
             assert_eq!(whole, strict(bytes));
             let Some((host, _, taken)) = &whole else {
-                return Parsed::Refused;
+                return ParseOutcome::Refused;
             };
             for cut in 0..bytes.len() {
                 let early = runtime.block_on(read(&bytes[..cut]));
@@ -90,6 +90,6 @@ fn a_socks_request_asks_for_what_its_bytes_say_and_takes_no_more() {
                 assert_eq!(early.as_ref(), expected, "cut at {cut} of {taken}");
             }
             assert_eq!(Host::parse(&host.to_string()).as_ref(), Ok(host));
-            Parsed::Taken
+            ParseOutcome::Taken
         });
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    program::{Home, Running, built},
+    program::{Home, RunningProgram, built},
     requests::Request,
 };
 use crate::{
@@ -26,7 +26,7 @@ const LIMITS: &str = "the record and the second turn of the protocol, on two cor
                       the mounted server share";
 
 pub(crate) fn rows(scale: Scale) -> Vec<Row> {
-    let mut server = Running::start(&mut Command::new(built("examples/bare_server")));
+    let mut server = RunningProgram::start(&mut Command::new(built("examples/bare_server")));
     let direct = server.prints_address();
     let home = Home::with(&format!(
         "[policy]\nallow = [\"mcp__bare__*\"]\n[loop_guard]\nwarn = 0\nask = 0\n\
@@ -35,7 +35,7 @@ pub(crate) fn rows(scale: Scale) -> Vec<Row> {
     home.run(&["mcp", "review", "bare"]);
     home.run(&["mcp", "accept", "bare", "--all"]);
     let mut serve = home.haft(&["mcp", "--http", "127.0.0.1:0"]);
-    let mut haft = Running::start_noting(serve.stderr(Stdio::piped()));
+    let mut haft = RunningProgram::start_noting(serve.stderr(Stdio::piped()));
     let url = haft.notes_address();
     let token = home.run(&["mcp", "token"]);
     let text = "a few words";

@@ -7,11 +7,11 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::program::Running;
+use super::program::RunningProgram;
 
 /// A server and the pipes to it.
 pub(super) struct Pipes {
-    pub(super) server: Running,
+    pub(super) server: RunningProgram,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
     line: String,
@@ -20,7 +20,7 @@ pub(super) struct Pipes {
 impl Pipes {
     /// Starts a server and begins the conversation.
     pub(super) fn open(command: &mut Command) -> Self {
-        let mut server = Running::start(command);
+        let mut server = RunningProgram::start(command);
         let input = server.0.stdin.take().unwrap();
         let output = BufReader::new(server.0.stdout.take().unwrap());
         let mut pipes = Self {

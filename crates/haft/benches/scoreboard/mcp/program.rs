@@ -55,9 +55,9 @@ pub(super) fn peer(name: &str) -> PathBuf {
 }
 
 /// A process that is ended with its measurement.
-pub(super) struct Running(pub(super) Child);
+pub(super) struct RunningProgram(pub(super) Child);
 
-impl Running {
+impl RunningProgram {
     /// Starts a program whose output is read and whose input stays open.
     pub(super) fn start(command: &mut Command) -> Self {
         Self::start_noting(command.stderr(Stdio::null()))
@@ -101,7 +101,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         // It may have ended by itself.
         let _ = self.0.kill();
@@ -160,7 +160,7 @@ impl Home {
 
     /// Runs it to its end and gives what it printed.
     pub(super) fn run(&self, words: &[&str]) -> String {
-        let mut child = Running::start(&mut self.haft(words));
+        let mut child = RunningProgram::start(&mut self.haft(words));
         let mut input = child.0.stdin.take().unwrap();
         // Nothing is asked here; a program that asks ends.
         let _ = input.write_all(b"\n");

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     Scale,
-    measure::{Pair, Used},
+    measure::{MeasuredPair, ResourcesUsed},
     report::{Goal, Row, bytes, time},
 };
 
@@ -35,8 +35,8 @@ pub(crate) fn rows(scale: Scale) -> Vec<Row> {
     let one = pair(scale, (&mut haft, &ours), (&mut node, &theirs), 1);
     let several = pair(scale, (&mut haft, &ours), (&mut node, &theirs), SEVERAL);
     let (our_bytes, their_bytes) = (haft.server.resident_bytes(), node.server.resident_bytes());
-    let wall = |used: &Used| used.wall;
-    let rate = |metric: String, pair: &Pair| Row {
+    let wall = |used: &ResourcesUsed| used.wall;
+    let rate = |metric: String, pair: &MeasuredPair| Row {
         number: 4,
         metric,
         ours: per_second(pair.ours(wall)),
@@ -84,22 +84,22 @@ fn pair(
     (ours, our_lines): (&mut Pipes, &[String]),
     (bare, bare_lines): (&mut Pipes, &[String]),
     at_once: usize,
-) -> Pair {
-    Pair::measure(
+) -> MeasuredPair {
+    MeasuredPair::measure(
         scale.rounds,
         || asked(ours, our_lines, at_once),
         || asked(bare, bare_lines, at_once),
     )
 }
 
-fn asked(pipes: &mut Pipes, lines: &[String], at_once: usize) -> Used {
+fn asked(pipes: &mut Pipes, lines: &[String], at_once: usize) -> ResourcesUsed {
     let cpu = pipes.server.cpu();
     let began = std::time::Instant::now();
     pipes.ask_many(lines, at_once);
-    let used = Used {
+    let used = ResourcesUsed {
         wall: began.elapsed().as_secs_f64(),
         process: pipes.server.cpu() - cpu,
-        ..Used::default()
+        ..ResourcesUsed::default()
     };
     used.per(lines.len())
 }

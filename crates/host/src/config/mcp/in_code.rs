@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use haft_contract::ops::SandboxMode;
 use haft_mcp::{
-    name::{Naming, ServerId, ServerIdError},
+    name::{ServerId, ServerIdError, ToolNaming},
     pin::Filter,
 };
 
@@ -63,7 +63,7 @@ impl ServerSettings {
             id: ServerId::parse(id).map_err(refused)?,
             target,
             secrets: BTreeMap::new(),
-            naming: Naming::default(),
+            naming: ToolNaming::default(),
             trust_annotations: false,
             start_timeout: None,
             call_timeout: None,

@@ -36,7 +36,7 @@ fn a_server_is_a_command_with_what_it_gets() {
     let settings = read(text).unwrap();
     let server = &settings.servers[0];
     assert_eq!(server.id.as_str(), "files");
-    assert_eq!(server.naming, Naming::Plain);
+    assert_eq!(server.naming, ToolNaming::Plain);
     assert_eq!(server.start_timeout, Some(Duration::from_secs(5)));
     assert_eq!(server.idle, Some(Idle::Never));
     assert!(!server.trust_annotations && server.enabled);

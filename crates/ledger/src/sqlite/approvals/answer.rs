@@ -16,7 +16,7 @@ use super::{
 use crate::{
     redact::Redactor,
     sqlite::{
-        change::{Change, Changing},
+        change::{Change, ChangeContext},
         grants,
     },
 };
@@ -25,14 +25,14 @@ use crate::{
 const MAX_REASON_BYTES: usize = 4_000;
 
 /// Answers a question.
-pub(super) struct Answer {
+pub(super) struct AnswerQuestion {
     pub(super) tenant: TenantId,
     pub(super) id: ApprovalId,
     pub(super) given: GivenAnswer,
     pub(super) at: Timestamp,
 }
 
-impl Change for Answer {
+impl Change for AnswerQuestion {
     type Output = Result<Approval, AnswerError>;
 
     fn prepare(&mut self, redactor: &Redactor) {
@@ -46,7 +46,7 @@ impl Change for Answer {
         }
     }
 
-    async fn make(&self, changing: &mut Changing<'_>) -> Result<Self::Output, sqlx::Error> {
+    async fn make(&self, changing: &mut ChangeContext<'_>) -> Result<Self::Output, sqlx::Error> {
         let now = changing.now.max(self.at);
         let found = load(
             changing.connection,
@@ -86,7 +86,7 @@ pub(super) struct Withdraw {
 impl Change for Withdraw {
     type Output = Result<(), LedgerError>;
 
-    async fn make(&self, changing: &mut Changing<'_>) -> Result<Self::Output, sqlx::Error> {
+    async fn make(&self, changing: &mut ChangeContext<'_>) -> Result<Self::Output, sqlx::Error> {
         let now = changing.now.max(self.at);
         let found = load(
             changing.connection,
@@ -116,7 +116,7 @@ pub(super) struct EndSession {
 impl Change for EndSession {
     type Output = ();
 
-    async fn make(&self, changing: &mut Changing<'_>) -> Result<Self::Output, sqlx::Error> {
+    async fn make(&self, changing: &mut ChangeContext<'_>) -> Result<Self::Output, sqlx::Error> {
         let now = changing.now.max(self.at);
         let rows = sqlx::query(
             "SELECT * FROM approval
@@ -146,7 +146,7 @@ impl Change for EndSession {
 
 /// Puts a question into another state, and notes that whoever waits for it should look.
 pub(super) async fn turn(
-    changing: &mut Changing<'_>,
+    changing: &mut ChangeContext<'_>,
     row: &mut Columns,
     approval: &Approval,
     state: &ApprovalState,

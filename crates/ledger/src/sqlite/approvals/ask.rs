@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     redact::Redactor,
-    sqlite::change::{Change, Changing},
+    sqlite::change::{Change, ChangeContext},
 };
 
 /// The largest form that is kept. A larger one can be answered only where it is asked.
@@ -20,12 +20,12 @@ const MAX_FORM_BYTES: usize = 1024 * 1024;
 const MAX_SUMMARY_BYTES: usize = 1_000;
 
 /// Records a question unless it is asked already.
-pub(super) struct Ask {
+pub(super) struct AskQuestion {
     question: ApprovalQuestion,
     row: Option<Columns>,
 }
 
-impl Ask {
+impl AskQuestion {
     pub(super) fn new(question: ApprovalQuestion) -> Self {
         Self {
             question,
@@ -45,7 +45,7 @@ impl Ask {
     }
 }
 
-impl Change for Ask {
+impl Change for AskQuestion {
     type Output = Result<Approval, LedgerError>;
 
     fn prepare(&mut self, redactor: &Redactor) {
@@ -59,7 +59,7 @@ impl Change for Ask {
         self.row = Some(Columns::new(&self.question, form, summary));
     }
 
-    async fn make(&self, changing: &mut Changing<'_>) -> Result<Self::Output, sqlx::Error> {
+    async fn make(&self, changing: &mut ChangeContext<'_>) -> Result<Self::Output, sqlx::Error> {
         let question = &self.question;
         let principal = &question.principal;
         let now = changing.now.max(question.asked);

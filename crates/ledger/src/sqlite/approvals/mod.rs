@@ -22,13 +22,13 @@ use sqlx::SqlitePool;
 use tokio::sync::Semaphore;
 
 use self::{
-    answer::{Answer, EndSession, Withdraw, turn},
-    ask::Ask,
+    answer::{AnswerQuestion, EndSession, Withdraw, turn},
+    ask::AskQuestion,
     row::{load, understood},
-    waiting::Waiting,
+    waiting::AnswerWaiters,
 };
 use super::{
-    change::Changing,
+    change::ChangeContext,
     read::{failed, row_limit},
 };
 use crate::queue::Queue;
@@ -39,7 +39,7 @@ pub(super) struct Approvals {
     pub(super) pool: SqlitePool,
     pub(super) key: [u8; 32],
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) waiting: Arc<Waiting>,
+    pub(super) waiting: Arc<AnswerWaiters>,
     /// Who waits takes turns to look, so that thousands who begin at once do not all hold what a
     /// look needs.
     pub(super) looks: Semaphore,
@@ -72,7 +72,7 @@ impl Approvals {
 
 impl ApprovalStore for Approvals {
     fn ask(&self, question: ApprovalQuestion) -> BoxFuture<'_, Result<Approval, LedgerError>> {
-        Box::pin(async move { self.queue.change(Ask::new(question)).await? })
+        Box::pin(async move { self.queue.change(AskQuestion::new(question)).await? })
     }
 
     fn answered<'a>(
@@ -109,7 +109,7 @@ impl ApprovalStore for Approvals {
         at: Timestamp,
     ) -> BoxFuture<'a, Result<Approval, AnswerError>> {
         Box::pin(async move {
-            let answer = Answer {
+            let answer = AnswerQuestion {
                 tenant: tenant.clone(),
                 id,
                 given: answer,
@@ -184,7 +184,7 @@ impl ApprovalStore for Approvals {
 
 /// Uses an approval up for a call of this principal; the inner error says what it is instead.
 pub(super) async fn use_up(
-    changing: &mut Changing<'_>,
+    changing: &mut ChangeContext<'_>,
     principal: &Principal,
     id: ApprovalId,
     call: CallId,

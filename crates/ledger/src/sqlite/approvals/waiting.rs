@@ -28,7 +28,7 @@ const CHANGES_A_POLL: i64 = 10_000;
 
 /// Everybody who waits for an answer in this process.
 #[derive(Default)]
-pub(crate) struct Waiting {
+pub(crate) struct AnswerWaiters {
     inner: Mutex<Inner>,
     /// Wakes the poll when the first one waits.
     first: Notify,
@@ -49,12 +49,12 @@ struct Question {
 
 /// One that waits. Dropping it ends the waiting.
 pub(super) struct Waiter<'a> {
-    waiting: &'a Waiting,
+    waiting: &'a AnswerWaiters,
     id: ApprovalId,
     changed: Arc<Notify>,
 }
 
-impl Waiting {
+impl AnswerWaiters {
     /// Begins to wait for a question.
     pub(super) fn wait_for(
         &self,
@@ -160,7 +160,7 @@ impl Drop for Waiter<'_> {
 
 /// Finds answers that other processes gave, as long as the writer lives.
 pub(crate) async fn poll(
-    waiting: Arc<Waiting>,
+    waiting: Arc<AnswerWaiters>,
     pool: SqlitePool,
     clock: Arc<dyn Clock>,
     mut seen: i64,
@@ -229,7 +229,7 @@ async fn changed_since(
 }
 
 /// When the poll ends, so does all waiting.
-struct CloseOnDrop(Arc<Waiting>);
+struct CloseOnDrop(Arc<AnswerWaiters>);
 
 impl Drop for CloseOnDrop {
     fn drop(&mut self) {

@@ -15,9 +15,9 @@ use haft_contract::{
 };
 use sqlx::SqlitePool;
 
-pub(crate) use self::remembered::Remembered;
+pub(crate) use self::remembered::GrantCache;
 use super::{
-    change::{Change, Changing},
+    change::{Change, ChangeContext},
     checked_start::conflict,
     read::{MAX_ROWS, failed, row_limit},
 };
@@ -28,13 +28,13 @@ pub(super) struct Grants {
     pub(super) queue: Arc<Queue>,
     pub(super) pool: SqlitePool,
     pub(super) key: [u8; 32],
-    pub(super) remembered: Arc<Remembered>,
+    pub(super) remembered: Arc<GrantCache>,
 }
 
 impl GrantStore for Grants {
     fn add(&self, grant: Grant) -> BoxFuture<'_, Result<(), LedgerError>> {
         Box::pin(async move {
-            let added = self.queue.change(Add(grant)).await;
+            let added = self.queue.change(AddGrant(grant)).await;
             self.remembered.forget();
             added?
         })
@@ -122,7 +122,7 @@ impl Grants {
 
 /// Uses a grant of this principal once; says whether it could be.
 pub(super) async fn use_up(
-    changing: &mut Changing<'_>,
+    changing: &mut ChangeContext<'_>,
     principal: &Principal,
     id: GrantId,
     now: Timestamp,
@@ -151,7 +151,7 @@ pub(super) async fn use_up(
 
 /// Ends the grants that were made for a session.
 pub(super) async fn end_session(
-    changing: &mut Changing<'_>,
+    changing: &mut ChangeContext<'_>,
     tenant: &TenantId,
     session: &SessionId,
 ) -> Result<(), sqlx::Error> {
@@ -163,12 +163,12 @@ pub(super) async fn end_session(
     Ok(())
 }
 
-struct Add(Grant);
+struct AddGrant(Grant);
 
-impl Change for Add {
+impl Change for AddGrant {
     type Output = Result<(), LedgerError>;
 
-    async fn make(&self, changing: &mut Changing<'_>) -> Result<Self::Output, sqlx::Error> {
+    async fn make(&self, changing: &mut ChangeContext<'_>) -> Result<Self::Output, sqlx::Error> {
         let kept: i64 = sqlx::query_scalar("SELECT count(*) FROM grant_rule WHERE tenant = ?1")
             .bind(self.0.tenant.as_str())
             .fetch_one(&mut *changing.connection)
@@ -194,7 +194,7 @@ struct Revoke {
 impl Change for Revoke {
     type Output = bool;
 
-    async fn make(&self, changing: &mut Changing<'_>) -> Result<Self::Output, sqlx::Error> {
+    async fn make(&self, changing: &mut ChangeContext<'_>) -> Result<Self::Output, sqlx::Error> {
         let removed = sqlx::query("DELETE FROM grant_rule WHERE tenant = ?1 AND id = ?2")
             .bind(self.tenant.as_str())
             .bind(self.id.to_string())

@@ -20,7 +20,7 @@ const MAX_USERS: usize = 1_024;
 
 /// Grants by the person they were made for.
 #[derive(Default)]
-pub(crate) struct Remembered {
+pub(crate) struct GrantCache {
     /// Counts the changes this process knows of; what was read before one is not used after it.
     changes: AtomicU64,
     users: Mutex<HashMap<(TenantId, UserId), Read>>,
@@ -33,20 +33,20 @@ struct Read {
 }
 
 /// When something was read: before or after which change.
-pub(super) struct Moment {
+pub(super) struct ReadMoment {
     change: u64,
     at: Instant,
 }
 
-impl Remembered {
+impl GrantCache {
     /// Something changed; nothing read before counts.
     pub(crate) fn forget(&self) {
         self.changes.fetch_add(1, Ordering::AcqRel);
     }
 
     /// This moment, to be taken before reading.
-    pub(super) fn moment(&self) -> Moment {
-        Moment {
+    pub(super) fn moment(&self) -> ReadMoment {
+        ReadMoment {
             change: self.changes.load(Ordering::Acquire),
             at: Instant::now(),
         }
@@ -65,7 +65,7 @@ impl Remembered {
     pub(super) fn remember(
         &self,
         principal: &Principal,
-        moment: Moment,
+        moment: ReadMoment,
         grants: Vec<Grant>,
     ) -> Arc<Vec<Grant>> {
         let grants = Arc::new(grants);

@@ -33,9 +33,9 @@ pub(crate) fn read(row: &SqliteRow, key: &[u8; 32]) -> Result<Option<Grant>, sql
     let made_by = text("made_by")?;
     let (until, made_at): (Option<i64>, i64) = (row.try_get("until_at")?, row.try_get("made_at")?);
     let bound = match (scope.as_str(), &shown) {
-        ("project", Some(_)) => Bound::Workspace,
-        ("project", None) => Bound::Root(bound_to.clone()),
-        _ => Bound::Other,
+        ("project", Some(_)) => GrantBinding::Workspace,
+        ("project", None) => GrantBinding::Root(bound_to.clone()),
+        _ => GrantBinding::Other,
     };
     let understood = || {
         Some(Grant {
@@ -126,7 +126,7 @@ pub(super) async fn update_uses(
 }
 
 /// What a row says a grant is bound to.
-enum Bound {
+enum GrantBinding {
     /// A workspace, by its id.
     Workspace,
     /// A workspace, by its root: from before workspaces had ids.
@@ -146,18 +146,18 @@ fn shown_column(grant: &Grant) -> Option<&str> {
 /// The seal of a grant as it is written now.
 fn seal(grant: &Grant, key: &[u8; 32]) -> Seal {
     let bound = match &grant.scope {
-        GrantScope::Project(_) => Bound::Workspace,
-        GrantScope::Session(_) | GrantScope::Agent(_) => Bound::Other,
+        GrantScope::Project(_) => GrantBinding::Workspace,
+        GrantScope::Session(_) | GrantScope::Agent(_) => GrantBinding::Other,
     };
     seal_of(grant, key, &bound)
 }
 
-fn seal_of(grant: &Grant, key: &[u8; 32], bound: &Bound) -> Seal {
+fn seal_of(grant: &Grant, key: &[u8; 32], bound: &GrantBinding) -> Seal {
     let number = |number: Option<i64>| number.map(i64::to_be_bytes);
     let (form, bound_to) = match bound {
-        Bound::Workspace => (WORKSPACE_FORM, grant.scope.bound_to()),
-        Bound::Root(root) => (FORM, root.as_str()),
-        Bound::Other => (FORM, grant.scope.bound_to()),
+        GrantBinding::Workspace => (WORKSPACE_FORM, grant.scope.bound_to()),
+        GrantBinding::Root(root) => (FORM, root.as_str()),
+        GrantBinding::Other => (FORM, grant.scope.bound_to()),
     };
     let seal = Seal::new(form, key)
         .text(grant.tenant.as_str())
@@ -186,8 +186,8 @@ fn seal_of(grant: &Grant, key: &[u8; 32], bound: &Bound) -> Seal {
                 .map(<[u8; 16]>::as_slice),
         );
     match bound {
-        Bound::Workspace => seal.text(grant.scope.shown()),
-        Bound::Root(_) | Bound::Other => seal,
+        GrantBinding::Workspace => seal.text(grant.scope.shown()),
+        GrantBinding::Root(_) | GrantBinding::Other => seal,
     }
 }
 
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(stored(&mut connection).await, Some(grant.clone()));
         // As it was written before.
         let root = "/home/ada/haft".to_owned();
-        let mac = seal_of(&grant, &KEY, &Bound::Root(root.clone())).sign();
+        let mac = seal_of(&grant, &KEY, &GrantBinding::Root(root.clone())).sign();
         let before = "UPDATE grant_rule SET bound_to = ?1, shown = NULL, mac = ?2";
         sqlx::query(before)
             .bind(&root)

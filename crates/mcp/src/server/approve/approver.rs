@@ -10,16 +10,16 @@ use haft_contract::{
     host::{ApprovalAnswer, ApprovalRequest, Approver},
 };
 
-use super::question::{Form, QuestionText, Said, Window};
+use super::question::{Form, PersonAnswer, QuestionText, Window};
 use crate::{
     client::Client as _,
-    server::{line::Line, live::LiveCalls},
+    server::{line::CallLine, live::LiveCalls},
 };
 
 /// Draws a question for the person at a client: all they need to judge it, escaped, from the form
 /// that the answer binds, for a window; nothing where the form is not the one with the digest. There
 /// is one drawing of questions, which is the host's, so it is handed in.
-pub type Draw = Arc<dyn Fn(&ApprovalRequest, Window) -> Option<QuestionText> + Send + Sync>;
+pub type DrawQuestion = Arc<dyn Fn(&ApprovalRequest, Window) -> Option<QuestionText> + Send + Sync>;
 
 /// Whether clients are asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -35,12 +35,12 @@ pub enum Elicitation {
 pub struct ProtocolApprover {
     calls: Arc<LiveCalls>,
     elicitation: Elicitation,
-    draw: Draw,
+    draw: DrawQuestion,
 }
 
 impl ProtocolApprover {
     /// Asks the clients of these calls.
-    pub fn new(calls: Arc<LiveCalls>, elicitation: Elicitation, draw: Draw) -> Self {
+    pub fn new(calls: Arc<LiveCalls>, elicitation: Elicitation, draw: DrawQuestion) -> Self {
         Self {
             calls,
             elicitation,
@@ -58,7 +58,11 @@ impl ProtocolApprover {
     }
 
     /// Asks at the client, until there is an answer or there will be none.
-    async fn ask_there(&self, line: &Line, request: &ApprovalRequest) -> Option<ApprovalAnswer> {
+    async fn ask_there(
+        &self,
+        line: &CallLine,
+        request: &ApprovalRequest,
+    ) -> Option<ApprovalAnswer> {
         if !line.abilities().elicit_form || !self.asks_at_the_client(&request.principal) {
             return None;
         }
@@ -72,13 +76,13 @@ impl ProtocolApprover {
             None => "mcp".to_owned(),
         };
         match form.read(answers.first()?) {
-            Said::Allow(grant) => Some(ApprovalAnswer::Approved {
+            PersonAnswer::Allow(grant) => Some(ApprovalAnswer::Approved {
                 by,
                 digest: request.digest,
                 grant,
             }),
-            Said::Deny => Some(request.refuse(by, None)),
-            Said::Nothing => None,
+            PersonAnswer::Deny => Some(request.refuse(by, None)),
+            PersonAnswer::Nothing => None,
         }
     }
 }

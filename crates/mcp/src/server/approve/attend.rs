@@ -2,7 +2,7 @@
 //! question to carry back, or that the call still waits for a person.
 //!
 //! Which of the four ways a question takes follows from what the client declared; see
-//! [`Reach`]. Nothing here knows the SDK: a client is what [`Caller`] says.
+//! [`QuestionChannel`]. Nothing here knows the SDK: a client is what [`Caller`] says.
 
 use std::{
     collections::BTreeSet,
@@ -23,13 +23,13 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{
-    open::{Open, Unanswered},
+    open::{OpenQuestion, UnansweredQuestion},
     question,
 };
 use crate::{
-    client::{Abilities, AskError},
+    client::{AskError, ClientAbilities},
     server::{
-        line::Asks,
+        line::LineQuestion,
         live::{LiveCall, Step},
     },
 };
@@ -40,7 +40,7 @@ const HEARTBEAT: Duration = Duration::from_secs(5);
 
 /// How questions reach a client, from what it declared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum QuestionChannel {
     /// It takes requests of the server while its own is served (the era with `initialize`).
     Direct,
     /// It takes questions back as the result of its request, and asks again with the answers
@@ -65,12 +65,15 @@ pub(crate) trait Caller: Sync {
     fn gone(&self) -> impl Future<Output = ()> + Send;
 
     /// Asks it. Dropped, the client is told that nobody wants the answer any more.
-    fn ask(&self, question: Unanswered) -> impl Future<Output = Result<Value, AskError>> + Send;
+    fn ask(
+        &self,
+        question: UnansweredQuestion,
+    ) -> impl Future<Output = Result<Value, AskError>> + Send;
 }
 
 /// What there is to tell the client of a request.
 #[derive(Debug)]
-pub(crate) enum Served {
+pub(crate) enum WaitEnd {
     /// The call has ended.
     Ended(Arc<Outcome>),
     /// The client is to answer what is unanswered, and ask again.
@@ -85,15 +88,15 @@ pub(crate) enum Served {
 
 /// A call with what it waits for, in the hands of whoever serves it now. Dropped, the call is
 /// cancelled.
-pub(crate) struct Ongoing {
+pub(crate) struct OngoingCall {
     live: LiveCall,
-    open: Vec<Open>,
+    open: Vec<OpenQuestion>,
     rounds: usize,
     /// The keys of a mounted server's own that were used.
     keys: BTreeSet<String>,
 }
 
-impl Ongoing {
+impl OngoingCall {
     pub(crate) fn new(live: LiveCall) -> Self {
         Self {
             live,
@@ -120,12 +123,12 @@ impl Ongoing {
 
     /// The question a person has to answer, with when it lapses.
     pub(super) fn approval(&self) -> Option<(ApprovalId, Timestamp)> {
-        self.open.iter().find_map(Open::approval)
+        self.open.iter().find_map(OpenQuestion::approval)
     }
 
     /// What the client is to answer.
-    pub(super) fn unanswered(&self, abilities: Abilities) -> Vec<Unanswered> {
-        let all = self.open.iter().flat_map(Open::unanswered);
+    pub(super) fn unanswered(&self, abilities: ClientAbilities) -> Vec<UnansweredQuestion> {
+        let all = self.open.iter().flat_map(OpenQuestion::unanswered);
         all.filter(|asked| abilities.has(asked.kind, &asked.parameters))
             .collect()
     }
@@ -156,22 +159,23 @@ impl Ongoing {
         }
     }
 
-    fn take_up(&mut self, asks: Asks) {
+    fn take_up(&mut self, asks: LineQuestion) {
         let round = self.rounds;
         self.rounds += usize::from(asks.approval.is_none());
-        self.open.extend(Open::new(asks, round, &mut self.keys));
+        self.open
+            .extend(OpenQuestion::new(asks, round, &mut self.keys));
     }
 
     /// Serves one request.
     pub(crate) async fn attend<C: Caller>(
         &mut self,
         caller: &C,
-        reach: Reach,
-        abilities: Abilities,
+        reach: QuestionChannel,
+        abilities: ClientAbilities,
         patience: Duration,
-    ) -> Served {
-        let mut asking: Vec<Carried<'_>> = Vec::new();
-        let mut standing: Option<Standing> = None;
+    ) -> WaitEnd {
+        let mut asking: Vec<QuestionInTransit<'_>> = Vec::new();
+        let mut standing: Option<WaitingQuestion> = None;
         loop {
             self.open.retain(|open| !open.is_stale());
             let unanswered = self.unanswered(abilities);
@@ -179,22 +183,24 @@ impl Ongoing {
             match reach {
                 // A client that can put the question before its person does so while its model
                 // waits: with a task Claude Code lets the model go on without the result.
-                Reach::Rounds | Reach::RoundsAndTasks if !unanswered.is_empty() => {
-                    return Served::Asks;
+                QuestionChannel::Rounds | QuestionChannel::RoundsAndTasks
+                    if !unanswered.is_empty() =>
+                {
+                    return WaitEnd::Asks;
                 }
-                Reach::RoundsAndTasks if approval.is_some() => return Served::Task,
-                Reach::Rounds | Reach::RoundsAndTasks => {}
-                Reach::Direct => carry(&mut asking, unanswered, caller),
+                QuestionChannel::RoundsAndTasks if approval.is_some() => return WaitEnd::Task,
+                QuestionChannel::Rounds | QuestionChannel::RoundsAndTasks => {}
+                QuestionChannel::Direct => carry(&mut asking, unanswered, caller),
             }
-            standing = Standing::of(approval, standing);
+            standing = WaitingQuestion::of(approval, standing);
             // While a person is asked at the client, the client waits as long as they take.
             let gives_up = asking.is_empty().then_some(patience);
             let Self { live, open, .. } = self;
             tokio::select! {
                 biased;
-                () = caller.gone() => return Served::Gone,
+                () = caller.gone() => return WaitEnd::Gone,
                 step = live.next() => match step {
-                    Step::Ended(outcome) => return Served::Ended(outcome),
+                    Step::Ended(outcome) => return WaitEnd::Ended(outcome),
                     Step::Asks(asks) => self.take_up(asks),
                     Step::Progress(progress) => caller.progress(progress).await,
                     Step::Log(message) => caller.log(message).await,
@@ -202,8 +208,8 @@ impl Ongoing {
                 (key, answer) = first_answer(&mut asking) => self.answer(&key, &answer),
                 () = one_is_stale(open) => {}
                 next = next_beat(&mut standing, gives_up) => match next {
-                    Beat::Tell(message) => caller.waits(message).await,
-                    Beat::GiveUp(id) => return Served::Left(id),
+                    WaitTick::Tell(message) => caller.waits(message).await,
+                    WaitTick::GiveUp(id) => return WaitEnd::Left(id),
                 },
             }
         }
@@ -211,17 +217,21 @@ impl Ongoing {
 }
 
 /// A question on its way to the client and back. Dropped, it is withdrawn.
-struct Carried<'a> {
+struct QuestionInTransit<'a> {
     key: String,
     answer: BoxFuture<'a, Result<Value, AskError>>,
 }
 
 /// Sends what is not yet on its way, and withdraws what nobody waits for any more.
-fn carry<'a, C: Caller>(asking: &mut Vec<Carried<'a>>, unanswered: Vec<Unanswered>, caller: &'a C) {
+fn carry<'a, C: Caller>(
+    asking: &mut Vec<QuestionInTransit<'a>>,
+    unanswered: Vec<UnansweredQuestion>,
+    caller: &'a C,
+) {
     asking.retain(|carried| unanswered.iter().any(|asked| asked.key == carried.key));
     for question in unanswered {
         if !asking.iter().any(|carried| carried.key == question.key) {
-            asking.push(Carried {
+            asking.push(QuestionInTransit {
                 key: question.key.clone(),
                 answer: Box::pin(caller.ask(question)),
             });
@@ -230,7 +240,9 @@ fn carry<'a, C: Caller>(asking: &mut Vec<Carried<'a>>, unanswered: Vec<Unanswere
 }
 
 /// The first answer of those that are on their way; never, if none is.
-async fn first_answer(asking: &mut Vec<Carried<'_>>) -> (String, Result<Value, AskError>) {
+async fn first_answer(
+    asking: &mut Vec<QuestionInTransit<'_>>,
+) -> (String, Result<Value, AskError>) {
     poll_fn(|cx| {
         let answered = asking.iter_mut().enumerate().find_map(|(at, carried)| {
             match carried.answer.as_mut().poll(cx) {
@@ -247,7 +259,7 @@ async fn first_answer(asking: &mut Vec<Carried<'_>>) -> (String, Result<Value, A
 }
 
 /// Waits until nobody waits for one of these any more.
-async fn one_is_stale(open: &mut [Open]) {
+async fn one_is_stale(open: &mut [OpenQuestion]) {
     poll_fn(|cx| {
         if open.iter_mut().any(|open| open.poll_stale(cx).is_ready()) {
             Poll::Ready(())
@@ -259,7 +271,7 @@ async fn one_is_stale(open: &mut [Open]) {
 }
 
 /// What is due while a question stands.
-enum Beat {
+enum WaitTick {
     /// The client is told that its call lives.
     Tell(String),
     /// The client has waited long enough.
@@ -267,30 +279,30 @@ enum Beat {
 }
 
 /// Waits for what is due next; for ever while nothing stands.
-async fn next_beat(standing: &mut Option<Standing>, gives_up: Option<Duration>) -> Beat {
+async fn next_beat(standing: &mut Option<WaitingQuestion>, gives_up: Option<Duration>) -> WaitTick {
     let Some(standing) = standing else {
         return std::future::pending().await;
     };
     let end = gives_up.map(|patience| standing.since + patience);
     if let Some(end) = end.filter(|end| *end <= standing.beat) {
         tokio::time::sleep_until(end).await;
-        return Beat::GiveUp(standing.id);
+        return WaitTick::GiveUp(standing.id);
     }
     tokio::time::sleep_until(standing.beat).await;
     standing.beat = Instant::now() + HEARTBEAT;
     let commands = question::commands(standing.id);
-    Beat::Tell(format!("waits for a person: {commands}"))
+    WaitTick::Tell(format!("waits for a person: {commands}"))
 }
 
 /// A question that waits for a person.
-struct Standing {
+struct WaitingQuestion {
     id: ApprovalId,
     since: Instant,
     /// When the client is told next.
     beat: Instant,
 }
 
-impl Standing {
+impl WaitingQuestion {
     /// What stands now, given what stood before.
     fn of(approval: Option<ApprovalId>, before: Option<Self>) -> Option<Self> {
         let id = approval?;

@@ -19,14 +19,14 @@ mod tasks;
 mod wire;
 
 pub use self::{
-    approver::{Draw, Elicitation, ProtocolApprover},
+    approver::{DrawQuestion, Elicitation, ProtocolApprover},
     parked::{KEPT, PARKED_CALLS},
     question::{GrantChoice, QuestionText, Window},
     serve::APPROVAL_WAIT,
 };
 pub(super) use self::{
-    attend::{Caller, Reach},
-    open::Unanswered,
-    seal::{Owner, Wanted},
-    serve::{Approvals, Request, Told, Waits},
+    attend::{Caller, QuestionChannel},
+    open::UnansweredQuestion,
+    seal::{CallOwner, RequestDigest},
+    serve::{Approvals, CallReply, Request, WaitingForPerson},
 };

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::{
     client::{AskError, Question, QuestionKind},
-    server::line::Asks,
+    server::line::LineQuestion,
     web_page,
 };
 
@@ -33,30 +33,34 @@ const THEIRS: &str = "mounted:";
 const INVALID_PARAMS: i64 = -32602;
 
 /// Something a call asks, and what is answered of it.
-pub(super) struct Open {
-    asks: Asks,
+pub(super) struct OpenQuestion {
+    asks: LineQuestion,
     approval: Option<(ApprovalId, Timestamp)>,
-    asked: Vec<Asked>,
+    asked: Vec<AskedQuestion>,
 }
 
 /// One question of it.
-struct Asked {
+struct AskedQuestion {
     key: String,
     answer: Option<Value>,
 }
 
 /// One question that waits for an answer.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Unanswered {
+pub(crate) struct UnansweredQuestion {
     pub(crate) key: String,
     pub(crate) kind: QuestionKind,
     pub(crate) parameters: Value,
 }
 
-impl Open {
+impl OpenQuestion {
     /// Takes up what a call asks in its nth round. What must not be asked is answered with that, and
     /// nothing is left open.
-    pub(super) fn new(asks: Asks, round: usize, used: &mut BTreeSet<String>) -> Option<Self> {
+    pub(super) fn new(
+        asks: LineQuestion,
+        round: usize,
+        used: &mut BTreeSet<String>,
+    ) -> Option<Self> {
         if asks.is_unwanted() {
             return None;
         }
@@ -65,7 +69,7 @@ impl Open {
                 (0..asks.questions.len()).map(|n| format!("{OURS}approval:{}:{n}", approval.id));
             return Some(Self {
                 approval: Some((approval.id, approval.expires)),
-                asked: keys.map(Asked::new).collect(),
+                asked: keys.map(AskedQuestion::new).collect(),
                 asks,
             });
         }
@@ -77,7 +81,7 @@ impl Open {
         let keys = questions.map(|question| unused(&question.key, round, used));
         Some(Self {
             approval: None,
-            asked: keys.map(Asked::new).collect(),
+            asked: keys.map(AskedQuestion::new).collect(),
             asks,
         })
     }
@@ -98,9 +102,9 @@ impl Open {
     }
 
     /// What is still to be asked at the client.
-    pub(super) fn unanswered(&self) -> impl Iterator<Item = Unanswered> {
-        let waits = |(asked, question): (&Asked, &Question)| {
-            asked.answer.is_none().then(|| Unanswered {
+    pub(super) fn unanswered(&self) -> impl Iterator<Item = UnansweredQuestion> {
+        let waits = |(asked, question): (&AskedQuestion, &Question)| {
+            asked.answer.is_none().then(|| UnansweredQuestion {
                 key: asked.key.clone(),
                 kind: question.kind,
                 parameters: question.parameters.clone(),
@@ -134,7 +138,7 @@ impl Open {
     }
 }
 
-impl Asked {
+impl AskedQuestion {
     fn new(key: String) -> Self {
         Self { key, answer: None }
     }

@@ -19,8 +19,8 @@ use haft_contract::{CallId, host::Timestamp};
 use tokio::{task::AbortHandle, time::Instant};
 
 use super::{
-    attend::Ongoing,
-    seal::{Claim, Owner, Seals, StateKey, Wanted},
+    attend::OngoingCall,
+    seal::{CallOwner, Claim, RequestDigest, Seals, StateKey},
 };
 
 /// How many calls may wait so. More questions than that nobody answers.
@@ -31,27 +31,27 @@ pub const PARKED_CALLS: usize = 256;
 pub const KEPT: Duration = Duration::from_mins(5);
 
 /// The calls that wait, and the seals of their states.
-pub(crate) struct Parking {
-    calls: Mutex<HashMap<CallId, Parked>>,
+pub(crate) struct ParkedCalls {
+    calls: Mutex<HashMap<CallId, ParkedCall>>,
     seals: Seals,
     most: usize,
     myself: Weak<Self>,
 }
 
 /// A call in the hands of one request. Dropped, the call is cancelled.
-pub(crate) struct Held {
-    pub(crate) ongoing: Ongoing,
-    owner: Owner,
-    wanted: Wanted,
+pub(crate) struct HeldCall {
+    pub(crate) ongoing: OngoingCall,
+    owner: CallOwner,
+    wanted: RequestDigest,
     /// The round that a state claims, while the state is out.
     out: Option<u64>,
     next_round: u64,
 }
 
 /// A call that waits, or waited and has ended.
-struct Parked {
-    held: Held,
-    how: How,
+struct ParkedCall {
+    held: HeldCall,
+    how: ParkReason,
     until: Instant,
     /// Drops it at that moment; dropped itself with what it is for.
     _timer: Timer,
@@ -68,7 +68,7 @@ impl Drop for Timer {
 
 /// How a call comes to wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum How {
+pub(crate) enum ParkReason {
     /// The client takes questions back and asks again, or was told to ask again.
     AskedAgain,
     /// The client has a task.
@@ -77,11 +77,11 @@ pub(crate) enum How {
 
 /// There is no room for another call that waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Full;
+pub(crate) struct ParkingFull;
 
-impl Held {
+impl HeldCall {
     /// A call that was just made.
-    pub(crate) fn new(ongoing: Ongoing, owner: Owner, wanted: Wanted) -> Self {
+    pub(crate) fn new(ongoing: OngoingCall, owner: CallOwner, wanted: RequestDigest) -> Self {
         Self {
             ongoing,
             owner,
@@ -92,7 +92,7 @@ impl Held {
     }
 }
 
-impl Parking {
+impl ParkedCalls {
     pub(crate) fn new(most: usize) -> Arc<Self> {
         Arc::new_cyclic(|myself| Self {
             calls: Mutex::default(),
@@ -102,7 +102,7 @@ impl Parking {
         })
     }
 
-    fn calls(&self) -> MutexGuard<'_, HashMap<CallId, Parked>> {
+    fn calls(&self) -> MutexGuard<'_, HashMap<CallId, ParkedCall>> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -112,7 +112,12 @@ impl Parking {
     }
 
     /// Lets a call wait until its question lapses and a while longer; until when.
-    pub(crate) fn park(&self, mut held: Held, how: How, now: Timestamp) -> Result<Instant, Full> {
+    pub(crate) fn park(
+        &self,
+        mut held: HeldCall,
+        how: ParkReason,
+        now: Timestamp,
+    ) -> Result<Instant, ParkingFull> {
         held.ongoing.goes_on_alone();
         let call = held.ongoing.live().id();
         let lapses = held.ongoing.approval();
@@ -121,9 +126,9 @@ impl Parking {
         {
             let mut calls = self.calls();
             if calls.len() >= self.most {
-                return Err(Full);
+                return Err(ParkingFull);
             }
-            let parked = Parked {
+            let parked = ParkedCall {
                 held,
                 how,
                 until,
@@ -135,7 +140,11 @@ impl Parking {
     }
 
     /// Lets a call wait, with the state by which its client claims it.
-    pub(crate) fn park_sealed(&self, mut held: Held, now: Timestamp) -> Result<String, Full> {
+    pub(crate) fn park_sealed(
+        &self,
+        mut held: HeldCall,
+        now: Timestamp,
+    ) -> Result<String, ParkingFull> {
         let call = held.ongoing.live().id();
         let claim = Claim {
             call,
@@ -144,14 +153,19 @@ impl Parking {
         held.next_round += 1;
         held.out = Some(claim.round);
         let (owner, wanted) = (held.owner, held.wanted);
-        let until = self.park(held, How::AskedAgain, now)?;
+        let until = self.park(held, ParkReason::AskedAgain, now)?;
         let good = until.saturating_duration_since(Instant::now());
         Ok(self.seals.seal(claim, owner, wanted, good))
     }
 
     /// The call a state claims. A state is good once, for the request it was sealed for, by whom it
     /// was sealed for.
-    pub(crate) fn claim(&self, state: &str, owner: Owner, wanted: Wanted) -> Option<Held> {
+    pub(crate) fn claim(
+        &self,
+        state: &str,
+        owner: CallOwner,
+        wanted: RequestDigest,
+    ) -> Option<HeldCall> {
         let claim = self.seals.open(state, owner, wanted)?;
         let mut calls = self.calls();
         if calls.get(&claim.call)?.held.out != Some(claim.round) {
@@ -165,12 +179,12 @@ impl Parking {
 
     /// The call that waits for the same request of the same principal. A task is not joined: its
     /// client has its id. Nor is a call whose client has a state for it.
-    pub(crate) fn join(&self, owner: Owner, wanted: Wanted) -> Option<Held> {
+    pub(crate) fn join(&self, owner: CallOwner, wanted: RequestDigest) -> Option<HeldCall> {
         let mut calls = self.calls();
-        let same = |parked: &Parked| {
+        let same = |parked: &ParkedCall| {
             parked.held.owner == owner
                 && parked.held.wanted == wanted
-                && parked.how != How::Task
+                && parked.how != ParkReason::Task
                 && parked.held.out.is_none()
         };
         let call = calls
@@ -183,24 +197,24 @@ impl Parking {
     pub(crate) fn task<T>(
         &self,
         call: CallId,
-        owner: Owner,
-        look: impl FnOnce(&mut Ongoing, Instant) -> T,
+        owner: CallOwner,
+        look: impl FnOnce(&mut OngoingCall, Instant) -> T,
     ) -> Option<T> {
         let mut calls = self.calls();
         let parked = calls
             .get_mut(&call)
-            .filter(|parked| parked.held.owner == owner && parked.how == How::Task)?;
+            .filter(|parked| parked.held.owner == owner && parked.how == ParkReason::Task)?;
         Some(look(&mut parked.held.ongoing, parked.until))
     }
 
     /// Ends what one principal's calls waited for: its connection is over.
-    pub(crate) fn end(&self, owner: Owner) {
+    pub(crate) fn end(&self, owner: CallOwner) {
         self.remove_if(|parked| parked.held.owner == owner);
     }
 
-    fn remove_if(&self, over: impl Fn(&Parked) -> bool) {
+    fn remove_if(&self, over: impl Fn(&ParkedCall) -> bool) {
         let mut calls = self.calls();
-        let ended: Vec<Parked> = calls
+        let ended: Vec<ParkedCall> = calls
             .extract_if(|_, parked| over(parked))
             .map(|(_, parked)| parked)
             .collect();
@@ -223,7 +237,7 @@ impl Parking {
     }
 }
 
-impl fmt::Debug for Parking {
+impl fmt::Debug for ParkedCalls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Parking")
             .field("calls", &self.len())
@@ -241,67 +255,86 @@ mod tests {
     use super::*;
     use crate::{
         client::Clients,
-        server::{line::Hears, live::LiveCalls},
+        server::{line::ClientInterests, live::LiveCalls},
     };
 
-    struct House {
+    struct ParkingFixture {
         harness: Harness,
         calls: Arc<LiveCalls>,
-        parking: Arc<Parking>,
+        parking: Arc<ParkedCalls>,
     }
 
-    impl House {
+    impl ParkingFixture {
         fn of(most: usize) -> Self {
             Self {
                 harness: Harness::memory().tools(sample::all()).build(),
                 calls: LiveCalls::new(Arc::<Clients>::default()),
-                parking: Parking::new(most),
+                parking: ParkedCalls::new(most),
             }
         }
 
         /// A call that goes on for ever, and what it was wanted for.
-        fn call(&self, principal: &haft_contract::Principal, hint: u64) -> (Held, Owner, Wanted) {
+        fn call(
+            &self,
+            principal: &haft_contract::Principal,
+            hint: u64,
+        ) -> (HeldCall, CallOwner, RequestDigest) {
             let arguments = json!({"ms": 3_600_000 + hint});
             let call = CallRequest::new("sleep", arguments, Arc::new(principal.clone()));
-            let (owner, wanted) = (Owner::of(principal), Wanted::call("tools/call", &call));
+            let (owner, wanted) = (
+                CallOwner::of(principal),
+                RequestDigest::call("tools/call", &call),
+            );
             let live = self
                 .calls
-                .start(&self.harness.runtime, call, Hears::default());
-            (Held::new(Ongoing::new(live), owner, wanted), owner, wanted)
+                .start(&self.harness.runtime, call, ClientInterests::default());
+            (
+                HeldCall::new(OngoingCall::new(live), owner, wanted),
+                owner,
+                wanted,
+            )
         }
     }
 
     #[tokio::test]
     async fn so_many_calls_wait_and_no_more() {
-        let house = House::of(1);
+        let house = ParkingFixture::of(1);
         let principal = Arc::clone(&house.harness.principal);
         let (first, ..) = house.call(&principal, 1);
         let (second, ..) = house.call(&principal, 2);
         let now = SystemClock.now();
-        assert!(house.parking.park(first, How::AskedAgain, now).is_ok());
-        let refused = house.parking.park(second, How::AskedAgain, now);
-        assert_eq!(refused.err(), Some(Full));
-        house.parking.end(Owner::of(&principal));
+        assert!(
+            house
+                .parking
+                .park(first, ParkReason::AskedAgain, now)
+                .is_ok()
+        );
+        let refused = house.parking.park(second, ParkReason::AskedAgain, now);
+        assert_eq!(refused.err(), Some(ParkingFull));
+        house.parking.end(CallOwner::of(&principal));
         assert_eq!(house.parking.len(), 0);
     }
 
     #[tokio::test]
     async fn a_call_is_found_again_by_its_owner_alone() {
-        let house = House::of(9);
+        let house = ParkingFixture::of(9);
         let principal = Arc::clone(&house.harness.principal);
         let (held, owner, wanted) = house.call(&principal, 1);
         let call = held.ongoing.live().id();
         let now = SystemClock.now();
-        house.parking.park(held, How::Task, now).unwrap();
+        house.parking.park(held, ParkReason::Task, now).unwrap();
         let mut other = (*principal).clone();
         other.session = haft_contract::SessionId::parse("another").unwrap();
-        let stranger = Owner::of(&other);
+        let stranger = CallOwner::of(&other);
         assert!(house.parking.task(call, stranger, |_, _| ()).is_none());
         assert!(house.parking.task(call, owner, |_, _| ()).is_some());
         // A task is asked for by its id.
         assert!(house.parking.join(owner, wanted).is_none());
         let (held, owner, wanted) = house.call(&principal, 2);
-        house.parking.park(held, How::AskedAgain, now).unwrap();
+        house
+            .parking
+            .park(held, ParkReason::AskedAgain, now)
+            .unwrap();
         assert!(house.parking.join(stranger, wanted).is_none());
         assert!(house.parking.join(owner, wanted).is_some());
         assert!(house.parking.join(owner, wanted).is_none());
@@ -309,7 +342,7 @@ mod tests {
 
     #[tokio::test]
     async fn mc_14_a_call_with_a_state_out_is_found_by_that_state_alone() {
-        let house = House::of(9);
+        let house = ParkingFixture::of(9);
         let principal = Arc::clone(&house.harness.principal);
         let (held, owner, wanted) = house.call(&principal, 1);
         let first = house.parking.park_sealed(held, SystemClock.now()).unwrap();
@@ -321,14 +354,17 @@ mod tests {
         assert_eq!(house.parking.len(), 0);
         // Its client was told to ask again, and has no state any more.
         let now = SystemClock.now();
-        house.parking.park(held, How::AskedAgain, now).unwrap();
+        house
+            .parking
+            .park(held, ParkReason::AskedAgain, now)
+            .unwrap();
         assert!(house.parking.claim(&second, owner, wanted).is_none());
         assert!(house.parking.join(owner, wanted).is_some());
     }
 
     #[tokio::test]
     async fn a_call_that_was_fetched_leaves_nothing_that_sleeps() {
-        let house = House::of(9);
+        let house = ParkingFixture::of(9);
         let principal = Arc::clone(&house.harness.principal);
         let (mut held, owner, wanted) = house.call(&principal, 1);
         let tasks = || {
@@ -348,12 +384,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_nobody_fetches_is_dropped_and_its_call_with_it() {
-        let house = House::of(9);
+        let house = ParkingFixture::of(9);
         let principal = Arc::clone(&house.harness.principal);
         let (held, ..) = house.call(&principal, 1);
         house
             .parking
-            .park(held, How::AskedAgain, SystemClock.now())
+            .park(held, ParkReason::AskedAgain, SystemClock.now())
             .unwrap();
         tokio::time::sleep(KEPT / 2).await;
         assert_eq!(house.parking.len(), 1);

@@ -8,7 +8,7 @@
 //! by its client ([`Window`]) cannot be allowed through it: the form has no fields and says so, and
 //! accepting it leaves the question open.
 
-use haft_contract::host::{ApprovalId, GrantWish};
+use haft_contract::host::{ApprovalId, GrantRequest};
 use serde_json::{Map, Value, json};
 
 use crate::client::{Question, QuestionKind};
@@ -113,14 +113,14 @@ pub struct GrantChoice {
     /// What it allows and where, escaped, on one line.
     pub words: String,
     /// What is kept if it is chosen.
-    pub grant: GrantWish,
+    pub grant: GrantRequest,
 }
 
 /// What a person said.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum PersonAnswer {
     /// Yes, to what was shown; and what they allow from now on, if anything.
-    Allow(Option<GrantWish>),
+    Allow(Option<GrantRequest>),
     /// No.
     Deny,
     /// Nothing that is an answer: dismissed, or not what was asked for.
@@ -177,14 +177,14 @@ impl Form {
     }
 
     /// What an answer says. Content that was not offered is no answer, whatever the action.
-    pub(super) fn read(&self, answer: &Value) -> Said {
+    pub(super) fn read(&self, answer: &Value) -> PersonAnswer {
         match answer.get("action").and_then(Value::as_str) {
-            Some("decline") => Said::Deny,
+            Some("decline") => PersonAnswer::Deny,
             Some("accept") => match &self.accept {
                 Accept::Allows(choices) => accepted(choices, answer.get("content")),
-                Accept::Nothing => Said::Nothing,
+                Accept::Nothing => PersonAnswer::Nothing,
             },
-            Some(_) | None => Said::Nothing,
+            Some(_) | None => PersonAnswer::Nothing,
         }
     }
 }
@@ -218,25 +218,25 @@ fn fields(choices: &[GrantChoice]) -> Map<String, Value> {
     Map::from_iter([(FIELD.to_owned(), field)])
 }
 
-fn accepted(choices: &[GrantChoice], content: Option<&Value>) -> Said {
+fn accepted(choices: &[GrantChoice], content: Option<&Value>) -> PersonAnswer {
     let content = match content {
-        None | Some(Value::Null) => return Said::Allow(None),
+        None | Some(Value::Null) => return PersonAnswer::Allow(None),
         Some(Value::Object(content)) => content,
-        Some(_) => return Said::Nothing,
+        Some(_) => return PersonAnswer::Nothing,
     };
     // A field that was not asked for may have been meant for another form, such as a `deny`.
     if content.keys().any(|name| name != FIELD) {
-        return Said::Nothing;
+        return PersonAnswer::Nothing;
     }
     match content.get(FIELD).map(Value::as_str) {
-        None | Some(Some(ONCE)) => Said::Allow(None),
+        None | Some(Some(ONCE)) => PersonAnswer::Allow(None),
         Some(Some(words)) => choices
             .iter()
             .find(|choice| choice.words == words)
-            .map_or(Said::Nothing, |choice| {
-                Said::Allow(Some(choice.grant.clone()))
+            .map_or(PersonAnswer::Nothing, |choice| {
+                PersonAnswer::Allow(Some(choice.grant.clone()))
             }),
-        Some(None) => Said::Nothing,
+        Some(None) => PersonAnswer::Nothing,
     }
 }
 
@@ -249,7 +249,7 @@ mod tests {
     fn choice(words: &str) -> GrantChoice {
         GrantChoice {
             words: words.to_owned(),
-            grant: GrantWish {
+            grant: GrantRequest {
                 rules: vec![words.to_owned()],
                 scope: GrantScope::Session(SessionId::parse("s").unwrap()),
                 until: None,
@@ -290,36 +290,42 @@ mod tests {
         let form = form(&["bash(ls)", "bash(ls *)"]);
         let accept = |content: Value| json!({"action": "accept", "content": content});
         for (answer, said) in [
-            (json!({"action": "accept"}), Said::Allow(None)),
-            (accept(Value::Null), Said::Allow(None)),
-            (accept(json!({})), Said::Allow(None)),
-            (accept(json!({"remember": "once"})), Said::Allow(None)),
+            (json!({"action": "accept"}), PersonAnswer::Allow(None)),
+            (accept(Value::Null), PersonAnswer::Allow(None)),
+            (accept(json!({})), PersonAnswer::Allow(None)),
+            (
+                accept(json!({"remember": "once"})),
+                PersonAnswer::Allow(None),
+            ),
             (
                 accept(json!({"remember": "bash(ls)"})),
-                Said::Allow(Some(choice("bash(ls)").grant)),
+                PersonAnswer::Allow(Some(choice("bash(ls)").grant)),
             ),
-            (json!({"action": "decline"}), Said::Deny),
+            (json!({"action": "decline"}), PersonAnswer::Deny),
             (
                 json!({"action": "decline", "content": {"remember": "bash(ls)"}}),
-                Said::Deny,
+                PersonAnswer::Deny,
             ),
-            (json!({"action": "cancel"}), Said::Nothing),
-            (json!({"action": "ACCEPT"}), Said::Nothing),
-            (json!({"action": true}), Said::Nothing),
-            (json!({}), Said::Nothing),
-            (json!("accept"), Said::Nothing),
-            (accept(json!({"remember": "bash(*)"})), Said::Nothing),
-            (accept(json!({"remember": "ONCE"})), Said::Nothing),
-            (accept(json!({"remember": null})), Said::Nothing),
-            (accept(json!({"remember": ["once"]})), Said::Nothing),
-            (accept(json!({"remember": true})), Said::Nothing),
-            (accept(json!({"answer": "deny"})), Said::Nothing),
+            (json!({"action": "cancel"}), PersonAnswer::Nothing),
+            (json!({"action": "ACCEPT"}), PersonAnswer::Nothing),
+            (json!({"action": true}), PersonAnswer::Nothing),
+            (json!({}), PersonAnswer::Nothing),
+            (json!("accept"), PersonAnswer::Nothing),
+            (
+                accept(json!({"remember": "bash(*)"})),
+                PersonAnswer::Nothing,
+            ),
+            (accept(json!({"remember": "ONCE"})), PersonAnswer::Nothing),
+            (accept(json!({"remember": null})), PersonAnswer::Nothing),
+            (accept(json!({"remember": ["once"]})), PersonAnswer::Nothing),
+            (accept(json!({"remember": true})), PersonAnswer::Nothing),
+            (accept(json!({"answer": "deny"})), PersonAnswer::Nothing),
             (
                 accept(json!({"remember": "once", "answer": "deny"})),
-                Said::Nothing,
+                PersonAnswer::Nothing,
             ),
-            (accept(json!("once")), Said::Nothing),
-            (accept(json!([])), Said::Nothing),
+            (accept(json!("once")), PersonAnswer::Nothing),
+            (accept(json!([])), PersonAnswer::Nothing),
         ] {
             assert_eq!(form.read(&answer), said, "{answer}");
         }
@@ -331,7 +337,7 @@ mod tests {
         let values = &schema(&form)["properties"]["remember"]["enum"];
         assert_eq!(*values, json!(["once", "bash(ls)"]));
         let once = json!({"action": "accept", "content": {"remember": "once"}});
-        assert_eq!(form.read(&once), Said::Allow(None));
+        assert_eq!(form.read(&once), PersonAnswer::Allow(None));
     }
 
     #[test]
@@ -354,9 +360,9 @@ mod tests {
             assert!(message.as_str().unwrap().contains("CANNOT BE ALLOWED HERE"));
             for content in [json!({}), json!({"remember": "once"}), Value::Null] {
                 let accept = json!({"action": "accept", "content": content});
-                assert_eq!(form.read(&accept), Said::Nothing, "{accept}");
+                assert_eq!(form.read(&accept), PersonAnswer::Nothing, "{accept}");
             }
-            assert_eq!(form.read(&json!({"action": "decline"})), Said::Deny);
+            assert_eq!(form.read(&json!({"action": "decline"})), PersonAnswer::Deny);
         }
     }
 

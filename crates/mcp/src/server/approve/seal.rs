@@ -32,9 +32,9 @@ impl StateKey {
 
 /// Whose call it is: everything about a principal that names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Owner([u8; 32]);
+pub(crate) struct CallOwner([u8; 32]);
 
-impl Owner {
+impl CallOwner {
     pub(crate) fn of(principal: &Principal) -> Self {
         let Principal {
             tenant,
@@ -63,9 +63,9 @@ impl Owner {
 
 /// What was asked for: the method, and the digest of its name and arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Wanted([u8; 32]);
+pub(crate) struct RequestDigest([u8; 32]);
 
-impl Wanted {
+impl RequestDigest {
     /// What a call is wanted for.
     pub(crate) fn call(method: &str, call: &CallRequest) -> Self {
         let arguments = match &call.arguments {
@@ -92,7 +92,7 @@ pub(super) struct Claim {
 /// The claim as it travels.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Travelling {
+struct SealedClaim {
     call: String,
     round: u64,
 }
@@ -110,8 +110,8 @@ impl Seals {
     pub(super) fn seal(
         &self,
         claim: Claim,
-        owner: Owner,
-        wanted: Wanted,
+        owner: CallOwner,
+        wanted: RequestDigest,
         good: Duration,
     ) -> String {
         let bound = bound(owner, wanted);
@@ -123,7 +123,12 @@ impl Seals {
 
     /// The claim, if it was sealed here for this owner and request and is still good. Why it is not
     /// is for the log and not for whoever sent it.
-    pub(super) fn open(&self, state: &str, owner: Owner, wanted: Wanted) -> Option<Claim> {
+    pub(super) fn open(
+        &self,
+        state: &str,
+        owner: CallOwner,
+        wanted: RequestDigest,
+    ) -> Option<Claim> {
         if state.len() > MAX_STATE_BYTES {
             tracing::warn!(
                 bytes = state.len(),
@@ -133,9 +138,9 @@ impl Seals {
         }
         let opened = self
             .0
-            .open_json_with::<Travelling>(state, &bound(owner, wanted));
+            .open_json_with::<SealedClaim>(state, &bound(owner, wanted));
         match opened {
-            Ok(Travelling { call, round }) => Some(Claim {
+            Ok(SealedClaim { call, round }) => Some(Claim {
                 call: CallId::parse(&call)?,
                 round,
             }),
@@ -147,7 +152,7 @@ impl Seals {
     }
 }
 
-fn bound(owner: Owner, wanted: Wanted) -> [u8; 64] {
+fn bound(owner: CallOwner, wanted: RequestDigest) -> [u8; 64] {
     let mut bytes = [0; 64];
     let (first, second) = bytes.split_at_mut(32);
     first.copy_from_slice(&owner.0);
@@ -166,8 +171,8 @@ mod tests {
 
     const GOOD: Duration = Duration::from_mins(1);
 
-    fn owner(agent: &str, session: &str) -> Owner {
-        Owner::of(&principal(agent, session))
+    fn owner(agent: &str, session: &str) -> CallOwner {
+        CallOwner::of(&principal(agent, session))
     }
 
     fn principal(agent: &str, session: &str) -> Principal {
@@ -178,12 +183,12 @@ mod tests {
         )
     }
 
-    fn wanted_as(method: &str, tool: &str, arguments: Value) -> Wanted {
+    fn wanted_as(method: &str, tool: &str, arguments: Value) -> RequestDigest {
         let whoever = Arc::new(principal("a", "s"));
-        Wanted::call(method, &CallRequest::new(tool, arguments, whoever))
+        RequestDigest::call(method, &CallRequest::new(tool, arguments, whoever))
     }
 
-    fn wanted(arguments: Value) -> Wanted {
+    fn wanted(arguments: Value) -> RequestDigest {
         wanted_as("tools/call", "bash", arguments)
     }
 

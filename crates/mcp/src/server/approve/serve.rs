@@ -15,14 +15,14 @@ use rmcp::{
 };
 
 use super::{
-    attend::{Caller, Ongoing, Reach, Served},
-    parked::{Full, Held, How, PARKED_CALLS, Parking},
+    attend::{Caller, OngoingCall, QuestionChannel, WaitEnd},
+    parked::{HeldCall, PARKED_CALLS, ParkReason, ParkedCalls, ParkingFull},
     question,
-    seal::{Owner, Wanted},
+    seal::{CallOwner, RequestDigest},
     tasks, wire,
 };
 use crate::{
-    client::Abilities,
+    client::ClientAbilities,
     server::live::{LiveCall, Step},
 };
 
@@ -32,28 +32,28 @@ pub const APPROVAL_WAIT: Duration = Duration::from_secs(50);
 
 /// What an endpoint knows of calls that wait.
 pub(crate) struct Approvals {
-    parking: Arc<Parking>,
+    parking: Arc<ParkedCalls>,
     patience: Duration,
 }
 
 /// A request for a call, as far as finding the call goes.
 pub(crate) struct Request<'a> {
     /// Who asks.
-    pub(crate) owner: Owner,
+    pub(crate) owner: CallOwner,
     /// What for.
-    pub(crate) wanted: Wanted,
+    pub(crate) wanted: RequestDigest,
     /// The state it brings.
     pub(crate) state: Option<&'a str>,
     /// The answers it brings.
     pub(crate) answers: Option<InputResponses>,
     /// How its client is reached.
-    pub(crate) reach: Reach,
+    pub(crate) reach: QuestionChannel,
     /// What its client can be asked.
-    pub(crate) abilities: Abilities,
+    pub(crate) abilities: ClientAbilities,
 }
 
 /// What there is to tell the client.
-pub(crate) enum Told {
+pub(crate) enum CallReply {
     /// The call has ended.
     Ended(Arc<Outcome>),
     /// The client is to answer and ask again.
@@ -61,17 +61,17 @@ pub(crate) enum Told {
     /// The call goes on as a task.
     Task(CreateTaskResult),
     /// The call waits for a person.
-    Waits(Waits),
+    Waits(WaitingForPerson),
 }
 
 /// A call that waits for a person, and whose client is not kept waiting with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Waits {
+pub(crate) struct WaitingForPerson {
     pub(crate) call: CallId,
     pub(crate) approval: ApprovalId,
 }
 
-impl fmt::Display for Waits {
+impl fmt::Display for WaitingForPerson {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -87,7 +87,7 @@ impl fmt::Display for Waits {
 impl Approvals {
     pub(crate) fn new() -> Self {
         Self {
-            parking: Parking::new(PARKED_CALLS),
+            parking: ParkedCalls::new(PARKED_CALLS),
             patience: APPROVAL_WAIT,
         }
     }
@@ -104,7 +104,7 @@ impl Approvals {
 
     /// Ends the calls of a principal that wait: its connection is over.
     pub(crate) fn end(&self, principal: &Principal) {
-        self.parking.end(Owner::of(principal));
+        self.parking.end(CallOwner::of(principal));
     }
 
     /// Serves one request: finds its call, or makes it, and waits with its client.
@@ -114,7 +114,7 @@ impl Approvals {
         caller: &C,
         make: impl FnOnce() -> LiveCall,
         again: impl FnOnce(&LiveCall),
-    ) -> Result<Told, ErrorData> {
+    ) -> Result<CallReply, ErrorData> {
         let mut held = self.find(&request, make, again)?;
         // An answer counts only with the state that was handed out with its question: whoever makes
         // the same call has not been asked.
@@ -127,22 +127,22 @@ impl Approvals {
             let (reach, abilities) = (request.reach, request.abilities);
             let served = held.ongoing.attend(caller, reach, abilities, self.patience);
             match served.await {
-                Served::Ended(outcome) => return Ok(Told::Ended(outcome)),
-                Served::Gone => return Ok(Told::Ended(stop(held.ongoing).await)),
-                Served::Asks => {
+                WaitEnd::Ended(outcome) => return Ok(CallReply::Ended(outcome)),
+                WaitEnd::Gone => return Ok(CallReply::Ended(stop(held.ongoing).await)),
+                WaitEnd::Asks => {
                     let requests = wire::requests(&mut held.ongoing, abilities);
                     if !requests.is_empty() {
                         return self.ask_back(held, requests);
                     }
                 }
-                Served::Task => return self.as_task(held, owner),
-                Served::Left(approval) => {
+                WaitEnd::Task => return self.as_task(held, owner),
+                WaitEnd::Left(approval) => {
                     let call = held.ongoing.live().id();
                     let now = SystemClock.now();
                     let so_far = SoFar::of(&held.ongoing);
-                    let parked = self.parking.park(held, How::AskedAgain, now);
+                    let parked = self.parking.park(held, ParkReason::AskedAgain, now);
                     parked.map_err(|full| so_far.full(full))?;
-                    return Ok(Told::Waits(Waits { call, approval }));
+                    return Ok(CallReply::Waits(WaitingForPerson { call, approval }));
                 }
             }
         }
@@ -153,7 +153,7 @@ impl Approvals {
         request: &Request<'_>,
         make: impl FnOnce() -> LiveCall,
         again: impl FnOnce(&LiveCall),
-    ) -> Result<Held, ErrorData> {
+    ) -> Result<HeldCall, ErrorData> {
         let owner = request.owner;
         let found = match request.state {
             Some(state) => {
@@ -166,27 +166,31 @@ impl Approvals {
             again(held.ongoing.live());
             return Ok(held);
         }
-        Ok(Held::new(Ongoing::new(make()), owner, request.wanted))
+        Ok(HeldCall::new(
+            OngoingCall::new(make()),
+            owner,
+            request.wanted,
+        ))
     }
 
-    fn ask_back(&self, held: Held, requests: InputRequests) -> Result<Told, ErrorData> {
+    fn ask_back(&self, held: HeldCall, requests: InputRequests) -> Result<CallReply, ErrorData> {
         let so_far = SoFar::of(&held.ongoing);
         let state = self.parking.park_sealed(held, SystemClock.now());
         let state = state.map_err(|full| so_far.full(full))?;
         let asks = InputRequiredResult::new(Some(requests), Some(state));
-        Ok(Told::InputRequired(asks))
+        Ok(CallReply::InputRequired(asks))
     }
 
-    fn as_task(&self, held: Held, owner: Owner) -> Result<Told, ErrorData> {
+    fn as_task(&self, held: HeldCall, owner: CallOwner) -> Result<CallReply, ErrorData> {
         let call = held.ongoing.live().id();
         let so_far = SoFar::of(&held.ongoing);
-        let parked = self.parking.park(held, How::Task, SystemClock.now());
+        let parked = self.parking.park(held, ParkReason::Task, SystemClock.now());
         parked.map_err(|full| so_far.full(full))?;
         let task = self
             .parking
             .task(call, owner, |ongoing, until| tasks::seed(ongoing, until));
         let task = task.ok_or_else(no_task)?;
-        Ok(Told::Task(CreateTaskResult::new(task)))
+        Ok(CallReply::Task(CreateTaskResult::new(task)))
     }
 
     /// A task as it stands.
@@ -194,7 +198,7 @@ impl Approvals {
         &self,
         id: &str,
         principal: &Principal,
-        abilities: Abilities,
+        abilities: ClientAbilities,
     ) -> Result<DetailedTask, ErrorData> {
         self.with_task(id, principal, |ongoing, until| {
             tasks::detail(ongoing, abilities, until)
@@ -220,16 +224,16 @@ impl Approvals {
         &self,
         id: &str,
         principal: &Principal,
-        look: impl FnOnce(&mut Ongoing, tokio::time::Instant) -> T,
+        look: impl FnOnce(&mut OngoingCall, tokio::time::Instant) -> T,
     ) -> Result<T, ErrorData> {
         let call = CallId::parse(id).ok_or_else(no_task)?;
-        let looked = self.parking.task(call, Owner::of(principal), look);
+        let looked = self.parking.task(call, CallOwner::of(principal), look);
         looked.ok_or_else(no_task)
     }
 }
 
 /// Stops a call that nobody wants any more and waits until it has.
-async fn stop(ongoing: Ongoing) -> Arc<Outcome> {
+async fn stop(ongoing: OngoingCall) -> Arc<Outcome> {
     let mut live = ongoing.into_live();
     live.cancel();
     loop {
@@ -261,14 +265,14 @@ enum SoFar {
 }
 
 impl SoFar {
-    fn of(ongoing: &Ongoing) -> Self {
+    fn of(ongoing: &OngoingCall) -> Self {
         match ongoing.approval() {
             Some(_) => Self::Waited,
             None => Self::Began,
         }
     }
 
-    fn full(self, Full: Full) -> ErrorData {
+    fn full(self, ParkingFull: ParkingFull) -> ErrorData {
         let and = match self {
             Self::Waited => "nothing has happened. Make it again when some are answered",
             Self::Began => {

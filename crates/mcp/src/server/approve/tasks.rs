@@ -16,9 +16,9 @@ use rmcp::model::{DetailedTask, JsonObject, Task, TaskPayload, TaskStatus};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{attend::Ongoing, question, wire};
+use super::{attend::OngoingCall, question, wire};
 use crate::{
-    client::Abilities,
+    client::ClientAbilities,
     server::result::{self, StructuredContent},
 };
 
@@ -26,12 +26,16 @@ use crate::{
 const POLL: Duration = Duration::from_secs(2);
 
 /// The task as it was made.
-pub(super) fn seed(ongoing: &Ongoing, until: Instant) -> Task {
+pub(super) fn seed(ongoing: &OngoingCall, until: Instant) -> Task {
     describe(ongoing, TaskStatus::Working, until)
 }
 
 /// The task as it stands.
-pub(super) fn detail(ongoing: &mut Ongoing, abilities: Abilities, until: Instant) -> DetailedTask {
+pub(super) fn detail(
+    ongoing: &mut OngoingCall,
+    abilities: ClientAbilities,
+    until: Instant,
+) -> DetailedTask {
     let ended = ongoing.look();
     let payload = match &ended {
         Some(outcome) => payload_of(outcome),
@@ -44,7 +48,10 @@ pub(super) fn detail(ongoing: &mut Ongoing, abilities: Abilities, until: Instant
 }
 
 /// Brings answers to a task. Those that nothing waits for are dropped.
-pub(super) fn update(ongoing: &mut Ongoing, answers: impl IntoIterator<Item = (String, Value)>) {
+pub(super) fn update(
+    ongoing: &mut OngoingCall,
+    answers: impl IntoIterator<Item = (String, Value)>,
+) {
     ongoing.look();
     for (key, answer) in answers {
         ongoing.answer(&key, &Ok(answer));
@@ -73,7 +80,7 @@ fn object(value: &impl serde::Serialize) -> JsonObject {
     }
 }
 
-fn describe(ongoing: &Ongoing, status: TaskStatus, until: Instant) -> Task {
+fn describe(ongoing: &OngoingCall, status: TaskStatus, until: Instant) -> Task {
     let call = ongoing.live().id();
     let made = made_at(call);
     let now = SystemClock.now();

@@ -3,12 +3,12 @@
 use rmcp::model::{InputRequest, InputRequests};
 use serde_json::json;
 
-use super::{attend::Ongoing, open::Unanswered};
-use crate::client::{Abilities, AskError};
+use super::{attend::OngoingCall, open::UnansweredQuestion};
+use crate::client::{AskError, ClientAbilities};
 
 /// What the client is to answer. What the SDK cannot express is answered with that at once: the
 /// mounted server asked for something the protocol does not have.
-pub(super) fn requests(ongoing: &mut Ongoing, abilities: Abilities) -> InputRequests {
+pub(super) fn requests(ongoing: &mut OngoingCall, abilities: ClientAbilities) -> InputRequests {
     let mut requests = InputRequests::new();
     for asked in ongoing.unanswered(abilities) {
         match request(&asked) {
@@ -28,7 +28,7 @@ pub(super) fn requests(ongoing: &mut Ongoing, abilities: Abilities) -> InputRequ
     requests
 }
 
-fn request(asked: &Unanswered) -> Result<InputRequest, serde_json::Error> {
+fn request(asked: &UnansweredQuestion) -> Result<InputRequest, serde_json::Error> {
     let request = json!({"method": asked.kind.method(), "params": asked.parameters});
     serde_json::from_value(request)
 }

@@ -31,8 +31,8 @@ pub const COME_BACK: Duration = Duration::from_secs(30);
 const MAX_WATCHED: usize = 1_000;
 
 /// Answers whose stream was lost by a client that was not heard of since.
-pub(super) struct Absences {
-    lost: Mutex<Lost>,
+pub(super) struct LostAnswers {
+    lost: Mutex<LostIndex>,
     count: AtomicU64,
     sessions: Arc<LocalSessionManager>,
     come_back: Duration,
@@ -41,14 +41,14 @@ pub(super) struct Absences {
 /// The answers that were lost, by session and by what the client calls the request, each with a mark
 /// of its own.
 #[derive(Default)]
-struct Lost {
+struct LostIndex {
     by_session: HashMap<String, HashMap<String, u64>>,
     watched: usize,
 }
 
-impl Lost {
+impl LostIndex {
     /// Whether there was room for one more.
-    fn add(&mut self, asked: &Asked, mark: u64) -> bool {
+    fn add(&mut self, asked: &RequestKey, mark: u64) -> bool {
         if self.watched >= MAX_WATCHED {
             return false;
         }
@@ -64,7 +64,7 @@ impl Lost {
     }
 
     /// Takes one out, if it still has its mark.
-    fn take(&mut self, asked: &Asked, mark: u64) -> bool {
+    fn take(&mut self, asked: &RequestKey, mark: u64) -> bool {
         let Some(session) = self.by_session.get_mut(&asked.session) else {
             return false;
         };
@@ -82,12 +82,12 @@ impl Lost {
 }
 
 /// A request of a session, by what the client calls it.
-struct Asked {
+struct RequestKey {
     session: String,
     id: Value,
 }
 
-impl Absences {
+impl LostAnswers {
     pub(super) fn new(sessions: Arc<LocalSessionManager>, come_back: Duration) -> Arc<Self> {
         Arc::new(Self {
             lost: Mutex::default(),
@@ -97,7 +97,7 @@ impl Absences {
         })
     }
 
-    fn all(&self) -> MutexGuard<'_, Lost> {
+    fn all(&self) -> MutexGuard<'_, LostIndex> {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -121,14 +121,14 @@ impl Absences {
         }
         let asked = serde_json::from_slice::<Id>(message).ok();
         let asked = asked.filter(|it| it.method.is_string() && !it.id.is_null());
-        let asked = asked.map(|it| Asked {
+        let asked = asked.map(|it| RequestKey {
             session: session.to_owned(),
             id: it.id,
         });
         let absences = Arc::clone(self);
         move |body| match asked {
             None => body,
-            Some(asked) => BoxBody::new(Watched {
+            Some(asked) => BoxBody::new(WatchedAnswer {
                 body,
                 absences,
                 asked: Some(asked),
@@ -138,7 +138,7 @@ impl Absences {
 
     /// The stream of an answer was closed before the answer. Unless the client is heard of in time,
     /// its request is cancelled.
-    fn lost(self: &Arc<Self>, asked: Asked) {
+    fn lost(self: &Arc<Self>, asked: RequestKey) {
         let mark = self.count.fetch_add(1, Ordering::Relaxed);
         if !self.all().add(&asked, mark) {
             return;
@@ -156,7 +156,7 @@ impl Absences {
         });
     }
 
-    async fn cancel(&self, asked: &Asked) {
+    async fn cancel(&self, asked: &RequestKey) {
         let cancelled = json!({
             "jsonrpc": "2.0",
             "method": "notifications/cancelled",
@@ -173,13 +173,13 @@ impl Absences {
 }
 
 /// An answer that says if it was dropped before its end.
-struct Watched {
+struct WatchedAnswer {
     body: BoxBody<Bytes, Infallible>,
-    absences: Arc<Absences>,
-    asked: Option<Asked>,
+    absences: Arc<LostAnswers>,
+    asked: Option<RequestKey>,
 }
 
-impl Body for Watched {
+impl Body for WatchedAnswer {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -203,7 +203,7 @@ impl Body for Watched {
     }
 }
 
-impl Drop for Watched {
+impl Drop for WatchedAnswer {
     fn drop(&mut self) {
         if let Some(asked) = self.asked.take()
             && !self.body.is_end_stream()
@@ -217,8 +217,8 @@ impl Drop for Watched {
 mod tests {
     use super::*;
 
-    fn asked(session: &str, id: u64) -> Asked {
-        Asked {
+    fn asked(session: &str, id: u64) -> RequestKey {
+        RequestKey {
             session: session.to_owned(),
             id: json!(id),
         }
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn each_lost_answer_of_a_session_is_kept_apart() {
-        let mut lost = Lost::default();
+        let mut lost = LostIndex::default();
         assert!(lost.add(&asked("s", 1), 10) && lost.add(&asked("s", 2), 11));
         assert!(lost.add(&asked("t", 1), 12));
         assert!(
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn so_many_are_watched_and_no_more() {
-        let mut lost = Lost::default();
+        let mut lost = LostIndex::default();
         let most = u64::try_from(MAX_WATCHED).unwrap();
         assert!((0..most).all(|id| lost.add(&asked("s", id), id)));
         assert!(!lost.add(&asked("t", 0), 0));

@@ -18,7 +18,7 @@ use http_body_util::{BodyExt as _, Full};
 use serde_json::json;
 use url::{Origin, Url};
 
-use super::{Answer, PATH, token::Token};
+use super::{HttpAnswer, PATH, token::Token};
 use crate::server::caller::{Caller, Identify};
 
 /// How long the host has to say who a request is from.
@@ -110,7 +110,7 @@ impl Guard {
     }
 
     /// Who a request is from, or why it is refused. None is the endpoint's own caller.
-    pub(super) async fn admit(&self, head: &Parts) -> Result<Option<Caller>, Box<Answer>> {
+    pub(super) async fn admit(&self, head: &Parts) -> Result<Option<Caller>, Box<HttpAnswer>> {
         self.check(head)?;
         let identify = match &self.credentials {
             Credentials::Token(_) => return Ok(None),
@@ -132,7 +132,7 @@ impl Guard {
     }
 
     /// Lets a request through, or says why not, as far as that can be told at once.
-    fn check(&self, head: &Parts) -> Result<(), Box<Answer>> {
+    fn check(&self, head: &Parts) -> Result<(), Box<HttpAnswer>> {
         let refused = |status, message: &str| Err(Box::new(refusal(status, message)));
         if !self.is_for_us(head) {
             return refused(
@@ -198,7 +198,7 @@ fn holds(token: &Token, headers: &HeaderMap) -> bool {
 }
 
 /// Refuses a client that has not shown who it is.
-fn unauthorized(message: &str) -> Answer {
+fn unauthorized(message: &str) -> HttpAnswer {
     let mut refused = refusal(StatusCode::UNAUTHORIZED, message);
     let challenge = HeaderValue::from_static("Bearer realm=\"haft\"");
     refused.headers_mut().insert(WWW_AUTHENTICATE, challenge);
@@ -212,7 +212,7 @@ fn plain(host: &str) -> String {
 }
 
 /// A refusal that tells a person, and a client that looks for an error of the protocol.
-pub(super) fn refusal(status: StatusCode, message: &str) -> Answer {
+pub(super) fn refusal(status: StatusCode, message: &str) -> HttpAnswer {
     let body = json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32600, "message": message}});
     let mut refused = Response::new(Full::new(Bytes::from(body.to_string())).boxed());
     *refused.status_mut() = status;

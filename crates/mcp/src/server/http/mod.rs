@@ -30,12 +30,12 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::{absence::Absences, guard::refusal, plain::PlainCall, session_owners::SessionOwners};
 pub use self::{
     absence::COME_BACK,
     guard::{Guard, OriginError},
     token::{Token, TokenError},
 };
+use self::{absence::LostAnswers, guard::refusal, plain::PlainCall, session_owners::SessionOwners};
 use super::{MAX_MESSAGE_BYTES, caller::ServedCaller, connection::Connection, endpoint::Endpoint};
 
 /// The one path.
@@ -65,7 +65,7 @@ const END_WAIT: Duration = Duration::from_secs(2);
 /// How long to wait after a connection could not be accepted, such as for want of descriptors.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
-type Answer = Response<BoxBody<Bytes, Infallible>>;
+type HttpAnswer = Response<BoxBody<Bytes, Infallible>>;
 
 /// The header that names a session.
 const SESSION: &str = "mcp-session-id";
@@ -77,12 +77,12 @@ tokio::task_local! {
 }
 
 /// The protocol, behind the guard.
-struct Served {
+struct GuardedProtocol {
     endpoint: Arc<Endpoint>,
     guard: Guard,
     protocol: StreamableHttpService<Connection, LocalSessionManager>,
     sessions: Arc<LocalSessionManager>,
-    absences: Arc<Absences>,
+    absences: Arc<LostAnswers>,
     owners: SessionOwners,
     /// Fires when serving ends.
     gone: CancellationToken,
@@ -107,7 +107,7 @@ pub async fn serve_patiently(
     come_back: Duration,
     cancel: &CancellationToken,
 ) {
-    let served = Arc::new(Served::new(endpoint, guard, come_back, cancel));
+    let served = Arc::new(GuardedProtocol::new(endpoint, guard, come_back, cancel));
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let connections = TaskTracker::new();
     loop {
@@ -146,7 +146,7 @@ pub async fn serve_patiently(
 
 /// Serves one connection to its end.
 async fn converse(
-    served: &Arc<Served>,
+    served: &Arc<GuardedProtocol>,
     stream: TcpStream,
     cancel: &CancellationToken,
 ) -> Result<(), hyper::Error> {
@@ -174,7 +174,7 @@ async fn converse(
     }
 }
 
-impl Served {
+impl GuardedProtocol {
     fn new(
         endpoint: Arc<Endpoint>,
         guard: Guard,
@@ -203,13 +203,13 @@ impl Served {
             guard,
             gone: cancel.clone(),
             protocol: StreamableHttpService::new(connect, Arc::clone(&sessions), config),
-            absences: Absences::new(Arc::clone(&sessions), come_back),
+            absences: LostAnswers::new(Arc::clone(&sessions), come_back),
             owners: SessionOwners::default(),
             sessions,
         }
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> Answer {
+    async fn answer(&self, request: Request<Incoming>) -> HttpAnswer {
         let (head, body) = request.into_parts();
         let caller = match self.guard.admit(&head).await {
             Ok(caller) => caller,
@@ -275,7 +275,7 @@ impl Served {
         head: Parts,
         body: Bytes,
         served: ServedCaller,
-    ) -> Answer {
+    ) -> HttpAnswer {
         let caller = Arc::clone(served.caller.principal());
         let begins = session.is_none();
         let watch = session.map(|session| self.absences.watch(&session, &body));
@@ -298,11 +298,11 @@ impl Served {
 /// Whether a message begins a session.
 fn begins_a_session(message: &[u8]) -> bool {
     #[derive(Deserialize)]
-    struct Begins<'a> {
+    struct MethodOnly<'a> {
         #[serde(borrow)]
         method: Cow<'a, str>,
     }
-    serde_json::from_slice::<Begins<'_>>(message).is_ok_and(|it| it.method == "initialize")
+    serde_json::from_slice::<MethodOnly<'_>>(message).is_ok_and(|it| it.method == "initialize")
 }
 
 /// Listens on an address.

@@ -26,10 +26,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use super::Answer;
+use super::HttpAnswer;
 use crate::server::{
     caller::ServedCaller,
-    conduct::{Silent, lacking},
+    conduct::{SilentClient, lacking},
     endpoint::Endpoint,
     result::{self, StructuredContent},
     shown::names_headers,
@@ -126,10 +126,10 @@ impl PlainCall {
         endpoint: &Endpoint,
         served: &ServedCaller,
         gone: &CancellationToken,
-    ) -> Answer {
+    ) -> HttpAnswer {
         let (id, arguments) = (self.id, Value::Object(self.arguments));
         let call = served.request(self.name, arguments, served.caller.principal());
-        let client = Silent {
+        let client = SilentClient {
             capabilities: &self.capabilities,
             name: self.client.as_ref().map(|client| client.name.as_str()),
             gone,
@@ -174,7 +174,7 @@ fn only<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 }
 
 /// The answer as it is sent.
-fn answer(id: RequestId, told: Result<CallToolResponse, ErrorData>) -> Answer {
+fn answer(id: RequestId, told: Result<CallToolResponse, ErrorData>) -> HttpAnswer {
     let (status, body) = match told {
         Ok(response) => {
             let result = ServerResult::from(response);

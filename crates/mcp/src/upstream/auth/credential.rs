@@ -25,12 +25,12 @@ use url::Url;
 
 use super::{
     fault::LoginError,
-    flow::{Oauth, OauthOptions, Wish},
+    flow::{LoginRequest, Oauth, OauthOptions},
     person::Person,
     record::Record,
     vault::{Key, Vault},
 };
-use crate::upstream::authorize::{Authorize, BearerToken, Next, Unauthorized};
+use crate::upstream::authorize::{Authorize, BearerToken, RefusalResponse, Unauthorized};
 
 /// How long a token is handed out without looking whether another process has replaced or removed it.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -96,7 +96,7 @@ struct Inner {
     vault: Arc<dyn Vault>,
     clock: Arc<dyn Clock>,
     person: Option<Arc<dyn Person>>,
-    held: RwLock<Option<Held>>,
+    held: RwLock<Option<CachedToken>>,
     /// Held by whoever looks, refreshes or logs in, so that the others of this process wait.
     turn: Mutex<()>,
     /// How often a person was asked for more scopes.
@@ -107,7 +107,7 @@ struct Inner {
 
 /// The token that is handed out, until it is time to look again.
 #[derive(Clone)]
-struct Held {
+struct CachedToken {
     token: Option<BearerToken>,
     look_at: Timestamp,
 }
@@ -198,13 +198,13 @@ impl Authorize for Credential {
         })
     }
 
-    fn on_unauthorized(&self, refusal: Unauthorized) -> BoxFuture<'_, Next> {
+    fn on_unauthorized(&self, refusal: Unauthorized) -> BoxFuture<'_, RefusalResponse> {
         Box::pin(async move {
             let _turn = self.0.turn.lock().await;
             if self.0.help(&refusal).await {
-                Next::TryAgain
+                RefusalResponse::TryAgain
             } else {
-                Next::LoginNeeded
+                RefusalResponse::LoginNeeded
             }
         })
     }
@@ -212,14 +212,14 @@ impl Authorize for Credential {
 
 impl Inner {
     /// What is handed out now; none when it is time to look.
-    fn held(&self) -> Option<Held> {
+    fn held(&self) -> Option<CachedToken> {
         let held = self.held.read().unwrap_or_else(PoisonError::into_inner);
-        let current = |held: &&Held| self.clock.now() < held.look_at;
+        let current = |held: &&CachedToken| self.clock.now() < held.look_at;
         held.as_ref().filter(current).cloned()
     }
 
     fn hold(&self, token: Option<BearerToken>) {
-        let held = Held {
+        let held = CachedToken {
             token,
             look_at: self.clock.now().after(LOOK_EVERY),
         };
@@ -372,7 +372,7 @@ impl Inner {
         challenge: Option<&str>,
         scopes: Vec<String>,
     ) -> Result<(), LoginError> {
-        let wish = Wish { challenge, scopes };
+        let wish = LoginRequest { challenge, scopes };
         let flow = self.oauth.begin(&person.redirect(), wish).await?;
         let back = person.visit(flow.page()).await?;
         let record = flow.finish(&back).await?;

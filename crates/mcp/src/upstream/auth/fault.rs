@@ -7,7 +7,7 @@ use rmcp::transport::auth::AuthError;
 use super::{
     guard::{Refusal, printable},
     vault::VaultError,
-    web::Seen,
+    web::SeenFaults,
 };
 
 /// Why somebody is not logged in. No variant holds a token, a code or a secret, nor text of the
@@ -114,7 +114,7 @@ impl LoginError {
     }
 
     /// From the SDK's words and what was seen on the way, which has types.
-    pub(super) fn of(error: &AuthError, seen: Seen) -> Self {
+    pub(super) fn of(error: &AuthError, seen: SeenFaults) -> Self {
         if let Some(refusal) = seen.refusal {
             return Self::Refused(refusal);
         }

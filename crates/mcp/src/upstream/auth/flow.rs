@@ -88,7 +88,7 @@ pub(super) struct Oauth {
 
 /// What one login asks for.
 #[derive(Debug, Default)]
-pub(super) struct Wish<'a> {
+pub(super) struct LoginRequest<'a> {
     /// What the server said it wants, if it was heard.
     pub(super) challenge: Option<&'a str>,
     /// Scopes beyond those of the configuration and the server's metadata.
@@ -134,7 +134,11 @@ impl Oauth {
     }
 
     /// Finds out who logs people in to the server, becomes its client, and makes the page to visit.
-    pub(super) async fn begin(&self, redirect: &Url, wish: Wish<'_>) -> Result<Flow, LoginError> {
+    pub(super) async fn begin(
+        &self,
+        redirect: &Url,
+        wish: LoginRequest<'_>,
+    ) -> Result<Flow, LoginError> {
         within(STEP_WITHIN, async {
             let web = self.web();
             let begun = self.begin_over(&web, redirect, wish).await;
@@ -147,8 +151,8 @@ impl Oauth {
         &self,
         web: &Arc<Web>,
         redirect: &Url,
-        wish: Wish<'_>,
-    ) -> Result<Flow, Fault> {
+        wish: LoginRequest<'_>,
+    ) -> Result<Flow, FlowFault> {
         let (mut manager, metadata) = self.discover(web, wish.challenge).await?;
         let page_at = Url::parse(&metadata.authorization_endpoint)
             .map_err(|error| LoginError::Metadata(error.to_string()))?;
@@ -185,7 +189,7 @@ impl Oauth {
         .await
     }
 
-    async fn refresh_over(&self, web: &Arc<Web>, record: &Record) -> Result<Record, Fault> {
+    async fn refresh_over(&self, web: &Arc<Web>, record: &Record) -> Result<Record, FlowFault> {
         let (mut manager, metadata) = self.discover(web, None).await?;
         let issuer = metadata.issuer.unwrap_or_default();
         if issuer != record.issuer {
@@ -219,7 +223,7 @@ impl Oauth {
         &self,
         web: &Arc<Web>,
         challenge: Option<&str>,
-    ) -> Result<(AuthorizationManager, AuthorizationMetadata), Fault> {
+    ) -> Result<(AuthorizationManager, AuthorizationMetadata), FlowFault> {
         let http = Arc::clone(web) as Arc<_>;
         let mut manager =
             AuthorizationManager::new_with_oauth_http_client(self.server.clone(), http).await?;
@@ -288,7 +292,7 @@ impl Oauth {
         metadata: &AuthorizationMetadata,
         redirect: &Url,
         scopes: &[&str],
-    ) -> Result<Client, Fault> {
+    ) -> Result<Client, FlowFault> {
         let takes_documents = metadata
             .additional_fields
             .get("client_id_metadata_document_supported")
@@ -390,12 +394,12 @@ impl Flow {
 }
 
 /// A fault on the way, before what was seen on the way is asked.
-enum Fault {
+enum FlowFault {
     Ours(LoginError),
     Sdk(AuthError),
 }
 
-impl Fault {
+impl FlowFault {
     fn typed(self, web: &Web) -> LoginError {
         match self {
             Self::Ours(error) => error,
@@ -404,13 +408,13 @@ impl Fault {
     }
 }
 
-impl From<LoginError> for Fault {
+impl From<LoginError> for FlowFault {
     fn from(error: LoginError) -> Self {
         Self::Ours(error)
     }
 }
 
-impl From<AuthError> for Fault {
+impl From<AuthError> for FlowFault {
     fn from(error: AuthError) -> Self {
         Self::Sdk(error)
     }

@@ -6,7 +6,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use haft_contract::egress::{AddressClass, Host, HostRule, MAX_ADDRESSES, Resolve};
-use haft_egress::{Admission, Denial, OwnHosts, Reach, Reason, is_this_machine};
+use haft_egress::{Admission, AdmissionScope, Denial, OwnHosts, Reason, is_this_machine};
 use url::Url;
 
 /// How long a name may take to be looked up, and again one of its addresses to be reached.
@@ -94,7 +94,11 @@ impl Guard {
         };
         let at_home = own.is_at_home();
         let guard = Self {
-            admission: Arc::new(Admission::new(Reach::Public(own), resolver, CONNECT_WITHIN)),
+            admission: Arc::new(Admission::new(
+                AdmissionScope::Public(own),
+                resolver,
+                CONNECT_WITHIN,
+            )),
             at_home,
         };
         guard.admit(server)?;
@@ -176,9 +180,9 @@ mod tests {
     use super::*;
 
     /// Everything resolves to what its first label says: `x-10-0-0-1.example` is 10.0.0.1.
-    struct Spelt;
+    struct SpelledResolver;
 
-    impl Resolve for Spelt {
+    impl Resolve for SpelledResolver {
         fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
             let label = name.split('.').next().unwrap_or_default();
             let address = label.trim_start_matches("x-").replace('-', ".");
@@ -190,7 +194,7 @@ mod tests {
     fn guard(server: &str, private: &[&str]) -> Guard {
         let private = private.iter().map(|rule| HostRule::parse(rule).unwrap());
         let server = Url::parse(server).unwrap();
-        Guard::new(&server, private.collect(), Arc::new(Spelt)).unwrap()
+        Guard::new(&server, private.collect(), Arc::new(SpelledResolver)).unwrap()
     }
 
     fn admits(guard: &Guard, url: &str) -> bool {
@@ -235,7 +239,7 @@ mod tests {
             assert!(!admits(&guard, "https://10.0.0.1/"));
         }
         let plain = Url::parse("http://mcp.example.com/mcp").unwrap();
-        assert!(Guard::new(&plain, Vec::new(), Arc::new(Spelt)).is_err());
+        assert!(Guard::new(&plain, Vec::new(), Arc::new(SpelledResolver)).is_err());
     }
 
     #[tokio::test]

@@ -58,18 +58,18 @@ pub trait Person: Send + Sync {
 
 /// Visits pages that ask nobody anything but redirect at once, as authorization servers made for tests
 /// do. It stands where a person would, so that the whole of a login can be run without one.
-pub struct Unattended {
+pub struct RedirectFollower {
     redirect: Url,
 }
 
-impl Unattended {
+impl RedirectFollower {
     /// Gives an address to redirect to, which nobody needs to listen on.
     pub fn new(redirect: Url) -> Self {
         Self { redirect }
     }
 }
 
-impl Person for Unattended {
+impl Person for RedirectFollower {
     fn redirect(&self) -> Url {
         self.redirect.clone()
     }

@@ -47,7 +47,7 @@ impl Key {
 pub struct VaultError(pub String);
 
 /// Held by whoever refreshes a token; dropping it lets the next one in.
-pub type Turn = Box<dyn Send>;
+pub type RefreshTurn = Box<dyn Send>;
 
 /// Keeps records of logins, readable by their owner alone.
 pub trait Vault: Send + Sync {
@@ -62,7 +62,7 @@ pub trait Vault: Send + Sync {
 
     /// Waits, within a limit of its own, until nobody else refreshes this login: in this process or
     /// in another that keeps its tokens in the same place.
-    fn turn<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Turn, VaultError>>;
+    fn turn<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<RefreshTurn, VaultError>>;
 }
 
 /// Keeps records as long as the process lives.
@@ -91,10 +91,10 @@ impl Vault for MemoryVault {
         Box::pin(async move { Ok(there) })
     }
 
-    fn turn<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Turn, VaultError>> {
+    fn turn<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<RefreshTurn, VaultError>> {
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         let turn = Arc::clone(turns.entry(key.clone()).or_default());
-        Box::pin(async move { Ok(Box::new(turn.lock_owned().await) as Turn) })
+        Box::pin(async move { Ok(Box::new(turn.lock_owned().await) as RefreshTurn) })
     }
 }
 

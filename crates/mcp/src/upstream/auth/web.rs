@@ -37,14 +37,14 @@ pub(super) struct Web {
     client: HttpClient,
     guard: Arc<Guard>,
     made: AtomicU32,
-    seen: Mutex<Seen>,
+    seen: Mutex<SeenFaults>,
     /// Who gave the last answer that was one.
     answered: Mutex<Option<Url>>,
 }
 
 /// What went wrong on the way, in types; the SDK would keep only words of it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Seen {
+pub(super) struct SeenFaults {
     /// What the guard refused last.
     pub(super) refusal: Option<Refusal>,
     /// Who could not be reached last.
@@ -55,7 +55,7 @@ pub(super) struct Seen {
 
 /// An error as RFC 6749 has it. Its description is not kept: whoever writes it has seen the token.
 #[derive(Deserialize)]
-struct Answered {
+struct OauthErrorBody {
     error: String,
 }
 
@@ -71,13 +71,13 @@ impl Web {
             client: HttpClient::new(guard.admission(), options),
             guard,
             made: AtomicU32::new(0),
-            seen: Mutex::new(Seen::default()),
+            seen: Mutex::new(SeenFaults::default()),
             answered: Mutex::new(None),
         }
     }
 
     /// What went wrong so far.
-    pub(super) fn seen(&self) -> Seen {
+    pub(super) fn seen(&self) -> SeenFaults {
         self.seen
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -90,7 +90,7 @@ impl Web {
         answered.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn note(&self, note: impl FnOnce(&mut Seen)) {
+    fn note(&self, note: impl FnOnce(&mut SeenFaults)) {
         note(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
@@ -171,7 +171,7 @@ impl Web {
     }
 
     fn note_code(&self, body: &[u8]) {
-        let Ok(Answered { error }) = serde_json::from_slice(body) else {
+        let Ok(OauthErrorBody { error }) = serde_json::from_slice(body) else {
             return;
         };
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');

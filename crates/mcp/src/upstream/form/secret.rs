@@ -2,7 +2,7 @@
 //! asked to give them: `key` and `token` mean many things.
 
 use super::{
-    Takes,
+    FieldKind,
     words::{List, Words},
 };
 
@@ -90,10 +90,10 @@ const BEGINNINGS: [&str; 9] = [
 const ASKS_WITHIN: usize = 4;
 
 /// Whether a text asks for a secret that such a field takes.
-pub(super) fn asks_for_secret(text: &Words, takes: Takes) -> bool {
+pub(super) fn asks_for_secret(text: &Words, takes: FieldKind) -> bool {
     let is_code = || text.has_code(CODES) || text.has_capitals("PIN");
     match takes {
-        Takes::Text => {
+        FieldKind::Text => {
             text.has_any(ALWAYS)
                 || text.has_phrase(TOGETHER)
                 || is_code()
@@ -102,7 +102,7 @@ pub(super) fn asks_for_secret(text: &Words, takes: Takes) -> bool {
                     .iter()
                     .any(|beginning| text.is_beginning(beginning))
         }
-        Takes::Digits => {
+        FieldKind::Digits => {
             let is_asked = || {
                 text.has_any(DIGITS)
                     || text.has_phrase(DIGITS_TOGETHER)

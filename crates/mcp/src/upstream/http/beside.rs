@@ -16,32 +16,32 @@ use crate::{
 };
 
 /// A request of the server: its id, its method and its parameters.
-pub(super) type Asked = (Value, String, Value);
+pub(super) type ServerRequest = (Value, String, Value);
 
 /// The calls under way, and where each hears of questions.
 #[derive(Debug, Default)]
-pub(super) struct Beside {
-    calls: Mutex<HashMap<u64, mpsc::Sender<Asked>>>,
+pub(super) struct ServerQuestions {
+    calls: Mutex<HashMap<u64, mpsc::Sender<ServerRequest>>>,
 }
 
 /// Where one call hears of questions, for as long as it is under way.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct QuestionSlot {
     id: u64,
-    beside: Arc<Beside>,
-    questions: mpsc::Receiver<Asked>,
+    beside: Arc<ServerQuestions>,
+    questions: mpsc::Receiver<ServerRequest>,
 }
 
-impl Beside {
-    fn calls(&self) -> MutexGuard<'_, HashMap<u64, mpsc::Sender<Asked>>> {
+impl ServerQuestions {
+    fn calls(&self) -> MutexGuard<'_, HashMap<u64, mpsc::Sender<ServerRequest>>> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Opens a place for a call.
-    pub(super) fn begin(self: &Arc<Self>, id: u64) -> Place {
+    pub(super) fn begin(self: &Arc<Self>, id: u64) -> QuestionSlot {
         let (sender, questions) = mpsc::channel(QUESTIONS);
         self.calls().insert(id, sender);
-        Place {
+        QuestionSlot {
             id,
             beside: Arc::clone(self),
             questions,
@@ -54,7 +54,7 @@ impl Beside {
     }
 
     /// Hands a question to the one call under way, or gives it back.
-    pub(super) fn ask(&self, asked: Asked) -> Option<Asked> {
+    pub(super) fn ask(&self, asked: ServerRequest) -> Option<ServerRequest> {
         if json_bytes_within(&asked.2, QUESTION_BYTES).is_none() {
             return Some(asked);
         }
@@ -70,9 +70,9 @@ impl Beside {
     }
 }
 
-impl Place {
+impl QuestionSlot {
     /// The next question.
-    pub(super) async fn next(&mut self) -> Asked {
+    pub(super) async fn next(&mut self) -> ServerRequest {
         match self.questions.recv().await {
             Some(asked) => asked,
             // Our own sender is there for as long as we are.
@@ -81,7 +81,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for QuestionSlot {
     fn drop(&mut self) {
         self.beside.calls().remove(&self.id);
     }
@@ -93,13 +93,13 @@ mod tests {
 
     use super::*;
 
-    fn asked(id: u64) -> Asked {
+    fn asked(id: u64) -> ServerRequest {
         (json!(id), "elicitation/create".to_owned(), json!({}))
     }
 
     #[tokio::test]
     async fn a_question_is_taken_for_the_only_call_or_refused() {
-        let beside = Arc::new(Beside::default());
+        let beside = Arc::new(ServerQuestions::default());
         assert!(beside.ask(asked(1)).is_some());
         let mut only = beside.begin(7);
         assert!(beside.ask(asked(2)).is_none());
@@ -114,7 +114,7 @@ mod tests {
 
     #[tokio::test]
     async fn questions_that_nobody_reads_are_refused_at_some_point() {
-        let beside = Arc::new(Beside::default());
+        let beside = Arc::new(ServerQuestions::default());
         let _only = beside.begin(1);
         let taken = (0..100).take_while(|id| beside.ask(asked(*id)).is_none());
         assert_eq!(taken.count(), QUESTIONS);

@@ -8,13 +8,13 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::beside::Beside;
+use super::beside::ServerQuestions;
 use crate::upstream::{
-    authorize::{Authorize, BearerToken, Next, Unauthorized},
-    connection::{Era, RequestError},
+    authorize::{Authorize, BearerToken, RefusalResponse, Unauthorized},
+    connection::{ProtocolEra, RequestError},
     limits::{MESSAGE_BYTES, WORDS_CHARS},
     session::{VERSION_HEADER, notices::Notices},
-    wire::{Dropped, message},
+    wire::{DroppedMessages, message},
 };
 
 /// The header of a session with `initialize`.
@@ -31,9 +31,9 @@ pub(super) struct Address {
     pub(super) headers: HeaderMap,
     pub(super) authorize: Option<std::sync::Arc<dyn Authorize>>,
     pub(super) notices: std::sync::Arc<Notices>,
-    pub(super) dropped: std::sync::Arc<Dropped>,
-    pub(super) beside: std::sync::Arc<Beside>,
-    pub(super) agreed: OnceLock<(Era, String)>,
+    pub(super) dropped: std::sync::Arc<DroppedMessages>,
+    pub(super) beside: std::sync::Arc<ServerQuestions>,
+    pub(super) agreed: OnceLock<(ProtocolEra, String)>,
     pub(super) session: Mutex<Option<HeaderValue>>,
     pub(super) gone: CancellationToken,
     /// Why it is gone; set before `gone` fires.
@@ -41,7 +41,7 @@ pub(super) struct Address {
 }
 
 impl Address {
-    pub(super) fn era(&self) -> Option<Era> {
+    pub(super) fn era(&self) -> Option<ProtocolEra> {
         self.agreed.get().map(|(era, _)| *era)
     }
 
@@ -123,9 +123,9 @@ impl Address {
             }
             let response = self.client.send(request).await.map_err(failed)?;
             match self.refused(&response, token).await? {
-                Refused::No => return Ok(response),
-                Refused::TryAgain if !tried => tried = true,
-                Refused::TryAgain => return Err(RequestError::LoginNeeded),
+                DeliveryRefusal::No => return Ok(response),
+                DeliveryRefusal::TryAgain if !tried => tried = true,
+                DeliveryRefusal::TryAgain => return Err(RequestError::LoginNeeded),
             }
         }
     }
@@ -135,13 +135,13 @@ impl Address {
         &self,
         response: &HttpResponse,
         sent: Option<BearerToken>,
-    ) -> Result<Refused, RequestError> {
+    ) -> Result<DeliveryRefusal, RequestError> {
         let www_authenticate = response.headers().get(header::WWW_AUTHENTICATE);
         let www_authenticate = www_authenticate.and_then(|value| value.to_str().ok());
         match response.status() {
             StatusCode::UNAUTHORIZED => {}
             StatusCode::FORBIDDEN if www_authenticate.is_some() => {}
-            _ => return Ok(Refused::No),
+            _ => return Ok(DeliveryRefusal::No),
         }
         let Some(authorize) = &self.authorize else {
             return Err(RequestError::LoginNeeded);
@@ -153,8 +153,8 @@ impl Address {
             sent,
         };
         match authorize.on_unauthorized(refusal).await {
-            Next::TryAgain => Ok(Refused::TryAgain),
-            Next::LoginNeeded => Err(RequestError::LoginNeeded),
+            RefusalResponse::TryAgain => Ok(DeliveryRefusal::TryAgain),
+            RefusalResponse::LoginNeeded => Err(RequestError::LoginNeeded),
         }
     }
 
@@ -199,7 +199,7 @@ impl Address {
     }
 }
 
-enum Refused {
+enum DeliveryRefusal {
     No,
     TryAgain,
 }

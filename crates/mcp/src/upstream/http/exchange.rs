@@ -7,12 +7,12 @@ use haft_egress::HttpResponse;
 use http::{StatusCode, header};
 
 use super::{
-    beside::{Asked, Place},
+    beside::{QuestionSlot, ServerRequest},
     deliver::{Address, failed, whole},
-    sse::{self, Decoder, Unreadable},
+    sse::{self, Decoder, EventError},
 };
 use crate::upstream::{
-    connection::{Era, RequestError},
+    connection::{ProtocolEra, RequestError},
     limits::{MESSAGE_BYTES, RESUMPTIONS},
     wire::{
         self, Event, Exchange,
@@ -70,32 +70,32 @@ impl Events {
     }
 }
 
-fn unreadable(what: Unreadable) -> RequestError {
+fn unreadable(what: EventError) -> RequestError {
     RequestError::Protocol(match what {
-        Unreadable::TooLarge => format!("it sent an event of more than {MESSAGE_BYTES} bytes"),
-        Unreadable::NotText => "it sent an event that is not UTF-8".to_owned(),
+        EventError::TooLarge => format!("it sent an event of more than {MESSAGE_BYTES} bytes"),
+        EventError::NotText => "it sent an event that is not UTF-8".to_owned(),
     })
 }
 
 /// A request under way.
 pub(super) struct HttpExchange {
     id: u64,
-    answering: Answering,
+    answering: StreamedAnswer,
     /// Where a call hears of what the server asks beside its answer.
-    place: Option<Place>,
+    place: Option<QuestionSlot>,
 }
 
 /// The answer, as it comes.
-struct Answering {
+struct StreamedAnswer {
     address: Arc<Address>,
     body: Body,
     /// How often the stream was taken up again since anything came.
     resumed: usize,
 }
 
-enum Heard {
+enum ExchangeEvent {
     Text(String),
-    Asked(Asked),
+    Asked(ServerRequest),
 }
 
 enum Body {
@@ -110,7 +110,7 @@ impl HttpExchange {
     pub(super) async fn new(
         id: u64,
         address: Arc<Address>,
-        place: Option<Place>,
+        place: Option<QuestionSlot>,
         response: HttpResponse,
     ) -> Result<Self, RequestError> {
         if !response.status().is_success() {
@@ -125,7 +125,7 @@ impl HttpExchange {
         } else {
             Body::Whole(Some(response))
         };
-        let answering = Answering {
+        let answering = StreamedAnswer {
             address,
             body,
             resumed: 0,
@@ -138,21 +138,21 @@ impl HttpExchange {
     }
 
     /// What comes next: of the answer, or beside it.
-    async fn heard(&mut self) -> Result<Heard, RequestError> {
+    async fn heard(&mut self) -> Result<ExchangeEvent, RequestError> {
         // A whole body is not taken up again once its reading was dropped.
         let streamed = matches!(self.answering.body, Body::Stream(_));
         let Some(place) = self.place.as_mut().filter(|_| streamed) else {
-            return self.answering.text().await.map(Heard::Text);
+            return self.answering.text().await.map(ExchangeEvent::Text);
         };
         tokio::select! {
             biased;
-            asked = place.next() => Ok(Heard::Asked(asked)),
-            text = self.answering.text() => text.map(Heard::Text),
+            asked = place.next() => Ok(ExchangeEvent::Asked(asked)),
+            text = self.answering.text() => text.map(ExchangeEvent::Text),
         }
     }
 }
 
-impl Answering {
+impl StreamedAnswer {
     async fn text(&mut self) -> Result<String, RequestError> {
         loop {
             let events = match &mut self.body {
@@ -181,7 +181,8 @@ impl Answering {
         let Body::Stream(events) = &mut self.body else {
             return Err(broken);
         };
-        let resumable = self.address.era() == Some(Era::Legacy) && self.resumed < RESUMPTIONS;
+        let resumable =
+            self.address.era() == Some(ProtocolEra::Legacy) && self.resumed < RESUMPTIONS;
         let Some(last) = events.last.clone().filter(|_| resumable) else {
             return Err(broken);
         };
@@ -216,8 +217,8 @@ impl Exchange for HttpExchange {
         Box::pin(async move {
             loop {
                 let text = match self.heard().await? {
-                    Heard::Text(text) => text,
-                    Heard::Asked((id, method, parameters)) => {
+                    ExchangeEvent::Text(text) => text,
+                    ExchangeEvent::Asked((id, method, parameters)) => {
                         return Ok(Event::Asked {
                             id,
                             method,
@@ -241,7 +242,9 @@ impl Exchange for HttpExchange {
                         _ => return Ok(Event::Notice { method, parameters }),
                     },
                     // The stateless era has no requests of the server.
-                    Incoming::Asked { .. } if self.answering.address.era() == Some(Era::Modern) => {
+                    Incoming::Asked { .. }
+                        if self.answering.address.era() == Some(ProtocolEra::Modern) =>
+                    {
                         self.answering.address.dropped.broken();
                     }
                     Incoming::Asked {

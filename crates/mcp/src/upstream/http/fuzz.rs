@@ -1,8 +1,8 @@
 //! The event stream of a hostile server.
 
-use haft_testkit::{Fuzz, Parsed};
+use haft_testkit::{Fuzz, ParseOutcome};
 
-use super::sse::{Decoder, Event, Unreadable};
+use super::sse::{Decoder, Event, EventError};
 use crate::upstream::limits::REOPEN;
 
 const STREAMS: [&str; 6] = [
@@ -33,7 +33,7 @@ const WORDS: [&str; 16] = [
     "x: y\n",
 ];
 
-fn events<'b>(chunks: impl Iterator<Item = &'b [u8]>) -> (Vec<Event>, Result<(), Unreadable>) {
+fn events<'b>(chunks: impl Iterator<Item = &'b [u8]>) -> (Vec<Event>, Result<(), EventError>) {
     let mut decoder = Decoder::default();
     let mut events = Vec::new();
     for chunk in chunks {
@@ -61,13 +61,13 @@ fn events_of_an_mcp_server_are_the_same_however_they_are_cut() {
         }
         let data: usize = events.iter().map(|event| event.data.len()).sum();
         assert!(data <= bytes.len(), "more data than bytes");
-        if end == Err(Unreadable::NotText) {
+        if end == Err(EventError::NotText) {
             assert!(str::from_utf8(bytes).is_err());
         }
         if events.is_empty() {
-            Parsed::Refused
+            ParseOutcome::Refused
         } else {
-            Parsed::Taken
+            ParseOutcome::Taken
         }
     });
 }

@@ -27,9 +27,9 @@ pub(super) async fn listen(address: Arc<Address>) {
             biased;
             () = address.gone.cancelled() => return,
             heard = hear(&address, again) => match heard {
-                Heard::Nothing => return,
-                Heard::Broke { after } if after > REOPEN => wait = FIRST_WAIT,
-                Heard::Broke { .. } => {}
+                ListenEnd::Nothing => return,
+                ListenEnd::Broke { after } if after > REOPEN => wait = FIRST_WAIT,
+                ListenEnd::Broke { .. } => {}
             },
         }
         again = true;
@@ -41,7 +41,7 @@ pub(super) async fn listen(address: Arc<Address>) {
     }
 }
 
-enum Heard {
+enum ListenEnd {
     /// There is no such stream.
     Nothing,
     /// There was one for this long, or the server could not be reached.
@@ -51,18 +51,18 @@ enum Heard {
     },
 }
 
-async fn hear(address: &Address, again: bool) -> Heard {
+async fn hear(address: &Address, again: bool) -> ListenEnd {
     let began = tokio::time::Instant::now();
     let Ok(response) = address.get(None).await else {
-        return Heard::Broke {
+        return ListenEnd::Broke {
             after: began.elapsed(),
         };
     };
     if response.status().is_client_error() {
-        return Heard::Nothing;
+        return ListenEnd::Nothing;
     }
     if !response.status().is_success() || !is_stream(&response) {
-        return Heard::Broke {
+        return ListenEnd::Broke {
             after: began.elapsed(),
         };
     }
@@ -90,7 +90,7 @@ async fn hear(address: &Address, again: bool) -> Heard {
             Err(_) => address.dropped.broken(),
         }
     }
-    Heard::Broke {
+    ListenEnd::Broke {
         after: began.elapsed(),
     }
 }

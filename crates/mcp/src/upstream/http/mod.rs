@@ -25,10 +25,10 @@ use url::Url;
 use self::{deliver::Address, exchange::HttpExchange};
 use super::{
     authorize::Authorize,
-    connection::{Connect, ConnectError, Connection, Era, RequestError},
+    connection::{Connect, ConnectError, Connection, ProtocolEra, RequestError},
     limits::{CLOSING, OWN_REQUEST, REDIRECTS},
-    session::{self, Introduction, notices::Notices},
-    wire::{Dropped, Exchange, Outgoing, Purpose, Wire},
+    session::{self, ClientIntroduction, notices::Notices},
+    wire::{DroppedMessages, Exchange, Outgoing, RequestPurpose, Wire},
 };
 
 /// How long reaching the address may take.
@@ -127,15 +127,18 @@ impl std::fmt::Debug for ServerAddress {
 pub struct HttpConnector {
     client: Arc<HttpClient>,
     address: ServerAddress,
-    introduction: Introduction,
-    dropped: Arc<Dropped>,
+    introduction: ClientIntroduction,
+    dropped: Arc<DroppedMessages>,
     /// The era the last connection agreed on, so that an old server is not asked twice.
-    era: Mutex<Option<Era>>,
+    era: Mutex<Option<ProtocolEra>>,
 }
 
 impl HttpConnector {
     /// A connector for one address.
-    pub fn new(address: ServerAddress, introduction: Introduction) -> Result<Self, AddressError> {
+    pub fn new(
+        address: ServerAddress,
+        introduction: ClientIntroduction,
+    ) -> Result<Self, AddressError> {
         let options = ClientOptions {
             user_agent: format!("{}/{}", introduction.name, introduction.version),
             connect_within: REACHING,
@@ -157,7 +160,7 @@ impl HttpConnector {
 
     /// Tries this era first.
     #[must_use]
-    pub fn knowing(self, era: Option<Era>) -> Self {
+    pub fn knowing(self, era: Option<ProtocolEra>) -> Self {
         Self {
             era: Mutex::new(era),
             ..self
@@ -165,11 +168,14 @@ impl HttpConnector {
     }
 
     /// What the server sent that was not taken, over all connections.
-    pub fn dropped(&self) -> &Dropped {
+    pub fn dropped(&self) -> &DroppedMessages {
         &self.dropped
     }
 
-    async fn open(&self, known: Option<Era>) -> Result<session::Session<HttpWire>, ConnectError> {
+    async fn open(
+        &self,
+        known: Option<ProtocolEra>,
+    ) -> Result<session::Session<HttpWire>, ConnectError> {
         let notices = Arc::new(Notices::new());
         let wire = HttpWire(Arc::new(Address {
             client: Arc::clone(&self.client),
@@ -208,7 +214,7 @@ impl Connect for HttpConnector {
         })
     }
 
-    fn known_era(&self) -> Option<Era> {
+    fn known_era(&self) -> Option<ProtocolEra> {
         *self.era.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -239,7 +245,7 @@ impl Wire for HttpWire {
     fn open(&self, outgoing: Outgoing) -> BoxFuture<'_, Result<Box<dyn Exchange>, RequestError>> {
         Box::pin(async move {
             let id = outgoing.id;
-            let place = (outgoing.purpose == Purpose::Call).then(|| self.0.beside.begin(id));
+            let place = (outgoing.purpose == RequestPurpose::Call).then(|| self.0.beside.begin(id));
             let response = self.0.post(outgoing.message, &outgoing.headers).await?;
             let address = Arc::clone(&self.0);
             let exchange = HttpExchange::new(id, address, place, response).await?;
@@ -276,9 +282,9 @@ impl Wire for HttpWire {
         true
     }
 
-    fn agreed(&self, era: Era, version: &str) {
+    fn agreed(&self, era: ProtocolEra, version: &str) {
         let _ = self.0.agreed.set((era, version.to_owned()));
-        if era == Era::Legacy {
+        if era == ProtocolEra::Legacy {
             tokio::spawn(listen::listen(Arc::clone(&self.0)));
         }
     }

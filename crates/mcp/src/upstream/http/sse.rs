@@ -25,7 +25,7 @@ pub(super) struct Decoder {
 
 /// An event got larger than is taken, or is not text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unreadable {
+pub(super) enum EventError {
     TooLarge,
     NotText,
 }
@@ -36,7 +36,7 @@ impl Decoder {
         &mut self,
         bytes: &[u8],
         events: &mut impl Extend<Event>,
-    ) -> Result<(), Unreadable> {
+    ) -> Result<(), EventError> {
         let mut rest = bytes;
         while let Some(at) = rest.iter().position(|byte| *byte == b'\n') {
             let (head, tail) = rest.split_at(at);
@@ -44,7 +44,7 @@ impl Decoder {
             self.keep(head)?;
             let line = std::mem::take(&mut self.unfinished);
             let line = line.strip_suffix(b"\r").unwrap_or(&line);
-            let line = std::str::from_utf8(line).map_err(|_| Unreadable::NotText)?;
+            let line = std::str::from_utf8(line).map_err(|_| EventError::NotText)?;
             if let Some(event) = self.line(line)? {
                 events.extend([event]);
             }
@@ -52,16 +52,16 @@ impl Decoder {
         self.keep(rest)
     }
 
-    fn keep(&mut self, bytes: &[u8]) -> Result<(), Unreadable> {
+    fn keep(&mut self, bytes: &[u8]) -> Result<(), EventError> {
         if self.unfinished.len() + bytes.len() > MESSAGE_BYTES {
-            return Err(Unreadable::TooLarge);
+            return Err(EventError::TooLarge);
         }
         self.unfinished.extend_from_slice(bytes);
         Ok(())
     }
 
     /// Takes one line; the event it ends, if it ends one.
-    fn line(&mut self, line: &str) -> Result<Option<Event>, Unreadable> {
+    fn line(&mut self, line: &str) -> Result<Option<Event>, EventError> {
         if line.is_empty() {
             self.has_data = false;
             let event = std::mem::take(&mut self.event);
@@ -72,7 +72,7 @@ impl Decoder {
         match field {
             "data" => {
                 if self.event.data.len() + value.len() > MESSAGE_BYTES {
-                    return Err(Unreadable::TooLarge);
+                    return Err(EventError::TooLarge);
                 }
                 if std::mem::replace(&mut self.has_data, true) {
                     self.event.data.push('\n');

@@ -8,13 +8,13 @@ use tokio::time::timeout;
 
 use super::{
     Session,
-    dress::{self, Introduction},
+    dress::{self, ClientIntroduction},
     notices::Notices,
     unsolicited,
 };
 use crate::upstream::{
-    connection::{ConnectError, Era, RequestError},
-    wire::{Event, Outgoing, Purpose, Wire, message},
+    connection::{ConnectError, ProtocolEra, RequestError},
+    wire::{Event, Outgoing, RequestPurpose, Wire, message},
 };
 
 /// The ids of the opening requests.
@@ -28,8 +28,8 @@ const UNSUPPORTED_VERSION: i64 = -32022;
 
 /// What was agreed on with a server.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Agreed {
-    pub(super) era: Era,
+pub(super) struct NegotiatedSession {
+    pub(super) era: ProtocolEra,
     /// The revision of the protocol.
     pub(super) version: String,
     /// What the server calls itself.
@@ -38,7 +38,7 @@ pub(super) struct Agreed {
     pub(super) instructions: Option<String>,
 }
 
-impl Agreed {
+impl NegotiatedSession {
     /// Whether the server has a capability, or a flag of one.
     pub(super) fn offers(&self, pointer: &str) -> bool {
         match self.capabilities.pointer(pointer) {
@@ -53,23 +53,25 @@ impl Agreed {
 pub(crate) async fn open_pipe<W: Wire>(
     wire: W,
     notices: Arc<Notices>,
-    introduction: &Introduction,
-    known: Option<Era>,
+    introduction: &ClientIntroduction,
+    known: Option<ProtocolEra>,
 ) -> Result<Session<W>, ConnectError> {
     let agreed = match (introduction.only, known) {
-        (Some(Era::Legacy), _) | (None, Some(Era::Legacy)) => {
+        (Some(ProtocolEra::Legacy), _) | (None, Some(ProtocolEra::Legacy)) => {
             initialize(&wire, introduction).await?
         }
-        (Some(Era::Modern), _) => discover(&wire, introduction).await.map_err(connect_error)?,
-        (None, Some(Era::Modern) | None) => probe_pipe(&wire, introduction).await?,
+        (Some(ProtocolEra::Modern), _) => {
+            discover(&wire, introduction).await.map_err(connect_error)?
+        }
+        (None, Some(ProtocolEra::Modern) | None) => probe_pipe(&wire, introduction).await?,
     };
     finish(wire, agreed, notices, introduction).await
 }
 
 async fn probe_pipe<W: Wire>(
     wire: &W,
-    introduction: &Introduction,
-) -> Result<Agreed, ConnectError> {
+    introduction: &ClientIntroduction,
+) -> Result<NegotiatedSession, ConnectError> {
     let mut discovering = std::pin::pin!(discover(wire, introduction));
     match timeout(introduction.probe, &mut discovering).await {
         Ok(Ok(agreed)) => return Ok(agreed),
@@ -90,15 +92,17 @@ async fn probe_pipe<W: Wire>(
 pub(crate) async fn open_http<W: Wire>(
     wire: W,
     notices: Arc<Notices>,
-    introduction: &Introduction,
-    known: Option<Era>,
+    introduction: &ClientIntroduction,
+    known: Option<ProtocolEra>,
 ) -> Result<Session<W>, ConnectError> {
     let agreed = match (introduction.only, known) {
-        (Some(Era::Legacy), _) | (None, Some(Era::Legacy)) => {
+        (Some(ProtocolEra::Legacy), _) | (None, Some(ProtocolEra::Legacy)) => {
             initialize(&wire, introduction).await?
         }
-        (Some(Era::Modern), _) => discover(&wire, introduction).await.map_err(connect_error)?,
-        (None, Some(Era::Modern) | None) => match discover(&wire, introduction).await {
+        (Some(ProtocolEra::Modern), _) => {
+            discover(&wire, introduction).await.map_err(connect_error)?
+        }
+        (None, Some(ProtocolEra::Modern) | None) => match discover(&wire, introduction).await {
             Ok(agreed) => agreed,
             Err(RequestError::LoginNeeded) => return Err(ConnectError::LoginNeeded),
             Err(_) => initialize(&wire, introduction).await?,
@@ -109,12 +113,12 @@ pub(crate) async fn open_http<W: Wire>(
 
 async fn finish<W: Wire>(
     wire: W,
-    agreed: Agreed,
+    agreed: NegotiatedSession,
     notices: Arc<Notices>,
-    introduction: &Introduction,
+    introduction: &ClientIntroduction,
 ) -> Result<Session<W>, ConnectError> {
     wire.agreed(agreed.era, &agreed.version);
-    if agreed.era == Era::Legacy {
+    if agreed.era == ProtocolEra::Legacy {
         let initialized = message::notification("notifications/initialized", &json!({}));
         wire.send(initialized).await.map_err(connect_error)?;
     }
@@ -123,7 +127,10 @@ async fn finish<W: Wire>(
 }
 
 /// Asks in the stateless era; an error of any kind means that the server does not speak it.
-async fn discover<W: Wire>(wire: &W, introduction: &Introduction) -> Result<Agreed, RequestError> {
+async fn discover<W: Wire>(
+    wire: &W,
+    introduction: &ClientIntroduction,
+) -> Result<NegotiatedSession, RequestError> {
     let meta = introduction.meta(dress::MODERN, introduction.abilities);
     let parameters = json!({ "_meta": meta });
     let result = match ask(wire, introduction, DISCOVER, "server/discover", &parameters).await {
@@ -146,8 +153,8 @@ async fn discover<W: Wire>(wire: &W, introduction: &Introduction) -> Result<Agre
         return Err(RequestError::Protocol(why));
     }
     let server = result.pointer("/_meta/io.modelcontextprotocol~1serverInfo");
-    Ok(Agreed {
-        era: Era::Modern,
+    Ok(NegotiatedSession {
+        era: ProtocolEra::Modern,
         version: dress::MODERN.to_owned(),
         server: server.cloned().unwrap_or_default(),
         capabilities: result.get("capabilities").cloned().unwrap_or_default(),
@@ -172,8 +179,8 @@ fn names_our_revision(error: &RequestError) -> bool {
 /// Agrees with `initialize`.
 async fn initialize<W: Wire>(
     wire: &W,
-    introduction: &Introduction,
-) -> Result<Agreed, ConnectError> {
+    introduction: &ClientIntroduction,
+) -> Result<NegotiatedSession, ConnectError> {
     let parameters = introduction.initialize();
     let result = ask(wire, introduction, INITIALIZE, "initialize", &parameters).await;
     let result = result.map_err(connect_error)?;
@@ -188,8 +195,8 @@ async fn initialize<W: Wire>(
             format!("it answered `initialize` with revision `{shown}`, which Haft does not know");
         return Err(ConnectError::Protocol(why));
     }
-    Ok(Agreed {
-        era: Era::Legacy,
+    Ok(NegotiatedSession {
+        era: ProtocolEra::Legacy,
         version,
         server: result.get("serverInfo").cloned().unwrap_or_default(),
         capabilities: result.get("capabilities").cloned().unwrap_or_default(),
@@ -204,7 +211,7 @@ fn words(result: &Value, key: &str) -> Option<String> {
 /// Sends one of the opening requests and waits for its result.
 async fn ask<W: Wire>(
     wire: &W,
-    introduction: &Introduction,
+    introduction: &ClientIntroduction,
     id: u64,
     method: &str,
     parameters: &Value,
@@ -216,7 +223,7 @@ async fn ask<W: Wire>(
     }
     let outgoing = Outgoing {
         id,
-        purpose: Purpose::Own,
+        purpose: RequestPurpose::Own,
         message: message::request(id, method, parameters)?,
         headers,
     };

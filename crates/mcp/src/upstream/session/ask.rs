@@ -21,13 +21,13 @@ use crate::{
 };
 
 /// The questions of one call.
-pub(super) struct Asking<'a> {
+pub(super) struct CallQuestions<'a> {
     client: Option<&'a Arc<dyn Client>>,
     /// The keys that were used, so that each is used once.
     keys: BTreeSet<String>,
 }
 
-impl<'a> Asking<'a> {
+impl<'a> CallQuestions<'a> {
     pub(super) fn new(client: Option<&'a Arc<dyn Client>>) -> Self {
         Self {
             client,

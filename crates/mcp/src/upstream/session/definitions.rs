@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Inner;
 use crate::upstream::{
-    connection::{Definitions, Era, RequestError},
+    connection::{Definitions, ProtocolEra, RequestError},
     limits::{
         DEFINITION_BYTES, DEFINITIONS_BYTES, ENTRIES, NAME_BYTES, OWN_REQUEST, PAGES, URI_BYTES,
     },
@@ -50,7 +50,7 @@ const PROMPTS: List = List {
 const ALL: Duration = Duration::from_secs(2 * OWN_REQUEST.as_secs());
 
 /// How many bytes of definitions are still taken.
-struct Room(usize);
+struct DefinitionBudget(usize);
 
 impl<W: Wire> Inner<W> {
     /// Fetches everything.
@@ -59,7 +59,7 @@ impl<W: Wire> Inner<W> {
         cancel: &CancellationToken,
     ) -> Result<Definitions, RequestError> {
         let until = (Instant::now() + ALL, ALL);
-        let mut room = Room(DEFINITIONS_BYTES);
+        let mut room = DefinitionBudget(DEFINITIONS_BYTES);
         let agreed = &self.agreed;
         let mut tools = Vec::new();
         if agreed.offers("/tools") {
@@ -93,7 +93,7 @@ impl<W: Wire> Inner<W> {
     }
 
     fn learn_headers(&self, tools: &mut Vec<Value>) {
-        if self.agreed.era == Era::Modern && self.wire.has_headers() {
+        if self.agreed.era == ProtocolEra::Modern && self.wire.has_headers() {
             self.headers.learn(tools);
         }
     }
@@ -101,7 +101,7 @@ impl<W: Wire> Inner<W> {
     async fn fetch(
         &self,
         list: &List,
-        room: &mut Room,
+        room: &mut DefinitionBudget,
         until: (Instant, Duration),
         cancel: &CancellationToken,
     ) -> Result<Vec<Value>, RequestError> {
@@ -141,7 +141,7 @@ impl<W: Wire> Inner<W> {
 }
 
 /// The name of an entry that is taken.
-fn check(list: &List, entry: &Value, room: &mut Room) -> Result<String, String> {
+fn check(list: &List, entry: &Value, room: &mut DefinitionBudget) -> Result<String, String> {
     let (key, longest) = list.named_by;
     let name = entry.get(key).and_then(Value::as_str);
     let Some(name) = name.filter(|name| !name.is_empty()) else {

@@ -6,11 +6,11 @@ use http::{HeaderName, HeaderValue};
 use serde::{Serialize, Serializer, ser::SerializeMap as _};
 use serde_json::{Map, Value, json};
 
-use super::agree::Agreed;
+use super::agree::NegotiatedSession;
 use crate::{
-    client::{Abilities, Client},
+    client::{Client, ClientAbilities},
     upstream::{
-        connection::Era,
+        connection::ProtocolEra,
         limits::{OWN_REQUEST, PROBE},
     },
 };
@@ -38,14 +38,14 @@ const META: &str = "_meta";
 
 /// How we introduce ourselves.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Introduction {
+pub struct ClientIntroduction {
     /// The name of the program.
     pub name: String,
     /// Its version.
     pub version: String,
     /// What a server with `initialize` is told it may ask, for the whole connection. A call whose
     /// client cannot be asked refuses. A stateless server is told anew with every request.
-    pub abilities: Abilities,
+    pub abilities: ClientAbilities,
     /// How long a process has to say whether it speaks the stateless era, before the older one is
     /// tried beside it.
     pub probe: Duration,
@@ -53,15 +53,15 @@ pub struct Introduction {
     /// first.
     pub patience: Duration,
     /// The only era to speak, where the operator knows it; otherwise it is found out.
-    pub only: Option<Era>,
+    pub only: Option<ProtocolEra>,
 }
 
-impl Default for Introduction {
+impl Default for ClientIntroduction {
     fn default() -> Self {
         Self {
             name: "haft".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            abilities: Abilities {
+            abilities: ClientAbilities {
                 elicit_form: true,
                 elicit_url: true,
                 sample: true,
@@ -74,7 +74,7 @@ impl Default for Introduction {
     }
 }
 
-impl Introduction {
+impl ClientIntroduction {
     fn implementation(&self) -> Value {
         json!({ "name": self.name, "version": self.version })
     }
@@ -89,7 +89,7 @@ impl Introduction {
     }
 
     /// `_meta` of a stateless request.
-    pub(super) fn meta(&self, version: &str, abilities: Abilities) -> Map<String, Value> {
+    pub(super) fn meta(&self, version: &str, abilities: ClientAbilities) -> Map<String, Value> {
         let key = |name: &str| format!("io.modelcontextprotocol/{name}");
         let mut meta = Map::new();
         meta.insert(key("protocolVersion"), json!(version));
@@ -99,7 +99,7 @@ impl Introduction {
     }
 }
 
-fn capabilities(abilities: Abilities) -> Value {
+fn capabilities(abilities: ClientAbilities) -> Value {
     let mut capabilities = Map::new();
     let mut elicitation = Map::new();
     if abilities.elicit_form {
@@ -122,24 +122,24 @@ fn capabilities(abilities: Abilities) -> Value {
 
 /// A request's parameters with what the protocol adds. Borrowed, because they may be large and are
 /// only written.
-pub(super) struct Dressed<'a> {
+pub(super) struct RequestEnvelope<'a> {
     own: Option<&'a Map<String, Value>>,
     meta: Map<String, Value>,
 }
 
-impl<'a> Dressed<'a> {
+impl<'a> RequestEnvelope<'a> {
     pub(super) fn new(
         own: &'a Value,
         id: u64,
-        agreed: &Agreed,
-        introduction: &Introduction,
+        agreed: &NegotiatedSession,
+        introduction: &ClientIntroduction,
         client: Option<&Arc<dyn Client>>,
     ) -> Self {
         let mut meta = match own.get(META) {
             Some(Value::Object(meta)) => meta.clone(),
             _ => Map::new(),
         };
-        if agreed.era == Era::Modern {
+        if agreed.era == ProtocolEra::Modern {
             let abilities = client.map(|client| client.abilities()).unwrap_or_default();
             meta.extend(introduction.meta(&agreed.version, abilities));
             if let Some(level) = client.and_then(|client| client.log_level()) {
@@ -154,7 +154,7 @@ impl<'a> Dressed<'a> {
     }
 }
 
-impl Serialize for Dressed<'_> {
+impl Serialize for RequestEnvelope<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let own = self.own.into_iter().flatten();
         let mut map = to.serialize_map(None)?;

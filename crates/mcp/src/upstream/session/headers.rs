@@ -18,14 +18,14 @@ const MAX_DEPTH: usize = 64;
 
 /// Where a marked argument stands, and the header it goes into.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Marked {
+struct HeaderArgument {
     path: Vec<String>,
     header: HeaderName,
 }
 
 /// The marked arguments of every tool, by the server's own names.
 #[derive(Debug, Default)]
-pub(super) struct ParameterHeaders(Mutex<BTreeMap<String, Vec<Marked>>>);
+pub(super) struct ParameterHeaders(Mutex<BTreeMap<String, Vec<HeaderArgument>>>);
 
 impl ParameterHeaders {
     /// Reads the marks of these tools, and drops the tools whose marks are not valid.
@@ -69,7 +69,7 @@ impl ParameterHeaders {
         if method == "tools/call" {
             let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             let marked = name.and_then(|name| known.get(name));
-            for Marked { path, header } in marked.into_iter().flatten() {
+            for HeaderArgument { path, header } in marked.into_iter().flatten() {
                 let arguments = parameters.get("arguments");
                 let value = path
                     .iter()
@@ -98,7 +98,7 @@ fn encode(value: &str) -> String {
     }
 }
 
-fn marks(schema: Option<&Value>) -> Result<Vec<Marked>, &'static str> {
+fn marks(schema: Option<&Value>) -> Result<Vec<HeaderArgument>, &'static str> {
     let Some(Value::Object(schema)) = schema else {
         return Ok(Vec::new());
     };
@@ -110,7 +110,7 @@ fn marks(schema: Option<&Value>) -> Result<Vec<Marked>, &'static str> {
     let mut seen = HashSet::new();
     if !found
         .iter()
-        .all(|marked: &Marked| seen.insert(&marked.header))
+        .all(|marked: &HeaderArgument| seen.insert(&marked.header))
     {
         return Err("two of its parameters go into the same `x-mcp-header`");
     }
@@ -120,7 +120,7 @@ fn marks(schema: Option<&Value>) -> Result<Vec<Marked>, &'static str> {
 fn collect(
     schema: &Map<String, Value>,
     path: &mut Vec<String>,
-    found: &mut Vec<Marked>,
+    found: &mut Vec<HeaderArgument>,
 ) -> Result<(), &'static str> {
     if path.len() > MAX_DEPTH {
         return Err("its schema is nested too deep");
@@ -155,13 +155,13 @@ fn marked(
     mark: &Value,
     property: &Map<String, Value>,
     path: &[String],
-) -> Result<Marked, &'static str> {
+) -> Result<HeaderArgument, &'static str> {
     let name = mark.as_str().filter(|name| !name.is_empty());
     let name = name.ok_or("an `x-mcp-header` is not a name")?;
     let header = HeaderName::from_bytes(format!("mcp-param-{name}").as_bytes());
     let header = header.map_err(|_| "an `x-mcp-header` is not the name of a header")?;
     match property.get("type").and_then(Value::as_str) {
-        Some("string" | "integer" | "boolean") => Ok(Marked {
+        Some("string" | "integer" | "boolean") => Ok(HeaderArgument {
             path: path.to_vec(),
             header,
         }),

@@ -11,11 +11,11 @@ use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::{Inner, Sending};
+use super::{Inner, OutgoingRequest};
 use crate::upstream::{
     connection::RequestError,
     limits::{REOPEN, SUBSCRIPTIONS},
-    wire::{Purpose, Wire, message::Refusal},
+    wire::{RequestPurpose, Wire, message::Refusal},
 };
 
 /// The wait after the first break; it doubles with each that follows at once.
@@ -23,12 +23,12 @@ const FIRST_WAIT: Duration = Duration::from_millis(500);
 
 /// The resources somebody wants to hear of.
 #[derive(Debug, Default)]
-pub(super) struct Subscribed {
+pub(super) struct SubscribedResources {
     uris: Mutex<BTreeSet<String>>,
     changed: Notify,
 }
 
-impl Subscribed {
+impl SubscribedResources {
     /// Adds a resource or takes it out.
     pub(super) fn set(&self, uri: &str, wanted: bool) -> Result<(), RequestError> {
         let mut uris = self.uris.lock().unwrap_or_else(PoisonError::into_inner);
@@ -72,10 +72,10 @@ pub(super) async fn listen<W: Wire>(session: Arc<Inner<W>>) {
         }
         let began = tokio::time::Instant::now();
         let replaced = CancellationToken::new();
-        let sending = Sending {
+        let sending = OutgoingRequest {
             method: "subscriptions/listen",
             parameters: &parameters,
-            purpose: Purpose::Own,
+            purpose: RequestPurpose::Own,
             until: None,
             progress: None,
             client: None,

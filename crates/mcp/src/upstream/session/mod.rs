@@ -26,21 +26,23 @@ use tokio::{sync::broadcast, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::agree::{open_http, open_pipe};
-pub use self::dress::Introduction;
+pub use self::dress::ClientIntroduction;
 pub(crate) use self::dress::VERSION_HEADER;
 use self::{
-    agree::Agreed,
-    ask::{Asking, LogTrickle},
-    dress::Dressed,
+    agree::NegotiatedSession,
+    ask::{CallQuestions, LogTrickle},
+    dress::RequestEnvelope,
     headers::ParameterHeaders,
-    listen::Subscribed,
+    listen::SubscribedResources,
     notices::Notices,
 };
 use super::{
-    connection::{Connection, Definitions, Era, Noticed, Progress, Request, RequestError},
+    connection::{
+        Connection, Definitions, Progress, ProtocolEra, Request, RequestError, ServerChange,
+    },
     limits::ROUNDS,
     wire::{
-        Event, Outgoing, Purpose, Wire,
+        Event, Outgoing, RequestPurpose, Wire,
         message::{self, Refusal},
     },
 };
@@ -51,21 +53,21 @@ pub(crate) struct Session<W: Wire>(Arc<Inner<W>>);
 
 struct Inner<W: Wire> {
     wire: W,
-    agreed: Agreed,
-    introduction: Introduction,
+    agreed: NegotiatedSession,
+    introduction: ClientIntroduction,
     ids: AtomicU64,
     notices: Arc<Notices>,
     headers: ParameterHeaders,
-    subscribed: Subscribed,
+    subscribed: SubscribedResources,
     /// Fires when the session ends from our side.
     ended: CancellationToken,
 }
 
 /// One request as the session sends it.
-struct Sending<'a> {
+struct OutgoingRequest<'a> {
     method: &'a str,
     parameters: &'a Value,
-    purpose: Purpose,
+    purpose: RequestPurpose,
     /// When it must be over, and how long that was in all.
     until: Option<(Instant, Duration)>,
     progress: Option<&'a (dyn Fn(Progress) + Send + Sync)>,
@@ -75,8 +77,8 @@ struct Sending<'a> {
 impl<W: Wire> Session<W> {
     fn start(
         wire: W,
-        agreed: Agreed,
-        introduction: &Introduction,
+        agreed: NegotiatedSession,
+        introduction: &ClientIntroduction,
         notices: Arc<Notices>,
         ids: AtomicU64,
     ) -> Self {
@@ -87,10 +89,10 @@ impl<W: Wire> Session<W> {
             ids,
             notices,
             headers: ParameterHeaders::default(),
-            subscribed: Subscribed::default(),
+            subscribed: SubscribedResources::default(),
             ended: CancellationToken::new(),
         });
-        if inner.agreed.era == Era::Modern {
+        if inner.agreed.era == ProtocolEra::Modern {
             tokio::spawn(listen::listen(Arc::clone(&inner)));
         }
         Self(inner)
@@ -110,10 +112,10 @@ impl<W: Wire> Inner<W> {
         until: (Instant, Duration),
         cancel: &CancellationToken,
     ) -> Result<Value, RequestError> {
-        let sending = Sending {
+        let sending = OutgoingRequest {
             method,
             parameters,
-            purpose: Purpose::Own,
+            purpose: RequestPurpose::Own,
             until: Some(until),
             progress: None,
             client: None,
@@ -124,7 +126,7 @@ impl<W: Wire> Inner<W> {
     /// Sends a request and hears the server out, until its answer, the deadline or a cancel.
     async fn exchange(
         &self,
-        sending: Sending<'_>,
+        sending: OutgoingRequest<'_>,
         cancel: &CancellationToken,
     ) -> Result<Value, RequestError> {
         let id = self.next_id();
@@ -137,7 +139,7 @@ impl<W: Wire> Inner<W> {
         };
         let work = async {
             let mut exchange = self.wire.open(outgoing).await?;
-            let mut asking = Asking::new(sending.client);
+            let mut asking = CallQuestions::new(sending.client);
             let mut logs = LogTrickle::new(sending.client);
             let mut so_far = f64::NEG_INFINITY;
             loop {
@@ -165,7 +167,7 @@ impl<W: Wire> Inner<W> {
                 }
             }
         };
-        let mut abandoned = Abandoned {
+        let mut abandoned = AbandonGuard {
             of: self,
             id: Some(id),
         };
@@ -183,15 +185,15 @@ impl<W: Wire> Inner<W> {
         outcome
     }
 
-    fn outgoing(&self, id: u64, sending: &Sending<'_>) -> Result<Outgoing, RequestError> {
-        let dressed = Dressed::new(
+    fn outgoing(&self, id: u64, sending: &OutgoingRequest<'_>) -> Result<Outgoing, RequestError> {
+        let dressed = RequestEnvelope::new(
             sending.parameters,
             id,
             &self.agreed,
             &self.introduction,
             sending.client,
         );
-        let headers = if self.agreed.era == Era::Modern && self.wire.has_headers() {
+        let headers = if self.agreed.era == ProtocolEra::Modern && self.wire.has_headers() {
             let mut headers = self.headers.of(sending.method, sending.parameters);
             headers.extend(dress::version_header(&self.agreed.version));
             headers
@@ -214,13 +216,13 @@ impl<W: Wire> Inner<W> {
     ) -> Result<Value, RequestError> {
         let until = (Instant::now() + request.deadline, request.deadline);
         let mut parameters = request.parameters;
-        let mut asking = Asking::new(request.client.as_ref());
+        let mut asking = CallQuestions::new(request.client.as_ref());
         let mut rounds = 0;
         loop {
-            let sending = Sending {
+            let sending = OutgoingRequest {
                 method: request.method,
                 parameters: &parameters,
-                purpose: Purpose::Call,
+                purpose: RequestPurpose::Call,
                 until: Some(until),
                 progress: request.progress.as_deref(),
                 client: request.client.as_ref(),
@@ -247,7 +249,7 @@ impl<W: Wire> Inner<W> {
                 }
                 result => result?,
             };
-            if self.agreed.era == Era::Legacy {
+            if self.agreed.era == ProtocolEra::Legacy {
                 return Ok(result);
             }
             match result.get("resultType").and_then(Value::as_str) {
@@ -283,7 +285,7 @@ impl<W: Wire> Inner<W> {
 }
 
 impl<W: Wire> Connection for Session<W> {
-    fn era(&self) -> Era {
+    fn era(&self) -> ProtocolEra {
         self.0.agreed.era
     }
 
@@ -306,7 +308,7 @@ impl<W: Wire> Connection for Session<W> {
                 "resources/unsubscribe" => false,
                 _ => return self.0.call(request, cancel).await,
             };
-            if self.0.agreed.era == Era::Legacy {
+            if self.0.agreed.era == ProtocolEra::Legacy {
                 return self.0.call(request, cancel).await;
             }
             let uri = request.parameters.get("uri").and_then(Value::as_str);
@@ -319,7 +321,7 @@ impl<W: Wire> Connection for Session<W> {
         self.0.wire.under_way()
     }
 
-    fn changes(&self) -> broadcast::Receiver<Noticed> {
+    fn changes(&self) -> broadcast::Receiver<ServerChange> {
         self.0.notices.subscribe()
     }
 
@@ -342,17 +344,17 @@ impl<W: Wire> Drop for Session<W> {
 }
 
 /// Tells the server when nobody waits for an answer any more, however that came to be.
-struct Abandoned<'a, W: Wire> {
+struct AbandonGuard<'a, W: Wire> {
     of: &'a Inner<W>,
     id: Option<u64>,
 }
 
-impl<W: Wire> Drop for Abandoned<'_, W> {
+impl<W: Wire> Drop for AbandonGuard<'_, W> {
     fn drop(&mut self) {
         let Some(id) = self.id else {
             return;
         };
-        if self.of.agreed.era == Era::Modern && self.of.wire.closing_cancels() {
+        if self.of.agreed.era == ProtocolEra::Modern && self.of.wire.closing_cancels() {
             return;
         }
         let parameters =

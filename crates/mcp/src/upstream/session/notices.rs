@@ -11,7 +11,7 @@ use tokio::sync::broadcast;
 use crate::{
     mounts::CHANGES_KEPT,
     upstream::{
-        connection::Noticed,
+        connection::ServerChange,
         limits::{CHANGED_RESOURCES, COALESCE, URI_BYTES},
     },
 };
@@ -19,12 +19,12 @@ use crate::{
 /// Gathers changes and tells them.
 #[derive(Debug)]
 pub(crate) struct Notices {
-    gathered: Arc<Mutex<Gathered>>,
-    tell: broadcast::Sender<Noticed>,
+    gathered: Arc<Mutex<GatheredNotices>>,
+    tell: broadcast::Sender<ServerChange>,
 }
 
 #[derive(Debug, Default)]
-struct Gathered {
+struct GatheredNotices {
     definitions: bool,
     resources: BTreeSet<String>,
     /// Whether somebody will tell what is gathered.
@@ -40,7 +40,7 @@ impl Notices {
     }
 
     /// Changes from now on.
-    pub(crate) fn subscribe(&self) -> broadcast::Receiver<Noticed> {
+    pub(crate) fn subscribe(&self) -> broadcast::Receiver<ServerChange> {
         self.tell.subscribe()
     }
 
@@ -77,7 +77,7 @@ impl Notices {
     }
 
     /// Sees to it that what is gathered is told in a moment.
-    fn soon(&self, mut gathered: MutexGuard<'_, Gathered>) {
+    fn soon(&self, mut gathered: MutexGuard<'_, GatheredNotices>) {
         if std::mem::replace(&mut gathered.awaited, true) {
             return;
         }
@@ -86,22 +86,22 @@ impl Notices {
         let tell = self.tell.clone();
         tokio::spawn(async move {
             tokio::time::sleep(COALESCE).await;
-            let Gathered {
+            let GatheredNotices {
                 definitions,
                 resources,
                 ..
             } = std::mem::take(&mut *lock(&gathered));
             if definitions {
-                let _ = tell.send(Noticed::Definitions);
+                let _ = tell.send(ServerChange::Definitions);
             }
             for uri in resources {
-                let _ = tell.send(Noticed::Resource(uri));
+                let _ = tell.send(ServerChange::Resource(uri));
             }
         });
     }
 }
 
-fn lock(gathered: &Mutex<Gathered>) -> MutexGuard<'_, Gathered> {
+fn lock(gathered: &Mutex<GatheredNotices>) -> MutexGuard<'_, GatheredNotices> {
     gathered.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -120,11 +120,14 @@ mod tests {
             notices.take("notifications/resources/updated", &json!({ "uri": "a:b" }));
         }
         tokio::time::sleep(2 * COALESCE).await;
-        assert_eq!(told.try_recv(), Ok(Noticed::Definitions));
-        assert_eq!(told.try_recv(), Ok(Noticed::Resource("a:b".to_owned())));
+        assert_eq!(told.try_recv(), Ok(ServerChange::Definitions));
+        assert_eq!(
+            told.try_recv(),
+            Ok(ServerChange::Resource("a:b".to_owned()))
+        );
         assert!(told.try_recv().is_err());
         notices.take("notifications/prompts/list_changed", &json!({}));
         tokio::time::sleep(2 * COALESCE).await;
-        assert_eq!(told.try_recv(), Ok(Noticed::Definitions));
+        assert_eq!(told.try_recv(), Ok(ServerChange::Definitions));
     }
 }

@@ -1,6 +1,6 @@
 //! What a hostile server prints, cut into lines.
 
-use haft_testkit::{Fuzz, Parsed};
+use haft_testkit::{Fuzz, ParseOutcome};
 
 use super::frame::Lines;
 
@@ -28,9 +28,9 @@ fn lines_of_an_mcp_server_are_the_same_however_they_are_cut() {
                 assert_eq!(lines(bytes.chunks(size)), expected, "in pieces of {size}");
             }
             if expected.is_empty() {
-                Parsed::Refused
+                ParseOutcome::Refused
             } else {
-                Parsed::Taken
+                ParseOutcome::Taken
             }
         });
 }

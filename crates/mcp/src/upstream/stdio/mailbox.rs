@@ -15,13 +15,13 @@ use crate::{
     upstream::{
         connection::{Progress, RequestError},
         limits::{LOG_BYTES, QUESTION_BYTES, QUESTIONS, WAITING_LOGS},
-        wire::{Dropped, Event, Exchange, Outgoing, Purpose},
+        wire::{DroppedMessages, Event, Exchange, Outgoing, RequestPurpose},
     },
 };
 
 /// What has come for one request and was not looked at yet.
 #[derive(Debug, Default)]
-struct Letters {
+struct PendingMessages {
     progress: Option<Progress>,
     logs: VecDeque<Value>,
     asked: VecDeque<(Value, String, Value)>,
@@ -30,13 +30,13 @@ struct Letters {
 
 #[derive(Debug)]
 struct Mailbox {
-    purpose: Purpose,
-    letters: Mutex<Letters>,
+    purpose: RequestPurpose,
+    letters: Mutex<PendingMessages>,
     came: Notify,
 }
 
 impl Mailbox {
-    fn letters(&self) -> MutexGuard<'_, Letters> {
+    fn letters(&self) -> MutexGuard<'_, PendingMessages> {
         self.letters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -44,18 +44,18 @@ impl Mailbox {
 /// The requests under way.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
-    open: Mutex<Open>,
+    open: Mutex<OpenRequests>,
 }
 
 #[derive(Debug, Default)]
-struct Open {
+struct OpenRequests {
     boxes: HashMap<u64, Arc<Mailbox>>,
     /// Why there will be no more answers.
     ended: Option<RequestError>,
 }
 
 impl Pending {
-    fn open(&self) -> MutexGuard<'_, Open> {
+    fn open(&self) -> MutexGuard<'_, OpenRequests> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -97,7 +97,7 @@ impl Pending {
         let open = self.open();
         let of_calls = open.boxes.values();
         of_calls
-            .filter(|mailbox| mailbox.purpose == Purpose::Call)
+            .filter(|mailbox| mailbox.purpose == RequestPurpose::Call)
             .count()
     }
 
@@ -111,7 +111,7 @@ impl Pending {
     }
 
     /// Delivers a report of progress.
-    pub(super) fn progress(&self, id: u64, progress: Progress, dropped: &Dropped) {
+    pub(super) fn progress(&self, id: u64, progress: Progress, dropped: &DroppedMessages) {
         let Some(mailbox) = self.of(id) else {
             dropped.flood();
             return;
@@ -124,7 +124,7 @@ impl Pending {
 
     /// Delivers a log message. A pipe does not say which call it belongs to, so it is passed on only
     /// where there is no doubt.
-    pub(super) fn log(&self, message: &Value, dropped: &Dropped) {
+    pub(super) fn log(&self, message: &Value, dropped: &DroppedMessages) {
         let Some(mailbox) = self.only() else {
             dropped.flood();
             return;
@@ -173,7 +173,7 @@ impl Pending {
         let mut boxes = open
             .boxes
             .values()
-            .filter(|mailbox| mailbox.purpose == Purpose::Call);
+            .filter(|mailbox| mailbox.purpose == RequestPurpose::Call);
         match (boxes.next(), boxes.next()) {
             (Some(only), None) => Some(Arc::clone(only)),
             (_, _) => None,

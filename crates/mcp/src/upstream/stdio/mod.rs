@@ -26,14 +26,14 @@ use tokio_util::sync::CancellationToken;
 
 use self::{
     mailbox::Pending,
-    pump::{Shared, line, pump},
+    pump::{PumpState, line, pump},
     ring::Ring,
 };
 use super::{
-    connection::{Connect, ConnectError, Connection, Era, LastWords, RequestError},
+    connection::{Connect, ConnectError, Connection, LastWords, ProtocolEra, RequestError},
     limits::{CLOSING, WAITING_MESSAGES},
-    session::{self, Introduction, notices::Notices},
-    wire::{Dropped, Exchange, Outgoing, Wire},
+    session::{self, ClientIntroduction, notices::Notices},
+    wire::{DroppedMessages, Exchange, Outgoing, Wire},
 };
 
 /// What to start. The environment is built from empty by the back end; what stands here is all
@@ -66,12 +66,12 @@ impl std::fmt::Debug for ServerCommand {
 
 /// The last of what a server's process printed, for as long as somebody keeps this.
 #[derive(Debug, Clone, Default)]
-pub struct Printed {
+pub struct ServerOutput {
     stderr: Arc<Ring>,
     stray: Arc<Ring>,
 }
 
-impl Printed {
+impl ServerOutput {
     /// It as text.
     pub fn last_words(&self) -> LastWords {
         LastWords {
@@ -85,11 +85,11 @@ impl Printed {
 pub struct StdioConnector {
     processes: Arc<dyn ProcessOps>,
     command: ServerCommand,
-    introduction: Introduction,
-    printed: Printed,
-    dropped: Arc<Dropped>,
+    introduction: ClientIntroduction,
+    printed: ServerOutput,
+    dropped: Arc<DroppedMessages>,
     /// The era the last connection agreed on, so that an old server is not asked twice.
-    era: Mutex<Option<Era>>,
+    era: Mutex<Option<ProtocolEra>>,
 }
 
 impl StdioConnector {
@@ -97,13 +97,13 @@ impl StdioConnector {
     pub fn new(
         processes: Arc<dyn ProcessOps>,
         command: ServerCommand,
-        introduction: Introduction,
+        introduction: ClientIntroduction,
     ) -> Self {
         Self {
             processes,
             command,
             introduction,
-            printed: Printed::default(),
+            printed: ServerOutput::default(),
             dropped: Arc::default(),
             era: Mutex::new(None),
         }
@@ -111,7 +111,7 @@ impl StdioConnector {
 
     /// Tries this era first.
     #[must_use]
-    pub fn knowing(self, era: Option<Era>) -> Self {
+    pub fn knowing(self, era: Option<ProtocolEra>) -> Self {
         Self {
             era: Mutex::new(era),
             ..self
@@ -120,12 +120,12 @@ impl StdioConnector {
 
     /// Keeps what the server prints there.
     #[must_use]
-    pub fn printing(self, printed: Printed) -> Self {
+    pub fn printing(self, printed: ServerOutput) -> Self {
         Self { printed, ..self }
     }
 
     /// What the server sent that was not taken, over all connections.
-    pub fn dropped(&self) -> &Dropped {
+    pub fn dropped(&self) -> &DroppedMessages {
         &self.dropped
     }
 
@@ -155,7 +155,7 @@ impl StdioConnector {
         })?;
         let (outbox, letters) = mpsc::channel(WAITING_MESSAGES);
         let notices = Arc::new(Notices::new());
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(PumpState {
             pending: Arc::new(Pending::default()),
             notices: Arc::clone(&notices),
             last_words: Arc::clone(&self.printed.stderr),
@@ -192,10 +192,10 @@ impl Connect for StdioConnector {
             // A server that dies of the newer era's question is asked the older one next time.
             let era = match &opened {
                 Ok(session) => session.era(),
-                Err(_) => Era::Legacy,
+                Err(_) => ProtocolEra::Legacy,
             };
             let known = match (&opened, known) {
-                (Err(_), Some(Era::Legacy)) => None,
+                (Err(_), Some(ProtocolEra::Legacy)) => None,
                 (_, _) => Some(era),
             };
             *self.era.lock().unwrap_or_else(PoisonError::into_inner) = known;
@@ -203,7 +203,7 @@ impl Connect for StdioConnector {
         })
     }
 
-    fn known_era(&self) -> Option<Era> {
+    fn known_era(&self) -> Option<ProtocolEra> {
         *self.era.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -224,7 +224,7 @@ impl std::fmt::Debug for StdioConnector {
 async fn write(
     controls: Arc<dyn ProcessControls>,
     mut letters: mpsc::Receiver<Vec<u8>>,
-    shared: Arc<Shared>,
+    shared: Arc<PumpState>,
 ) {
     loop {
         let letter = tokio::select! {
@@ -247,7 +247,7 @@ async fn write(
 
 /// The pipes of one process. The process ends when this is dropped.
 struct StdioWire {
-    shared: Arc<Shared>,
+    shared: Arc<PumpState>,
 }
 
 impl StdioWire {
@@ -293,7 +293,7 @@ impl Wire for StdioWire {
         false
     }
 
-    fn agreed(&self, _: Era, _: &str) {}
+    fn agreed(&self, _: ProtocolEra, _: &str) {}
 
     fn closed(&self) -> BoxFuture<'_, String> {
         Box::pin(async move {

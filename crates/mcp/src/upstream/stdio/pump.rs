@@ -17,8 +17,8 @@ use crate::upstream::{
     limits::{CLOSING, MESSAGE_BYTES, TERMINATING},
     session::notices::Notices,
     wire::{
-        self, Dropped,
-        message::{self, Fault, Incoming, Refusal},
+        self, DroppedMessages,
+        message::{self, Incoming, MessageFault, Refusal},
     },
 };
 
@@ -26,13 +26,13 @@ use crate::upstream::{
 const REFUSALS_TOLD: usize = 3;
 
 /// What the pump shares with the session.
-pub(super) struct Shared {
+pub(super) struct PumpState {
     pub(super) pending: Arc<Pending>,
     pub(super) notices: Arc<Notices>,
     pub(super) last_words: Arc<Ring>,
     /// What it printed to stdout that is no message.
     pub(super) stray: Arc<Ring>,
-    pub(super) dropped: Arc<Dropped>,
+    pub(super) dropped: Arc<DroppedMessages>,
     /// Messages to be written.
     pub(super) outbox: mpsc::Sender<Vec<u8>>,
     /// Fires when the process is to end.
@@ -43,7 +43,7 @@ pub(super) struct Shared {
     pub(super) why: std::sync::OnceLock<String>,
 }
 
-impl Shared {
+impl PumpState {
     /// Ends the connection because of something the server did.
     pub(super) fn fail(&self, why: &RequestError) {
         self.pending.end(why);
@@ -65,14 +65,14 @@ pub(super) fn line(message: String) -> Vec<u8> {
 }
 
 /// Reads a process until it ends or is to end, then sees it off.
-pub(super) async fn pump(mut process: Box<dyn ProcessHandle>, shared: Arc<Shared>) {
+pub(super) async fn pump(mut process: Box<dyn ProcessHandle>, shared: Arc<PumpState>) {
     read(&mut *process, &shared).await;
     see_off(&mut *process, &shared).await;
     shared.stop.cancel();
     shared.gone.cancel();
 }
 
-async fn read(process: &mut dyn ProcessHandle, shared: &Arc<Shared>) {
+async fn read(process: &mut dyn ProcessHandle, shared: &Arc<PumpState>) {
     let mut lines = Lines::default();
     loop {
         let chunk = tokio::select! {
@@ -104,7 +104,7 @@ async fn read(process: &mut dyn ProcessHandle, shared: &Arc<Shared>) {
 }
 
 /// Closes the input, waits, terminates, kills: the whole tree.
-async fn see_off(process: &mut dyn ProcessHandle, shared: &Arc<Shared>) {
+async fn see_off(process: &mut dyn ProcessHandle, shared: &Arc<PumpState>) {
     let controls = process.controls();
     let _ = timeout(CLOSING, controls.close_input()).await;
     let ended = timeout(CLOSING, async {
@@ -135,7 +135,7 @@ async fn see_off(process: &mut dyn ProcessHandle, shared: &Arc<Shared>) {
 }
 
 /// Brings one line to whom it is for.
-fn route(line: &[u8], shared: &Arc<Shared>) {
+fn route(line: &[u8], shared: &Arc<PumpState>) {
     let Ok(text) = std::str::from_utf8(line) else {
         return not_utf8(line, shared);
     };
@@ -146,25 +146,27 @@ fn route(line: &[u8], shared: &Arc<Shared>) {
         Ok(Incoming::Answer { id, answer }) if shared.pending.knows(id) => {
             shared.pending.answer(id, answer.parse());
         }
-        Ok(Incoming::Answer { .. }) | Err(Fault::ForeignId) => shared.dropped.unknown_answer(),
+        Ok(Incoming::Answer { .. }) | Err(MessageFault::ForeignId) => {
+            shared.dropped.unknown_answer()
+        }
         Ok(Incoming::Asked {
             id,
             method,
             parameters,
         }) => asked(id, method, parameters, shared),
         Ok(Incoming::Notice { method, parameters }) => noticed(&method, &parameters, shared),
-        Err(Fault::NotAMessage) => {
+        Err(MessageFault::NotAMessage) => {
             shared.stray.push(line);
             shared.stray.push(b"\n");
             shared.dropped.not_a_message();
         }
-        Err(Fault::Broken(_)) => shared.dropped.broken(),
-        Err(fault @ Fault::Batch) => shared.fail(&RequestError::Protocol(fault.to_string())),
+        Err(MessageFault::Broken(_)) => shared.dropped.broken(),
+        Err(fault @ MessageFault::Batch) => shared.fail(&RequestError::Protocol(fault.to_string())),
     }
 }
 
 /// Text that is not UTF-8 fails the request it answers, if it is one.
-fn not_utf8(line: &[u8], shared: &Arc<Shared>) {
+fn not_utf8(line: &[u8], shared: &Arc<PumpState>) {
     let text = String::from_utf8_lossy(line);
     if let Ok(Incoming::Answer { id, .. }) = message::read(&text) {
         let why = "its answer is not UTF-8".to_owned();
@@ -173,7 +175,7 @@ fn not_utf8(line: &[u8], shared: &Arc<Shared>) {
     shared.dropped.broken();
 }
 
-fn asked(id: Value, method: String, parameters: Value, shared: &Arc<Shared>) {
+fn asked(id: Value, method: String, parameters: Value, shared: &Arc<PumpState>) {
     if method == "ping" {
         shared.tell(&message::answer(&id, Ok(serde_json::json!({}))));
         return;
@@ -184,7 +186,7 @@ fn asked(id: Value, method: String, parameters: Value, shared: &Arc<Shared>) {
     }
 }
 
-fn noticed(method: &str, parameters: &Value, shared: &Arc<Shared>) {
+fn noticed(method: &str, parameters: &Value, shared: &Arc<PumpState>) {
     match method {
         "notifications/progress" => {
             let id = parameters.get("progressToken").and_then(Value::as_u64);

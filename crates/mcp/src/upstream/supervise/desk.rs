@@ -19,8 +19,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     offer::{StockCell, asked_for},
-    state::{Phase, Posted},
-    turns::Turns,
+    state::{Phase, ServerStatus},
+    turns::RequestTurns,
 };
 use crate::{
     client::Client,
@@ -35,26 +35,26 @@ use crate::{
 const OVERTIME: Duration = Duration::from_secs(2);
 
 /// Where requests to one server come in.
-pub(super) struct Desk {
+pub(super) struct ServerRequests {
     pub(super) server: ServerId,
     pub(super) call_timeout: Duration,
-    pub(super) turns: Turns,
-    pub(super) posted: watch::Receiver<Posted>,
+    pub(super) turns: RequestTurns,
+    pub(super) posted: watch::Receiver<ServerStatus>,
     /// Told when somebody waits for the server to run.
     pub(super) wanted: Arc<Notify>,
     /// Told when the server says that its definitions are not those that are known.
     pub(super) outdated: Arc<Notify>,
     pub(super) stock: Arc<StockCell>,
-    pub(super) used: Used,
+    pub(super) used: ServerUsage,
 }
 
 /// When and how a server was used.
-pub(super) struct Used {
+pub(super) struct ServerUsage {
     last: Mutex<Instant>,
     answered: AtomicBool,
 }
 
-impl Used {
+impl ServerUsage {
     pub(super) fn new() -> Self {
         Self {
             last: Mutex::new(Instant::now()),
@@ -76,7 +76,7 @@ impl Used {
     }
 }
 
-impl Server for Desk {
+impl Server for ServerRequests {
     fn id(&self) -> &ServerId {
         &self.server
     }
@@ -90,7 +90,7 @@ impl Server for Desk {
     }
 }
 
-impl Desk {
+impl ServerRequests {
     async fn handle(
         &self,
         mut request: Request,

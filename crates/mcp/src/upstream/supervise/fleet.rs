@@ -14,12 +14,12 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Mount, Offered, Shared,
-    desk::{Desk, Used},
-    life::Life,
-    offer::{Offer, StockCell},
-    state::{Phase, Posted, Status},
-    turns::Turns,
+    Mount, OfferedResources, SupervisorDefaults,
+    desk::{ServerRequests, ServerUsage},
+    life::Supervisor,
+    offer::{ServerOffer, StockCell},
+    state::{Phase, ServerStatus, Status},
+    turns::RequestTurns,
 };
 use crate::{
     mounts::Change,
@@ -35,7 +35,7 @@ const STOP_WITHIN: Duration = Duration::from_secs(8);
 
 /// All mounted servers of a host. Dropping it ends them; [`Fleet::stop`] waits for that.
 pub struct Fleet {
-    servers: BTreeMap<ServerId, Supervised>,
+    servers: BTreeMap<ServerId, SupervisedServer>,
     changes: broadcast::Sender<Change>,
     stop: CancellationToken,
     tasks: Mutex<Vec<JoinHandle<()>>>,
@@ -43,7 +43,7 @@ pub struct Fleet {
 
 /// What happens to a server that never ran, of which nobody knows what it offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unseen {
+pub enum UnseenServer {
     /// It is started at once, to find out.
     Start,
     /// It offers nothing until somebody has it started.
@@ -51,10 +51,10 @@ pub enum Unseen {
 }
 
 /// One of them.
-struct Supervised {
-    offer: Arc<Offer>,
-    desk: Arc<Desk>,
-    posted: watch::Receiver<Posted>,
+struct SupervisedServer {
+    offer: Arc<ServerOffer>,
+    desk: Arc<ServerRequests>,
+    posted: watch::Receiver<ServerStatus>,
 }
 
 /// Servers could not be mounted together.
@@ -72,7 +72,11 @@ pub enum FleetError {
 impl Fleet {
     /// Puts up what every server offered in its last run. Returns at once; must be called within a
     /// Tokio runtime.
-    pub fn start(mounts: Vec<Mount>, shared: &Shared, unseen: Unseen) -> Result<Self, FleetError> {
+    pub fn start(
+        mounts: Vec<Mount>,
+        shared: &SupervisorDefaults,
+        unseen: UnseenServer,
+    ) -> Result<Self, FleetError> {
         let stop = CancellationToken::new();
         let mut servers = BTreeMap::new();
         let mut lives = Vec::new();
@@ -93,7 +97,7 @@ impl Fleet {
         }
         let offers = servers
             .values()
-            .map(|one: &Supervised| Arc::clone(&one.offer));
+            .map(|one: &SupervisedServer| Arc::clone(&one.offer));
         tasks.push(tokio::spawn(look_for_answers(
             offers.collect(),
             revision,
@@ -117,7 +121,7 @@ impl Fleet {
     }
 
     /// What the servers offer beside tools, by id.
-    pub fn offered(&self) -> Vec<(ServerId, Offered)> {
+    pub fn offered(&self) -> Vec<(ServerId, OfferedResources)> {
         self.servers
             .iter()
             .map(|(server, one)| (server.clone(), one.offer.stock.get().offered()))
@@ -179,7 +183,7 @@ impl Drop for Fleet {
     }
 }
 
-impl Supervised {
+impl SupervisedServer {
     fn status(&self, server: &ServerId) -> Status {
         let posted = self.posted.borrow().clone();
         let stock = self.offer.stock.get();
@@ -201,10 +205,10 @@ impl Supervised {
 
 fn assemble(
     mount: Mount,
-    shared: &Shared,
+    shared: &SupervisorDefaults,
     stop: &CancellationToken,
-) -> Result<(Supervised, Life), FleetError> {
-    let (sender, posted) = watch::channel(Posted {
+) -> Result<(SupervisedServer, Supervisor), FleetError> {
+    let (sender, posted) = watch::channel(ServerStatus {
         phase: Phase::Known,
         since: shared.clock.now(),
         again: None,
@@ -214,17 +218,17 @@ fn assemble(
     let wanted = Arc::new(Notify::new());
     let outdated = Arc::new(Notify::new());
     let stock = Arc::new(StockCell::default());
-    let desk = Arc::new(Desk {
+    let desk = Arc::new(ServerRequests {
         server: mount.server.clone(),
         call_timeout: mount.options.call_timeout,
-        turns: Turns::new(mount.options.concurrency, mount.options.queue),
+        turns: RequestTurns::new(mount.options.concurrency, mount.options.queue),
         posted: posted.clone(),
         wanted: Arc::clone(&wanted),
         outdated: Arc::clone(&outdated),
         stock: Arc::clone(&stock),
-        used: Used::new(),
+        used: ServerUsage::new(),
     });
-    let offer = Arc::new(Offer {
+    let offer = Arc::new(ServerOffer {
         provider: mount.server.provider()?,
         server: mount.server,
         naming: mount.naming,
@@ -236,7 +240,7 @@ fn assemble(
         stock,
         changing: Mutex::new(()),
     });
-    let life = Life {
+    let life = Supervisor {
         connect: mount.connect,
         options: mount.options,
         offer: Arc::clone(&offer),
@@ -246,7 +250,7 @@ fn assemble(
         outdated,
         stop: stop.child_token(),
     };
-    let supervised = Supervised {
+    let supervised = SupervisedServer {
         offer,
         desk,
         posted,
@@ -257,9 +261,9 @@ fn assemble(
 /// Holds every server's offer against the store again whenever somebody accepted or revoked
 /// something, which happens in another process.
 async fn look_for_answers(
-    offers: Vec<Arc<Offer>>,
+    offers: Vec<Arc<ServerOffer>>,
     mut known: u64,
-    shared: Shared,
+    shared: SupervisorDefaults,
     stop: CancellationToken,
 ) {
     loop {

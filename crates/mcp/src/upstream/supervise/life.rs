@@ -13,16 +13,18 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Options,
     backoff::Backoff,
-    desk::Desk,
-    fleet::Unseen,
-    offer::Offer,
-    state::{Phase, Posted},
+    desk::ServerRequests,
+    fleet::UnseenServer,
+    offer::ServerOffer,
+    state::{Phase, ServerStatus},
 };
 use crate::{
     foreign::{last_of, shown},
     mounts::Change,
-    pin::Seen,
-    upstream::connection::{Connect, ConnectError, Connection, Definitions, Noticed, RequestError},
+    pin::SeenDefinitions,
+    upstream::connection::{
+        Connect, ConnectError, Connection, Definitions, RequestError, ServerChange,
+    },
 };
 
 /// A connection that lived this long was no failure, even if nobody asked it anything.
@@ -35,12 +37,12 @@ const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 const LOGIN_AGAIN: Duration = Duration::from_secs(3);
 
 /// The life of one server.
-pub(super) struct Life {
+pub(super) struct Supervisor {
     pub(super) connect: Arc<dyn Connect>,
     pub(super) options: Options,
-    pub(super) offer: Arc<Offer>,
-    pub(super) desk: Arc<Desk>,
-    pub(super) posted: watch::Sender<Posted>,
+    pub(super) offer: Arc<ServerOffer>,
+    pub(super) desk: Arc<ServerRequests>,
+    pub(super) posted: watch::Sender<ServerStatus>,
     pub(super) wanted: Arc<Notify>,
     /// Told when the server says that its definitions are not those that are known.
     pub(super) outdated: Arc<Notify>,
@@ -49,7 +51,7 @@ pub(super) struct Life {
 
 /// How to begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Begin {
+pub(super) enum StartMode {
     /// When somebody wants something: what it offers is known.
     WhenWanted,
     /// At once: nobody knows what it offers.
@@ -57,9 +59,9 @@ pub(super) enum Begin {
 }
 
 /// An open connection and what is told about it.
-struct Open {
+struct OpenConnection {
     connection: Arc<dyn Connection>,
-    changes: broadcast::Receiver<Noticed>,
+    changes: broadcast::Receiver<ServerChange>,
 }
 
 /// Why there is no open connection.
@@ -70,31 +72,31 @@ enum NotOpen {
 }
 
 /// Why a connection is no longer attended.
-enum Left {
+enum DetachReason {
     Stopped,
     Idle,
     Login,
     Lost(String),
 }
 
-impl Life {
+impl Supervisor {
     /// Puts up what the server offered in its last run; how to begin, given that.
-    pub(super) fn begin(&self, unseen: Unseen) -> Begin {
-        if self.offer.load() || unseen == Unseen::Leave {
-            return Begin::WhenWanted;
+    pub(super) fn begin(&self, unseen: UnseenServer) -> StartMode {
+        if self.offer.load() || unseen == UnseenServer::Leave {
+            return StartMode::WhenWanted;
         }
         self.post(Phase::Starting, None);
-        Begin::AtOnce
+        StartMode::AtOnce
     }
 
     /// Lives until stopped.
-    pub(super) async fn run(self, begin: Begin) {
+    pub(super) async fn run(self, begin: StartMode) {
         let backoff = Backoff {
             first: self.options.first_backoff,
             longest: self.options.longest_backoff,
         };
         let mut failures = 0_u32;
-        let mut wait = begin == Begin::WhenWanted;
+        let mut wait = begin == StartMode::WhenWanted;
         loop {
             if wait && !self.until_wanted().await {
                 break;
@@ -103,14 +105,14 @@ impl Life {
             self.post(Phase::Starting, None);
             let left = match self.open().await {
                 Ok(open) => self.attend(open, &mut failures).await,
-                Err(NotOpen::Stopped) => Left::Stopped,
-                Err(NotOpen::Login) => Left::Login,
-                Err(NotOpen::Failed(why)) => Left::Lost(why),
+                Err(NotOpen::Stopped) => DetachReason::Stopped,
+                Err(NotOpen::Login) => DetachReason::Login,
+                Err(NotOpen::Failed(why)) => DetachReason::Lost(why),
             };
             match left {
-                Left::Stopped => break,
-                Left::Idle => wait = true,
-                Left::Login => {
+                DetachReason::Stopped => break,
+                DetachReason::Idle => wait = true,
+                DetachReason::Login => {
                     let until = Instant::now() + LOGIN_AGAIN;
                     self.post(Phase::LoginNeeded { until }, Some(LOGIN_AGAIN));
                     if !self.pause(until).await {
@@ -118,7 +120,7 @@ impl Life {
                     }
                     wait = true;
                 }
-                Left::Lost(why) => {
+                DetachReason::Lost(why) => {
                     failures = failures.saturating_add(1);
                     let delay = backoff.delay(failures);
                     let until = Instant::now() + delay;
@@ -151,7 +153,7 @@ impl Life {
     }
 
     /// Opens a connection and learns what the server offers, within the time it has to start.
-    async fn open(&self) -> Result<Open, NotOpen> {
+    async fn open(&self) -> Result<OpenConnection, NotOpen> {
         let until = Instant::now() + self.options.start_timeout;
         let slow = || NotOpen::Failed(ConnectError::Slow(self.options.start_timeout).to_string());
         let opened = tokio::select! {
@@ -172,7 +174,7 @@ impl Life {
         let left = until.saturating_duration_since(Instant::now());
         let learned = self.learn(&connection, left).await;
         match learned {
-            Ok(()) => Ok(Open {
+            Ok(()) => Ok(OpenConnection {
                 connection,
                 changes,
             }),
@@ -210,7 +212,7 @@ impl Life {
         connection: &Arc<dyn Connection>,
         definitions: Definitions,
     ) -> Result<(), NotOpen> {
-        let seen = Seen {
+        let seen = SeenDefinitions {
             at: self.now(),
             era: connection.era(),
             definitions,
@@ -230,8 +232,8 @@ impl Life {
     }
 
     /// Keeps an open connection until it ends or is ended. It is closed afterwards.
-    async fn attend(&self, open: Open, failures: &mut u32) -> Left {
-        let Open {
+    async fn attend(&self, open: OpenConnection, failures: &mut u32) -> DetachReason {
+        let OpenConnection {
             connection,
             mut changes,
         } = open;
@@ -250,8 +252,8 @@ impl Life {
     async fn watch(
         &self,
         connection: &Arc<dyn Connection>,
-        changes: &mut broadcast::Receiver<Noticed>,
-    ) -> Left {
+        changes: &mut broadcast::Receiver<ServerChange>,
+    ) -> DetachReason {
         let mut refetch: Option<Instant> = None;
         let mut listening = true;
         let far = Duration::from_hours(24);
@@ -262,16 +264,16 @@ impl Life {
                 None => Instant::now() + far,
             };
             tokio::select! {
-                () = self.stop.cancelled() => return Left::Stopped,
-                why = connection.closed() => return Left::Lost(shown(&why)),
+                () = self.stop.cancelled() => return DetachReason::Stopped,
+                why = connection.closed() => return DetachReason::Lost(shown(&why)),
                 noticed = changes.recv(), if listening => match noticed {
-                    Ok(Noticed::Resource(uri)) => {
+                    Ok(ServerChange::Resource(uri)) => {
                         let uri = self.offer.make.uri(&self.offer.server, &uri);
                         // Nobody listening is fine.
                         let _ = self.offer.shared.changes.send(Change::Resource(uri));
                     }
                     // Of what was missed, one may have been a list.
-                    Ok(Noticed::Definitions) | Err(broadcast::error::RecvError::Lagged(_)) => {
+                    Ok(ServerChange::Definitions) | Err(broadcast::error::RecvError::Lagged(_)) => {
                         // The first of a burst sets the time, so that a flood cannot put it off.
                         refetch.get_or_insert_with(|| Instant::now() + self.options.debounce);
                     }
@@ -283,15 +285,15 @@ impl Life {
                 () = sleep_until(refetch_at), if refetch.is_some() => {
                     refetch = None;
                     let learned = tokio::select! {
-                        why = connection.closed() => return Left::Lost(shown(&why)),
+                        why = connection.closed() => return DetachReason::Lost(shown(&why)),
                         learned = self.learn(connection, self.options.start_timeout) => learned,
                     };
                     match learned {
                         Ok(()) => {}
-                        Err(NotOpen::Stopped) => return Left::Stopped,
-                        Err(NotOpen::Login) => return Left::Login,
+                        Err(NotOpen::Stopped) => return DetachReason::Stopped,
+                        Err(NotOpen::Login) => return DetachReason::Login,
                         // What it offers is not known any longer, so nothing of it can be called.
-                        Err(NotOpen::Failed(why)) => return Left::Lost(why),
+                        Err(NotOpen::Failed(why)) => return DetachReason::Lost(why),
                     }
                 }
                 () = sleep_until(idle_at), if self.options.idle.is_some() => {
@@ -305,7 +307,7 @@ impl Life {
                     self.post(Phase::Known, None);
                     // Somebody may have taken a turn, and this connection, just before.
                     if self.desk.turns.under_way() == 0 {
-                        return Left::Idle;
+                        return DetachReason::Idle;
                     }
                     self.post(Phase::Ready(Arc::clone(connection)), None);
                 }

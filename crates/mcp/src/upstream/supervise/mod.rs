@@ -26,13 +26,13 @@ use tokio::sync::broadcast;
 use super::connection::{Connect, Server};
 use crate::{
     mounts::Change,
-    name::{Naming, ServerId},
+    name::{ServerId, ToolNaming},
     pin::{Filter, Item, Origin, Store},
 };
 
 pub use self::{
-    fleet::{Fleet, FleetError, Unseen},
-    offer::{Counts, Offered},
+    fleet::{Fleet, FleetError, UnseenServer},
+    offer::{Counts, OfferedResources},
     state::{State, Status},
 };
 
@@ -41,7 +41,7 @@ pub struct Mount {
     /// The id it was given.
     pub server: ServerId,
     /// Whether its tools carry its id.
-    pub naming: Naming,
+    pub naming: ToolNaming,
     /// Which of its tools are wanted.
     pub filter: Filter,
     /// What is started or reached, to tell it from another server of that id.
@@ -49,19 +49,23 @@ pub struct Mount {
     /// Opens connections to it.
     pub connect: Arc<dyn Connect>,
     /// Makes tools of its definitions.
-    pub make: Arc<dyn Make>,
+    pub make: Arc<dyn MakeTools>,
     /// Its limits.
     pub options: Options,
 }
 
 /// Makes tools of a server's definitions.
-pub trait Make: Send + Sync {
+pub trait MakeTools: Send + Sync {
     /// The tool a definition describes, or why it cannot be one.
     fn tool(&self, server: &Arc<dyn Server>, item: &Item) -> Result<Arc<dyn ErasedTool>, String>;
 
     /// Tools beside those the server defines, which no model is shown: they read its resources and
     /// get its prompts. Only asked for what a person accepted.
-    fn fetchers(&self, server: &Arc<dyn Server>, offered: &Offered) -> Vec<Arc<dyn ErasedTool>> {
+    fn fetchers(
+        &self,
+        server: &Arc<dyn Server>,
+        offered: &OfferedResources,
+    ) -> Vec<Arc<dyn ErasedTool>> {
         let _ = (server, offered);
         Vec::new()
     }
@@ -111,7 +115,7 @@ impl Default for Options {
 
 /// What all supervisors of a host share.
 #[derive(Clone)]
-pub struct Shared {
+pub struct SupervisorDefaults {
     /// What servers offered and what was accepted.
     pub store: Arc<dyn Store>,
     /// Where tools are registered.

@@ -8,19 +8,19 @@ use std::{
 
 use haft_contract::{
     ProviderId,
-    erased::{ErasedTool, Withheld},
+    erased::{ErasedTool, WithheldReason},
 };
 use haft_runtime::registry::Snapshot;
 use serde_json::Value;
 
-use super::{Make, Shared, withheld::WithheldTool};
+use super::{MakeTools, SupervisorDefaults, withheld::WithheldTool};
 use crate::{
     foreign::shown_within,
     mounts::Change,
-    name::{Naming, ServerId},
+    name::{ServerId, ToolNaming},
     pin::{
-        Digest, Filter, Item, ItemKey, Kind, Lapsed, Origin, Pins, Refused, Seen, Standing, Unfit,
-        Vetted, vet,
+        Digest, Filter, Item, ItemKey, Kind, LapseReason, Origin, PinStatus, Pins,
+        RefusedDefinition, SeenDefinitions, VetError, VettedDefinitions, vet,
     },
     upstream::connection::{Request, RequestError, Server},
 };
@@ -42,7 +42,7 @@ pub struct Counts {
 
 /// What a server offers beside tools, and a person accepted. Each as it came.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Offered {
+pub struct OfferedResources {
     /// How it wants to be used, in its words.
     pub instructions: Option<String>,
     /// Its capabilities.
@@ -58,47 +58,47 @@ pub struct Offered {
 
 /// What is known of a server's definitions at one moment.
 #[derive(Debug, Default)]
-pub(super) struct Stock {
-    pub(super) seen: Option<Seen>,
-    pub(super) vetted: Vetted,
-    standings: BTreeMap<ItemKey, (Digest, Standing)>,
+pub(super) struct DefinitionsSnapshot {
+    pub(super) seen: Option<SeenDefinitions>,
+    pub(super) vetted: VettedDefinitions,
+    standings: BTreeMap<ItemKey, (Digest, PinStatus)>,
     /// Why nothing can be accepted right now, if it cannot.
     unusable: Option<String>,
     new_server: bool,
     /// Why what was accepted under this id before does not count, if something was.
-    pub(super) lapsed: Option<Lapsed>,
+    pub(super) lapsed: Option<LapseReason>,
 }
 
 /// Where the stock is.
 #[derive(Debug, Default)]
-pub(super) struct StockCell(RwLock<Arc<Stock>>);
+pub(super) struct StockCell(RwLock<Arc<DefinitionsSnapshot>>);
 
 impl StockCell {
-    pub(super) fn get(&self) -> Arc<Stock> {
+    pub(super) fn get(&self) -> Arc<DefinitionsSnapshot> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn set(&self, stock: Stock) {
+    fn set(&self, stock: DefinitionsSnapshot) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(stock);
     }
 }
 
 /// Keeps a server's offer up to date.
-pub(super) struct Offer {
+pub(super) struct ServerOffer {
     pub(super) server: ServerId,
     pub(super) provider: ProviderId,
-    pub(super) naming: Naming,
+    pub(super) naming: ToolNaming,
     pub(super) filter: Filter,
     pub(super) origin: Origin,
-    pub(super) make: Arc<dyn Make>,
-    pub(super) shared: Shared,
+    pub(super) make: Arc<dyn MakeTools>,
+    pub(super) shared: SupervisorDefaults,
     pub(super) desk: Arc<dyn Server>,
     pub(super) stock: Arc<StockCell>,
     /// One change at a time.
     pub(super) changing: Mutex<()>,
 }
 
-impl Offer {
+impl ServerOffer {
     /// Puts up what the server offered in its last run, if there was one; whether there was.
     pub(super) fn load(&self) -> bool {
         let seen = match self.shared.store.seen(&self.server, &self.origin) {
@@ -117,7 +117,7 @@ impl Offer {
     }
 
     /// Takes what the server offers now, and keeps it for the next run.
-    pub(super) fn take(&self, seen: Seen) -> Result<(), Unfit> {
+    pub(super) fn take(&self, seen: SeenDefinitions) -> Result<(), VetError> {
         let server = &self.server;
         let remembered = seen.clone();
         self.put_up(|| Some(seen))?;
@@ -150,16 +150,16 @@ impl Offer {
             .replace_provider(&self.provider, Vec::new());
     }
 
-    fn put_up(&self, seen: impl FnOnce() -> Option<Seen>) -> Result<(), Unfit> {
+    fn put_up(&self, seen: impl FnOnce() -> Option<SeenDefinitions>) -> Result<(), VetError> {
         let _one_at_a_time = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = seen();
         let vetted = match &seen {
             Some(seen) => vet(&self.server, self.naming, &self.filter, &seen.definitions)?,
-            None => Vetted::default(),
+            None => VettedDefinitions::default(),
         };
         let before = self.stock.get();
         let pins = self.shared.store.pins(&self.server, &self.origin);
-        let mut stock = Stock::new(seen, vetted, pins);
+        let mut stock = DefinitionsSnapshot::new(seen, vetted, pins);
         let tools = self.tools(&mut stock);
         let changes = stock.changes_since(&before);
         let tools_changed = changes.contains(&Change::Tools);
@@ -182,7 +182,7 @@ impl Offer {
 
     /// The tools in stock, those that were not accepted withheld. What cannot be one is moved to
     /// the refused.
-    fn tools(&self, stock: &mut Stock) -> Vec<Arc<dyn ErasedTool>> {
+    fn tools(&self, stock: &mut DefinitionsSnapshot) -> Vec<Arc<dyn ErasedTool>> {
         let others = self.shared.registry.snapshot();
         let mut tools = Vec::new();
         let mut refused = Vec::new();
@@ -203,7 +203,7 @@ impl Offer {
         for (key, why) in refused {
             stock.vetted.items.retain(|item| item.key != key);
             stock.standings.remove(&key);
-            stock.vetted.refused.push(Refused {
+            stock.vetted.refused.push(RefusedDefinition {
                 kind: key.kind,
                 name: shown_within(&key.name, 64),
                 why,
@@ -226,8 +226,12 @@ impl Offer {
     }
 }
 
-impl Stock {
-    fn new(seen: Option<Seen>, vetted: Vetted, pins: Result<Pins, crate::pin::StoreError>) -> Self {
+impl DefinitionsSnapshot {
+    fn new(
+        seen: Option<SeenDefinitions>,
+        vetted: VettedDefinitions,
+        pins: Result<Pins, crate::pin::StoreError>,
+    ) -> Self {
         let (pins, unusable) = match pins {
             Ok(pins) => (pins, None),
             // Fails closed: nothing counts as accepted.
@@ -252,21 +256,21 @@ impl Stock {
         };
         for (key, (_, standing)) in &self.standings {
             match standing {
-                Standing::Accepted => {
+                PinStatus::Accepted => {
                     counts.accepted += 1;
                     counts.tools += usize::from(key.kind == Kind::Tool);
                 }
-                Standing::New => counts.new += 1,
-                Standing::Changed { .. } => counts.changed += 1,
+                PinStatus::New => counts.new += 1,
+                PinStatus::Changed { .. } => counts.changed += 1,
             }
         }
         counts
     }
 
     /// What is offered beside tools.
-    pub(super) fn offered(&self) -> Offered {
+    pub(super) fn offered(&self) -> OfferedResources {
         let Some(seen) = &self.seen else {
-            return Offered::default();
+            return OfferedResources::default();
         };
         let accepted = |kind: Kind| {
             self.vetted
@@ -277,7 +281,7 @@ impl Stock {
                 .map(|item| item.definition.clone())
                 .collect::<Vec<_>>()
         };
-        Offered {
+        OfferedResources {
             instructions: accepted(Kind::Instructions)
                 .first()
                 .and_then(|accepted| accepted.get("text")?.as_str().map(str::to_owned)),
@@ -323,9 +327,9 @@ impl Stock {
             return Some(why.clone());
         }
         match self.standings.get(key).map(|(_, standing)| standing) {
-            Some(Standing::Accepted) => None,
-            Some(Standing::New) => Some(self.not_yet("nobody has accepted it yet")),
-            Some(Standing::Changed { .. }) => {
+            Some(PinStatus::Accepted) => None,
+            Some(PinStatus::New) => Some(self.not_yet("nobody has accepted it yet")),
+            Some(PinStatus::Changed { .. }) => {
                 Some("its definition is not the one that was accepted".to_owned())
             }
             None => Some("the server does not offer it any longer".to_owned()),
@@ -340,15 +344,15 @@ impl Stock {
         }
     }
 
-    fn withheld(&self, server: &ServerId, item: &Item) -> Option<Withheld> {
+    fn withheld(&self, server: &ServerId, item: &Item) -> Option<WithheldReason> {
         let reason = self.why_withheld(&item.key)?;
         let hint = what_to_do(server);
-        Some(Withheld { reason, hint })
+        Some(WithheldReason { reason, hint })
     }
 
     /// What changed for whoever lists.
     fn changes_since(&self, before: &Self) -> Vec<Change> {
-        let of = |stock: &Self, kind: Kind| -> Vec<(ItemKey, Digest, Standing)> {
+        let of = |stock: &Self, kind: Kind| -> Vec<(ItemKey, Digest, PinStatus)> {
             let mine = stock.standings.iter().filter(|(key, _)| key.kind == kind);
             mine.map(|(key, (digest, standing))| (key.clone(), *digest, *standing))
                 .collect()

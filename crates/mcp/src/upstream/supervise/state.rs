@@ -8,8 +8,8 @@ use tokio::time::Instant;
 use super::offer::Counts;
 use crate::{
     name::ServerId,
-    pin::{Lapsed, Refused},
-    upstream::connection::{Connection, Era},
+    pin::{LapseReason, RefusedDefinition},
+    upstream::connection::{Connection, ProtocolEra},
 };
 
 /// How a server is, in a word.
@@ -55,15 +55,15 @@ pub struct Status {
     /// When it is tried again, if it is down.
     pub again: Option<Timestamp>,
     /// The era it speaks, if it was ever reached.
-    pub era: Option<Era>,
+    pub era: Option<ProtocolEra>,
     /// How its definitions stand.
     pub counts: Counts,
     /// How many requests of calls it has under way.
     pub under_way: usize,
     /// Definitions that were not taken.
-    pub refused: Vec<Refused>,
+    pub refused: Vec<RefusedDefinition>,
     /// Why what was accepted under this id before does not count, if something was.
-    pub lapsed: Option<Lapsed>,
+    pub lapsed: Option<LapseReason>,
     /// What went wrong last, escaped.
     pub last_error: Option<String>,
 }
@@ -106,7 +106,7 @@ impl Phase {
 
 /// What the task that owns the connection lets the others know.
 #[derive(Clone)]
-pub(super) struct Posted {
+pub(super) struct ServerStatus {
     pub(super) phase: Phase,
     pub(super) since: Timestamp,
     pub(super) again: Option<Timestamp>,

@@ -14,14 +14,14 @@ use tokio_util::sync::CancellationToken;
 use crate::upstream::connection::RequestError;
 
 /// The turns of one server.
-pub(super) struct Turns {
+pub(super) struct RequestTurns {
     free: Arc<Semaphore>,
     at_a_time: usize,
     waiting: AtomicUsize,
     may_wait: usize,
 }
 
-impl Turns {
+impl RequestTurns {
     pub(super) fn new(at_a_time: usize, may_wait: usize) -> Self {
         let at_a_time = at_a_time.clamp(1, Semaphore::MAX_PERMITS);
         Self {
@@ -60,19 +60,19 @@ impl Turns {
         self.at_a_time.saturating_sub(self.free.available_permits())
     }
 
-    fn wait(&self) -> Result<Waiting<'_>, RequestError> {
+    fn wait(&self) -> Result<QueuePlace<'_>, RequestError> {
         let may_wait = |waiting: usize| (waiting < self.may_wait).then_some(waiting + 1);
         self.waiting
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, may_wait)
-            .map(|_| Waiting(self))
+            .map(|_| QueuePlace(self))
             .map_err(|_| RequestError::Busy(self.at_a_time.saturating_add(self.may_wait)))
     }
 }
 
 /// A place in the queue, left when dropped.
-struct Waiting<'t>(&'t Turns);
+struct QueuePlace<'t>(&'t RequestTurns);
 
-impl Drop for Waiting<'_> {
+impl Drop for QueuePlace<'_> {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Ordering::AcqRel);
     }
@@ -84,7 +84,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn those_beyond_the_queue_are_refused_and_a_place_is_free_again_after_a_cancel() {
-        let turns = Arc::new(Turns::new(1, 1));
+        let turns = Arc::new(RequestTurns::new(1, 1));
         let cancel = CancellationToken::new();
         let long = Duration::from_mins(1);
         let first = turns.take(long, &cancel).await.unwrap();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use haft_contract::{
     CallContext, ErrorKind, Plan, PlanContext, ToolError, ToolName, ToolSpec,
-    erased::{ErasedTool, ParsedInput, ToolReply, Withheld},
+    erased::{ErasedTool, ParsedInput, ToolReply, WithheldReason},
     future::BoxFuture,
     progress::NoProgress,
 };
@@ -13,11 +13,11 @@ use serde_json::Value;
 /// Stands in for a tool until it is accepted. It cannot run: it has no way to the server.
 pub(super) struct WithheldTool {
     tool: Arc<dyn ErasedTool>,
-    why: Withheld,
+    why: WithheldReason,
 }
 
 impl WithheldTool {
-    pub(super) fn new(tool: Arc<dyn ErasedTool>, why: Withheld) -> Self {
+    pub(super) fn new(tool: Arc<dyn ErasedTool>, why: WithheldReason) -> Self {
         Self { tool, why }
     }
 
@@ -47,7 +47,7 @@ impl ErasedTool for WithheldTool {
         self.tool.program_digest()
     }
 
-    fn withheld(&self) -> Option<Withheld> {
+    fn withheld(&self) -> Option<WithheldReason> {
         Some(self.why.clone())
     }
 

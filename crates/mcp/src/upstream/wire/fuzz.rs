@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use haft_testkit::{Fuzz, Parsed};
+use haft_testkit::{Fuzz, ParseOutcome};
 use serde::{
     Deserialize, Deserializer,
     de::{IgnoredAny, MapAccess, Visitor},
@@ -111,7 +111,7 @@ fn an_mcp_message_that_is_taken_has_one_reading() {
                 check_error(&error);
             }
             let Ok(message) = read(&text) else {
-                return Parsed::Refused;
+                return ParseOutcome::Refused;
             };
             let Members(members) = serde_json::from_str(&text).expect("an object");
             for name in ["jsonrpc", "id", "method", "params", "result", "error"] {
@@ -167,7 +167,7 @@ fn an_mcp_message_that_is_taken_has_one_reading() {
                     }
                 }
             }
-            Parsed::Taken
+            ParseOutcome::Taken
         });
 }
 

@@ -17,7 +17,7 @@ pub(crate) enum Incoming<'a> {
         /// Which.
         id: u64,
         /// What it carries.
-        answer: Answer<'a>,
+        answer: AnswerMessage<'a>,
     },
     /// A request of the server.
     Asked {
@@ -39,14 +39,14 @@ pub(crate) enum Incoming<'a> {
 
 /// What an answer carries.
 #[derive(Debug)]
-pub(crate) struct Answer<'a> {
+pub(crate) struct AnswerMessage<'a> {
     result: Option<&'a RawValue>,
     error: Option<&'a RawValue>,
 }
 
 /// Why a message was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Fault {
+pub(crate) enum MessageFault {
     /// Not a message at all; on a pipe, something a library printed.
     #[error("it is not a JSON object")]
     NotAMessage,
@@ -83,17 +83,20 @@ fn present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<&'de RawV
 }
 
 /// Reads a message.
-pub(crate) fn read(text: &str) -> Result<Incoming<'_>, Fault> {
+pub(crate) fn read(text: &str) -> Result<Incoming<'_>, MessageFault> {
     let text = text.trim_matches(BLANKS);
     if text.starts_with('[') {
-        return Err(Fault::Batch);
+        return Err(MessageFault::Batch);
     }
     if !text.starts_with('{') {
-        return Err(Fault::NotAMessage);
+        return Err(MessageFault::NotAMessage);
     }
-    let envelope: Envelope<'_> = serde_json::from_str(text).map_err(|_| Fault::NotAMessage)?;
+    let envelope: Envelope<'_> =
+        serde_json::from_str(text).map_err(|_| MessageFault::NotAMessage)?;
     if envelope.jsonrpc.map(RawValue::get) != Some("\"2.0\"") {
-        return Err(Fault::Broken("it does not say `\"jsonrpc\": \"2.0\"`"));
+        return Err(MessageFault::Broken(
+            "it does not say `\"jsonrpc\": \"2.0\"`",
+        ));
     }
     match envelope.method {
         Some(method) => called(&envelope, method),
@@ -101,17 +104,19 @@ pub(crate) fn read(text: &str) -> Result<Incoming<'_>, Fault> {
     }
 }
 
-fn called<'a>(envelope: &Envelope<'a>, method: &RawValue) -> Result<Incoming<'a>, Fault> {
+fn called<'a>(envelope: &Envelope<'a>, method: &RawValue) -> Result<Incoming<'a>, MessageFault> {
     if envelope.result.is_some() || envelope.error.is_some() {
-        return Err(Fault::Broken("it is a request and an answer at once"));
+        return Err(MessageFault::Broken(
+            "it is a request and an answer at once",
+        ));
     }
     let method: String = serde_json::from_str(method.get())
-        .map_err(|_| Fault::Broken("its method is not a string"))?;
+        .map_err(|_| MessageFault::Broken("its method is not a string"))?;
     let parameters = match envelope.params {
         None => json!({}),
         Some(parameters) => match serde_json::from_str(parameters.get()) {
             Ok(parameters @ Value::Object(_)) => parameters,
-            Ok(_) | Err(_) => return Err(Fault::Broken("its parameters are not an object")),
+            Ok(_) | Err(_) => return Err(MessageFault::Broken("its parameters are not an object")),
         },
     };
     let Some(id) = envelope.id else {
@@ -123,18 +128,20 @@ fn called<'a>(envelope: &Envelope<'a>, method: &RawValue) -> Result<Incoming<'a>
             method,
             parameters,
         }),
-        Ok(_) | Err(_) => Err(Fault::Broken("its id is not a string or a number")),
+        Ok(_) | Err(_) => Err(MessageFault::Broken("its id is not a string or a number")),
     }
 }
 
-fn answered<'a>(envelope: &Envelope<'a>) -> Result<Incoming<'a>, Fault> {
+fn answered<'a>(envelope: &Envelope<'a>) -> Result<Incoming<'a>, MessageFault> {
     if envelope.result.is_none() && envelope.error.is_none() {
-        return Err(Fault::Broken("it is neither a request nor an answer"));
+        return Err(MessageFault::Broken(
+            "it is neither a request nor an answer",
+        ));
     }
     // Our ids are whole numbers. `"7"` and `7.0` are not `7`.
     let id = envelope.id.map(RawValue::get).unwrap_or_default();
-    let id = id.parse().map_err(|_| Fault::ForeignId)?;
-    let answer = Answer {
+    let id = id.parse().map_err(|_| MessageFault::ForeignId)?;
+    let answer = AnswerMessage {
         result: envelope.result,
         error: envelope.error,
     };
@@ -149,7 +156,7 @@ struct ErrorBody {
     data: Option<Value>,
 }
 
-impl Answer<'_> {
+impl AnswerMessage<'_> {
     /// Parses what the answer carries: a result, which is an object, or an error, never both.
     pub(crate) fn parse(&self) -> Result<Value, RequestError> {
         let broken = |what: &str| Err(RequestError::Protocol(what.to_owned()));
@@ -176,7 +183,7 @@ impl Answer<'_> {
 /// Reads an error that may lack its id, as HTTP servers answer what they could not read.
 pub(crate) fn read_error(text: &str) -> Option<RequestError> {
     let envelope: Envelope<'_> = serde_json::from_str(text.trim_matches(BLANKS)).ok()?;
-    let error = Answer {
+    let error = AnswerMessage {
         result: None,
         error: Some(envelope.error?),
     };
@@ -271,7 +278,7 @@ mod tests {
         };
         assert_eq!(id("7"), Ok(7));
         for other in ["\"7\"", "7.0", "-7", "null", "7e0", "true", "[7]"] {
-            assert_eq!(id(other), Err(Fault::ForeignId), "{other}");
+            assert_eq!(id(other), Err(MessageFault::ForeignId), "{other}");
         }
     }
 
@@ -308,14 +315,14 @@ mod tests {
     #[test]
     fn what_is_no_message_is_told_from_what_is_a_broken_one() {
         let fault = |text: &str| read(text).unwrap_err();
-        assert_eq!(fault("Listening on port 3000"), Fault::NotAMessage);
-        assert_eq!(fault("{ not json"), Fault::NotAMessage);
+        assert_eq!(fault("Listening on port 3000"), MessageFault::NotAMessage);
+        assert_eq!(fault("{ not json"), MessageFault::NotAMessage);
         // Blank to us, but not to JSON: what others would not read is not read.
         let strange = "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\u{2028}";
-        assert_eq!(fault(strange), Fault::NotAMessage);
+        assert_eq!(fault(strange), MessageFault::NotAMessage);
         assert_eq!(
             fault(r#"[{"jsonrpc":"2.0","id":1,"result":{}}]"#),
-            Fault::Batch
+            MessageFault::Batch
         );
         for broken in [
             r#"{"id":1,"result":{}}"#,
@@ -326,10 +333,10 @@ mod tests {
             r#"{"jsonrpc":"2.0","method":7}"#,
             r#"{"jsonrpc":"2.0","method":"x","params":[1]}"#,
         ] {
-            assert!(matches!(fault(broken), Fault::Broken(_)), "{broken}");
+            assert!(matches!(fault(broken), MessageFault::Broken(_)), "{broken}");
         }
         // The same member twice is read by nobody twice the same way.
         let twice = r#"{"jsonrpc":"2.0","id":1,"id":2,"result":{}}"#;
-        assert_eq!(fault(twice), Fault::NotAMessage);
+        assert_eq!(fault(twice), MessageFault::NotAMessage);
     }
 }

@@ -10,7 +10,7 @@ use haft_contract::future::BoxFuture;
 use http::{HeaderName, HeaderValue};
 use serde_json::Value;
 
-use super::connection::{Era, Progress, RequestError};
+use super::connection::{Progress, ProtocolEra, RequestError};
 
 /// A request on its way.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(crate) struct Outgoing {
     /// Its id, which is also its progress token.
     pub(crate) id: u64,
     /// Whose it is.
-    pub(crate) purpose: Purpose,
+    pub(crate) purpose: RequestPurpose,
     /// The whole message, as it is sent.
     pub(crate) message: String,
     /// What the stateless era wants in headers, where there are any.
@@ -27,7 +27,7 @@ pub(crate) struct Outgoing {
 
 /// Whose a request is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Purpose {
+pub(crate) enum RequestPurpose {
     /// A call's: the server may log and ask during it.
     Call,
     /// Our own: lists, the handshake, listening.
@@ -88,7 +88,7 @@ pub(crate) trait Wire: Send + Sync + 'static {
     fn has_headers(&self) -> bool;
 
     /// Hears what was agreed on, before anything else is sent.
-    fn agreed(&self, era: Era, version: &str);
+    fn agreed(&self, era: ProtocolEra, version: &str);
 
     /// Waits until the way is gone, and says why.
     fn closed(&self) -> BoxFuture<'_, String>;
@@ -99,7 +99,7 @@ pub(crate) trait Wire: Send + Sync + 'static {
 
 /// What a server sent that was not taken, counted.
 #[derive(Debug, Default)]
-pub struct Dropped {
+pub struct DroppedMessages {
     /// What was no message: something a library printed to stdout.
     not_messages: AtomicU64,
     /// Messages that broke the rules.
@@ -110,7 +110,7 @@ pub struct Dropped {
     floods: AtomicU64,
 }
 
-impl Dropped {
+impl DroppedMessages {
     pub(crate) fn not_a_message(&self) {
         self.not_messages.fetch_add(1, Ordering::Relaxed);
     }

@@ -19,16 +19,16 @@ use haft_ledger::{LedgerOptions, SqliteLedger};
 use haft_mcp::{
     client::{Client, Clients},
     mounts::CHANGES_KEPT,
-    name::{Naming, ServerId},
+    name::{ServerId, ToolNaming},
     pin::{Filter, MemoryStore, Origin},
     upstream::{
-        Introduction,
-        connection::{Connect, Era},
+        ClientIntroduction,
+        connection::{Connect, ProtocolEra},
         http::{HttpConnector, ServerAddress},
-        mounted::{Beside, Maker},
+        mounted::{MountedResources, MountedToolMaker},
         stdio::{ServerCommand, StdioConnector},
-        supervise::{Fleet, Mount, Options, Shared, Status, Unseen},
-        tool::Mounting,
+        supervise::{Fleet, Mount, Options, Status, SupervisorDefaults, UnseenServer},
+        tool::ToolMounting,
     },
 };
 use haft_runtime::SystemClock;
@@ -50,7 +50,7 @@ const DOWN: Duration = Duration::from_secs(20);
 pub(crate) struct Place {
     pub(crate) harness: Harness,
     pub(crate) fleet: Arc<Fleet>,
-    shared: Shared,
+    shared: SupervisorDefaults,
     ledger: SqliteLedger,
     /// Who can be asked in a call.
     clients: Arc<Clients>,
@@ -127,7 +127,7 @@ impl Place {
         let (ledger, _) = SqliteLedger::open(options).await.unwrap();
         let harness = Harness::memory().policy(policy);
         let harness = harness.ledger(Arc::new(ledger.clone())).build();
-        let shared = Shared {
+        let shared = SupervisorDefaults {
             store: Arc::new(MemoryStore::default()),
             registry: Arc::clone(harness.runtime.registry()),
             clock: Arc::new(SystemClock),
@@ -176,11 +176,11 @@ impl Place {
             };
             mounts.push(Mount {
                 server: id(&one.id),
-                naming: Naming::Prefixed,
+                naming: ToolNaming::Prefixed,
                 filter: Filter::default(),
                 origin: origin(),
                 connect,
-                make: Arc::new(Maker(Mounting::new(Arc::clone(&clients)))),
+                make: Arc::new(MountedToolMaker(ToolMounting::new(Arc::clone(&clients)))),
                 options: Options {
                     start_timeout: COMES_TO_BE,
                     first_backoff: DOWN,
@@ -188,7 +188,7 @@ impl Place {
                 },
             });
         }
-        let fleet = Fleet::start(mounts, &shared, Unseen::Leave).unwrap();
+        let fleet = Fleet::start(mounts, &shared, UnseenServer::Leave).unwrap();
         Self {
             harness,
             fleet: Arc::new(fleet),
@@ -340,8 +340,8 @@ impl Place {
     }
 
     /// What is offered beside tools.
-    pub(crate) fn beside(&self) -> Beside {
-        Beside::new(Arc::clone(&self.fleet) as _, Vec::new())
+    pub(crate) fn beside(&self) -> MountedResources {
+        MountedResources::new(Arc::clone(&self.fleet) as _, Vec::new())
     }
 
     pub(crate) async fn end(self) {
@@ -351,13 +351,13 @@ impl Place {
 }
 
 /// The era is known, so that a busy machine is not taken for an older server.
-fn introduction(script: &Value) -> Introduction {
+fn introduction(script: &Value) -> ClientIntroduction {
     let only = match script["era"].as_str() {
-        Some("modern") => Era::Modern,
-        _ => Era::Legacy,
+        Some("modern") => ProtocolEra::Modern,
+        _ => ProtocolEra::Legacy,
     };
-    Introduction {
+    ClientIntroduction {
         only: Some(only),
-        ..Introduction::default()
+        ..ClientIntroduction::default()
     }
 }

@@ -8,7 +8,7 @@ use haft_mcp::{
     name::ServerId,
     upstream::{
         connection::Server,
-        tool::{MountedTool, Mounting},
+        tool::{MountedTool, ToolMounting},
     },
 };
 use serde_json::json;
@@ -36,7 +36,7 @@ async fn mc_20_a_clients_token_and_headers_are_not_passed_on() {
     let id = ServerId::parse("peer").unwrap();
     let provider = id.provider().unwrap();
     let mounted: Arc<dyn Server> = Arc::new(Running::new(id, upstream.connect().await));
-    let mounting = Mounting::new(Arc::new(Clients::default()));
+    let mounting = ToolMounting::new(Arc::new(Clients::default()));
     let tool = MountedTool::new(&mounted, &json!({ "name": "t" }), &mounting).unwrap();
     let tools = vec![Arc::new(tool) as Arc<dyn ErasedTool>];
     let registry = served.stage.harness.runtime.registry();

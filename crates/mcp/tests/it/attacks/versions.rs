@@ -1,7 +1,7 @@
 //! MC-26: an older version of the protocol buys nothing, on either edge.
 
 use haft_contract::{Terminal, host::Verdict, outcome::DeniedBy};
-use haft_mcp::server::Sessions;
+use haft_mcp::server::SessionScope;
 use haft_testkit::FixedPolicy;
 use serde_json::{Value, json};
 
@@ -82,7 +82,7 @@ async fn mc_26_what_is_denied_or_asked_about_is_so_whatever_version_a_client_spe
             ]))
         },
         |endpoint| endpoint,
-        Sessions::OfConnection,
+        SessionScope::OfConnection,
     );
     for version in LEGACY.into_iter().chain([STATELESS]) {
         let (mut wire, _) = stage.connect_at(version).await;

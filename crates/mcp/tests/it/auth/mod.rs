@@ -19,10 +19,10 @@ use haft_mcp::upstream::{
     auth::{
         ClientIdentity, Credential, CredentialParts, Login, LoginError, OauthOptions, Refusal,
         Secret,
-        person::{Loopback, Person, Unattended},
+        person::{Loopback, Person, RedirectFollower},
         vault::{MemoryVault, Vault},
     },
-    authorize::{Authorize as _, BearerToken, Next, Unauthorized},
+    authorize::{Authorize as _, BearerToken, RefusalResponse, Unauthorized},
 };
 use haft_testkit::{TestClock, eventually};
 use url::Url;
@@ -80,8 +80,8 @@ impl Setup {
     }
 }
 
-fn person() -> Unattended {
-    Unattended::new(Url::parse("http://127.0.0.1:9/callback").unwrap())
+fn person() -> RedirectFollower {
+    RedirectFollower::new(Url::parse("http://127.0.0.1:9/callback").unwrap())
 }
 
 fn refused(status: u16, challenge: &str, sent: Option<BearerToken>) -> Unauthorized {
@@ -181,7 +181,7 @@ async fn a_refused_token_is_refreshed_once_for_everybody_it_was_refused_to() {
         ))
     });
     let nexts = futures::future::join_all(refusals).await;
-    assert_eq!(nexts, [Next::TryAgain; 10]);
+    assert_eq!(nexts, [RefusalResponse::TryAgain; 10]);
     assert_eq!(setup.fixture.refreshes.load(Ordering::SeqCst), 1);
     let token = credential.token().await.unwrap();
     assert!(setup.fixture.takes(token.reveal()));
@@ -198,7 +198,7 @@ async fn a_refresh_token_that_is_refused_means_a_person_has_to_log_in() {
     let next = credential
         .on_unauthorized(refused(401, "Bearer", Some(sent)))
         .await;
-    assert_eq!(next, Next::LoginNeeded);
+    assert_eq!(next, RefusalResponse::LoginNeeded);
     assert!(matches!(credential.state().await, Ok(Login::Needed { .. })));
     assert_eq!(credential.token().await, None);
 }
@@ -245,7 +245,7 @@ async fn more_scopes_are_kept_for_the_next_login_and_asked_for_with_the_old_ones
     let next = credential
         .on_unauthorized(refused(403, challenge, sent))
         .await;
-    assert_eq!(next, Next::LoginNeeded);
+    assert_eq!(next, RefusalResponse::LoginNeeded);
     let wanted = vec!["write".to_owned(), "admin".to_owned()];
     assert_eq!(credential.state().await.unwrap(), Login::Needed { wanted });
     setup.log_in(&credential).await.unwrap();
@@ -267,17 +267,17 @@ async fn with_a_person_there_a_refusal_ends_in_a_login() {
     let next = credential
         .on_unauthorized(refused(401, &challenge, None))
         .await;
-    assert_eq!(next, Next::TryAgain);
+    assert_eq!(next, RefusalResponse::TryAgain);
     let token = credential.token().await;
     assert!(setup.fixture.takes(token.as_ref().unwrap().reveal()));
     let more = "Bearer error=\"insufficient_scope\", scope=\"write\"";
     let next = credential.on_unauthorized(refused(403, more, token)).await;
-    assert_eq!(next, Next::TryAgain);
+    assert_eq!(next, RefusalResponse::TryAgain);
     assert_eq!(setup.fixture.scopes_asked(), "read write");
     // It has what it asked for: the same again is no reason to ask again.
     let token = credential.token().await;
     let next = credential.on_unauthorized(refused(403, more, token)).await;
-    assert_eq!(next, Next::LoginNeeded);
+    assert_eq!(next, RefusalResponse::LoginNeeded);
 }
 
 #[tokio::test]

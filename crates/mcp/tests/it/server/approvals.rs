@@ -8,11 +8,11 @@ use std::{
 
 use haft_contract::{
     CallEvent,
-    host::{ApprovalAnswer, ApprovalId, GrantScope, GrantWish, Ledger as _, Verdict},
+    host::{ApprovalAnswer, ApprovalId, GrantRequest, GrantScope, Ledger as _, Verdict},
 };
 use haft_mcp::server::{
-    Sessions,
-    approve::{Draw, Elicitation, GrantChoice, ProtocolApprover, QuestionText},
+    SessionScope,
+    approve::{DrawQuestion, Elicitation, GrantChoice, ProtocolApprover, QuestionText},
 };
 use haft_testkit::FixedPolicy;
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ const BOTH: &str =
     r#"{"elicitation": {"form": {}}, "extensions": {"io.modelcontextprotocol/tasks": {}}}"#;
 
 /// A runtime that asks about everything but `speak`, whose questions are drawn by `draw`.
-fn asking_with(elicitation: Elicitation, patience: Duration, draw: Draw) -> Stage {
+fn asking_with(elicitation: Elicitation, patience: Duration, draw: DrawQuestion) -> Stage {
     Stage::configured(
         |harness, calls| {
             harness
@@ -38,7 +38,7 @@ fn asking_with(elicitation: Elicitation, patience: Duration, draw: Draw) -> Stag
                 .approver(ProtocolApprover::new(Arc::clone(calls), elicitation, draw))
         },
         |endpoint| endpoint.approval_wait(patience),
-        Sessions::OfEndpoint,
+        SessionScope::OfEndpoint,
     )
 }
 
@@ -47,7 +47,7 @@ fn asking(elicitation: Elicitation) -> Stage {
 }
 
 /// A drawing that is always this text and remembers nothing.
-fn drawn(text: &'static str) -> Draw {
+fn drawn(text: &'static str) -> DrawQuestion {
     Arc::new(move |_, _| {
         Some(QuestionText {
             text: text.to_owned(),
@@ -178,7 +178,7 @@ async fn no_is_no_and_a_dismissed_form_is_no_answer() {
 fn every_append(principal: &haft_contract::Principal) -> GrantChoice {
     GrantChoice {
         words: "in this session: append".to_owned(),
-        grant: GrantWish {
+        grant: GrantRequest {
             rules: vec!["append".to_owned()],
             scope: GrantScope::Session(principal.session.clone()),
             until: None,
@@ -189,7 +189,7 @@ fn every_append(principal: &haft_contract::Principal) -> GrantChoice {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_person_chooses_to_remember_is_their_wish_and_the_call_is_allowed() {
-    let draw: Draw = Arc::new(|request, _| {
+    let draw: DrawQuestion = Arc::new(|request, _| {
         Some(QuestionText {
             text: "the plan\n".to_owned(),
             choices: vec![every_append(&request.principal)],
@@ -206,7 +206,7 @@ async fn what_a_person_chooses_to_remember_is_their_wish_and_the_call_is_allowed
     let result = wire.answer(id).await;
     assert_eq!(result["result"]["isError"], json!(false), "{result}");
     assert_eq!(stage.log().as_deref(), Some("x\n"));
-    let wishes: Vec<GrantWish> = stage
+    let wishes: Vec<GrantRequest> = stage
         .harness
         .events
         .all()
@@ -322,7 +322,7 @@ async fn mc_14_a_state_is_no_other_principals() {
                 ))
         },
         |endpoint| endpoint,
-        Sessions::OfEndpoint,
+        SessionScope::OfEndpoint,
     );
     let (mut wire, _) = stage.connect_able(Era::Modern, able(FORM)).await;
     let asks = wire.ask("tools/call", call("x")).await;
@@ -334,7 +334,7 @@ async fn mc_14_a_state_is_no_other_principals() {
         stage.harness.runtime.clone(),
         Arc::new(other),
         Arc::clone(&stage.calls),
-        Sessions::OfEndpoint,
+        SessionScope::OfEndpoint,
     );
     let stranger = Stage {
         endpoint: Arc::new(endpoint),
@@ -364,7 +364,7 @@ async fn an_answer_nobody_asked_for_is_dropped() {
 
 #[tokio::test(start_paused = true)]
 async fn ap_08_what_is_too_long_to_show_cannot_be_allowed_at_the_client() {
-    let draw: Draw = Arc::new(|request, _| {
+    let draw: DrawQuestion = Arc::new(|request, _| {
         Some(QuestionText {
             text: "x".repeat(64 * 1024),
             choices: vec![every_append(&request.principal)],
@@ -385,7 +385,7 @@ async fn ap_08_what_is_too_long_to_show_cannot_be_allowed_at_the_client() {
 
 #[tokio::test(start_paused = true)]
 async fn ap_09_a_form_that_is_not_the_one_with_the_digest_is_not_asked_about() {
-    let draw: Draw = Arc::new(|_, _| None);
+    let draw: DrawQuestion = Arc::new(|_, _| None);
     let stage = asking_with(Elicitation::Ask, Duration::from_millis(50), draw);
     let (mut wire, _) = stage.connect_able(Era::Legacy, able(FORM)).await;
     let result = wire.call("append", call("x")["arguments"].clone()).await;
@@ -559,7 +559,7 @@ async fn what_a_client_waited_for_ends_with_it_though_a_server_hangs() {
                 ))
         },
         |endpoint| endpoint.approval_wait(Duration::from_millis(50)),
-        Sessions::OfConnection,
+        SessionScope::OfConnection,
     );
     let (mut wire, _) = stage.connect(Era::Legacy).await;
     let subscribed = wire.ask("resources/subscribe", json!({"uri": "s+file:///a"}));

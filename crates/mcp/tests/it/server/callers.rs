@@ -10,7 +10,7 @@ use haft_contract::{
 };
 use haft_mcp::{
     client::Clients,
-    server::{Caller, Endpoint, Identify, LiveCalls, Sessions, http::Guard},
+    server::{Caller, Endpoint, Identify, LiveCalls, SessionScope, http::Guard},
 };
 use haft_runtime::{Runtime, Workspace, WorkspaceError, Workspaces, registry::Registry};
 use haft_testkit::{FixedPolicy, MemoryLedger, memory, sample};
@@ -137,9 +137,14 @@ async fn served() -> (Web, MemoryLedger, CancellationToken) {
         .events(Arc::clone(&calls) as _)
         .build()
         .unwrap();
-    let endpoint = Endpoint::new(runtime, who("ada", "acme"), calls, Sessions::OfConnection)
-        .workspace(WorkspaceId::parse("main").unwrap())
-        .mounts(Arc::new(FixedMounts::default()));
+    let endpoint = Endpoint::new(
+        runtime,
+        who("ada", "acme"),
+        calls,
+        SessionScope::OfConnection,
+    )
+    .workspace(WorkspaceId::parse("main").unwrap())
+    .mounts(Arc::new(FixedMounts::default()));
     let cancel = CancellationToken::new();
     let guard = Guard::identified(Arc::new(People));
     let web = Web::serve_guarded(Arc::new(endpoint), guard, cancel.clone()).await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haft_mcp::server::Sessions;
+use haft_mcp::server::SessionScope;
 use serde_json::json;
 
 use super::{Era, Stage};
@@ -155,7 +155,7 @@ async fn a_line_that_is_too_long_is_dropped_and_the_connection_kept() {
 async fn so_many_requests_of_a_connection_are_served_at_once_and_no_more() {
     let stage = Stage::with(
         |endpoint| endpoint.requests_in_flight(2),
-        Sessions::OfEndpoint,
+        SessionScope::OfEndpoint,
     );
     let (mut wire, _) = stage.connect(Era::Legacy).await;
     let long = json!({"name": "sleep", "arguments": {"ms": 3_600_000}});

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use haft_mcp::server::{MAX_MESSAGE_BYTES, Sessions, http::MAX_SESSIONS};
+use haft_mcp::server::{MAX_MESSAGE_BYTES, SessionScope, http::MAX_SESSIONS};
 use reqwest::header;
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ pub(crate) struct Served {
 
 impl Served {
     pub(crate) async fn new() -> Self {
-        let stage = Stage::with(|endpoint| endpoint, Sessions::OfConnection);
+        let stage = Stage::with(|endpoint| endpoint, SessionScope::OfConnection);
         let web = Web::serve(Arc::clone(&stage.endpoint), stage.cancel.clone()).await;
         Self { stage, web }
     }

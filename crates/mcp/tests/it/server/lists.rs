@@ -1,6 +1,6 @@
 //! What is offered: tools, and what mounted servers have beside them.
 
-use haft_mcp::server::Sessions;
+use haft_mcp::server::SessionScope;
 use serde_json::{Value, json};
 
 use super::{Era, Stage, Wire};
@@ -52,7 +52,10 @@ async fn tools_are_listed_in_order_with_their_effects() {
 
 #[tokio::test(start_paused = true)]
 async fn a_long_list_comes_in_pages() {
-    let stage = Stage::with(|endpoint| endpoint.page_entries(3), Sessions::OfEndpoint);
+    let stage = Stage::with(
+        |endpoint| endpoint.page_entries(3),
+        SessionScope::OfEndpoint,
+    );
     for era in Era::BOTH {
         let (mut wire, _) = stage.connect(era).await;
         let (tools, pages) = every_page(&mut wire, "tools/list", "tools").await;

@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use haft_contract::host::Verdict;
-use haft_mcp::{mounts::Change, server::Sessions};
+use haft_mcp::{mounts::Change, server::SessionScope};
 use haft_testkit::FixedPolicy;
 use serde_json::json;
 
@@ -151,7 +151,7 @@ async fn each_client_that_subscribes_is_judged_by_the_rules() {
             }))
         },
         |endpoint| endpoint,
-        Sessions::OfConnection,
+        SessionScope::OfConnection,
     );
     let uri = json!({"uri": "s+file:///a"});
     let (mut one, _) = stage.connect(Era::Legacy).await;

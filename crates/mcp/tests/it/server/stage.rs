@@ -16,7 +16,7 @@ use haft_contract::{
 use haft_mcp::{
     client::{Clients, Question, QuestionKind},
     mounts::{CHANGES_KEPT, Change, Fetch, Mounts},
-    server::{Endpoint, LiveCalls, Sessions, stdio},
+    server::{Endpoint, LiveCalls, SessionScope, stdio},
 };
 use haft_testkit::{Harness, harness::HarnessBuilder, sample};
 use schemars::JsonSchema;
@@ -38,10 +38,10 @@ pub(crate) struct Stage {
 
 impl Stage {
     pub(crate) fn new() -> Self {
-        Self::with(|endpoint| endpoint, Sessions::OfEndpoint)
+        Self::with(|endpoint| endpoint, SessionScope::OfEndpoint)
     }
 
-    pub(crate) fn with(change: impl FnOnce(Endpoint) -> Endpoint, sessions: Sessions) -> Self {
+    pub(crate) fn with(change: impl FnOnce(Endpoint) -> Endpoint, sessions: SessionScope) -> Self {
         Self::configured(|harness, _| harness, change, sessions)
     }
 
@@ -49,7 +49,7 @@ impl Stage {
     pub(crate) fn configured(
         configure: impl FnOnce(HarnessBuilder, &Arc<LiveCalls>) -> HarnessBuilder,
         change: impl FnOnce(Endpoint) -> Endpoint,
-        sessions: Sessions,
+        sessions: SessionScope,
     ) -> Self {
         let clients = Arc::<Clients>::default();
         let calls = LiveCalls::new(Arc::clone(&clients));

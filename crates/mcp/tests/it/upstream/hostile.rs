@@ -9,7 +9,7 @@ use std::{
 
 use haft_mcp::{
     client::Client,
-    upstream::connection::{Noticed, Progress, Request, RequestError},
+    upstream::connection::{Progress, Request, RequestError, ServerChange},
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -80,7 +80,7 @@ async fn mc_15_a_flood_is_one_change_and_its_answer_still_comes() {
         tokio::time::sleep(Duration::from_millis(300)).await;
         let mut told: u128 = 0;
         while let Ok(change) = changes.try_recv() {
-            assert_eq!(change, Noticed::Definitions);
+            assert_eq!(change, ServerChange::Definitions);
             told += 1;
         }
         let most = 2 + took.as_millis() / 100;

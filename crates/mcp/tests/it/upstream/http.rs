@@ -7,9 +7,9 @@ use std::{
 
 use haft_contract::future::BoxFuture;
 use haft_mcp::upstream::{
-    Introduction,
-    authorize::{Authorize, BearerToken, Next, Unauthorized},
-    connection::{Connect as _, ConnectError, Connection, Era, RequestError},
+    ClientIntroduction,
+    authorize::{Authorize, BearerToken, RefusalResponse, Unauthorized},
+    connection::{Connect as _, ConnectError, Connection, ProtocolEra, RequestError},
     http::{HttpConnector, ServerAddress},
 };
 use serde_json::{Value, json};
@@ -122,7 +122,7 @@ impl Scripted {
 }
 
 async fn connect(address: ServerAddress) -> Result<Arc<dyn Connection>, ConnectError> {
-    let connector = HttpConnector::new(address, Introduction::default()).unwrap();
+    let connector = HttpConnector::new(address, ClientIntroduction::default()).unwrap();
     connector.connect(&CancellationToken::new()).await
 }
 
@@ -167,9 +167,9 @@ impl Authorize for Renewing {
         Box::pin(std::future::ready(Some(BearerToken::new(token.to_owned()))))
     }
 
-    fn on_unauthorized(&self, refusal: Unauthorized) -> BoxFuture<'_, Next> {
+    fn on_unauthorized(&self, refusal: Unauthorized) -> BoxFuture<'_, RefusalResponse> {
         self.refusals.lock().unwrap().push(refusal);
-        Box::pin(std::future::ready(Next::TryAgain))
+        Box::pin(std::future::ready(RefusalResponse::TryAgain))
     }
 }
 
@@ -189,7 +189,7 @@ async fn a_token_that_is_refused_is_replaced_and_the_request_sent_once_more() {
         .address()
         .authorize(Arc::clone(&authorize) as Arc<dyn Authorize>);
     let connection = connect(address).await.unwrap();
-    assert_eq!(connection.era(), Era::Modern);
+    assert_eq!(connection.era(), ProtocolEra::Modern);
     let refusals = authorize.refusals.lock().unwrap().clone();
     assert_eq!(refusals.len(), 1);
     assert_eq!(refusals[0].status, 401);
@@ -360,7 +360,7 @@ async fn a_stream_that_breaks_is_taken_up_again_where_the_server_can() {
     })
     .await;
     let connection = server.connect().await;
-    assert_eq!(connection.era(), Era::Legacy);
+    assert_eq!(connection.era(), ProtocolEra::Legacy);
     let late = super::run(&*connection, call("t", json!({}))).await;
     assert_eq!(text(&late), "late");
 }

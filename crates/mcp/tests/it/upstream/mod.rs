@@ -15,9 +15,9 @@ use std::{
 
 use haft_contract::future::BoxFuture;
 use haft_mcp::{
-    client::{Abilities, AskError, Client, Question, QuestionKind},
+    client::{AskError, Client, ClientAbilities, Question, QuestionKind},
     upstream::connection::{
-        Connection, Definitions, Era, Noticed, Progress, Request, RequestError,
+        Connection, Definitions, Progress, ProtocolEra, Request, RequestError, ServerChange,
     },
 };
 use haft_testkit::PATIENCE;
@@ -68,8 +68,8 @@ impl Person {
 }
 
 impl Client for Person {
-    fn abilities(&self) -> Abilities {
-        Abilities {
+    fn abilities(&self) -> ClientAbilities {
+        ClientAbilities {
             elicit_form: true,
             elicit_url: true,
             sample: true,
@@ -101,7 +101,7 @@ async fn definitions(connection: &dyn Connection) -> Definitions {
 }
 
 /// Everything a server on the Python SDK must be able to do through us, in whatever era.
-async fn works_in_full(mounted: &Mounted, era: Era) {
+async fn works_in_full(mounted: &Mounted, era: ProtocolEra) {
     let connection = &*mounted.connection;
     assert_eq!(connection.era(), era);
     let offered = definitions(connection).await;
@@ -218,7 +218,7 @@ async fn a_question_is_answered(connection: &dyn Connection) {
 #[ignore = "ci: needs the programs of .ci/peers"]
 async fn a_python_server_works_over_pipes_in_the_stateless_era() {
     let mounted = Peer::Python.over_pipes().await;
-    works_in_full(&mounted, Era::Modern).await;
+    works_in_full(&mounted, ProtocolEra::Modern).await;
     assert!(mounted.last_words().contains("prints something to stderr"));
     assert_eq!(
         mounted.dropped()[0],
@@ -233,28 +233,28 @@ async fn a_python_server_works_over_pipes_in_the_stateless_era() {
 #[tokio::test]
 #[ignore = "ci: needs the programs of .ci/peers"]
 async fn a_python_server_works_over_pipes_in_the_older_era() {
-    let mounted = Peer::Python.over_pipes_as(Era::Legacy).await;
-    works_in_full(&mounted, Era::Legacy).await;
+    let mounted = Peer::Python.over_pipes_as(ProtocolEra::Legacy).await;
+    works_in_full(&mounted, ProtocolEra::Legacy).await;
 }
 
 #[tokio::test]
 #[ignore = "ci: needs the programs of .ci/peers"]
 async fn a_python_server_works_over_http_in_the_stateless_era() {
     let mounted = Peer::Python.over_http().await;
-    works_in_full(&mounted, Era::Modern).await;
+    works_in_full(&mounted, ProtocolEra::Modern).await;
 }
 
 #[tokio::test]
 #[ignore = "ci: needs the programs of .ci/peers"]
 async fn a_python_server_works_over_http_in_the_older_era() {
-    let mounted = Peer::Python.over_http_as(Era::Legacy).await;
-    works_in_full(&mounted, Era::Legacy).await;
+    let mounted = Peer::Python.over_http_as(ProtocolEra::Legacy).await;
+    works_in_full(&mounted, ProtocolEra::Legacy).await;
 }
 
 /// A server tells of its own that its tools changed, and the new tool is there.
 async fn a_change_is_noticed(mounted: &Mounted) {
     let connection = &*mounted.connection;
-    assert_eq!(connection.era(), Era::Modern);
+    assert_eq!(connection.era(), ProtocolEra::Modern);
     assert_eq!(
         names(&definitions(connection).await.tools),
         ["echo", "widen"]
@@ -266,7 +266,7 @@ async fn a_change_is_noticed(mounted: &Mounted) {
         run(connection, call("widen", json!({}))).await;
         let noticed = tokio::time::timeout(Duration::from_secs(2), changes.recv()).await;
         if let Ok(Ok(noticed)) = noticed {
-            assert_eq!(noticed, Noticed::Definitions);
+            assert_eq!(noticed, ServerChange::Definitions);
             return;
         }
     }
@@ -305,7 +305,7 @@ async fn the_reference_server_works_over_http() {
 
 async fn the_reference_server_works(mounted: &Mounted) {
     let connection = &*mounted.connection;
-    assert_eq!(connection.era(), Era::Legacy);
+    assert_eq!(connection.era(), ProtocolEra::Legacy);
     let offered = definitions(connection).await;
     assert!(offered.tools.len() > 5);
     assert!(!offered.resources.is_empty() && !offered.prompts.is_empty());

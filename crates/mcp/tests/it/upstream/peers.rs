@@ -9,8 +9,8 @@ use haft_contract::{
     ops::{Operations, ProcessHandle, ProcessOps, Spawn, Tier},
 };
 use haft_mcp::upstream::{
-    Introduction,
-    connection::{Connect, Connection, Era},
+    ClientIntroduction,
+    connection::{Connect, Connection, ProtocolEra},
     http::{HttpConnector, ServerAddress},
     stdio::{ServerCommand, StdioConnector},
 };
@@ -137,10 +137,10 @@ impl Peer {
     }
 
     /// Patient, because tests share the machine.
-    fn introduction() -> Introduction {
-        Introduction {
+    fn introduction() -> ClientIntroduction {
+        ClientIntroduction {
             probe: Duration::from_secs(25),
-            ..Introduction::default()
+            ..ClientIntroduction::default()
         }
     }
 
@@ -149,13 +149,13 @@ impl Peer {
     }
 
     /// In this era, by being asked for no other.
-    pub(crate) async fn over_pipes_as(self, era: Era) -> Mounted {
+    pub(crate) async fn over_pipes_as(self, era: ProtocolEra) -> Mounted {
         self.reachable(Over::Pipes, era).await.open().await
     }
 
     /// To be connected to in this era alone.
-    pub(crate) async fn reachable(self, over: Over, era: Era) -> Reachable {
-        let introduction = Introduction {
+    pub(crate) async fn reachable(self, over: Over, era: ProtocolEra) -> Reachable {
+        let introduction = ClientIntroduction {
             only: Some(era),
             ..Self::introduction()
         };
@@ -185,7 +185,7 @@ impl Peer {
             .await
     }
 
-    fn piped(self, introduction: Introduction) -> Reachable {
+    fn piped(self, introduction: ClientIntroduction) -> Reachable {
         let folder = tempfile::tempdir().unwrap();
         let command = command(self.argv(&folder, &["stdio"]));
         let processes = operations(&folder).processes;
@@ -197,11 +197,11 @@ impl Peer {
     }
 
     /// In this era, by being asked for no other.
-    pub(crate) async fn over_http_as(self, era: Era) -> Mounted {
+    pub(crate) async fn over_http_as(self, era: ProtocolEra) -> Mounted {
         self.reachable(Over::Http, era).await.open().await
     }
 
-    async fn served(self, introduction: Introduction) -> Reachable {
+    async fn served(self, introduction: ClientIntroduction) -> Reachable {
         let folder = tempfile::tempdir().unwrap();
         let port = free_port();
         let word = port.to_string();
@@ -242,7 +242,7 @@ fn piped(
     folder: TempDir,
     processes: Arc<dyn ProcessOps>,
     command: ServerCommand,
-    introduction: Introduction,
+    introduction: ClientIntroduction,
 ) -> Reachable {
     let connector = StdioConnector::new(processes, command, introduction);
     Reachable {

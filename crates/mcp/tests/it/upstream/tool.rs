@@ -12,7 +12,7 @@ use haft_mcp::{
     upstream::{
         connection::{Connection, Request, RequestError, Server},
         fetch::{Kind, fetchers},
-        tool::{MountedTool, Mounting},
+        tool::{MountedTool, ToolMounting},
     },
 };
 use haft_testkit::Harness;
@@ -55,7 +55,7 @@ async fn mounted_in(mounted: &Mounted) -> Harness {
     let provider = id.provider().unwrap();
     let server: Arc<dyn Server> = Arc::new(Running::new(id, Arc::clone(&mounted.connection)));
     let offered = definitions(&*mounted.connection).await;
-    let mounting = Mounting::new(Arc::new(Clients::default()));
+    let mounting = ToolMounting::new(Arc::new(Clients::default()));
     let mut tools = fetchers(&server, &offered.capabilities, &mounting);
     for definition in &offered.tools {
         let tool = MountedTool::new(&server, definition, &mounting).unwrap();

@@ -16,7 +16,7 @@ use std::{
 };
 
 use haft_contract::{host::Verdict, ops::Tier};
-use haft_testkit::{Fuzz, Parsed};
+use haft_testkit::{Fuzz, ParseOutcome};
 
 use super::shell::{WORDS, scripts};
 use crate::world::{Call, policy};
@@ -298,7 +298,7 @@ fn what_the_rules_allow_is_what_bash_does() {
         };
         let (by_allow, by_deny) = (allowed(&allowing), allowed(&denying));
         if !by_allow && !by_deny {
-            return Parsed::Refused;
+            return ParseOutcome::Refused;
         }
         let report = bash.run(&script);
         ran += 1;
@@ -312,7 +312,7 @@ fn what_the_rules_allow_is_what_bash_does() {
             let denied = report.started.iter().find(|words| is_denied(words));
             assert!(denied.is_none(), "a rule denies {denied:?}");
         }
-        Parsed::Taken
+        ParseOutcome::Taken
     });
     println!("{ran} scripts were allowed and run, {started} programs were started");
     assert!(started * 4 > ran, "hardly anything was started");

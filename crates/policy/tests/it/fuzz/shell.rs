@@ -2,7 +2,7 @@
 
 use haft_contract::{WorkPath, access::Command, host::Verdict::Deny, ops::Tier};
 use haft_policy::shell::{Refusal, analyse};
-use haft_testkit::{Fuzz, Parsed};
+use haft_testkit::{Fuzz, ParseOutcome};
 use toml::{Table, Value};
 
 use crate::world::{Call, policy};
@@ -96,7 +96,7 @@ fn fuzz() -> Fuzz {
 }
 
 /// Reads a script twice and looks at everything that came of it.
-fn hold(script: &str) -> Parsed {
+fn hold(script: &str) -> ParseOutcome {
     let command = Command::Shell(script.to_owned());
     let read = || analyse(&command, &WorkPath::root(), "/w");
     let (first, second) = (read(), read());
@@ -105,7 +105,7 @@ fn hold(script: &str) -> Parsed {
         Ok(analysis) => analysis,
         Err(refusal) => {
             assert!(!refusal.to_string().is_empty());
-            return Parsed::Refused;
+            return ParseOutcome::Refused;
         }
     };
     let segments = analysis.segments();
@@ -123,7 +123,7 @@ fn hold(script: &str) -> Parsed {
         let known: usize = segment.argv().flatten().map(str::len).sum();
         assert!(shown.len() >= known, "{shown:?} shows less than the words");
     }
-    Parsed::Taken
+    ParseOutcome::Taken
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn what_follows_in_a_shell_script_excuses_nothing_before_it() {
         let script = format!("{first}\n{rest}");
         assert_eq!(verdict(&script), Deny, "{script:?}");
         let command = Command::Shell(script);
-        Parsed::of(&analyse(&command, &WorkPath::root(), "/w"))
+        ParseOutcome::of(&analyse(&command, &WorkPath::root(), "/w"))
     });
 }
 

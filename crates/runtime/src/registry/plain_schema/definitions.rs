@@ -127,16 +127,16 @@ impl<'s> Definitions<'s> {
     fn size_without_references(
         &self,
         uri: &'s str,
-        known: &mut BTreeMap<&'s str, Size>,
+        known: &mut BTreeMap<&'s str, SchemaSize>,
         depth: usize,
-    ) -> Option<Size> {
+    ) -> Option<SchemaSize> {
         if let Some(size) = known.get(uri) {
             return Some(*size);
         }
         let Some(definition) = self.by_uri.get(uri).filter(|_| !self.kept.contains(uri)) else {
-            return Some(Size::default());
+            return Some(SchemaSize::default());
         };
-        let mut size = Size {
+        let mut size = SchemaSize {
             bytes: definition.schema.to_string().len(),
             depth: 0,
         };
@@ -154,7 +154,7 @@ impl<'s> Definitions<'s> {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Size {
+struct SchemaSize {
     bytes: usize,
     depth: usize,
 }

@@ -335,7 +335,10 @@ pub async fn what_a_session_read_is_seen_by_the_other_instance(fixture: impl Led
         before,
         "there is something new to look at"
     );
-    assert_eq!(works("used", two.used(tenant, id, 10).await), ["mcp__wiki"]);
+    assert_eq!(
+        works("used", two.providers_used(tenant, id, 10).await),
+        ["mcp__wiki"]
+    );
     let judged_too_early = request(&session, "x");
     let other = works("open", two.open(&judged_too_early, START).await);
     let start = started_after("mcp__mail", judged_too_early.id, &Labels::NONE);

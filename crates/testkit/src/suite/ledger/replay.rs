@@ -2,7 +2,7 @@
 
 use haft_contract::{
     CallEvent, CallId, Terminal,
-    event::Happened,
+    event::RecordedEvent,
     host::{ApprovalAnswer, ArtifactId, Durability, ReplayableCall, Timestamp},
     ops::FileVersion,
 };
@@ -117,7 +117,7 @@ pub async fn changes_come_back_as_they_happened(fixture: impl LedgerFixture) {
             },
         ]
     };
-    let mut expected: Vec<Happened> = Vec::new();
+    let mut expected: Vec<RecordedEvent> = Vec::new();
     let mut ids = Vec::new();
     for name in ["src/a.rs", "src/b.rs", "src/c.rs"] {
         let asked = request(&principal(), name);

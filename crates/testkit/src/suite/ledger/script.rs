@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use haft_contract::{
     Access, CallEvent, CallId, CallRequest, Content, Effects, ErrorKind, Facts, Labels, Outcome,
     PlanParts, Principal, ProviderId, SealedPlan, Terminal, ToolKey, ToolName,
-    event::Happened,
+    event::RecordedEvent,
     host::{
         ApprovalId, ArtifactId, CallRecord, Decision, Durability, GrantId, LedgerError,
         PolicyVersion, Timestamp, Verdict,
@@ -32,8 +32,8 @@ pub(super) fn request(principal: &Arc<Principal>, command: &str) -> CallRequest 
 }
 
 /// Something that happened at [`START`].
-pub(super) fn happened(call: CallId, event: CallEvent) -> Happened {
-    Happened {
+pub(super) fn happened(call: CallId, event: CallEvent) -> RecordedEvent {
+    RecordedEvent {
         call,
         at: START,
         event,
@@ -41,7 +41,7 @@ pub(super) fn happened(call: CallId, event: CallEvent) -> Happened {
 }
 
 /// The events of a call that runs a command, up to its start.
-pub(super) fn started(call: CallId, command: &str) -> Vec<Happened> {
+pub(super) fn started(call: CallId, command: &str) -> Vec<RecordedEvent> {
     let decision = Decision {
         verdict: Verdict::Allow,
         rule: None,
@@ -75,7 +75,7 @@ pub(super) fn started(call: CallId, command: &str) -> Vec<Happened> {
 }
 
 /// The same for a tool of another provider.
-pub(super) fn started_of(provider: &str, call: CallId) -> Vec<Happened> {
+pub(super) fn started_of(provider: &str, call: CallId) -> Vec<RecordedEvent> {
     let provider = ProviderId::parse(provider).expect("a provider");
     let tool = ToolKey::new(provider, tool().tool);
     let mut events = started(call, "x");
@@ -92,7 +92,7 @@ pub(super) fn started_of(provider: &str, call: CallId) -> Vec<Happened> {
 }
 
 /// The same for a call with other effects.
-pub(super) fn started_with_effects(call: CallId, effects: Effects) -> Vec<Happened> {
+pub(super) fn started_with_effects(call: CallId, effects: Effects) -> Vec<RecordedEvent> {
     let mut events = started(call, "x");
     for happened in &mut events {
         if let CallEvent::Planned { plan: planned } = &mut happened.event {
@@ -103,7 +103,11 @@ pub(super) fn started_with_effects(call: CallId, effects: Effects) -> Vec<Happen
 }
 
 /// The same for a start that was judged by what the session had read from.
-pub(super) fn started_after(provider: &str, call: CallId, judged_with: &Labels) -> Vec<Happened> {
+pub(super) fn started_after(
+    provider: &str,
+    call: CallId,
+    judged_with: &Labels,
+) -> Vec<RecordedEvent> {
     let mut events = started_of(provider, call);
     for happened in &mut events {
         if let CallEvent::Started { read_from, .. } = &mut happened.event {
@@ -119,7 +123,7 @@ pub(super) fn start_with(
     approval: Option<ApprovalId>,
     grants: &[GrantId],
     at: Timestamp,
-) -> Vec<Happened> {
+) -> Vec<RecordedEvent> {
     let mut events = started(call, "echo");
     events.pop();
     let event = CallEvent::Started {
@@ -128,7 +132,7 @@ pub(super) fn start_with(
         grants: grants.to_vec(),
         read_from: None,
     };
-    events.push(Happened { call, at, event });
+    events.push(RecordedEvent { call, at, event });
     events
 }
 
@@ -150,12 +154,12 @@ pub(super) async fn start(
 }
 
 /// The settlement of a call.
-pub(super) fn settled(call: CallId, terminal: Terminal, text: &str) -> Vec<Happened> {
+pub(super) fn settled(call: CallId, terminal: Terminal, text: &str) -> Vec<RecordedEvent> {
     settled_with(call, terminal, text, Facts::default())
 }
 
 /// The settlement of a call whose output was spilled.
-pub(super) fn spilled(call: CallId, artifact: ArtifactId) -> Vec<Happened> {
+pub(super) fn spilled(call: CallId, artifact: ArtifactId) -> Vec<RecordedEvent> {
     let facts = Facts {
         artifact: Some(artifact),
         ..Facts::default()
@@ -249,7 +253,7 @@ fn parts(tool: ToolKey, effects: Effects, command: &str) -> PlanParts {
     }
 }
 
-fn settled_with(call: CallId, terminal: Terminal, text: &str, facts: Facts) -> Vec<Happened> {
+fn settled_with(call: CallId, terminal: Terminal, text: &str, facts: Facts) -> Vec<RecordedEvent> {
     let failure = Failure {
         kind: ErrorKind::CommandFailed,
         message: "it did not work".to_owned(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use haft_contract::{
     AgentId, CallEvent, CallId, Label, Labels, Principal, Progress, SessionKind, TenantId,
     Terminal, UserId, WorkspaceId,
-    event::Happened,
+    event::RecordedEvent,
     host::{Durability, LedgerErrorKind, StoredCall, Verification},
     ops::{FileVersion, Stream},
 };
@@ -62,11 +62,11 @@ pub async fn an_open_call_has_no_outcome(fixture: impl LedgerFixture) {
 pub async fn events_keep_their_order_and_time(fixture: impl LedgerFixture) {
     let request = request(&principal(), "x");
     let record = works("open", fixture.ledger().open(&request, START).await);
-    let at_second = |(index, event): (usize, Happened)| Happened {
+    let at_second = |(index, event): (usize, RecordedEvent)| RecordedEvent {
         at: second(index as u64 + 1),
         ..event
     };
-    let events: Vec<Happened> = started(request.id, "x")
+    let events: Vec<RecordedEvent> = started(request.id, "x")
         .into_iter()
         .enumerate()
         .map(at_second)
@@ -343,12 +343,14 @@ pub async fn a_session_knows_whose_tools_it_used(mut fixture: impl LedgerFixture
             (&other, &["mcp__c"]),
             (&in_session("new"), &[]),
         ] {
-            let used = ledger.used(&session.tenant, &session.session, 10).await;
+            let used = ledger
+                .providers_used(&session.tenant, &session.session, 10)
+                .await;
             let mut used = works("used", used);
             used.sort_unstable();
             assert_eq!(used, expect);
         }
-        let most = ledger.used(&mine.tenant, &mine.session, 1).await;
+        let most = ledger.providers_used(&mine.tenant, &mine.session, 1).await;
         assert_eq!(works("used", most).len(), 1);
         drop(ledger);
         fixture.reopen().await;

@@ -7,11 +7,11 @@ use haft_contract::{
     ops::{ExitStatus, Input, Spawn, Stream},
 };
 
-use super::{Ended, finish, script, start};
+use super::{EndedChild, finish, script, start};
 use crate::suite::fixture::{BackendFixture, at, works};
 
 /// Runs commands that print a line each, the next one when the line before was read.
-async fn line_by_line(fixture: &impl BackendFixture, commands: &[&str]) -> Ended {
+async fn line_by_line(fixture: &impl BackendFixture, commands: &[&str]) -> EndedChild {
     let mut text = String::new();
     for (number, command) in commands.iter().enumerate() {
         if number > 0 {
@@ -26,7 +26,7 @@ async fn line_by_line(fixture: &impl BackendFixture, commands: &[&str]) -> Ended
         fixture.put(&format!("read{}", chunks.len()), b"").await;
     }
     let status = works("wait", child.wait().await).status;
-    Ended { chunks, status }
+    EndedChild { chunks, status }
 }
 
 /// Sequence numbers count up from 0 over all streams.

@@ -1,7 +1,7 @@
 //! Patches that a model was talked into, or that are cut off: what is taken says one thing, and is
 //! placed where it says and nowhere else.
 
-use haft_testkit::{Fuzz, Parsed};
+use haft_testkit::{Fuzz, ParseOutcome};
 use tokio_util::sync::CancellationToken;
 
 use super::{FilePatch, Hunk, HunkLine, MAX_FILES, parse, place};
@@ -79,7 +79,7 @@ fn a_patch_envelope_says_one_thing_and_is_placed_where_it_says() {
                 Err(error) => {
                     let lines = text.lines().count();
                     assert!((1..=lines + 1).contains(&error.line), "{error}, of {lines}");
-                    return Parsed::Refused;
+                    return ParseOutcome::Refused;
                 }
             };
             assert!(!files.is_empty() && files.len() <= MAX_FILES);
@@ -103,7 +103,7 @@ fn a_patch_envelope_says_one_thing_and_is_placed_where_it_says() {
                     assert_eq!(without_lines(again), without_lines(files));
                 }
             }
-            Parsed::Taken
+            ParseOutcome::Taken
         });
 }
 

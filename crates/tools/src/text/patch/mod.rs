@@ -10,7 +10,7 @@ mod fuzz;
 mod place;
 mod unified;
 
-pub(crate) use place::{Unplaced, place};
+pub(crate) use place::{PlacementFailure, place};
 
 /// The most files one patch may touch.
 const MAX_FILES: usize = 1_000;

@@ -10,7 +10,7 @@ use memchr::memmem;
 use super::{FinalNewline, Hunk, HunkLine};
 use crate::text::{
     encoding::{Replacement, line_end},
-    heavy::{Stop, Stopped},
+    heavy::{Stop, WorkStopped},
     tolerant::plain_character,
 };
 
@@ -26,7 +26,7 @@ const BYTES_PER_STEP: usize = 32;
 
 /// Why hunks have no place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Unplaced {
+pub(crate) enum PlacementFailure {
     /// A hunk fits nowhere.
     NoFit {
         /// The line of the patch the hunk starts at.
@@ -42,21 +42,25 @@ pub(crate) enum Unplaced {
     Stopped,
 }
 
-impl From<Stopped> for Unplaced {
-    fn from(Stopped: Stopped) -> Self {
+impl From<WorkStopped> for PlacementFailure {
+    fn from(WorkStopped: WorkStopped) -> Self {
         Self::Stopped
     }
 }
 
 /// The replacements a list of hunks amounts to, sorted and without overlaps.
-pub(crate) fn place(text: &str, hunks: &[Hunk], stop: &Stop) -> Result<Vec<Replacement>, Unplaced> {
+pub(crate) fn place(
+    text: &str,
+    hunks: &[Hunk],
+    stop: &Stop,
+) -> Result<Vec<Replacement>, PlacementFailure> {
     let mut lines = Lines::new(text)?;
-    let mut effort = Effort { steps: 0, stop };
+    let mut effort = PlacementEffort { steps: 0, stop };
     let mut cursor = 0;
     let mut replacements = Vec::new();
     for hunk in hunks {
         let old = hunk.old_lines();
-        let no_fit = |wanted: String| Unplaced::NoFit {
+        let no_fit = |wanted: String| PlacementFailure::NoFit {
             patch_line: hunk.patch_line,
             wanted,
         };
@@ -83,22 +87,22 @@ pub(crate) fn place(text: &str, hunks: &[Hunk], stop: &Stop) -> Result<Vec<Repla
 }
 
 /// What placing has cost so far. Every loop over lines pays here.
-struct Effort<'s> {
+struct PlacementEffort<'s> {
     steps: usize,
     stop: &'s Stop,
 }
 
-impl Effort<'_> {
-    fn step(&mut self) -> Result<(), Unplaced> {
+impl PlacementEffort<'_> {
+    fn step(&mut self) -> Result<(), PlacementFailure> {
         self.steps += 1;
         if self.steps > MAX_STEPS {
-            return Err(Unplaced::TooMuchWork);
+            return Err(PlacementFailure::TooMuchWork);
         }
         Ok(self.stop.check_at(self.steps)?)
     }
 
     /// Pays for a search inside a line.
-    fn search(&mut self, line: &str) -> Result<(), Unplaced> {
+    fn search(&mut self, line: &str) -> Result<(), PlacementFailure> {
         self.steps += line.len() / BYTES_PER_STEP;
         self.step()
     }
@@ -115,28 +119,28 @@ struct Lines<'t> {
 }
 
 /// How much two lines may differ and still be the same line: `alike` gives the same text for both.
-struct Likeness {
+struct LineLikeness {
     /// Which one it is.
     index: usize,
     alike: fn(&str) -> Cow<'_, str>,
 }
 
-const AS_IT_IS: Likeness = Likeness {
+const AS_IT_IS: LineLikeness = LineLikeness {
     index: 0,
     alike: |line| Cow::Borrowed(line),
 };
 
-const WITHOUT_TRAILING_BLANKS: Likeness = Likeness {
+const WITHOUT_TRAILING_BLANKS: LineLikeness = LineLikeness {
     index: 1,
     alike: |line| Cow::Borrowed(line.trim_end()),
 };
 
-const WITHOUT_OUTER_BLANKS: Likeness = Likeness {
+const WITHOUT_OUTER_BLANKS: LineLikeness = LineLikeness {
     index: 2,
     alike: |line| Cow::Borrowed(line.trim()),
 };
 
-const PLAIN: Likeness = Likeness {
+const PLAIN: LineLikeness = LineLikeness {
     index: 3,
     alike: plain,
 };
@@ -152,8 +156,8 @@ impl<'t> Numbered<'t> {
     fn new(
         content: &[&'t str],
         alike: fn(&str) -> Cow<'_, str>,
-        effort: &mut Effort<'_>,
-    ) -> Result<Self, Unplaced> {
+        effort: &mut PlacementEffort<'_>,
+    ) -> Result<Self, PlacementFailure> {
         let mut numbers = HashMap::new();
         let mut lines = Vec::with_capacity(content.len());
         for line in content {
@@ -167,9 +171,9 @@ impl<'t> Numbered<'t> {
 }
 
 impl<'t> Lines<'t> {
-    fn new(text: &'t str) -> Result<Self, Unplaced> {
+    fn new(text: &'t str) -> Result<Self, PlacementFailure> {
         if memchr::memchr_iter(b'\n', text.as_bytes()).count() > MAX_LINES {
-            return Err(Unplaced::TooManyLines);
+            return Err(PlacementFailure::TooManyLines);
         }
         let mut starts = vec![0];
         let mut content = Vec::new();
@@ -194,8 +198,8 @@ impl<'t> Lines<'t> {
         &mut self,
         anchor: &str,
         from: usize,
-        effort: &mut Effort<'_>,
-    ) -> Result<Option<usize>, Unplaced> {
+        effort: &mut PlacementEffort<'_>,
+    ) -> Result<Option<usize>, PlacementFailure> {
         for likeness in [&AS_IT_IS, &WITHOUT_OUTER_BLANKS] {
             if let Some(at) = self.find_like(likeness, &[anchor], from, None, effort)? {
                 return Ok(Some(at));
@@ -218,8 +222,8 @@ impl<'t> Lines<'t> {
         old: &[&str],
         from: usize,
         hunk: &Hunk,
-        effort: &mut Effort<'_>,
-    ) -> Result<Option<usize>, Unplaced> {
+        effort: &mut PlacementEffort<'_>,
+    ) -> Result<Option<usize>, PlacementFailure> {
         let Some(last) = self.content.len().checked_sub(old.len()) else {
             return Ok(None);
         };
@@ -244,13 +248,13 @@ impl<'t> Lines<'t> {
     /// Where lines stand that are alike in one way.
     fn find_like(
         &mut self,
-        likeness: &Likeness,
+        likeness: &LineLikeness,
         old: &[&str],
         from: usize,
         expected: Option<usize>,
-        effort: &mut Effort<'_>,
-    ) -> Result<Option<usize>, Unplaced> {
-        let Likeness { index, alike } = *likeness;
+        effort: &mut PlacementEffort<'_>,
+    ) -> Result<Option<usize>, PlacementFailure> {
+        let LineLikeness { index, alike } = *likeness;
         let Some(known) = self.numbered.get_mut(index) else {
             return Ok(None);
         };
@@ -340,8 +344,8 @@ fn find_run(
     lines: &[u32],
     wanted: &[u32],
     expected: Option<usize>,
-    effort: &mut Effort<'_>,
-) -> Result<Option<usize>, Unplaced> {
+    effort: &mut PlacementEffort<'_>,
+) -> Result<Option<usize>, PlacementFailure> {
     // A patch that fits the text says the right place.
     if let Some(expected) = expected
         && let Some(there) = lines.get(expected..)
@@ -380,7 +384,10 @@ fn find_run(
 }
 
 /// For each length of a matched start of the run, the longest shorter start that it ends with.
-fn fall_back(wanted: &[u32], effort: &mut Effort<'_>) -> Result<Vec<usize>, Unplaced> {
+fn fall_back(
+    wanted: &[u32],
+    effort: &mut PlacementEffort<'_>,
+) -> Result<Vec<usize>, PlacementFailure> {
     let mut lengths = Vec::with_capacity(wanted.len());
     lengths.push(0);
     let mut matched = 0;
@@ -425,11 +432,11 @@ mod tests {
     use super::super::{FilePatch, parse};
     use super::*;
 
-    fn place(text: &str, hunks: &[Hunk]) -> Result<Vec<Replacement>, Unplaced> {
+    fn place(text: &str, hunks: &[Hunk]) -> Result<Vec<Replacement>, PlacementFailure> {
         super::place(text, hunks, &Stop::with(&CancellationToken::new()))
     }
 
-    fn apply(text: &str, patch: &str) -> Result<String, Unplaced> {
+    fn apply(text: &str, patch: &str) -> Result<String, PlacementFailure> {
         let files = parse(patch).unwrap();
         let Some(FilePatch::Update { hunks, .. }) = files.first() else {
             panic!("not an update");
@@ -478,7 +485,7 @@ mod tests {
         let patch = "*** Begin Patch\n*** Update File: x\n@@\n-zzz\n+b\n*** End Patch";
         assert_eq!(
             apply("a\n", patch),
-            Err(Unplaced::NoFit {
+            Err(PlacementFailure::NoFit {
                 patch_line: 4,
                 wanted: "zzz".into()
             })
@@ -508,23 +515,23 @@ mod tests {
         let absent = hunk(lines.chain([keep("b"), keep("a")]));
         assert!(matches!(
             place(&text, &[absent]),
-            Err(Unplaced::NoFit { .. })
+            Err(PlacementFailure::NoFit { .. })
         ));
     }
 
     /// hunks that each need a look at the whole file are cut off.
     #[test]
     fn rx_cpu_too_much_work_is_refused() {
-        let effort = &mut Effort {
+        let effort = &mut PlacementEffort {
             steps: MAX_STEPS - 3,
             stop: &Stop::with(&CancellationToken::new()),
         };
         assert_eq!(
             find_run(&[1; 8], &[2], None, effort),
-            Err(Unplaced::TooMuchWork)
+            Err(PlacementFailure::TooMuchWork)
         );
         let many = "\n".repeat(MAX_LINES + 1);
-        assert_eq!(place(&many, &[]), Err(Unplaced::TooManyLines));
+        assert_eq!(place(&many, &[]), Err(PlacementFailure::TooManyLines));
     }
 
     #[test]
@@ -534,7 +541,7 @@ mod tests {
         let text = "a\n".repeat(5_000);
         assert_eq!(
             super::place(&text, &[hunk([keep("a"), keep("b")])], &Stop::with(&cancel)),
-            Err(Unplaced::Stopped)
+            Err(PlacementFailure::Stopped)
         );
     }
 
@@ -547,7 +554,7 @@ mod tests {
             expected in proptest::option::of(0_usize..30),
         ) {
             let stop = Stop::with(&CancellationToken::new());
-            let effort = &mut Effort { steps: 0, stop: &stop };
+            let effort = &mut PlacementEffort { steps: 0, stop: &stop };
             let mut places = (0..lines.len()).filter(|at| lines[*at..].starts_with(&wanted));
             let slow = match expected {
                 None => places.next(),

@@ -6,8 +6,8 @@ use std::{sync::Arc, time::Duration};
 use haft::{
     contract::{
         host::{
-            AnswerError, Answerer, ApprovalState, GivenVerdict, Grant, GrantId, GrantScope,
-            GrantWish, Ledger as _,
+            AnswerError, Answerer, ApprovalState, GivenVerdict, Grant, GrantId, GrantRequest,
+            GrantScope, Ledger as _,
         },
         outcome::DeniedBy,
     },
@@ -238,7 +238,7 @@ pub(super) async fn always_anything(case: &Case, verdict: &mut Verdict) {
                 ApprovalAnswer::Approved {
                     by: "ada".to_owned(),
                     digest: request.digest,
-                    grant: Some(GrantWish {
+                    grant: Some(GrantRequest {
                         rules: vec![rule.to_owned()],
                         scope: GrantScope::Session(request.principal.session.clone()),
                         until: None,

@@ -3,7 +3,7 @@
 use std::sync::Condvar;
 
 use super::*;
-use crate::pin::{Digest, Pins, Seen, StoreError};
+use crate::pin::{Digest, Pins, SeenDefinitions, StoreError};
 
 #[tokio::test(start_paused = true)]
 async fn mc_01_a_new_server_is_known_and_withheld_until_a_person_accepts_it() {
@@ -64,7 +64,7 @@ async fn mc_02_a_change_between_two_runs_is_noticed_before_the_first_call_reache
         shared.clone(),
         &servers,
         Options::default(),
-        Naming::Prefixed,
+        ToolNaming::Prefixed,
     );
     bench
         .until("a", |status| status.state == State::Ready)
@@ -78,7 +78,7 @@ async fn mc_02_a_change_between_two_runs_is_noticed_before_the_first_call_reache
         "ended servers offer nothing"
     );
     *server.offers.lock().unwrap() = offer(&[("say", "says, and takes your keys")]);
-    let bench = Bench::start_on(shared, &servers, Options::default(), Naming::Prefixed);
+    let bench = Bench::start_on(shared, &servers, Options::default(), ToolNaming::Prefixed);
     assert_eq!(
         listed(&bench.shared.registry),
         ["mcp__a__say"],
@@ -97,7 +97,7 @@ async fn mc_02_another_server_under_an_accepted_id_is_withheld_though_it_says_th
     let shared = shared();
     let server = Scripted::new(&[Attempt::Works], &[("say", "says")]);
     let servers = [("a", &server)];
-    let (options, naming) = (Options::default(), Naming::Prefixed);
+    let (options, naming) = (Options::default(), ToolNaming::Prefixed);
     let bench = Bench::start_on(shared.clone(), &servers, options, naming);
     bench
         .until("a", |status| status.state == State::Ready)
@@ -171,7 +171,7 @@ async fn mc_03_a_plain_name_does_not_take_the_place_of_another_tool() {
         item: {
             let vetted = vet(
                 &id("x"),
-                Naming::Plain,
+                ToolNaming::Plain,
                 &Filter::default(),
                 &offer(&[("read", "")]),
             );
@@ -186,7 +186,12 @@ async fn mc_03_a_plain_name_does_not_take_the_place_of_another_tool() {
         .registry
         .register(&builtin, vec![Arc::new(taken)])
         .unwrap();
-    let bench = Bench::start_on(shared, &[("a", &theirs)], Options::default(), Naming::Plain);
+    let bench = Bench::start_on(
+        shared,
+        &[("a", &theirs)],
+        Options::default(),
+        ToolNaming::Plain,
+    );
     bench
         .until("a", |status| status.state == State::Ready)
         .await;
@@ -238,7 +243,7 @@ async fn mc_06_a_list_beyond_measure_costs_the_server_its_place_and_nobody_else(
 #[tokio::test]
 async fn a_call_of_a_withheld_tool_is_denied_with_what_to_do() {
     let harness = Harness::memory().build();
-    let shared = Shared {
+    let shared = SupervisorDefaults {
         registry: Arc::clone(harness.runtime.registry()),
         ..shared()
     };
@@ -247,7 +252,7 @@ async fn a_call_of_a_withheld_tool_is_denied_with_what_to_do() {
         shared,
         &[("a", &server)],
         Options::default(),
-        Naming::Prefixed,
+        ToolNaming::Prefixed,
     );
     bench
         .until("a", |status| status.state == State::Ready)
@@ -291,11 +296,20 @@ impl Store for HeldUp {
         self.kept.change(server, origin, kept, change)
     }
 
-    fn seen(&self, server: &ServerId, origin: &Origin) -> Result<Option<Seen>, StoreError> {
+    fn seen(
+        &self,
+        server: &ServerId,
+        origin: &Origin,
+    ) -> Result<Option<SeenDefinitions>, StoreError> {
         self.kept.seen(server, origin)
     }
 
-    fn remember(&self, server: &ServerId, origin: &Origin, seen: &Seen) -> Result<(), StoreError> {
+    fn remember(
+        &self,
+        server: &ServerId,
+        origin: &Origin,
+        seen: &SeenDefinitions,
+    ) -> Result<(), StoreError> {
         self.kept.remember(server, origin, seen)
     }
 
@@ -311,13 +325,13 @@ impl Store for HeldUp {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_look_at_what_is_accepted_does_not_undo_what_a_server_says_meanwhile() {
     let store = Arc::new(HeldUp::default());
-    let shared = Shared {
+    let shared = SupervisorDefaults {
         store: Arc::<HeldUp>::clone(&store),
         ..shared()
     };
     let server = Scripted::new(&[Attempt::Works], &[("say", "says")]);
     let servers = [("a", &server)];
-    let bench = Bench::start_on(shared, &servers, Options::default(), Naming::Prefixed);
+    let bench = Bench::start_on(shared, &servers, Options::default(), ToolNaming::Prefixed);
     // The server has said what it offers, and that is about to be put up.
     while store.asked.load(Ordering::SeqCst) < 2 {
         tokio::time::sleep(Duration::from_millis(1)).await;

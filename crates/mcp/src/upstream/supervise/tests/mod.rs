@@ -14,7 +14,7 @@ use std::{
 
 use haft_contract::{
     CallContext, ErrorKind, Plan, PlanContext, Terminal, ToolError, ToolName, ToolSpec,
-    erased::{ErasedTool, ParsedInput, ToolReply, Withheld},
+    erased::{ErasedTool, ParsedInput, ToolReply, WithheldReason},
     future::BoxFuture,
     progress::NoProgress,
 };
@@ -24,14 +24,14 @@ use serde_json::{Value, json};
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::{Fleet, Make, Mount, Options, Shared, State, Status, Unseen};
+use super::{Fleet, MakeTools, Mount, Options, State, Status, SupervisorDefaults, UnseenServer};
 use crate::{
     mounts::{CHANGES_KEPT, Change},
-    name::{Naming, ServerId, tool_name},
+    name::{ServerId, ToolNaming, tool_name},
     pin::{Filter, Item, MemoryStore, Origin, Store, vet},
     upstream::connection::{
-        Connect, ConnectError, Connection, Definitions, Era, LastWords, Noticed, Request,
-        RequestError, Server,
+        Connect, ConnectError, Connection, Definitions, LastWords, ProtocolEra, Request,
+        RequestError, Server, ServerChange,
     },
 };
 
@@ -70,7 +70,7 @@ struct Live {
     offers: Arc<Mutex<Definitions>>,
     fetches: Arc<AtomicUsize>,
     closes: Arc<AtomicUsize>,
-    changes: broadcast::Sender<Noticed>,
+    changes: broadcast::Sender<ServerChange>,
     ended: watch::Sender<Option<String>>,
     silent: bool,
     answer: fn(&Request) -> Answer,
@@ -98,7 +98,11 @@ impl Scripted {
     fn offers_now(&self, tools: &[(&str, &str)]) {
         *self.offers.lock().unwrap() = offer(tools);
         let live = self.live.lock().unwrap();
-        let _ = live.as_ref().unwrap().changes.send(Noticed::Definitions);
+        let _ = live
+            .as_ref()
+            .unwrap()
+            .changes
+            .send(ServerChange::Definitions);
     }
 
     fn dies(&self, why: &str) {
@@ -163,8 +167,8 @@ impl Connect for Scripted {
 }
 
 impl Connection for Live {
-    fn era(&self) -> Era {
-        Era::Legacy
+    fn era(&self) -> ProtocolEra {
+        ProtocolEra::Legacy
     }
 
     fn under_way(&self) -> usize {
@@ -206,7 +210,7 @@ impl Connection for Live {
         })
     }
 
-    fn changes(&self) -> broadcast::Receiver<Noticed> {
+    fn changes(&self) -> broadcast::Receiver<ServerChange> {
         self.changes.subscribe()
     }
 
@@ -249,7 +253,7 @@ impl ErasedTool for Asking {
         None
     }
 
-    fn withheld(&self) -> Option<Withheld> {
+    fn withheld(&self) -> Option<WithheldReason> {
         None
     }
     fn parse(&self, input: &Value) -> Result<ParsedInput, ToolError> {
@@ -278,9 +282,9 @@ impl ErasedTool for Asking {
     }
 }
 
-struct Making(Naming);
+struct Making(ToolNaming);
 
-impl Make for Making {
+impl MakeTools for Making {
     fn tool(&self, server: &Arc<dyn Server>, item: &Item) -> Result<Arc<dyn ErasedTool>, String> {
         let name = tool_name(server.id(), &item.key.name, self.0);
         Ok(Arc::new(Asking {
@@ -311,29 +315,29 @@ fn id(text: &str) -> ServerId {
 
 /// A fleet of scripted servers.
 struct Bench {
-    shared: Shared,
+    shared: SupervisorDefaults,
     fleet: Fleet,
 }
 
 impl Bench {
     fn start(servers: &[(&str, &Arc<Scripted>)], options: Options) -> Self {
-        Self::start_on(shared(), servers, options, Naming::Prefixed)
+        Self::start_on(shared(), servers, options, ToolNaming::Prefixed)
     }
 
     fn start_on(
-        shared: Shared,
+        shared: SupervisorDefaults,
         servers: &[(&str, &Arc<Scripted>)],
         options: Options,
-        naming: Naming,
+        naming: ToolNaming,
     ) -> Self {
         Self::start_from(shared, servers, options, naming, &origin())
     }
 
     fn start_from(
-        shared: Shared,
+        shared: SupervisorDefaults,
         servers: &[(&str, &Arc<Scripted>)],
         options: Options,
-        naming: Naming,
+        naming: ToolNaming,
         origin: &Origin,
     ) -> Self {
         let mounts = servers.iter().map(|(name, scripted)| Mount {
@@ -345,7 +349,7 @@ impl Bench {
             make: Arc::new(Making(naming)),
             options,
         });
-        let fleet = Fleet::start(mounts.collect(), &shared, Unseen::Start).unwrap();
+        let fleet = Fleet::start(mounts.collect(), &shared, UnseenServer::Start).unwrap();
         Self { shared, fleet }
     }
 
@@ -379,8 +383,8 @@ impl Bench {
     }
 }
 
-fn shared() -> Shared {
-    Shared {
+fn shared() -> SupervisorDefaults {
+    SupervisorDefaults {
         store: Arc::new(MemoryStore::default()),
         registry: Arc::new(Registry::new()),
         clock: Arc::new(SystemClock),
@@ -392,7 +396,7 @@ fn accept(store: &dyn Store, server: &str) {
     let server = id(server);
     let seen = store.seen(&server, &origin()).unwrap().unwrap();
     let filter = Filter::default();
-    let vetted = vet(&server, Naming::Prefixed, &filter, &seen.definitions).unwrap();
+    let vetted = vet(&server, ToolNaming::Prefixed, &filter, &seen.definitions).unwrap();
     let mut change = |pins: &mut crate::pin::Pins| {
         pins.review(&vetted.items);
         for item in &vetted.items {
