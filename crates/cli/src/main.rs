@@ -5,9 +5,9 @@
 
 mod agent_files;
 mod agents;
-mod ago;
 mod args;
 mod commands;
+mod relative_time;
 
 mod exit;
 mod interrupt;

@@ -9,11 +9,11 @@
 pub mod ancestry;
 pub mod asked_again;
 mod assembly;
-mod beside;
 mod builder;
 pub mod config;
 mod data_dir;
 pub mod error;
+mod first_answer;
 pub mod grant_history;
 mod host;
 pub mod mount;
@@ -31,10 +31,10 @@ pub mod workspace;
 pub use self::config::mcp::ServerSettings as McpServer;
 pub use self::{
     assembly::{Assembly, problem},
-    beside::FirstAnswer,
     builder::HostBuilder,
     data_dir::platform_data_dir,
     error::{HostError, HostErrorKind},
+    first_answer::FirstAnswer,
     host::Host,
     own_tools::configured_scripts,
     record::{Record, RecordOptions},

@@ -18,7 +18,7 @@ use haft_contract::{
 };
 
 use crate::{
-    after::read_from,
+    after_reading::read_from,
     audience::NamedPrincipal,
     cache::Generations,
     compile::{CompileError, Compiled, Origin, pattern_type},
@@ -53,7 +53,7 @@ pub(crate) struct EvaluationCase<'q> {
     pub(crate) patterns: Vec<(PatternId, &'q Pattern)>,
     /// What the session has read from.
     pub(crate) read_from: &'q Labels,
-    /// Whether one of the rules says `after`.
+    /// Whether one of the rules says `after_reading`.
     pub(crate) labelled: bool,
     /// The rules that can match.
     pub(crate) rules: Vec<usize>,
@@ -75,7 +75,7 @@ pub(crate) struct ShellFacts {
 pub(crate) struct Judgement {
     pub(crate) verdict: Verdict,
     pub(crate) cause: DecidingCause,
-    /// Whether a rule that says `after` is among what decided.
+    /// Whether a rule that says `after_reading` is among what decided.
     pub(crate) labelled: bool,
 }
 

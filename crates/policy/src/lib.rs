@@ -25,7 +25,7 @@
 //! # Ok::<(), haft_policy::LoadError>(())
 //! ```
 
-mod after;
+mod after_reading;
 mod audience;
 mod cache;
 mod command_pattern;

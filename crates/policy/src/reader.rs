@@ -16,7 +16,7 @@ use toml::{
 };
 
 use crate::{
-    after::AfterReading,
+    after_reading::AfterReading,
     audience::FilePresets,
     examples::{ExpectedMatch, TestedRule, TriedExample},
     facts::BUILT_IN_GROUPS,

@@ -14,7 +14,7 @@ use haft_contract::{
 };
 
 use crate::{
-    after::AfterReading,
+    after_reading::AfterReading,
     pattern::{Pattern, PatternError, PatternScope},
 };
 
@@ -112,7 +112,7 @@ pub enum RuleErrorKind {
     Glob(String),
     /// A wildcard in an `allow` list that is not part of one command, or stands for its program.
     CommandWildcard,
-    /// `after` with a rule in an `allow` list that names one tool.
+    /// `after_reading` with a rule in an `allow` list that names one tool.
     AfterName,
 }
 

@@ -14,7 +14,6 @@ use haft_contract::{
 };
 
 use crate::{
-    asking::PendingQuestions,
     background::Processes,
     clock::SystemClock,
     engine::Engine,
@@ -25,6 +24,7 @@ use crate::{
     loops::{LoopGuard, Loops},
     no_record::NoRecord,
     nobody::NobodyToAsk,
+    pending_questions::PendingQuestions,
     registry::{Registry, RegistryError},
     runtime::Runtime,
     workspace::{HostAccess, OneWorkspace, Workspace, Workspaces},

@@ -11,13 +11,13 @@ use haft_contract::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    asking::PendingQuestions,
     background::Processes,
     in_flight::InFlight,
     labels::SessionLabels,
     limits::Limits,
     locks::Locks,
     loops::Loops,
+    pending_questions::PendingQuestions,
     pipeline::{self, HaltedCall},
     registry::Registry,
     workspace::{Workspace, WorkspaceError, Workspaces},

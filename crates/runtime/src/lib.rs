@@ -7,10 +7,10 @@
 //! knows no policy engine and no store; it sees them through `haft-contract`.
 
 mod acceptance;
-mod asking;
 mod background;
 mod builder;
 mod capture;
+mod change_history;
 mod clock;
 mod deadline;
 mod digest;
@@ -24,13 +24,13 @@ mod locks;
 mod loops;
 mod no_record;
 mod nobody;
-mod past;
+mod pending_questions;
 pub mod pipeline;
 mod preview;
 mod record;
 pub mod registry;
 mod runtime;
-mod whose;
+mod session_key;
 mod workspace;
 
 pub use self::{

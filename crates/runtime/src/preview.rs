@@ -23,8 +23,8 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::{
+    change_history::ChangeHistory,
     guard::{Guard, ReadOnly, changes::ChangeWatch, confinement::Confinement},
-    past::ChangeHistory,
     pipeline::CallState,
     registry::Entry,
 };

@@ -26,8 +26,9 @@ use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Output, Page, Style, Watcher, visible,
-    wish::{self, GrantDuration},
+    Output, Page, Style, Watcher,
+    grant_choice::{self, GrantDuration},
+    visible,
 };
 use crate::view::approval;
 
@@ -136,7 +137,7 @@ impl TerminalApprover {
                     return Some(request.refuse(&self.user, reason));
                 }
                 "a" | "always" => {
-                    let scopes = wish::scopes(
+                    let scopes = grant_choice::scopes(
                         &request.principal,
                         &GrantedWorkspace::of_plan(&request.plan),
                     );
@@ -175,12 +176,12 @@ pub(crate) async fn ask_for_wish(
         say("No rule can be proposed that would allow just such calls; y allows this one.");
         return Some(None);
     }
-    output.note(&wish::proposals(proposals).fitting_stderr());
+    output.note(&grant_choice::proposals(proposals).fitting_stderr());
     let chosen = numbered(output, "Which one? (its number; nothing goes back) ").await?;
     let Some(proposal) = chosen.and_then(|index| proposals.get(index)) else {
         return Some(None);
     };
-    output.note(&wish::scopes_in_words(&scopes).fitting_stderr());
+    output.note(&grant_choice::scopes_in_words(&scopes).fitting_stderr());
     let chosen = numbered(output, "Where? (its number; nothing goes back) ").await?;
     let Some(scope) = chosen.and_then(|index| scopes.into_iter().nth(index)) else {
         return Some(None);
@@ -192,8 +193,8 @@ pub(crate) async fn ask_for_wish(
             Err(why) => say(&why),
         }
     };
-    let wish = wish::wish(proposal, scope, lasting, SystemClock.now());
-    output.note(&wish::exactly(&wish).fitting_stderr());
+    let wish = grant_choice::wish(proposal, scope, lasting, SystemClock.now());
+    output.note(&grant_choice::exactly(&wish).fitting_stderr());
     let typed = line(output, "Allow this call and keep exactly that? [y/N] ").await?;
     Some(matches!(typed.to_ascii_lowercase().as_str(), "y" | "yes").then_some(wish))
 }

@@ -3,12 +3,12 @@
 
 mod approve;
 pub(crate) mod confirm;
+pub(crate) mod grant_choice;
 mod output;
 mod page;
 mod progress;
 pub(crate) mod sanitise;
 pub(crate) mod visible;
-pub(crate) mod wish;
 
 pub(crate) use approve::{
     AnswerSource, TerminalApprover, ask_for_wish, somebody_is_there, typed_after,

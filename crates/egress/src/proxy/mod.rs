@@ -14,9 +14,9 @@ mod fuzz;
 mod head;
 mod hello;
 mod http;
-mod place;
 mod relay;
 mod session;
+mod socket_directory;
 mod socks;
 mod tunnel;
 
@@ -39,7 +39,7 @@ use tokio::{
 };
 
 pub use self::session::{Timing, Traffic};
-use self::{client::Client, place::SocketDirectory, session::ProxyState};
+use self::{client::Client, session::ProxyState, socket_directory::SocketDirectory};
 use crate::{
     admission::{Admission, AdmissionScope},
     denial::SETTING,

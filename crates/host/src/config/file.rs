@@ -14,8 +14,8 @@ use toml::{
 };
 
 use super::{
-    asking::{self, AskingSettings},
     catalog::{self, CatalogSettings},
+    client_questions::{self, AskingSettings},
     limits::LimitSettings,
     loop_guard::LoopGuardSettings,
     mcp::{self, McpSettings},
@@ -138,7 +138,7 @@ impl Reader<'_> {
             self.file.loop_guard = self.loop_guard(table);
         }
         if let Some(table) = self.table(document, "mcp") {
-            let keys = [&asking::KEYS[..], &catalog::KEYS, &mcp::KEYS].concat();
+            let keys = [&client_questions::KEYS[..], &catalog::KEYS, &mcp::KEYS].concat();
             self.known_keys(table, "[mcp]", &keys);
             self.file.asking = self.asking(table);
             self.file.catalog = self.catalog(table);

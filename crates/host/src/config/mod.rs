@@ -8,8 +8,8 @@
     reason = "reads Haft's own configuration, which no workspace confines"
 )]
 
-pub mod asking;
 pub mod catalog;
+pub mod client_questions;
 pub mod env;
 pub mod file;
 #[cfg(test)]

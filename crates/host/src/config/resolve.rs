@@ -22,8 +22,8 @@ use haft_runtime::Limits;
 
 use super::{
     FILE_NAME,
-    asking::AskingSettings,
     catalog::CatalogSettings,
+    client_questions::AskingSettings,
     env::Env,
     file::{self, ConfiguredTool},
     limits::LimitSettings,

@@ -14,7 +14,7 @@ use haft_runtime::registry::Registry;
 
 use super::{
     MountPlan,
-    known::{known, store_failed},
+    known_definitions::{known, store_failed},
     origin,
 };
 use crate::{

@@ -2,7 +2,7 @@
 //! address, and a supervisor in front.
 
 pub mod accept;
-pub mod known;
+pub mod known_definitions;
 mod remedy;
 mod report;
 pub mod status;

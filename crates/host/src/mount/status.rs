@@ -9,7 +9,7 @@ use haft_mcp::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{known::known, origin};
+use super::{known_definitions::known, origin};
 use crate::{
     config::{Settings, mcp::ServerSettings},
     state::{failures::Failures, pins::FilePins, running},
@@ -20,7 +20,7 @@ use crate::{
 pub struct ServerView {
     /// Its id.
     pub server: String,
-    /// `known`, `starting`, `ready`, `down`, `login needed`, `stopped`, `quarantined`, `failed`, `never
+    /// `known_definitions`, `starting`, `ready`, `down`, `login needed`, `stopped`, `quarantined`, `failed`, `never
     /// started`, `off`.
     pub state: String,
     /// The process of the Haft that runs it; none where it is not running.

@@ -14,7 +14,7 @@ use haft_contract::{
 use haft_runtime::registry::{Entry, Snapshot};
 use serde_json::{Map, Value, json};
 
-use super::{EffectClass, FindTools, shown::ShownTools};
+use super::{EffectClass, FindTools, shown_tools::ShownTools};
 
 const TOOL: &str = "tool";
 const ARGUMENTS: &str = "arguments";

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{EffectClass, is_catalog_tool, shown::ShownTools, tokens::json_bytes};
+use super::{EffectClass, is_catalog_tool, shown_tools::ShownTools, tokens::json_bytes};
 
 /// How many tools are returned unless more are asked for.
 const DEFAULT_LIMIT: usize = 5;

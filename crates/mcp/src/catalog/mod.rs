@@ -10,7 +10,7 @@ mod class;
 mod cost;
 mod find;
 mod listing;
-mod shown;
+mod shown_tools;
 mod tokens;
 
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub fn tools(
     registry: &Arc<Registry>,
     policy: Arc<dyn Policy>,
 ) -> Result<Vec<Arc<dyn ErasedTool>>, NameError> {
-    let shown = shown::ShownTools::new(registry, policy);
+    let shown = shown_tools::ShownTools::new(registry, policy);
     let mut tools = vec![erase(FindTools::new(shown.clone()))?];
     for class in EffectClass::ALL {
         tools.push(Arc::new(CallTool::new(class, shown.clone())?));

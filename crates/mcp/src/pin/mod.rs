@@ -6,14 +6,14 @@
 //! accepted of one server, not of an id: another program or address under the same id begins anew.
 //! Descriptions are data: they are kept, shown escaped and compared, never followed.
 //!
-//! `item` says what has a hash, `origin` whose it is, `vet` what cannot be taken at all, `standing` compares, `diff` shows
+//! `item` says what has a hash, `origin` whose it is, `vet` what cannot be taken at all, `status` compares, `diff` shows
 //! what changed, `store` says what a host keeps.
 
 mod diff;
 mod digest;
 mod item;
 mod origin;
-mod standing;
+mod status;
 mod store;
 mod vet;
 
@@ -22,7 +22,7 @@ pub use self::{
     digest::Digest,
     item::{Item, ItemKey, Kind},
     origin::Origin,
-    standing::{LapseReason, PinStatus, Pins},
+    status::{LapseReason, PinStatus, Pins},
     store::{MemoryStore, SeenDefinitions, Store, StoreError},
     vet::{
         Filter, MAX_DEFINITION_BYTES, MAX_ITEMS, MAX_LIST_BYTES, MAX_RESOURCE_BYTES, MAX_RESOURCES,

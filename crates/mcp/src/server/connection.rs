@@ -36,7 +36,6 @@ use super::{
     announce::Changes,
     approve::{CallReply, RequestDigest},
     caller::ServedCaller,
-    conduct::{ReplyKinds, RequestRound, WaitingRequest, abilities, lacking, stands_for_itself},
     endpoint::{Endpoint, SessionScope},
     leave::{ResourceListener, leave},
     output,
@@ -45,6 +44,7 @@ use super::{
     severity::Severity,
     shown::{names_headers, shown, typed},
     subscriptions::{self, SubscribedUris, SubscriptionChange},
+    wait::{ReplyKinds, RequestRound, WaitingRequest, abilities, lacking, stands_for_itself},
 };
 use crate::mounts::{Fetch, Mounts};
 

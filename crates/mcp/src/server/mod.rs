@@ -1,14 +1,13 @@
 //! Towards agents: Haft as one MCP server, over stdio and Streamable HTTP, in both eras.
 //!
 //! An [`Endpoint`] is what is served; [`stdio`] and [`http`] serve it. Every request that does
-//! something is a call of the runtime: `connection` turns requests into calls, `conduct` waits for
+//! something is a call of the runtime: `connection` turns requests into calls, `wait` waits for
 //! a call while its client is asked and told, `result` turns its outcome into an answer.
 
 mod announce;
 pub mod approve;
 mod caller;
 pub mod capped;
-mod conduct;
 mod connection;
 pub mod endpoint;
 pub mod http;
@@ -22,6 +21,7 @@ pub mod severity;
 mod shown;
 pub mod stdio;
 mod subscriptions;
+mod wait;
 
 pub use self::{
     caller::{Caller, Identify},

@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::kept::BackgroundChild;
 use self::{kept::ProcessDescription, owner::Lease};
-use crate::{limits::ProcessLimits, whose::SessionKey};
+use crate::{limits::ProcessLimits, session_key::SessionKey};
 
 /// How long the end of processes is waited for when a session or the runtime ends.
 const END_LIMIT: Duration = Duration::from_secs(2);

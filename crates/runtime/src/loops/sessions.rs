@@ -7,7 +7,7 @@ use super::{
     tail::{SeenInTail, Tail},
     watched::Fingerprint,
 };
-use crate::whose::SessionKey;
+use crate::session_key::SessionKey;
 
 /// The sessions that are remembered.
 pub(super) struct RecentCalls {

@@ -11,7 +11,7 @@ use std::sync::{
 use haft_contract::{Arguments, CallRequest, Content, Outcome, SealedPlan};
 use sha2::{Digest as _, Sha256};
 
-use crate::whose::SessionKey;
+use crate::session_key::SessionKey;
 
 /// The first half of a SHA-256: enough to tell calls apart, and small enough to keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,8 +15,8 @@ use tokio::time::Instant;
 use super::{
     Authorized, HaltedCall, PlannedCall,
     approve::{Approved, RunBasis},
+    call_state::cancelled,
     decide::{denied, judge, judge_now},
-    luggage::cancelled,
     plan::resolve_accesses,
 };
 use crate::{

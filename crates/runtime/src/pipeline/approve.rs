@@ -19,14 +19,14 @@ use tokio::time::Instant;
 
 use super::{
     DecidedCall, HaltedCall, PlannedCall,
+    await_answer::{AnswerOutcome, await_answer},
+    call_state::cancelled,
     decide::PolicyAnswer,
-    hear::{AnswerOutcome, await_answer},
-    luggage::cancelled,
-    wish,
+    keep_grant,
 };
 use crate::{
-    asking::QuestionGuard,
     digest::{ApprovalBinding, digest_of, plan_form},
+    pending_questions::QuestionGuard,
     preview::{Program, ShownPreview, show},
 };
 
@@ -135,7 +135,7 @@ async fn ask(mut planned: PlannedCall, decision: Decision) -> Result<Authorized,
                 },
             );
             if let Some(wish) = wish {
-                Box::pin(wish::keep(&mut planned, wish, &by)).await;
+                Box::pin(keep_grant::keep(&mut planned, wish, &by)).await;
             }
             let basis = RunBasis::Approval(approved);
             Ok(Authorized { planned, basis })

@@ -10,7 +10,7 @@ use haft_contract::{
     outcome::DeniedBy,
 };
 
-use super::{HaltedCall, PlannedCall, luggage::CallState};
+use super::{HaltedCall, PlannedCall, call_state::CallState};
 use crate::registry::Entry;
 
 /// A call that policy allows, or wants a person to look at.

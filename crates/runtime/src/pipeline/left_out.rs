@@ -9,7 +9,7 @@ use haft_contract::{
     ops::{FileVersion, OpsError},
 };
 
-use super::{decide::judge_plan, luggage::CallState};
+use super::{call_state::CallState, decide::judge_plan};
 use crate::registry::Entry;
 
 /// What is left of a plan, with the version of each access's target.

@@ -39,19 +39,19 @@
 
 mod admit;
 mod approve;
+mod await_answer;
+mod call_state;
 mod decide;
 mod halt;
-mod hear;
 mod hooks;
+mod keep_grant;
 mod left_out;
-mod luggage;
 mod plan;
 mod resolve;
 mod run;
 mod settle;
 mod start;
 mod validate;
-mod wish;
 
 use haft_contract::Outcome;
 
@@ -69,7 +69,7 @@ pub use self::{
     validate::{ValidatedCall, validate},
 };
 pub(crate) use self::{
-    luggage::{CallState, cancelled},
+    call_state::{CallState, cancelled},
     settle::settle_halt,
 };
 

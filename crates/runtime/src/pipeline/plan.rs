@@ -12,8 +12,8 @@ use haft_contract::{
 
 use super::{
     HaltedCall, ValidatedCall,
+    call_state::CallState,
     left_out::{is_about_one_path, leave_out_denied},
-    luggage::CallState,
 };
 use crate::{deadline, registry::Entry};
 

@@ -22,10 +22,10 @@ use tokio_util::task::AbortOnDropHandle;
 use super::{AdmittedCall, PlannedCall, StartedCall};
 use crate::{
     capture::Capture,
+    change_history::ChangeHistory,
     deadline::RunClock,
     guard::{Guard, changes::ChangeWatch, confinement::Confinement},
     locks::HeldLocks,
-    past::ChangeHistory,
     record::Recording,
 };
 

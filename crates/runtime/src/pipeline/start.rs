@@ -32,7 +32,7 @@ pub async fn start(mut admitted: AdmittedCall) -> Result<StartedCall, HaltedCall
     for _ in 0..MAX_TRIES {
         let call = &admitted.planned.call;
         if call.cancel.is_cancelled() {
-            return Err(admitted.planned.call.halt(super::luggage::cancelled()));
+            return Err(admitted.planned.call.halt(super::call_state::cancelled()));
         }
         let label = call.new_label();
         match record(&admitted, label.as_ref()).await {

@@ -5,7 +5,7 @@ use std::{panic::AssertUnwindSafe, sync::Arc};
 use haft_contract::{Arguments, CallEvent, ErrorKind, ToolError, erased::ParsedInput};
 use serde_json::Value;
 
-use super::{HaltedCall, ResolvedCall, luggage::CallState};
+use super::{HaltedCall, ResolvedCall, call_state::CallState};
 use crate::{input, registry::Entry};
 
 /// A call whose input fits.

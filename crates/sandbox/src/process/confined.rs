@@ -26,8 +26,8 @@ use tokio::{
 };
 
 use super::{
+    child_leader::{ChildLeader, Confinement, TreeEnd},
     controls::ChildControl,
-    lead::{ChildLeader, Confinement, TreeEnd},
     tree::ChildTree,
     watch::watch,
 };

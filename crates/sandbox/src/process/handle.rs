@@ -17,8 +17,8 @@ use tokio::{
 };
 
 use super::{
+    child_leader::{ChildLeader, TreeEnd},
     controls::{ConnectedStreams, Controls},
-    lead::{ChildLeader, TreeEnd},
     output::Output,
     streams::OurEnds,
 };

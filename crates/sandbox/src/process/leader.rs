@@ -20,8 +20,8 @@ use rustix::{
 use tokio::io::{Interest, unix::AsyncFd};
 
 use super::{
+    child_leader::{ChildLeader, Confinement, TreeEnd},
     controls::ChildControl,
-    lead::{ChildLeader, Confinement, TreeEnd},
     tree::ChildTree,
     watch::watch,
 };

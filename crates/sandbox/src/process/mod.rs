@@ -4,12 +4,12 @@
 //! running child, led by a plain child process (`leader.rs`) or by the init of a sandbox
 //! (`confined.rs`). Must not lower a tier: what cannot be confined as asked is refused.
 
+mod child_leader;
 mod confined;
 pub(crate) mod controls;
 mod environment;
 mod handle;
 pub(crate) mod input;
-mod lead;
 mod leader;
 mod options;
 pub(crate) mod orphans;

@@ -3,13 +3,13 @@
 
 mod change;
 mod copy;
-mod look;
+mod inspect;
 mod reach;
 mod write;
 
 pub use change::*;
 pub use copy::*;
-pub use look::*;
+pub use inspect::*;
 pub use reach::*;
 pub use write::*;
 

@@ -17,7 +17,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-use super::look::{FileView, preview_of, shown, whole};
+use super::file_view::{FileView, preview_of, shown, whole};
 use crate::text::display::one_line;
 
 const DESCRIPTION: &str = "\

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    look::{FileView, preview_of},
+    file_view::{FileView, preview_of},
     seen::refuse_if_changed,
     whole::read_whole,
 };

@@ -7,7 +7,7 @@ pub mod patch;
 pub mod read;
 pub mod write;
 
-mod look;
+mod file_view;
 mod media;
 mod patch_steps;
 mod seen;

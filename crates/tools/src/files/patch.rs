@@ -17,7 +17,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    look::{FileView, preview_of, shown},
+    file_view::{FileView, preview_of, shown},
     patch_steps::{Step, apply_all},
     whole::read_whole,
 };

@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    look::{present, preview_of, shown, whole},
+    file_view::{present, preview_of, shown, whole},
     seen::refuse_if_changed,
 };
 use crate::text::display::one_line;

@@ -15,7 +15,9 @@ use crate::{
     commands::{App, lookup::tenant},
     exit::Exit,
     stop::Stop,
-    terminal::{Format, Page, Style, ask_for_wish, somebody_is_there, typed_after, visible, wish},
+    terminal::{
+        Format, Page, Style, ask_for_wish, grant_choice, somebody_is_there, typed_after, visible,
+    },
     view::{approval, time},
 };
 
@@ -192,7 +194,7 @@ async fn chosen_rule(question: &Approval, app: &App) -> Result<Option<GrantReque
     let Some(workspace) = asked_again::workspace(question) else {
         return Ok(None);
     };
-    let scopes = wish::scopes(&question.principal, &workspace);
+    let scopes = grant_choice::scopes(&question.principal, &workspace);
     Ok(ask_for_wish(app.output, &proposals, scopes).await.flatten())
 }
 

@@ -12,8 +12,8 @@ use haft_host::{
 
 use super::{App, Exit, Stop, now, open, tenant};
 use crate::{
-    ago::RelativeTime,
     args::IdentityArgs,
+    relative_time::RelativeTime,
     terminal::{Format, Page, Style},
 };
 

@@ -5,7 +5,7 @@ use clap::Args;
 use haft_host::{
     mount::{
         accept,
-        known::{configured, known, store_failed},
+        known_definitions::{configured, known, store_failed},
         origin,
     },
     state::pins::FilePins,

@@ -9,7 +9,7 @@ use std::{
 
 use clap::Args;
 use haft_contract::future::BoxFuture;
-use haft_host::mount::{LoginOwner, credential, known::configured};
+use haft_host::mount::{LoginOwner, credential, known_definitions::configured};
 use haft_mcp::upstream::auth::{
     Credential, Login, LoginError,
     person::{Loopback, Person, VISIT_WITHIN},

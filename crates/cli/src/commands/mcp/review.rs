@@ -6,7 +6,7 @@ use haft_host::{
     config::{Settings, mcp::ServerSettings},
     mount::{
         MountPlan, accept,
-        known::{KnownDefinitions, configured, known, store_failed},
+        known_definitions::{KnownDefinitions, configured, known, store_failed},
         origin,
     },
     state::pins::FilePins,

@@ -13,7 +13,7 @@ use haft_contract::{
 };
 use haft_host::{
     Host, HostBuilder, ancestry,
-    config::{Env, asking::AskingSettings},
+    config::{Env, client_questions::AskingSettings},
     error::chain,
     orphans,
     state::http_token::HttpToken,
@@ -37,7 +37,7 @@ use crate::{
     exit::Exit,
     interrupt,
     stop::Stop,
-    terminal::{Colours, Page, Style, wish},
+    terminal::{Colours, Page, Style, grant_choice},
     view::approval::{self, BoxSize},
 };
 
@@ -265,6 +265,6 @@ fn drawn(request: &ApprovalRequest, window: Window) -> Option<QuestionText> {
     };
     Some(QuestionText {
         text: page.render(Colours::Off),
-        choices: wish::choices(request, SystemClock.now()),
+        choices: grant_choice::choices(request, SystemClock.now()),
     })
 }

@@ -15,9 +15,9 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
 use crate::{
-    ago::RelativeTime,
     commands::{App, lookup::tenant},
     exit::Exit,
+    relative_time::RelativeTime,
     stop::Stop,
     terminal::{Format, Page, Style},
     view::decision::{RuleView, verdict_style},

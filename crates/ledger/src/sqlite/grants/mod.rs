@@ -4,7 +4,7 @@
 //! What is remembered may be a moment old. That is safe: a start uses each grant it rests on in
 //! its own transaction (`checked_start.rs`), and one that has ended meanwhile refuses the start.
 
-mod remembered;
+mod cache;
 pub(super) mod row;
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use haft_contract::{
 };
 use sqlx::SqlitePool;
 
-pub(crate) use self::remembered::GrantCache;
+pub(crate) use self::cache::GrantCache;
 use super::{
     change::{Change, ChangeContext},
     checked_start::conflict,

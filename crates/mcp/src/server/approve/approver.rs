@@ -1,7 +1,7 @@
 //! Asks the person at the client a call came from, and whoever answers elsewhere at the same time.
 //!
 //! The question goes down the call's line; whoever serves the client carries it there
-//! (`attend.rs`). A call that nobody serves is left to be answered elsewhere.
+//! (`serve_wait.rs`). A call that nobody serves is left to be answered elsewhere.
 
 use std::sync::Arc;
 

@@ -5,16 +5,16 @@
 //! its next request, a task it polls, or, for a client that can be asked nothing, signs of life for a
 //! while and then word of how a person answers.
 //!
-//! `approver` is what the runtime asks; `attend` serves one request for one call; `parked` keeps
+//! `approver` is what the runtime asks; `serve_wait` serves one request for one call; `parked` keeps
 //! the calls that no request waits for; `seal` makes the states by which clients claim them.
 
 mod approver;
-mod attend;
 mod open;
 mod parked;
 mod question;
 mod seal;
 mod serve;
+mod serve_wait;
 mod tasks;
 mod wire;
 
@@ -25,8 +25,8 @@ pub use self::{
     serve::APPROVAL_WAIT,
 };
 pub(super) use self::{
-    attend::{Caller, QuestionChannel},
     open::UnansweredQuestion,
     seal::{CallOwner, RequestDigest},
     serve::{Approvals, CallReply, Request, WaitingForPerson},
+    serve_wait::{Caller, QuestionChannel},
 };

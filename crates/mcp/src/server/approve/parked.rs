@@ -19,8 +19,8 @@ use haft_contract::{CallId, host::Timestamp};
 use tokio::{task::AbortHandle, time::Instant};
 
 use super::{
-    attend::OngoingCall,
     seal::{CallOwner, Claim, RequestDigest, Seals, StateKey},
+    serve_wait::OngoingCall,
 };
 
 /// How many calls may wait so. More questions than that nobody answers.

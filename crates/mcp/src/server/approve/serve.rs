@@ -15,10 +15,10 @@ use rmcp::{
 };
 
 use super::{
-    attend::{Caller, OngoingCall, QuestionChannel, WaitEnd},
     parked::{HeldCall, PARKED_CALLS, ParkReason, ParkedCalls, ParkingFull},
     question,
     seal::{CallOwner, RequestDigest},
+    serve_wait::{Caller, OngoingCall, QuestionChannel, WaitEnd},
     tasks, wire,
 };
 use crate::{

@@ -16,7 +16,7 @@ use rmcp::model::{DetailedTask, JsonObject, Task, TaskPayload, TaskStatus};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{attend::OngoingCall, question, wire};
+use super::{question, serve_wait::OngoingCall, wire};
 use crate::{
     client::ClientAbilities,
     server::result::{self, StructuredContent},

@@ -3,7 +3,7 @@
 use rmcp::model::{InputRequest, InputRequests};
 use serde_json::json;
 
-use super::{attend::OngoingCall, open::UnansweredQuestion};
+use super::{open::UnansweredQuestion, serve_wait::OngoingCall};
 use crate::client::{AskError, ClientAbilities};
 
 /// What the client is to answer. What the SDK cannot express is answered with that at once: the

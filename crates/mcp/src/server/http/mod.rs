@@ -7,8 +7,8 @@
 //! Each request has its own caller. A session belongs to the one who began it: to anybody else it is
 //! not there (`session_owners`).
 
-mod absence;
 mod guard;
+mod lost_answers;
 mod plain;
 mod session_owners;
 mod token;
@@ -30,12 +30,14 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+use self::{
+    guard::refusal, lost_answers::LostAnswers, plain::PlainCall, session_owners::SessionOwners,
+};
 pub use self::{
-    absence::COME_BACK,
     guard::{Guard, OriginError},
+    lost_answers::COME_BACK,
     token::{Token, TokenError},
 };
-use self::{absence::LostAnswers, guard::refusal, plain::PlainCall, session_owners::SessionOwners};
 use super::{MAX_MESSAGE_BYTES, caller::ServedCaller, connection::Connection, endpoint::Endpoint};
 
 /// The one path.

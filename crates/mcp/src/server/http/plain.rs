@@ -29,10 +29,10 @@ use tokio_util::sync::CancellationToken;
 use super::HttpAnswer;
 use crate::server::{
     caller::ServedCaller,
-    conduct::{SilentClient, lacking},
     endpoint::Endpoint,
     result::{self, StructuredContent},
     shown::names_headers,
+    wait::{SilentClient, lacking},
 };
 
 /// The revision of requests that stand for themselves.

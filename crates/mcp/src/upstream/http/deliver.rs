@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::beside::ServerQuestions;
+use super::server_questions::ServerQuestions;
 use crate::upstream::{
     authorize::{Authorize, BearerToken, RefusalResponse, Unauthorized},
     connection::{ProtocolEra, RequestError},

@@ -7,8 +7,8 @@ use haft_egress::HttpResponse;
 use http::{StatusCode, header};
 
 use super::{
-    beside::{QuestionSlot, ServerRequest},
     deliver::{Address, failed, whole},
+    server_questions::{QuestionSlot, ServerRequest},
     sse::{self, Decoder, EventError},
 };
 use crate::upstream::{

@@ -1,5 +1,5 @@
 //! Changes in the older era: a stream the server may offer beside the requests. What it asks there
-//! goes to the one call under way (`beside`).
+//! goes to the one call under way (`server_questions`).
 
 use std::sync::Arc;
 

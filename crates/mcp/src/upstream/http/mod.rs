@@ -1,12 +1,12 @@
 //! A mounted server behind an address: Streamable HTTP of both eras. Every body and event is
 //! bounded before it is parsed, and no request follows a redirect to somewhere else.
 
-mod beside;
 mod deliver;
 mod exchange;
 #[cfg(test)]
 mod fuzz;
 mod listen;
+mod server_questions;
 mod sse;
 
 use std::{

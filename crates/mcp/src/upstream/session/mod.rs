@@ -4,12 +4,12 @@
 //! The session is ours and not the SDK's: the SDK matches ids loosely, starts a task for every
 //! notification, and drops what it does not know of a definition (ADR 0018).
 
-mod agree;
 mod ask;
 mod definitions;
-mod dress;
+mod envelope;
 mod headers;
 mod listen;
+mod negotiate;
 pub(crate) mod notices;
 
 use std::{
@@ -25,15 +25,15 @@ use serde_json::{Value, json};
 use tokio::{sync::broadcast, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::agree::{open_http, open_pipe};
-pub use self::dress::ClientIntroduction;
-pub(crate) use self::dress::VERSION_HEADER;
+pub use self::envelope::ClientIntroduction;
+pub(crate) use self::envelope::VERSION_HEADER;
+pub(crate) use self::negotiate::{open_http, open_pipe};
 use self::{
-    agree::NegotiatedSession,
     ask::{CallQuestions, LogTrickle},
-    dress::RequestEnvelope,
+    envelope::RequestEnvelope,
     headers::ParameterHeaders,
     listen::SubscribedResources,
+    negotiate::NegotiatedSession,
     notices::Notices,
 };
 use super::{
@@ -195,7 +195,7 @@ impl<W: Wire> Inner<W> {
         );
         let headers = if self.agreed.era == ProtocolEra::Modern && self.wire.has_headers() {
             let mut headers = self.headers.of(sending.method, sending.parameters);
-            headers.extend(dress::version_header(&self.agreed.version));
+            headers.extend(envelope::version_header(&self.agreed.version));
             headers
         } else {
             Vec::new()
@@ -231,7 +231,7 @@ impl<W: Wire> Inner<W> {
                 // The server's schema changed since we read it. Whether what it has now may be
                 // called is not for a session to say.
                 Err(RequestError::Answered { code, message, .. })
-                    if code == dress::HEADER_MISMATCH && request.method == "tools/call" =>
+                    if code == envelope::HEADER_MISMATCH && request.method == "tools/call" =>
                 {
                     return Err(RequestError::Outdated(message));
                 }
@@ -239,7 +239,7 @@ impl<W: Wire> Inner<W> {
                     code,
                     data,
                     message,
-                }) if code == dress::MISSING_CAPABILITY => {
+                }) if code == envelope::MISSING_CAPABILITY => {
                     asking.note_lacking(data.as_ref());
                     return Err(RequestError::Answered {
                         code,

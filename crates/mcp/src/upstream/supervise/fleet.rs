@@ -15,10 +15,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Mount, OfferedResources, SupervisorDefaults,
-    desk::{ServerRequests, ServerUsage},
-    life::Supervisor,
     offer::{ServerOffer, StockCell},
+    requests::{ServerRequests, ServerUsage},
     state::{Phase, ServerStatus, Status},
+    supervisor::Supervisor,
     turns::RequestTurns,
 };
 use crate::{

@@ -2,16 +2,16 @@
 //! of it, keeps it, ends it when nobody does, and starts it again when it fails, later each time.
 //!
 //! Nothing that lists ever waits here: what a server offers is at hand from its last run (`offer`).
-//! One task owns the connection (`life`); requests go through the `desk`, which knows whose turn it
+//! One task owns the connection (`supervisor`); requests go through the `requests`, which knows whose turn it
 //! is, what may be asked for and how the server is. A server that hangs, dies or talks nonsense
 //! costs its own callers a refusal with the reason, and nobody else anything.
 
 mod backoff;
-mod desk;
 mod fleet;
-mod life;
 mod offer;
+mod requests;
 mod state;
+mod supervisor;
 #[cfg(test)]
 mod tests;
 mod turns;

@@ -17,7 +17,7 @@ use haft_contract::{
 use tokio::sync::MutexGuard;
 
 use super::PlannedCall;
-use crate::asking::QuestionGuard;
+use crate::pending_questions::QuestionGuard;
 
 /// The pause after the record could not be read for an answer; it grows up to the second.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);

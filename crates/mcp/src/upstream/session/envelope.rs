@@ -6,7 +6,7 @@ use http::{HeaderName, HeaderValue};
 use serde::{Serialize, Serializer, ser::SerializeMap as _};
 use serde_json::{Map, Value, json};
 
-use super::agree::NegotiatedSession;
+use super::negotiate::NegotiatedSession;
 use crate::{
     client::{Client, ClientAbilities},
     upstream::{

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use super::{
     Session,
-    dress::{self, ClientIntroduction},
+    envelope::{self, ClientIntroduction},
     notices::Notices,
     unsolicited,
 };
@@ -131,7 +131,7 @@ async fn discover<W: Wire>(
     wire: &W,
     introduction: &ClientIntroduction,
 ) -> Result<NegotiatedSession, RequestError> {
-    let meta = introduction.meta(dress::MODERN, introduction.abilities);
+    let meta = introduction.meta(envelope::MODERN, introduction.abilities);
     let parameters = json!({ "_meta": meta });
     let result = match ask(wire, introduction, DISCOVER, "server/discover", &parameters).await {
         Err(error) if names_our_revision(&error) => {
@@ -147,7 +147,7 @@ async fn discover<W: Wire>(
         result => result?,
     };
     let versions = result.get("supportedVersions").and_then(Value::as_array);
-    let speaks = |version: &Value| version.as_str() == Some(dress::MODERN);
+    let speaks = |version: &Value| version.as_str() == Some(envelope::MODERN);
     if !versions.is_some_and(|versions| versions.iter().any(speaks)) {
         let why = "it does not speak a stateless revision we know".to_owned();
         return Err(RequestError::Protocol(why));
@@ -155,7 +155,7 @@ async fn discover<W: Wire>(
     let server = result.pointer("/_meta/io.modelcontextprotocol~1serverInfo");
     Ok(NegotiatedSession {
         era: ProtocolEra::Modern,
-        version: dress::MODERN.to_owned(),
+        version: envelope::MODERN.to_owned(),
         server: server.cloned().unwrap_or_default(),
         capabilities: result.get("capabilities").cloned().unwrap_or_default(),
         instructions: words(&result, "instructions"),
@@ -169,7 +169,7 @@ fn names_our_revision(error: &RequestError) -> bool {
         return false;
     };
     let named = data.as_ref().and_then(|data| data.get("supported"));
-    let ours = |version: &Value| version.as_str() == Some(dress::MODERN);
+    let ours = |version: &Value| version.as_str() == Some(envelope::MODERN);
     *code == UNSUPPORTED_VERSION
         && named
             .and_then(Value::as_array)
@@ -185,7 +185,7 @@ async fn initialize<W: Wire>(
     let result = ask(wire, introduction, INITIALIZE, "initialize", &parameters).await;
     let result = result.map_err(connect_error)?;
     let version = words(&result, "protocolVersion").unwrap_or_default();
-    if !dress::LEGACY.contains(&version.as_str()) {
+    if !envelope::LEGACY.contains(&version.as_str()) {
         let shown: String = version
             .chars()
             .take(32)
@@ -219,7 +219,7 @@ async fn ask<W: Wire>(
     let mut headers = Vec::new();
     if wire.has_headers() && id != INITIALIZE {
         headers = super::headers::ParameterHeaders::default().of(method, parameters);
-        headers.extend(dress::version_header(dress::MODERN));
+        headers.extend(envelope::version_header(envelope::MODERN));
     }
     let outgoing = Outgoing {
         id,

@@ -13,9 +13,9 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Options,
     backoff::Backoff,
-    desk::ServerRequests,
     fleet::UnseenServer,
     offer::ServerOffer,
+    requests::ServerRequests,
     state::{Phase, ServerStatus},
 };
 use crate::{
