@@ -8,9 +8,9 @@ use tokio::{task::JoinHandle, time::Instant};
 
 use super::*;
 
-struct Now;
+struct TestClock;
 
-impl Clock for Now {
+impl Clock for TestClock {
     fn now(&self) -> Timestamp {
         Timestamp(0)
     }
@@ -29,7 +29,7 @@ fn request(text: &str) -> CallRequest {
 
 /// A queue with space for so many small requests, whose writer is the test.
 fn queue(calls: usize) -> Arc<Queue> {
-    let mut options = LedgerOptions::new(Path::new("nowhere"), Arc::new(Now));
+    let mut options = LedgerOptions::new(Path::new("nowhere"), Arc::new(TestClock));
     options.open_wait = WAIT;
     options.max_queued_bytes = weight::request(&request("")) * calls;
     Arc::new(Queue::new(&options))
@@ -158,7 +158,7 @@ async fn whoever_gives_up_leaves_what_it_had_to_the_next() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_waits_for_a_place_has_no_space_meanwhile() {
-    let mut options = LedgerOptions::new(Path::new("nowhere"), Arc::new(Now));
+    let mut options = LedgerOptions::new(Path::new("nowhere"), Arc::new(TestClock));
     options.max_calls_in_flight = 1;
     options.max_queued_bytes = 1;
     let queue = Arc::new(Queue::new(&options));

@@ -21,7 +21,7 @@ use super::{
     segment::{Segment, name_of},
     star::{runs_files, unlisted},
     table::{KnownCommand, known},
-    touch::{Directories, TouchOrigin, TouchedPaths, runs},
+    touch::{Directories, TouchOrigin, TouchedPaths, names_a_directory_to_go_to, runs},
     unclear::UnclearReason,
     whole_lines,
     word::{Value, Word},
@@ -482,15 +482,6 @@ impl Analyst<'_> {
         }
         Ok(())
     }
-}
-
-/// Whether a word names a directory the program goes to before anything else, so that what its other
-/// words name is not where it seems.
-fn names_a_directory_to_go_to(word: &Word) -> bool {
-    let text = word.shown();
-    ["-C", "--directory", "--chdir"]
-        .iter()
-        .any(|option| text.starts_with(option))
 }
 
 /// The hazards of a command; those its entry in the table has accounted for are marked.

@@ -442,3 +442,11 @@ pub(super) fn runs(at: &Directories<'_>, name: &str, words: &[Word]) -> Vec<Stri
     }
     found
 }
+/// Whether a word names a directory the program goes to before anything else, so that what its other
+/// words name is not where it seems.
+pub(super) fn names_a_directory_to_go_to(word: &Word) -> bool {
+    let text = word.shown();
+    ["-C", "--directory", "--chdir"]
+        .iter()
+        .any(|option| text.starts_with(option))
+}

@@ -554,7 +554,7 @@ fn parse(path: &str) -> toml::Value {
 }
 
 /// Every text file of the repository, sorted by path.
-fn tree() -> Vec<SourceFile> {
+pub(crate) fn tree() -> Vec<SourceFile> {
     let mut files = Vec::new();
     let mut folders = vec![root()];
     while let Some(folder) = folders.pop() {
@@ -848,6 +848,25 @@ pub(crate) fn report(problems: &[String], advice: &str) {
         "\n  {}\n{advice}\n",
         problems.join("\n  ")
     );
+}
+
+/// A merge that was not finished, or a snapshot nobody looked at, is in the tree by mistake.
+#[test]
+fn nothing_is_left_over_from_a_merge_or_a_snapshot() {
+    let mut problems = Vec::new();
+    for file in tree() {
+        if file.path.ends_with(".snap.new") {
+            problems.push(format!("{}: accept it or remove it", file.path));
+        }
+        for (index, line) in file.text.lines().enumerate() {
+            if line.starts_with(concat!("<<<<", "<<< "))
+                || line.starts_with(concat!(">>>>", ">>> "))
+            {
+                problems.push(format!("{}:{}: a conflict", file.path, index + 1));
+            }
+        }
+    }
+    report(&problems, "Finish the merge, or take the file out.");
 }
 
 /// The checks above are only worth what their readers are worth.

@@ -166,7 +166,7 @@ async fn mc_03_a_plain_name_does_not_take_the_place_of_another_tool() {
     let shared = shared();
     let theirs = Scripted::new(&[Attempt::Works], &[("read", "reads"), ("say", "says")]);
     let builtin = haft_contract::ProviderId::builtin();
-    let taken = Asking {
+    let taken = AskingTool {
         name: ToolName::parse("read").unwrap(),
         item: {
             let vetted = vet(

@@ -53,7 +53,7 @@ struct Scripted {
     closes: Arc<AtomicUsize>,
     offers: Arc<Mutex<Definitions>>,
     fetches: Arc<AtomicUsize>,
-    live: Mutex<Option<Arc<Live>>>,
+    live: Mutex<Option<Arc<LiveConnection>>>,
     answer: fn(&Request) -> Answer,
 }
 
@@ -66,7 +66,7 @@ enum Answer {
     Outdated,
 }
 
-struct Live {
+struct LiveConnection {
     offers: Arc<Mutex<Definitions>>,
     fetches: Arc<AtomicUsize>,
     closes: Arc<AtomicUsize>,
@@ -144,7 +144,7 @@ impl Connect for Scripted {
                 Attempt::Fails(why) => return Err(ConnectError::Unreachable(why.into())),
                 Attempt::WantsLogin => return Err(ConnectError::LoginNeeded),
             };
-            let live = Arc::new(Live {
+            let live = Arc::new(LiveConnection {
                 offers: Arc::clone(&self.offers),
                 fetches: Arc::clone(&self.fetches),
                 closes: Arc::clone(&self.closes),
@@ -166,7 +166,7 @@ impl Connect for Scripted {
     }
 }
 
-impl Connection for Live {
+impl Connection for LiveConnection {
     fn era(&self) -> ProtocolEra {
         ProtocolEra::Legacy
     }
@@ -229,13 +229,13 @@ impl Connection for Live {
 }
 
 /// A tool of a definition that asks its server and returns what it says.
-struct Asking {
+struct AskingTool {
     name: ToolName,
     item: Item,
     server: Arc<dyn Server>,
 }
 
-impl ErasedTool for Asking {
+impl ErasedTool for AskingTool {
     fn name(&self) -> &ToolName {
         &self.name
     }
@@ -287,7 +287,7 @@ struct Making(ToolNaming);
 impl MakeTools for Making {
     fn tool(&self, server: &Arc<dyn Server>, item: &Item) -> Result<Arc<dyn ErasedTool>, String> {
         let name = tool_name(server.id(), &item.key.name, self.0);
-        Ok(Arc::new(Asking {
+        Ok(Arc::new(AskingTool {
             name: name.map_err(|error| error.to_string())?,
             item: item.clone(),
             server: Arc::clone(server),
