@@ -96,7 +96,7 @@ fn replay_says_what_other_rules_would_change() {
         "ask → allow  2 calls",
         "2  bash echo         by `bash(echo *)` at new.toml:3",
         "command echo one",
-        "3 calls of 7 would be decided otherwise than it was, 2 would not",
+        "3 of 7 calls would be decided differently from what was recorded, 2 would not",
         "1 call not decided again: ended before they had a plan",
     ] {
         assert!(text.contains(line), "{line}: {text}");

@@ -271,7 +271,7 @@ fn tier(
             };
             ToolError::new(
                 ErrorKind::TierUnavailable,
-                format!("`{name}` needs {wanted}, which is not to be had here"),
+                format!("`{name}` needs {wanted}, which is not available here"),
             )
             .hint(format!(
                 "`haft doctor` says what is missing and the command that installs it; to run \

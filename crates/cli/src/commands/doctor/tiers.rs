@@ -102,12 +102,12 @@ fn unavailable(tier: Tier, why: &str, facts: &HostFacts) -> Check {
             };
             Check::fail(
                 name(tier),
-                format!("not to be had, so commands are refused: {why}"),
+                format!("not available, so commands are refused: {why}"),
                 hint,
             )
         }
         Tier::Host | Tier::InProcess | Tier::T1 | Tier::T3 => {
-            Check::absent(name(tier), format!("not to be had: {why}"), hint)
+            Check::absent(name(tier), format!("not available: {why}"), hint)
         }
     }
 }

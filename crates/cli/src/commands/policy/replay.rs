@@ -1,6 +1,7 @@
 //! `haft policy replay`: the recorded calls, decided about again under other rules, and what would
 //! change.
 
+use haft_contract::TenantId;
 use std::{path::PathBuf, sync::Arc};
 
 use clap::{Args, ValueEnum};
@@ -15,7 +16,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
 use crate::{
-    commands::{App, lookup::tenant},
+    commands::App,
     exit::Exit,
     relative_time::RelativeTime,
     stop::Stop,
@@ -134,7 +135,7 @@ pub(super) async fn run(args: ReplayArgs, app: &App) -> Result<Exit, Stop> {
     } = Record::open_to_look(&app.places()?).await?;
     app.recovered(&recovery);
     let bar = spinner(app);
-    let report = replay::replay(&ledger, &tenant()?, since, judge, |read| {
+    let report = replay::replay(&ledger, &TenantId::local(), since, judge, |read| {
         bar.set_message(format!("{read} calls"));
     })
     .await
@@ -206,9 +207,9 @@ impl ReplayView {
     }
 
     fn page(&self, against: ComparisonBasis) -> Page {
-        let than = match against {
-            ComparisonBasis::Recorded => "than it was",
-            ComparisonBasis::Current => "than under the rules in force",
+        let baseline = match against {
+            ComparisonBasis::Recorded => "what was recorded",
+            ComparisonBasis::Current => "the rules in force",
         };
         let mut page = Page::new();
         for change in &self.changes {
@@ -231,12 +232,11 @@ impl ReplayView {
                 page = page.styled(Style::Dim, text).end();
             }
         }
-        let (changed, unchanged) = (calls(self.changed), self.unchanged);
+        let (of, unchanged) = (calls(self.calls), self.unchanged);
         page = page
-            .styled(Style::Strong, changed)
+            .styled(Style::Strong, self.changed.to_string())
             .text(format!(
-                " of {} would be decided otherwise {than}, {unchanged} would not",
-                self.calls
+                " of {of} would be decided differently from {baseline}, {unchanged} would not"
             ))
             .end();
         for not in &self.why_not {
