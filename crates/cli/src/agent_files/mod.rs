@@ -7,4 +7,3 @@
 
 pub(crate) mod foreign;
 pub(crate) mod installed;
-pub(crate) mod pinned;

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use haft_contract::{
-    Terminal,
+    TenantId, Terminal,
     host::{History as _, Policy as _, StoredCall, StoredEvent},
 };
 use haft_host::Record;
@@ -58,7 +58,7 @@ pub(crate) async fn run(args: &ExplainArgs, app: &App) -> Result<Exit, Stop> {
     app.recovered(&recovery);
     let call = lookup::call(&ledger, &args.id).await?;
     let events = ledger
-        .events(&lookup::tenant()?, call.id)
+        .events(&TenantId::local(), call.id)
         .await
         .map_err(|error| Stop::ledger(&error))?;
     let decision = event(&events, "decided").and_then(|body| DecisionView::deserialize(body).ok());

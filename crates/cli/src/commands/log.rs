@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use haft_contract::{
-    CallId, SessionId, Terminal,
+    CallId, SessionId, TenantId, Terminal,
     host::{CallQuery, History as _, StoredCall, Verification},
 };
 use haft_host::Record;
 use haft_ledger::SqliteLedger;
 use serde_json::json;
 
-use super::{App, lookup::tenant};
+use super::App;
 use crate::{
     exit::Exit,
     stop::Stop,
@@ -71,7 +71,7 @@ pub(crate) async fn run(args: LogArgs, app: &App) -> Result<Exit, Stop> {
 
 async fn verify(ledger: &SqliteLedger, app: &App) -> Result<Exit, Stop> {
     let found = ledger
-        .verify(&tenant()?)
+        .verify(&TenantId::local())
         .await
         .map_err(|error| Stop::ledger(&error))?;
     let json = app.output.format() == Format::Json;
@@ -104,7 +104,7 @@ async fn verify(ledger: &SqliteLedger, app: &App) -> Result<Exit, Stop> {
 }
 
 async fn list(args: LogArgs, ledger: &SqliteLedger, app: &App) -> Result<Exit, Stop> {
-    let tenant = tenant()?;
+    let tenant = TenantId::local();
     let words = args.search.join(" ");
     let mut query = CallQuery {
         session: args.session,

@@ -13,20 +13,9 @@ const MAX_CALLS: usize = 20_000;
 /// How many candidates of an ambiguous id are named.
 const MAX_NAMED: usize = 5;
 
-/// The tenant of everything recorded on one machine.
-pub(crate) fn tenant() -> Result<TenantId, Stop> {
-    TenantId::parse("local").map_err(|error| {
-        Stop::new(
-            Exit::Failed,
-            error.to_string(),
-            "this is a fault in Haft; please report it",
-        )
-    })
-}
-
 /// The call with an id, an abbreviated id, or the last one.
 pub(crate) async fn call(history: &impl History, id: &str) -> Result<StoredCall, Stop> {
-    let tenant = tenant()?;
+    let tenant = TenantId::local();
     if let Some(id) = CallId::parse(id) {
         let call = history
             .call(&tenant, id)

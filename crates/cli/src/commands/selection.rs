@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use clap::Args;
 use haft_contract::{
-    CallId, Principal, SessionId,
+    CallId, Principal, SessionId, TenantId,
     event::RecordedEvent,
     host::{CallQuery, Clock as _, History},
 };
@@ -56,7 +56,7 @@ impl SelectionArgs {
         workspace: &str,
     ) -> Result<SelectedChanges, Stop> {
         let calls = self.calls(history, principal).await?;
-        let tenant = lookup::tenant()?;
+        let tenant = TenantId::local();
         let mut happened = history
             .changes(&tenant, &calls)
             .await
@@ -95,7 +95,7 @@ impl SelectionArgs {
             ..CallQuery::default()
         };
         let found = history
-            .calls(&lookup::tenant()?, &query)
+            .calls(&TenantId::local(), &query)
             .await
             .map_err(|error| Stop::ledger(&error))?;
         let now = SystemClock.now();
@@ -136,7 +136,7 @@ pub(crate) fn workspace(settings: &Settings) -> String {
 /// Whether a call worked in this workspace. The same path means another file elsewhere.
 async fn was_here(history: &impl History, call: CallId, workspace: &str) -> Result<bool, Stop> {
     let events = history
-        .events(&lookup::tenant()?, call)
+        .events(&TenantId::local(), call)
         .await
         .map_err(|error| Stop::ledger(&error))?;
     let planned = events.iter().find(|event| event.kind == "planned");

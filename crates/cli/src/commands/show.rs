@@ -1,6 +1,7 @@
 //! `haft show`: everything that is on record about one call.
 
 use clap::Args;
+use haft_contract::TenantId;
 use haft_contract::host::{History as _, StoredEvent};
 use haft_host::Record;
 use serde::Serialize;
@@ -48,7 +49,7 @@ pub(crate) async fn run(args: &ShowArgs, app: &App) -> Result<Exit, Stop> {
     app.recovered(&recovery);
     let call = lookup::call(&ledger, &args.id).await?;
     let events = ledger
-        .events(&lookup::tenant()?, call.id)
+        .events(&TenantId::local(), call.id)
         .await
         .map_err(|error| Stop::ledger(&error))?;
     let view = CallView::of(&call);

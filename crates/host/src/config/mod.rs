@@ -19,6 +19,7 @@ pub mod limits;
 pub mod loop_guard;
 pub mod mcp;
 pub mod oauth;
+pub mod pinned_entry;
 pub mod resolve;
 pub mod sandbox;
 pub mod scripts;

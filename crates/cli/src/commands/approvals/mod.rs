@@ -5,6 +5,7 @@ mod always;
 pub(crate) mod answer;
 mod find;
 
+use haft_contract::TenantId;
 use std::{io::IsTerminal as _, sync::Arc};
 
 use clap::Args;
@@ -16,7 +17,7 @@ use haft_ledger::SqliteLedger;
 use haft_runtime::SystemClock;
 use serde::Serialize;
 
-use super::{App, lookup::tenant};
+use super::App;
 use crate::{
     exit::Exit,
     stop::Stop,
@@ -96,14 +97,14 @@ impl RecordedQuestions {
     }
 
     async fn pending(&self, limit: usize) -> Result<Vec<Approval>, Stop> {
-        let tenant = tenant()?;
+        let tenant = TenantId::local();
         let pending = self.store.pending(&tenant, SystemClock.now(), limit);
         pending.await.map_err(|error| Stop::ledger(&error))
     }
 
     /// Why a person is asked: what the rules said, as the record has it.
     async fn why(&self, question: &Approval) -> Option<String> {
-        let events = self.ledger.events(&tenant().ok()?, question.call).await;
+        let events = self.ledger.events(&TenantId::local(), question.call).await;
         let events = events.ok()?;
         let decided = events.iter().rev().find(|event| event.kind == "decided")?;
         let reason = decided.body.get("reason")?.as_str()?;
@@ -128,7 +129,7 @@ pub(crate) async fn run(args: &ApprovalsArgs, app: &App) -> Result<Exit, Stop> {
             ));
         }
         let desk = RecordedQuestions::open(app).await?;
-        let watched = watch::run(Arc::clone(&desk.store), tenant()?, &desk.name, app).await;
+        let watched = watch::run(Arc::clone(&desk.store), TenantId::local(), &desk.name, app).await;
         desk.close().await;
         return watched;
     }

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use clap::Args;
 use haft_contract::{
-    ToolName,
+    TenantId, ToolName,
     host::{History as _, Verification},
     ops::SandboxMode,
 };
@@ -24,7 +24,7 @@ use rustix::{
 };
 
 use self::check::Check;
-use super::{App, lookup::tenant};
+use super::App;
 use crate::{exit::Exit, stop::Stop};
 
 /// Check that everything a call needs is there
@@ -118,11 +118,7 @@ async fn record(places: &ConfigPlaces) -> Check {
         Ok(record) => record,
         Err(stop) => return Check::stopped("record", stop),
     };
-    let tenant = match tenant() {
-        Ok(tenant) => tenant,
-        Err(stop) => return Check::stopped("record", stop),
-    };
-    match record.ledger.verify(&tenant).await {
+    match record.ledger.verify(&TenantId::local()).await {
         Ok(Verification::Intact { records }) => Check::ok(
             "record",
             format!("{}, {records} records, intact", places.data_dir.display()),

@@ -11,14 +11,14 @@ mod suggest;
 
 use clap::{Args, Subcommand};
 use haft_contract::{
-    Principal, WorkspaceId,
+    Principal, TenantId, WorkspaceId,
     host::{Clock as _, Grant, Ledger as _, Timestamp},
 };
 use haft_host::Record;
 use haft_ledger::SqliteLedger;
 use haft_runtime::SystemClock;
 
-use super::{App, lookup::tenant};
+use super::App;
 use crate::{exit::Exit, stop::Stop};
 
 /// List, make and end standing approvals
@@ -83,7 +83,7 @@ async fn open(app: &App) -> Result<SqliteLedger, Stop> {
 /// Every grant that has not ended, oldest first.
 async fn living(ledger: &SqliteLedger) -> Result<Vec<Grant>, Stop> {
     let grants = ledger.grants();
-    let living = grants.list(&tenant()?, now()).await;
+    let living = grants.list(&TenantId::local(), now()).await;
     living.map_err(|error| Stop::ledger(&error))
 }
 

@@ -2,6 +2,7 @@
 //! which standing approval would save the question. Decides with today's rules and grants, so what
 //! is allowed already, or cannot be granted, is never suggested.
 
+use haft_contract::TenantId;
 use std::sync::Arc;
 
 use clap::Args;
@@ -10,7 +11,7 @@ use haft_host::{
     grant_history::{ApprovalHistory, MIN_APPROVALS},
 };
 
-use super::{App, Exit, Stop, now, open, tenant};
+use super::{App, Exit, Stop, now, open};
 use crate::{
     args::IdentityArgs,
     relative_time::RelativeTime,
@@ -42,7 +43,9 @@ pub(super) async fn run(args: &SuggestArgs, app: &App) -> Result<Exit, Stop> {
         principal,
     };
     let (since, now) = (args.since.before(now()), now());
-    let suggestions = history.suggestions(&ledger, &tenant()?, since, now).await;
+    let suggestions = history
+        .suggestions(&ledger, &TenantId::local(), since, now)
+        .await;
     let suggestions = suggestions.map_err(|error| Stop::ledger(&error))?;
     super::close(&ledger).await?;
     if app.output.format() == Format::Json {

@@ -7,17 +7,14 @@ use std::{
 };
 
 use haft_contract::WorkPath;
-use haft_host::config::env::CONFIG_HOME;
+use haft_host::config::{env::CONFIG_HOME, pinned_entry::PinnedEntry};
 use haft_ledger::Redactor;
 use haft_tools::change::FileChange;
 use serde_json::Value;
 
 use super::super::App;
 use crate::{
-    agent_files::{
-        foreign::{ForeignFile, real_directory, this_program},
-        pinned::PinnedEntry,
-    },
+    agent_files::foreign::{ForeignFile, real_directory, this_program},
     agents::{
         Agent, ENTRY, Homes, OwnTools, Scope, ServersLocation,
         document::{self, EditRefusal},

@@ -4,27 +4,27 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use haft_host::config::{env::Env, resolve::Overrides};
+use super::{env::Env, resolve::Overrides};
 
 /// What is written into an agent's entry.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct PinnedEntry {
+pub struct PinnedEntry {
     /// `--workspace`.
-    pub(crate) workspace: Option<PathBuf>,
+    pub workspace: Option<PathBuf>,
     /// `--config`.
-    pub(crate) config: Option<PathBuf>,
+    pub config: Option<PathBuf>,
     /// `--data-dir`.
-    pub(crate) data_dir: Option<PathBuf>,
+    pub data_dir: Option<PathBuf>,
     /// `XDG_CONFIG_HOME`, as a variable: `--config` would say that the workspace's own file does not
     /// count, and that the file is there.
-    pub(crate) config_home: Option<PathBuf>,
+    pub config_home: Option<PathBuf>,
 }
 
 impl PinnedEntry {
     /// What has to be written down of the command line and the environment of this program. A flag
     /// is always written: an agent may pass on a variable that says otherwise. Who asks and in which
     /// conversation is not: it is for the agent to say.
-    pub(crate) fn of(env: &Env, overrides: &Overrides) -> Self {
+    pub fn of(env: &Env, overrides: &Overrides) -> Self {
         let elsewhere = Env::of_server(&BTreeMap::new());
         let by_default = Overrides::default().data_dir(&elsewhere);
         let data_dir = overrides.data_dir(env);
@@ -46,7 +46,7 @@ impl PinnedEntry {
     }
 
     /// The flags, and what each says.
-    pub(crate) fn flags(&self) -> impl Iterator<Item = (&'static str, String)> {
+    pub fn flags(&self) -> impl Iterator<Item = (&'static str, String)> {
         let flags = [
             ("--workspace", &self.workspace),
             ("--config", &self.config),
