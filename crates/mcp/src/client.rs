@@ -1,8 +1,8 @@
-//! The client a call came from, for tools that have something to ask or to tell it: a mounted
-//! server that elicits, samples or logs while one of its tools runs.
+//! The client a call came from, for tools that need to ask or tell it something: a mounted server
+//! that elicits, samples or logs while one of its tools runs.
 //!
-//! The server edge knows the client and puts it here under the call's id; a mounted tool finds it by
-//! the id in its context. Neither edge names the other. JSON is as the protocol has it.
+//! The server edge knows the client and registers it here under the call's id. A mounted tool finds
+//! it by the id in its context. Neither edge names the other. JSON values have the protocol's form.
 
 use std::{
     collections::HashMap,
@@ -14,13 +14,13 @@ use haft_contract::{CallId, future::BoxFuture};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-/// What a client said it can be asked.
+/// What a client declared that it can be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "as the protocol names them")]
 pub struct ClientAbilities {
     /// `elicitation/create` with a form.
     pub elicit_form: bool,
-    /// `elicitation/create` with an address to open.
+    /// `elicitation/create` with a URL to open.
     pub elicit_url: bool,
     /// `sampling/createMessage`.
     pub sample: bool,
@@ -38,7 +38,7 @@ impl ClientAbilities {
         }
     }
 
-    /// Whether a question of this kind, with these parameters, can be asked.
+    /// Whether a question of this kind with these parameters can be asked.
     pub fn has(self, kind: QuestionKind, parameters: &Value) -> bool {
         match kind {
             QuestionKind::Elicit => match parameters.get("mode").and_then(Value::as_str) {
@@ -54,15 +54,15 @@ impl ClientAbilities {
 /// Something a server asks the client in the middle of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question {
-    /// What to call it: unique within the call, so that an answer finds it again.
+    /// Its key, unique within the call, so that an answer can be matched to it.
     pub key: String,
     /// What is asked.
     pub kind: QuestionKind,
-    /// The parameters of the request, as the protocol has them.
+    /// The parameters of the request, in the protocol's form.
     pub parameters: Value,
 }
 
-/// What is asked.
+/// The kind of question, by the protocol's method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum QuestionKind {
     /// `elicitation/create`.
@@ -74,7 +74,7 @@ pub enum QuestionKind {
 }
 
 impl QuestionKind {
-    /// The method of the protocol.
+    /// The protocol's method.
     pub fn method(self) -> &'static str {
         match self {
             Self::Elicit => "elicitation/create",
@@ -85,12 +85,12 @@ impl QuestionKind {
 
     const ALL: [Self; 3] = [Self::Elicit, Self::Sample, Self::Roots];
 
-    /// The question a method asks.
+    /// The kind of question that a method asks.
     pub fn of_method(method: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.method() == method)
     }
 
-    /// The capability by which a client declares that it can be asked this.
+    /// The capability that declares a client can be asked this.
     pub fn capability(self) -> &'static str {
         match self {
             Self::Elicit => "elicitation",
@@ -99,7 +99,7 @@ impl QuestionKind {
         }
     }
 
-    /// The question a client with this capability can be asked.
+    /// The kind of question that a client with this capability can be asked.
     pub fn of_capability(capability: &str) -> Option<Self> {
         let mut all = Self::ALL.into_iter();
         all.find(|kind| kind.capability() == capability)
@@ -110,7 +110,7 @@ impl QuestionKind {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AskError {
-    /// The client did not say that it can be asked this.
+    /// The client did not declare that it can be asked this.
     #[error("the client of this call cannot be asked `{0}`")]
     NotAble(&'static str),
     /// The client is gone, or the call was cancelled.
@@ -119,7 +119,7 @@ pub enum AskError {
     /// The client answered with an error.
     #[error("the client refused: {message}")]
     Refused {
-        /// The code of the protocol.
+        /// The protocol's error code.
         code: i64,
         /// What the client said.
         message: String,
@@ -131,16 +131,16 @@ pub trait Client: Send + Sync {
     /// What it can be asked.
     fn abilities(&self) -> ClientAbilities;
 
-    /// Asks, and waits for all answers, in the order of the questions. Each answer is the result of
-    /// the request, as the protocol has it.
+    /// Asks, and waits for all answers. They are in the order of the questions. Each is the result
+    /// of the request in the protocol's form.
     fn ask<'a>(
         &'a self,
         questions: Vec<Question>,
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<Vec<Value>, AskError>>;
 
-    /// Hears that the server has to ask this and cannot, because the client did not say that it can
-    /// be asked: the client may want to know why its call failed.
+    /// Reports that the server needs to ask this but cannot, because the client did not declare
+    /// that it can be asked. The client may want to know why its call failed.
     fn lacks(&self, kind: QuestionKind) {
         let _ = kind;
     }
@@ -149,20 +149,20 @@ pub trait Client: Send + Sync {
     /// messages of its level.
     fn log(&self, message: Value);
 
-    /// The least severe level of log messages it wants, in the protocol's word; none if it wants
-    /// none. A server of the stateless era is asked for this level.
+    /// The least severe log level it wants, by the protocol's name; `None` if it wants no logs. A
+    /// server of the stateless era is asked for this level.
     fn log_level(&self) -> Option<String> {
         None
     }
 }
 
-/// The clients of the calls that run now.
+/// The clients of the calls that are running now.
 #[derive(Default)]
 pub struct Clients {
     by_call: Mutex<HashMap<CallId, Arc<dyn Client>>>,
 }
 
-/// Keeps a client findable; dropped when its call is over.
+/// Keeps a client registered. Dropped when its call is over.
 pub struct AttachedClient {
     clients: Arc<Clients>,
     call: CallId,
@@ -173,8 +173,8 @@ impl Clients {
         self.by_call.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a client findable for as long as what is returned lives. At most one entry for every
-    /// call in flight, whose number the runtime caps.
+    /// Registers a client for as long as the returned value lives. There is at most one entry per
+    /// call in flight, and the runtime caps those.
     #[must_use]
     pub fn attach(self: &Arc<Self>, call: CallId, client: Arc<dyn Client>) -> AttachedClient {
         self.by_call().insert(call, client);
@@ -184,7 +184,7 @@ impl Clients {
         }
     }
 
-    /// The client of a call; none where the call came another way.
+    /// The client of a call; `None` if the call came another way.
     pub fn of(&self, call: CallId) -> Option<Arc<dyn Client>> {
         self.by_call().get(&call).cloned()
     }

@@ -1,5 +1,5 @@
-//! Text that a mounted server wrote, made fit to stand inside a sentence of ours: one line, nothing
-//! in it that acts on a terminal or hides, and no longer than it is worth.
+//! Makes text from a mounted server safe to put into a sentence of ours: on one line, with nothing
+//! that acts on a terminal or hides, and cut to a useful length.
 
 /// The longest foreign text in a message, in characters.
 pub const SHOWN_CHARS: usize = 400;
@@ -9,7 +9,7 @@ pub fn shown(text: &str) -> String {
     shown_within(text, SHOWN_CHARS)
 }
 
-/// The end of a foreign text, for what was printed last: escaped, cut at the front.
+/// The end of a foreign text, for the last lines of output: escaped, cut at the front.
 pub fn last_of(text: &str) -> String {
     let text = text.trim();
     let left_out = text.chars().count().saturating_sub(SHOWN_CHARS);
@@ -24,7 +24,7 @@ pub fn shown_within(text: &str, most: usize) -> String {
     let mut letters = text.chars();
     for c in letters.by_ref().take(most) {
         match c {
-            // The standard escape spells quotes too, which hide nothing.
+            // `escape_debug` also escapes quotes, which hide nothing.
             '"' | '\'' => shown.push(c),
             c => shown.extend(c.escape_debug()),
         }
@@ -35,22 +35,22 @@ pub fn shown_within(text: &str, most: usize) -> String {
     shown
 }
 
-/// A foreign text whole, line by line: what acts or hides is escaped, everything that is read as it
-/// stands is kept.
+/// A whole foreign text, line by line. Characters that act or hide are escaped; everything that is
+/// read as shown is kept.
 pub fn spelt(text: &str) -> String {
     let mut spelt = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
             '\n' | '\t' | ' '..='~' => spelt.push(c),
             c if is_deceptive(c) => spelt.extend(c.escape_unicode()),
-            // After a letter, so that a mark that belongs to one is not taken for one that hides.
+            // Escaped after a letter, so that a combining mark is not mistaken for one that hides.
             c => spelt.extend(String::from_iter(['a', c]).escape_debug().skip(1)),
         }
     }
     spelt
 }
 
-/// Whether a character does something other than being seen.
+/// Whether a character does something other than display.
 pub fn is_deceptive(c: char) -> bool {
     c.is_control()
         || matches!(

@@ -1,10 +1,10 @@
-//! MCP on both edges. Towards agents Haft is one MCP server ([`server`]); towards MCP servers it is
-//! their client ([`upstream`]), and their tools are Haft's like any other: planned, decided,
+//! MCP on both edges. Towards agents, Haft is one MCP server ([`server`]). Towards MCP servers, it
+//! is their client ([`upstream`]), and their tools are treated like any other: planned, decided,
 //! approved, recorded.
 //!
-//! The only crate that names `rmcp`. Its types stay inside; what crosses a module here is JSON as
-//! the protocol has it, or a type of `contract`. Nothing here opens files or starts processes: a
-//! server's process is started by the back end.
+//! This is the only crate that names `rmcp`. Its types stay inside; what crosses a module boundary
+//! here is JSON in the protocol's form, or a type of `contract`. Nothing here opens files or starts
+//! processes: a server's process is started by the back end.
 //!
 //! ```text
 //!  agent ──▶ server ──▶ Runtime::call ──▶ upstream::tool ──▶ connection ──▶ MCP server

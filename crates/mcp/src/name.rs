@@ -1,6 +1,6 @@
-//! How a mounted tool is called: `mcp__<server>__<tool>`, in at most 64 characters of the set every
-//! model provider takes. A name that does not fit is cut and told apart by a hash of the whole, so
-//! it is the same in every run.
+//! The names of mounted tools: `mcp__<server>__<tool>`, at most 64 characters from the set that
+//! every model provider accepts. A name that does not fit is cut and gets a hash of the whole name,
+//! so it is unique and the same in every run.
 
 use std::fmt;
 
@@ -10,19 +10,19 @@ use haft_contract::{
 };
 use sha2::{Digest as _, Sha256};
 
-/// What stands before the server's id.
+/// The part of a name before the server's id.
 pub const PREFIX: &str = "mcp";
 
-/// What stands between the parts of a name.
+/// The separator between the parts of a name.
 pub const SEPARATOR: &str = "__";
 
-/// The longest id of a server: leaves room for the tool.
+/// The longest server id. Leaves room for the tool's name.
 pub const MAX_SERVER_CHARS: usize = 24;
 
-/// How many hexadecimal digits of the hash stand at the end of a name that was cut.
+/// How many hexadecimal digits of the hash end a name that was cut.
 const HASH_DIGITS: usize = 8;
 
-/// The id an operator gave a server. Never what the server says of itself.
+/// The id that an operator gave a server. Never taken from what the server says about itself.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerId(String);
 
@@ -30,10 +30,10 @@ pub struct ServerId(String);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerIdError {
-    /// Not a name.
+    /// It is not a valid name.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// Holds what separates the parts of a tool's name, or begins or ends with half of it.
+    /// It contains the separator, or begins or ends with half of it.
     #[error(
         "the server id `{0}` holds `__`, or begins or ends with `_`, which would make names of tools ambiguous"
     )]
@@ -44,7 +44,7 @@ pub enum ServerIdError {
 }
 
 impl ServerId {
-    /// Reads an id.
+    /// Parses an id.
     pub fn parse(id: &str) -> Result<Self, ServerIdError> {
         ProviderId::parse(id)?;
         if id.contains(SEPARATOR) || id.starts_with('_') || id.ends_with('_') {
@@ -61,7 +61,7 @@ impl ServerId {
         &self.0
     }
 
-    /// The provider its tools belong to: `mcp__<id>`, which no built-in has.
+    /// The provider of its tools: `mcp__<id>`, which no built-in tool has.
     pub fn provider(&self) -> Result<ProviderId, NameError> {
         ProviderId::mounted(&self.0)
     }
@@ -73,18 +73,18 @@ impl fmt::Display for ServerId {
     }
 }
 
-/// Whether tools of a server carry its id.
+/// Whether the names of a server's tools include its id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ToolNaming {
     /// `mcp__<server>__<tool>`.
     #[default]
     Prefixed,
-    /// As the server names them; for a single server. A name that looks like one of another
-    /// server's tools is prefixed all the same.
+    /// The server's own names; for a single server. A name that looks like a tool of another server
+    /// is prefixed anyway.
     Plain,
 }
 
-/// The name of a server's tool. `tool` is what the server calls it, of whatever characters.
+/// The name of a server's tool. `tool` is the server's own name for it and may hold any characters.
 pub fn tool_name(server: &ServerId, tool: &str, naming: ToolNaming) -> Result<ToolName, NameError> {
     let claims_a_server = tool
         .to_ascii_lowercase()

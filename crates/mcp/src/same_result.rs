@@ -1,25 +1,25 @@
 //! Whether the content of a result and its structured content say the same.
 //!
-//! The protocol wants it so, and agents rely on it: some show their model the content, others the
-//! structured content alone. What is in one of the two and not in the other is lost to somebody.
+//! The protocol asks for it and agents rely on it: some show their model the content, others only
+//! the structured content. Anything in just one of the two is lost on some of them.
 
 use haft_contract::Content;
 use serde_json::Value;
 
-/// Whether whoever reads only the structured content misses nothing of the content.
+/// Whether a reader of only the structured content misses nothing of the content.
 pub(crate) fn says_the_same(structured: &Value, content: &[Content]) -> bool {
     let texts: Option<Vec<&str>> = content.iter().map(Content::as_text).collect();
     texts.is_some_and(|texts| matches(structured, &texts))
 }
 
-/// Whether whoever reads only the content misses nothing of the structured content.
+/// Whether a reader of only the content misses nothing of the structured content.
 pub(crate) fn is_in_text(structured: &Value, content: &[Content]) -> bool {
     let mut texts = content.iter().filter_map(Content::as_text);
     texts.any(|text| is_json_of(text, structured)) || says_the_same(structured, content)
 }
 
-/// A value and its texts: one that is the value or its JSON; for a list, one for each item; or
-/// those of the only field of an object, because SDKs wrap what is not an object in one
+/// Whether texts match a value: one text that is the value or its JSON; for a list, one text per
+/// item; or the texts of an object's only field, because SDKs wrap what is not an object in one
 /// (`{"result": "the text"}`).
 fn matches(value: &Value, texts: &[&str]) -> bool {
     if let [text] = texts

@@ -1,17 +1,17 @@
-//! How large a value is as JSON, without writing it anywhere.
+//! The size of a value as JSON, without writing it anywhere.
 
 use std::io::{Error, ErrorKind, Result, Write};
 
 use serde_json::Value;
 
-/// How many bytes a value takes as JSON without spaces; none if it takes more than `most`.
+/// How many bytes a value takes as compact JSON; `None` if more than `most`.
 pub(crate) fn json_bytes_within(value: &Value, most: usize) -> Option<usize> {
     let mut counted = CountingWriter { bytes: 0, most };
     serde_json::to_writer(&mut counted, value).ok()?;
     Some(counted.bytes)
 }
 
-/// Counts what is written to it, up to a limit.
+/// Counts the bytes written to it, up to a limit.
 struct CountingWriter {
     bytes: usize,
     most: usize,

@@ -1,10 +1,10 @@
-//! Where a person may be sent by a mounted server.
+//! Which web pages a mounted server may send a person to.
 
 use url::{Host, Url};
 
-/// The address of a page that a person may be asked to open: over TLS, or of a server on this very
-/// machine, as sign-ins of local servers have it. As a browser reads it, so that letters that look
-/// like others show; one with a user in front of the host, which is there to deceive, is none.
+/// The address of a page that a person may be asked to open: over TLS, or on this machine, as
+/// sign-ins of local servers use. Parsed the way a browser does, so that look-alike letters show.
+/// An address with a user before the host, which is only there to deceive, is refused.
 pub(crate) fn to_open(url: &str) -> Option<Url> {
     let url = Url::parse(url).ok()?;
     let may = match (url.scheme(), url.host()?) {

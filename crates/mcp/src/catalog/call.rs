@@ -1,9 +1,9 @@
 //! `call_tool_read`, `call_tool_write`, `call_tool_destructive`: how a model calls a tool that is
 //! not listed.
 //!
-//! They never run. The endpoint rewrites a call of one into a call of the tool it names. What could
-//! not be rewritten goes the path of a call under the name it came with, is told there why not, and
-//! is on record.
+//! They never run. The endpoint rewrites a call to one of them into a call to the tool it names. A
+//! call that cannot be rewritten keeps its name and takes the normal path of a call, where it is
+//! refused with a reason and recorded.
 
 use haft_contract::{
     BoxFuture, CallContext, ErrorKind, NoProgress, Plan, PlanContext, Tool as _, ToolError,
@@ -19,9 +19,9 @@ use super::{EffectClass, FindTools, shown_tools::ShownTools};
 const TOOL: &str = "tool";
 const ARGUMENTS: &str = "arguments";
 
-/// Takes the wrapping off a call: the tool it names and that tool's arguments, if the name is one
-/// of these three, it and the tool are shown, and the tool is of its class. Anything else comes
-/// back as it was, for the runtime to refuse. One layer only.
+/// Unwraps a call into the tool it names and that tool's arguments, if the name is one of these
+/// three, both it and the tool are shown, and the tool has its class. Anything else is returned
+/// unchanged for the runtime to refuse. Unwraps one layer only.
 pub fn unwrap(
     tools: &Snapshot,
     is_shown: impl Fn(&Entry) -> bool,
@@ -50,11 +50,10 @@ fn inner_call(
     Some((name.to_owned(), arguments.unwrap_or_else(|| json!({}))))
 }
 
-/// Why a tool cannot be called through one of these.
 enum CannotCall {
-    /// There is none of that name, as far as this principal may know.
+    /// No tool has that name, as far as this principal may know.
     Unknown,
-    /// It is of another class.
+    /// It has another class.
     OtherClass(EffectClass),
 }
 
@@ -73,7 +72,7 @@ fn find(
     }
 }
 
-/// One of the three.
+/// One of the three tools that call tools which are not listed.
 pub struct CallTool {
     name: ToolName,
     class: EffectClass,
@@ -89,7 +88,7 @@ impl CallTool {
         })
     }
 
-    /// Why a call came here instead of to the tool it names.
+    /// Why a call arrived here instead of at the tool it names.
     fn refusal(&self, input: &Value, cx: &PlanContext) -> Result<ToolError, ToolError> {
         let name = input.get(TOOL).and_then(Value::as_str).unwrap_or_default();
         let tools = self.shown.snapshot()?;
@@ -204,7 +203,7 @@ impl ErasedTool for CallTool {
         _: ParsedInput,
         _: CallContext<NoProgress>,
     ) -> BoxFuture<'_, Result<ToolReply, ToolError>> {
-        // Nothing is ever planned, so nothing comes here.
+        // Nothing is ever planned, so this is never reached.
         let error = ToolError::new(ErrorKind::Internal, "this tool only stands for others");
         Box::pin(std::future::ready(Err(error)))
     }

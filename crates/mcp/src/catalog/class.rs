@@ -1,21 +1,21 @@
-//! The three classes of effects that have a tool of their own for calling, so that a client which
-//! asks its user by annotation still asks about the right calls.
+//! The three classes of effects. Each has a separate tool for calling, so that a client that asks
+//! its user by annotation still asks about the right calls.
 
 use haft_contract::Effects;
 
-/// What calls of a tool may do, at worst.
+/// The worst that calls of a tool may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EffectClass {
-    /// Only looks.
+    /// Only reads.
     Read,
-    /// Changes something, and destroys nothing.
+    /// Changes something but destroys nothing.
     Write,
-    /// May remove or overwrite something; also what nothing is known about.
+    /// May remove or overwrite something. Also used when nothing is known.
     Destructive,
 }
 
 impl EffectClass {
-    /// All of them, the mildest first.
+    /// All classes, mildest first.
     pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Destructive];
 
     /// The class of a tool with these effects.
@@ -31,7 +31,7 @@ impl EffectClass {
         }
     }
 
-    /// The word for it.
+    /// Its name in results.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -49,14 +49,14 @@ impl EffectClass {
         }
     }
 
-    /// The class a tool of that name calls tools of.
+    /// The class of tools that the tool with this name calls.
     pub fn of_call_tool(name: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
             .find(|class| class.call_tool() == name)
     }
 
-    /// The most a tool of this class does.
+    /// The most that a tool of this class may do.
     pub(super) fn effects(self) -> Effects {
         let outside = |effects: Effects| Effects {
             open_world: true,

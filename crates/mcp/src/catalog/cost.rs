@@ -1,4 +1,4 @@
-//! What listing tools costs: tokens of each definition, of each provider, of all, and of what
+//! The cost of listing tools, in tokens: per definition, per provider, in total, and for what
 //! search would list instead.
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -8,31 +8,31 @@ use haft_runtime::registry::Entry;
 
 use super::{Catalog, Mode, is_catalog_tool, tokens};
 
-/// What listing some tools costs.
+/// The cost of listing some tools.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cost {
-    /// By provider, the most costly first.
+    /// By provider, most expensive first.
     pub providers: Vec<ProviderCost>,
-    /// Tokens of every tool, listed in full.
+    /// Tokens of all tools, listed in full.
     pub full: usize,
     /// Tokens of what search lists.
     pub search: usize,
-    /// Whether the endpoint lists them as in search.
+    /// Whether the endpoint lists these tools in search mode.
     pub searches: bool,
 }
 
-/// What one provider's tools cost.
+/// The cost of one provider's tools.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProviderCost {
-    /// Whose tools they are.
+    /// The provider.
     pub provider: ProviderId,
-    /// Tokens of all of them.
+    /// Tokens of all its tools.
     pub tokens: usize,
-    /// Each of them, the most costly first.
+    /// Each tool, most expensive first.
     pub tools: Vec<ToolCost>,
 }
 
-/// What one tool costs.
+/// The cost of one tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolCost {
     /// The tool.
@@ -42,7 +42,7 @@ pub struct ToolCost {
 }
 
 impl Cost {
-    /// Adds up the tools a principal is shown, those that make the catalog searchable among them.
+    /// Adds up the tools that a principal is shown, including the catalog's own search tools.
     pub fn of(shown: &[Arc<Entry>], catalog: &Catalog) -> Self {
         let mut by_provider: BTreeMap<ProviderId, Vec<ToolCost>> = BTreeMap::new();
         let is_extra = |entry: &&Arc<Entry>| is_catalog_tool(entry);

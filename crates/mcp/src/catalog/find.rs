@@ -1,4 +1,4 @@
-//! `find_tools`: looks for tools by what they are for, among those this principal is shown.
+//! `find_tools`: searches the tools that this principal is shown by what they do.
 
 use std::sync::Arc;
 
@@ -13,17 +13,17 @@ use serde_json::Value;
 
 use super::{EffectClass, is_catalog_tool, shown_tools::ShownTools, tokens::json_bytes};
 
-/// How many tools are returned unless more are asked for.
+/// How many tools are returned by default.
 const DEFAULT_LIMIT: usize = 5;
 
 /// The most tools returned.
 const MAX_LIMIT: usize = 50;
 
-/// The longest query, in bytes. Everything a person could mean fits.
+/// The longest query, in bytes. Plenty for anything a person would write.
 const MAX_QUERY_BYTES: usize = 1_024;
 
-/// The most bytes of input schemas returned. A tool that comes after has only its name and its
-/// description, and says so.
+/// The most bytes of input schemas returned. Tools past this have only a name and a description,
+/// and say so.
 const MAX_SCHEMA_BYTES: usize = 32 * 1024;
 
 /// The most characters of one description.
@@ -37,7 +37,7 @@ Describe the task in a few words (`create github issue`), or give a name to see 
 Call what it finds with the tool in `call_with`, giving the name as `tool` and its input as \
 `arguments`.";
 
-/// Looks for tools.
+/// The `find_tools` tool.
 #[derive(Clone)]
 pub struct FindTools {
     shown: ShownTools,

@@ -1,4 +1,4 @@
-//! Which of the tools a principal is shown an endpoint lists.
+//! Which of the tools shown to a principal an endpoint lists.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use haft_runtime::registry::Entry;
 
 use super::{EffectClass, FindTools, tokens};
 
-/// The most tokens of definitions an endpoint lists before it goes over to search, unless
+/// The most tokens of definitions an endpoint lists before it switches to search, unless
 /// configured: a tenth of what the smaller models can read at all.
 pub const DEFAULT_BUDGET: usize = 20_000;
 
@@ -16,9 +16,9 @@ pub const DEFAULT_BUDGET: usize = 20_000;
 pub enum Mode {
     /// Every tool.
     Full,
-    /// The built-in tools, and those that find and call the others.
+    /// The built-in tools, plus those that find and call the others.
     Search,
-    /// Every tool while they fit the budget, else as in search.
+    /// Every tool while they fit the budget, otherwise as in [`Self::Search`].
     #[default]
     Auto,
 }
@@ -27,7 +27,7 @@ impl Mode {
     /// Every mode.
     pub const ALL: [Self; 3] = [Self::Full, Self::Search, Self::Auto];
 
-    /// The word in configuration.
+    /// Its name in configuration.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Full => "full",
@@ -36,7 +36,7 @@ impl Mode {
         }
     }
 
-    /// The mode with this word.
+    /// The mode with this name.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|mode| mode.as_str() == word)
     }
@@ -45,11 +45,11 @@ impl Mode {
 /// What an endpoint lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Catalog {
-    /// How.
+    /// Whether everything is listed or some tools have to be searched for.
     pub mode: Mode,
     /// The most tokens of definitions that `auto` lists in full.
     pub budget: usize,
-    /// Tools that stay listed in search, beside the built-in ones.
+    /// Tools that stay listed in search mode, in addition to the built-in ones.
     pub always: Vec<String>,
 }
 
@@ -63,8 +63,8 @@ impl Default for Catalog {
     }
 }
 
-/// Whether a tool is one of those that make a catalog searchable, and not somebody's own that is
-/// called the same.
+/// Whether a tool is one of the catalog's own search tools, and not somebody else's tool with the
+/// same name.
 pub fn is_catalog_tool(entry: &Entry) -> bool {
     let key = entry.key();
     let name = key.tool.as_str();
@@ -73,14 +73,13 @@ pub fn is_catalog_tool(entry: &Entry) -> bool {
 }
 
 impl Catalog {
-    /// Whether the endpoint may ever list less than everything, and so needs the tools that make
-    /// it searchable.
+    /// Whether the endpoint may ever list less than everything, and so needs the search tools.
     pub fn may_search(&self) -> bool {
         self.mode != Mode::Full
     }
 
-    /// What is listed of the tools a principal is shown, in the same order. A principal that is not
-    /// shown `find_tools` could not find the others, so it is listed everything.
+    /// The tools to list out of those a principal is shown, in the same order. A principal that is
+    /// not shown `find_tools` could not find the others, so for it everything is listed.
     pub fn listed(&self, shown: Vec<Arc<Entry>>) -> Vec<Arc<Entry>> {
         let searches = self.searches(&shown);
         let mut listed = shown;
@@ -92,7 +91,7 @@ impl Catalog {
         listed
     }
 
-    /// Whether these tools are listed as in search.
+    /// Whether these tools are listed in search mode.
     pub fn searches(&self, shown: &[Arc<Entry>]) -> bool {
         let name = |entry: &Arc<Entry>| entry.key().tool.as_str() == FindTools::NAME;
         match self.mode {
@@ -102,7 +101,7 @@ impl Catalog {
         }
     }
 
-    /// Whether a tool is listed in search too.
+    /// Whether a tool stays listed in search mode.
     fn stays(&self, entry: &Entry) -> bool {
         let key = entry.key();
         let own = [
@@ -113,7 +112,7 @@ impl Catalog {
         own.contains(&key.provider) || self.always.iter().any(|name| name == key.tool.as_str())
     }
 
-    /// Counts no further than it must: a catalog of ten thousand tools is over the budget after a
+    /// Counts no further than it has to: a catalog of ten thousand tools is over the budget after a
     /// hundred.
     fn is_over_budget(&self, shown: &[Arc<Entry>]) -> bool {
         let mut left = self.budget;

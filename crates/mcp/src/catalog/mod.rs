@@ -1,9 +1,9 @@
 //! Large catalogs: an endpoint that would list more tools than a model should read lists a few
-//! instead, with which the model finds the others ([`find_tools`](FindTools)) and calls them
+//! instead. With these the model finds the others ([`find_tools`](FindTools)) and calls them
 //! (`call_tool_read`, `call_tool_write`, `call_tool_destructive`).
 //!
-//! These three are no second way in. The endpoint takes the wrapping off ([`unwrap`]) before the
-//! call begins, so that policy, the person who is asked and the record see the tool that runs.
+//! The calling tools are not a second way in. The endpoint unwraps such a call ([`unwrap`]) before
+//! it begins, so that policy, the person who is asked and the record see the tool that runs.
 
 mod call;
 mod class;
@@ -31,8 +31,8 @@ pub use self::{
     tokens::tokens,
 };
 
-/// The tools that make a catalog searchable, for an endpoint that may not list everything. They
-/// look at the registry they are registered in, as it is at each call.
+/// The search tools, for an endpoint that may not list everything. At each call they read the
+/// current contents of the registry they are registered in.
 pub fn tools(
     registry: &Arc<Registry>,
     policy: Arc<dyn Policy>,

@@ -1,5 +1,5 @@
-//! The tools of a registry that a principal is shown. Held weakly: what looks is itself in the
-//! registry it looks at.
+//! The tools of a registry that a principal is shown. The registry is held weakly, because the
+//! tools that read it are registered in it.
 
 use std::sync::{Arc, Weak};
 
@@ -20,7 +20,7 @@ impl ShownTools {
         }
     }
 
-    /// The tools as they are now.
+    /// The tools as of now.
     pub(super) fn snapshot(&self) -> Result<Arc<Snapshot>, ToolError> {
         let gone = || ToolError::new(ErrorKind::Unavailable, "the runtime has ended");
         Ok(self.registry.upgrade().ok_or_else(gone)?.snapshot())

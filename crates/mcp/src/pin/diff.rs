@@ -1,22 +1,22 @@
-//! What changed between two definitions, member by member, for a person to judge.
+//! The differences between two definitions, member by member, for a person to judge.
 
 use serde_json::Value;
 
 /// One member that differs, by its JSON pointer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Difference {
-    /// Where.
+    /// The JSON pointer.
     pub at: String,
-    /// What was there.
+    /// The old value.
     pub before: Option<Value>,
-    /// What is there now.
+    /// The new value.
     pub after: Option<Value>,
 }
 
-/// The most members shown; beyond that the rest is one.
+/// The most members shown. The rest of a branch is shown as one difference.
 const MAX_DIFFERENCES: usize = 200;
 
-/// What changed. In the order of the members; never empty if the two differ.
+/// The differences, in the order of the members; never empty if the two differ.
 pub fn difference(before: &Value, after: &Value) -> Vec<Difference> {
     let mut found = Vec::new();
     compare(String::new(), Some(before), Some(after), &mut found);
@@ -27,7 +27,7 @@ fn compare(at: String, before: Option<&Value>, after: Option<&Value>, found: &mu
     if before == after {
         return;
     }
-    // Past the cap, what is left of a branch is shown as one.
+    // Past the cap, the rest of a branch is shown as one difference.
     let branch = found.len() < MAX_DIFFERENCES;
     match (before, after) {
         (Some(Value::Object(old)), Some(Value::Object(new))) if branch => {

@@ -1,5 +1,5 @@
-//! The hash of a definition: SHA-256 over its canonical JSON (RFC 8785), so that the order of
-//! members and the spelling of numbers do not matter and everything else does.
+//! The hash of a definition: SHA-256 over its canonical JSON (RFC 8785). The order of members and
+//! the spelling of numbers do not matter; everything else does.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// The hash of a definition; none if it has no canonical form of its own.
+    /// The hash of a definition; `None` if its canonical form is not unique to it.
     pub fn of(definition: &Value) -> Option<Self> {
         if !is_exact(definition) {
             return None;
@@ -20,17 +20,17 @@ impl Digest {
         Some(Self::of_bytes(&canonical))
     }
 
-    /// The hash of some bytes.
+    /// The SHA-256 of some bytes.
     pub fn of_bytes(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// A hash that somebody else took.
+    /// A hash that was computed elsewhere.
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// Reads 64 hexadecimal digits.
+    /// Parses 64 hexadecimal digits.
     pub fn parse(text: &str) -> Option<Self> {
         let mut bytes = [0; 32];
         if text.len() != 64 || !text.is_ascii() {
@@ -51,17 +51,17 @@ impl Digest {
         self.0
     }
 
-    /// The first digits, for people.
+    /// The first digits, for display.
     pub fn short(self) -> String {
         self.to_string().chars().take(12).collect()
     }
 }
 
-/// The largest whole number that has a canonical form of its own: from here on several are written
-/// alike, because the form knows numbers as IEEE 754 doubles.
+/// The largest whole number with a canonical form of its own. Above it several numbers are written
+/// alike, because the canonical form treats numbers as IEEE 754 doubles.
 const MAX_EXACT: u64 = (1 << 53) - 1;
 
-/// Whether every whole number in a definition is the only one of its canonical form.
+/// Whether every whole number in a definition has a canonical form that no other number shares.
 pub(super) fn is_exact(definition: &Value) -> bool {
     match definition {
         Value::Number(number) => {
@@ -107,7 +107,7 @@ mod tests {
         ] {
             assert_ne!(of(tool.clone()), of(changed));
         }
-        // Two spellings of one letter are two texts.
+        // Two encodings of one letter are different texts.
         assert_ne!(of(json!("\u{e9}")), of(json!("e\u{301}")));
     }
 
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn a_hash_parses_back() {
         let digest = Digest::of(&json!({})).unwrap();
-        // As it is stored: what was accepted by an older version is still accepted.
+        // The stored form: what an older version accepted is still accepted.
         let text = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a";
         assert_eq!(digest.to_string(), text);
         assert_eq!(format!("{digest:?}"), text);

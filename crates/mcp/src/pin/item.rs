@@ -1,4 +1,4 @@
-//! One definition of a server that can be accepted.
+//! A definition of a server that can be accepted.
 
 use std::fmt;
 
@@ -6,26 +6,27 @@ use serde_json::Value;
 
 use super::Digest;
 
-/// What sort of definition.
+/// The kind of definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// A tool, by its name.
     Tool,
     /// A prompt, by its name.
     Prompt,
-    /// A template of resources, by its `uriTemplate`.
+    /// A resource template, by its `uriTemplate`.
     Template,
-    /// What the server says about its use; there is one.
+    /// The server's instructions; there is at most one.
     Instructions,
-    /// A resource, by its URI. Vetted, but not accepted one by one: resources come and go.
+    /// A resource, by its URI. Vetted, but not accepted individually, because resources come and
+    /// go.
     Resource,
 }
 
 impl Kind {
-    /// Every kind that is accepted.
+    /// Every kind that can be accepted.
     pub const ALL: [Self; 4] = [Self::Tool, Self::Prompt, Self::Template, Self::Instructions];
 
-    /// The word for it.
+    /// Its name in messages and stores.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Tool => "tool",
@@ -36,12 +37,12 @@ impl Kind {
         }
     }
 
-    /// The kind of a word.
+    /// The kind with this name, if it can be accepted.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == word)
     }
 
-    /// The member of a definition that names it.
+    /// The member of a definition that holds its name.
     pub(super) fn named_by(self) -> &'static str {
         match self {
             Self::Tool | Self::Prompt | Self::Instructions => "name",
@@ -51,17 +52,17 @@ impl Kind {
     }
 }
 
-/// What a definition is accepted under. Another name is another definition.
+/// The key under which a definition is accepted. Another name is another definition.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ItemKey {
-    /// What sort.
+    /// The kind of definition.
     pub kind: Kind,
     /// The server's name for it.
     pub name: String,
 }
 
 impl ItemKey {
-    /// A key.
+    /// Puts a key together.
     pub fn new(kind: Kind, name: impl Into<String>) -> Self {
         Self {
             kind,
@@ -79,14 +80,14 @@ impl fmt::Display for ItemKey {
     }
 }
 
-/// A definition, as it came, and its hash.
+/// A definition as received, and its hash.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Item {
-    /// What it is accepted under.
+    /// The key it is accepted under.
     pub key: ItemKey,
-    /// Its hash.
+    /// The hash of `definition`.
     pub digest: Digest,
-    /// As it came.
+    /// The definition as received.
     pub definition: Value,
 }
 

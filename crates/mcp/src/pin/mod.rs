@@ -1,13 +1,13 @@
-//! What a person accepted of a mounted server, and whether that is still what the server offers.
+//! What a person accepted of a mounted server, and whether the server still offers that.
 //!
-//! A definition (a tool, a prompt, a template, the instructions) is hashed whole, as it came. One
-//! that nobody accepted is withheld; one that is no longer what was accepted is withheld too, it
-//! alone, until somebody has seen the difference. A new name is a new definition. What is accepted is
-//! accepted of one server, not of an id: another program or address under the same id begins anew.
+//! A definition (a tool, a prompt, a template, the instructions) is hashed whole, as received. One
+//! that nobody accepted is withheld. One that differs from what was accepted is withheld too, on
+//! its own, until somebody has seen the difference. A new name is a new definition. Acceptance is
+//! for one server, not for an id: another program or address under the same id starts over.
 //! Descriptions are data: they are kept, shown escaped and compared, never followed.
 //!
-//! `item` says what has a hash, `origin` whose it is, `vet` what cannot be taken at all, `status` compares, `diff` shows
-//! what changed, `store` says what a host keeps.
+//! `item` defines what is hashed, `origin` identifies the server, `vet` refuses what cannot be
+//! taken at all, `status` compares, `diff` shows what changed, `store` defines what a host keeps.
 
 mod diff;
 mod digest;

@@ -1,12 +1,12 @@
-//! Who answers under a server's id: what is started, or the address that is reached. What a person
-//! accepts, they accept of one of these; another one that says the same is another server.
+//! Who answers under a server's id: the program that is started, or the address that is reached. A
+//! person accepts definitions of one origin; another origin that offers the same is another server.
 
 use serde_json::Value;
 
 use super::Digest;
 use crate::foreign::shown;
 
-/// Who answers under a server's id. Holds no secret: names of secrets at most.
+/// The program or address behind a server's id. Holds no secrets, at most their names.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Origin {
     what: Value,
@@ -14,8 +14,8 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// An origin, by everything that makes it another one. Text and lists of text: numbers are
-    /// compared as the text of their JSON.
+    /// Builds an origin from everything that distinguishes it. Use text and lists of text; numbers
+    /// are compared as their JSON text.
     pub fn new(what: Value) -> Self {
         Self {
             digest: Digest::of_bytes(what.to_string().as_bytes()),
@@ -23,18 +23,18 @@ impl Origin {
         }
     }
 
-    /// What it is made of.
+    /// The parts it was built from.
     pub fn what(&self) -> &Value {
         &self.what
     }
 
-    /// Its hash.
+    /// The hash that identifies it.
     pub fn digest(&self) -> Digest {
         self.digest
     }
 
-    /// It in one line, escaped: the command or the address. For people: a command line may hold
-    /// what a model should not read.
+    /// The command or the address on one line, escaped. For people only: a command line may hold
+    /// something a model should not read.
     pub fn in_words(&self) -> String {
         let text = |key: &str| self.what.get(key).and_then(Value::as_str);
         if let Some(url) = text("url") {

@@ -4,31 +4,30 @@ use std::{collections::BTreeMap, fmt};
 
 use super::{Digest, Item, ItemKey, Kind, Origin};
 
-/// What a person said about the definitions of one server: of one id and one origin.
+/// A person's decisions about the definitions of one server, meaning one id and one origin.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Pins {
-    /// Accepted, and as what.
+    /// What is accepted, with the hash that was accepted.
     pub accepted: BTreeMap<ItemKey, Digest>,
-    /// Shown to a person last, and as what: only what was shown can be accepted.
+    /// What a person was last shown, with the hash that was shown. Only this can be accepted.
     pub reviewed: BTreeMap<ItemKey, Digest>,
-    /// Why something that was accepted under this id does not count here. Only read: a store finds
-    /// out, nobody sets it.
+    /// Why something accepted under this id does not count here. Read-only: set by the store alone.
     pub lapsed: Option<LapseReason>,
 }
 
-/// Why something that was accepted under an id does not count.
+/// Why an earlier acceptance under an id does not count.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LapseReason {
-    /// It was accepted of another program or address.
+    /// It was accepted for another program or address.
     Origin(Origin),
-    /// It was accepted with a version of Haft that did not keep of whom.
+    /// It was accepted with a version of Haft that did not record the origin.
     Version,
 }
 
 impl fmt::Display for LapseReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // Models read this, too: a command line is for people (`Origin::in_words`).
+            // Models read this too; a command line is for people only (`Origin::in_words`).
             Self::Origin(_) => f.write_str(
                 "what was accepted under this id was accepted of another program or address",
             ),
@@ -39,22 +38,22 @@ impl fmt::Display for LapseReason {
     }
 }
 
-/// How a definition stands.
+/// How a definition compares with what was accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PinStatus {
     /// It is what was accepted.
     Accepted,
-    /// Nobody accepted anything of that name.
+    /// Nobody accepted anything with that name.
     New,
-    /// Something else of that name was accepted.
+    /// Something else with that name was accepted.
     Changed {
-        /// What.
+        /// The hash that was accepted.
         accepted: Digest,
     },
 }
 
 impl PinStatus {
-    /// The word for it.
+    /// Its name in messages.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Accepted => "accepted",
@@ -65,7 +64,7 @@ impl PinStatus {
 }
 
 impl Pins {
-    /// How a definition stands.
+    /// Compares a definition with what was accepted.
     pub fn standing(&self, item: &Item) -> PinStatus {
         match self.accepted.get(&item.key) {
             None => PinStatus::New,
@@ -76,12 +75,12 @@ impl Pins {
         }
     }
 
-    /// Whether nothing of the server was ever accepted.
+    /// Whether nothing of this server was ever accepted.
     pub fn is_new_server(&self) -> bool {
         self.accepted.is_empty()
     }
 
-    /// Notes that a person was shown these.
+    /// Records that a person was shown these.
     pub fn review<'i>(&mut self, items: impl IntoIterator<Item = &'i Item>) {
         self.reviewed = items
             .into_iter()
@@ -89,7 +88,7 @@ impl Pins {
             .collect();
     }
 
-    /// Accepts a definition, if it is the one that was shown.
+    /// Accepts a definition, if it is the one a person was shown.
     pub fn accept(&mut self, item: &Item) -> Result<(), NotShown> {
         if self.reviewed.get(&item.key) != Some(&item.digest) {
             return Err(NotShown(item.key.clone()));
@@ -98,7 +97,7 @@ impl Pins {
         Ok(())
     }
 
-    /// Accepts no longer; whether it was.
+    /// Withdraws an acceptance; returns whether there was one.
     pub fn revoke(&mut self, key: &ItemKey) -> bool {
         self.reviewed.remove(key);
         self.accepted.remove(key).is_some()
@@ -113,7 +112,7 @@ impl Pins {
     }
 }
 
-/// A definition was to be accepted that nobody was shown, or that changed since.
+/// A definition cannot be accepted because nobody was shown it, or it changed since.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0} is not what was shown last")]
 pub struct NotShown(pub ItemKey);

@@ -1,4 +1,4 @@
-//! What a host keeps about mounted servers: what they offered last, and what a person accepted.
+//! What a host keeps about mounted servers: what they last offered, and what a person accepted.
 
 use std::{
     collections::HashMap,
@@ -17,31 +17,31 @@ use crate::{
     upstream::connection::{Definitions, ProtocolEra},
 };
 
-/// What a server offered last.
+/// What a server last offered.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SeenDefinitions {
     /// When it was fetched.
     pub at: Timestamp,
-    /// The era that was agreed on.
+    /// The protocol era that was negotiated.
     pub era: ProtocolEra,
-    /// As it came.
+    /// The definitions as received.
     pub definitions: Definitions,
 }
 
-/// The store could not be used. What it should have said is taken as "nothing was accepted".
+/// The store could not be used. Treated as "nothing was accepted".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("what was accepted of mounted servers cannot be used: {0}")]
 pub struct StoreError(pub String);
 
-/// Keeps what mounted servers offered and what a person accepted. Calls may block for as long as a
-/// small file takes.
+/// Stores what mounted servers offered and what a person accepted. Calls may block for as long as
+/// it takes to read or write a small file.
 pub trait Store: Send + Sync {
-    /// What was accepted of a server. What was accepted of another origin under the same id does
-    /// not count, and the pins say that there is something of the sort.
+    /// What was accepted of a server. What was accepted for another origin under the same id does
+    /// not count, but the pins say that it exists.
     fn pins(&self, server: &ServerId, origin: &Origin) -> Result<Pins, StoreError>;
 
-    /// Changes what was accepted of a server; nobody else does meanwhile. The definitions that the
-    /// pins speak of are kept too, so that a difference can be shown later.
+    /// Changes what was accepted of a server, exclusively. Also stores the definitions that the
+    /// pins refer to, so that a difference can be shown later.
     fn change(
         &self,
         server: &ServerId,
@@ -50,14 +50,14 @@ pub trait Store: Send + Sync {
         change: &mut dyn FnMut(&mut Pins),
     ) -> Result<(), StoreError>;
 
-    /// What a server offered last.
+    /// What a server last offered.
     fn seen(
         &self,
         server: &ServerId,
         origin: &Origin,
     ) -> Result<Option<SeenDefinitions>, StoreError>;
 
-    /// Keeps what a server offers now.
+    /// Stores what a server offers now.
     fn remember(
         &self,
         server: &ServerId,
@@ -68,11 +68,12 @@ pub trait Store: Send + Sync {
     /// A definition that was accepted once.
     fn definition(&self, digest: Digest) -> Result<Option<Value>, StoreError>;
 
-    /// Another number whenever what was accepted may have changed. Cheap: asked every second.
+    /// A number that differs whenever what was accepted may have changed. Must be cheap: it is
+    /// polled every second.
     fn revision(&self) -> u64;
 }
 
-/// A store that forgets, for tests and for embedders without a disk.
+/// A store in memory, for tests and for embedders without a disk.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     kept: Mutex<PinRecord>,

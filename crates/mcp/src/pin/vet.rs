@@ -1,5 +1,5 @@
-//! What of a server's definitions can be taken at all, before anybody is asked about them. A bad
-//! definition is refused alone; a list beyond all measure is refused whole.
+//! Decides which of a server's definitions can be taken at all, before anybody is asked about them.
+//! A bad definition is refused on its own; a list that is far too large is refused whole.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,35 +19,35 @@ pub const MAX_ITEMS: usize = 1024;
 /// The most resources a server may list.
 pub const MAX_RESOURCES: usize = 5_000;
 
-/// The largest resource in a list, in bytes of JSON; its content is another matter.
+/// The largest resource in a list, in bytes of JSON. Its content is capped elsewhere.
 pub const MAX_RESOURCE_BYTES: usize = 16 * 1024;
 
-/// The longest type or set of annotations of a resource that is passed on, as JSON: enough for what
-/// the protocol has them for, too little for a letter to the model.
+/// The longest MIME type or annotations of a resource that are passed on, in bytes of JSON: enough
+/// for what the protocol uses them for, too little to smuggle a message to the model.
 const MAX_NOTE_BYTES: usize = 256;
 
 /// The largest definition, in bytes of JSON.
 pub const MAX_DEFINITION_BYTES: usize = 128 * 1024;
 
-/// The most of all definitions of a server together, in bytes of JSON.
+/// The most bytes of JSON of all definitions of a server together.
 pub const MAX_LIST_BYTES: usize = 8 * 1024 * 1024;
 
-/// The longest name of a tool or prompt, as the protocol has it.
+/// The longest name of a tool or prompt, as the protocol defines it.
 const MAX_NAME_CHARS: usize = 128;
 
-/// The longest URI, or template of one.
+/// The longest URI or URI template.
 const MAX_URI_CHARS: usize = 2048;
 
 /// How much of a bad name is shown.
 const SHOWN_NAME_CHARS: usize = 64;
 
-/// The deepest a definition may nest: deeper than any schema a person could read.
+/// The deepest nesting of a definition: deeper than any schema a person could read.
 const MAX_DEPTH: usize = 64;
 
-/// Which tools of a server an operator wants, by the server's names for them.
+/// Which of a server's tools an operator wants, by the server's names for them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Filter {
-    /// Only these, if there are any.
+    /// Only these, unless empty.
     pub allow: BTreeSet<String>,
     /// Never these.
     pub deny: BTreeSet<String>,
@@ -60,48 +60,48 @@ impl Filter {
     }
 }
 
-/// A definition that was not taken.
+/// A definition that was not taken, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusedDefinition {
-    /// What sort.
+    /// The kind of definition.
     pub kind: Kind,
     /// Its name, escaped and cut.
     pub name: String,
-    /// Why.
+    /// The reason, for people.
     pub why: String,
 }
 
-/// What of a server's definitions was taken, and what was not.
+/// The definitions of a server, split into taken and refused.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct VettedDefinitions {
-    /// Taken; sorted by kind and name, each once.
+    /// What was taken, sorted by kind and name, without duplicates.
     pub items: Vec<Item>,
-    /// Resources that were taken, spelt so that nothing in them hides.
+    /// Resources that were taken, escaped so that nothing in them hides.
     pub resources: Vec<Value>,
-    /// Not taken.
+    /// What was not taken.
     pub refused: Vec<RefusedDefinition>,
 }
 
-/// Nothing of the server's definitions was taken.
+/// Why a server's definitions were refused as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum VetError {
     /// Too many.
     #[error("it has {count} definitions of one sort ({kind}), more than the {most} that are taken")]
     TooMany {
-        /// Of which sort.
+        /// Of which kind.
         kind: &'static str,
         /// How many.
         count: usize,
-        /// How many are taken.
+        /// How many are allowed.
         most: usize,
     },
-    /// Too much.
+    /// More than `MAX_LIST_BYTES` in total.
     #[error("its definitions have more than {MAX_LIST_BYTES} bytes together")]
     TooLarge,
 }
 
-/// Takes what can be taken of a server's definitions.
+/// Vets a server's definitions and splits them into taken and refused.
 pub fn vet(
     server: &ServerId,
     naming: ToolNaming,
@@ -151,7 +151,7 @@ pub fn vet(
         match resource(definition) {
             Ok(resource) => vetted.resources.push(resource),
             Err(refused) if vetted.refused.len() < MAX_ITEMS => vetted.refused.push(refused),
-            // A person has seen enough of them.
+            // A person has seen enough of these.
             Err(_) => {}
         }
     }
@@ -160,7 +160,7 @@ pub fn vet(
     Ok(vetted)
 }
 
-/// How many of a kind a server may have.
+/// The most definitions of a kind a server may have.
 fn most(kind: Kind) -> usize {
     match kind {
         Kind::Tool | Kind::Prompt | Kind::Template | Kind::Instructions => MAX_ITEMS,
@@ -168,8 +168,8 @@ fn most(kind: Kind) -> usize {
     }
 }
 
-/// A resource that may be listed. Nobody accepts it, so what it says of itself is a line each, escaped
-/// and cut, and what is not known is left out.
+/// A resource that may be listed. Nobody accepts it, so each of its texts is one line, escaped and
+/// cut, and unknown members are left out.
 fn resource(definition: &Value) -> Result<Value, RefusedDefinition> {
     let kind = Kind::Resource;
     let text = |key: &str| definition.get(key).and_then(Value::as_str);
@@ -204,7 +204,7 @@ fn resource(definition: &Value) -> Result<Value, RefusedDefinition> {
     Ok(Value::Object(taken))
 }
 
-/// Whether every text in a value is of letters that show and are what they look like.
+/// Whether every text in a value consists of visible, unambiguous characters.
 fn is_plain(value: &Value) -> bool {
     let plain = |text: &str| text.chars().all(|c| c == ' ' || c.is_ascii_graphic());
     match value {
@@ -217,7 +217,6 @@ fn is_plain(value: &Value) -> bool {
     }
 }
 
-/// One definition and its size.
 fn item(kind: Kind, definition: Value) -> Result<(Item, usize), RefusedDefinition> {
     let named = definition.get(kind.named_by()).and_then(Value::as_str);
     let name = named.unwrap_or_default().to_owned();
@@ -254,8 +253,8 @@ fn item(kind: Kind, definition: Value) -> Result<(Item, usize), RefusedDefinitio
     Ok((item, size))
 }
 
-/// What is wrong with a name, if anything. Letters beyond ASCII are refused, because some of them
-/// look like others and no reader could tell.
+/// What is wrong with a name, if anything. Non-ASCII letters are refused, because some look like
+/// others and no reader could tell.
 fn bad_name(kind: Kind, name: &str) -> Option<String> {
     let most = match kind {
         Kind::Instructions => return None,
@@ -277,8 +276,8 @@ fn bad_name(kind: Kind, name: &str) -> Option<String> {
     None
 }
 
-/// Refuses all of a kind whose names differ in case alone, or that would have one name here:
-/// nobody could say which of them is meant.
+/// Refuses all definitions of a kind whose names differ only in case, or that would share a name
+/// here: nobody could say which one is meant.
 fn refuse_twins(server: &ServerId, naming: ToolNaming, vetted: &mut VettedDefinitions) {
     let folded = |item: &Item| {
         let name = match item.key.kind {
@@ -290,7 +289,7 @@ fn refuse_twins(server: &ServerId, naming: ToolNaming, vetted: &mut VettedDefini
                 item.key.name.clone()
             }
         };
-        // In a URI case matters.
+        // URIs are case-sensitive.
         match item.key.kind {
             Kind::Template | Kind::Resource => name,
             Kind::Tool | Kind::Prompt | Kind::Instructions => name.to_ascii_lowercase(),
@@ -316,7 +315,7 @@ fn refuse_twins(server: &ServerId, naming: ToolNaming, vetted: &mut VettedDefini
         }));
 }
 
-/// The size of a definition in bytes of JSON, if it is not too large.
+/// The size of a definition in bytes of JSON; `None` if it is too large.
 fn size(definition: &Value) -> Option<usize> {
     json_bytes_within(definition, MAX_DEFINITION_BYTES)
 }
@@ -451,7 +450,7 @@ mod tests {
                 &definitions,
             )
         };
-        // Nobody reads five thousand complaints.
+        // Nobody reads five thousand complaints, so only some are kept.
         let vetted = bad_resources(MAX_RESOURCES).unwrap();
         assert_eq!(vetted.refused.len(), MAX_ITEMS);
         assert!(bad_resources(MAX_RESOURCES + 1).is_err());

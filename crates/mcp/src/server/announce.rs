@@ -1,4 +1,4 @@
-//! What changed since it was last announced. Changes that come in a burst are announced once.
+//! Announces what changed to clients. A burst of changes is announced once.
 
 use std::{collections::BTreeSet, sync::PoisonError, time::Duration};
 
@@ -14,13 +14,14 @@ use tokio_util::sync::CancellationToken;
 use super::{caller::ServedCaller, endpoint::Endpoint, subscriptions::SubscribedUris};
 use crate::mounts::Change;
 
-/// How long changes are gathered before they are announced.
+/// How long changes are collected before they are announced.
 const GATHER: Duration = Duration::from_millis(50);
 
-/// The most changed resources announced one by one in a burst; beyond it their list is announced.
+/// The most changed resources announced individually in one burst. Past it, a change of the
+/// resource list is announced instead.
 const MAX_RESOURCES: usize = 64;
 
-/// Changes of an endpoint, from now on.
+/// The changes of an endpoint from now on.
 pub(super) struct Changes {
     tools: Option<watch::Receiver<u64>>,
     mounts: Option<broadcast::Receiver<Change>>,
@@ -70,8 +71,8 @@ impl Changes {
         }
     }
 
-    /// Announces changes to a client that listens, until it or its connection is gone.
-    /// Of resources it hears about those it subscribed to and may.
+    /// Announces changes to a client that listens, until it or its connection is gone. It only
+    /// learns about resources that it subscribed to and may see.
     pub(super) async fn tell(
         mut self,
         context: &SubscriptionContext,
@@ -86,7 +87,7 @@ impl Changes {
                 () = gone.cancelled() => return,
             };
             for change in burst {
-                // What was not asked for is refused by the sink, and that is meant.
+                // The sink refuses what the client did not ask for, as intended.
                 let told = match change {
                     Change::Tools => sink.notify_tool_list_changed().await,
                     Change::Prompts => sink.notify_prompt_list_changed().await,
@@ -101,7 +102,7 @@ impl Changes {
         }
     }
 
-    /// The next burst of changes, each once. Waits for ever if nothing can change any more.
+    /// The next burst of changes, without duplicates. Waits forever if nothing can change any more.
     async fn next(&mut self) -> Vec<Change> {
         let mut burst = Burst(Vec::new());
         self.take_one(&mut burst).await;

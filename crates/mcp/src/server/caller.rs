@@ -1,5 +1,5 @@
-//! Who a request is from, and in which workspace its calls run. An endpoint over pipes has one caller;
-//! one over HTTP may have another with every request, where the host says who they are.
+//! Who a request is from, and in which workspace its calls run. An endpoint over pipes has one
+//! caller. Over HTTP, each request may have another, where the host identifies them.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use crate::catalog;
 
-/// Says who a request is from, by what its head says: an API key, a signed token. Whoever is not known
-/// is refused before anything of the request is read.
+/// Identifies who a request is from by its headers: an API key, a signed token. Unknown callers are
+/// refused before anything else of the request is read.
 pub trait Identify: Send + Sync {
-    /// The caller, if these headers are those of one.
+    /// The caller with these headers, if there is one.
     fn identify<'a>(&'a self, headers: &'a HeaderMap) -> BoxFuture<'a, Option<Caller>>;
 }
 
@@ -25,7 +25,7 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// A principal, in the one workspace of a host that has one.
+    /// A principal in the workspace of a host that has just one.
     pub fn new(principal: Arc<Principal>) -> Self {
         Self {
             principal,
@@ -33,7 +33,7 @@ impl Caller {
         }
     }
 
-    /// In another workspace.
+    /// Sets the workspace.
     #[must_use]
     pub fn in_workspace(mut self, workspace: WorkspaceId) -> Self {
         self.workspace = workspace;
@@ -50,14 +50,14 @@ impl Caller {
         &self.workspace
     }
 
-    /// Whether both are of one tenant, in one workspace.
+    /// Whether both belong to one tenant and one workspace.
     pub(super) fn is_beside(&self, other: &Self) -> bool {
         self.workspace == other.workspace && self.principal.tenant == other.principal.tenant
     }
 }
 
-/// A caller, and its workspace as it was when the request came. Without one nothing is listed, and what
-/// is called is denied by the runtime, which says why and records it.
+/// A caller, and its workspace as of when the request arrived. Without a workspace nothing is
+/// listed, and the runtime denies calls, gives the reason and records it.
 #[derive(Debug, Clone)]
 pub(super) struct ServedCaller {
     pub(super) caller: Caller,
@@ -65,13 +65,14 @@ pub(super) struct ServedCaller {
 }
 
 impl ServedCaller {
-    /// The tools that a principal is shown.
+    /// The tools shown to a principal.
     pub(super) fn tools_for(&self, principal: &Principal) -> Vec<Arc<Entry>> {
         let workspace = self.workspace.as_ref();
         workspace.map_or_else(Vec::new, |workspace| workspace.tools_for(principal))
     }
 
-    /// The call of a tool, by its own name or by one that calls tools which are not listed.
+    /// The request for a tool call, by the tool's own name or through one that calls unlisted
+    /// tools.
     pub(super) fn request(
         &self,
         tool: String,
@@ -89,7 +90,7 @@ impl ServedCaller {
         self.placed(CallRequest::new(tool, arguments, Arc::clone(principal)))
     }
 
-    /// A request, in this caller's workspace.
+    /// Puts a request into this caller's workspace.
     pub(super) fn placed(&self, request: CallRequest) -> CallRequest {
         request.in_workspace(self.caller.workspace.clone())
     }

@@ -1,5 +1,5 @@
-//! How much one client may ask at once. A request takes a task and memory before anybody looks at
-//! it, and a client on a pipe is held back by nothing else.
+//! Limits how many requests one client may have in flight. A request takes a task and memory before
+//! anything looks at it, and nothing else slows down a client on a pipe.
 
 use std::borrow::Cow;
 
@@ -12,11 +12,11 @@ use tokio::sync::Semaphore;
 
 use super::connection::Connection;
 
-/// Requests of one connection that are served at once; the next is refused.
+/// How many requests of one connection are served at once; the next is refused.
 pub const REQUESTS_IN_FLIGHT: usize = 1_024;
 
-/// A connection that serves so many requests at once. What is not a request (cancels, answers) always
-/// gets through, or nothing could ever make room.
+/// A connection with a limited number of requests in flight. Messages that are not requests
+/// (cancels, answers) always get through, otherwise nothing could ever make room.
 pub(super) struct CappedConnection {
     connection: Connection,
     places: Semaphore,

@@ -1,8 +1,8 @@
-//! One connection of a client, or one request that stands for itself: the requests of the protocol,
-//! each turned into what the endpoint has.
+//! One connection of a client, or one self-contained request: maps the protocol's requests to what
+//! the endpoint has.
 //!
-//! Nothing is decided here. What lists is read from the registry and the mounts; what does something
-//! is a call.
+//! Nothing is decided here. Lists are read from the registry and the mounts; everything with an
+//! effect is a call.
 
 use std::{
     collections::BTreeSet,
@@ -48,17 +48,17 @@ use super::{
 };
 use crate::mounts::{Fetch, Mounts};
 
-/// The log messages a connection gets that never said which it wants.
+/// The log level for a connection that never set one.
 const USUAL_LOGS: Severity = Severity::Info;
 
 /// The most resources one connection may subscribe to.
 const MAX_SUBSCRIBED: usize = 1_000;
 
-/// One connection, or one request that stands for itself.
+/// One connection, or one self-contained request.
 pub(super) struct Connection {
     endpoint: Arc<Endpoint>,
     served: ServedCaller,
-    /// Set by `initialize`: who calls on this connection.
+    /// Who calls on this connection; set by `initialize`.
     initialized: OnceLock<Arc<Principal>>,
     logs_from: Mutex<Severity>,
     subscribed: SubscribedUris,
@@ -121,7 +121,7 @@ impl Connection {
         }
     }
 
-    /// Fetches something for a request whose result is an answer or nothing.
+    /// Fetches something for a request that accepts only a final result.
     async fn fetch(
         &self,
         context: &RequestContext<RoleServer>,
@@ -131,7 +131,7 @@ impl Connection {
         match told.await? {
             CallReply::Ended(outcome) => Ok(outcome),
             CallReply::Waits(waits) => Err(result::waiting(&waits)),
-            // Neither is told a client that takes answers alone.
+            // A client that accepts only results is never given either.
             CallReply::InputRequired(_) | CallReply::Task(_) => Err(ErrorData::internal_error(
                 "this request cannot be asked back",
                 None,
@@ -162,7 +162,7 @@ impl Connection {
         self.endpoint.mounts_for(&self.served.caller)
     }
 
-    /// A list of what mounted servers offer.
+    /// A list of something that mounted servers offer.
     fn mounted<T: DeserializeOwned>(&self, list: fn(&dyn Mounts) -> Vec<Value>) -> Vec<T> {
         let values = self.mounts().map(|mounts| list(&**mounts));
         values
@@ -178,7 +178,7 @@ impl Connection {
         tools.iter().any(shown)
     }
 
-    /// Asks a mounted server for news of a resource, or for no more.
+    /// Subscribes to a resource at a mounted server, or unsubscribes.
     async fn subscription(
         &self,
         context: &RequestContext<RoleServer>,
@@ -193,8 +193,8 @@ impl Connection {
         let fetch = match then {
             SubscriptionChange::Nothing => return Ok(()),
             SubscriptionChange::Refuse => return Err(subscriptions::too_many()),
-            // Each client that wants it, also where the server knows already: whether this one may
-            // is for the rules to say.
+            // Ask for each client that wants it, even if the server has been asked before: the
+            // rules decide whether this client may.
             SubscriptionChange::Ask => self
                 .mounts()
                 .and_then(|mounts| mounts.subscription(uri, wanted)),
@@ -210,7 +210,7 @@ impl Connection {
             Ok(outcome) => result::refused(&outcome),
             Err(error) => error,
         };
-        // Not counted, or the next who wants it would be told yes although nobody asked the server.
+        // Do not count it, or the next client would be told yes although nobody asked the server.
         if wanted {
             self.endpoint.subscriptions.fewer(uri);
         }
@@ -223,8 +223,8 @@ impl Connection {
     reason = "subscriptions and log levels of clients that begin with `initialize`"
 )]
 impl ServerHandler for Connection {
-    /// Without the instructions, which depend on every tool: the SDK asks for this with each request
-    /// that stands for itself.
+    /// Without the instructions, which depend on every tool: the SDK calls this for every
+    /// self-contained request.
     fn get_info(&self) -> ServerConfig {
         let mut capabilities = ServerCapabilities::default();
         let mut tools = ToolsCapability::default();
@@ -257,7 +257,7 @@ impl ServerHandler for Connection {
             SessionScope::OfEndpoint => Arc::clone(self.served.caller.principal()),
             SessionScope::OfConnection => Endpoint::in_new_session(&self.served.caller),
         };
-        // A client that initializes twice stays who it was.
+        // A client that initializes twice keeps its principal.
         let _ = self.initialized.set(principal);
         context.peer.set_peer_info(request.clone());
         let mut initialized = self.negotiate_initialize(&request)?;
@@ -267,7 +267,7 @@ impl ServerHandler for Connection {
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        // A client may say so as often as it likes.
+        // A client may send this as often as it likes.
         if self.announcing.swap(true, Ordering::Relaxed) {
             return;
         }
@@ -302,7 +302,7 @@ impl ServerHandler for Connection {
         Ok(listed)
     }
 
-    /// Where a tool wants parameters repeated as headers, they are compared with its schema.
+    /// For tools that want parameters repeated as headers: the SDK compares them with the schema.
     fn get_tool(&self, name: &str) -> Option<Tool> {
         let tools = self.served.workspace.as_ref()?.registry().snapshot();
         let tool = tools.get(name)?;
@@ -479,7 +479,7 @@ impl ServerHandler for Connection {
             return Err(subscriptions::too_many());
         }
         self.subscription(&context, &request.uri, true).await?;
-        // The same request twice at once is one subscription.
+        // The same request made twice at once is one subscription.
         if !self.subscribed().insert(request.uri.clone()) {
             self.endpoint.subscriptions.fewer(&request.uri);
         }
@@ -512,7 +512,7 @@ impl ServerHandler for Connection {
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let uris = context.accepted().resource_subscriptions.clone();
-        // The request is over once nobody listens, and a call in its name would be too.
+        // The request is over once nobody listens, so a call made in its name would be over too.
         let mut listening = ResourceListener {
             endpoint: Arc::clone(&self.endpoint),
             served: self.served.clone(),
@@ -568,7 +568,7 @@ impl Drop for Connection {
         };
         let (endpoint, served) = (Arc::clone(&self.endpoint), self.served.clone());
         let uris = std::mem::take(&mut *self.subscribed());
-        // Without a runtime to do it, the end of the process does.
+        // Without a runtime to do this, the end of the process does it.
         let Ok(handle) = tokio::runtime::Handle::try_current() else {
             return;
         };
@@ -577,7 +577,7 @@ impl Drop for Connection {
     }
 }
 
-/// What a fetch brought, or what its client is asked first.
+/// The result of a fetch, or what its client is asked first.
 enum FetchOutcome<T> {
     Result(T),
     Asks(InputRequiredResult),
@@ -588,7 +588,7 @@ fn asked_back<T: DeserializeOwned>(told: CallReply) -> Result<FetchOutcome<T>, E
         CallReply::Ended(outcome) => result::of_fetch(&outcome).map(FetchOutcome::Result),
         CallReply::InputRequired(asks) => Ok(FetchOutcome::Asks(asks)),
         CallReply::Waits(waits) => Err(result::waiting(&waits)),
-        // Only calls of tools become tasks.
+        // Only tool calls become tasks.
         CallReply::Task(_) => Err(ErrorData::internal_error("this request is no task", None)),
     }
 }

@@ -1,6 +1,6 @@
-//! What is served to agents: a runtime's tools, and what mounted servers offer beside tools. The same
-//! whatever the transport and the era. Every request has a caller (`caller.rs`); where nobody says which,
-//! it is the endpoint's own.
+//! What is served to agents: a runtime's tools, and what mounted servers offer besides tools. The
+//! same for every transport and era. Every request has a caller (`caller.rs`); if nothing
+//! identifies one, it is the endpoint's own.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -16,34 +16,34 @@ use super::{
 };
 use crate::{catalog::Catalog, mounts::Mounts};
 
-/// What agents are told of the whole.
+/// The instructions that agents get.
 const INSTRUCTIONS: &str = "Every call is checked against the rules of the person who runs Haft. A call that is \
 denied says why: do not repeat it unchanged. A call may wait until a person approved it. Output \
 that was too long is kept: `read_output` pages and searches it.";
 
-/// What they are told beside that where most tools are not listed.
+/// Added to the instructions if most tools are not listed.
 const SEARCHABLE: &str = "Most tools are not listed. Before you say that something cannot be done, look for a tool with \
 `find_tools`; what it finds is called with the tool it names.";
 
-/// The most entries of a list on one page. Many clients never ask for a second page.
+/// The most entries on one page of a list. Many clients never ask for a second page.
 pub const PAGE_ENTRIES: usize = 1_000;
 
 /// Which session the calls of a connection belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionScope {
-    /// The principal's own: for a transport that is one connection.
+    /// The principal's own session, for a transport with just one connection.
     OfEndpoint,
-    /// One for every connection that begins with `initialize`, ended with it. Requests that stand
-    /// for themselves belong to the principal's own.
+    /// A new session for every connection that begins with `initialize`, ended with it.
+    /// Self-contained requests belong to the principal's own session.
     OfConnection,
 }
 
-/// What is served.
+/// A runtime's tools and the mounts, ready to be served over any transport.
 pub struct Endpoint {
     pub(super) runtime: Runtime,
-    /// Who asks where nothing says who does.
+    /// The caller if nothing identifies one.
     pub(super) caller: Caller,
-    /// Whose the calls of that principal are; the same for every request that stands for itself.
+    /// The owner of that principal's calls; the same for every self-contained request.
     owner: CallOwner,
     pub(super) calls: Arc<LiveCalls>,
     pub(super) mounts: Option<Arc<dyn Mounts>>,
@@ -78,42 +78,43 @@ impl Endpoint {
         }
     }
 
-    /// Serves another workspace than the one of a host that has one.
+    /// Serves this workspace instead of the default one.
     #[must_use]
     pub fn workspace(mut self, workspace: WorkspaceId) -> Self {
         self.caller = self.caller.in_workspace(workspace);
         self
     }
 
-    /// Offers what mounted servers have beside tools, to callers of the endpoint's own workspace.
+    /// Offers what mounted servers have besides tools to callers in the endpoint's own workspace.
     #[must_use]
     pub fn mounts(mut self, mounts: Arc<dyn Mounts>) -> Self {
         self.mounts = Some(mounts);
         self
     }
 
-    /// Another number of entries on a page.
+    /// Sets the number of entries on a page.
     #[must_use]
     pub fn page_entries(mut self, entries: usize) -> Self {
         self.page_entries = entries.max(1);
         self
     }
 
-    /// Serves another number of requests of one connection at once.
+    /// Sets how many requests of one connection are served at once.
     #[must_use]
     pub fn requests_in_flight(mut self, most: usize) -> Self {
         self.requests_in_flight = most;
         self
     }
 
-    /// Lists tools another way. For less than everything, [`crate::catalog::tools`] must be registered.
+    /// Sets how tools are listed. To list less than everything, [`crate::catalog::tools`] must be
+    /// registered.
     #[must_use]
     pub fn catalog(mut self, catalog: Catalog) -> Self {
         self.catalog = catalog;
         self
     }
 
-    /// The endpoint's own caller, or another, with its workspace.
+    /// Resolves the endpoint's own caller, or another, with its workspace.
     pub(super) async fn admit(&self, caller: Option<Caller>) -> ServedCaller {
         let caller = caller.unwrap_or_else(|| self.caller.clone());
         let workspace = self
@@ -123,12 +124,12 @@ impl Endpoint {
         ServedCaller { caller, workspace }
     }
 
-    /// The tools that are listed to a principal.
+    /// The tools listed for a principal.
     pub(super) fn listed(&self, served: &ServedCaller, principal: &Principal) -> Vec<Arc<Entry>> {
         self.catalog.listed(served.tools_for(principal))
     }
 
-    /// What a principal is told of the whole.
+    /// The instructions for a principal.
     pub(super) fn instructions(&self, served: &ServedCaller, principal: &Principal) -> String {
         if self.catalog.searches(&served.tools_for(principal)) {
             format!("{INSTRUCTIONS}\n{SEARCHABLE}")
@@ -137,7 +138,7 @@ impl Endpoint {
         }
     }
 
-    /// Keeps clients that cannot be asked waiting for a person for this long.
+    /// Sets how long clients that cannot be asked are kept waiting for a person.
     #[must_use]
     pub fn approval_wait(mut self, wait: Duration) -> Self {
         self.approvals.patience(wait);
@@ -149,13 +150,13 @@ impl Endpoint {
         self.approvals.parked()
     }
 
-    /// What mounted servers offer beside tools, to a caller they are mounted for.
+    /// What mounted servers offer besides tools, if they are mounted for this caller.
     pub(super) fn mounts_for(&self, caller: &Caller) -> Option<&Arc<dyn Mounts>> {
         let mounts = self.mounts.as_ref();
         mounts.filter(|_| self.caller.is_beside(caller))
     }
 
-    /// Whose the calls of a principal are.
+    /// The owner of a principal's calls.
     pub(super) fn owner_of(&self, principal: &Arc<Principal>) -> CallOwner {
         if Arc::ptr_eq(principal, self.caller.principal()) {
             self.owner
@@ -164,11 +165,11 @@ impl Endpoint {
         }
     }
 
-    /// A caller's principal in a session of its own.
+    /// A caller's principal in a new session.
     pub(super) fn in_new_session(caller: &Caller) -> Arc<Principal> {
         let mut principal = Principal::clone(caller.principal());
-        // An id of Haft's own making, of characters every identifier may hold. `haft` tells by it that
-        // nobody comes back to this session (`orphans.rs`).
+        // An id that Haft makes itself, from characters that every identifier may hold. The prefix
+        // tells `haft` that nobody returns to this session (`orphans.rs`).
         if let Ok(session) = SessionId::parse(&format!("mcp-{}", CallId::new())) {
             principal.session = session;
         }

@@ -1,5 +1,5 @@
-//! What is left to do for a client that is gone: what waits for it is ended first, then mounted
-//! servers are told that nobody wants news of what it alone had subscribed to.
+//! Cleans up after a client that is gone: first ends what waits for it, then unsubscribes from the
+//! mounted servers' resources that only it had subscribed to.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -12,14 +12,14 @@ use super::{
     subscriptions::SubscriptionChange,
 };
 
-/// How long mounted servers have to hear that nobody wants news any more. What they were not told
-/// then costs them a message now and then, and Haft nothing.
+/// How long unsubscribing may take. A server that was not reached by then sends a useless message
+/// now and then, which costs Haft nothing.
 const UNSUBSCRIBE_WITHIN: Duration = Duration::from_secs(5);
 
-/// How long the call that is under way then has to end by its cancel.
+/// How long the call in progress at that point has to end once cancelled.
 const CANCEL_WITHIN: Duration = Duration::from_secs(5);
 
-/// The resources a client listens to for as long as this lives.
+/// The resources that a client listens to. Dropping it unsubscribes.
 pub(super) struct ResourceListener {
     pub(super) endpoint: Arc<Endpoint>,
     pub(super) served: ServedCaller,
@@ -32,14 +32,14 @@ impl Drop for ResourceListener {
         let uris = std::mem::take(&mut self.uris).into_iter().collect();
         let (endpoint, principal) = (Arc::clone(&self.endpoint), Arc::clone(&self.principal));
         let served = self.served.clone();
-        // Without a runtime to do it, the end of the process does.
+        // Without a runtime to do this, the end of the process does it.
         if let Ok(handle) = tokio::runtime::Handle::try_current() {
             handle.spawn(async move { unsubscribe(&endpoint, &served, &principal, uris).await });
         }
     }
 }
 
-/// Ends what a client left behind.
+/// Ends everything a client left behind.
 pub(super) async fn leave(
     endpoint: &Endpoint,
     served: &ServedCaller,
@@ -54,7 +54,8 @@ pub(super) async fn leave(
     unsubscribe(endpoint, served, principal, uris).await;
 }
 
-/// Takes a client's subscriptions away, and tells the servers of those that nobody else has.
+/// Removes a client's subscriptions, and unsubscribes at the servers from those that nobody else
+/// has.
 async fn unsubscribe(
     endpoint: &Endpoint,
     served: &ServedCaller,
@@ -65,7 +66,7 @@ async fn unsubscribe(
     let over = CancellationToken::new();
     let telling = async {
         for uri in uris {
-            // While others were told, somebody may have come to want it.
+            // Somebody may have subscribed while the others were processed.
             let is_over = over.is_cancelled() || endpoint.subscriptions.is_wanted(&uri);
             let mounts = endpoint.mounts_for(&served.caller).filter(|_| !is_over);
             let fetch = mounts.and_then(|mounts| mounts.subscription(&uri, false));

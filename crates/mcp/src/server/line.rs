@@ -1,9 +1,9 @@
-//! The line between a call that runs and whoever waits for it at the server edge: questions, log
+//! The line between a running call and whoever waits for it at the server edge: questions, log
 //! messages and progress go out on it, answers come back.
 //!
-//! A line belongs to the call, not to a request: a call that waits for a person may be waited for by
-//! one request after another. What the client of the moment can be asked and wants to hear is set
-//! with [`CallLine::hears`].
+//! A line belongs to the call, not to a request: one request after another may wait for a call that
+//! waits for a person. What the current client can be asked and wants to receive is set with
+//! [`CallLine::hears`].
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -29,40 +29,40 @@ use crate::{
     foreign,
 };
 
-/// How many questions of one call may wait to be put to its client.
+/// How many questions of one call may be queued for its client.
 pub const QUESTIONS_KEPT: usize = 8;
 
-/// How many log messages of one call may wait to be sent; what comes while it is full is dropped.
+/// How many log messages of one call may be queued; more are dropped while it is full.
 pub const LOGS_KEPT: usize = 64;
 
-/// What the client of the moment can be asked, and wants to hear.
+/// What the current client can be asked and wants to receive.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ClientInterests {
-    /// What it calls itself.
+    /// The name it gives itself.
     pub client: Option<Arc<str>>,
     /// What it can be asked.
     pub abilities: ClientAbilities,
     /// How much of a question it shows.
     pub window: Window,
-    /// The least grave log messages it wants; none if it wants none.
+    /// The lowest log severity it wants; `None` if it wants no logs.
     pub logs_from: Option<Severity>,
 }
 
-/// Something a call asks, with the way back for the answer. Dropped unanswered, the asker is told
+/// Something a call asks, with the reply channel. If it is dropped unanswered, the asker learns
 /// that its client is gone.
 #[derive(Debug)]
 pub struct LineQuestion {
     /// What is asked.
     pub questions: Vec<Question>,
-    /// The approval that is asked for; none where a mounted server asks.
+    /// The approval that is asked for; `None` if a mounted server asks.
     pub approval: Option<Box<ApprovalRequest>>,
     reply: oneshot::Sender<Result<Vec<Value>, AskError>>,
 }
 
 impl LineQuestion {
-    /// Answers: one value for each question, in their order.
+    /// Answers with one value per question, in order.
     pub fn answer(self, answers: Result<Vec<Value>, AskError>) {
-        // Nobody waits any more if the call was stopped meanwhile.
+        // Nobody waits any more if the call was stopped in the meantime.
         let _ = self.reply.send(answers);
     }
 
@@ -77,17 +77,17 @@ impl LineQuestion {
     }
 }
 
-/// How much output there was, and when its newest line was last told.
+/// How much output there was, and when its newest line was last reported.
 #[derive(Debug, Default)]
 struct ToldOutput {
     bytes: u64,
     at: Option<Instant>,
 }
 
-/// The least time between two lines of output that are told as progress.
+/// The least time between two lines of output reported as progress.
 const BETWEEN_LINES: Duration = Duration::from_millis(500);
 
-/// The most of such a line that is told, in characters.
+/// The most characters of such a line that are reported.
 const LINE_CHARS: usize = 120;
 
 /// The call's end of the line.
@@ -98,11 +98,11 @@ pub struct CallLine {
     progress: watch::Sender<Option<RenderedProgress>>,
     told: Mutex<ToldOutput>,
     hears: Mutex<ClientInterests>,
-    /// What was to be asked that the client cannot be asked.
+    /// The last question that the client could not be asked.
     lacking: Mutex<Option<QuestionKind>>,
 }
 
-/// The other end.
+/// The end held by whoever waits for the call.
 #[derive(Debug)]
 pub(super) struct Listener {
     pub(super) questions: mpsc::Receiver<LineQuestion>,
@@ -131,7 +131,7 @@ impl CallLine {
         (line, listener)
     }
 
-    /// Another request waits for the call now, whose client may hear other things.
+    /// Sets what the client of the next request can be asked and wants to receive.
     pub fn hears(&self, hears: ClientInterests) {
         *self.hears.lock().unwrap_or_else(PoisonError::into_inner) = hears;
     }
@@ -141,28 +141,28 @@ impl CallLine {
         hears.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What the client of the moment calls itself.
+    /// The name of the current client.
     pub fn client(&self) -> Option<Arc<str>> {
         self.heard().client
     }
 
-    /// How much of a question the client of the moment shows.
+    /// How much of a question the current client shows.
     pub fn window(&self) -> Window {
         self.heard().window
     }
 
-    /// What was to be asked last that the client cannot be asked.
+    /// The last question that the client could not be asked.
     pub(super) fn lacking(&self) -> Option<QuestionKind> {
         *self.lacking.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a report of progress; only the newest is kept.
+    /// Takes a progress report; only the newest is kept.
     pub(super) fn report(&self, progress: &RenderedProgress) {
         self.progress.send_replace(Some(progress.clone()));
     }
 
-    /// Takes output of a command. Its newest line is a sign of how far it got, for tools that have no
-    /// other; at most one every [`BETWEEN_LINES`].
+    /// Takes output of a command. Its newest line serves as progress for tools that report none, at
+    /// most once every [`BETWEEN_LINES`].
     pub(super) fn output(&self, text: &str) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         told.bytes += text.len() as u64;
@@ -175,8 +175,8 @@ impl CallLine {
         }
     }
 
-    /// Puts questions to whoever waits for the call, with the approval they are about if there is
-    /// one, and waits for the answers. What the client can be asked is the caller's to know.
+    /// Asks whoever waits for the call, with the approval that the questions are about if there is
+    /// one, and waits for the answers. The caller must know what the client can be asked.
     pub async fn put(
         &self,
         questions: Vec<Question>,
@@ -236,7 +236,7 @@ impl Client for CallLine {
         let level = level.and_then(Severity::parse);
         let wanted = self.heard().logs_from;
         if level.is_some() && wanted.is_some() && level >= wanted {
-            // A client that does not keep up loses messages, not the call.
+            // A slow client loses messages, not the call.
             let _ = self.logs.try_send(message);
         }
     }

@@ -1,8 +1,8 @@
 //! Calls that run on their own while requests of the protocol wait for them, so that a call can
-//! outlive the request that made it: one that waits for a person is waited for by one request after
-//! another, or by none for a while.
+//! outlive the request that made it: one request after another may wait for a call that waits for a
+//! person, or none for a while.
 //!
-//! Whoever holds the [`LiveCall`] wants it; dropped, the call is cancelled.
+//! Dropping the [`LiveCall`] cancels the call.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -32,38 +32,38 @@ use crate::client::{AttachedClient, Client, Clients, QuestionKind};
 /// The least time between two reports of progress of one call.
 pub const BETWEEN_REPORTS: Duration = Duration::from_millis(20);
 
-/// How many calls that could not ask what they had to are remembered, until their requests look.
+/// How many ended calls that could not ask something are remembered until their requests look.
 const LACKING_KEPT: usize = 64;
 
-/// The calls of the server edge that run now, by id. Listens to the runtime's events and passes
-/// progress on to the line of its call.
+/// The running calls of the server edge, by id. Listens to the runtime's events and forwards
+/// progress to the call's line.
 pub struct LiveCalls {
     lines: Mutex<HashMap<CallId, Arc<CallLine>>>,
     clients: Arc<Clients>,
-    /// Calls that have just ended and could not ask what they had to, for the requests that wait.
+    /// Calls that just ended and could not ask something, for the requests that wait for them.
     lacking: Mutex<VecDeque<(CallId, QuestionKind)>>,
-    /// Told of each call that ends.
+    /// Notified when a call ends.
     ended: Notify,
 }
 
-/// A call that runs.
+/// A running call, as held by whoever wants its outcome.
 pub struct LiveCall {
     id: CallId,
     line: Arc<CallLine>,
     listener: Listener,
-    /// None once it has ended.
+    /// `None` once it has ended.
     running: Option<CallTask>,
     ended: Option<Arc<Outcome>>,
-    /// When the next report of progress may be passed on.
+    /// When the next progress report may be forwarded.
     report_at: Instant,
     cancel: CancellationToken,
 }
 
 /// Where a call runs.
 enum CallTask {
-    /// On a task of its own.
+    /// On its own task.
     Alone(oneshot::Receiver<Arc<Outcome>>),
-    /// Wherever it is waited for.
+    /// On the task that waits for it.
     Here(BoxFuture<'static, Arc<Outcome>>),
 }
 
@@ -71,15 +71,14 @@ impl CallTask {
     fn alone(call: BoxFuture<'static, Arc<Outcome>>) -> Self {
         let (end, ending) = oneshot::channel();
         tokio::spawn(async move {
-            // Nobody waits for it any more if this fails, and the record has it.
+            // If this fails, nobody waits for it any more, and the record has it.
             let _ = end.send(call.await);
         });
         Self::Alone(ending)
     }
 }
 
-/// The outcome of a call; none if its task is gone, or it has ended before. May be dropped and asked
-/// again.
+/// The outcome of a call; `None` if its task is gone, or it ended before. Cancel safe.
 async fn ended(running: &mut Option<CallTask>) -> Option<Arc<Outcome>> {
     match running {
         Some(CallTask::Alone(ending)) => ending.await.ok(),
@@ -88,21 +87,21 @@ async fn ended(running: &mut Option<CallTask>) -> Option<Arc<Outcome>> {
     }
 }
 
-/// What a call that runs does next, as whoever waits for it sees it.
+/// The next thing that a running call does, as its waiter sees it.
 #[derive(Debug)]
 pub enum Step {
-    /// It has its outcome. Nothing follows.
+    /// It has its outcome. This is the last step.
     Ended(Arc<Outcome>),
     /// It asks something and waits for the answer.
     Asks(LineQuestion),
-    /// It got further.
+    /// It made progress.
     Progress(RenderedProgress),
-    /// A mounted server has something to tell (the parameters of `notifications/message`).
+    /// A mounted server logs something (the parameters of `notifications/message`).
     Log(Value),
 }
 
 impl LiveCalls {
-    /// No calls yet. Mounted tools find the clients of calls in `clients`.
+    /// Starts without calls. Mounted tools find the clients of calls in `clients`.
     pub fn new(clients: Arc<Clients>) -> Arc<Self> {
         Arc::new(Self {
             lines: Mutex::default(),
@@ -116,12 +115,12 @@ impl LiveCalls {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The line of a call; none where the call came another way, or is over.
+    /// The line of a call; `None` if the call came another way, or is over.
     pub fn line(&self, call: CallId) -> Option<Arc<CallLine>> {
         self.lines().get(&call).cloned()
     }
 
-    /// What a call that has just ended could not ask its client; told once.
+    /// What a call that just ended could not ask its client. Returned only once.
     pub(super) fn lacked(&self, call: CallId) -> Option<QuestionKind> {
         let mut lacking = self.lacking.lock().unwrap_or_else(PoisonError::into_inner);
         let at = lacking.iter().position(|(lacked, _)| *lacked == call)?;
@@ -130,27 +129,27 @@ impl LiveCalls {
 
     fn note_lacking(&self, call: CallId, kind: QuestionKind) {
         let mut lacking = self.lacking.lock().unwrap_or_else(PoisonError::into_inner);
-        // Whoever went away before they were told is not told any more.
+        // Forget the oldest: its request left without looking.
         if lacking.len() >= LACKING_KEPT {
             lacking.pop_front();
         }
         lacking.push_back((call, kind));
     }
 
-    /// How many run.
+    /// How many calls are running.
     pub fn len(&self) -> usize {
         self.lines().len()
     }
 
-    /// Whether none runs.
+    /// Whether no call is running.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Waits until none runs.
+    /// Waits until no call is running.
     pub(super) async fn until_none_runs(&self) {
         loop {
-            // Listening before looking, so that an end in between is not missed.
+            // Registers before checking, so that an end in between is not missed.
             let mut ended = std::pin::pin!(self.ended.notified());
             ended.as_mut().enable();
             if self.is_empty() {
@@ -160,8 +159,7 @@ impl LiveCalls {
         }
     }
 
-    /// Starts a call, which then runs by itself. At most as many run as the runtime lets be in
-    /// flight.
+    /// Starts a call on its own task. The runtime caps how many are in flight.
     #[must_use]
     pub fn start(
         self: &Arc<Self>,
@@ -174,8 +172,9 @@ impl LiveCalls {
         live
     }
 
-    /// Starts a call that runs only while it is waited for, until it is told to go on alone: for a
-    /// client that is told nothing meanwhile, whose request would only wait for another task.
+    /// Starts a call that runs only while it is waited for, until it is moved to its own task. For
+    /// a client that receives nothing in the meantime: a separate task would gain its request
+    /// nothing.
     #[must_use]
     pub(super) fn start_here(
         self: &Arc<Self>,
@@ -212,12 +211,12 @@ impl LiveCall {
         self.id
     }
 
-    /// Its line, to say what the client of the moment hears.
+    /// Its line, for setting what the current client receives.
     pub fn line(&self) -> &Arc<CallLine> {
         &self.line
     }
 
-    /// Lets it run by itself from now on.
+    /// Moves it to its own task.
     pub(super) fn goes_on_alone(&mut self) {
         self.running = match self.running.take() {
             Some(CallTask::Here(call)) => Some(CallTask::alone(call)),
@@ -225,13 +224,13 @@ impl LiveCall {
         };
     }
 
-    /// Stops the call; it then ends as cancelled.
+    /// Stops the call, which then ends as cancelled.
     pub fn cancel(&self) {
         self.cancel.cancel();
     }
 
-    /// What it does next. Progress comes at most once every [`BETWEEN_REPORTS`], and the last report
-    /// always before the end. May be dropped and asked again.
+    /// Waits for the next step. Progress comes at most once every [`BETWEEN_REPORTS`], and the last
+    /// report always comes before the end. Cancel safe.
     pub async fn next(&mut self) -> Step {
         loop {
             if let Some(ended) = &self.ended {
@@ -269,7 +268,7 @@ impl LiveCall {
         }
     }
 
-    /// What was said before the end and not yet heard.
+    /// What was sent before the end and not yet returned.
     fn left_over(&mut self) -> Option<Step> {
         if let Ok(message) = self.listener.logs.try_recv() {
             return Some(Step::Log(message));
@@ -283,7 +282,8 @@ impl LiveCall {
 }
 
 impl Drop for LiveCall {
-    /// Nobody wants it any more: it is stopped, and ends by itself so that its end is on record.
+    /// Nobody wants the call any more. It is cancelled but still runs to its end, so that the end
+    /// is recorded.
     fn drop(&mut self) {
         self.cancel.cancel();
         if tokio::runtime::Handle::try_current().is_ok() {
@@ -292,7 +292,7 @@ impl Drop for LiveCall {
     }
 }
 
-/// The outcome of a call whose task is gone, which only a fault in Haft can bring about.
+/// The outcome of a call whose task is gone, which only a bug in Haft can cause.
 fn lost(call: CallId) -> Outcome {
     Outcome {
         call,
@@ -324,7 +324,7 @@ impl EventSink for LiveCalls {
     }
 }
 
-/// Keeps the line of a call findable while it runs.
+/// Keeps the line of a call registered while it runs.
 struct ListedLine {
     calls: Arc<LiveCalls>,
     call: CallId,

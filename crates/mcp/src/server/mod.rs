@@ -1,8 +1,8 @@
 //! Towards agents: Haft as one MCP server, over stdio and Streamable HTTP, in both eras.
 //!
-//! An [`Endpoint`] is what is served; [`stdio`] and [`http`] serve it. Every request that does
-//! something is a call of the runtime: `connection` turns requests into calls, `wait` waits for
-//! a call while its client is asked and told, `result` turns its outcome into an answer.
+//! An [`Endpoint`] is what is served; [`stdio`] and [`http`] serve it. Every request with an effect
+//! is a call of the runtime: `connection` turns requests into calls, `wait` waits for a call while
+//! its client is asked and notified, `result` turns its outcome into an answer.
 
 mod announce;
 pub mod approve;

@@ -1,5 +1,5 @@
 //! Output that was too long to send whole, as a resource: `haft://output/<call>`. Reading it is a
-//! call of `read_output`, which pages, and says where the next page is.
+//! call of `read_output`, which returns pages and where the next one is.
 
 use haft_contract::{CallId, Outcome};
 use rmcp::{
@@ -14,16 +14,16 @@ use url::Url;
 use super::result;
 use crate::mounts::Fetch;
 
-/// What such URIs begin with.
+/// The prefix of such URIs.
 const PREFIX: &str = "haft://output/";
 
 /// The tool that reads spilled output.
 pub(super) const TOOL: &str = "read_output";
 
-/// The key under which a page says where the next one is.
+/// The key under which a page says where the next page is.
 const NEXT_KEY: &str = "dev.haft/next";
 
-/// The parameters of `read_output` that a URI may carry, and whether they are numbers.
+/// The parameters of `read_output` that a URI may carry, and whether each is a number.
 const PARAMETERS: [(&str, bool); 4] = [
     ("offset", true),
     ("limit", true),
@@ -39,7 +39,7 @@ pub(super) fn link(call: CallId, bytes: u64) -> Resource {
         .with_size(bytes)
 }
 
-/// The form of such URIs.
+/// The template of such URIs.
 pub(super) fn template() -> ResourceTemplate {
     let uri = format!("{PREFIX}{{call}}{{?offset,limit,column,pattern}}");
     ResourceTemplate::new(uri, "output")
@@ -51,7 +51,7 @@ pub(super) fn template() -> ResourceTemplate {
         .with_mime_type("text/plain")
 }
 
-/// The call that reads such a URI; none if it is not one.
+/// The call that reads such a URI; `None` for other URIs.
 pub(super) fn fetch(uri: &str) -> Option<Fetch> {
     let rest = uri.strip_prefix(PREFIX)?;
     let call = rest.split(['?', '#']).next().unwrap_or_default();
@@ -59,7 +59,7 @@ pub(super) fn fetch(uri: &str) -> Option<Fetch> {
     arguments.insert("call".to_owned(), json!(call));
     if let Ok(url) = Url::parse(uri) {
         for (name, value) in url.query_pairs() {
-            // What is not known is refused by the tool, in its own words.
+            // The tool refuses unknown parameters with its own message.
             let number = PARAMETERS.contains(&(&*name, true));
             let value = match value.parse::<u64>() {
                 Ok(value) if number => json!(value),
@@ -74,7 +74,7 @@ pub(super) fn fetch(uri: &str) -> Option<Fetch> {
     })
 }
 
-/// What reading it brought.
+/// The contents that were read.
 pub(super) fn contents(uri: &str, outcome: &Outcome) -> Result<ReadResourceResult, ErrorData> {
     if !outcome.succeeded() {
         return Err(result::refused(outcome));

@@ -1,17 +1,17 @@
-//! Lists in pages. A cursor names the last entry of the page before it, so that a list which changes
+//! Lists in pages. A cursor names the last entry of the page before it, so that a list that changes
 //! between two pages neither repeats nor skips what stayed.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use rmcp::{ErrorData, model::PaginatedRequestParams};
 
-/// How long a list may be taken for fresh. Changes are announced, so this only bounds clients that
-/// do not listen.
+/// How long a client may treat a list as fresh. Changes are announced, so this only matters for
+/// clients that do not listen.
 pub(super) const FRESH_MS: u64 = 60_000;
 
-/// The most bytes of a cursor that is looked at; those made here are far shorter.
+/// The longest cursor that is read, in bytes; those made here are far shorter.
 const MAX_CURSOR_BYTES: usize = 8 * 1024;
 
-/// A page of entries that are sorted by their key, and the cursor of the next page.
+/// A page of entries sorted by key, and the cursor of the next page.
 pub(super) fn page<T, K: AsRef<str>>(
     entries: Vec<T>,
     key: impl Fn(&T) -> K,

@@ -1,4 +1,4 @@
-//! From the outcome of a call to an answer of the protocol.
+//! Turns the outcome of a call into a protocol answer.
 
 use std::{borrow::Cow, fmt::Write as _};
 
@@ -20,16 +20,16 @@ use super::{
 };
 use crate::{client::QuestionKind, foreign, same_result::says_the_same};
 
-/// The key under which results say which call of the record they are of.
+/// The key under which results name their call in the record.
 pub(super) const CALL_KEY: &str = "dev.haft/call";
 
-/// The key under which a result says which question its call waits for.
+/// The key under which a result names the question its call waits for.
 const APPROVAL_KEY: &str = "dev.haft/approval";
 
 /// The key under which results say how the call ended.
 pub(super) const TERMINAL_KEY: &str = "dev.haft/terminal";
 
-/// What a client takes as structured content.
+/// What a client accepts as structured content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StructuredContent {
     /// An object or nothing, as before 2026-07-28.
@@ -38,8 +38,8 @@ pub(super) enum StructuredContent {
     Any,
 }
 
-/// The answer to `tools/call`. Whatever went wrong is for the model to read, except that there is no
-/// such tool, which the protocol wants as an error.
+/// The answer to `tools/call`. Failures are for the model to read, except for an unknown tool,
+/// which the protocol wants as an error.
 pub(super) fn of_tool(
     outcome: &Outcome,
     takes: StructuredContent,
@@ -61,8 +61,8 @@ pub(super) fn of_tool(
     }
     let structured = structured(outcome, &said, takes);
     let mut content: Vec<ContentBlock> = said.iter().map(|piece| block(piece, outcome)).collect();
-    // A foreign tool that failed has said so itself. Others say it first: agents that do not tell
-    // their model whether a call failed cut long results, and drop what comes after.
+    // A foreign tool that failed has said so itself. For others, say it first: agents that do not
+    // tell their model whether a call failed also cut the end of long results.
     let said = |failure: &&Failure| failure.kind == ErrorKind::ToolFailed && !content.is_empty();
     if let Some(failure) = outcome.error.as_ref().filter(|failure| !said(failure)) {
         content.insert(0, ContentBlock::text(failure.to_string()));
@@ -81,8 +81,8 @@ pub(super) fn of_tool(
     Ok(result)
 }
 
-/// The structured content of an answer: only where it says all that the content says, because there
-/// are agents that show their model nothing else. Of a failure that is never so.
+/// The structured content of an answer: only if it says everything that the content says, because
+/// some agents show their model nothing else. Never for a failure.
 fn structured(outcome: &Outcome, said: &[Content], takes: StructuredContent) -> Option<Value> {
     let value = outcome.structured.as_ref()?;
     let is_taken = match takes {
@@ -93,7 +93,7 @@ fn structured(outcome: &Outcome, said: &[Content], takes: StructuredContent) -> 
     (is_taken && is_whole && says_the_same(value, said)).then(|| value.clone())
 }
 
-/// The answer to `tools/call`, from what there is to tell its client.
+/// The answer to `tools/call` for a reply.
 pub(super) fn of_told(
     told: CallReply,
     takes: StructuredContent,
@@ -106,14 +106,14 @@ pub(super) fn of_told(
     }
 }
 
-/// What a fetch brought: the protocol's result is its structured output.
+/// The result of a fetch: the protocol's result is its structured output.
 pub(super) fn of_fetch<T: DeserializeOwned>(outcome: &Outcome) -> Result<T, ErrorData> {
     if !outcome.succeeded() {
         return Err(refused(outcome));
     }
     let mut structured = outcome.structured.clone().unwrap_or(Value::Null);
     if let Some(fields) = structured.as_object_mut() {
-        // An older server does not say so, and a newer client must be told.
+        // An older server does not say this, and a newer client must be told.
         fields
             .entry("resultType")
             .or_insert_with(|| Value::from("complete"));
@@ -127,8 +127,8 @@ pub(super) fn of_fetch<T: DeserializeOwned>(outcome: &Outcome) -> Result<T, Erro
     })
 }
 
-/// A call failed after its tool asked something that the client did not say it can be asked. Whether
-/// that is why is for the tool to say, so what it said is told too.
+/// The error for a call that failed after its tool asked something that the client did not declare
+/// it can be asked. Only the tool knows whether that is why, so its own message is included.
 pub(super) fn lacking(kind: QuestionKind, outcome: &Outcome) -> ErrorData {
     let message = format!(
         "the tool asked `{}`, the client did not say that it can be asked that, and the call \
@@ -164,7 +164,7 @@ pub(super) fn refused(outcome: &Outcome) -> ErrorData {
     ErrorData::new(code, failure.to_string(), Some(about(outcome)))
 }
 
-/// The same about a resource, which the protocol wants named where there is none.
+/// Adds the URI to an error about a resource, which the protocol wants named if it does not exist.
 pub(super) fn about_resource(mut error: ErrorData, uri: &str) -> ErrorData {
     let missing = [ErrorCode::RESOURCE_NOT_FOUND, ErrorCode::INVALID_PARAMS];
     if missing.contains(&error.code) {
@@ -176,7 +176,7 @@ pub(super) fn about_resource(mut error: ErrorData, uri: &str) -> ErrorData {
     error
 }
 
-/// The answer to `tools/call` for a call that waits for a person while its client should not.
+/// The answer to `tools/call` for a call that waits for a person while its client should not wait.
 pub(super) fn tool_waiting(waits: &WaitingForPerson) -> CallToolResult {
     let mut result = CallToolResult::default();
     result.content = vec![ContentBlock::text(waits.to_string())];
@@ -262,7 +262,7 @@ fn block(content: &Content, outcome: &Outcome) -> ContentBlock {
     }
 }
 
-/// A name as one segment of a URI.
+/// Encodes a name as one segment of a URI.
 fn encoded(name: &str) -> String {
     let mut segment = String::with_capacity(name.len());
     for byte in name.bytes() {

@@ -1,19 +1,19 @@
-//! How grave a log message is, and which a client wants to hear.
+//! The severity of log messages, and which of them a client wants.
 
-/// The levels of the protocol, least grave first.
+/// The protocol's levels, least severe first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// For whoever looks for a fault.
+    /// Details for debugging.
     Debug,
-    /// What happens.
+    /// Normal operation.
     Info,
-    /// What happens and is not usual.
+    /// Normal but unusual.
     Notice,
-    /// What may lead to a fault.
+    /// Something that may lead to an error.
     Warning,
-    /// A fault.
+    /// An error.
     Error,
-    /// A fault of something that is needed.
+    /// A needed component failed.
     Critical,
     /// Somebody has to act.
     Alert,
@@ -33,13 +33,13 @@ impl Severity {
         ("emergency", Self::Emergency),
     ];
 
-    /// The level with this word.
+    /// The level with this name.
     pub fn parse(word: &str) -> Option<Self> {
         let found = Self::ALL.iter().find(|(known, _)| *known == word);
         found.map(|(_, level)| *level)
     }
 
-    /// The protocol's word for it.
+    /// The protocol's name for it.
     pub fn as_str(self) -> &'static str {
         let found = Self::ALL.iter().find(|(_, level)| *level == self);
         found.map_or("", |(word, _)| word)

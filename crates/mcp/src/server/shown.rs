@@ -1,4 +1,4 @@
-//! Definitions as the protocol shows them.
+//! Definitions in the form the protocol lists them.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use rmcp::model::Tool;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// A tool as the protocol lists it.
+/// A tool in the protocol's form.
 pub(super) fn shown(tool: &Arc<Entry>) -> Option<Tool> {
     typed(tool.rendering(Format::Mcp).clone())
 }
@@ -18,7 +18,7 @@ pub(super) fn typed<T: DeserializeOwned>(value: Value) -> Option<T> {
         .ok()
 }
 
-/// Whether a schema asks for parameters as headers.
+/// Whether a schema wants parameters repeated as headers.
 pub(super) fn names_headers(schema: &Value) -> bool {
     match schema {
         Value::Object(fields) => {

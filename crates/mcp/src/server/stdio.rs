@@ -1,5 +1,5 @@
-//! Serves an endpoint to one client over a pair of pipes, one message a line. For a client that
-//! starts Haft itself; it is gone once its side of the input is closed.
+//! Serves an endpoint to one client over a pair of pipes, one message per line. For a client that
+//! starts Haft itself; it is gone once it closes our input.
 
 use std::{
     io,
@@ -21,29 +21,29 @@ use super::{
     MAX_MESSAGE_BYTES, capped::CappedConnection, connection::Connection, endpoint::Endpoint,
 };
 
-/// How long calls may go on after the client closed its side: enough for the answers of a script
-/// that writes its requests and then reads, too short for work that nobody waits for.
+/// How long calls may continue after the client closed its side: enough to answer a script that
+/// writes its requests and then reads, too short for work that nobody waits for.
 pub const AFTER_GONE: Duration = Duration::from_secs(1);
 
-/// How long calls have to end when the client is gone and they were told to stop: enough for a command
-/// that has to be killed after it was asked.
+/// How long calls have to end once the client is gone and they were cancelled: enough for a command
+/// that has to be killed after being asked to stop.
 pub const STOPS_WITHIN: Duration = Duration::from_secs(5);
 
-/// Why serving ended badly.
+/// Why serving failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
     /// The client does not speak the protocol.
     #[error("the client did not begin as the protocol wants: {0}")]
     Began(String),
-    /// A task was lost.
+    /// A task ended without a result.
     #[error("serving ended early: {0}")]
     Lost(String),
 }
 
-/// Serves a client until it is gone or `cancel` is cancelled. Every call of it has ended then, with its
-/// question withdrawn and its outcome on its way to the record; one that takes longer than
-/// [`STOPS_WITHIN`] to stop has been told to.
+/// Serves a client until it is gone or `cancel` is cancelled. By then each of its calls has ended,
+/// its question withdrawn and its outcome on the way to the record; a call that takes longer than
+/// [`STOPS_WITHIN`] to stop has at least been cancelled.
 pub async fn serve(
     endpoint: Arc<Endpoint>,
     read: impl AsyncRead + Send + Unpin + 'static,
@@ -72,7 +72,7 @@ pub async fn serve(
     let served = endpoint.admit(None).await;
     let connection = Connection::new(Arc::clone(&endpoint), served, &gone);
     let connection = CappedConnection::new(connection, endpoint.requests_in_flight);
-    // A token of its own, because it is cancelled when this connection ends.
+    // A separate token, because it is cancelled when this connection ends.
     let served = connection.serve_with_ct(transport, cancel.child_token());
     let running = match served.await {
         Ok(running) => running,
@@ -95,7 +95,7 @@ pub async fn serve(
     }
 }
 
-/// Says when the other side has closed.
+/// A reader that signals when the other side has closed.
 struct UntilClosed<R> {
     read: R,
     closed: CancellationToken,

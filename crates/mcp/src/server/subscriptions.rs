@@ -1,5 +1,5 @@
-//! Which resources clients want to hear about. A mounted server is asked for each client that wants
-//! one, because each is judged by the rules, and asked for no more once the last of them is gone.
+//! Which resources clients subscribed to. A mounted server is asked once for each client, because
+//! the rules judge each of them, and is unsubscribed from once the last client is gone.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -8,10 +8,10 @@ use std::{
 
 use rmcp::ErrorData;
 
-/// How many resources all clients together may have subscribed to.
+/// The most subscriptions of all clients together.
 pub(super) const MAX_SUBSCRIPTIONS: usize = 10_000;
 
-/// What a client is told then.
+/// The error past that limit.
 pub(super) fn too_many() -> ErrorData {
     ErrorData::invalid_request(
         "too many resources are subscribed to; unsubscribe from some first",
@@ -19,21 +19,21 @@ pub(super) fn too_many() -> ErrorData {
     )
 }
 
-/// The resources one client wants to hear about.
+/// The resources one client subscribed to.
 pub(super) type SubscribedUris = Arc<Mutex<BTreeSet<String>>>;
 
 /// How many clients want each resource.
 #[derive(Debug, Default)]
 pub(super) struct Subscriptions(Mutex<HashMap<String, usize>>);
 
-/// What follows from a client's wish.
+/// What to do about a client's subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SubscriptionChange {
     /// The server must be asked.
     Ask,
     /// The server knows already.
     Nothing,
-    /// There are too many.
+    /// There are too many subscriptions.
     Refuse,
 }
 
@@ -42,7 +42,7 @@ impl Subscriptions {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One more client wants a resource.
+    /// Counts one more client for a resource.
     pub(super) fn more(&self, uri: &str) -> SubscriptionChange {
         let mut wanted = self.wanted();
         if let Some(count) = wanted.get_mut(uri) {
@@ -61,7 +61,7 @@ impl Subscriptions {
         self.wanted().contains_key(uri)
     }
 
-    /// One client less wants a resource.
+    /// Counts one client less for a resource.
     pub(super) fn fewer(&self, uri: &str) -> SubscriptionChange {
         let mut wanted = self.wanted();
         match wanted.get_mut(uri) {

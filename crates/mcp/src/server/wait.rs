@@ -1,8 +1,8 @@
-//! Waits for a call on behalf of a request: what its client declared, what it is told meanwhile, and
-//! how it is asked. How the wait itself goes is in [`super::approve`].
+//! Waits for a call on behalf of a request: what its client declared, what it is sent in the
+//! meantime, and how it is asked. The wait itself is in [`super::approve`].
 //!
-//! Questions are sent from the request's own task, because that is what ties them to the stream the
-//! client reads its answer from.
+//! Questions are sent from the request's own task, because that ties them to the stream from which
+//! the client reads its answer.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -37,29 +37,30 @@ use crate::client::{AskError, ClientAbilities};
 /// How long a client has to answer one question.
 const ANSWER_WAIT: Duration = Duration::from_mins(10);
 
-/// How far a sign of life moves progress on: it has to increase, and should be no step of the call.
+/// How far a heartbeat advances progress: it must increase, and should not look like a step of the
+/// call.
 const SIGN_OF_LIFE: f64 = 1e-6;
 
-/// The longest name of a client that is put on record.
+/// The longest client name that is recorded.
 const MAX_NAME: usize = 64;
 
-/// The request that waits for a call.
+/// A request that waits for a call.
 pub(super) struct WaitingRequest<'a> {
-    /// The request.
+    /// The SDK's view of the request.
     pub(super) context: &'a RequestContext<RoleServer>,
-    /// Whether its client can be sent requests of ours.
+    /// Whether we can send requests to its client.
     pub(super) reachable: bool,
-    /// The log messages its connection wants, if it said so.
+    /// The log level of its connection, if it set one.
     pub(super) logs_from: Option<Severity>,
     /// Cancelled when its connection ends.
     pub(super) gone: &'a CancellationToken,
 }
 
-/// What a request asks for, and what it brings from an earlier round.
+/// What a request asks for, and what it carries from an earlier round.
 pub(super) struct RequestRound {
-    /// What for.
+    /// What is requested.
     pub(super) wanted: RequestDigest,
-    /// What its result may be in place of an answer.
+    /// What its result may be instead of an answer.
     pub(super) takes: ReplyKinds,
     /// The state of an earlier round.
     pub(super) state: Option<String>,
@@ -67,10 +68,10 @@ pub(super) struct RequestRound {
     pub(super) answers: Option<InputResponses>,
 }
 
-/// What the result of a request may be in place of an answer, by its method.
+/// What the result of a request may be instead of an answer, depending on its method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReplyKinds {
-    /// Nothing.
+    /// Nothing else.
     Answers,
     /// Questions.
     Questions,
@@ -78,7 +79,7 @@ pub(super) enum ReplyKinds {
     QuestionsAndTasks,
 }
 
-/// Whether a request stands for itself, as from 2026-07-28 on.
+/// Whether a request is self-contained, as of 2026-07-28.
 pub(super) fn stands_for_itself(context: &RequestContext<RoleServer>) -> bool {
     context
         .protocol_version()
@@ -91,7 +92,8 @@ pub(super) fn abilities(context: &RequestContext<RoleServer>) -> ClientAbilities
     declared.map_or_else(ClientAbilities::default, |declared| abilities_in(&declared))
 }
 
-/// Why a call failed that lacked something its client did not say it can be asked.
+/// The error for a call that failed because its client did not declare that it can be asked
+/// something.
 pub(super) fn lacking(endpoint: &Endpoint, told: &CallReply) -> Option<ErrorData> {
     let CallReply::Ended(outcome) = told else {
         return None;
@@ -115,7 +117,7 @@ fn abilities_in(declared: &ClientCapabilities) -> ClientAbilities {
 }
 
 impl WaitingRequest<'_> {
-    /// Makes a call, or finds the one that waits for this very request, and waits with it until
+    /// Makes a call, or finds the one that waits for exactly this request, and waits with it until
     /// there is something to tell the client.
     pub(super) async fn call(
         &self,
@@ -184,7 +186,7 @@ impl WaitingRequest<'_> {
     }
 }
 
-/// How a client is asked whose request stands for itself and may become a task.
+/// How to ask a client whose request is self-contained and may become a task.
 fn rounds(declared: Option<&ClientCapabilities>) -> QuestionChannel {
     if declared.is_some_and(ClientCapabilities::supports_tasks) {
         QuestionChannel::RoundsAndTasks
@@ -193,19 +195,19 @@ fn rounds(declared: Option<&ClientCapabilities>) -> QuestionChannel {
     }
 }
 
-/// The client of a call that stands for itself, wants to hear nothing while it runs, and brings
-/// nothing from an earlier round.
+/// The client of a self-contained call that wants nothing while the call runs and carries nothing
+/// from an earlier round.
 pub(super) struct SilentClient<'a> {
     /// What it declared.
     pub(super) capabilities: &'a ClientCapabilities,
-    /// What it calls itself.
+    /// The name it gives itself.
     pub(super) name: Option<&'a str>,
-    /// Cancelled when nothing is served any more.
+    /// Cancelled when serving ends.
     pub(super) gone: &'a CancellationToken,
 }
 
 impl SilentClient<'_> {
-    /// Makes a call, or finds the one that waits for this very request, and waits with it until
+    /// Makes a call, or finds the one that waits for exactly this request, and waits with it until
     /// there is something to tell the client.
     pub(super) async fn call(
         &self,
@@ -228,8 +230,8 @@ impl SilentClient<'_> {
             abilities: hears.abilities,
         };
         let for_later = hears.clone();
-        // It has nothing to be told, so nothing it does not read can hold up a call beside which it
-        // waits.
+        // It is sent nothing, so a client that does not read cannot hold up a call that runs on its
+        // task.
         let make = || endpoint.calls.start_here(&endpoint.runtime, call, hears);
         let again = |live: &LiveCall| live.line().hears(for_later);
         endpoint.approvals.serve(request, self, make, again).await
@@ -243,7 +245,7 @@ impl Caller for SilentClient<'_> {
 
     async fn log(&self, _: Value) {}
 
-    /// Never asked so: what it is asked, it takes back as the result of its request.
+    /// Never called: this client takes questions back as the result of its request.
     async fn ask(&self, _: UnansweredQuestion) -> Result<Value, AskError> {
         Err(AskError::Gone)
     }
@@ -253,7 +255,7 @@ impl Caller for SilentClient<'_> {
     }
 }
 
-/// What a client calls itself, in characters that need no escaping anywhere.
+/// The name of a client, reduced to characters that need no escaping anywhere.
 fn named(name: &str) -> Arc<str> {
     let plain = |c: char| {
         if c.is_ascii_alphanumeric() || "._-".contains(c) {
@@ -266,7 +268,7 @@ fn named(name: &str) -> Arc<str> {
     name.into()
 }
 
-/// What a request's client is told while it waits, and how it is asked.
+/// How a request's client is notified while it waits, and how it is asked.
 struct ClientChannel<'a> {
     context: &'a RequestContext<RoleServer>,
     gone: &'a CancellationToken,
@@ -284,7 +286,7 @@ impl<'a> ClientChannel<'a> {
         }
     }
 
-    /// Takes a step, if it is one ahead.
+    /// Records a step and returns it, if it is ahead of the last.
     fn ahead(&self, step: impl FnOnce(Option<f64>) -> f64) -> Option<f64> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let progress = step(*last);
@@ -295,7 +297,8 @@ impl<'a> ClientChannel<'a> {
         Some(progress)
     }
 
-    /// A client that does not read holds up neither the end of its call nor its own cancel.
+    /// Sends, but never lets a client that does not read hold up the end of its call or its own
+    /// cancel.
     async fn send(&self, sending: impl Future<Output = Result<(), ServiceError>>) {
         tokio::select! {
             sent = sending => {
@@ -309,7 +312,7 @@ impl<'a> ClientChannel<'a> {
 }
 
 impl Caller for ClientChannel<'_> {
-    /// Passes progress on, to a client that asked for it, if it increased.
+    /// Forwards progress to a client that asked for it, if it increased.
     async fn progress(&self, report: RenderedProgress) {
         let (progress, total) = amounts(&report);
         let Some(token) = &self.token else {
@@ -373,7 +376,8 @@ impl Caller for ClientChannel<'_> {
     }
 }
 
-/// How far, and of how much: as a mounted server reported it where the tool kept that, else in steps.
+/// The progress and its total: as reported by a mounted server if the tool kept that, otherwise in
+/// steps.
 fn amounts(report: &RenderedProgress) -> (f64, Option<f64>) {
     let reported = |name: &str| report.detail.get(name).and_then(Value::as_f64);
     #[expect(clippy::cast_precision_loss, reason = "steps to show, far below 2^53")]
@@ -384,7 +388,7 @@ fn amounts(report: &RenderedProgress) -> (f64, Option<f64>) {
     }
 }
 
-/// A question that stands at the client. Dropped unanswered, it is withdrawn.
+/// A question sent to the client. Dropping it unanswered withdraws it.
 struct PendingElicitation<'a> {
     peer: &'a Peer<RoleServer>,
     id: Option<RequestId>,

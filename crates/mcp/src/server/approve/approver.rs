@@ -1,7 +1,7 @@
-//! Asks the person at the client a call came from, and whoever answers elsewhere at the same time.
+//! Asks the person at the client a call came from. Others may answer elsewhere at the same time.
 //!
-//! The question goes down the call's line; whoever serves the client carries it there
-//! (`serve_wait.rs`). A call that nobody serves is left to be answered elsewhere.
+//! The question goes out on the call's line; the request that serves the client delivers it
+//! (`serve_wait.rs`). If no request serves the call, the question is left to be answered elsewhere.
 
 use std::sync::Arc;
 
@@ -16,22 +16,22 @@ use crate::{
     server::{line::CallLine, live::LiveCalls},
 };
 
-/// Draws a question for the person at a client: all they need to judge it, escaped, from the form
-/// that the answer binds, for a window; nothing where the form is not the one with the digest. There
-/// is one drawing of questions, which is the host's, so it is handed in.
+/// Renders a question for the person at a client: everything they need to judge it, escaped, from
+/// the form that the answer binds, sized for a window. `None` if the form does not match the
+/// digest. The host has the only renderer of questions, so it is passed in.
 pub type DrawQuestion = Arc<dyn Fn(&ApprovalRequest, Window) -> Option<QuestionText> + Send + Sync>;
 
 /// Whether clients are asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Elicitation {
-    /// A client that can put a form before a person is asked to.
+    /// Ask every client that can show a form to a person.
     #[default]
     Ask,
     /// Never: questions are answered elsewhere only.
     Never,
 }
 
-/// Puts questions to the person at the client.
+/// An approver that asks the person at the client.
 pub struct ProtocolApprover {
     calls: Arc<LiveCalls>,
     elicitation: Elicitation,
@@ -49,7 +49,7 @@ impl ProtocolApprover {
     }
 
     /// Whether the person at the client is the operator, whose answer counts. In a group, a direct
-    /// message or a scheduled job whoever sits there, if anybody, is somebody else.
+    /// message or a scheduled job, it is somebody else, if anybody.
     fn asks_at_the_client(&self, principal: &Principal) -> bool {
         match (self.elicitation, principal.session_kind) {
             (Elicitation::Ask, SessionKind::Main) => true,
@@ -57,7 +57,7 @@ impl ProtocolApprover {
         }
     }
 
-    /// Asks at the client, until there is an answer or there will be none.
+    /// Asks at the client until there is an answer or none can come.
     async fn ask_there(
         &self,
         line: &CallLine,
@@ -70,7 +70,7 @@ impl ProtocolApprover {
         let form = Form::new((self.draw)(request, window)?, window);
         let boxed = Box::new(request.clone());
         let answers = line.put(vec![form.question()], Some(boxed)).await.ok()?;
-        // Whoever calls itself so: the name is the client's claim, and stands for its person.
+        // The name is only the client's claim, and is used for its person.
         let by = match line.client() {
             Some(client) => format!("mcp:{client}"),
             None => "mcp".to_owned(),
@@ -95,8 +95,9 @@ impl Approver for ProtocolApprover {
         if let Some(answer) = self.ask_there(&line, &request).await {
             return answer;
         }
-        // Nobody answers at the client. Whoever serves it is told all the same, because the client
-        // should know what its call waits for. The runtime drops this once there is an answer.
+        // Nobody answers at the client. The request that serves it is notified anyway, because the
+        // client should know what its call waits for. The runtime drops this future once there is
+        // an answer.
         let _ = line.put(Vec::new(), Some(Box::new(request))).await;
         ApprovalAnswer::Elsewhere
     }

@@ -1,12 +1,14 @@
-//! Approvals through the protocol, and the questions of mounted servers, which take the same doors.
+//! Approvals through the protocol, and the questions of mounted servers, which use the same
+//! channels.
 //!
-//! A call that asks goes on running while its client is asked, in one of four ways, chosen from what
-//! the client declared: a request of ours on its stream, a question it takes back and answers with
-//! its next request, a task it polls, or, for a client that can be asked nothing, signs of life for a
-//! while and then word of how a person answers.
+//! A call that asks keeps running while its client is asked, in one of four ways, depending on what
+//! the client declared: a request of ours on its stream, a question that it takes back and answers
+//! with its next request, a task that it polls, or, for a client that cannot be asked, heartbeats
+//! for a while and then instructions for how a person answers.
 //!
-//! `approver` is what the runtime asks; `serve_wait` serves one request for one call; `parked` keeps
-//! the calls that no request waits for; `seal` makes the states by which clients claim them.
+//! `approver` is what the runtime asks; `serve_wait` serves one request for one call; `parked`
+//! keeps the calls that no request waits for; `seal` makes the states with which clients claim
+//! them.
 
 mod approver;
 mod open;

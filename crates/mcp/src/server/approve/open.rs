@@ -1,6 +1,6 @@
-//! What a call asks and is not answered yet, under keys that are each used once in a call: so that
-//! an answer finds its question whoever carries it, and so that a mounted server's key never meets
-//! one of Haft's.
+//! The unanswered questions of a call. Each key is used once per call, so that an answer finds its
+//! question whichever request brings it, and a mounted server's key never collides with one of
+//! Haft's.
 
 use std::{
     collections::BTreeSet,
@@ -19,33 +19,32 @@ use crate::{
 /// The most questions a mounted server asks at once.
 const MAX_QUESTIONS: usize = 16;
 
-/// How often a mounted server may ask within one call. Clients drive ten rounds and give up; one is
+/// How often a mounted server may ask within one call. Clients give up after ten rounds; one is
 /// left for an approval.
 pub(super) const MAX_ROUNDS: usize = 8;
 
-/// What keys of Haft's own questions begin with.
+/// The prefix of keys of Haft's own questions.
 const OURS: &str = "haft:";
 
-/// What a mounted server's key is put under where it cannot stay as it is.
+/// The prefix for a mounted server's key that cannot be used unchanged.
 const THEIRS: &str = "mounted:";
 
-/// The code of the protocol for what cannot be asked so.
+/// The protocol's error code for questions that must not be asked.
 const INVALID_PARAMS: i64 = -32602;
 
-/// Something a call asks, and what is answered of it.
+/// The questions a call asks together, and the answers so far.
 pub(super) struct OpenQuestion {
     asks: LineQuestion,
     approval: Option<(ApprovalId, Timestamp)>,
     asked: Vec<AskedQuestion>,
 }
 
-/// One question of it.
 struct AskedQuestion {
     key: String,
     answer: Option<Value>,
 }
 
-/// One question that waits for an answer.
+/// A question that is still unanswered.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct UnansweredQuestion {
     pub(crate) key: String,
@@ -54,8 +53,8 @@ pub(crate) struct UnansweredQuestion {
 }
 
 impl OpenQuestion {
-    /// Takes up what a call asks in its nth round. What must not be asked is answered with that, and
-    /// nothing is left open.
+    /// Opens what a call asks in its nth round. A question that must not be asked is answered with
+    /// an error, and nothing is left open.
     pub(super) fn new(
         asks: LineQuestion,
         round: usize,
@@ -101,7 +100,7 @@ impl OpenQuestion {
         self.asks.poll_unwanted(cx)
     }
 
-    /// What is still to be asked at the client.
+    /// What is still to be asked of the client.
     pub(super) fn unanswered(&self) -> impl Iterator<Item = UnansweredQuestion> {
         let waits = |(asked, question): (&AskedQuestion, &Question)| {
             asked.answer.is_none().then(|| UnansweredQuestion {
@@ -116,8 +115,8 @@ impl OpenQuestion {
             .filter_map(waits)
     }
 
-    /// Takes an answer to one of its questions. What is left of it: nothing once all are answered,
-    /// or one cannot be.
+    /// Takes an answer to one of its questions. Returns what is still open: nothing once all are
+    /// answered, or once one fails.
     pub(super) fn answer(mut self, key: &str, answer: Result<Value, AskError>) -> Option<Self> {
         let Some(asked) = self.asked.iter_mut().find(|asked| asked.key == key) else {
             return Some(self);
@@ -144,8 +143,8 @@ impl AskedQuestion {
     }
 }
 
-/// The key of a mounted server's question: its own, unless that was used in this call before or could
-/// be taken for one that Haft makes.
+/// The key for a mounted server's question: the server's own, unless it was used in this call
+/// before or could be mistaken for one of Haft's.
 fn unused(own: &str, round: usize, used: &mut BTreeSet<String>) -> String {
     let ambiguous = own.starts_with(OURS) || own.starts_with(THEIRS);
     if !ambiguous && used.insert(own.to_owned()) {
@@ -208,7 +207,7 @@ mod tests {
             let question = elicit(json!({"mode": "url", "url": url}));
             assert_eq!(check(&[question], 0).is_ok(), opened, "{url}");
         }
-        // The address counts, whatever the mode says.
+        // The address is checked, whatever the mode says.
         let hidden = elicit(json!({"mode": "form", "url": "javascript:alert(1)"}));
         assert!(check(&[hidden], 0).is_err());
         assert!(check(&[elicit(json!({"mode": "url", "url": 7}))], 0).is_err());

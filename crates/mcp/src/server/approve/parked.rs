@@ -1,12 +1,12 @@
 //! Calls that wait while no request waits for them: their client was given a question to take back,
-//! a task, or word that a person has not answered yet.
+//! a task, or the information that a person has not answered yet.
 //!
-//! A call is found again by a state that was sealed for it and is good once, by the id of its task,
-//! or, if its client was given neither, by being asked for again, word for word, by the same
-//! principal. Clients of one token are one principal where requests stand for themselves, so whoever
-//! was given a state is found by it alone. A call ends by itself, because
-//! questions lapse and calls have deadlines; its outcome is then kept for a while. What is not
-//! fetched in time is dropped, and with it the call, if it still runs.
+//! A call is found again by a sealed state that is good once, by the id of its task, or, if its
+//! client was given neither, by the same principal making exactly the same request again. Where
+//! requests are self-contained, all clients of one token are one principal, so a call whose client
+//! was given a state is found by that state alone. A call ends by itself, because questions lapse
+//! and calls have deadlines. Its outcome is then kept for a while. A call that is not fetched in
+//! time is dropped, and cancelled if it still runs.
 
 use std::{
     collections::HashMap,
@@ -23,14 +23,14 @@ use super::{
     serve_wait::OngoingCall,
 };
 
-/// How many calls may wait so. More questions than that nobody answers.
+/// The most calls that may be parked. Nobody answers more questions than that.
 pub const PARKED_CALLS: usize = 256;
 
-/// How long a call is kept beyond the time its question lapses, or from when it was last asked for
-/// if it has none.
+/// How long a call is kept after its question lapses, or after it was last asked for if it has no
+/// question.
 pub const KEPT: Duration = Duration::from_mins(5);
 
-/// The calls that wait, and the seals of their states.
+/// The parked calls, and the seals for their states.
 pub(crate) struct ParkedCalls {
     calls: Mutex<HashMap<CallId, ParkedCall>>,
     seals: Seals,
@@ -38,26 +38,26 @@ pub(crate) struct ParkedCalls {
     myself: Weak<Self>,
 }
 
-/// A call in the hands of one request. Dropped, the call is cancelled.
+/// A call held by one request. Dropping it cancels the call.
 pub(crate) struct HeldCall {
     pub(crate) ongoing: OngoingCall,
     owner: CallOwner,
     wanted: RequestDigest,
-    /// The round that a state claims, while the state is out.
+    /// The round that a state claims, while a client holds the state.
     out: Option<u64>,
     next_round: u64,
 }
 
-/// A call that waits, or waited and has ended.
+/// A call that waits, or that waited and has ended.
 struct ParkedCall {
     held: HeldCall,
     how: ParkReason,
     until: Instant,
-    /// Drops it at that moment; dropped itself with what it is for.
+    /// Removes the call at `until`. Dropped together with the call.
     _timer: Timer,
 }
 
-/// A task that sleeps, ended with whatever it would end.
+/// A sleeping task, aborted when dropped.
 struct Timer(AbortHandle);
 
 impl Drop for Timer {
@@ -66,21 +66,21 @@ impl Drop for Timer {
     }
 }
 
-/// How a call comes to wait.
+/// Why a call is parked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ParkReason {
-    /// The client takes questions back and asks again, or was told to ask again.
+    /// The client takes questions back and repeats its request, or was told to repeat it.
     AskedAgain,
     /// The client has a task.
     Task,
 }
 
-/// There is no room for another call that waits.
+/// There is no room to park another call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ParkingFull;
 
 impl HeldCall {
-    /// A call that was just made.
+    /// A call that was just started.
     pub(crate) fn new(ongoing: OngoingCall, owner: CallOwner, wanted: RequestDigest) -> Self {
         Self {
             ongoing,
@@ -106,12 +106,12 @@ impl ParkedCalls {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many calls wait, or are kept.
+    /// How many calls are waiting or kept.
     pub(crate) fn len(&self) -> usize {
         self.calls().len()
     }
 
-    /// Lets a call wait until its question lapses and a while longer; until when.
+    /// Parks a call until a while after its question lapses. Returns until when.
     pub(crate) fn park(
         &self,
         mut held: HeldCall,
@@ -139,7 +139,7 @@ impl ParkedCalls {
         Ok(until)
     }
 
-    /// Lets a call wait, with the state by which its client claims it.
+    /// Parks a call, and returns the state with which its client claims it.
     pub(crate) fn park_sealed(
         &self,
         mut held: HeldCall,
@@ -158,8 +158,8 @@ impl ParkedCalls {
         Ok(self.seals.seal(claim, owner, wanted, good))
     }
 
-    /// The call a state claims. A state is good once, for the request it was sealed for, by whom it
-    /// was sealed for.
+    /// The call that a state claims. A state is good once, for the request and the owner it was
+    /// sealed for.
     pub(crate) fn claim(
         &self,
         state: &str,
@@ -177,8 +177,8 @@ impl ParkedCalls {
         Some(held)
     }
 
-    /// The call that waits for the same request of the same principal. A task is not joined: its
-    /// client has its id. Nor is a call whose client has a state for it.
+    /// The call that waits for the same request of the same principal. Skips tasks, because their
+    /// clients have the task id, and calls whose client has a state.
     pub(crate) fn join(&self, owner: CallOwner, wanted: RequestDigest) -> Option<HeldCall> {
         let mut calls = self.calls();
         let same = |parked: &ParkedCall| {
@@ -193,7 +193,7 @@ impl ParkedCalls {
         calls.remove(&call).map(|parked| parked.held)
     }
 
-    /// Does something with a call that is a task of this principal's.
+    /// Runs a function on a call that is a task of this principal.
     pub(crate) fn task<T>(
         &self,
         call: CallId,
@@ -207,7 +207,7 @@ impl ParkedCalls {
         Some(look(&mut parked.held.ongoing, parked.until))
     }
 
-    /// Ends what one principal's calls waited for: its connection is over.
+    /// Ends one principal's parked calls, because its connection is over.
     pub(crate) fn end(&self, owner: CallOwner) {
         self.remove_if(|parked| parked.held.owner == owner);
     }
@@ -218,7 +218,7 @@ impl ParkedCalls {
             .extract_if(|_, parked| over(parked))
             .map(|(_, parked)| parked)
             .collect();
-        // Dropping a call wakes whoever it waits for, which is not done under the lock.
+        // Dropping a call wakes whatever it waits for, so do it outside the lock.
         drop(calls);
         drop(ended);
     }
@@ -273,7 +273,7 @@ mod tests {
             }
         }
 
-        /// A call that goes on for ever, and what it was wanted for.
+        /// A call that runs forever, and the digest of its request.
         fn call(
             &self,
             principal: &haft_contract::Principal,
@@ -328,7 +328,7 @@ mod tests {
         let stranger = CallOwner::of(&other);
         assert!(house.parking.task(call, stranger, |_, _| ()).is_none());
         assert!(house.parking.task(call, owner, |_, _| ()).is_some());
-        // A task is asked for by its id.
+        // A task can only be found by its id.
         assert!(house.parking.join(owner, wanted).is_none());
         let (held, owner, wanted) = house.call(&principal, 2);
         house
@@ -352,7 +352,7 @@ mod tests {
         assert!(house.parking.claim(&first, owner, wanted).is_none());
         let held = house.parking.claim(&second, owner, wanted).unwrap();
         assert_eq!(house.parking.len(), 0);
-        // Its client was told to ask again, and has no state any more.
+        // Its client was told to repeat the call, and has no state any more.
         let now = SystemClock.now();
         house
             .parking

@@ -1,20 +1,20 @@
-//! A plan as a form that a client's person answers with one key, and back: what the client sent, as
-//! an answer or as none.
+//! Turns a plan into a form that the client's person answers with one key, and reads the client's
+//! response as an answer or none.
 //!
 //! `accept` allows the call once, `decline` denies it, anything else is no answer. No field is
-//! required. One optional field offers what may be allowed from now on, and its default is *once*.
+//! required. One optional field offers what may be allowed from now on; its default is *once*.
 //!
-//! Clients draw the message as they like, and some cut it, so a message that is long enough to be cut
-//! by its client ([`Window`]) cannot be allowed through it: the form has no fields and says so, and
-//! accepting it leaves the question open.
+//! Clients render the message as they like, and some cut it. A message long enough to be cut by its
+//! client ([`Window`]) therefore cannot be allowed through it: the form has no fields and says so,
+//! and accepting it leaves the question open.
 
 use haft_contract::host::{ApprovalId, GrantRequest};
 use serde_json::{Map, Value, json};
 
 use crate::client::{Question, QuestionKind};
 
-/// The longest message that is put before a person through a client. Longer ones are answered where
-/// Haft draws them itself.
+/// The longest message shown to a person through a client. Longer ones are answered where Haft
+/// renders them itself.
 pub(super) const MAX_MESSAGE_BYTES: usize = 16 * 1024;
 
 /// The most lines of such a message.
@@ -23,9 +23,9 @@ pub(super) const MAX_MESSAGE_LINES: usize = 200;
 /// How much of a message a client shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// So many lines.
+    /// How many lines.
     pub lines: usize,
-    /// So much of each line; none where it goes on beneath.
+    /// How many columns of each line; `None` if lines wrap.
     pub columns: Option<usize>,
 }
 
@@ -39,8 +39,8 @@ impl Default for Window {
 }
 
 impl Window {
-    /// What a client shows that calls itself so. A client nobody knows is taken to show what it is
-    /// sent.
+    /// What a client of this name and version shows. An unknown client is assumed to show
+    /// everything.
     pub fn of(client: Option<&str>, version: Option<&str>) -> Self {
         match client {
             Some("claude-code") if !shows_all(version) => Self {
@@ -62,12 +62,12 @@ impl Window {
     }
 }
 
-/// What Claude Code shows of a message: of more than four lines the first three, each cut at the width
-/// of the terminal, which is taken to be 80 (seen in 2.1.325).
+/// What Claude Code shows of a message: if it has more than four lines, only the first three. Each
+/// is cut at the width of the terminal, assumed to be 80 (seen in 2.1.325).
 const CLAUDE_LINES: usize = 4;
 const CLAUDE_COLUMNS: usize = 70;
 
-/// The last version of Claude Code that was seen to show every line.
+/// The last version of Claude Code known to show every line.
 const CLAUDE_SHOWS_ALL: [u32; 3] = [2, 1, 197];
 
 fn shows_all(version: Option<&str>) -> bool {
@@ -76,7 +76,8 @@ fn shows_all(version: Option<&str>) -> bool {
     parts.is_ok_and(|parts| parts.as_slice() <= CLAUDE_SHOWS_ALL.as_slice())
 }
 
-/// How wide a character is at most. Before U+1100 none is wide; Haft's own margins are not either.
+/// The greatest possible width of a character. None before U+1100 is wide; neither are the symbols
+/// of Haft's own margins.
 fn columns(c: char) -> usize {
     match c {
         ..'\u{1100}' | '…' | '│' | '↳' | '⟨' | '⟩' | '⇥' => 1,
@@ -84,26 +85,26 @@ fn columns(c: char) -> usize {
     }
 }
 
-/// The one field of the form.
+/// The only field of the form.
 const FIELD: &str = "remember";
 
-/// The value of that field which remembers nothing.
+/// The value of that field that remembers nothing.
 const ONCE: &str = "once";
 
 const DESCRIPTION: &str = "Whether calls like this one are allowed from now on without asking. \
                            `haft grants` lists what is allowed and takes it back.";
 
-/// Shown in place of what is too long. Every client's window holds it.
+/// Shown instead of a message that is too long. It fits every client's window.
 const NOT_HERE: &str = "This call CANNOT BE ALLOWED HERE: it is too long to be shown.\n\
                         Read and answer it in a terminal: `haft approvals --watch`.\n\
                         Accept allows nothing and leaves it open. Decline denies it.";
 
-/// What a person at a client is shown.
+/// A question as shown to the person at a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuestionText {
     /// Everything a person needs to judge the call, escaped.
     pub text: String,
-    /// What they may allow from now on, beside this call; the narrowest first.
+    /// What they may allow from now on in addition to this call, narrowest first.
     pub choices: Vec<GrantChoice>,
 }
 
@@ -112,22 +113,22 @@ pub struct QuestionText {
 pub struct GrantChoice {
     /// What it allows and where, escaped, on one line.
     pub words: String,
-    /// What is kept if it is chosen.
+    /// The grant to keep if it is chosen.
     pub grant: GrantRequest,
 }
 
-/// What a person said.
+/// A person's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PersonAnswer {
-    /// Yes, to what was shown; and what they allow from now on, if anything.
+    /// Yes to what was shown, plus what they allow from now on, if anything.
     Allow(Option<GrantRequest>),
     /// No.
     Deny,
-    /// Nothing that is an answer: dismissed, or not what was asked for.
+    /// No valid answer: dismissed, or not what was asked for.
     Nothing,
 }
 
-/// A question as a form.
+/// A question in the form sent to a client.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Form {
     question: Question,
@@ -137,19 +138,19 @@ pub(super) struct Form {
 /// What accepting a form means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Accept {
-    /// The call is allowed, and with it what was chosen of these.
+    /// The call is allowed, together with the chosen one of these.
     Allows(Vec<GrantChoice>),
     /// Nothing: the question is answered elsewhere.
     Nothing,
 }
 
-/// The commands that answer a question.
+/// The shell commands that answer a question.
 pub(super) fn commands(id: ApprovalId) -> String {
     format!("`haft approve {id}`, `haft deny {id}`, or `haft approvals --watch`")
 }
 
 impl Form {
-    /// The form for a question, at a client that shows so much.
+    /// The form for a question at a client with this window.
     pub(super) fn new(question: QuestionText, window: Window) -> Self {
         let QuestionText { text, mut choices } = question;
         if !window.holds(&text) {
@@ -158,7 +159,7 @@ impl Form {
                 accept: Accept::Nothing,
             };
         }
-        // Two choices with the same words could not be told apart.
+        // Two choices with the same words would be indistinguishable.
         let mut taken = vec![ONCE.to_owned()];
         choices.retain(|choice| {
             let is_new = !taken.contains(&choice.words);
@@ -171,12 +172,12 @@ impl Form {
         }
     }
 
-    /// The request that puts it before a person.
+    /// The request that shows it to a person.
     pub(super) fn question(&self) -> Question {
         self.question.clone()
     }
 
-    /// What an answer says. Content that was not offered is no answer, whatever the action.
+    /// Reads an answer. Content that was not offered is no answer, whatever the action.
     pub(super) fn read(&self, answer: &Value) -> PersonAnswer {
         match answer.get("action").and_then(Value::as_str) {
             Some("decline") => PersonAnswer::Deny,
@@ -201,7 +202,7 @@ fn elicit(message: &str, properties: Map<String, Value>) -> Question {
     }
 }
 
-/// The fields of a form: none where nothing can be remembered, so that nothing has to be passed over.
+/// The fields of a form: none if nothing can be remembered, so that there is nothing to skip.
 fn fields(choices: &[GrantChoice]) -> Map<String, Value> {
     if choices.is_empty() {
         return Map::new();
@@ -224,7 +225,7 @@ fn accepted(choices: &[GrantChoice], content: Option<&Value>) -> PersonAnswer {
         Some(Value::Object(content)) => content,
         Some(_) => return PersonAnswer::Nothing,
     };
-    // A field that was not asked for may have been meant for another form, such as a `deny`.
+    // A field that was not asked for may belong to another form, such as a `deny`.
     if content.keys().any(|name| name != FIELD) {
         return PersonAnswer::Nothing;
     }

@@ -1,9 +1,9 @@
-//! The state a client carries from one round of a call to the next: which call it was, and which
-//! round. Signed, bound to who asked and what, good until a moment. That it is good once is kept
-//! where the call waits (`parked.rs`).
+//! The state a client carries from one round of a call to the next: which call, and which round. It
+//! is signed, bound to the caller and the request, and expires. That it is good only once is
+//! enforced where the call waits (`parked.rs`).
 //!
 //! The state holds nothing worth reading. It is a claim to a call that waits in this process, so
-//! its key lives and dies with the process.
+//! its key lives only as long as the process.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -13,13 +13,13 @@ use rmcp::model::{RequestStateCodec, SealOptions};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// The longest state that is looked at; ours are far shorter.
+/// The longest state that is read; ours are far shorter.
 const MAX_STATE_BYTES: usize = 1024;
 
-/// How many fresh ids make a key. Each holds 74 random bits of the operating system's.
+/// How many fresh ids make a key. Each holds 74 random bits from the operating system.
 const IDS_IN_A_KEY: usize = 8;
 
-/// What states are sealed with. Made once, and known to nobody else.
+/// The key that seals states. Generated once and never shared.
 #[derive(Clone)]
 pub(super) struct StateKey([u8; 32]);
 
@@ -30,7 +30,7 @@ impl StateKey {
     }
 }
 
-/// Whose call it is: everything about a principal that names it.
+/// Who owns a call: everything that identifies a principal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct CallOwner([u8; 32]);
 
@@ -61,12 +61,12 @@ impl CallOwner {
     }
 }
 
-/// What was asked for: the method, and the digest of its name and arguments.
+/// Identifies a request: the method, and the digest of its name and arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct RequestDigest([u8; 32]);
 
 impl RequestDigest {
-    /// What a call is wanted for.
+    /// The digest of a call request.
     pub(crate) fn call(method: &str, call: &CallRequest) -> Self {
         let arguments = match &call.arguments {
             Arguments::Value(arguments) => Cow::Borrowed(arguments),
@@ -82,14 +82,14 @@ impl RequestDigest {
     }
 }
 
-/// A call of somebody's that waits, and for which round.
+/// A waiting call, and the round that is claimed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Claim {
     pub(super) call: CallId,
     pub(super) round: u64,
 }
 
-/// The claim as it travels.
+/// A claim as serialized.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SealedClaim {
@@ -102,11 +102,11 @@ pub(super) struct Seals(RequestStateCodec);
 
 impl Seals {
     pub(super) fn new(key: &StateKey) -> Self {
-        // The length is the type's, so there is nothing to check.
+        // The type fixes the length, so there is nothing to check.
         Self(RequestStateCodec::new_unchecked(key.0))
     }
 
-    /// A claim that only this owner can make good, for the same request, until the time is over.
+    /// Seals a claim that only this owner can redeem, for the same request, until it expires.
     pub(super) fn seal(
         &self,
         claim: Claim,
@@ -121,8 +121,8 @@ impl Seals {
             .seal_with(travelling.to_string().as_bytes(), &options)
     }
 
-    /// The claim, if it was sealed here for this owner and request and is still good. Why it is not
-    /// is for the log and not for whoever sent it.
+    /// The claim, if it was sealed here for this owner and request and has not expired. The reason
+    /// for a refusal goes to the log, not to the sender.
     pub(super) fn open(
         &self,
         state: &str,
@@ -234,7 +234,7 @@ mod tests {
             let mut bytes = state.clone().into_bytes();
             bytes[at] = if bytes[at] == b'A' { b'B' } else { b'A' };
             let touched = String::from_utf8(bytes).unwrap();
-            // The last character of an encoding can have bits that mean nothing.
+            // The last character of the encoding can have unused bits.
             let opened = seals.open(&touched, mine, this);
             assert!(opened.is_none() || opened == Some(claim), "{touched}");
         }

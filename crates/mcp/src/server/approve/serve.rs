@@ -1,6 +1,5 @@
-//! One request for a call, from what its client sent to what there is to tell it. The call is one
-//! that was just made, one that waits and is claimed with a state, or one that waits and is asked
-//! for again.
+//! Serves one request for a call, from what its client sent to the reply. The call was just made,
+//! or it was waiting and is claimed with a state or requested again.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -26,37 +25,37 @@ use crate::{
     server::live::{LiveCall, Step},
 };
 
-/// How long a client is kept waiting for a person whom it cannot ask, unless the operator says
-/// otherwise. Many clients give up on a call after a minute.
+/// How long a client waits for a person whom it cannot ask, unless the operator configures it. Many
+/// clients give up on a call after a minute.
 pub const APPROVAL_WAIT: Duration = Duration::from_secs(50);
 
-/// What an endpoint knows of calls that wait.
+/// An endpoint's state about calls that wait.
 pub(crate) struct Approvals {
     parking: Arc<ParkedCalls>,
     patience: Duration,
 }
 
-/// A request for a call, as far as finding the call goes.
+/// The parts of a request that matter for finding its call.
 pub(crate) struct Request<'a> {
-    /// Who asks.
+    /// Who makes the request.
     pub(crate) owner: CallOwner,
-    /// What for.
+    /// What is requested.
     pub(crate) wanted: RequestDigest,
     /// The state it brings.
     pub(crate) state: Option<&'a str>,
     /// The answers it brings.
     pub(crate) answers: Option<InputResponses>,
-    /// How its client is reached.
+    /// How its client can be asked.
     pub(crate) reach: QuestionChannel,
     /// What its client can be asked.
     pub(crate) abilities: ClientAbilities,
 }
 
-/// What there is to tell the client.
+/// The reply to the client.
 pub(crate) enum CallReply {
     /// The call has ended.
     Ended(Arc<Outcome>),
-    /// The client is to answer and ask again.
+    /// The client must answer questions and repeat the request.
     InputRequired(InputRequiredResult),
     /// The call goes on as a task.
     Task(CreateTaskResult),
@@ -64,7 +63,7 @@ pub(crate) enum CallReply {
     Waits(WaitingForPerson),
 }
 
-/// A call that waits for a person, and whose client is not kept waiting with it.
+/// A call that waits for a person while its client does not wait with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WaitingForPerson {
     pub(crate) call: CallId,
@@ -92,7 +91,7 @@ impl Approvals {
         }
     }
 
-    /// Keeps clients waiting for this long.
+    /// Sets how long clients are kept waiting.
     pub(crate) fn patience(&mut self, patience: Duration) {
         self.patience = patience;
     }
@@ -102,12 +101,12 @@ impl Approvals {
         self.parking.len()
     }
 
-    /// Ends the calls of a principal that wait: its connection is over.
+    /// Ends a principal's waiting calls, because its connection is over.
     pub(crate) fn end(&self, principal: &Principal) {
         self.parking.end(CallOwner::of(principal));
     }
 
-    /// Serves one request: finds its call, or makes it, and waits with its client.
+    /// Serves one request: finds or makes its call, and waits together with its client.
     pub(crate) async fn serve<C: Caller>(
         &self,
         request: Request<'_>,
@@ -116,8 +115,8 @@ impl Approvals {
         again: impl FnOnce(&LiveCall),
     ) -> Result<CallReply, ErrorData> {
         let mut held = self.find(&request, make, again)?;
-        // An answer counts only with the state that was handed out with its question: whoever makes
-        // the same call has not been asked.
+        // An answer counts only with the state that came with its question. Somebody who makes the
+        // same call was not asked.
         let answers = request.state.and(request.answers);
         for (key, answer) in answers.unwrap_or_default() {
             held.ongoing.answer(&key, &Ok(answer));
@@ -193,7 +192,7 @@ impl Approvals {
         Ok(CallReply::Task(CreateTaskResult::new(task)))
     }
 
-    /// A task as it stands.
+    /// The current state of a task.
     pub(crate) fn task(
         &self,
         id: &str,
@@ -205,7 +204,7 @@ impl Approvals {
         })
     }
 
-    /// Brings answers to a task.
+    /// Delivers answers to a task.
     pub(crate) fn update_task(
         &self,
         id: &str,
@@ -215,7 +214,7 @@ impl Approvals {
         self.with_task(id, principal, |ongoing, _| tasks::update(ongoing, answers))
     }
 
-    /// Stops a task; it then ends as cancelled.
+    /// Stops a task, which then ends as cancelled.
     pub(crate) fn cancel_task(&self, id: &str, principal: &Principal) -> Result<(), ErrorData> {
         self.with_task(id, principal, |ongoing, _| ongoing.live().cancel())
     }
@@ -232,7 +231,7 @@ impl Approvals {
     }
 }
 
-/// Stops a call that nobody wants any more and waits until it has.
+/// Stops a call that nobody wants any more, and waits for it to end.
 async fn stop(ongoing: OngoingCall) -> Arc<Outcome> {
     let mut live = ongoing.into_live();
     live.cancel();
@@ -255,12 +254,12 @@ fn no_task() -> ErrorData {
     ErrorData::invalid_params("there is no such task, or it is no longer kept", None)
 }
 
-/// How far a call had come that was stopped for want of room.
+/// How far a call had got that was stopped because there was no room to park it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SoFar {
     /// It waited for an approval, without which nothing runs.
     Waited,
-    /// It was under way: a mounted server asked something.
+    /// It was running: a mounted server asked something.
     Began,
 }
 

@@ -1,8 +1,9 @@
 //! Serves one request for a call until there is something to tell its client: the outcome, a
-//! question to carry back, or that the call still waits for a person.
+//! question to take back, or that the call still waits for a person.
 //!
-//! Which of the four ways a question takes follows from what the client declared; see
-//! [`QuestionChannel`]. Nothing here knows the SDK: a client is what [`Caller`] says.
+//! What the client declared decides which of the four ways a question takes; see
+//! [`QuestionChannel`]. Nothing here knows the SDK: a client is anything that implements
+//! [`Caller`].
 
 use std::{
     collections::BTreeSet,
@@ -34,60 +35,60 @@ use crate::{
     },
 };
 
-/// How often a client whose call waits for a person is told so. Clients that give up on a silent
-/// call do so after a minute at the soonest.
+/// How often a client is told that its call waits for a person. Clients that give up on a silent
+/// call do so after a minute at the earliest.
 const HEARTBEAT: Duration = Duration::from_secs(5);
 
-/// How questions reach a client, from what it declared.
+/// How questions reach a client, depending on what it declared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum QuestionChannel {
-    /// It takes requests of the server while its own is served (the era with `initialize`).
+    /// It accepts requests from the server while its own is being served (the era with
+    /// `initialize`).
     Direct,
-    /// It takes questions back as the result of its request, and asks again with the answers
-    /// (2026-07-28).
+    /// It takes questions back as the result of its request, and repeats the request with the
+    /// answers (2026-07-28).
     Rounds,
-    /// The same, and it also takes a task in place of a result.
+    /// As `Rounds`, and it also accepts a task instead of a result.
     RoundsAndTasks,
 }
 
-/// The client of one request, as far as a call needs it while the request lasts.
+/// The client of one request, as a call sees it while the request lasts.
 pub(crate) trait Caller: Sync {
-    /// Tells it that the call got further.
+    /// Reports progress of the call.
     fn progress(&self, progress: RenderedProgress) -> impl Future<Output = ()> + Send;
 
     /// Passes on a log message.
     fn log(&self, message: Value) -> impl Future<Output = ()> + Send;
 
-    /// Tells it that the call lives and what it waits for.
+    /// Tells it that the call is alive and what it waits for.
     fn waits(&self, message: String) -> impl Future<Output = ()> + Send;
 
     /// Returns once it no longer wants the answer.
     fn gone(&self) -> impl Future<Output = ()> + Send;
 
-    /// Asks it. Dropped, the client is told that nobody wants the answer any more.
+    /// Asks it. Dropping the future tells the client that nobody wants the answer any more.
     fn ask(
         &self,
         question: UnansweredQuestion,
     ) -> impl Future<Output = Result<Value, AskError>> + Send;
 }
 
-/// What there is to tell the client of a request.
+/// Why serving a request ended.
 #[derive(Debug)]
 pub(crate) enum WaitEnd {
     /// The call has ended.
     Ended(Arc<Outcome>),
-    /// The client is to answer what is unanswered, and ask again.
+    /// The client must answer the open questions and repeat the request.
     Asks,
     /// The call goes on as a task.
     Task,
-    /// The call waits for a person, longer than the client should be kept waiting.
+    /// The call waits for a person for longer than the client should.
     Left(ApprovalId),
     /// The client is gone.
     Gone,
 }
 
-/// A call with what it waits for, in the hands of whoever serves it now. Dropped, the call is
-/// cancelled.
+/// A call with its open questions, held by whoever serves it now. Dropping it cancels the call.
 pub(crate) struct OngoingCall {
     live: LiveCall,
     open: Vec<OpenQuestion>,
@@ -116,24 +117,24 @@ impl OngoingCall {
         self.live.goes_on_alone();
     }
 
-    /// The call alone; what it asked is answered with that its client is gone.
+    /// The call alone. Its open questions are answered with "the client is gone".
     pub(super) fn into_live(self) -> LiveCall {
         self.live
     }
 
-    /// The question a person has to answer, with when it lapses.
+    /// The question a person has to answer, and when it lapses.
     pub(super) fn approval(&self) -> Option<(ApprovalId, Timestamp)> {
         self.open.iter().find_map(OpenQuestion::approval)
     }
 
-    /// What the client is to answer.
+    /// What the client still has to answer.
     pub(super) fn unanswered(&self, abilities: ClientAbilities) -> Vec<UnansweredQuestion> {
         let all = self.open.iter().flat_map(OpenQuestion::unanswered);
         all.filter(|asked| abilities.has(asked.kind, &asked.parameters))
             .collect()
     }
 
-    /// Brings an answer of the client's. One that nothing waits for is dropped: it came late, or was
+    /// Delivers an answer from the client. One that nothing waits for is dropped: it was late or
     /// made up.
     pub(super) fn answer(&mut self, key: &str, answer: &Result<Value, AskError>) {
         let open = std::mem::take(&mut self.open);
@@ -143,13 +144,13 @@ impl OngoingCall {
         self.open = left.collect();
     }
 
-    /// Looks at what happened without waiting for anything: the outcome, if there is one.
+    /// Processes what has happened without waiting. Returns the outcome, if there is one.
     pub(super) fn look(&mut self) -> Option<Arc<Outcome>> {
         loop {
             match self.live.next().now_or_never() {
                 Some(Step::Ended(outcome)) => return Some(outcome),
                 Some(Step::Asks(asks)) => self.take_up(asks),
-                // There is no request to send these on.
+                // There is no request to send these to.
                 Some(Step::Progress(_) | Step::Log(_)) => {}
                 None => {
                     self.open.retain(|open| !open.is_stale());
@@ -166,7 +167,7 @@ impl OngoingCall {
             .extend(OpenQuestion::new(asks, round, &mut self.keys));
     }
 
-    /// Serves one request.
+    /// Serves one request until it ends.
     pub(crate) async fn attend<C: Caller>(
         &mut self,
         caller: &C,
@@ -181,8 +182,8 @@ impl OngoingCall {
             let unanswered = self.unanswered(abilities);
             let approval = self.approval().map(|(id, _)| id);
             match reach {
-                // A client that can put the question before its person does so while its model
-                // waits: with a task Claude Code lets the model go on without the result.
+                // A client that can show the question to its person does so while its model waits.
+                // With a task, Claude Code lets the model continue without the result.
                 QuestionChannel::Rounds | QuestionChannel::RoundsAndTasks
                     if !unanswered.is_empty() =>
                 {
@@ -216,13 +217,13 @@ impl OngoingCall {
     }
 }
 
-/// A question on its way to the client and back. Dropped, it is withdrawn.
+/// A question that was sent to the client. Dropping it withdraws it.
 struct QuestionInTransit<'a> {
     key: String,
     answer: BoxFuture<'a, Result<Value, AskError>>,
 }
 
-/// Sends what is not yet on its way, and withdraws what nobody waits for any more.
+/// Sends the questions not yet sent, and withdraws those that nobody waits for any more.
 fn carry<'a, C: Caller>(
     asking: &mut Vec<QuestionInTransit<'a>>,
     unanswered: Vec<UnansweredQuestion>,
@@ -239,7 +240,7 @@ fn carry<'a, C: Caller>(
     }
 }
 
-/// The first answer of those that are on their way; never, if none is.
+/// The first answer to the questions in transit; pending forever if there are none.
 async fn first_answer(
     asking: &mut Vec<QuestionInTransit<'_>>,
 ) -> (String, Result<Value, AskError>) {
@@ -258,7 +259,7 @@ async fn first_answer(
     .await
 }
 
-/// Waits until nobody waits for one of these any more.
+/// Waits until one of these has nobody waiting for its answer.
 async fn one_is_stale(open: &mut [OpenQuestion]) {
     poll_fn(|cx| {
         if open.iter_mut().any(|open| open.poll_stale(cx).is_ready()) {
@@ -270,15 +271,15 @@ async fn one_is_stale(open: &mut [OpenQuestion]) {
     .await;
 }
 
-/// What is due while a question stands.
+/// What is due while a question is open.
 enum WaitTick {
-    /// The client is told that its call lives.
+    /// Tell the client that its call is alive.
     Tell(String),
     /// The client has waited long enough.
     GiveUp(ApprovalId),
 }
 
-/// Waits for what is due next; for ever while nothing stands.
+/// Waits for what is due next; forever if no question is open.
 async fn next_beat(standing: &mut Option<WaitingQuestion>, gives_up: Option<Duration>) -> WaitTick {
     let Some(standing) = standing else {
         return std::future::pending().await;
@@ -298,12 +299,12 @@ async fn next_beat(standing: &mut Option<WaitingQuestion>, gives_up: Option<Dura
 struct WaitingQuestion {
     id: ApprovalId,
     since: Instant,
-    /// When the client is told next.
+    /// When the client is next told.
     beat: Instant,
 }
 
 impl WaitingQuestion {
-    /// What stands now, given what stood before.
+    /// The question that is open now, given the one that was open before.
     fn of(approval: Option<ApprovalId>, before: Option<Self>) -> Option<Self> {
         let id = approval?;
         let now = Instant::now();

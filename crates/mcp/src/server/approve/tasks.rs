@@ -1,8 +1,8 @@
-//! A call that waits, as a task of the extension `io.modelcontextprotocol/tasks`. The id of the task
-//! is the id of the call, so that a person finds in the record what a client polls for.
+//! A waiting call as a task of the extension `io.modelcontextprotocol/tasks`. The id of the task is
+//! the id of the call, so that a person can find in the record what a client polls for.
 //!
-//! Before a client is given a task, the question its call waits for is on record: the runtime puts
-//! it there before anybody is asked.
+//! By the time a client gets a task, the question its call waits for is on record: the runtime
+//! records it before anybody is asked.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,15 +22,15 @@ use crate::{
     server::result::{self, StructuredContent},
 };
 
-/// How often a client should look.
+/// How often a client should poll.
 const POLL: Duration = Duration::from_secs(2);
 
-/// The task as it was made.
+/// The task as first returned.
 pub(super) fn seed(ongoing: &OngoingCall, until: Instant) -> Task {
     describe(ongoing, TaskStatus::Working, until)
 }
 
-/// The task as it stands.
+/// The current state of the task.
 pub(super) fn detail(
     ongoing: &mut OngoingCall,
     abilities: ClientAbilities,
@@ -47,7 +47,7 @@ pub(super) fn detail(
     DetailedTask::new(describe(ongoing, payload.status(), until), payload)
 }
 
-/// Brings answers to a task. Those that nothing waits for are dropped.
+/// Delivers answers to a task. Those that nothing waits for are dropped.
 pub(super) fn update(
     ongoing: &mut OngoingCall,
     answers: impl IntoIterator<Item = (String, Value)>,
@@ -75,7 +75,7 @@ fn payload_of(outcome: &Arc<Outcome>) -> TaskPayload {
 fn object(value: &impl serde::Serialize) -> JsonObject {
     match serde_json::to_value(value) {
         Ok(Value::Object(object)) => object,
-        // Results and errors of the protocol are objects.
+        // The protocol's results and errors are always objects.
         Ok(_) | Err(_) => JsonObject::new(),
     }
 }
@@ -98,7 +98,7 @@ fn describe(ongoing: &OngoingCall, status: TaskStatus, until: Instant) -> Task {
     }
 }
 
-/// When a call was made, which its id says.
+/// When a call was made, taken from its id.
 fn made_at(call: CallId) -> Timestamp {
     let Some(made) = call.as_uuid().get_timestamp() else {
         return SystemClock.now();

@@ -6,8 +6,8 @@ use serde_json::json;
 use super::{open::UnansweredQuestion, serve_wait::OngoingCall};
 use crate::client::{AskError, ClientAbilities};
 
-/// What the client is to answer. What the SDK cannot express is answered with that at once: the
-/// mounted server asked for something the protocol does not have.
+/// The questions the client must answer. A question that the SDK cannot express is answered with an
+/// error at once: the mounted server asked for something the protocol does not have.
 pub(super) fn requests(ongoing: &mut OngoingCall, abilities: ClientAbilities) -> InputRequests {
     let mut requests = InputRequests::new();
     for asked in ongoing.unanswered(abilities) {

@@ -1,9 +1,9 @@
-//! Who may speak to the endpoint at all. Three questions, in this order: does the client think it
-//! speaks to us (`Host`), does it come from a web page we know (`Origin`), and who is it: whoever holds
-//! the one token, or whoever the host knows by what they bring.
+//! Decides who may talk to the endpoint at all. Three questions, in this order: does the client
+//! think it is talking to us (`Host`), does it come from a web page we know (`Origin`), and who is
+//! it: the holder of the one token, or somebody the host identifies.
 //!
-//! The first two keep web pages out that a browser was tricked into sending here; the last keeps
-//! everybody else out. Each refusal says what to do.
+//! The first two keep out web pages that tricked a browser into sending here; the last keeps out
+//! everybody else. Each refusal says what to do.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -21,15 +21,15 @@ use url::{Origin, Url};
 use super::{HttpAnswer, PATH, token::Token};
 use crate::server::caller::{Caller, Identify};
 
-/// How long the host has to say who a request is from.
+/// How long the host may take to identify a caller.
 const IDENTIFY_WAIT: Duration = Duration::from_secs(10);
 
-/// How a client shows who it is.
+/// How a client proves who it is.
 #[derive(Clone)]
 enum Credentials {
-    /// By the one token; it is then the endpoint's own caller.
+    /// With the one token; it is then the endpoint's own caller.
     Token(Token),
-    /// The host says.
+    /// The host identifies it.
     Identify(Arc<dyn Identify>),
 }
 
@@ -42,7 +42,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// Who may speak to the endpoint.
+/// Checks every request before the protocol sees it.
 #[derive(Debug, Clone)]
 pub struct Guard {
     credentials: Credentials,
@@ -56,13 +56,13 @@ pub struct Guard {
 pub struct OriginError(String);
 
 impl Guard {
-    /// Lets in whoever holds the token and calls us by a name of this machine.
+    /// Admits holders of the token who address us by a name of this machine.
     pub fn new(token: Token) -> Self {
         Self::with(Credentials::Token(token))
     }
 
-    /// Lets in whoever the host knows and who calls us by a name of this machine. Each request is its
-    /// caller's own.
+    /// Admits callers the host identifies who address us by a name of this machine. Each request
+    /// has its own caller.
     pub fn identified(identify: Arc<dyn Identify>) -> Self {
         Self::with(Credentials::Identify(identify))
     }
@@ -76,14 +76,14 @@ impl Guard {
         }
     }
 
-    /// Another name or address we are called by, without a port.
+    /// Adds a name or address that clients may address us by, without a port.
     #[must_use]
     pub fn host(mut self, host: &str) -> Self {
         self.hosts.push(plain(host));
         self
     }
 
-    /// A web page's origin that may speak to us.
+    /// Adds the origin of a web page that may talk to us.
     pub fn origin(mut self, origin: &str) -> Result<Self, OriginError> {
         let parsed = Url::parse(origin).map(|url| url.origin());
         match parsed {
@@ -109,7 +109,7 @@ impl Guard {
         self.origins.iter().map(with_port).collect()
     }
 
-    /// Who a request is from, or why it is refused. None is the endpoint's own caller.
+    /// Who a request is from, or why it is refused. `None` is the endpoint's own caller.
     pub(super) async fn admit(&self, head: &Parts) -> Result<Option<Caller>, Box<HttpAnswer>> {
         self.check(head)?;
         let identify = match &self.credentials {
@@ -131,7 +131,7 @@ impl Guard {
         }
     }
 
-    /// Lets a request through, or says why not, as far as that can be told at once.
+    /// Admits or refuses a request as far as can be decided without waiting.
     fn check(&self, head: &Parts) -> Result<(), Box<HttpAnswer>> {
         let refused = |status, message: &str| Err(Box::new(refusal(status, message)));
         if !self.is_for_us(head) {
@@ -162,7 +162,7 @@ impl Guard {
         }
     }
 
-    /// Every name the request gives us must be one of ours.
+    /// Whether every name the request addresses us by is one of ours.
     fn is_for_us(&self, head: &Parts) -> bool {
         let mut named = head.headers.get_all(HOST).iter();
         let (Some(host), None) = (named.next(), named.next()) else {
@@ -177,7 +177,7 @@ impl Guard {
         host.as_ref().is_some_and(ours) && in_line.is_none_or(ours)
     }
 
-    /// A program sends no origin; a browser sends that of the page.
+    /// Whether the origin is known or absent: a program sends none, a browser sends the page's.
     fn comes_from_somewhere_known(&self, headers: &HeaderMap) -> bool {
         headers.get_all(ORIGIN).iter().all(|origin| {
             let origin = origin.to_str().ok().and_then(|it| Url::parse(it).ok());
@@ -197,7 +197,7 @@ fn holds(token: &Token, headers: &HeaderMap) -> bool {
     })
 }
 
-/// Refuses a client that has not shown who it is.
+/// Refuses a client that has not proven who it is.
 fn unauthorized(message: &str) -> HttpAnswer {
     let mut refused = refusal(StatusCode::UNAUTHORIZED, message);
     let challenge = HeaderValue::from_static("Bearer realm=\"haft\"");
@@ -205,13 +205,13 @@ fn unauthorized(message: &str) -> HttpAnswer {
     refused
 }
 
-/// A host as it is compared: without brackets, in lower case.
+/// A host in the form used for comparison: without brackets, in lower case.
 fn plain(host: &str) -> String {
     let host = host.strip_prefix('[').unwrap_or(host);
     host.strip_suffix(']').unwrap_or(host).to_ascii_lowercase()
 }
 
-/// A refusal that tells a person, and a client that looks for an error of the protocol.
+/// A refusal that both a person and a client looking for a protocol error can read.
 pub(super) fn refusal(status: StatusCode, message: &str) -> HttpAnswer {
     let body = json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32600, "message": message}});
     let mut refused = Response::new(Full::new(Bytes::from(body.to_string())).boxed());

@@ -1,6 +1,6 @@
-//! A client with a session may lose the stream of an answer and come back for it, so a closed stream
-//! does not end its call at once. A client that does not come back is gone, and its call is cancelled as
-//! if it had said so.
+//! A client with a session may lose the stream of an answer and reconnect for it, so a closed
+//! stream does not end its call at once. A client that does not return is gone, and its call is
+//! cancelled as if it had asked for that.
 
 use std::{
     collections::HashMap,
@@ -24,13 +24,13 @@ use rmcp::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// How long a client has to come back for an answer whose stream it lost.
+/// How long a client has to reconnect for an answer whose stream it lost.
 pub const COME_BACK: Duration = Duration::from_secs(30);
 
-/// How many lost answers are watched at once; beyond it calls run to their own deadlines.
+/// How many lost answers are watched at once; past it, calls run to their own deadlines.
 const MAX_WATCHED: usize = 1_000;
 
-/// Answers whose stream was lost by a client that was not heard of since.
+/// Answers whose stream was lost by a client that has not sent anything since.
 pub(super) struct LostAnswers {
     lost: Mutex<LostIndex>,
     count: AtomicU64,
@@ -38,8 +38,7 @@ pub(super) struct LostAnswers {
     come_back: Duration,
 }
 
-/// The answers that were lost, by session and by what the client calls the request, each with a mark
-/// of its own.
+/// The lost answers, by session and by the client's request id, each with a unique mark.
 #[derive(Default)]
 struct LostIndex {
     by_session: HashMap<String, HashMap<String, u64>>,
@@ -47,7 +46,7 @@ struct LostIndex {
 }
 
 impl LostIndex {
-    /// Whether there was room for one more.
+    /// Adds an answer; returns whether there was room.
     fn add(&mut self, asked: &RequestKey, mark: u64) -> bool {
         if self.watched >= MAX_WATCHED {
             return false;
@@ -63,7 +62,7 @@ impl LostIndex {
         }
     }
 
-    /// Takes one out, if it still has its mark.
+    /// Removes an answer if it still has this mark; returns whether it did.
     fn take(&mut self, asked: &RequestKey, mark: u64) -> bool {
         let Some(session) = self.by_session.get_mut(&asked.session) else {
             return false;
@@ -81,7 +80,7 @@ impl LostIndex {
     }
 }
 
-/// A request of a session, by what the client calls it.
+/// A request of a session, by the client's id for it.
 struct RequestKey {
     session: String,
     id: Value,
@@ -101,12 +100,12 @@ impl LostAnswers {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A session was heard of.
+    /// Notes that a session sent something.
     pub(super) fn heard(&self, session: &str) {
         self.all().forget(session);
     }
 
-    /// Watches over the answer to a message of a session, if it is a request.
+    /// Watches the answer to a message of a session, if the message is a request.
     pub(super) fn watch(
         self: &Arc<Self>,
         session: &str,
@@ -136,7 +135,7 @@ impl LostAnswers {
         }
     }
 
-    /// The stream of an answer was closed before the answer. Unless the client is heard of in time,
+    /// Notes that the stream closed before the answer. Unless the client sends something in time,
     /// its request is cancelled.
     fn lost(self: &Arc<Self>, asked: RequestKey) {
         let mark = self.count.fetch_add(1, Ordering::Relaxed);
@@ -172,7 +171,7 @@ impl LostAnswers {
     }
 }
 
-/// An answer that says if it was dropped before its end.
+/// An answer that reports if it was dropped before its end.
 struct WatchedAnswer {
     body: BoxBody<Bytes, Infallible>,
     absences: Arc<LostAnswers>,

@@ -1,11 +1,11 @@
 //! Serves an endpoint over Streamable HTTP, to clients of both eras on one path.
 //!
-//! Whoever asks is looked at before a byte of the protocol is read (`guard`): where they think they
-//! are, where they come from, and who they are. Everything a stranger can send is bounded here:
+//! Clients are checked before a byte of the protocol is read (`guard`): which host they address,
+//! which page they come from, and who they are. Everything a stranger can send is bounded here:
 //! connections, headers, bodies, and the time for each.
 //!
-//! Each request has its own caller. A session belongs to the one who began it: to anybody else it is
-//! not there (`session_owners`).
+//! Each request has its own caller. A session belongs to the caller who began it; for anybody else
+//! it does not exist (`session_owners`).
 
 mod guard;
 mod lost_answers;
@@ -40,19 +40,20 @@ pub use self::{
 };
 use super::{MAX_MESSAGE_BYTES, caller::ServedCaller, connection::Connection, endpoint::Endpoint};
 
-/// The one path.
+/// The only path that is served.
 pub const PATH: &str = "/mcp";
 
 /// Connections open at once; the next ones wait to be accepted.
 pub const MAX_CONNECTIONS: usize = 512;
 
-/// Sessions of clients that begin with `initialize`; the next is refused until one ends.
+/// Sessions of clients that begin with `initialize`; further ones are refused until one ends.
 pub const MAX_SESSIONS: usize = 1_000;
 
-/// How long such a session may be silent. Long, because people go home and come back.
+/// How long such a session may be idle. Long, because people go home and come back.
 pub const SESSION_IDLE: Duration = Duration::from_hours(24);
 
-/// How long a client has to send the head of a request, and a connection may idle between two.
+/// How long a client has to send the head of a request, and how long a connection may idle between
+/// two.
 pub const HEAD_WAIT: Duration = Duration::from_secs(30);
 
 /// How long a client has to send a body.
@@ -61,10 +62,11 @@ pub const BODY_WAIT: Duration = Duration::from_secs(30);
 /// The most headers of a request.
 const MAX_HEADERS: usize = 64;
 
-/// How long what is under way may take once serving ends.
+/// How long requests in progress may take once serving ends.
 const END_WAIT: Duration = Duration::from_secs(2);
 
-/// How long to wait after a connection could not be accepted, such as for want of descriptors.
+/// How long to wait after a connection could not be accepted, for example because there were no
+/// descriptors.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 type HttpAnswer = Response<BoxBody<Bytes, Infallible>>;
@@ -73,12 +75,12 @@ type HttpAnswer = Response<BoxBody<Bytes, Infallible>>;
 const SESSION: &str = "mcp-session-id";
 
 tokio::task_local! {
-    /// Who the request is from that this task answers. The SDK makes a connection for it without being
-    /// told anything, in the same task.
+    /// Who sent the request that this task answers. The SDK creates the connection for it in the
+    /// same task without passing anything.
     static CALLER: ServedCaller;
 }
 
-/// The protocol, behind the guard.
+/// The SDK's protocol service, behind the guard.
 struct GuardedProtocol {
     endpoint: Arc<Endpoint>,
     guard: Guard,
@@ -86,11 +88,11 @@ struct GuardedProtocol {
     sessions: Arc<LocalSessionManager>,
     absences: Arc<LostAnswers>,
     owners: SessionOwners,
-    /// Fires when serving ends.
+    /// Cancelled when serving ends.
     gone: CancellationToken,
 }
 
-/// Serves clients until `cancel` is cancelled, then lets what is under way end.
+/// Serves clients until `cancel` is cancelled, then lets requests in progress finish.
 pub async fn serve(
     endpoint: Arc<Endpoint>,
     listener: TcpListener,
@@ -100,8 +102,8 @@ pub async fn serve(
     serve_patiently(endpoint, listener, guard, COME_BACK, cancel).await;
 }
 
-/// The same with another time for clients with a session to come back for an answer whose stream they
-/// lost.
+/// As [`serve`], with another time limit for clients with a session to reconnect for an answer
+/// whose stream they lost.
 pub async fn serve_patiently(
     endpoint: Arc<Endpoint>,
     listener: TcpListener,
@@ -152,7 +154,7 @@ async fn converse(
     stream: TcpStream,
     cancel: &CancellationToken,
 ) -> Result<(), hyper::Error> {
-    // Without it every small event of a stream waits for the acknowledgement of the one before.
+    // Without it, every small event of a stream waits for the acknowledgement of the previous one.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a connection keeps its delay");
     }
@@ -189,14 +191,15 @@ impl GuardedProtocol {
         let config = StreamableHttpServerConfig::default()
             .with_json_response(true)
             .with_max_request_body_bytes(MAX_MESSAGE_BYTES)
-            // The guard has looked already, in better words; these stay on behind it.
+            // The guard has checked these already, with better messages; they stay on as a second
+            // check.
             .with_allowed_hosts(guard.hosts())
             .with_allowed_origins(guard.origins())
             .enforce_origin_validation()
             .with_cancellation_token(cancel.child_token());
         let (of, gone) = (Arc::clone(&endpoint), cancel.clone());
         let connect = move || {
-            // Nobody is served whose caller is not known.
+            // Never serve a request without a known caller.
             let served = CALLER.try_with(Clone::clone).map_err(io::Error::other)?;
             Ok(Connection::new(Arc::clone(&of), served, &gone))
         };
@@ -223,7 +226,7 @@ impl GuardedProtocol {
         if let Some(session) = &session {
             let owner = self.endpoint.owner_of(served.caller.principal());
             if !self.owners.may_use(session, owner) {
-                // In the words of the protocol: begin a new one.
+                // In the protocol this means: begin a new one.
                 return refusal(StatusCode::NOT_FOUND, "there is no such session");
             }
             self.absences.heard(session);
@@ -248,7 +251,7 @@ impl GuardedProtocol {
                 );
             }
         };
-        // What begins a session is said by the body alone, whatever the headers claim.
+        // Only the body decides whether this begins a session, whatever the headers claim.
         if session.is_none()
             && self.sessions.sessions.read().await.len() >= MAX_SESSIONS
             && begins_a_session(&body)
@@ -264,13 +267,13 @@ impl GuardedProtocol {
             Some(call) => call.answer(&self.endpoint, &served, &self.gone).await,
             None => self.through_the_sdk(session, head, body, served).await,
         };
-        // Tells a proxy in front to pass events of a stream on as they come.
+        // Tells a proxy in front of us to pass on a stream's events at once.
         let unbuffered = HeaderValue::from_static("no");
         answer.headers_mut().insert("x-accel-buffering", unbuffered);
         answer
     }
 
-    /// Answers what is not plain.
+    /// Answers requests that are not plain.
     async fn through_the_sdk(
         &self,
         session: Option<String>,
@@ -307,7 +310,7 @@ fn begins_a_session(message: &[u8]) -> bool {
     serde_json::from_slice::<MethodOnly<'_>>(message).is_ok_and(|it| it.method == "initialize")
 }
 
-/// Listens on an address.
+/// Binds a listener to an address.
 pub async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::bind(address).await
 }

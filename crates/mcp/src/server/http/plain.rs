@@ -1,10 +1,10 @@
-//! Calls in their plainest form: `tools/call` of the stateless revision that stands for itself, asks
-//! for nothing while it runs, and is written in fields that are all known here.
+//! A fast path for the plainest calls: a `tools/call` of the stateless revision that is
+//! self-contained, asks for nothing while it runs, and uses only fields that are known here.
 //!
-//! These are most of what an agent sends, and the SDK makes a service with three tasks for each and
-//! parses it twice. They are read once and answered on the connection's own task. Nothing is decided
-//! here: what is not in that form, or is wrong in any way, is left to the SDK, which also finds the
-//! words for what is wrong. The call itself goes the one way there is.
+//! These are most of what an agent sends. The SDK would make a service with three tasks for each
+//! and parse it twice. Here they are parsed once and answered on the connection's own task. Nothing
+//! is decided here: any request that does not have that form, or is wrong in any way, is left to
+//! the SDK, which also writes the error. The call itself takes the same path as every call.
 
 use std::borrow::Cow;
 
@@ -35,16 +35,16 @@ use crate::server::{
     wait::{SilentClient, lacking},
 };
 
-/// The revision of requests that stand for themselves.
+/// The revision with self-contained requests.
 const REVISION: &str = "2026-07-28";
 
-/// The one method.
+/// The only method that is handled here.
 const METHOD: &str = "tools/call";
 
 /// What a client must accept.
 const ACCEPTED: [&str; 2] = ["application/json", "text/event-stream"];
 
-/// A call in its plainest form.
+/// A call that this fast path can answer.
 pub(super) struct PlainCall {
     id: RequestId,
     name: String,
@@ -75,7 +75,7 @@ struct Parameters<'a> {
     meta: Meta<'a>,
 }
 
-/// Whoever wants progress or logs, or brings anything else, is not plain.
+/// A request for progress or logs, or with any other field, is not plain.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Meta<'a> {
@@ -88,17 +88,17 @@ struct Meta<'a> {
 }
 
 impl PlainCall {
-    /// Reads a request; none if it is not plain in every respect.
+    /// Parses a request; `None` if it is not plain in every respect.
     pub(super) fn read(head: &Parts, body: &[u8], served: &ServedCaller) -> Option<Self> {
         let call = Self::written(head, body)?;
-        // Its parameters would have to be compared with headers.
+        // The parameters of such a tool would have to be compared with headers.
         let tools = served.workspace.as_ref()?.registry().snapshot();
         let tool = tools.get(&call.name);
         let compares = tool.is_some_and(|tool| names_headers(tool.input_schema()));
         (!compares).then_some(call)
     }
 
-    /// Reads a request whatever the tool.
+    /// Parses a request without looking at the tool.
     fn written(head: &Parts, body: &[u8]) -> Option<Self> {
         let named = plain_head(head)?;
         let message: Message<'_> = serde_json::from_slice(body).ok()?;
@@ -120,7 +120,8 @@ impl PlainCall {
         })
     }
 
-    /// Makes the call and waits with its client, until `gone`. Dropped, the call is cancelled.
+    /// Makes the call and waits together with its client, until `gone`. Dropping the future cancels
+    /// the call.
     pub(super) async fn answer(
         self,
         endpoint: &Endpoint,
@@ -143,7 +144,7 @@ impl PlainCall {
     }
 }
 
-/// The tool that the headers name, if they are as they should be and hold nothing to compare beside.
+/// The tool that the headers name, if they are well-formed and hold nothing else to compare.
 fn plain_head(head: &Parts) -> Option<&str> {
     let headers = &head.headers;
     let is_plain = head.method == Method::POST
@@ -158,13 +159,13 @@ fn plain_head(head: &Parts) -> Option<&str> {
         && !headers
             .keys()
             .any(|name| name.as_str().starts_with("mcp-param-"));
-    // A name that travels encoded is not compared here.
+    // An encoded name is not compared here.
     let letters = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let name = only(headers, "mcp-name").filter(|name| name.chars().all(letters))?;
     is_plain.then_some(name)
 }
 
-/// A header that is there once.
+/// A header that occurs exactly once.
 fn only<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
@@ -173,7 +174,7 @@ fn only<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     }
 }
 
-/// The answer as it is sent.
+/// The HTTP response.
 fn answer(id: RequestId, told: Result<CallToolResponse, ErrorData>) -> HttpAnswer {
     let (status, body) = match told {
         Ok(response) => {
@@ -197,7 +198,7 @@ fn answer(id: RequestId, told: Result<CallToolResponse, ErrorData>) -> HttpAnswe
     answer
 }
 
-/// The status that goes with an error of the protocol.
+/// The HTTP status for a protocol error.
 fn status_of(code: ErrorCode) -> StatusCode {
     match code {
         ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY => StatusCode::BAD_REQUEST,
@@ -205,8 +206,8 @@ fn status_of(code: ErrorCode) -> StatusCode {
     }
 }
 
-/// A message as JSON. What is written holds no map with keys that are not text, so that this fails
-/// for want of memory alone.
+/// A message as JSON. It holds no map with keys other than text, so this can only fail when out of
+/// memory.
 fn written(message: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(message).unwrap_or_else(|error| {
         tracing::error!(%error, "an answer could not be written");

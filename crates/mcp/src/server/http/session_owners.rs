@@ -1,5 +1,5 @@
-//! Whose each session is. A session id travels in a header and may be seen by others than its client;
-//! whoever brings it with another credential gets nothing by it.
+//! Who owns each session. A session id travels in a header, and others than its client may see it;
+//! it is useless with another credential.
 
 use std::{
     collections::HashMap,
@@ -9,19 +9,19 @@ use std::{
 use super::MAX_SESSIONS;
 use crate::server::approve::CallOwner;
 
-/// The owner of every session that is open.
+/// The owner of every open session.
 #[derive(Default)]
 pub(super) struct SessionOwners(Mutex<HashMap<String, CallOwner>>);
 
 impl SessionOwners {
-    /// Whether a caller may use a session. One that nobody began is left to the protocol, which does not
-    /// know it either.
+    /// Whether a caller may use a session. An unknown session is left to the protocol, which does
+    /// not know it either.
     pub(super) fn may_use(&self, session: &str, caller: CallOwner) -> bool {
         let owners = self.lock();
         owners.get(session).is_none_or(|owner| *owner == caller)
     }
 
-    /// Notes whose a new session is, and forgets those that have ended once there are many.
+    /// Records the owner of a new session. Once there are many, removes those that have ended.
     pub(super) fn begin(&self, session: &str, owner: CallOwner, is_open: impl Fn(&str) -> bool) {
         let mut owners = self.lock();
         if owners.len() >= MAX_SESSIONS {

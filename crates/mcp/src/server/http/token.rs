@@ -1,14 +1,14 @@
-//! The secret that every request must bring, also on this machine: what listens on a loopback
-//! address is within reach of every program and, through a browser, of every page.
+//! The secret that every request must carry, even on this machine: every program, and through a
+//! browser every page, can reach a loopback address.
 
 use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 
-/// The fewest characters of a token. What Haft makes has 64.
+/// The shortest token, in characters. Those that Haft makes have 64.
 const MIN_TOKEN_CHARS: usize = 32;
 
-/// The most characters of a token.
+/// The longest token, in characters.
 const MAX_TOKEN_CHARS: usize = 1_024;
 
 /// A bearer token. Only its hash is kept.
@@ -17,7 +17,7 @@ pub struct Token {
     hash: [u8; 32],
 }
 
-/// Why a text is no token.
+/// Why a text is not a token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a token has {MIN_TOKEN_CHARS} to {MAX_TOKEN_CHARS} characters of A-Z, a-z, 0-9 and - . _ ~ + / ="
@@ -25,7 +25,7 @@ pub struct Token {
 pub struct TokenError;
 
 impl Token {
-    /// Reads a token.
+    /// Parses a token.
     pub fn parse(token: &str) -> Result<Self, TokenError> {
         let allowed = |c: char| c.is_ascii_alphanumeric() || "-._~+/=".contains(c);
         let fits = (MIN_TOKEN_CHARS..=MAX_TOKEN_CHARS).contains(&token.len());
@@ -35,8 +35,8 @@ impl Token {
         Ok(Self { hash: hash(token) })
     }
 
-    /// Whether this is the token. Takes the same time whatever differs, because hashes are compared,
-    /// and all of them.
+    /// Whether this is the token. Takes the same time wherever they differ, because whole hashes
+    /// are compared.
     pub(super) fn is(&self, offered: &str) -> bool {
         let offered = hash(offered);
         let differing = self.hash.iter().zip(offered);
