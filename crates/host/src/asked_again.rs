@@ -1,6 +1,6 @@
-//! A question, looked at away from where its call was made: the call is planned once more, under the
-//! rules of its workspace as they are now, to find the rules a person could accept. Nothing is run, and
-//! where the rules or the plan are not those that were asked about, nothing is proposed.
+//! Looks at a question away from where its call was made: plans the call again, under the current
+//! rules of its workspace, to find the rules a person could accept. Nothing is run, and nothing is
+//! proposed if the rules or the plan differ from those that were asked about.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -71,7 +71,8 @@ pub async fn proposals(
     }))
 }
 
-/// What the session had read from when it was asked about; nothing where that is not understood.
+/// The labels of what the session had read when the question was asked; `None` if they cannot be
+/// parsed.
 fn read_from(form: &Value) -> Option<Labels> {
     let labels = form.get("read_from").and_then(Value::as_array);
     let labels = labels.into_iter().flatten();

@@ -1,5 +1,5 @@
-//! What settings come to: the tools there are, the rules in force, and what may still be mounted. It
-//! plans and explains; without a record beside it nothing runs.
+//! Settings turned into a runtime: its tools, the rules in force, and what may still be mounted. It
+//! can plan and explain; nothing runs without a record.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::{
     mount::MountPlan,
 };
 
-/// A runtime, the rules it asks, and the servers that can be mounted beside its tools.
+/// A runtime, its rules, and the servers that can be mounted next to its tools.
 #[derive(Clone)]
 pub struct Assembly {
     /// Plans calls, and runs them if it has a record.
@@ -33,12 +33,12 @@ pub struct Assembly {
 }
 
 impl Assembly {
-    /// Registers the tools with which a model finds and calls tools that are not listed.
+    /// Registers the tools with which a model finds and calls unlisted tools.
     pub fn make_searchable(&self) -> Result<(), HostError> {
         self.add_catalog_tools(self.runtime.registry())
     }
 
-    /// The same tools, for whoever counts them and registers none.
+    /// The same tools, for callers that count them without registering any.
     pub fn catalog_tools(&self) -> Vec<Arc<Entry>> {
         let elsewhere = Arc::new(Registry::new());
         if self.add_catalog_tools(&elsewhere).is_err() {
@@ -62,27 +62,27 @@ impl Assembly {
             .map_err(|error| taken(chain(&error)))
     }
 
-    /// Mounts the MCP servers that are configured. They end with what is returned.
+    /// Mounts the configured MCP servers. They end when the returned value is dropped.
     pub fn mount(&self, clients: &Arc<Clients>, unseen: UnseenServer) -> Result<Fleet, HostError> {
         self.mounts.start(self.runtime.registry(), clients, unseen)
     }
 
-    /// Registers what the servers offered last, for a command that looks at tools and runs none.
+    /// Registers what the servers last offered, for a command that looks at tools but runs none.
     pub fn mount_to_look(&self) -> Result<(), HostError> {
         // Nothing is started, so there is nothing to keep alive.
         self.mount(&Arc::default(), UnseenServer::Leave).map(drop)
     }
 
-    /// Rules that do nothing, given the tools there are.
+    /// Rules that have no effect with the registered tools.
     pub fn findings(&self) -> Vec<Finding> {
         self.findings_in(&self.policy)
     }
 
-    /// The same for other rules.
+    /// As [`Self::findings`], for other rules.
     pub fn findings_in(&self, policy: &CedarPolicy) -> Vec<Finding> {
         let tools = self.runtime.registry().snapshot();
-        // `undo` is registered by its command alone, the tools of large catalogs by `haft mcp`; rules
-        // may speak of them all the same.
+        // Only its own command registers `undo`, and only `haft mcp` registers the tools of large
+        // catalogs; rules may still name them.
         let elsewhere = Arc::new(Registry::new());
         let undo = undo_tool().into_iter().collect();
         if elsewhere.register(&ProviderId::builtin(), undo).is_err()
@@ -101,7 +101,7 @@ impl Assembly {
     }
 }
 
-/// A finding and where it is.
+/// A finding and its place.
 pub fn problem(finding: &Finding) -> String {
     match finding.rule.line {
         Some(line) => format!("{}:{line}: {finding}", finding.rule.source),

@@ -1,4 +1,4 @@
-//! What a host is made of: from settings, or said in code by an embedder. Nothing is opened before
+//! Builds a host, from settings or from an embedder's code. Nothing is opened before
 //! [`Host::open`](crate::Host::open).
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -25,8 +25,8 @@ use crate::{
     workspace::WorkspaceSource,
 };
 
-/// Puts a host together. Every method says one thing; what is wrong with any of it is told by
-/// [`Host::open`](crate::Host::open), or by [`assemble`](Self::assemble).
+/// Collects the parts of a host. Mistakes in any of them are reported by
+/// [`Host::open`](crate::Host::open) or [`assemble`](Self::assemble).
 #[must_use = "nothing is opened before `Host::open`"]
 pub struct HostBuilder {
     pub(crate) workspace: WorkspaceSource,
@@ -36,7 +36,7 @@ pub struct HostBuilder {
     notes: Vec<String>,
 }
 
-/// What becomes an [`Assembly`] once there is a workspace to work in.
+/// The parts of an [`Assembly`], before there is a workspace.
 pub(crate) struct AssemblyParts {
     runtime: RuntimeBuilder,
     policy: Arc<CedarPolicy>,
@@ -45,21 +45,20 @@ pub(crate) struct AssemblyParts {
     scripts_refused: bool,
 }
 
-/// How MCP servers are mounted.
 #[derive(Clone)]
 pub(crate) struct MountOptions {
-    /// Whom their questions go to.
+    /// Who gets the servers' questions.
     pub(crate) clients: Arc<Clients>,
-    /// Whether a server whose tools nobody knows yet is started to find out.
+    /// Whether to start a server whose tools are not known yet, to learn them.
     pub(crate) unseen: UnseenServer,
-    /// Whether tools are there that find and call those that are not listed.
+    /// Whether to register the tools that find and call unlisted tools.
     pub(crate) searchable: bool,
-    /// Whether other programs are told how the servers are.
+    /// Whether other programs can see the state of the servers.
     pub(crate) reported: bool,
 }
 
 impl HostBuilder {
-    /// What an embedder says in code: the tools are those of the runtime's builder.
+    /// Starts from an embedder's code. The tools are those of the runtime's builder.
     pub fn new(
         runtime: RuntimeBuilder,
         workspace: WorkspaceSource,
@@ -100,7 +99,7 @@ impl HostBuilder {
         }
     }
 
-    /// What settings say.
+    /// Starts from settings.
     pub fn from_settings(settings: Settings) -> Result<Self, HostError> {
         let after = if settings.rules_go_to == settings.places.project_config {
             AfterEdit::Trust
@@ -146,8 +145,8 @@ impl HostBuilder {
         Ok(builder.sandboxes(BTreeMap::new()))
     }
 
-    /// The same in the directory on this machine, wherever the workspace is: for what looks at rules
-    /// and tools and touches no file.
+    /// As [`Self::from_settings`], but in the directory on this machine, wherever the workspace is.
+    /// For commands that look at rules and tools and touch no files.
     pub fn to_look(settings: Settings) -> Result<Self, HostError> {
         let workspace = WorkspaceSource::local(&settings);
         let mut builder = Self::from_settings(settings)?;
@@ -155,7 +154,8 @@ impl HostBuilder {
         Ok(builder)
     }
 
-    /// The confinement that code asks for; where a rule speaks of the same tool the stronger holds.
+    /// Sets the confinement that code asks for. If a rule covers the same tool, the stronger one
+    /// applies.
     pub fn sandboxes(mut self, in_code: BTreeMap<String, SandboxMode>) -> Self {
         let mut modes = in_code;
         for (tool, mode) in self.parts.policy.tool_settings().sandboxes() {
@@ -168,12 +168,12 @@ impl HostBuilder {
         self
     }
 
-    /// What a person should know.
+    /// Notes for a person.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Finds lines that would allow a call.
+    /// For finding rules that would allow a call.
     pub fn suggest(&self) -> Suggest {
         self.parts.suggest.clone()
     }
@@ -183,7 +183,7 @@ impl HostBuilder {
         &self.parts.policy
     }
 
-    /// The MCP servers that are configured.
+    /// The configured MCP servers.
     pub fn mounts(&self) -> Arc<MountPlan> {
         Arc::clone(&self.parts.mounts)
     }
@@ -193,45 +193,45 @@ impl HostBuilder {
         self.configure(|runtime| runtime.events(sink))
     }
 
-    /// Adds who is asked.
+    /// Adds an approver.
     pub fn approver(self, approver: impl Approver) -> Self {
         self.configure(|runtime| runtime.approver(approver))
     }
 
-    /// Puts the questions of mounted servers before these clients.
+    /// Sends the questions of mounted servers to these clients.
     pub fn clients(mut self, clients: Arc<Clients>) -> Self {
         self.mounting.clients = clients;
         self
     }
 
-    /// Starts servers whose tools nobody knows yet, and tells `haft mcp status` how they are: for
-    /// what serves until somebody ends it.
+    /// Starts servers whose tools are not known yet, and shows their state in `haft mcp status`.
+    /// For programs that serve until they are stopped.
     pub fn serves(mut self) -> Self {
         self.mounting.unseen = UnseenServer::Start;
         self.mounting.reported = true;
         self
     }
 
-    /// Adds the tools with which a model finds and calls tools that are not listed.
+    /// Adds the tools with which a model finds and calls unlisted tools.
     pub fn searchable(mut self) -> Self {
         self.mounting.searchable = true;
         self
     }
 
-    /// Anything else the runtime's builder can do. Operations, policy and record are set by
+    /// Changes anything else on the runtime's builder. Operations, policy and record are set by
     /// [`Host::open`](crate::Host::open).
     pub fn configure(mut self, change: impl FnOnce(RuntimeBuilder) -> RuntimeBuilder) -> Self {
         self.parts.runtime = change(self.parts.runtime);
         self
     }
 
-    /// What it comes to, to plan and to look at: nothing is recorded, so nothing runs.
+    /// Assembles it for planning and looking: nothing is recorded, so nothing runs.
     pub async fn assemble(self) -> Result<Assembly, HostError> {
         let operations = self.workspace.open().await?;
         self.parts.without_record().checked(operations)
     }
 
-    /// The same whatever the rules, for looking at the rules themselves.
+    /// As [`Self::assemble`], but without checking the rules, for looking at the rules themselves.
     pub async fn assemble_for_lint(self) -> Result<Assembly, HostError> {
         let operations = self.workspace.open().await?;
         self.parts.without_record().on(operations)
@@ -239,7 +239,7 @@ impl HostBuilder {
 }
 
 impl AssemblyParts {
-    /// Records calls here.
+    /// Sets the record.
     pub(crate) fn ledger(mut self, ledger: Arc<dyn Ledger>) -> Self {
         self.runtime = self.runtime.ledger(ledger);
         self
@@ -250,10 +250,10 @@ impl AssemblyParts {
         self
     }
 
-    /// Builds the runtime, and holds the rules against the tools there are: a misspelt `deny` must not
-    /// pass for no rule.
+    /// Builds the runtime and checks the rules against its tools: a misspelt `deny` must not pass
+    /// as no rule.
     pub(crate) fn checked(self, operations: Operations) -> Result<Assembly, HostError> {
-        // A rule about a script that is not trusted right now is no mistake.
+        // A rule about a script that is not trusted right now is not a mistake.
         let tools_are_missing = self.scripts_refused;
         let assembly = self.on(operations)?;
         match assembly.findings().first() {

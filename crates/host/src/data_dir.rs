@@ -1,10 +1,10 @@
-//! Where the record goes when nobody says otherwise. The one place of this crate that reads the
-//! environment.
+//! The default data directory, for embedders that do not set one. Reads only `XDG_DATA_HOME` and
+//! `HOME`.
 
 use std::{ffi::OsString, path::PathBuf};
 
-/// Haft's folder below this user's data directory: `$XDG_DATA_HOME/haft`, or
-/// `~/.local/share/haft`. `None` where neither variable holds an absolute path.
+/// Haft's folder in this user's data directory: `$XDG_DATA_HOME/haft`, or `~/.local/share/haft`.
+/// `None` if neither variable holds an absolute path.
 pub fn platform_data_dir() -> Option<PathBuf> {
     #[expect(
         clippy::disallowed_methods,
@@ -15,7 +15,7 @@ pub fn platform_data_dir() -> Option<PathBuf> {
 }
 
 fn choose(data_home: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
-    // The specification says that a relative path is to be ignored.
+    // The XDG specification says to ignore relative paths.
     let absolute = |value: Option<OsString>| value.map(PathBuf::from).filter(|p| p.is_absolute());
     absolute(data_home)
         .or_else(|| absolute(home).map(|home| home.join(".local/share")))

@@ -1,11 +1,11 @@
-//! Why the host could not go on: what kind of failure it is, what happened, and what to do next. The
-//! hint is an argument, not an option: an error without one is not finished.
+//! Errors of the host: the kind of failure, what happened, and what to do next. The hint is a
+//! required argument, because an error without one is not finished.
 //!
-//! Exit codes and status codes are the edges' own; each maps [`HostErrorKind`] to its numbers.
+//! Exit codes and status codes belong to the edges; each maps [`HostErrorKind`] to its numbers.
 
 use std::error::Error;
 
-/// Something could not be put together, read or opened.
+/// Something could not be assembled, read or opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct HostError {
@@ -20,20 +20,20 @@ pub struct HostError {
 pub enum HostErrorKind {
     /// The configuration has a mistake, or is not trusted.
     Config,
-    /// Somebody asked for something that cannot be, such as a name that is none.
+    /// Invalid input, such as a malformed name.
     Invalid,
-    /// Somebody named something that is not there.
+    /// Something that was named does not exist.
     NotFound,
-    /// It was not done, because what it rests on is not so.
+    /// Not done, because a precondition does not hold.
     Refused,
     /// The record cannot be opened or read.
     Record,
-    /// What should be there does not answer: a workspace on another machine, an address.
+    /// Something does not respond: a workspace on another machine, an address.
     Unavailable,
 }
 
 impl HostError {
-    /// A failure of a kind, with what happened and what to do next.
+    /// An error with its kind, what happened and what to do next.
     pub fn new(kind: HostErrorKind, message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self {
             kind,
@@ -63,7 +63,7 @@ impl HostError {
     }
 }
 
-/// An error and everything it was caused by, on one line.
+/// An error and all its causes, on one line.
 pub fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

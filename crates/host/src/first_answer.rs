@@ -1,12 +1,12 @@
-//! Two approvers at once: both are asked, and the first that has an answer gives it.
+//! Two approvers at once: both are asked, and the first answer counts.
 
 use haft_contract::{
     Principal, SealedPlan,
     host::{ApprovalAnswer, ApprovalRequest, Approver},
 };
 
-/// Asks two approvers side by side: a terminal and a webhook, for one. Whoever has nobody, or leaves
-/// the answer to the record, leaves it to the other.
+/// Asks two approvers in parallel, such as a terminal and a webhook. An approver that reaches
+/// nobody, or leaves the answer to the record, leaves it to the other.
 #[derive(Debug, Clone)]
 pub struct FirstAnswer<A, B> {
     one: A,
@@ -14,7 +14,7 @@ pub struct FirstAnswer<A, B> {
 }
 
 impl<A, B> FirstAnswer<A, B> {
-    /// Both of them.
+    /// Combines two approvers.
     pub fn new(one: A, other: B) -> Self {
         Self { one, other }
     }
@@ -40,7 +40,7 @@ impl<A: Approver, B: Approver> Approver for FirstAnswer<A, B> {
     }
 }
 
-/// Whether somebody answered, or left it to others.
+/// Whether somebody answered, rather than leaving it to others.
 fn is_an_answer(said: &ApprovalAnswer) -> bool {
     match said {
         ApprovalAnswer::Approved { .. } | ApprovalAnswer::Refused { .. } => true,
@@ -50,8 +50,8 @@ fn is_an_answer(said: &ApprovalAnswer) -> bool {
     }
 }
 
-/// What counts when the first left it open: the second, unless that has nobody and the first knows
-/// that the question can still be answered.
+/// What counts when the first left it open: the second, unless that reached nobody and the first
+/// knows that the question can still be answered.
 fn in_doubt(first: ApprovalAnswer, second: ApprovalAnswer) -> ApprovalAnswer {
     match (&first, &second) {
         (

@@ -1,6 +1,6 @@
-//! What a person approves again and again, read from the record, and which standing approval would
-//! save the question. Decides with today's rules and grants, so what is allowed already, or cannot be
-//! granted, is never suggested.
+//! Finds in the record what a person keeps approving, and which standing approval would save the
+//! question. Decides with the current rules and grants, so nothing is suggested that is already
+//! allowed or cannot be granted.
 
 use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
@@ -21,17 +21,16 @@ use crate::suggest::add_command;
 
 /// How often something must have been approved to be worth a suggestion.
 pub const MIN_APPROVALS: usize = 5;
-/// A narrower rule is preferred where it stands for at least this much of what the widest stands
-/// for, in percent.
+/// A narrower rule is preferred if it covers at least this percentage of what the widest covers.
 const MOSTLY_PERCENT: usize = 80;
-/// The most suggestions that are made.
+/// The most suggestions returned.
 const MAX_SUGGESTIONS: usize = 10;
-/// The most approvals that are looked at, the newest of the time.
+/// The most approvals that are read, newest first.
 const MAX_APPROVALS: usize = 10_000;
 /// How many recorded calls are read at once.
 const BATCH: usize = 500;
 
-/// One suggestion.
+/// A standing approval that would have saved questions.
 #[derive(Debug, Serialize)]
 pub struct Suggestion {
     /// The rules to grant.
@@ -40,17 +39,17 @@ pub struct Suggestion {
     pub meaning: String,
     /// How many approvals it would have saved.
     pub approved: usize,
-    /// What accepts it.
+    /// The command that accepts it.
     pub command: String,
 }
 
-/// Everything a recorded call is decided about again with.
+/// What is needed to decide about recorded calls again.
 pub struct ApprovalHistory {
     /// The rules in force.
     pub policy: Arc<CedarPolicy>,
-    /// The tools there are.
+    /// The registered tools.
     pub tools: Arc<Snapshot>,
-    /// Where.
+    /// The workspace.
     pub workspace: WorkspaceId,
     /// What is granted already.
     pub grants: Vec<Grant>,
@@ -59,8 +58,8 @@ pub struct ApprovalHistory {
 }
 
 impl ApprovalHistory {
-    /// The rules that would have saved most of the questions this person answered with yes here, and
-    /// would be asked again.
+    /// The rules that would have saved most of the questions that this person answered with yes
+    /// here and that would be asked again.
     pub async fn suggestions(
         &self,
         history: &dyn History,
@@ -84,7 +83,7 @@ impl ApprovalHistory {
         Ok(group(&approvals))
     }
 
-    /// What could be granted for a call that a person approved; `None` where that is nothing.
+    /// What could be granted for a call that a person approved; `None` if nothing could.
     fn proposals(&self, call: ReplayableCall, now: Timestamp) -> Option<Vec<GrantProposal>> {
         let answer = call.answered.as_ref()?.get("answer")?.as_str()?;
         if answer != "approved" || call.principal.user != self.principal.user {
@@ -93,7 +92,8 @@ impl ApprovalHistory {
         let body = call.planned?;
         let (_, name) = body.get("tool").and_then(Value::as_str)?.split_once('/')?;
         let entry = self.tools.get(name)?;
-        // Nothing is suggested from what cannot be read back whole, such as a command with a secret.
+        // Nothing is suggested from a plan that cannot be read back completely, such as a command
+        // with a secret.
         let plan = recorded::plan(body).ok()?;
         if *plan.workspace_id() != self.workspace || *plan.tool() != *entry.key() {
             return None;
@@ -114,7 +114,7 @@ impl ApprovalHistory {
     }
 }
 
-/// Groups approvals by the narrowest rules that most of them have in common, largest group first.
+/// Groups approvals by the narrowest rules that most of them share, largest group first.
 fn group(approvals: &[Vec<GrantProposal>]) -> Vec<Suggestion> {
     let mut left: Vec<&Vec<GrantProposal>> = approvals.iter().collect();
     let mut suggestions = Vec::new();
@@ -133,7 +133,7 @@ fn group(approvals: &[Vec<GrantProposal>]) -> Vec<Suggestion> {
     suggestions
 }
 
-/// The proposal to make next, and how many approvals it stands for.
+/// The proposal to make next, and how many approvals it covers.
 fn best<'p>(left: &[&'p Vec<GrantProposal>]) -> Option<(&'p GrantProposal, usize)> {
     let mut counted: BTreeMap<&[String], (&GrantProposal, usize)> = BTreeMap::new();
     for proposal in left.iter().copied().flatten() {
@@ -148,7 +148,7 @@ fn best<'p>(left: &[&'p Vec<GrantProposal>]) -> Option<(&'p GrantProposal, usize
         .min_by_key(|(proposal, count)| (width(proposal), Reverse(*count)))
 }
 
-/// How wide a proposal is: its breadth, and within that fewer words are wider.
+/// The sort key for width: the breadth, then the number of words, where fewer are wider.
 fn width(proposal: &GrantProposal) -> (GrantBreadth, Reverse<usize>) {
     let words = proposal.rules.iter().map(|rule| rule.split(' ').count());
     (proposal.breadth, Reverse(words.sum()))

@@ -1,5 +1,6 @@
-//! A running Haft: a runtime on its record, with the servers that are mounted beside its tools. The
-//! one composition: `haft call`, `haft mcp` and an embedded Haft differ in what they give the builder.
+//! A running Haft: a runtime with its record, and the servers mounted next to its tools. The one
+//! composition: `haft call`, `haft mcp` and an embedded Haft differ only in what they give the
+//! builder.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use crate::{
     record::Record,
 };
 
-/// A runtime on its record.
+/// A runtime with its record and its mounted servers.
 pub struct Host {
     assembly: Assembly,
     record: Record,
@@ -27,8 +28,8 @@ pub struct Host {
 }
 
 impl Host {
-    /// Opens everything: the workspace, the record (settling what a process now gone left open), the
-    /// runtime with its rules held against its tools, and the servers mounted beside them.
+    /// Opens everything: the workspace, the record (settling what a dead process left open), the
+    /// runtime with its rules checked against its tools, and the mounted servers.
     pub async fn open(builder: HostBuilder) -> Result<Self, HostError> {
         let HostBuilder {
             workspace,
@@ -48,7 +49,7 @@ impl Host {
         let (assembly, servers) = match mounted {
             Ok(mounted) => mounted,
             Err(error) => {
-                // Nothing was recorded yet; the reason worth telling is the first one.
+                // Nothing was recorded yet, and the first error is the one worth reporting.
                 let _ = record.ledger.close().await;
                 return Err(error);
             }
@@ -66,7 +67,7 @@ impl Host {
         })
     }
 
-    /// Runs calls.
+    /// The runtime, which runs calls.
     pub fn runtime(&self) -> &Runtime {
         &self.assembly.runtime
     }
@@ -76,12 +77,12 @@ impl Host {
         &self.assembly.policy
     }
 
-    /// The MCP servers that are configured.
+    /// The configured MCP servers.
     pub fn mounts(&self) -> &Arc<MountPlan> {
         &self.assembly.mounts
     }
 
-    /// The MCP servers, and how each is.
+    /// The MCP servers and their states.
     pub fn servers(&self) -> &Arc<Fleet> {
         &self.servers
     }
@@ -91,19 +92,19 @@ impl Host {
         &self.record.ledger
     }
 
-    /// What was found and settled when the record was opened.
+    /// What was settled when the record was opened.
     pub fn recovery(&self) -> &Recovery {
         &self.record.recovery
     }
 
     /// Starts a mounted server and accepts everything it offers now. Returns how many definitions
-    /// were accepted that were not before.
+    /// were newly accepted.
     pub async fn accept_server(&self, id: &str) -> Result<usize, HostError> {
         accept::everything(self.mounts(), &self.servers, id).await
     }
 
-    /// Shuts down: calls are refused from now on, those in flight are stopped, awaited and settled,
-    /// what runs in the background ends, mounted servers with it, and then the record is closed.
+    /// Shuts down: refuses new calls, stops those in flight and waits until they are settled, ends
+    /// background work and mounted servers, and then closes the record.
     pub async fn close(&self) -> Result<(), LedgerError> {
         let flushed = self.runtime().shut_down().await;
         self.reporting.cancel();
@@ -119,8 +120,8 @@ impl std::fmt::Debug for Host {
     }
 }
 
-/// Registers what servers offer. Tools that search are registered first, so that no server takes
-/// one of their names.
+/// Registers what servers offer. The search tools are registered first, so that no server takes one
+/// of their names.
 fn mount(assembly: &Assembly, mounting: &MountOptions) -> Result<Arc<Fleet>, HostError> {
     if mounting.searchable {
         assembly.make_searchable()?;

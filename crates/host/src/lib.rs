@@ -1,10 +1,10 @@
 //! From settings to a running Haft: the one composition that the command line, the facade for
 //! embedders, and every server use.
 //!
-//! [`config`] reads what an operator wrote and trusted, [`Host::open`] makes a runtime of it, [`mount`]
-//! puts MCP servers beside the built-in tools. What is kept between runs beside the record (pins,
-//! logins, how servers are) is in [`state`]. Nothing is decided here and no call runs here; errors
-//! are [`HostError`]s, and exit codes stay in `cli`.
+//! [`config`] reads what an operator wrote and trusted, [`Host::open`] builds a runtime from it,
+//! [`mount`] adds MCP servers to the built-in tools. State kept between runs besides the record
+//! (pins, logins, server states) is in [`state`]. Nothing is decided here and no call runs here;
+//! errors are [`HostError`]s, and exit codes stay in `cli`.
 
 pub mod ancestry;
 pub mod asked_again;
@@ -27,7 +27,7 @@ pub mod suggest;
 mod webhook;
 pub mod workspace;
 
-/// An MCP server to mount, as an entry of `[[mcp.servers]]` says it.
+/// An MCP server to mount, with the settings of an entry of `[[mcp.servers]]`.
 pub use self::config::mcp::ServerSettings as McpServer;
 pub use self::{
     assembly::{Assembly, problem},

@@ -1,8 +1,8 @@
-//! Questions whose agent is gone together with the `haft mcp` that served it, so that nobody was left
-//! to withdraw them: a whole tree of processes was killed, say.
+//! Withdraws questions whose agent is gone together with the `haft mcp` that served it, so that
+//! nobody else can: for example, because a whole process tree was killed.
 //!
-//! A question outlives its process where somebody may come back to its session and make the call again.
-//! To the session that `haft mcp` makes for one client nobody comes back.
+//! A question outlives its process if somebody may return to its session and make the call again.
+//! Nobody returns to the session that `haft mcp` makes for one client.
 
 use haft_contract::{
     CallId, SessionId, TenantId,
@@ -11,13 +11,13 @@ use haft_contract::{
 use haft_ledger::{Recovery, SqliteLedger};
 use haft_runtime::SystemClock;
 
-/// What the name of such a session begins with.
+/// The prefix of such a session's name.
 const OF_ONE_CLIENT: &str = "mcp-";
 
-/// The most questions that are looked at; more than that wait nowhere.
+/// The most questions that are read; there are never more waiting.
 const MAX_LOOKED_AT: usize = 10_000;
 
-/// The name of a new session for one client, which ends with it.
+/// The name of a new session for one client. It ends with the client.
 pub fn session_of_one_client() -> String {
     format!("{OF_ONE_CLIENT}{}", CallId::new())
 }
@@ -27,7 +27,7 @@ fn is_of_one_client(session: &SessionId) -> bool {
     id.and_then(CallId::parse).is_some()
 }
 
-/// Withdraws the questions of calls that were found open and whose session nobody comes back to.
+/// Withdraws the questions of calls that were left open and whose session nobody returns to.
 pub async fn withdraw(ledger: &SqliteLedger, recovery: &Recovery) {
     let tenant = TenantId::local();
     if recovery.never_started.is_empty() {

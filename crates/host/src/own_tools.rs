@@ -1,5 +1,5 @@
 //! The tools that configuration adds to the built-in ones: other settings of a built-in tool, and
-//! scripts that are as they were when they were trusted.
+//! scripts that have not changed since they were trusted.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::{
     error::HostError,
 };
 
-/// The built-in tools; one that is configured under its own name takes the place of the default.
+/// The built-in tools. One that is configured under its own name replaces the default.
 pub(crate) fn built_in(settings: &Settings) -> Result<Vec<Arc<dyn ErasedTool>>, HostError> {
     let mut tools = haft_tools::builtins();
     let factory = Factory::builtin();
@@ -55,13 +55,13 @@ fn entry(configured: &ConfiguredTool) -> ToolEntry {
 
 /// The scripts that become tools.
 pub(crate) struct TrustedScripts {
-    /// The tools.
+    /// The tools, ready to register.
     pub(crate) tools: Vec<Arc<dyn ErasedTool>>,
     /// Why the others are not offered.
     pub(crate) refused: Vec<String>,
 }
 
-/// The scripts that are trusted, and what to say about the others.
+/// The trusted scripts, and why the others are not offered.
 pub(crate) fn trusted_scripts(settings: &Settings) -> Result<TrustedScripts, HostError> {
     let mut tools = Vec::new();
     let mut refused = Vec::new();
@@ -84,7 +84,7 @@ pub(crate) fn trusted_scripts(settings: &Settings) -> Result<TrustedScripts, Hos
     Ok(TrustedScripts { tools, refused })
 }
 
-/// The scripts of the configured folders, and those that are configured one by one under a name.
+/// The scripts in the configured folders, and those configured individually by name.
 pub fn configured_scripts(
     settings: &Settings,
 ) -> Result<Vec<(FoundScript, Option<ToolName>)>, HostError> {

@@ -1,5 +1,5 @@
-//! The record in the data directory: opened, with what an earlier run left open settled, and closed
-//! with what need not be kept any longer removed.
+//! The record in the data directory. Opening it settles what an earlier run left open; closing it
+//! removes what need not be kept any longer.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -13,10 +13,10 @@ use crate::{
     orphans,
 };
 
-/// Where the record is, in the data directory.
+/// The record's directory in the data directory.
 const DIRECTORY: &str = "record";
 
-/// How the record is opened and what happens to it in the end.
+/// How the record is opened and what is removed when it is closed.
 #[derive(Debug)]
 pub struct RecordOptions {
     data_dir: PathBuf,
@@ -36,7 +36,7 @@ impl RecordOptions {
         }
     }
 
-    /// The record that settings speak of.
+    /// The record for these settings.
     pub fn of(settings: &Settings) -> Self {
         Self {
             max_queued_bytes: settings.queue_bytes,
@@ -53,7 +53,7 @@ impl RecordOptions {
     }
 }
 
-/// The record, opened.
+/// The open record, and what was settled when it was opened.
 #[derive(Debug)]
 pub struct Record {
     /// The record.
@@ -69,7 +69,7 @@ impl Record {
         let shown = options.data_dir.display().to_string();
         let ledger_options = LedgerOptions {
             // How long artifacts are kept is in the settings, which may not be readable yet;
-            // `close` sees to it.
+            // `close` handles it.
             retention: None,
             max_queued_bytes: options.max_queued_bytes,
             secrets: options.secrets,
@@ -94,7 +94,7 @@ impl Record {
         })
     }
 
-    /// Opens the record of a data directory, to look at what is in it.
+    /// Opens the record of a data directory, to look at its contents.
     pub async fn open_to_look(places: &ConfigPlaces) -> Result<Self, HostError> {
         Self::open(RecordOptions::new(&places.data_dir)).await
     }

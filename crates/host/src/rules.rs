@@ -1,17 +1,17 @@
 //! The rules an embedder writes in code, as the policy text they would be in a file.
 //!
-//! There is one reader of rules, in `haft-policy`; this only prints what it reads, so that a rule
-//! in code and the same rule in `haft.toml` cannot mean two things.
+//! There is one parser of rules, in `haft-policy`. This only prints what it reads, so that a rule
+//! in code and the same rule in `haft.toml` cannot differ in meaning.
 
 use haft_policy::{PolicySource, Preset};
 
-/// What explanations call rules that were written in code.
+/// The name of rules written in code in explanations.
 pub const IN_CODE: &str = "code";
 
 /// `allow`, `ask` and `deny` lists and a preset, as given to the builder.
 #[derive(Debug, Default)]
 pub struct RulesInCode {
-    /// What applies where no rule speaks.
+    /// What applies if no rule matches.
     pub preset: Option<Preset>,
     /// What is allowed.
     pub allow: Vec<String>,
@@ -22,7 +22,7 @@ pub struct RulesInCode {
 }
 
 impl RulesInCode {
-    /// The policy text that says the same.
+    /// The same rules as policy text.
     pub fn source(&self) -> PolicySource {
         let mut lines = vec!["[policy]".to_owned()];
         if let Some(preset) = self.preset {
@@ -44,8 +44,8 @@ impl RulesInCode {
     }
 }
 
-/// A TOML string. JSON's escapes are all escapes of TOML's too, and what JSON leaves bare and TOML
-/// refuses (the delete character) is refused when the text is read.
+/// A TOML string. All of JSON's escapes are also TOML escapes. The one character that JSON leaves
+/// bare and TOML refuses (delete) is refused when the text is parsed.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

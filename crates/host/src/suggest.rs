@@ -1,6 +1,6 @@
-//! Finds what would let a call pass without asking, and proves it: the command that makes a
-//! standing approval, which policy itself proposes, and the line for a configuration file, which is
-//! named only after the policy with that line added has said allow.
+//! Finds what would let a call pass without asking, and proves it: the command for a standing
+//! approval, which policy itself proposes, and the line for a configuration file, which is shown
+//! only after the policy with that line added has said allow.
 
 use std::{
     fmt::Write as _,
@@ -12,28 +12,28 @@ use haft_contract::{
     erased::ErasedTool,
     host::{GrantBreadth, GrantProposal, Policy as _, Question, Verdict},
 };
-// One list of what hides, for text on a terminal and in a client's form.
+// One definition of deceptive characters, for text on a terminal and in a client's form.
 use haft_mcp::foreign::is_deceptive;
 use haft_policy::{CedarPolicy, PolicySource, grant::narrowest_rules};
 use haft_runtime::registry::{Entry, Registry};
 
-/// The farthest a suggested agent's name may be from what was written, in edits.
+/// The largest edit distance between a suggested agent's name and what was written.
 const MAX_NAME_DISTANCE: usize = 2;
 
-/// Finds lines that would allow calls.
+/// Finds rules that would allow calls.
 #[derive(Debug, Clone)]
 pub struct Suggest {
     sources: Vec<PolicySource>,
     policy: Arc<CedarPolicy>,
     rules_file: String,
     then: &'static str,
-    /// The tools there are, mounted ones among them, once there is a runtime that has them.
+    /// The registered tools, including mounted ones, once there is a runtime.
     registry: Arc<OnceLock<Arc<Registry>>>,
     /// Tools that only some commands register.
     apart: Vec<Arc<Entry>>,
 }
 
-/// What to do after a configuration file was edited.
+/// What to do after a configuration file is edited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AfterEdit {
     /// It is a workspace's file, which must be trusted again.
@@ -43,7 +43,7 @@ pub enum AfterEdit {
 }
 
 impl Suggest {
-    /// For a configuration and the file in which rules are best added.
+    /// For a configuration, and the file that rules should be added to.
     pub fn new(
         sources: Vec<PolicySource>,
         policy: Arc<CedarPolicy>,
@@ -63,13 +63,13 @@ impl Suggest {
         }
     }
 
-    /// Makes the tools of a runtime known, as they are at each question.
+    /// Sets the runtime's registry, which is read anew for each question.
     pub fn know(&self, registry: &Arc<Registry>) {
-        // One set of parts makes one runtime.
+        // There is only one runtime per set of parts.
         let _ = self.registry.set(Arc::clone(registry));
     }
 
-    /// Makes a built-in tool known that is in no registry yet.
+    /// Adds a built-in tool that is in no registry yet.
     pub fn know_apart(&mut self, tool: Arc<dyn ErasedTool>) {
         let entry = Entry::new(&ProviderId::builtin(), tool);
         self.apart.push(Arc::new(entry));
@@ -86,9 +86,9 @@ impl Suggest {
         })
     }
 
-    /// What would let this plan pass without asking, in a sentence.
+    /// A sentence about what would let this plan pass without asking.
     pub fn sentence(&self, principal: &Principal, plan: &SealedPlan) -> String {
-        // A misspelt agent is better spelt right than allowed more.
+        // It is better to correct a misspelt agent than to allow more.
         self.about_stranger(principal)
             .or_else(|| self.to_allow(principal, plan))
             .unwrap_or_else(|| {
@@ -98,7 +98,7 @@ impl Suggest {
             })
     }
 
-    /// What would let this plan pass without asking, in a sentence, if anything would.
+    /// A sentence about what would let this plan pass without asking, if anything would.
     pub fn to_allow(&self, principal: &Principal, plan: &SealedPlan) -> Option<String> {
         let tool = self.tool(plan)?;
         let question = Question {
@@ -136,12 +136,12 @@ impl Suggest {
         )
     }
 
-    /// What to do about a rule that denies, and that the reason has named already.
+    /// What to do about a rule that denies. The reason has already named the rule.
     pub fn about_denial(&self) -> String {
         format!("change that rule if this should be allowed{}", self.then)
     }
 
-    /// What to do about an agent that no section speaks of, while others have one.
+    /// What to do about an agent without a section, when other agents have one.
     fn about_stranger(&self, principal: &Principal) -> Option<String> {
         let agent = principal.agent.as_str();
         let known = self.agents();
@@ -172,8 +172,8 @@ impl Suggest {
         self.sources.iter().filter_map(sections).flatten().collect()
     }
 
-    /// Rules that, added to `allow`, make the policy say allow: about what changes something, or
-    /// about all of it, or about the tool.
+    /// Rules that, added to `allow`, make the policy say allow: about the parts that change
+    /// something, about all parts, or about the tool.
     fn rules(&self, question: &Question<'_>) -> Option<Vec<String>> {
         let plan = question.plan;
         let mut changes = plan.accesses().to_vec();
@@ -201,8 +201,8 @@ impl Suggest {
     }
 }
 
-/// A text as TOML on one line. The rule holds what an agent wrote, and a TOML text may span lines,
-/// which would let it draw lines of its own around a question.
+/// A text as a TOML string on one line. The rule contains what an agent wrote, and a TOML string
+/// may span lines, which would let the agent fake lines around a question.
 fn quoted(text: &str) -> String {
     let mut toml = String::with_capacity(text.len() + 2);
     toml.push('"');
@@ -230,7 +230,7 @@ pub fn add_command(rules: &[String]) -> String {
     format!("haft grants add {} --project", words.join(" "))
 }
 
-/// A text as one word of a shell, on one line and without anything a terminal could act on.
+/// A text as one shell word, on one line and without anything a terminal could act on.
 fn shell_word(text: &str) -> String {
     if !text.chars().any(is_deceptive) && !text.contains(['\n', '\r', '\t']) {
         return format!("'{}'", text.replace('\'', r"'\''"));

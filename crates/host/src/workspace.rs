@@ -1,5 +1,5 @@
-//! The workspace that calls work in: a directory of this machine, one of another machine over SSH, or
-//! whatever back end an embedder opened.
+//! The workspace that calls work in: a directory on this machine, one on another machine over SSH,
+//! or any back end that an embedder opened.
 
 use std::{
     collections::BTreeMap,
@@ -23,26 +23,26 @@ use crate::{
 /// Where the workspace is.
 #[derive(Debug)]
 pub enum WorkspaceSource {
-    /// A directory of this machine.
+    /// A directory on this machine.
     Local {
         /// The directory.
         root: PathBuf,
-        /// How it behaves.
+        /// The back end's options.
         options: Box<LocalOptions>,
     },
-    /// A directory of another machine.
+    /// A directory on another machine.
     Ssh {
-        /// How it is reached.
+        /// How to connect.
         options: Box<SshOptions>,
-        /// The directory there.
+        /// The directory on that machine.
         root: String,
     },
-    /// A back end that is open already.
+    /// A back end that is already open.
     Opened(Operations),
 }
 
 impl WorkspaceSource {
-    /// Where settings say it is.
+    /// The workspace in the settings.
     pub fn of(settings: &Settings) -> Self {
         match &settings.ssh {
             Some(ssh) => Self::Ssh {
@@ -53,7 +53,7 @@ impl WorkspaceSource {
         }
     }
 
-    /// The directory on this machine, for what looks at rules and tools and touches no file.
+    /// The directory on this machine, for commands that look at rules and tools and touch no files.
     pub fn local(settings: &Settings) -> Self {
         Self::Local {
             root: settings.places.workspace.clone(),
@@ -61,7 +61,7 @@ impl WorkspaceSource {
         }
     }
 
-    /// Opens it, and connects to another machine if it is there.
+    /// Opens it, connecting to another machine if it is there.
     pub async fn open(self) -> Result<Operations, HostError> {
         let mut operations = match self {
             Self::Local { root, options } => open_local(&root, *options)?.operations(),
@@ -76,8 +76,8 @@ impl WorkspaceSource {
             }
             Self::Opened(operations) => return Ok(operations),
         };
-        // What rules allow a tool to reach by its name must be public; a private address that a public
-        // name leads to is not what was allowed.
+        // Hosts that rules let a tool reach by name must be public. If a public name resolves to a
+        // private address, that is not what was allowed.
         let reach = AdmissionScope::Public(OwnHosts::default());
         let network = Network::new(reach, Arc::new(SystemResolver::default()));
         operations.world.net = Arc::new(network);
@@ -85,7 +85,7 @@ impl WorkspaceSource {
     }
 }
 
-/// Opens a directory of this machine.
+/// Opens a directory on this machine.
 pub fn open_local(root: &Path, options: LocalOptions) -> Result<LocalBackend, HostError> {
     LocalBackend::open(root, options).map_err(|error| {
         HostError::config(
@@ -95,7 +95,7 @@ pub fn open_local(root: &Path, options: LocalOptions) -> Result<LocalBackend, Ho
     })
 }
 
-/// How the workspace on this machine behaves, and how its commands are confined.
+/// The options of the workspace on this machine, including how its commands are confined.
 pub fn local_options(settings: &Settings) -> LocalOptions {
     LocalOptions {
         cross_mounts: cross_mounts(settings),

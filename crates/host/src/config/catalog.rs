@@ -1,5 +1,5 @@
-//! Of `[mcp]` in `haft.toml`: how many tools `haft mcp` lists. Of several files the one that lists
-//! less holds.
+//! The part of `[mcp]` in `haft.toml` that sets how many tools `haft mcp` lists. If several files
+//! set it, the one that lists less wins.
 
 use haft_mcp::catalog::{Catalog, DEFAULT_BUDGET, Mode};
 
@@ -8,10 +8,10 @@ use super::file::{Reader, Table, whole_number};
 /// The keys of `[mcp]` that are read here.
 pub(super) const KEYS: [&str; 2] = ["catalog", "catalog_budget"];
 
-/// The most tokens a budget may have: more than any model reads at once.
+/// The largest budget, in tokens: more than any model reads at once.
 const MOST_TOKENS: u64 = 10_000_000;
 
-/// What `[mcp]` says about listing tools.
+/// The keys of `[mcp]` about listing tools.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CatalogSettings {
     mode: Option<Mode>,
@@ -19,14 +19,14 @@ pub struct CatalogSettings {
 }
 
 impl CatalogSettings {
-    /// Adds what another file says. Where both speak, the one that lists less holds.
+    /// Adds the settings of another file. If both set a key, the one that lists less wins.
     pub fn join(&mut self, other: Self) {
         let modes = self.mode.into_iter().chain(other.mode);
         self.mode = modes.max_by_key(|mode| lists_less(*mode));
         self.budget = self.budget.into_iter().chain(other.budget).min();
     }
 
-    /// What is listed, where the command line says how or leaves it to the files.
+    /// What to list. The mode on the command line, if any, overrides the files.
     pub fn catalog(self, asked: Option<Mode>) -> Catalog {
         Catalog {
             mode: asked.or(self.mode).unwrap_or_default(),
@@ -45,7 +45,7 @@ fn lists_less(mode: Mode) -> u8 {
 }
 
 impl Reader<'_> {
-    /// Reads what `[mcp]` says about listing tools.
+    /// Reads the keys of `[mcp]` about listing tools.
     pub(super) fn catalog(&mut self, table: &Table<'_>) -> CatalogSettings {
         let mut settings = CatalogSettings::default();
         if let Some(value) = table.get("catalog") {

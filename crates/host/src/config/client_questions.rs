@@ -1,5 +1,6 @@
-//! Of `[mcp]` in `haft.toml`: whether clients are asked when a rule asks, how long one that cannot be
-//! asked is kept waiting, and how much one may ask at once. Of several files the stricter one holds.
+//! The part of `[mcp]` in `haft.toml` that sets whether clients are asked when a rule asks, how
+//! long a client that cannot be asked is kept waiting, and how many requests one may have in
+//! flight. If several files set a key, the stricter value wins.
 
 use std::time::Duration;
 
@@ -16,10 +17,10 @@ pub(super) const KEYS: [&str; 3] = ["elicitation", "approval_wait", "requests_in
 /// The longest a client may be kept waiting, in seconds: questions lapse long before.
 const MOST_SECONDS: u64 = 3_600;
 
-/// The most requests of one client that may be served at once.
+/// The highest number of requests of one client served at once.
 const MOST_REQUESTS: usize = 65_536;
 
-/// What `[mcp]` says about asking.
+/// The keys of `[mcp]` about asking clients.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AskingSettings {
     elicitation: Option<Elicitation>,
@@ -28,7 +29,7 @@ pub struct AskingSettings {
 }
 
 impl AskingSettings {
-    /// Adds what another file says. Where both speak, the one that asks clients less holds.
+    /// Adds the settings of another file. If both set a key, the one that asks clients less wins.
     pub fn join(&mut self, other: Self) {
         self.elicitation = self.elicitation.max(other.elicitation);
         let waits = self.approval_wait.into_iter().chain(other.approval_wait);
@@ -54,7 +55,7 @@ impl AskingSettings {
 }
 
 impl Reader<'_> {
-    /// Reads what `[mcp]` says about asking.
+    /// Reads the keys of `[mcp]` about asking clients.
     pub(super) fn asking(&mut self, table: &Table<'_>) -> AskingSettings {
         let mut settings = AskingSettings::default();
         if let Some(value) = table.get("elicitation") {

@@ -1,11 +1,11 @@
-//! The environment variables Haft knows, read once. Anything else in the environment is ignored.
+//! The environment variables that Haft knows, read once. All others are ignored.
 
 use std::{collections::BTreeMap, env, ffi::OsString, path::PathBuf};
 
 use haft_contract::{UserId, identity::IdentityError};
 use haft_sandbox::Profile;
 
-/// What the environment says.
+/// The values of the known variables.
 #[derive(Debug, Clone, Default)]
 pub struct Env {
     /// `HAFT_CONFIG`: a configuration file to use instead of the usual ones.
@@ -14,11 +14,11 @@ pub struct Env {
     pub data_dir: Option<PathBuf>,
     /// `HAFT_WORKSPACE`: the workspace root.
     pub workspace: Option<PathBuf>,
-    /// `HAFT_AGENT`: who asks.
+    /// `HAFT_AGENT`: which agent makes the calls.
     pub agent: Option<String>,
-    /// `HAFT_SESSION`: in which conversation.
+    /// `HAFT_SESSION`: the conversation they belong to.
     pub session: Option<String>,
-    /// `HAFT_LOG`: what is logged to standard error, as `tracing` filters say it.
+    /// `HAFT_LOG`: what is logged to standard error, as a `tracing` filter.
     pub log: Option<String>,
     /// `XDG_CONFIG_HOME`, or `.config` in the home directory.
     pub config_home: Option<PathBuf>,
@@ -28,20 +28,20 @@ pub struct Env {
     pub runtime: Option<PathBuf>,
     /// `HOME`.
     pub home: Option<PathBuf>,
-    /// Where toolchains are, by the variables that say so.
+    /// Where toolchains are, by the variables that name them.
     pub toolchains: BTreeMap<String, PathBuf>,
     /// `USER` or `LOGNAME`.
     pub user: Option<String>,
-    /// Whether colours are unwelcome: `NO_COLOR` is set, or `TERM` is `dumb`.
+    /// Whether colours are unwanted: `NO_COLOR` is set, or `TERM` is `dumb`.
     pub no_colour: bool,
     /// The directory the program was started in.
     pub current_dir: PathBuf,
 }
 
-/// The variable that says where configuration directories are.
+/// The variable that names the configuration directory.
 pub const CONFIG_HOME: &str = "XDG_CONFIG_HOME";
 
-/// Each variable and what it does, for the reference.
+/// Each variable and its meaning, for the reference.
 pub const VARIABLES: &[(&str, &str)] = &[
     ("HAFT_CONFIG", "the same as `--config`"),
     ("HAFT_DATA_DIR", "the same as `--data-dir`"),
@@ -68,7 +68,7 @@ pub const VARIABLES: &[(&str, &str)] = &[
 ];
 
 impl Env {
-    /// The user the program runs for: by name, or by number where the name is none.
+    /// The user the program runs as: by name, or by number if there is no name.
     pub fn user_id(&self) -> Result<UserId, IdentityError> {
         let named = self
             .user
@@ -85,8 +85,8 @@ impl Env {
         Self::from(value)
     }
 
-    /// What a server finds that an agent starts with these variables. Some agents pass next to
-    /// nothing of their own on, so that only the home directory and the user are certain.
+    /// The environment of a server that an agent starts with these variables. Some agents pass on
+    /// almost nothing of their own, so only the home directory and the user are certain.
     pub fn of_server(given: &BTreeMap<String, String>) -> Self {
         Self::from(|name| match given.get(name) {
             Some(value) => Some(value.into()),
@@ -124,8 +124,8 @@ impl Env {
     }
 }
 
-/// The directories that some variables name; what is relative is ignored, as the XDG specification
-/// wants it.
+/// The directories that some variables name. Relative paths are ignored, as the XDG specification
+/// requires.
 pub fn directories<'a>(variables: impl IntoIterator<Item = &'a str>) -> BTreeMap<String, PathBuf> {
     let named = variables.into_iter().filter_map(|name| {
         let path = PathBuf::from(value(name)?);
@@ -134,7 +134,7 @@ pub fn directories<'a>(variables: impl IntoIterator<Item = &'a str>) -> BTreeMap
     named.collect()
 }
 
-/// Where a person's own shell looks for programs; only to tell them where one is.
+/// Where a person's own shell looks for programs; only used to tell them where one is.
 pub fn search_path() -> Vec<PathBuf> {
     let path = value("PATH").unwrap_or_default();
     let places = env::split_paths(&path);

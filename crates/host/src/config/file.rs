@@ -1,10 +1,9 @@
-//! The part of `haft.toml` that is not policy: `[workspace]`, `[record]`, `[scripts]`, the tools
-//! built from configuration, and, in files of their own, `[limits]`, `[loop_guard]`, `[sandbox]`,
-//! `[ssh]` and `[mcp]`.
-//! `haft-policy` reads the rest of the same text.
+//! Reads the part of `haft.toml` that is not policy: `[workspace]`, `[record]`, `[scripts]`, the
+//! tools built from configuration, and, in separate source files, `[limits]`, `[loop_guard]`,
+//! `[sandbox]`, `[ssh]` and `[mcp]`. `haft-policy` reads the rest of the same text.
 //!
-//! Nothing is ignored: a key nobody knows is an error with its line, because a misspelt limit is
-//! no limit.
+//! Nothing is ignored: an unknown key is an error with its line, because a misspelt limit is no
+//! limit.
 
 use haft_policy::{PolicySource, load::Problem};
 use serde_json::Value as Json;
@@ -24,12 +23,12 @@ use super::{
     undo::UndoSettings,
 };
 
-/// What one file says, beside policy.
+/// The contents of one file, except policy.
 #[derive(Debug, Clone, Default)]
 pub struct ConfigFile {
     /// Caps, applied over the defaults.
     pub limits: LimitSettings,
-    /// When a session that repeats itself is spoken to.
+    /// When to intervene in a session that repeats itself.
     pub loop_guard: LoopGuardSettings,
     /// How clients over MCP are asked.
     pub asking: AskingSettings,
@@ -49,11 +48,11 @@ pub struct ConfigFile {
     pub tools: Vec<ConfiguredTool>,
     /// How commands are confined.
     pub sandbox: SandboxSettings,
-    /// The workspace, where it is on another machine.
+    /// The workspace, if it is on another machine.
     pub ssh: Option<SshSettings>,
-    /// What is kept of what commands change.
+    /// How changes made by commands are kept for undo.
     pub undo: UndoSettings,
-    /// MCP servers that are mounted.
+    /// The MCP servers to mount.
     pub mcp: McpSettings,
 }
 
@@ -70,7 +69,7 @@ pub struct ConfiguredTool {
     pub place: String,
 }
 
-/// The tables of a file. Those of policy are checked there.
+/// The tables of a file. Policy's own tables are checked by policy.
 const TABLES: [&str; 16] = [
     "policy",
     "agents",
@@ -90,7 +89,7 @@ const TABLES: [&str; 16] = [
     "undo",
 ];
 
-/// What a tool's table may hold. `session` and `sandbox` are policy's.
+/// The keys of a tool's table. `session` and `sandbox` belong to policy.
 const TOOL_KEYS: [&str; 5] = ["name", "type", "config", "session", "sandbox"];
 
 /// Reads the part of a file that is not policy.
@@ -111,7 +110,7 @@ pub fn parse(source: &PolicySource) -> Result<ConfigFile, Vec<Problem>> {
 pub(super) type Table<'t> = DeTable<'t>;
 pub(super) type Value<'t> = Spanned<DeValue<'t>>;
 
-/// Reads one file and notes every mistake in it.
+/// Reads one file and collects every mistake in it.
 pub(super) struct Reader<'s> {
     source: &'s PolicySource,
     file: ConfigFile,
@@ -185,7 +184,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The value of a key that is a whole number above 0.
+    /// The value of a key that must be a whole number above 0.
     pub(super) fn number(&mut self, table: &Table<'_>, key: &str) -> Option<u64> {
         let value = table.get(key)?;
         let number = whole_number(value).filter(|number| *number > 0);
@@ -248,7 +247,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `[tools.NAME]` with settings, or `[[tools]]` with a name or a type of its own.
+    /// `[tools.NAME]` with settings, or `[[tools]]` with its own name or type.
     fn tool(&mut self, table: &Table<'_>, named: Option<&str>, at: usize) {
         self.known_keys(table, "a tool", &TOOL_KEYS);
         let place = self.place(at);
@@ -295,8 +294,8 @@ impl Reader<'_> {
         }
     }
 
-    /// A TOML value as JSON, for a tool's own settings. JSON has no number for some of TOML's; they
-    /// are refused, because nothing in their place would be no setting.
+    /// A TOML value as JSON, for a tool's own settings. JSON cannot represent some of TOML's
+    /// numbers. They are refused, because dropping them would drop the setting.
     fn json(&mut self, value: &Value<'_>) -> Json {
         let number = match value.get_ref() {
             DeValue::Integer(number) => {
@@ -392,7 +391,7 @@ impl Reader<'_> {
     }
 }
 
-/// The known word most like one that is not.
+/// The known word closest to an unknown one.
 pub fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     const LIKENESS: f64 = 0.8;
     known

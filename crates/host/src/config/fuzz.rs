@@ -1,5 +1,5 @@
-//! Configuration that somebody else wrote: refused with a place, or read as the same however it is
-//! laid out; and nothing in it is passed over.
+//! Fuzzes configuration written by somebody else: it is refused with a place, or read as the same
+//! however it is laid out, and nothing in it is ignored.
 
 use std::path::Path;
 
@@ -157,7 +157,7 @@ const WORDS: [&str; 58] = [
     "\"..\"",
 ];
 
-/// Files that are read whole, and each table of them alone.
+/// Whole files, and each of their tables alone.
 fn seeds() -> Vec<String> {
     let mut seeds: Vec<String> = EVERYTHING.split("\n\n").map(str::to_owned).collect();
     seeds.push(EVERYTHING.to_owned());
@@ -174,7 +174,7 @@ fn seeds() -> Vec<String> {
         let read = (read(seed), PolicyFile::parse(&source(seed)));
         assert!(matches!(read, (Ok(_), Ok(_))), "{read:?}");
     }
-    // And one that must not be: the number is beyond what a tool can be given.
+    // And one that must be refused: the number is larger than a tool can be given.
     seeds.push(
         "[tools.x]\ntype = \"bash\"\nconfig = { timeout_ms = 99999999999999999999 }".to_owned(),
     );
@@ -207,7 +207,7 @@ fn a_haft_toml_is_refused_with_a_place_or_read_whole() {
             let Ok(own) = own else {
                 return ParseOutcome::Refused;
             };
-            // A key nobody knows is an error, because a misspelt limit is no limit.
+            // An unknown key is an error, because a misspelt limit is no limit.
             assert!(
                 read(&format!("zzz = 1\n{text}")).is_err(),
                 "an unknown key was passed over"
@@ -219,7 +219,7 @@ fn a_haft_toml_is_refused_with_a_place_or_read_whole() {
                     tool.config
                 );
             }
-            // Numbers beyond what TOML promises are read here and not written there.
+            // Numbers larger than TOML guarantees are read here but cannot be written there.
             if let Ok(table) = text.parse::<toml::Table>() {
                 let again = read(&table.to_string()).expect("the same in another layout");
                 assert_eq!(shown(&again), shown(&own));
@@ -236,7 +236,7 @@ fn read(text: &str) -> Result<ConfigFile, Vec<Problem>> {
     file::parse(&source(text))
 }
 
-/// What a file says, but for the lines it says it in. Tools are a table, which has no order.
+/// The contents of a file, without line numbers. Tools are a table, so they have no order.
 fn shown(file: &ConfigFile) -> String {
     let mut file = file.clone();
     file.tools.sort_by_key(|tool| tool.name.clone());
@@ -258,7 +258,7 @@ fn has_null(value: &Json) -> bool {
     }
 }
 
-/// A problem says what is wrong and names a place that is there.
+/// Checks that a problem says what is wrong and names a place that exists.
 fn in_the_text(problem: &Problem, text: &str) {
     let shown = problem.to_string();
     assert!(

@@ -1,9 +1,9 @@
-//! Programs that fetch a package and run it: `npx`, `uvx`, `pipx` and their like. Without an exact
-//! version they run whatever somebody published last, so a command that names none is refused.
+//! Programs that fetch a package and run it: `npx`, `uvx`, `pipx` and the like. Without an exact
+//! version they run whatever was published last, so a command without one is refused.
 
 use std::path::Path;
 
-/// What is wrong with a command, and what to write instead.
+/// A command that fetches a package without an exact version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnpinnedCommand {
     /// What is wrong.
@@ -16,9 +16,9 @@ pub struct UnpinnedCommand {
 struct Launcher {
     /// Its name, and the words after it that make it fetch.
     words: &'static [&'static str],
-    /// The option that names the package, where it is not the first argument.
+    /// The option that names the package if it is not the first argument.
     package: &'static [&'static str],
-    /// Options that name more packages beside it.
+    /// Options that name additional packages.
     more: &'static [&'static str],
     /// Other options that take a value.
     valued: &'static [&'static str],
@@ -26,7 +26,7 @@ struct Launcher {
     pinned: VersionPin,
 }
 
-/// How a version is written.
+/// How a version is pinned.
 #[derive(Clone, Copy)]
 enum VersionPin {
     /// `name@1.2.3`.
@@ -95,7 +95,7 @@ const SHELLS: [&str; 7] = ["sh", "bash", "dash", "zsh", "fish", "ksh", "busybox"
 /// Options of `env` whose value is the next word.
 const ENV_VALUED: [&str; 4] = ["-u", "--unset", "-C", "--chdir"];
 
-/// Checks a command: whatever it fetches must have an exact version.
+/// Checks a command: everything it fetches must have an exact version.
 pub fn check(argv: &[String]) -> Result<(), UnpinnedCommand> {
     let words: Vec<&str> = unwrapped(argv);
     let Some((program, rest)) = words.split_first() else {
@@ -216,7 +216,8 @@ impl Launcher {
     }
 }
 
-/// A version that means one release: numbers, and perhaps what comes before or beside a release.
+/// Whether a version means exactly one release: numbers, possibly with a pre-release or build
+/// suffix.
 fn is_exact(version: &str, least_numbers: usize) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+' | '_');
     if !version.chars().all(plain) {
@@ -238,7 +239,7 @@ fn bare(package: &str) -> &str {
     package.get(..end).unwrap_or(package)
 }
 
-/// The command without `env` and its variables before it.
+/// The command without a leading `env` and its variables.
 fn unwrapped(argv: &[String]) -> Vec<&str> {
     let mut words: Vec<&str> = argv.iter().map(String::as_str).collect();
     while words.first().is_some_and(|word| name_of(word) == "env") {

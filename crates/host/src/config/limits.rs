@@ -1,7 +1,8 @@
-//! `[limits]` of `haft.toml`: the runtime's caps, by key. Of several files the stricter value holds.
+//! `[limits]` of `haft.toml`: the runtime's caps, by key. If several files set a key, the stricter
+//! value wins.
 //!
-//! One table of keys feeds reading, joining and applying; `[sandbox.limits]`, which binds commands,
-//! is in `sandbox.rs`.
+//! One table of keys drives reading, joining and applying. `[sandbox.limits]`, which limits
+//! commands, is in `sandbox.rs`.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use super::file::{Reader, Table};
 pub struct LimitSettings(Vec<(Limit, u64)>);
 
 impl LimitSettings {
-    /// Adds what another file says. Where both speak, the stricter holds.
+    /// Adds the settings of another file. If both set a key, the stricter value wins.
     pub fn join(&mut self, other: &Self) {
         for (limit, value) in &other.0 {
             match self.0.iter_mut().find(|(known, _)| known.key == limit.key) {
@@ -24,12 +25,12 @@ impl LimitSettings {
         }
     }
 
-    /// What was set, as written.
+    /// The keys and values as written.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.0.iter().map(|(limit, value)| (limit.key, *value))
     }
 
-    /// Applies what was set.
+    /// Applies the values that were set.
     pub fn apply(&self, limits: &mut Limits) {
         for (limit, value) in &self.0 {
             (limit.set)(limits, *value);
@@ -45,12 +46,12 @@ struct Limit {
     set: fn(&mut Limits, u64),
 }
 
-/// Which of two values binds tools more.
+/// Which of two values is stricter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stricter {
     /// The smaller: a cap.
     Smaller,
-    /// The larger: how much is recorded, or waited for the record.
+    /// The larger: how much is recorded, or how long to wait for the record.
     Larger,
 }
 

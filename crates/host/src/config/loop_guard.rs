@@ -1,5 +1,5 @@
 //! `[loop_guard]` of `haft.toml`: after how many equal results in a row a session is warned and a
-//! person is asked. Of several files the one that speaks up earlier holds.
+//! person is asked. If several files set a key, the one that acts earlier wins.
 
 use haft_runtime::LoopGuard;
 
@@ -7,7 +7,7 @@ use super::file::{Reader, Table, whole_number};
 
 const KEYS: [&str; 2] = ["warn", "ask"];
 
-/// What `[loop_guard]` sets; 0 is never.
+/// The keys of `[loop_guard]`; 0 means never.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LoopGuardSettings {
     warn: Option<u32>,
@@ -15,20 +15,20 @@ pub struct LoopGuardSettings {
 }
 
 impl LoopGuardSettings {
-    /// Adds what another file says. Where both speak, the stricter holds.
+    /// Adds the settings of another file. If both set a key, the stricter value wins.
     pub fn join(&mut self, other: Self) {
         self.warn = earlier(self.warn, other.warn);
         self.ask = earlier(self.ask, other.ask);
     }
 
-    /// What was set, as written.
+    /// The keys and values as written.
     pub fn iter(self) -> impl Iterator<Item = (&'static str, u32)> {
         KEYS.into_iter()
             .zip([self.warn, self.ask])
             .filter_map(|(key, value)| Some((key, value?)))
     }
 
-    /// The guard these settings make, over the defaults.
+    /// The loop guard with these settings over the defaults.
     pub fn guard(self) -> LoopGuard {
         let default = LoopGuard::default();
         LoopGuard {
@@ -38,7 +38,7 @@ impl LoopGuardSettings {
     }
 }
 
-/// The smaller of two counts, where 0 is never.
+/// The smaller of two counts, where 0 means never.
 fn earlier(one: Option<u32>, other: Option<u32>) -> Option<u32> {
     let rank = |count: &u32| count.checked_sub(1).unwrap_or(u32::MAX);
     one.into_iter().chain(other).min_by_key(rank)

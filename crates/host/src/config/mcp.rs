@@ -1,8 +1,8 @@
 //! `[mcp]` of `haft.toml`: the MCP servers that are mounted behind Haft.
 //!
-//! A server is a command or an address. What it gets of this machine is what its own entry says, and
-//! nothing of that is inherited: not the environment, not the workspace, not another server's
-//! secrets. Secrets are references, read when the server is started and never repeated in messages.
+//! A server is a command or an address. It gets only what its own entry grants, and inherits
+//! nothing: not the environment, not the workspace, not another server's secrets. Secrets are
+//! references, read when the server starts and never repeated in messages.
 
 mod in_code;
 
@@ -52,39 +52,39 @@ const SERVER_KEYS: [&str; 18] = [
 
 const SANDBOX_KEYS: [&str; 4] = ["mode", "network", "writable", "read_only"];
 
-/// The longest time a number of seconds may mean.
+/// The longest duration, in seconds.
 const MOST_SECONDS: u64 = 24 * 60 * 60;
 
-/// The most requests a server may be given at a time.
+/// The highest number of concurrent requests to a server.
 const MOST_CONCURRENT: u64 = 1024;
 
-/// What `[mcp]` says.
+/// The servers of `[mcp]`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct McpSettings {
-    /// The servers, in the order they are written.
+    /// The servers, in the order in which they are written.
     pub servers: Vec<ServerSettings>,
 }
 
 /// One `[[mcp.servers]]`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServerSettings {
-    /// The id it was given.
+    /// The id that the operator gave it.
     pub id: ServerId,
-    /// What is started or reached.
+    /// What to start or connect to.
     pub target: Target,
-    /// Secrets, by the name they are used under.
+    /// Its secrets, by the name they are used under.
     pub secrets: BTreeMap<String, SecretReference>,
-    /// Whether its tools carry its id.
+    /// Whether the names of its tools include its id.
     pub naming: ToolNaming,
-    /// Whether what it says about its tools' effects counts.
+    /// Whether to believe what it says about its tools' effects.
     pub trust_annotations: bool,
     /// How long it may take to start.
     pub start_timeout: Option<Duration>,
     /// How long a request may take.
     pub call_timeout: Option<Duration>,
-    /// How many requests it is given at a time.
+    /// How many requests it gets at a time.
     pub concurrency: Option<usize>,
-    /// How long it is kept unused.
+    /// How long it is kept running unused.
     pub idle: Option<Idle>,
     /// Whether it is mounted.
     pub enabled: bool,
@@ -94,23 +94,23 @@ pub struct ServerSettings {
     pub place: String,
 }
 
-/// How long a server is kept that nobody uses.
+/// How long an unused server is kept running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Idle {
-    /// So long.
+    /// For this long.
     For(Duration),
-    /// For ever.
+    /// Forever.
     Never,
 }
 
-/// What is started or reached.
+/// What to start or connect to.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Target {
-    /// A program.
+    /// A program to start.
     Command(CommandTarget),
-    /// An address.
+    /// An address to connect to.
     Url {
-        /// Where.
+        /// The address.
         url: String,
         /// Sent with every request; `${NAME}` stands for a secret.
         headers: BTreeMap<String, String>,
@@ -119,29 +119,29 @@ pub enum Target {
     },
 }
 
-/// A program and what it gets of this machine.
+/// A program and what it may use of this machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CommandTarget {
     /// The program and its arguments.
     pub argv: Vec<String>,
-    /// Its variables.
+    /// Its environment variables.
     pub env: BTreeMap<String, String>,
-    /// Its directory, as written; without it, an empty one of its own.
+    /// Its working directory, as written; without one, it gets an empty directory of its own.
     pub cwd: Option<PathBuf>,
     /// How strongly it is confined.
     pub mode: SandboxMode,
     /// The hosts it may reach.
     pub network: Option<EgressRules>,
-    /// Places it sees and may change.
+    /// Paths it can read and write.
     pub writable: Vec<PathBuf>,
-    /// Places it sees.
+    /// Paths it can only read.
     pub read_only: Vec<PathBuf>,
     /// The hash its program file must have.
     pub sha256: Option<[u8; 32]>,
 }
 
 impl McpSettings {
-    /// Adds what another file says, whose relative paths begin at `beside`.
+    /// Adds the servers of another file, whose relative paths are relative to `beside`.
     pub fn join(&mut self, other: Self, beside: &Path) -> Result<(), String> {
         for mut server in other.servers {
             if let Some(known) = self.servers.iter().find(|known| known.id == server.id) {
@@ -167,7 +167,7 @@ impl McpSettings {
         }
     }
 
-    /// The servers that are not switched off.
+    /// The servers that are enabled.
     pub fn mounted(&self) -> impl Iterator<Item = &ServerSettings> {
         self.servers.iter().filter(|server| server.enabled)
     }
@@ -334,7 +334,7 @@ impl Reader<'_> {
             return None;
         }
         let enabled = table.get("enabled").map(|value| value.get_ref().as_bool());
-        // What is switched off starts nothing, and may wait for its version.
+        // A disabled server starts nothing, so its version may be missing.
         if let Err(unpinned) = launcher::check(&argv)
             && enabled != Some(Some(false))
         {
@@ -398,7 +398,7 @@ impl Reader<'_> {
         digest.map(haft_mcp::pin::Digest::bytes)
     }
 
-    /// A table of texts.
+    /// Reads a table whose values are text.
     fn variables(&mut self, table: &Table<'_>, key: &str) -> BTreeMap<String, String> {
         let mut found = BTreeMap::new();
         for (name, value) in self.table(table, key).into_iter().flatten() {
@@ -528,13 +528,13 @@ impl Reader<'_> {
     }
 }
 
-/// Whether what is sent to an address is encrypted, or never leaves this machine.
+/// Whether requests to an address are encrypted or never leave this machine.
 fn stays_private(url: &str) -> bool {
     let Some(rest) = url.strip_prefix("http://") else {
         return true;
     };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    // What stands before an `@` is no host, however much it looks like one.
+    // The part before an `@` is not the host, however much it looks like one.
     let host = authority.rsplit('@').next().unwrap_or_default();
     let without_port = |host: &str| host.split(':').next().map(str::to_owned);
     let host = match host.strip_prefix('[') {

@@ -1,8 +1,10 @@
-//! From environment, command line and `haft.toml` to settings that cannot be wrong. The only part
-//! of the program that reads variables and configuration files.
+//! From environment, command line and `haft.toml` to validated settings. Besides `data_dir` and
+//! `ancestry`, the only part of this crate that reads variables, and the only one that reads
+//! configuration files.
 //!
 //! Repository content is never configuration: a project's `haft.toml` is read only after its
-//! operator ran `haft trust`, which pins its hash ([`trust`]). [`resolve`] says what is read when.
+//! operator ran `haft trust`, which pins its hash ([`trust`]). [`resolve`] says what is read and
+//! when.
 #![expect(
     clippy::disallowed_methods,
     reason = "reads Haft's own configuration, which no workspace confines"

@@ -1,5 +1,5 @@
-//! `oauth` of a server in `[[mcp.servers]]`: how to log in to it, beyond what it publishes itself. Most
-//! servers need none of it.
+//! `oauth` of a server in `[[mcp.servers]]`: how to log in to it, beyond what it publishes itself.
+//! Most servers need none of this.
 
 use std::collections::BTreeMap;
 
@@ -21,25 +21,25 @@ const KEYS: [&str; 6] = [
     "private_hosts",
 ];
 
-/// What `oauth` says.
+/// The keys of `oauth`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct OauthSettings {
-    /// The id of a client that was registered by hand.
+    /// The id of a manually registered client.
     client_id: Option<String>,
     /// The name of its secret in `secrets`.
     client_secret: Option<String>,
-    /// The authorization server that may have the secret.
+    /// The authorization server that may be sent the secret.
     issuer: Option<String>,
-    /// The document that describes the client.
+    /// The URL of the client's metadata document.
     client_metadata_url: Option<Url>,
     /// The scopes to ask for.
     scopes: Vec<String>,
-    /// Hosts of the operator's own network that logging in may lead to.
+    /// Hosts of the operator's own network that logging in may redirect to.
     pub private_hosts: Vec<HostRule>,
 }
 
 impl OauthSettings {
-    /// As the login takes them, with the secrets of the server.
+    /// The options of the login, with the server's secrets filled in.
     pub fn options(&self, secrets: &BTreeMap<String, String>) -> OauthOptions {
         let secret = self
             .client_secret
@@ -122,7 +122,7 @@ impl Reader<'_> {
             .and_then(|rest| rest.strip_suffix('}'));
         let name = name.filter(|name| secrets.contains_key(*name));
         if name.is_none() {
-            // What stands there may be the secret itself.
+            // What was written may be the secret itself.
             self.problem(
                 at,
                 "`client_secret` is no reference to one of `secrets`",

@@ -1,12 +1,12 @@
-//! What is read, in which order, and what it comes to.
+//! Which configuration is read, in which order, and how it is merged.
 //!
 //! 1. `--config FILE` or `HAFT_CONFIG`, if given, is the whole configuration.
 //! 2. Otherwise your own `haft/haft.toml` in the configuration directory, and the workspace's
-//!    `haft.toml` if it is trusted. They add up; where they contradict each other the stricter holds.
-//!    For caps that is the smaller one; mounts are crossed only if every file says so; of how long
-//!    the record is kept, the longest; a host that one file denies is denied.
-//! 3. A workspace file that was trusted and has changed stops everything; one that never was is
-//!    left alone, with a note.
+//!    `haft.toml` if it is trusted. They add up; if they contradict each other, the stricter wins.
+//!    For caps that is the smaller one. Mounts are crossed only if every file says so. For how long
+//!    the record is kept, it is the longest. A host that one file denies is denied.
+//! 3. A workspace file that was trusted and has changed stops everything; one that was never
+//!    trusted is ignored, with a note.
 
 use std::{
     collections::BTreeMap,
@@ -36,7 +36,7 @@ use super::{
 };
 use crate::{error::HostError, state::private};
 
-/// What the command line says about where things are.
+/// The paths given on the command line.
 #[derive(Debug, Clone, Default)]
 pub struct Overrides {
     /// `--workspace`.
@@ -48,53 +48,53 @@ pub struct Overrides {
 }
 
 impl Overrides {
-    /// Where the record and the trust store are; nowhere without a home directory.
+    /// Where the record and the trust store are; `None` without a home directory.
     pub fn data_dir(&self, env: &Env) -> Option<PathBuf> {
         let named = self.data_dir.as_ref().or(env.data_dir.as_ref());
         let named = named.map(|path| env.current_dir.join(path));
         named.or_else(|| env.data_home.as_ref().map(|home| home.join("haft")))
     }
 
-    /// The one configuration file, if one is named.
+    /// The only configuration file, if one is named.
     pub fn only_config(&self, env: &Env) -> Option<PathBuf> {
         let named = self.config.as_ref().or(env.config.as_ref());
         named.map(|path| env.current_dir.join(path))
     }
 }
 
-/// Where everything is. Nothing has been read but the trust store.
+/// All paths that matter. Only the trust store has been read.
 #[derive(Debug)]
 pub struct ConfigPlaces {
     /// The workspace root, absolute.
     pub workspace: PathBuf,
     /// Where the record and the trust store are.
     pub data_dir: PathBuf,
-    /// The one configuration file, if one was named.
+    /// The only configuration file, if one was named.
     pub only_config: Option<PathBuf>,
-    /// The user's own configuration file, which need not exist.
+    /// The user's own configuration file, which may not exist.
     pub user_config: Option<PathBuf>,
-    /// The workspace's configuration file, which need not exist.
+    /// The workspace's configuration file, which may not exist.
     pub project_config: PathBuf,
-    /// The user the program runs for.
+    /// The user the program runs as.
     pub user: UserId,
     /// The user's home.
     pub home: Option<PathBuf>,
     /// The user's runtime directory.
     pub runtime: Option<PathBuf>,
-    /// Where toolchains are, by the variables that say so.
+    /// Where toolchains are, by the variables that name them.
     pub toolchains: BTreeMap<String, PathBuf>,
-    /// What is trusted.
+    /// The pins of trusted files.
     pub trust: TrustStore,
 }
 
-/// Everything configuration decides.
+/// Everything that configuration decides.
 #[derive(Debug)]
 pub struct Settings {
-    /// Where everything is.
+    /// All paths that matter.
     pub places: ConfigPlaces,
-    /// The files that were read, as policy knows them.
+    /// The files that were read, in the form policy uses.
     pub sources: Vec<PolicySource>,
-    /// Where rules are best added.
+    /// The file that rules should be added to.
     pub rules_go_to: PathBuf,
     /// The policy in force.
     pub policy: CedarPolicy,
@@ -102,7 +102,7 @@ pub struct Settings {
     pub limits: Limits,
     /// The caps that the files set.
     pub limits_set: LimitSettings,
-    /// When a session that repeats itself is spoken to.
+    /// When to intervene in a session that repeats itself.
     pub loop_guard: LoopGuardSettings,
     /// How clients over MCP are asked.
     pub asking: AskingSettings,
@@ -116,33 +116,33 @@ pub struct Settings {
     pub cross_mounts: bool,
     /// How commands are confined.
     pub sandbox: SandboxSettings,
-    /// The workspace, where it is on another machine. Of several files the first one says.
+    /// The workspace, if it is on another machine. The first file that sets it wins.
     pub ssh: Option<SshSettings>,
-    /// What is kept of what commands change.
+    /// How changes made by commands are kept for undo.
     pub undo: UndoSettings,
     /// Folders with script tools, absolute.
     pub script_folders: Vec<PathBuf>,
-    /// Tools built from configuration, with the directory of the file that says so.
+    /// Tools built from configuration, each with the directory of its file.
     pub tools: Vec<(PathBuf, ConfiguredTool)>,
-    /// Which of the scripts become tools.
+    /// Which scripts become tools.
     pub scripts: Scripts,
-    /// MCP servers that are mounted.
+    /// The MCP servers to mount.
     pub mcp: McpSettings,
-    /// What a person should know, such as a file that was not read.
+    /// Notes for a person, such as about a file that was not read.
     pub notes: Vec<String>,
 }
 
 /// Which scripts become tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scripts {
-    /// Those that are as they were when they were trusted.
+    /// Those that have not changed since they were trusted.
     Trusted,
-    /// All, for looking at rules about them; nothing is run.
+    /// All of them, for looking at rules about them; nothing is run.
     AsFound,
 }
 
 impl ConfigPlaces {
-    /// Finds out where everything is.
+    /// Finds all paths.
     pub fn find(env: &Env, overrides: &Overrides) -> Result<Self, HostError> {
         let absolute = |path: &Path| env.current_dir.join(path);
         let data_dir = overrides.data_dir(env).ok_or_else(|| {
@@ -179,7 +179,8 @@ impl ConfigPlaces {
         Ok(places)
     }
 
-    /// A tool that could write the record or the trust store could allow itself anything.
+    /// Checks that tools cannot write the record or the trust store: one that could would be able
+    /// to allow itself anything.
     fn keep_apart(&self) -> Result<(), HostError> {
         if let Some(only) = &self.only_config
             && leads_through(only, &self.workspace)
@@ -209,8 +210,9 @@ impl ConfigPlaces {
         Ok(())
     }
 
-    /// A command that saw the record or the trust store would see every other agent's secrets, and
-    /// one that could write them could allow itself anything.
+    /// Checks that commands cannot see the record or the trust store. One that could read them
+    /// would see every other agent's secrets, and one that could write them could allow itself
+    /// anything.
     fn keep_hidden(&self, sandbox: &SandboxSettings, mcp: &McpSettings) -> Result<(), HostError> {
         let shown = sandbox.read_only.iter().chain(&sandbox.writable);
         self.keep_hidden_from("[sandbox] shows commands", shown)?;
@@ -265,7 +267,7 @@ impl ConfigPlaces {
         Settings::from_texts(self, read, rules_go_to, notes)
     }
 
-    /// Reads one file as the whole configuration, trusted or not, for looking at what it says.
+    /// Reads one file as the whole configuration, trusted or not, for looking at it.
     pub fn settings_of(self, file: PathBuf) -> Result<Settings, HostError> {
         let text = existing_text_of(&file)?;
         let mut settings =
@@ -274,7 +276,7 @@ impl ConfigPlaces {
         Ok(settings)
     }
 
-    /// The texts of the configuration, whatever they say.
+    /// The configuration texts, unparsed.
     pub fn sources(&self) -> Result<Vec<PolicySource>, HostError> {
         let (read, _) = self.read()?;
         let sources = read.into_iter();
@@ -283,13 +285,13 @@ impl ConfigPlaces {
             .collect())
     }
 
-    /// The text of one file, trusted or not, whatever it says.
+    /// The text of one file, trusted or not, unparsed.
     pub fn sources_of(&self, file: &Path) -> Result<Vec<PolicySource>, HostError> {
         let text = existing_text_of(file)?;
         Ok(vec![PolicySource::new(self.name_of(file), text)])
     }
 
-    /// Reads the files that apply, and notes what a person should know about the others.
+    /// Reads the files that apply, and returns notes for a person about the others.
     fn read(&self) -> Result<(Vec<TextOf>, Vec<String>), HostError> {
         let mut read: Vec<TextOf> = Vec::new();
         let mut notes = Vec::new();
@@ -350,7 +352,7 @@ impl ConfigPlaces {
 /// A file and its text.
 type TextOf = (PathBuf, String);
 
-/// The text of a file that somebody named.
+/// The text of a file that was named explicitly, so it must exist.
 fn existing_text_of(file: &Path) -> Result<String, HostError> {
     text_of(file)?.ok_or_else(|| {
         HostError::config(
@@ -393,7 +395,7 @@ impl Settings {
                     catalog.join(file.catalog);
                     days = days.max(file.artifact_days);
                     bytes = bytes.max(file.artifact_bytes);
-                    // A cap, so the smaller one holds.
+                    // It is a cap, so the smaller value wins.
                     queue_bytes = queue_bytes.into_iter().chain(file.queue_bytes).min();
                     cross_mounts &= file.cross_mounts == Some(true);
                     sandbox.join(file.sandbox);
@@ -448,14 +450,14 @@ impl Settings {
         })
     }
 
-    /// What the file rules are best added to is called in messages.
+    /// The name in messages of the file that rules should be added to.
     pub fn rules_file_name(&self) -> String {
         self.places.name_of(&self.rules_go_to)
     }
 }
 
 impl ConfigPlaces {
-    /// What a configuration file is called in messages: short where it is in the workspace.
+    /// The name of a configuration file in messages: short if it is in the workspace.
     pub fn name_of(&self, path: &Path) -> String {
         path.strip_prefix(&self.workspace)
             .unwrap_or(path)
@@ -476,8 +478,8 @@ pub fn check(name: &str, path: &Path, text: &str) -> Result<(), HostError> {
     }
 }
 
-/// The problems of both readers, by line. A file that is not TOML is reported by both; once is
-/// enough.
+/// The problems of both readers, by line. Both report a file that is not TOML, so one report is
+/// dropped.
 fn merged(mut problems: Vec<Problem>, error: &LoadError) -> Vec<Problem> {
     for problem in error.problems() {
         let known =
@@ -496,7 +498,7 @@ fn mistakes(problems: &[Problem], read: &[(PathBuf, String)]) -> HostError {
         1 => "a mistake in the configuration".to_owned(),
         several => format!("{several} mistakes in the configuration"),
     };
-    // Named, because a file that was edited is not read until it is trusted again.
+    // Name the file, because an edited file is not read until it is trusted again.
     let faulty = problems.first().and_then(|problem| {
         let ends = |(path, _): &&(PathBuf, String)| path.ends_with(&problem.source);
         read.iter().find(ends)
@@ -508,7 +510,7 @@ fn mistakes(problems: &[Problem], read: &[(PathBuf, String)]) -> HostError {
     )
 }
 
-/// The nearest directory above that has a trusted configuration, or else the directory itself.
+/// The nearest parent directory with a trusted configuration, or else the directory itself.
 fn nearest_workspace(current: &Path, trust: &TrustStore) -> PathBuf {
     current
         .ancestors()
@@ -529,8 +531,8 @@ fn canonical(path: &Path) -> Result<PathBuf, HostError> {
     })
 }
 
-/// Whether a path leads into a directory or through it. A link there counts, wherever it points: who
-/// can change the directory can change the link.
+/// Whether a path leads into a directory or through it. A link there counts, wherever it points:
+/// anybody who can change the directory can change the link.
 fn leads_through(path: &Path, directory: &Path) -> bool {
     let lies_in = |step: &Path| {
         let name = step.file_name()?;
@@ -544,7 +546,7 @@ fn leads_through(path: &Path, directory: &Path) -> bool {
             .any(|step| lies_in(step).unwrap_or_default())
 }
 
-/// The path with symlinks followed as far as it exists.
+/// The path with symlinks resolved as far as it exists.
 fn real(path: &Path) -> PathBuf {
     for ancestor in path.ancestors() {
         if let Ok(real) = fs::canonicalize(ancestor)
@@ -565,7 +567,7 @@ fn bytes_of(path: &Path) -> Result<Option<Vec<u8>>, HostError> {
     })
 }
 
-/// A file of the operator's own, which counts without being pinned.
+/// The text of one of the operator's own files, which is used without being pinned.
 fn own_text_of(path: &Path) -> Result<Option<String>, HostError> {
     let bytes = private::read_own(path, private::MAX_CONFIG_BYTES).map_err(|error| {
         HostError::config(

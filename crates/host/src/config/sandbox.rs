@@ -1,9 +1,9 @@
-//! `[sandbox]` of `haft.toml`: what confined commands see beside the workspace, what they may use,
+//! `[sandbox]` of `haft.toml`: what confined commands see besides the workspace, what they may use,
 //! and which hosts they may reach.
 //!
-//! What is said here can only be about places, numbers and hosts: no key turns a layer off. Of
-//! several files the smaller limit holds and every denied host is denied; places and hosts add
-//! up, and `haft trust` lists them before they count.
+//! This can only set paths, numbers and hosts: no key turns a layer off. If several files set a
+//! limit, the smaller wins, and a host that one file denies is denied. Paths and hosts add up, and
+//! `haft trust` lists them before they count.
 
 use std::{
     path::{Path, PathBuf},
@@ -21,19 +21,19 @@ use haft_sandbox::{
 
 use super::file::{Reader, Table, Value};
 
-/// What one file says about sandboxes, or several together.
+/// The `[sandbox]` tables of one file, or of several merged.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SandboxSettings {
     limits: Vec<(SandboxLimit, u64)>,
-    /// Places shown read-only.
+    /// Paths shown read-only.
     pub read_only: Vec<PathBuf>,
-    /// Places shown writable.
+    /// Paths shown writable.
     pub writable: Vec<PathBuf>,
     /// Whose toolchains are shown.
     pub home: Option<Home>,
-    /// Where control groups are made.
+    /// Where control groups are created.
     pub cgroup: Option<CgroupSetting>,
-    /// The hosts that may be reached; `None` if no file says.
+    /// The hosts that may be reached; `None` if no file sets them.
     pub network: Option<EgressRules>,
 }
 
@@ -47,7 +47,7 @@ pub enum Home {
 }
 
 impl SandboxSettings {
-    /// Adds what another file says.
+    /// Adds the settings of another file.
     pub fn join(&mut self, other: Self) {
         for (limit, value) in other.limits {
             match self
@@ -83,7 +83,7 @@ impl SandboxSettings {
         }
     }
 
-    /// The limits that were set, for another machine.
+    /// The limits that were set, in the form for another machine.
     pub fn remote_limits(&self) -> RemoteLimits {
         let mut limits = RemoteLimits::default();
         for (limit, value) in &self.limits {
@@ -116,7 +116,7 @@ impl PartialEq for SandboxLimit {
 const COUNT: u64 = u32::MAX as u64;
 const MEBIBYTES: u64 = u64::MAX >> 20;
 
-/// The keys of `[sandbox.limits]`. For all of them the smaller value is the stricter one.
+/// The keys of `[sandbox.limits]`. For all of them, the smaller value is stricter.
 const LIMITS: &[SandboxLimit] = &[
     SandboxLimit {
         key: "processes",
@@ -284,7 +284,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Hosts that may be reached. None of them hands out credentials.
+    /// Hosts that may be reached. Metadata services that hand out credentials are refused.
     pub(super) fn granted_hosts(&mut self, table: &Table<'_>, key: &str) -> Vec<HostRule> {
         let allow = self.hosts(table, key);
         for (at, rule) in allow.iter().filter(|(_, rule)| never_granted(rule)) {
@@ -295,7 +295,7 @@ impl Reader<'_> {
         rules(allow)
     }
 
-    /// Host rules, with where they are.
+    /// Host rules with their positions.
     fn hosts(&mut self, table: &Table<'_>, key: &str) -> Vec<(usize, HostRule)> {
         self.texts(table, key, "[\"docs.rs\"]")
             .into_iter()
@@ -311,7 +311,7 @@ impl Reader<'_> {
             .collect()
     }
 
-    /// The texts of a list, with where they are.
+    /// The texts of a list with their positions.
     pub(super) fn texts(
         &mut self,
         table: &Table<'_>,
@@ -338,7 +338,7 @@ impl Reader<'_> {
         texts.collect()
     }
 
-    /// The text of a key, with where it is.
+    /// The text of a key with its position.
     pub(super) fn text(&mut self, table: &Table<'_>, key: &str) -> Option<(usize, String)> {
         let value = table.get(key)?;
         let at = value.span().start;
@@ -354,7 +354,7 @@ fn rules(hosts: Vec<(usize, HostRule)>) -> Vec<HostRule> {
     hosts.into_iter().map(|(_, rule)| rule).collect()
 }
 
-/// A path that means the same wherever it is read from.
+/// Whether a path means the same wherever it is read from.
 pub(super) fn is_place(path: &Path) -> bool {
     use std::path::Component;
     path.is_absolute()

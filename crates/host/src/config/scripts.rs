@@ -1,8 +1,8 @@
-//! Script tools of the folders an operator configured. A script is offered only if its manifest and
-//! its program are as they were when they were trusted; the back end checks the program's hash
-//! once more on the very file it runs.
+//! Script tools in the folders an operator configured. A script is offered only if its manifest and
+//! its program have not changed since they were trusted. The back end checks the program's hash
+//! again on the very file it runs.
 //!
-//! Reading the folder is the back ends' job; this file compares with what is pinned.
+//! The back ends read the folder; this file compares with the pins.
 
 use std::path::{Path, PathBuf};
 
@@ -11,14 +11,14 @@ use haft_tools::script::{ScriptManifest, ScriptSource};
 
 use super::trust::{Trust, TrustStore, sha256};
 
-/// One script as found.
+/// A script found on disk, trusted or not.
 #[derive(Debug)]
 pub struct FoundScript {
     manifest_path: PathBuf,
     file: ScriptFile,
 }
 
-/// Looks at every script of a folder, in order of name.
+/// Finds every script of a folder, ordered by name.
 pub fn find(folder: &Path) -> Result<Vec<FoundScript>, String> {
     let files = load_scripts(folder).map_err(|error| error.to_string())?;
     files
@@ -27,7 +27,7 @@ pub fn find(folder: &Path) -> Result<Vec<FoundScript>, String> {
         .collect()
 }
 
-/// Looks at one script, named by its manifest.
+/// Finds one script by its manifest.
 pub fn find_one(manifest: &Path) -> Result<FoundScript, String> {
     let folder = manifest.parent().unwrap_or(Path::new("."));
     let wanted = manifest.file_stem();
@@ -56,12 +56,12 @@ impl FoundScript {
         })
     }
 
-    /// Its manifest.
+    /// The path of its manifest.
     pub fn manifest_path(&self) -> &Path {
         &self.manifest_path
     }
 
-    /// Pins its manifest and its program at what they hold now.
+    /// Pins the current contents of its manifest and its program.
     pub fn pin(&self, store: &mut TrustStore) {
         store.pin(
             &self.manifest_path,
@@ -70,7 +70,7 @@ impl FoundScript {
         store.pin(&self.file.program_path, self.file.sha256);
     }
 
-    /// The script as it is, whether it is trusted or not; for looking at, never for running.
+    /// The script whether or not it is trusted; for looking at, never for running.
     pub fn unchecked(self) -> ScriptSource {
         ScriptSource {
             program_path: self.file.program_path.display().to_string(),
@@ -79,7 +79,7 @@ impl FoundScript {
         }
     }
 
-    /// The script if both its files are as they were when they were trusted, or why not.
+    /// The script, if neither of its files has changed since they were trusted; otherwise why not.
     pub fn trusted(self, store: &TrustStore) -> Result<ScriptSource, String> {
         let files = [
             (

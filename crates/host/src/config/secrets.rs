@@ -1,5 +1,5 @@
-//! Secrets of mounted servers: references in the configuration, read when a server is started and
-//! never repeated in messages.
+//! Secrets of mounted servers: references in the configuration, read when a server starts and never
+//! repeated in messages.
 
 use std::{
     collections::BTreeMap,
@@ -17,12 +17,12 @@ const MAX_SECRET_BYTES: u64 = 64 * 1024;
 pub enum SecretReference {
     /// In a variable of Haft's own environment.
     Env(String),
-    /// In a file, without the line end.
+    /// In a file, without its trailing newline.
     File(PathBuf),
 }
 
 impl SecretReference {
-    /// Reads `env:NAME` or `file:/path`.
+    /// Parses `env:NAME` or `file:/path`.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let name = |c: char| c.is_ascii_alphanumeric() || c == '_';
         match text.split_once(':')? {
@@ -34,7 +34,7 @@ impl SecretReference {
         }
     }
 
-    /// The secret, or why there is none. What it is never gets into a message.
+    /// The secret, or why it is not available. Its value never gets into a message.
     pub fn read(&self) -> Result<String, String> {
         match self {
             Self::Env(variable) => match std::env::var(variable) {
@@ -67,7 +67,7 @@ impl fmt::Display for SecretReference {
     }
 }
 
-/// The names in `${…}` of a text.
+/// The names in a text's `${…}` placeholders.
 pub(super) fn placeholders(text: &str) -> impl Iterator<Item = &str> {
     text.split("${")
         .skip(1)
@@ -78,7 +78,7 @@ pub(super) fn placeholders(text: &str) -> impl Iterator<Item = &str> {
 pub fn filled(text: &str, secrets: &BTreeMap<String, String>) -> String {
     let mut filled = String::new();
     let mut rest = text;
-    // In one pass: what a secret holds is never looked at for placeholders.
+    // In one pass, so that a secret's value is never searched for placeholders.
     while let Some((before, after)) = rest.split_once("${") {
         filled.push_str(before);
         match after.split_once('}') {

@@ -1,7 +1,7 @@
 //! `[ssh]` of `haft.toml`: a workspace on another machine.
 //!
-//! Rules, the record and approvals stay on this machine; only what tools touch is over there.
-//! Nothing here can weaken the connection: host keys are always checked and nothing is forwarded.
+//! Rules, the record and approvals stay on this machine; only what tools touch is remote. Nothing
+//! here can weaken the connection: host keys are always checked and nothing is forwarded.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -16,7 +16,7 @@ use super::{
     sandbox::{Home, SandboxSettings, is_place},
 };
 
-/// The longest time a number of seconds may mean.
+/// The longest duration, in seconds.
 const MOST_SECONDS: u64 = 3600;
 
 const KEYS: [&str; 9] = [
@@ -31,12 +31,12 @@ const KEYS: [&str; 9] = [
     "helper",
 ];
 
-/// What a file says about a workspace on another machine.
+/// The keys of `[ssh]`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SshSettings {
-    /// Whom to connect to.
+    /// The host and user to connect to.
     pub destination: Destination,
-    /// The workspace over there.
+    /// The workspace directory on that machine.
     pub root: String,
     port: Option<u16>,
     identity_file: Option<PathBuf>,
@@ -48,7 +48,7 @@ pub struct SshSettings {
 }
 
 impl SshSettings {
-    /// What the back end is told, with what `[sandbox]` and `[workspace]` say.
+    /// The options of the back end, including those from `[sandbox]` and `[workspace]`.
     pub fn options(&self, sandbox: &SandboxSettings, cross_mounts: Mounts) -> SshOptions {
         let mut options = SshOptions::new(self.destination.clone());
         options.port = self.port;

@@ -1,5 +1,5 @@
-//! Which files the operator has read and pinned. A file that is not as it was when it was trusted
-//! is not read; the very bytes that were hashed are the bytes that are used.
+//! Which files the operator has read and pinned. A file that has changed since it was trusted is
+//! not read; the bytes that were hashed are the bytes that are used.
 
 use std::{
     collections::BTreeMap,
@@ -17,12 +17,12 @@ const MAX_STORE_BYTES: u64 = 16 * 1024 * 1024;
 /// The file in the data directory that holds the pins.
 const STORE: &str = "trust.json";
 
-/// What is pinned, as stored. Written and read by this file alone.
+/// The pins as stored. Only this file reads and writes them.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StoredTrust {
     v: u32,
-    /// SHA-256 in hexadecimal by absolute path.
+    /// SHA-256 in hexadecimal, by absolute path.
     files: BTreeMap<PathBuf, String>,
 }
 
@@ -33,10 +33,10 @@ pub struct TrustStore {
     stored: StoredTrust,
 }
 
-/// What is known about a file.
+/// Whether a file is trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trust {
-    /// It is as it was when it was trusted.
+    /// It has not changed since it was trusted.
     Trusted,
     /// It was trusted and has changed since.
     Changed,
@@ -45,7 +45,7 @@ pub enum Trust {
 }
 
 impl TrustStore {
-    /// Reads the pins of a data directory; none if there is no store yet.
+    /// Reads the pins of a data directory; empty if there is no store yet.
     pub fn open(data_dir: &Path) -> Result<Self, HostError> {
         let path = data_dir.join(STORE);
         let unusable = |why: String| {
@@ -74,7 +74,7 @@ impl TrustStore {
         Ok(Self { path, stored })
     }
 
-    /// What is known about a file with this SHA-256.
+    /// Whether a file with this SHA-256 is trusted.
     pub fn of(&self, path: &Path, hash: [u8; 32]) -> Trust {
         match self.stored.files.get(path) {
             None => Trust::Never,
@@ -83,7 +83,7 @@ impl TrustStore {
         }
     }
 
-    /// Whether a file of this path was ever trusted.
+    /// Whether the file at this path was ever trusted.
     pub fn knows(&self, path: &Path) -> bool {
         self.stored.files.contains_key(path)
     }
@@ -101,7 +101,7 @@ impl TrustStore {
         self.stored.files.insert(path.to_owned(), hex(hash));
     }
 
-    /// Forgets a file and everything beneath it; whether there was anything.
+    /// Forgets a file and everything below it; returns whether there was anything.
     pub fn forget(&mut self, path: &Path) -> bool {
         let before = self.stored.files.len();
         self.stored
@@ -110,7 +110,7 @@ impl TrustStore {
         self.stored.files.len() != before
     }
 
-    /// Writes the pins down.
+    /// Writes the pins to disk.
     pub fn save(&self) -> Result<(), HostError> {
         let failed = |error: std::io::Error| {
             HostError::config(
@@ -124,7 +124,7 @@ impl TrustStore {
         if let Some(directory) = self.path.parent() {
             private::make_directory(directory).map_err(failed)?;
         }
-        // The store holds only strings, which JSON can always hold.
+        // The store only holds strings, so serializing cannot fail.
         let text = serde_json::to_string_pretty(&self.stored).unwrap_or_default();
         private::replace(&self.path, text.as_bytes()).map_err(failed)
     }

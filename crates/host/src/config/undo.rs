@@ -1,8 +1,8 @@
-//! `[undo]` of `haft.toml`: whether and how far what commands change is kept, so that it can be
-//! taken back. What file tools change is always kept.
+//! `[undo]` of `haft.toml`: whether, and up to which caps, changes made by commands are kept so
+//! that they can be undone. Changes made by file tools are always kept.
 //!
-//! Of several files the one that keeps more holds, for switches and caps; what they leave out adds
-//! up, and `haft trust` lists it before it counts.
+//! If several files set a switch or a cap, the one that keeps more wins. Excluded paths add up, and
+//! `haft trust` lists them before they count.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use haft_backends::ChangeOptions;
 
 use super::file::{Reader, Table};
 
-/// What one file says about undo, or several together.
+/// The `[undo]` tables of one file, or of several merged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UndoSettings {
     commands: Option<bool>,
@@ -49,7 +49,7 @@ const CAPS: [Cap; 3] = [
 ];
 
 impl UndoSettings {
-    /// Adds what another file says.
+    /// Adds the settings of another file.
     pub fn join(&mut self, other: Self) {
         self.commands = self.commands.max(other.commands);
         self.ignore.extend(other.ignore);
@@ -74,7 +74,7 @@ impl UndoSettings {
         Some(options)
     }
 
-    /// What was set, as written.
+    /// The settings as written.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if let Some(commands) = self.commands {

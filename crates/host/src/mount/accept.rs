@@ -1,4 +1,4 @@
-//! Asks a mounted server what it offers, and accepts what it offered.
+//! Asks a mounted server what it offers, and accepts it.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::{
     state::pins::FilePins,
 };
 
-/// Starts the one server of a plan, which says what it offers, and ends it again.
+/// Starts the one server of a plan so that it says what it offers, and stops it again.
 pub async fn fetch(plan: &MountPlan, server: &ServerSettings) -> Result<(), HostError> {
     let registry = Arc::new(Registry::new());
     let fleet = plan.start(&registry, &Arc::<Clients>::default(), UnseenServer::Leave)?;
@@ -33,7 +33,7 @@ pub async fn fetch(plan: &MountPlan, server: &ServerSettings) -> Result<(), Host
     reached
 }
 
-/// Has a server started, and says why it cannot be.
+/// Starts a server, or says why it cannot be started.
 async fn reach(plan: &MountPlan, fleet: &Fleet, server: &ServerSettings) -> Result<(), HostError> {
     let id = &server.id;
     fleet.reach(id).await.map_err(|error| {
@@ -43,7 +43,7 @@ async fn reach(plan: &MountPlan, fleet: &Fleet, server: &ServerSettings) -> Resu
                 "correct its entry in haft.toml, or start it by hand to see why".to_owned()
             }),
         };
-        // Nobody tries again here.
+        // Nothing retries here, so leave out when the next try would be.
         let error = match error {
             RequestError::Down { reason, .. } => reason,
             other => other.to_string(),
@@ -53,18 +53,18 @@ async fn reach(plan: &MountPlan, fleet: &Fleet, server: &ServerSettings) -> Resu
     })
 }
 
-/// Accepts definitions of a server that somebody was shown: all of them or none, because what was seen
-/// together is accepted together.
+/// Accepts definitions of a server that a person was shown: all of them or none, because what was
+/// seen together is accepted together.
 pub fn accept(store: &FilePins, server: &ServerSettings, wanted: &[Item]) -> Result<(), HostError> {
     change(store, server, wanted, ShownToPerson::Before)
 }
 
-/// Whether somebody was shown what is accepted.
+/// Whether a person saw what is being accepted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ShownToPerson {
-    /// It was: `haft mcp review` noted it.
+    /// They did: `haft mcp review` recorded it.
     Before,
-    /// The author of the program answers for it.
+    /// The author of the program vouches for it.
     Now,
 }
 
@@ -97,7 +97,7 @@ fn change(
     }
 }
 
-/// Asks a server that is mounted what it offers and accepts all of it; how much of that is new.
+/// Asks a mounted server what it offers and accepts all of it; returns how much of that is new.
 pub(crate) async fn everything(
     plan: &MountPlan,
     fleet: &Fleet,

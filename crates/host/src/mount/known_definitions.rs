@@ -1,4 +1,4 @@
-//! What is known of mounted servers without asking them.
+//! What is known about mounted servers without asking them.
 
 use haft_mcp::pin::{Item, Kind, PinStatus, Pins, RefusedDefinition, Store as _, StoreError, vet};
 
@@ -9,18 +9,18 @@ use crate::{
     state::pins::FilePins,
 };
 
-/// What is known of a server's definitions without asking it.
+/// A server's stored definitions, and what was accepted of them.
 pub struct KnownDefinitions {
     /// What can be accepted.
     pub items: Vec<Item>,
-    /// What cannot.
+    /// What cannot be accepted.
     pub refused: Vec<RefusedDefinition>,
     /// What was accepted.
     pub pins: Pins,
 }
 
 impl KnownDefinitions {
-    /// Every definition and how it stands.
+    /// Every definition, compared with what was accepted.
     pub fn standings(&self) -> impl Iterator<Item = (&Item, PinStatus)> {
         self.items
             .iter()
@@ -43,7 +43,7 @@ impl KnownDefinitions {
             .count()
     }
 
-    /// How many tools are offered.
+    /// How many tools are accepted, and so offered.
     pub fn accepted_tools(&self) -> usize {
         let accepted = self.standings().filter(|(item, standing)| {
             *standing == PinStatus::Accepted && item.key.kind == Kind::Tool
@@ -52,7 +52,7 @@ impl KnownDefinitions {
     }
 }
 
-/// What a server offered last, held against what was accepted; none if it never ran.
+/// What a server last offered, compared with what was accepted; `None` if it never ran.
 pub fn known(
     server: &ServerSettings,
     store: &FilePins,
@@ -70,7 +70,7 @@ pub fn known(
     }))
 }
 
-/// The server of an id.
+/// The server with an id.
 pub fn configured<'s>(settings: &'s Settings, id: &str) -> Result<&'s ServerSettings, HostError> {
     let servers = &settings.mcp.servers;
     let found = servers.iter().find(|server| server.id.as_str() == id);
@@ -78,7 +78,7 @@ pub fn configured<'s>(settings: &'s Settings, id: &str) -> Result<&'s ServerSett
         let ids: Vec<&str> = servers.iter().map(|server| server.id.as_str()).collect();
         let hint = match (nearest(id, &ids), ids.is_empty()) {
             (Some(near), _) => format!("did you mean `{near}`?"),
-            // Such as a haft.toml that is not trusted yet.
+            // For example because a `haft.toml` is not trusted yet.
             (None, true) if !settings.notes.is_empty() => settings.notes.join("; "),
             (None, true) => "add [[mcp.servers]] to haft.toml first".to_owned(),
             (None, false) => format!("mounted are: {}", ids.join(", ")),
@@ -91,7 +91,7 @@ pub fn configured<'s>(settings: &'s Settings, id: &str) -> Result<&'s ServerSett
     })
 }
 
-/// The store could not be used.
+/// The error for a store that could not be used.
 pub fn store_failed(why: String) -> HostError {
     HostError::config(
         why,

@@ -1,5 +1,5 @@
-//! From settings to mounted MCP servers: each a back end of its own with its own profile, or an
-//! address, and a supervisor in front.
+//! From settings to mounted MCP servers: each has its own back end and profile, or an address, and
+//! a supervisor in front.
 
 pub mod accept;
 pub mod known_definitions;
@@ -58,30 +58,30 @@ use crate::{
     workspace::sandbox_options,
 };
 
-/// A server runs for days, and a limit meant for commands would end it.
+/// CPU time limit of a server. It runs for days, and a limit meant for commands would end it.
 const CPU_TIME: Duration = Duration::from_hours(24 * 30);
 
-/// The directories of servers that were given none, in the data directory.
+/// Where servers without a configured directory get theirs, in the data directory.
 const OWN_DIRECTORIES: &str = "mcp/servers";
 
-/// What is mounted, ready to be started.
+/// The servers to mount, not started yet.
 pub struct MountPlan {
     servers: Vec<ServerSettings>,
     defaults: Arc<MountDefaults>,
 }
 
-/// What holds for every server that is mounted.
+/// Settings shared by every mounted server.
 #[derive(Debug, Clone)]
 pub struct MountDefaults {
-    /// How its process is confined, beside what its entry says.
+    /// How its process is confined, in addition to what its entry says.
     pub sandbox: SandboxOptions,
-    /// Where pins, tokens and directories of servers are kept.
+    /// Where servers' pins, tokens and directories are kept.
     pub data_dir: PathBuf,
-    /// Whose logins are used.
+    /// Whose logins to use.
     pub logins: LoginOwner,
 }
 
-/// Whose login to a server is used. Those of two tenants, or two users, are two.
+/// Whose login to a server is used. Two tenants, or two users, never share one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoginOwner {
     /// The tenant.
@@ -100,17 +100,17 @@ impl LoginOwner {
     }
 }
 
-/// Why a tool that looks like a mounted server's is not there, and what to do.
+/// Why a tool with the name of a mounted tool does not exist, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unknown {
-    /// Nobody knows yet what its server offers.
+    /// It is not known yet what its server offers.
     Unseen(String),
     /// Its server has no such tool, or there is no such server.
     Other(String),
 }
 
 impl MountPlan {
-    /// These servers. Nothing is looked at, and nothing started.
+    /// A plan with these servers. Reads nothing and starts nothing.
     pub fn new(servers: Vec<ServerSettings>, defaults: MountDefaults) -> Self {
         Self {
             servers,
@@ -118,7 +118,7 @@ impl MountPlan {
         }
     }
 
-    /// What settings mount.
+    /// The plan for the servers in the settings.
     pub fn of(settings: &Settings) -> Self {
         let defaults = MountDefaults {
             sandbox: sandbox_options(settings),
@@ -128,7 +128,7 @@ impl MountPlan {
         Self::new(settings.mcp.mounted().cloned().collect(), defaults)
     }
 
-    /// Whether a rule may speak of a tool that is not there, because it may be a mounted server's.
+    /// Whether a rule may name a tool that does not exist, because a mounted server might have it.
     pub fn may_know(&self, finding: &Finding) -> bool {
         let text = finding.rule.text.as_str();
         match &finding.kind {
@@ -145,7 +145,7 @@ impl MountPlan {
         }
     }
 
-    /// What to say of a tool that is not there, if its name is that of a mounted server's.
+    /// What to say about a tool that does not exist, if its name is one of a mounted server's.
     pub fn about_unknown(&self, tool: &str) -> Option<Unknown> {
         let rest = tool.strip_prefix(PREFIX)?.strip_prefix(SEPARATOR)?;
         let (id, _) = rest.split_once(SEPARATOR)?;
@@ -166,14 +166,14 @@ impl MountPlan {
         })
     }
 
-    /// What in the entry of a server is known to keep it from starting, and what to write instead.
+    /// What in a server's entry is known to keep it from starting, and what to write instead.
     pub fn remedy(&self, server: &str) -> Option<String> {
         let server = self.servers.iter().find(|one| one.id.as_str() == server)?;
         let own = own_directory(server, &self.defaults);
         remedy::remedy(server, &self.defaults.sandbox.profile, &own)
     }
 
-    /// Keeps how servers failed for `haft mcp status`, and forgets it of those that run.
+    /// Stores servers' failures for `haft mcp status`, and forgets those of servers that run.
     pub fn keep_failures(&self, fleet: &Fleet) {
         let failures = Failures::new(&self.defaults.data_dir);
         for status in fleet.status() {
@@ -196,14 +196,14 @@ impl MountPlan {
         }
     }
 
-    /// The same with one server alone.
+    /// Keeps only one server.
     #[must_use]
     pub fn only(mut self, server: &ServerId) -> Self {
         self.servers.retain(|one| one.id == *server);
         self
     }
 
-    /// Those whose names carry no id.
+    /// The servers whose tool names do not include the id.
     pub fn plain(&self) -> Vec<ServerId> {
         let plain = self.servers.iter();
         let plain = plain.filter(|server| server.naming == ToolNaming::Plain);
@@ -271,7 +271,7 @@ fn mount(settings: ServerSettings, defaults: &Arc<MountDefaults>, clients: &Arc<
 fn mounting(settings: &ServerSettings, options: &Options, clients: &Arc<Clients>) -> ToolMounting {
     let longest = options.call_timeout;
     let usual = ToolMounting::new(Arc::clone(clients));
-    // Who says how long its calls may take means calls that say nothing, too.
+    // A configured limit also applies to calls that set no deadline.
     let default = match settings.call_timeout {
         Some(longest) => longest,
         None => usual.deadline.default.min(longest),
@@ -288,10 +288,10 @@ fn mounting(settings: &ServerSettings, options: &Options, clients: &Arc<Clients>
     }
 }
 
-/// Who answers under a server's id: everything of its entry that decides which program runs and
-/// whether it is confined, or where requests go. What else it may see or reach is the operator's to
-/// change without looking at definitions again. Secrets by their names, variables by a hash: some of them decide
-/// what a program loads, and none needs to be read here.
+/// Who answers under a server's id: everything in its entry that decides which program runs and
+/// whether it is confined, or where requests go. The operator may change what else it can see or
+/// reach without reviewing definitions again. Secrets are included by name, variables by a hash:
+/// some of them decide what a program loads, and none needs to be readable here.
 pub fn origin(settings: &ServerSettings) -> Origin {
     let secrets: Vec<&String> = settings.secrets.keys().collect();
     Origin::new(match &settings.target {
@@ -312,19 +312,19 @@ pub fn origin(settings: &ServerSettings) -> Origin {
     })
 }
 
-/// How a server is reached, put together each time it is started: its secrets are read then, and kept
-/// no longer than it runs. What stands in the way (a secret that is not there, a sandbox that this
-/// machine does not have) is told to whoever asks, and tried anew the next time.
+/// How a server is reached, built anew each time it starts: its secrets are read then and kept only
+/// while it runs. Whatever prevents that (a missing secret, a sandbox that this machine does not
+/// have) is reported to the caller and tried again next time.
 struct WhenNeeded {
     settings: Arc<ServerSettings>,
     defaults: Arc<MountDefaults>,
-    /// The era it spoke last, so that an old server is not asked twice.
+    /// The era it last spoke, so that an old server is not probed twice.
     era: Mutex<Option<ProtocolEra>>,
     printed: ServerOutput,
 }
 
 impl WhenNeeded {
-    /// Reads files, so not on a thread that others wait for.
+    /// Reads files, so it must not run on a thread that others wait for.
     async fn made(&self) -> Result<Arc<dyn Connect>, String> {
         let (settings, defaults) = (Arc::clone(&self.settings), Arc::clone(&self.defaults));
         let printed = self.printed.clone();
@@ -419,7 +419,7 @@ fn process(
     Ok(connector)
 }
 
-/// How Haft introduces itself: as patiently as the server's entry says.
+/// How Haft introduces itself, with the patience set in the server's entry.
 fn introduction(server: &ServerSettings) -> ClientIntroduction {
     let usual = ClientIntroduction::default();
     ClientIntroduction {
@@ -428,7 +428,7 @@ fn introduction(server: &ServerSettings) -> ClientIntroduction {
     }
 }
 
-/// The weakest tier that is strong enough; never a weaker one than was asked for.
+/// The weakest tier that is strong enough; never weaker than requested.
 fn tier(mode: SandboxMode, tiers: &[Tier]) -> Result<Tier, String> {
     if mode == SandboxMode::Off {
         return Ok(Tier::Host);
@@ -448,13 +448,13 @@ fn tier(mode: SandboxMode, tiers: &[Tier]) -> Result<Tier, String> {
         })
 }
 
-/// The directory of a server that was given none.
+/// The directory for a server without a configured one.
 fn own_directory(server: &ServerSettings, defaults: &MountDefaults) -> PathBuf {
     let own = defaults.data_dir.join(OWN_DIRECTORIES);
     own.join(server.id.as_str())
 }
 
-/// The directory a server starts in: the one it was given, or an empty one of its own.
+/// The directory a server starts in: the configured one, or an empty one of its own.
 fn root(
     server: &ServerSettings,
     command: &CommandTarget,
@@ -485,8 +485,8 @@ fn address(
     }
     if takes_logins(&server.target) {
         let options = oauth.options(&secrets);
-        // Where nobody may log in (plain HTTP over a network), a server that wants it stays closed,
-        // and `haft mcp login` says why.
+        // If logging in is not possible (plain HTTP over a network), a server that requires it
+        // stays unavailable, and `haft mcp login` says why.
         let (data_dir, owner) = (&defaults.data_dir, &defaults.logins);
         if let Ok(credential) = login_to(address.url().clone(), options, data_dir, owner) {
             address = address.authorize(Arc::new(credential));
@@ -495,8 +495,8 @@ fn address(
     HttpConnector::new(address, introduction(server)).map_err(|error| error.to_string())
 }
 
-/// Whether a server is one that somebody can log in to: an address that is not given an
-/// authorization of its own already.
+/// Whether somebody can log in to a server: it has an address, and its entry does not already set
+/// an authorization.
 pub fn takes_logins(target: &Target) -> bool {
     let given = |name: &String| name.eq_ignore_ascii_case("authorization");
     match target {
@@ -505,7 +505,7 @@ pub fn takes_logins(target: &Target) -> bool {
     }
 }
 
-/// Somebody's credential for a server.
+/// A user's credential for a server.
 pub fn credential(
     server: &ServerSettings,
     data_dir: &Path,

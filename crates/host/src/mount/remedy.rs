@@ -1,5 +1,6 @@
-//! What commonly keeps a server from starting, found by looking at its entry and this machine: a file
-//! its sandbox does not show, a package it may not fetch. For people; nothing is decided here.
+//! Common causes that keep a server from starting, found by looking at its entry and this machine:
+//! a file its sandbox does not show, a package it may not fetch. For people; nothing is decided
+//! here.
 
 use std::path::{Path, PathBuf};
 
@@ -28,7 +29,7 @@ pub(super) fn remedy(server: &ServerSettings, profile: &Profile, own: &Path) -> 
         .or_else(|| unfetched(command))
 }
 
-/// A program with a hash that is only a link to the file which has it.
+/// A program with a pinned hash that is only a link to the file with that hash.
 fn linked(command: &CommandTarget) -> Option<String> {
     command.sha256?;
     let program = Path::new(command.argv.first()?);
@@ -42,7 +43,7 @@ fn linked(command: &CommandTarget) -> Option<String> {
     })
 }
 
-/// A package that the server's program fetches first, without a network to fetch it from.
+/// A package that the server's program has to fetch first, without a network to fetch it from.
 fn unfetched(command: &CommandTarget) -> Option<String> {
     if command.network.is_some() {
         return None;
@@ -75,8 +76,8 @@ impl Sandbox {
         }
     }
 
-    /// Whether a file of this machine is where it is in the sandbox too: itself, and what it leads to if
-    /// it is a link, such as the `python` of a virtual environment.
+    /// Whether a file of this machine is at the same path in the sandbox: the file itself, and its
+    /// target if it is a link, such as the `python` of a virtual environment.
     fn shows(&self, path: &Path) -> bool {
         let beside = path.parent().and_then(|parent| parent.canonicalize().ok());
         let itself = beside.zip(path.file_name());
@@ -102,7 +103,7 @@ impl Sandbox {
         })
     }
 
-    /// A file that the command names, that is there, and that the sandbox does not show.
+    /// A file named in the command that exists but is not shown in the sandbox.
     fn unseen(&self, command: &CommandTarget) -> Option<String> {
         let (program, arguments) = command.argv.split_first()?;
         if !program.contains('/') && !self.finds(program) {
@@ -113,7 +114,7 @@ impl Sandbox {
             .map(Path::new)
             .find(|path| path.is_absolute() && path.exists() && !self.shows(path))?;
         let place = match hidden.parent() {
-            // What a program needs mostly lies beside it.
+            // What a program needs is mostly next to it.
             Some(parent) if hidden.is_file() && parent != Path::new("/") => parent,
             Some(_) | None => hidden,
         };
@@ -125,7 +126,7 @@ impl Sandbox {
         ))
     }
 
-    /// A file that the command names as it is found from here, where the server does not run.
+    /// A file named in the command that exists relative to here, but not where the server runs.
     fn relative(&self, command: &CommandTarget) -> Option<String> {
         let (_, arguments) = command.argv.split_first()?;
         let mut words = arguments.iter().map(Path::new);
@@ -144,7 +145,7 @@ impl Sandbox {
     fn finds(&self, program: &str) -> bool {
         let search = LocalOptions::default().search_path;
         let system = search.split(':').map(PathBuf::from);
-        // Toolchains are shown below another home; where they are here is told beside.
+        // Toolchains are shown below another home, so look where they are on this machine.
         let toolchains = self.view.programs.iter().filter_map(|programs| {
             let mut sources = self.view.toolchains.iter();
             sources.find_map(|(source, shown)| {
@@ -157,7 +158,7 @@ impl Sandbox {
     }
 }
 
-/// Where a program is that a sandbox does not find.
+/// Where a program is that the sandbox does not find.
 fn elsewhere(program: &str) -> String {
     let mut places = env::search_path().into_iter();
     match places.find(|place| place.join(program).is_file()) {
@@ -223,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_file_named_from_here_is_not_where_the_server_runs() {
-        // The directory of this test is the crate's.
+        // This test runs in the crate's directory.
         let hint = told(&["/bin/sh", "Cargo.toml"], &[]).unwrap();
         assert!(
             hint.contains("no `Cargo.toml`: write the whole path"),

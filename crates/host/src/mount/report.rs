@@ -1,4 +1,4 @@
-//! Writes down how the servers of this process are, for `haft mcp status` in another one.
+//! Writes the state of this process's servers to a file, for `haft mcp status` in another process.
 
 use std::{io, path::Path, sync::Arc, time::Duration};
 
@@ -9,13 +9,13 @@ use tokio_util::sync::CancellationToken;
 use super::{MountPlan, status::ServerView};
 use crate::state::running::ProcessFile;
 
-/// How often it is looked whether something changed in how servers are.
+/// How often to check whether the servers' state changed.
 const REPORT_EVERY: Duration = Duration::from_millis(500);
 
-/// How often this process's file is tried for.
+/// How often to try to take this process's file.
 const BEGIN_TRIES: u32 = 10;
 
-/// Writes down how the servers of this process are, for `haft mcp status`, until cancelled.
+/// Writes the state of this process's servers for `haft mcp status`, until cancelled.
 pub(crate) async fn report(plan: Arc<MountPlan>, fleet: Arc<Fleet>, cancel: CancellationToken) {
     let running = match begin(&plan.defaults.data_dir, &cancel).await {
         Ok(Some(running)) => Arc::new(running),
@@ -45,8 +45,8 @@ pub(crate) async fn report(plan: Arc<MountPlan>, fleet: Arc<Fleet>, cancel: Canc
     }
 }
 
-/// Takes this process's file. Somebody who looks whether this process lives holds its lock for a
-/// moment, so it is tried a few times; none if cancelled.
+/// Takes this process's file. A process that checks whether this one is alive holds the lock for a
+/// moment, so this tries a few times; `None` if cancelled.
 async fn begin(data_dir: &Path, cancel: &CancellationToken) -> io::Result<Option<ProcessFile>> {
     let mut tries = 0;
     loop {

@@ -1,4 +1,4 @@
-//! How a mounted server is, for people and for programs.
+//! The state of a mounted server, for people and for programs.
 
 use haft_mcp::{
     pin::{RefusedDefinition, Store as _},
@@ -15,50 +15,50 @@ use crate::{
     state::{failures::Failures, pins::FilePins, running},
 };
 
-/// How a mounted server is.
+/// The state of a mounted server, as shown by `haft mcp status`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerView {
     /// Its id.
     pub server: String,
-    /// `known_definitions`, `starting`, `ready`, `down`, `login needed`, `stopped`, `quarantined`, `failed`, `never
-    /// started`, `off`.
+    /// `known`, `starting`, `ready`, `down`, `login needed`, `stopped`, `quarantined`, `failed`,
+    /// `never started`, `off`.
     pub state: String,
-    /// The process of the Haft that runs it; none where it is not running.
+    /// The id of the Haft process that runs it; `None` if it is not running.
     pub pid: Option<u32>,
     /// Since when, in microseconds since 1970.
     pub since_us: Option<i64>,
-    /// When it is tried again.
+    /// When it is tried again, in microseconds since 1970.
     pub again_us: Option<i64>,
     /// `legacy` or `modern`.
     pub era: Option<String>,
-    /// Tools that are offered.
+    /// How many tools are offered.
     pub tools: usize,
-    /// Definitions nobody accepted yet.
+    /// How many definitions nobody accepted yet.
     pub new: usize,
-    /// Definitions that changed since they were accepted.
+    /// How many definitions changed since they were accepted.
     pub changed: usize,
     /// Definitions that were not taken.
     pub refused: Vec<RefusedView>,
-    /// Why what was accepted under this id before does not count, if something was.
+    /// Why earlier acceptances under this id do not count, if there were any.
     #[serde(default)]
     pub lapsed: Option<String>,
-    /// What went wrong last.
+    /// The last error.
     pub last_error: Option<String>,
 }
 
-/// A definition that was not taken.
+/// A definition that was not taken, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedView {
     /// `tool`, `prompt`, `template`.
     pub kind: String,
     /// Its name, escaped and cut.
     pub name: String,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
 impl ServerView {
-    /// How a server of this process is.
+    /// The state of a server of this process.
     pub fn of(status: &Status) -> Self {
         let counts = status.counts;
         Self {
@@ -78,7 +78,7 @@ impl ServerView {
         .quarantined(counts)
     }
 
-    /// The same, where nothing was accepted and something waits for that.
+    /// Marks it as quarantined, if nothing was accepted and something is waiting for that.
     fn quarantined(mut self, counts: Counts) -> Self {
         let runs = ["known", "ready"].contains(&self.state.as_str());
         if runs && counts.accepted == 0 && counts.new > 0 {
@@ -87,7 +87,7 @@ impl ServerView {
         self
     }
 
-    /// What there is of tools, in words.
+    /// A summary of its tools, in words.
     pub fn tools_in_words(&self) -> String {
         let mut words = self.tools.to_string();
         for (count, word) in [
@@ -104,7 +104,7 @@ impl ServerView {
 }
 
 impl RefusedView {
-    /// A definition that was not taken.
+    /// The view of a refused definition.
     pub fn of(refused: &RefusedDefinition) -> Self {
         Self {
             kind: refused.kind.as_str().to_owned(),
@@ -114,7 +114,7 @@ impl RefusedView {
     }
 }
 
-/// The word for an era.
+/// The name of an era.
 fn era(era: ProtocolEra) -> String {
     match era {
         ProtocolEra::Legacy => "legacy".to_owned(),
@@ -122,7 +122,7 @@ fn era(era: ProtocolEra) -> String {
     }
 }
 
-/// Every server that is configured, in every Haft that runs it, or as it is at rest.
+/// Every configured server: in every Haft that runs it, or at rest.
 pub fn servers(settings: &Settings) -> Vec<ServerView> {
     let data_dir = &settings.places.data_dir;
     let running: Vec<ServerView> = running::read(data_dir)

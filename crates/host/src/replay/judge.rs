@@ -1,4 +1,5 @@
-//! One recorded call under other rules: what was decided then, and what would be decided now.
+//! Decides one recorded call under other rules: what was decided then, and what would be decided
+//! now.
 
 use std::sync::Arc;
 
@@ -11,12 +12,12 @@ use haft_runtime::{
 };
 use serde_json::Value;
 
-/// What the new answers are compared with.
+/// What the new decisions are compared with.
 #[derive(Debug)]
 pub enum ReplayBaseline {
-    /// What was decided then.
+    /// The recorded decisions.
     Recorded,
-    /// What these rules would decide.
+    /// The decisions of these rules.
     Policy(Arc<CedarPolicy>),
 }
 
@@ -24,55 +25,55 @@ pub enum ReplayBaseline {
 pub struct ReplayJudge {
     /// The rules to try.
     pub policy: Arc<CedarPolicy>,
-    /// What their answers are compared with.
+    /// What their decisions are compared with.
     pub against: ReplayBaseline,
-    /// The tools there are; the first that has one knows it.
+    /// The known tools; the first snapshot that has a tool is used.
     pub tools: Vec<Arc<Snapshot>>,
 }
 
-/// What came of one call.
+/// The result of one call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ReplayOutcome {
-    /// The same answer.
+    /// The same decision.
     Same,
-    /// Another one.
+    /// A different decision.
     Changed(ChangedDecision),
-    /// It could not be decided about again.
+    /// It could not be decided again.
     Not(SkipReason),
 }
 
-/// A call with another answer.
+/// A call that is decided differently.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ChangedDecision {
     pub(super) was: Verdict,
     pub(super) now: Verdict,
     /// The tool.
     pub(super) tool: String,
-    /// The program of the command that decided, where it was one.
+    /// The program of the command that was decisive, if there was one.
     pub(super) program: Option<String>,
-    /// The rule that decides now; without one, the preset does.
+    /// The rule that decides now; `None` if it is the preset.
     pub(super) rule: Option<RuleRef>,
-    /// What decided, in words; without it, the tool itself did.
+    /// What was decisive, in words; `None` if it was the tool itself.
     pub(super) what: Option<String>,
-    /// Whether a person refused it then.
+    /// Whether a person refused it back then.
     pub(super) refused: bool,
 }
 
-/// Why a call could not be decided about again.
+/// Why a call could not be decided again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SkipReason {
     /// It ended before it had a plan: an unknown name, an input that was refused.
     NoPlan,
-    /// It had a plan, and ended before it was decided about.
+    /// It had a plan, but ended before it was decided.
     NoDecision,
-    /// No tool of that name is there now.
+    /// No tool has that name now.
     UnknownTool,
     /// Its plan or decision cannot be read back.
     Unreadable(UnreadableRecord),
 }
 
 impl ReplayJudge {
-    /// Decides about one call.
+    /// Decides one call again and compares.
     pub(super) fn judge(&self, call: ReplayableCall) -> ReplayOutcome {
         match self.compare(call) {
             Ok(Some(changed)) => ReplayOutcome::Changed(changed),
@@ -125,7 +126,7 @@ impl ReplayJudge {
     }
 }
 
-/// What the rules themselves said then, without what came on top of them.
+/// What the rules alone said then, without anything applied on top.
 fn then(decision: &RecordedDecision) -> Verdict {
     // The loop guard only ever asks about what the rules allow.
     let by_guard = decision

@@ -1,7 +1,8 @@
-//! Decides about recorded calls again: a reader goes through the record in batches, several threads
+//! Decides recorded calls again: a reader goes through the record in batches, several threads
 //! decide, and only counts and a few examples are kept, however long the record is.
 //!
-//! Nothing is run and nothing is written. `judge.rs` is one call, `report.rs` what is kept of all.
+//! Nothing is run and nothing is written. `judge.rs` handles one call, `report.rs` the summary of
+//! all.
 
 mod judge;
 mod report;
@@ -25,7 +26,7 @@ const BATCH: usize = 500;
 /// The most threads that decide.
 const MAX_THREADS: usize = 8;
 
-/// Goes through every call since a moment. `progress` is told how many have been read.
+/// Replays every call since a point in time. `progress` gets the number of calls read so far.
 pub async fn replay(
     history: &dyn History,
     tenant: &TenantId,
@@ -51,7 +52,7 @@ pub async fn replay(
                 after = Some(last.call.position);
                 read += u64::try_from(batch.len()).unwrap_or(u64::MAX);
                 progress(read);
-                // Only when every thread is gone, and they go when this end does.
+                // Fails only when every thread is gone, and they end when this sender does.
                 if batches.send(batch).await.is_err() {
                     break None;
                 }
@@ -73,7 +74,7 @@ pub async fn replay(
     }
 }
 
-/// Decides about batches until there are no more.
+/// Decides batches until there are no more.
 fn decide(judge: &ReplayJudge, waiting: &Mutex<mpsc::Receiver<Vec<ReplayableCall>>>) -> Report {
     let mut report = Report::default();
     loop {

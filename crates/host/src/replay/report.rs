@@ -1,4 +1,4 @@
-//! What is kept of a replay: counts, and a few examples of each kind of change. Bounded, whatever
+//! The summary of a replay: counts, and a few examples of each kind of change. Bounded, whatever
 //! was recorded.
 
 use std::{
@@ -16,46 +16,46 @@ use super::judge::{ChangedDecision, ReplayOutcome, SkipReason};
 /// How many examples are kept of each group.
 const MAX_EXAMPLES: usize = 3;
 
-/// How many groups are kept. Beyond that, programs are not told apart.
+/// How many groups are kept. Past that, programs are not distinguished.
 const MAX_GROUPS: usize = 4096;
 
-/// Another answer: what it was, and what it would be.
+/// A decision that changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Change {
-    /// What it was.
+    /// The old decision.
     pub was: Verdict,
-    /// What it would be.
+    /// The new decision.
     pub now: Verdict,
 }
 
-/// Calls of one tool, or one program, that one rule decides otherwise.
+/// Calls of one tool, or one program, that one rule decides differently.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Group {
     /// How many.
     pub calls: u64,
     /// How many of them a person refused.
     pub refused: u64,
-    /// The oldest of them: the call, and one line about it.
+    /// The oldest of them: the call, and a line about it.
     pub examples: Vec<(CallId, String)>,
 }
 
-/// What tells groups apart.
+/// What distinguishes groups.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GroupKey {
     /// The tool.
     pub tool: String,
-    /// The program, where a command decided.
+    /// The program, if a command was decisive.
     pub program: Option<String>,
-    /// The rule that decides now, as it is written; without one, the preset does.
+    /// The rule that decides now, as written; `None` if it is the preset.
     pub rule: Option<(String, String, Option<u32>)>,
 }
 
-/// What came of all calls.
+/// The result of a whole replay.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Report {
-    /// How many have the same answer.
+    /// How many calls are decided the same.
     pub unchanged: u64,
-    /// Those that could not be decided about again, by the reason.
+    /// How many calls could not be decided again, by reason.
     pub skipped: BTreeMap<SkipReason, u64>,
     groups: BTreeMap<(Change, GroupKey), Group>,
 }
@@ -81,7 +81,7 @@ impl Report {
         }
     }
 
-    /// Adds what another thread found.
+    /// Merges what another thread found.
     pub(super) fn add(&mut self, other: Self) {
         self.unchanged += other.unchanged;
         for (why, calls) in other.skipped {
@@ -106,7 +106,7 @@ impl Report {
         known.calls += group.calls;
         known.refused += group.refused;
         known.examples.extend(group.examples);
-        // Ids are in the order of time, so that the examples are the same on every machine.
+        // Ids are ordered by time, so the examples are the same on every machine.
         known.examples.sort_unstable_by_key(|(call, _)| *call);
         known.examples.truncate(MAX_EXAMPLES);
     }
@@ -116,12 +116,12 @@ impl Report {
         self.unchanged + self.changed() + self.skipped.values().sum::<u64>()
     }
 
-    /// How many have another answer.
+    /// How many are decided differently.
     pub fn changed(&self) -> u64 {
         self.groups.values().map(|group| group.calls).sum()
     }
 
-    /// The changes, the ones that let more happen first, and the groups of each, largest first.
+    /// The changes, with those that allow more first, and the groups of each, largest first.
     pub fn changes(&self) -> Vec<(Change, Vec<(&GroupKey, &Group)>)> {
         let mut changes: BTreeMap<(bool, Change), Vec<(&GroupKey, &Group)>> = BTreeMap::new();
         for ((change, about), group) in &self.groups {
@@ -207,7 +207,7 @@ mod tests {
             changed(Ask, Allow, "git", 3),
             ReplayOutcome::Same,
         ];
-        // In one go, and by two threads that got every other call.
+        // All at once, and by two threads that each got every other call.
         let mut whole = Report::default();
         let mut parts = [Report::default(), Report::default()];
         for (index, (call, judged)) in calls.iter().zip(judged).enumerate() {
@@ -239,7 +239,7 @@ mod tests {
         let mut report = Report::default();
         for number in 0..3 * MAX_GROUPS {
             let judged = changed(Verdict::Ask, Verdict::Allow, &format!("p{number}"), 1);
-            // One rule about all of them.
+            // One rule decides all of them.
             let judged = match judged {
                 ReplayOutcome::Changed(changed) => ReplayOutcome::Changed(ChangedDecision {
                     rule: None,

@@ -1,6 +1,6 @@
-//! How mounted servers failed last, so that `haft mcp status` knows of it when no Haft runs any more.
-//! A failure is forgotten when the server starts, and counts for nothing once its entry names
-//! another program or address.
+//! The last failure of each mounted server, so that `haft mcp status` can show it when no Haft is
+//! running. A failure is forgotten when the server starts, and ignored once its entry names another
+//! program or address.
 
 use std::{
     fs,
@@ -13,41 +13,41 @@ use serde::{Deserialize, Serialize};
 
 use super::{pins, private};
 
-/// The directory below that of mounted servers.
+/// The directory, below that of mounted servers.
 const DIRECTORY: &str = "failed";
 
 /// The largest file that is read.
 const MAX_BYTES: u64 = 64 * 1024;
 
-/// How a server failed.
+/// A failure as stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// What was started or reached.
+    /// The digest of the program or address that failed.
     origin: String,
     /// When, in microseconds since 1970.
     pub at_us: i64,
-    /// Why, with the last the server printed; escaped.
+    /// Why, with the server's last output; escaped.
     pub why: String,
 }
 
-/// The failures in a data directory.
+/// The stored failures of a data directory.
 #[derive(Debug, Clone)]
 pub struct Failures(PathBuf);
 
 impl Failures {
-    /// Those of a data directory.
+    /// The store in a data directory.
     pub fn new(data_dir: &Path) -> Self {
         Self(data_dir.join(pins::DIRECTORY).join(DIRECTORY))
     }
 
-    /// How a server failed last, if it has not started since.
+    /// The last failure of a server, if it has not started since.
     pub fn last(&self, server: &ServerId, origin: Digest) -> Option<Failure> {
         let bytes = private::read_own(&self.path(server), MAX_BYTES).ok()??;
         let failure: Failure = serde_json::from_slice(&bytes).ok()?;
         (failure.origin == origin.to_string()).then_some(failure)
     }
 
-    /// Keeps how a server failed. What cannot be kept is only told less of.
+    /// Stores a failure. If that does not work, `haft mcp status` just shows less.
     pub fn keep(&self, server: &ServerId, origin: Digest, at: Timestamp, why: &str) {
         let failure = Failure {
             origin: origin.to_string(),
@@ -65,9 +65,9 @@ impl Failures {
         }
     }
 
-    /// Forgets how a server failed: it has started.
+    /// Forgets a server's failure, because it has started.
     pub fn forget(&self, server: &ServerId) {
-        // Mostly there is nothing to forget.
+        // Usually there is nothing to forget.
         let _ = fs::remove_file(self.path(server));
     }
 

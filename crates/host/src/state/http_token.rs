@@ -1,4 +1,4 @@
-//! The secret that clients of MCP over HTTP bring: made at first use, in a file that only its owner
+//! The secret that clients of MCP over HTTP send: made at first use, in a file that only its owner
 //! can read, and kept until it is replaced.
 
 use std::path::PathBuf;
@@ -15,25 +15,25 @@ use crate::{
 /// The file, in the data directory.
 const FILE: &str = "mcp-token";
 
-/// The most of the file that is looked at.
+/// The most bytes of the file that are read.
 const MAX_BYTES: u64 = 4 * 1024;
 
 /// How many random bytes a token is made of.
 const RANDOM_BYTES: usize = 32;
 
-/// A token and where it is kept.
+/// A token and its file.
 #[derive(Debug)]
 pub struct HttpToken {
-    /// As clients send it.
+    /// In the form clients send it.
     pub text: String,
-    /// As it is compared.
+    /// In the form it is compared.
     pub token: Token,
     /// The file.
     pub path: PathBuf,
 }
 
 impl HttpToken {
-    /// The token; made if there is none.
+    /// Reads the token, or makes one if there is none.
     pub fn kept(places: &ConfigPlaces) -> Result<Self, HostError> {
         let path = places.data_dir.join(FILE);
         let unusable = |why: &str| {
@@ -52,7 +52,7 @@ impl HttpToken {
         Ok(Self { text, token, path })
     }
 
-    /// Makes another in its place.
+    /// Replaces the token with a new one.
     pub fn make(places: &ConfigPlaces) -> Result<Self, HostError> {
         let path = places.data_dir.join(FILE);
         let failed = |why: &str| {

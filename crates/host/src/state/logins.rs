@@ -1,5 +1,5 @@
-//! Where the tokens for mounted servers are kept: a file for each login, readable by its owner alone,
-//! in a directory that nobody else can enter. No keyring: the ones of desktops are not there where
+//! Stores the tokens for mounted servers: one file per login, readable by its owner alone, in a
+//! directory that nobody else can enter. No keyring: those of desktops are not available where
 //! agents run, on servers and in containers, and a token must not wait for somebody to unlock it.
 
 use std::{
@@ -20,14 +20,14 @@ use super::private;
 /// The directory, in the data directory.
 const DIRECTORY: &str = "mcp/logins";
 
-/// How long to wait for another process that refreshes the same token. A refresh takes a minute at
-/// most.
+/// How long to wait for another process that is refreshing the same token. A refresh takes a minute
+/// at most.
 const TURN_WITHIN: Duration = Duration::from_secs(70);
 
-/// How often to look whether it is done.
+/// How often to check whether it is done.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// The permission bits that let anybody but the owner in.
+/// The permission bits that give access to anybody but the owner.
 const OPEN_TO_OTHERS: u32 = 0o077;
 
 /// The tokens of one data directory.
@@ -48,7 +48,7 @@ impl Logins {
         self.directory.join(format!("{}.{extension}", key.as_str()))
     }
 
-    /// Makes the directory, and refuses one that others can enter.
+    /// Creates the directory, and refuses one that others can enter.
     fn own(&self) -> io::Result<()> {
         private::make_directory(&self.directory)?;
         let mode = fs::metadata(&self.directory)?.permissions().mode() & 0o7777;
@@ -83,7 +83,8 @@ impl Logins {
         }
     }
 
-    /// The file whose lock is the turn. It stays: removing it would let two in at once.
+    /// The file whose lock serializes refreshes. It is never removed, because that would let two in
+    /// at once.
     fn turnstile(&self, key: &Key) -> io::Result<File> {
         self.own()?;
         OpenOptions::new()
@@ -131,7 +132,7 @@ impl Vault for Logins {
     }
 }
 
-/// Does file work where it blocks nobody.
+/// Does file work on a thread where it blocks nobody.
 async fn aside<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, VaultError> {

@@ -1,5 +1,5 @@
-//! What Haft keeps in its data directory beside the record: small files of its own, readable by their
-//! owner alone.
+//! What Haft keeps in its data directory besides the record: small files, readable by their owner
+//! alone.
 #![expect(
     clippy::disallowed_methods,
     reason = "reads and writes Haft's own files, which no workspace confines"

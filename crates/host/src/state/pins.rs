@@ -2,14 +2,15 @@
 //! that only their owner can read.
 //!
 //! ```text
-//! mcp/pins.json               what was accepted, of whom, and what was shown last
-//! mcp/definitions/<sha256>    what was accepted, as it came
+//! mcp/pins.json               what was accepted, for which origin, and what was shown last
+//! mcp/definitions/<sha256>    what was accepted, as received
 //! mcp/seen/<id>-<origin>.json what each server offered in its last run
 //! ```
 //!
-//! Version 1 of the pins knew servers by their ids alone. What it accepted counts no longer: nobody
-//! can say of which program or address it was accepted. Such a file is read for the ids alone, so
-//! that whoever reviews is told, and written as the present version with the next change.
+//! Version 1 of the pins identified servers by their ids alone. What it accepted no longer counts:
+//! nobody can say for which program or address it was accepted. Such a file is read only for its
+//! ids, so that the next review can mention it, and is written as the current version with the next
+//! change.
 
 use std::{
     collections::BTreeMap,
@@ -41,17 +42,17 @@ const MAX_PINS_BYTES: u64 = 16 * 1024 * 1024;
 /// The largest file of definitions that is read.
 const MAX_SEEN_BYTES: u64 = 64 * 1024 * 1024;
 
-/// The version of what was accepted.
+/// The format version of the pins.
 const PINS_VERSION: u32 = 2;
 
-/// The version of the pins that did not say of which program or address something was accepted.
+/// The version of the pins that did not record the program or address.
 const WITHOUT_ORIGINS: u32 = 1;
 
-/// The version of what was offered.
+/// The format version of what was offered.
 const SEEN_VERSION: u32 = 1;
 
-/// How many programs and addresses are remembered under one id; those changed longest ago are
-/// forgotten, which accepts nothing.
+/// How many programs and addresses are remembered under one id. The least recently changed are
+/// forgotten, which never accepts anything.
 const MAX_ORIGINS: usize = 32;
 
 /// The pins of one data directory.
@@ -64,26 +65,27 @@ pub struct FilePins {
 #[serde(deny_unknown_fields)]
 struct StoredPins {
     v: u32,
-    /// By id; the one that was changed last is the last.
+    /// By id; the most recently changed origin is last.
     servers: BTreeMap<String, Vec<StoredServer>>,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StoredServer {
-    /// Of whom; null where an older version did not keep it, and nothing is accepted.
+    /// The program or address; null if an older version did not record it, in which case nothing is
+    /// accepted.
     origin: Option<Value>,
     accepted: Vec<StoredPin>,
     reviewed: Vec<StoredPin>,
 }
 
-/// What every version begins with.
+/// The part that every version has.
 #[derive(Debug, Deserialize)]
 struct StoredVersion {
     v: u32,
 }
 
-/// What is read of the version without origins: that there was something.
+/// The part that is read of the version without origins: which ids it had.
 #[derive(Debug, Deserialize)]
 struct StoredIds {
     servers: BTreeMap<String, Value>,
@@ -164,7 +166,7 @@ impl FilePins {
         }
     }
 
-    /// What is stored of a server, as pins.
+    /// The stored entry of a server, as pins.
     fn pins_in(
         &self,
         stored: &StoredPins,
@@ -189,7 +191,7 @@ impl FilePins {
         Ok(pins)
     }
 
-    /// Held while pins are changed, so that of two changes neither is lost.
+    /// Held while pins are changed, so that no change is lost.
     fn lock(&self) -> Result<File, StoreError> {
         private::make_directory(&self.directory).map_err(|error| at(&self.directory, &error))?;
         let path = self.directory.join("pins.lock");
@@ -227,7 +229,8 @@ impl Store for FilePins {
         let mut stored = self.stored()?;
         let mut pins = self.pins_in(&stored, server, origin)?;
         change(&mut pins);
-        // First what the pins speak of, so that a difference can always be shown.
+        // First write the definitions that the pins refer to, so that a difference can always be
+        // shown.
         for item in kept {
             let path = self.definition_file(item.digest);
             if pins.accepted.get(&item.key) == Some(&item.digest) && !path.exists() {
@@ -236,13 +239,13 @@ impl Store for FilePins {
             }
         }
         let all = stored.servers.entry(server.to_string()).or_default();
-        // Somebody looked again, so nothing is left to say about an older version.
+        // Somebody reviewed it again, so there is nothing left to say about an older version.
         let looked = !pins.accepted.is_empty();
         all.retain(|one| !(one.is_of(origin) || looked && one.origin.is_none()));
         all.push(written(&pins, origin));
         let forgotten = all.len().saturating_sub(MAX_ORIGINS);
         all.drain(..forgotten);
-        // The pins hold only strings, which JSON can always hold.
+        // The pins only hold strings, so serializing cannot fail.
         let text = serde_json::to_string_pretty(&stored).unwrap_or_default();
         Self::write(&self.pins_file(), text.as_bytes())
     }
@@ -313,7 +316,7 @@ impl Store for FilePins {
         };
         let definition: Value =
             serde_json::from_slice(&bytes).map_err(|error| at(&path, &error))?;
-        // It is what its name says, or it is nothing.
+        // A definition counts only if it matches the hash in its name.
         Ok(Some(definition).filter(|definition| Digest::of(definition) == Some(digest)))
     }
 
@@ -437,7 +440,7 @@ mod tests {
         let other = store.pins(&server, &origin("other")).unwrap();
         assert!(other.accepted.is_empty() && other.reviewed.is_empty());
         assert_eq!(other.lapsed, Some(LapseReason::Origin(origin("one"))));
-        // Looking at the other takes nothing from the first.
+        // Reviewing the other does not affect the first.
         let mut look = |pins: &mut Pins| pins.review([&item]);
         store
             .change(&server, &origin("other"), &[], &mut look)
@@ -447,7 +450,7 @@ mod tests {
         let first = store.pins(&server, &origin("one")).unwrap();
         assert_eq!(first.accepted[&item.key], item.digest);
         assert_eq!(first.lapsed, None);
-        // However many there were, the file stays small, and what is forgotten is not accepted.
+        // However many there were, the file stays small, and forgotten origins are not accepted.
         for number in 0..2 * MAX_ORIGINS {
             store
                 .change(&server, &origin(&number.to_string()), &[], &mut look)

@@ -1,4 +1,4 @@
-//! Haft's own small files: made readable by their owner alone, replaced as a whole or not at all.
+//! Haft's own small files: readable by their owner alone, and replaced as a whole or not at all.
 
 use std::{
     fs::{self, DirBuilder, Metadata, OpenOptions, Permissions},
@@ -12,10 +12,10 @@ use std::{
 /// The largest configuration file that is read.
 pub const MAX_CONFIG_BYTES: u64 = 16 * 1024 * 1024;
 
-/// The permission bits that let somebody other than the owner write.
+/// The permission bits that let anybody but the owner write.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
-/// Makes a directory and its missing parents, readable by their owner alone.
+/// Creates a directory and its missing parents, readable by their owner alone.
 pub fn make_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
@@ -27,7 +27,7 @@ pub fn read(path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// Reads a small regular file that decides what tools may do, as [`read`] does. It is refused if
-/// anybody but its owner could have written it, or put another in its place.
+/// anybody but its owner could have written it or replaced it.
 pub fn read_own(path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
     if let Some(directory) = path.parent() {
         match fs::metadata(directory) {
@@ -71,7 +71,7 @@ fn read_if(
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    // Asked of the open file, so that what is checked is what is read.
+    // Checks the open file, so that what is checked is what is read.
     let metadata = file.metadata()?;
     if !metadata.is_file() {
         return Err(io::Error::other("it is not a regular file"));
@@ -85,7 +85,7 @@ fn read_if(
     Ok(Some(bytes))
 }
 
-/// Makes a new file; fails if there is anything of that name.
+/// Creates a new file; fails if the name exists.
 pub fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
     file.write_all(bytes)?;
@@ -111,7 +111,7 @@ pub fn replace_with_mode(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()>
         .and_then(|()| file.sync_all());
     let replaced = written.and_then(|()| fs::rename(&aside, path));
     if replaced.is_err() {
-        // The fault that is reported is the first one.
+        // The first error is the one that is reported.
         let _ = fs::remove_file(&aside);
     }
     replaced

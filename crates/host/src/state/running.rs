@@ -1,7 +1,8 @@
-//! How mounted servers are in every Haft that runs: each writes it down, `haft mcp status` reads it.
+//! The state of mounted servers in every running Haft: each writes it to a file, `haft mcp status`
+//! reads them.
 //!
-//! A file is believed for as long as its writer holds the lock beside it, which the system releases
-//! when the writer ends, however it ends.
+//! A file counts only while its writer holds the lock next to it. The system releases the lock when
+//! the writer ends, however it ends.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -13,7 +14,7 @@ use serde_json::Value;
 
 use super::{pins, private};
 
-/// The directory below that of mounted servers.
+/// The directory, below that of mounted servers.
 const DIRECTORY: &str = "running";
 
 /// The largest file that is read.
@@ -31,8 +32,8 @@ pub struct ProcessFile {
 }
 
 impl ProcessFile {
-    /// Takes a file for this process. Never waits: `WouldBlock` if somebody holds its lock, who either
-    /// looks for a moment whether this process lives, or means to keep it waiting.
+    /// Takes a file for this process. Never waits: returns `WouldBlock` if somebody holds its lock,
+    /// either to check briefly whether this process is alive, or to block it on purpose.
     pub fn begin(data_dir: &Path) -> std::io::Result<Self> {
         let directory = directory(data_dir);
         private::make_directory(&directory)?;
@@ -40,7 +41,8 @@ impl ProcessFile {
         let lock = directory.join(format!("{name}.lock"));
         let held = open(&lock)?;
         held.try_lock()?;
-        // Whoever looked before it was held took it for one that is left over, and removed it.
+        // Somebody who checked before the lock was held took the file for a leftover and removed
+        // it.
         if fs::metadata(&lock).map(|there| there.ino()).ok() != Some(held.metadata()?.ino()) {
             return Err(std::io::ErrorKind::WouldBlock.into());
         }
@@ -51,7 +53,7 @@ impl ProcessFile {
         })
     }
 
-    /// Writes down how servers are.
+    /// Writes the state of the servers.
     pub fn write(&self, status: &Value) -> std::io::Result<()> {
         private::replace(&self.path, status.to_string().as_bytes())
     }
@@ -59,13 +61,13 @@ impl ProcessFile {
 
 impl Drop for ProcessFile {
     fn drop(&mut self) {
-        // What is left is not believed, since nobody holds its lock.
+        // What is left does not count, since nobody holds its lock.
         let _ = fs::remove_file(&self.path);
         let _ = fs::remove_file(&self.lock);
     }
 }
 
-/// What every Haft that runs wrote down.
+/// What every running Haft wrote.
 pub fn read(data_dir: &Path) -> Vec<Value> {
     let directory = directory(data_dir);
     let Ok(entries) = fs::read_dir(&directory) else {

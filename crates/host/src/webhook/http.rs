@@ -1,5 +1,5 @@
-//! The requests of a webhook: signed, bounded in time and size, never redirected, and only over TLS
-//! except to this machine.
+//! The HTTP requests of a webhook: signed, bounded in time and size, never redirected, and only
+//! over TLS except to this machine.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,19 +13,19 @@ use url::Url;
 
 use super::{WebhookError, WebhookKey, sign::Direction, wire::WebhookAnswer};
 
-/// How long a connection may take to come about.
+/// How long connecting may take.
 const CONNECT_WAIT: Duration = Duration::from_secs(10);
-/// How long one request may take in all.
+/// How long one request may take in total.
 const REQUEST_WAIT: Duration = Duration::from_secs(30);
 /// The largest answer that is read.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
-/// How far the clocks of both sides may be apart, and how old an answer may be.
+/// How far the clocks of both sides may differ, and how old an answer may be.
 const MAX_SKEW_SECONDS: u64 = 300;
 
 const TIMESTAMP: &str = "haft-timestamp";
 const SIGNATURE: &str = "haft-signature";
 
-/// A service at an address.
+/// The client for one service.
 pub(super) struct Http {
     client: HttpClient,
     url: Url,
@@ -33,11 +33,11 @@ pub(super) struct Http {
     clock: Arc<dyn Clock>,
 }
 
-/// What a service said.
+/// A service's reply.
 pub(super) enum Reply {
     /// Nobody has answered yet.
     Pending,
-    /// Somebody has.
+    /// Somebody has answered.
     Answer(WebhookAnswer),
 }
 
@@ -69,7 +69,7 @@ impl Http {
         })
     }
 
-    /// Hands a question over.
+    /// Posts a question.
     pub(super) async fn post(&self, id: ApprovalId, body: &[u8]) -> Result<Reply, String> {
         let mut request = HttpRequest::new(Method::POST, self.url.clone());
         let json = HeaderValue::from_static("application/json");
@@ -133,7 +133,7 @@ impl Http {
     }
 }
 
-/// Questions travel over TLS, or stay on this machine.
+/// Checks that questions travel over TLS or stay on this machine.
 fn check(url: &Url) -> Result<(), WebhookError> {
     let refuse = |why: &str| WebhookError::Url {
         url: url.to_string(),

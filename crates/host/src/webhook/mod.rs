@@ -1,10 +1,10 @@
-//! Asks a service of your own over HTTP: the question is posted, the answer comes with the response
-//! or is fetched until the question lapses.
+//! Asks a service of yours over HTTP: the question is posted, and the answer comes with the
+//! response or is polled for until the question lapses.
 //!
 //! Requests and answers are signed with one shared key, and an answer names the question and the
-//! digest of what was shown, so that none can be forged, replayed, or moved to another question.
-//! What is not a valid answer is no answer: nothing here ever turns a failure into a yes.
-//! `docs/guide/webhook.md` has the protocol for whoever writes the other side.
+//! digest of what was shown, so that none can be forged, replayed, or moved to another question. An
+//! invalid answer is no answer: nothing here ever turns a failure into a yes.
+//! `docs/guide/webhook.md` describes the protocol for authors of the other side.
 
 mod http;
 mod sign;
@@ -18,7 +18,7 @@ use haft_runtime::SystemClock;
 use self::http::{Http, Reply};
 pub use self::sign::WebhookKey;
 
-/// The pause before an answer is first asked for again.
+/// The pause before the first poll for an answer.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The pauses grow up to this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
@@ -35,18 +35,19 @@ pub struct Webhook {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WebhookError {
-    /// The address is not one.
+    /// The address is invalid.
     #[error("`{url}` is not an address: {why}")]
     Url {
-        /// As it was given.
+        /// The address as given.
         url: String,
         /// What is wrong with it.
         why: String,
     },
-    /// Questions hold what agents are about to do; they do not travel in the clear.
+    /// The address is not private. Questions hold what agents are about to do, so they never travel
+    /// in the clear.
     #[error("`{0}` is not `https`, and plain `http` is for this machine only")]
     NotSecret(String),
-    /// The key is too short to be one.
+    /// The key is too short.
     #[error("the key has {0} bytes, and needs at least {min}", min = WebhookKey::MIN_BYTES)]
     ShortKey(usize),
     /// The connections cannot be set up.
@@ -66,7 +67,7 @@ impl Webhook {
         })
     }
 
-    /// Asks again after other pauses: the first, and the longest they grow to.
+    /// Sets the pauses between polls: the first, and the longest they grow to.
     #[must_use]
     pub fn pauses(mut self, first: Duration, longest: Duration) -> Self {
         self.first_pause = first;

@@ -1,5 +1,5 @@
-//! The signature of a request or an answer: HMAC-SHA-256 over its direction, its moment, the
-//! question and the body, so that a request can never be sent back as an answer.
+//! The signature of a request or an answer: HMAC-SHA-256 over its direction, its time, the question
+//! and the body, so that a request can never be sent back as an answer.
 
 use std::fmt::{self, Write as _};
 
@@ -13,7 +13,7 @@ use super::WebhookError;
 #[derive(Clone)]
 pub struct WebhookKey(Hmac<Sha256>);
 
-/// Which way something travels.
+/// The direction of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
     /// From Haft to the service.
@@ -32,7 +32,7 @@ impl Direction {
 }
 
 impl WebhookKey {
-    /// The shortest key that is taken.
+    /// The shortest key that is accepted.
     pub const MIN_BYTES: usize = 32;
 
     /// A key. Both sides need the same bytes; `openssl rand -hex 32` makes good ones.
@@ -64,7 +64,7 @@ impl WebhookKey {
         signature
     }
 
-    /// Whether a signature is this key's; compared in constant time.
+    /// Whether a signature was made with this key; compared in constant time.
     pub(super) fn verifies(
         &self,
         direction: Direction,
@@ -94,7 +94,7 @@ impl WebhookKey {
     }
 }
 
-/// Names what is signed and how, so that it can change.
+/// Names what is signed and how, so that the scheme can change.
 const VERSION: &str = "v1=";
 
 impl fmt::Debug for WebhookKey {

@@ -1,4 +1,4 @@
-//! What travels to and from a webhook, and what of an answer is believed.
+//! The messages to and from a webhook, and which answers are believed.
 
 use haft_contract::{
     AgentId,
@@ -10,7 +10,7 @@ use serde_json::Value;
 /// The version of these shapes.
 const VERSION: u32 = 1;
 
-/// The longest name of somebody who answered.
+/// The longest name of a person who answered.
 const MAX_NAME_CHARS: usize = 128;
 /// The longest reason that is passed on to a model.
 const MAX_REASON_CHARS: usize = 2_000;
@@ -39,7 +39,7 @@ struct WirePrincipal<'a> {
     kind: &'a str,
 }
 
-/// An answer as it came.
+/// An answer as received.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WebhookAnswer {
@@ -85,7 +85,7 @@ pub(super) fn question(request: &ApprovalRequest, now: Timestamp) -> Vec<u8> {
 }
 
 impl WebhookAnswer {
-    /// The answer to this very question, or why it is not one.
+    /// The answer to exactly this question, or why it is not one.
     pub(super) fn to(self, request: &ApprovalRequest) -> Result<ApprovalAnswer, &'static str> {
         if self.id != request.id.to_string() {
             return Err("it answers another question");
@@ -104,7 +104,7 @@ impl WebhookAnswer {
     }
 }
 
-/// The start of a foreign text, as one line that no terminal acts on.
+/// The start of a foreign text, on one line and safe for terminals.
 fn short(text: &str, most: usize) -> String {
     text.chars()
         .flat_map(char::escape_debug)

@@ -1,5 +1,5 @@
-//! A server said in code, as an embedder mounts it: the same settings as an entry of `[[mcp.servers]]`,
-//! with the same safe defaults.
+//! A server configured in code, as an embedder mounts it: the same settings as an entry of
+//! `[[mcp.servers]]`, with the same safe defaults.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -34,7 +34,7 @@ impl ServerSettings {
         Self::in_code(id, target)
     }
 
-    /// A server that is reached over HTTP.
+    /// A server reached over HTTP.
     pub fn url(id: &str, url: impl Into<String>) -> Result<Self, HostError> {
         let target = Target::Url {
             url: url.into(),
@@ -44,8 +44,8 @@ impl ServerSettings {
         Self::in_code(id, target)
     }
 
-    /// Starts the program in this directory, which it sees and may change. Without this it has an
-    /// empty one of its own.
+    /// Starts the program in this directory, which it can read and write. Without this it gets an
+    /// empty directory of its own.
     #[must_use]
     pub fn cwd(mut self, directory: impl Into<PathBuf>) -> Self {
         if let Target::Command(command) = &mut self.target {

@@ -1,4 +1,5 @@
-//! Entries of mounted servers as people write them: what is taken, and what is refused with which words.
+//! Entries of mounted servers as people write them: what is accepted, and what is refused with
+//! which message.
 
 use haft_policy::PolicySource;
 
