@@ -55,17 +55,17 @@ pub struct PathAccess {
     pub scope: PathScope,
     /// The path as the input named it.
     pub path: WorkPath,
-    /// Where that path leads once every symlink is followed. Set by the plan stage, absent in what
-    /// a tool returns. Rules are applied to both, and only this one is opened.
+    /// The path with every symlink followed. Set by the plan stage, absent in what a tool returns.
+    /// Rules are applied to both, and only this one is opened.
     pub resolved: Option<WorkPath>,
-    /// Why the back end holds this path to be protected (a git directory, for one), if it does.
+    /// Why the back end protects this path (a git directory, for example), if it does.
     pub protected: Option<String>,
 }
 
-/// Whether a path is looked at or changed.
+/// Whether a path is read or changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PathMode {
-    /// Looked at.
+    /// Read only.
     Read,
     /// Created, changed, moved or removed.
     Write,
@@ -105,7 +105,7 @@ pub struct ProcessAccess {
     pub id: ProcessId,
     /// What is done to it.
     pub act: ProcessAct,
-    /// What the process is. Set by the plan stage, absent in what a tool returns, so that rules
+    /// The process's command. Set by the plan stage, absent in what a tool returns, so that rules
     /// and people judge by the command that will read what is typed.
     pub running: Option<RunningCommand>,
 }
@@ -113,19 +113,19 @@ pub struct ProcessAccess {
 /// Something done to a running process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProcessAct {
-    /// This is typed or written into it.
+    /// Write this text to its input.
     Write(String),
-    /// Its input is ended.
+    /// Close its input.
     CloseInput,
-    /// Its terminal gets another size.
+    /// Resize its terminal.
     Resize(TerminalSize),
-    /// It is signalled.
+    /// Send it a signal.
     Signal(ProcessSignal),
-    /// It is ended with everything it started.
+    /// End it and everything it started.
     Kill,
 }
 
-/// A command that runs already.
+/// The command of a process that is already running.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunningCommand {
     /// The command.
@@ -160,7 +160,7 @@ impl Access {
         })
     }
 
-    /// Runs a program with arguments in a directory.
+    /// Runs a program with arguments in a directory, without a shell.
     pub fn argv(argv: Vec<String>, cwd: WorkPath) -> Self {
         Self::Command(CommandAccess {
             command: Command::Argv(argv),
@@ -168,7 +168,7 @@ impl Access {
         })
     }
 
-    /// Does something to a process the session keeps.
+    /// Acts on a process the session keeps.
     pub fn process(id: ProcessId, act: ProcessAct) -> Self {
         Self::Process(ProcessAccess {
             id,
@@ -187,7 +187,7 @@ impl Access {
         })
     }
 
-    /// The word for this kind of access in rules and output.
+    /// The name of this kind of access in rules and output.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Path(PathAccess {
@@ -209,20 +209,20 @@ impl Access {
 }
 
 impl PathAccess {
-    /// The path that will really be opened: the resolved one, once the plan stage has run.
+    /// The path that will actually be opened: the resolved one, once the plan stage has run.
     pub fn target(&self) -> &WorkPath {
         self.resolved.as_ref().unwrap_or(&self.path)
     }
 }
 
 impl ProcessAccess {
-    /// What is done to what, in words: `type "y\n" into p1, which runs: npm init`.
+    /// The access in words: `type "y\n" into p1, which runs: npm init`.
     pub fn text(&self) -> String {
         let (verb, what) = self.in_words();
         format!("{verb} {what}")
     }
 
-    /// The same as a verb and what it is about.
+    /// The same, split into a verb and its object.
     pub fn in_words(&self) -> (&'static str, String) {
         let id = self.id;
         let (verb, mut what) = match &self.act {
@@ -243,7 +243,7 @@ impl ProcessAccess {
 }
 
 impl ProcessAct {
-    /// The word for this in records.
+    /// The name used in records.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Write(_) => "write",

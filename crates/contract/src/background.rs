@@ -1,8 +1,8 @@
 //! Processes a session keeps beyond the call that started them.
 //!
-//! A call hands a running child over and gets an id for it; later calls of the same session list
-//! what is kept, read what it printed from any offset, and act on it. No other session can find
-//! it. The runtime keeps the table and ends with the session what is left.
+//! A call hands over a running child and gets an id for it. Later calls of the same session list
+//! the kept processes, read their output from any offset, and act on them. No other session can
+//! find them. The runtime keeps the table, and ends what is left when the session ends.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -20,12 +20,12 @@ use crate::{
 pub struct ProcessId(u32);
 
 impl ProcessId {
-    /// The process a session kept at this place, counted from 1.
+    /// The process with this number in its session, counted from 1.
     pub fn new(number: u32) -> Self {
         Self(number)
     }
 
-    /// Reads an id as it is shown; `None` when it is none.
+    /// Parses an id as displayed; `None` if the text is not one.
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.strip_prefix('p')?;
         let number = digits.parse().ok()?;
@@ -40,24 +40,25 @@ impl fmt::Display for ProcessId {
     }
 }
 
-/// The processes of one session, as one call may use them.
+/// The processes of one session, limited to what one call may do with them.
 pub trait Background: Send + Sync {
-    /// Keeps a running child, whose command the call's plan must name. It ends with the session, at
-    /// the end of its time, or when nobody has asked for it for long.
+    /// Keeps a running child, whose command the call's plan must name. The child is ended when the
+    /// session ends, when its lifetime is over, or after a long time without use.
     fn keep(&self, keep: KeepRequest) -> Result<ProcessId, ToolError>;
 
     /// Stops handing a process's output to the call that started it. From then on it outlives the
-    /// call. How far its log had got.
+    /// call. Returns the length of its log at that point.
     fn release(&self, id: ProcessId) -> BoxFuture<'_, Result<u64, ToolError>>;
 
-    /// Waits for the end of a process, however long that takes.
+    /// Waits for a process to end, with no time limit.
     fn ended(&self, id: ProcessId) -> BoxFuture<'_, Result<KeptProcess, ToolError>>;
 
-    /// Ends a process that was not released, with everything it started, and waits for that.
+    /// Ends a process that was not released, with everything it started, and waits until it is
+    /// gone.
     fn end(&self, id: ProcessId) -> BoxFuture<'_, Result<KeptProcess, ToolError>>;
 
-    /// Ends a process that was not released, and forgets one that has ended. Does not wait, and
-    /// may be called by whoever goes away.
+    /// Ends a process that was not released, and forgets one that has ended. Does not wait, so a
+    /// caller that is going away can use it.
     fn abandon(&self, id: ProcessId);
 
     /// Every process the session keeps, oldest first.
@@ -66,11 +67,11 @@ pub trait Background: Send + Sync {
     /// One process.
     fn look(&self, id: ProcessId) -> BoxFuture<'_, Result<KeptProcess, ToolError>>;
 
-    /// What a process printed, from somewhere on. It counts as shown.
+    /// Reads what a process printed, from `from` on, and marks it as shown.
     fn log(&self, id: ProcessId, from: LogStart, most: usize) -> Result<LogPage, ToolError>;
 
-    /// Waits until there is something to read there, the process has ended, or it waits for input;
-    /// at most so long.
+    /// Waits until there is something to read there, the process has ended, or it waits for input,
+    /// up to a time limit.
     fn wait(
         &self,
         id: ProcessId,
@@ -78,7 +79,7 @@ pub trait Background: Send + Sync {
         at_most: Duration,
     ) -> BoxFuture<'_, Result<KeptProcess, ToolError>>;
 
-    /// Does something to a process, which the call's plan must name.
+    /// Acts on a process, which the call's plan must name.
     fn act(&self, id: ProcessId, act: ProcessAct) -> BoxFuture<'_, Result<(), ToolError>>;
 }
 
@@ -88,15 +89,15 @@ pub struct KeepRequest {
     pub process: Box<dyn ProcessHandle>,
     /// What it runs.
     pub command: Command,
-    /// Its terminal, where it has one.
+    /// Its terminal, if it has one.
     pub terminal: Option<TerminalSize>,
-    /// How long it may run; until the session ends where there is none.
+    /// How long it may run; `None` means until the session ends.
     pub lifetime: Option<Duration>,
-    /// Takes its output as well, until the process is released.
+    /// Also receives its output, until the process is released.
     pub output: Option<Arc<dyn OutputSink>>,
 }
 
-/// A process a session keeps, at one moment.
+/// A snapshot of a process that a session keeps.
 #[derive(Debug, Clone)]
 pub struct KeptProcess {
     /// Its name.
@@ -107,38 +108,38 @@ pub struct KeptProcess {
     pub cwd: WorkPath,
     /// How strongly it is confined.
     pub tier: Tier,
-    /// Its terminal, where it has one.
+    /// Its terminal, if it has one.
     pub terminal: Option<TerminalSize>,
     /// How long it has run.
     pub ran: Duration,
-    /// Whether it runs.
+    /// Whether it is still running.
     pub state: ProcessState,
-    /// Bytes of its log that are not kept any more: the log starts at this offset.
+    /// Where the log starts: bytes before this offset are no longer kept.
     pub log_start: u64,
-    /// Bytes it has logged: the next one gets this offset.
+    /// Where the log ends: the next byte gets this offset.
     pub log_end: u64,
 }
 
-/// Whether a kept process runs.
+/// Whether a kept process is still running.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProcessState {
     /// It runs.
     Running {
-        /// Whether something of it is blocked reading its input.
+        /// Whether it, or something it started, is blocked reading its input.
         waits_for_input: bool,
     },
     /// It has ended.
     Ended(ChildExit),
-    /// It is gone, and how it ended cannot be told.
+    /// It is gone, and how it ended is unknown.
     Lost,
 }
 
-/// Where to read a log.
+/// Where to start reading a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogStart {
     /// From this offset.
     At(u64),
-    /// After what the session was shown last.
+    /// After the last byte the session was shown.
     Unread,
     /// The last bytes.
     End,
@@ -151,21 +152,21 @@ pub struct LogPage {
     pub start: u64,
     /// The text; it begins and ends between characters.
     pub text: String,
-    /// Bytes asked for that are not kept any more.
+    /// How many of the requested bytes are no longer kept.
     pub dropped: u64,
-    /// Bytes that are kept after the text.
+    /// How many bytes are kept after the text.
     pub more: u64,
 }
 
 impl LogPage {
-    /// The offset to go on from.
+    /// The offset to continue from.
     pub fn next(&self) -> u64 {
         self.start + self.text.len() as u64
     }
 }
 
 impl KeptProcess {
-    /// Whether it runs.
+    /// Whether it is still running.
     pub fn is_running(&self) -> bool {
         match self.state {
             ProcessState::Running { .. } => true,

@@ -20,7 +20,7 @@ uuid_id!(
 pub enum Arguments {
     /// JSON text, parsed under depth and size limits.
     Text(String),
-    /// A value that is parsed already.
+    /// A value that is already parsed.
     Value(Value),
 }
 
@@ -35,14 +35,14 @@ pub struct CallRequest {
     pub arguments: Arguments,
     /// Who asks.
     pub principal: Arc<Principal>,
-    /// Where it is to run.
+    /// Where to run it.
     pub workspace: WorkspaceId,
-    /// A shorter run time than the tool's own, where the caller wants one.
+    /// A shorter run time than the tool's own, if the caller wants one.
     pub timeout: Option<Duration>,
 }
 
 impl CallRequest {
-    /// A request with a fresh id, for the one workspace of a host that has one.
+    /// A request with a fresh id, for a host that has only one workspace.
     pub fn new(tool: impl Into<String>, arguments: Value, principal: Arc<Principal>) -> Self {
         Self::from_arguments(tool, Arguments::Value(arguments), principal)
     }

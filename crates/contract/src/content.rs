@@ -1,4 +1,4 @@
-//! What a tool gives back for the model to see.
+//! What a tool returns for the model to see.
 
 /// One piece of a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,27 +28,27 @@ pub enum Content {
         /// The name to show.
         name: String,
     },
-    /// A resource of a foreign server, sent along whole.
+    /// A resource from another server, embedded whole.
     Resource {
-        /// What the server calls it.
+        /// The URI the server gave it.
         uri: String,
-        /// The media type, where known.
+        /// The media type, if known.
         media_type: Option<String>,
-        /// What it holds.
+        /// The resource itself.
         body: ResourceBody,
     },
-    /// A link to something kept elsewhere, such as spilled output.
+    /// A link to something stored elsewhere, such as spilled output.
     Link {
         /// Where it is.
         uri: String,
         /// The name to show.
         name: String,
-        /// The media type, where known.
+        /// The media type, if known.
         media_type: Option<String>,
     },
 }
 
-/// What an embedded resource holds.
+/// The body of an embedded resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResourceBody {
     /// Text.
@@ -58,7 +58,7 @@ pub enum ResourceBody {
 }
 
 impl ResourceBody {
-    /// Its bytes, of text too.
+    /// The bytes, for text too.
     pub fn as_bytes(&self) -> &[u8] {
         match self {
             Self::Text(text) => text.as_bytes(),

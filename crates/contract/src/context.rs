@@ -41,18 +41,18 @@ impl PlanContext {
     }
 }
 
-/// What a tool may use while it shows what it will do: the files its plan names, to read.
+/// What a tool may use while it previews an input: the files its plan names, for reading only.
 #[derive(Clone)]
 pub struct PreviewContext {
     /// Who asks.
     pub principal: Arc<Principal>,
     /// The workspace root as an absolute path.
     pub root: Arc<str>,
-    /// Files, limited to what the plan names. Whatever changes something fails.
+    /// Files, limited to what the plan names. Every change fails.
     pub files: Arc<dyn FileOps>,
     /// What earlier calls did to files.
     pub past: Arc<dyn PastChanges>,
-    /// Fires when the call no longer wants to be asked about.
+    /// Fires when the call no longer needs an answer.
     pub cancel: CancellationToken,
 }
 
@@ -91,9 +91,9 @@ pub struct CallParts {
     pub processes: Arc<dyn ProcessOps>,
     /// Search, limited to what the plan names.
     pub search: Arc<dyn SearchOps>,
-    /// What lies beyond the workspace, limited to what the plan names.
+    /// The network, databases, people and remote tools, limited to what the plan names.
     pub world: World,
-    /// Takes the raw output of a command; cleans, caps and spills it.
+    /// Takes the raw output of a command, which it cleans, caps and spills.
     pub output: Arc<dyn OutputSink>,
     /// Opens what earlier calls of this session spilled.
     pub spilled: Arc<dyn OpenSpilled>,
@@ -117,10 +117,11 @@ pub trait TimeLeft: Send + Sync {
     fn remaining(&self) -> Duration;
 }
 
-/// Takes the raw output of a command as it arrives. What is pushed becomes part of the outcome,
-/// also when the call is cancelled or times out before the tool returns.
+/// Takes the raw output of a command as it arrives. Everything pushed becomes part of the outcome,
+/// even when the call is cancelled or times out before the tool returns.
 pub trait OutputSink: Send + Sync {
-    /// Takes one chunk. Waits while earlier output is being written out, which slows the producer.
+    /// Takes one chunk. Waits while earlier output is being written out, which slows down the
+    /// producer.
     fn push<'a>(&'a self, stream: Stream, bytes: &'a [u8]) -> BoxFuture<'a, ()>;
 }
 
@@ -133,20 +134,20 @@ pub trait OpenSpilled: Send + Sync {
 /// What earlier calls did to files, as far as this principal may know: calls of the same user in
 /// the same workspace, and unless it is the operator's own session, of the same session only.
 pub trait PastChanges: Send + Sync {
-    /// What these calls did to files, in the order it happened. A call that may not be known is
-    /// not found.
+    /// What these calls did to files, in the order it happened. A call outside that range is
+    /// reported as not found.
     fn of<'a>(
         &'a self,
         calls: &'a [CallId],
     ) -> BoxFuture<'a, Result<Vec<RecordedEvent>, ToolError>>;
 
-    /// Opens what a file held, if [`PastChanges::of`] has named it to this call before. A hash
-    /// alone opens nothing.
+    /// Opens a file's former content, if [`PastChanges::of`] has returned it to this call before. A
+    /// hash alone opens nothing.
     fn open(&self, content: ArtifactId) -> BoxFuture<'_, Result<Arc<dyn ReadArtifact>, ToolError>>;
 }
 
-/// Which version of a file this session last read or wrote. Noted by the runtime whenever a file
-/// is opened or written through the context.
+/// Which version of a file this session last read or wrote. The runtime notes it whenever a file is
+/// opened or written through the context.
 pub trait SeenFiles: Send + Sync {
     /// The version last seen, if this session has seen the file.
     fn last_seen<'a>(
@@ -211,7 +212,7 @@ impl<P> CallContext<P> {
         &*self.parts.output
     }
 
-    /// The same, for whoever hands output on beyond a borrow of the context.
+    /// The same, for work that outlives a borrow of the context.
     pub fn shared_output(&self) -> Arc<dyn OutputSink> {
         Arc::clone(&self.parts.output)
     }
@@ -253,7 +254,7 @@ impl<P> CallContext<P> {
 }
 
 impl<P: serde::Serialize> CallContext<P> {
-    /// Reports where the call stands.
+    /// Reports the call's progress.
     pub fn report(&self, progress: Progress<P>) {
         self.progress.report(progress);
     }
@@ -274,7 +275,7 @@ impl CallContext<NoProgress> {
         }
     }
 
-    /// The same context for a tool with a progress type of its own.
+    /// The same context for a tool with its own progress type.
     pub(crate) fn typed<P: serde::Serialize>(self) -> CallContext<P> {
         let progress = ProgressSink::new(Arc::clone(&self.parts.progress));
         CallContext {

@@ -1,4 +1,5 @@
-//! What a call may do to the world, declared by the tool per input and pessimistic when unknown.
+//! What a call may do to the world. Declared by the tool per input; assumed to be the worst when
+//! unknown.
 
 use std::fmt;
 
@@ -9,18 +10,18 @@ use std::fmt;
     reason = "four independent flags, as MCP names them"
 )]
 pub struct Effects {
-    /// Changes nothing anybody else can see.
+    /// Changes nothing that anybody else can see.
     pub read_only: bool,
-    /// Doing it twice is the same as doing it once.
+    /// Running it twice has the same effect as running it once.
     pub idempotent: bool,
     /// May remove or overwrite something.
     pub destructive: bool,
-    /// Reaches things outside the workspace that Haft does not know.
+    /// Reaches things outside the workspace that Haft knows nothing about.
     pub open_world: bool,
 }
 
 impl Effects {
-    /// Only looks. May be retried.
+    /// Only reads. May be retried.
     pub const READ_ONLY: Self = Self {
         read_only: true,
         idempotent: true,
@@ -28,7 +29,7 @@ impl Effects {
         open_world: false,
     };
 
-    /// Everything is possible: the value for anything unknown.
+    /// Anything is possible: the value for whatever is unknown.
     pub const UNKNOWN: Self = Self {
         read_only: false,
         idempotent: false,
@@ -36,7 +37,7 @@ impl Effects {
         open_world: true,
     };
 
-    /// Changes something, keeps what was there (or its pre-image).
+    /// Changes something, but keeps what was there (or its pre-image).
     pub const CHANGES: Self = Self {
         read_only: false,
         idempotent: false,

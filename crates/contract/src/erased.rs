@@ -1,8 +1,8 @@
 //! The one place where typed tools and approvers become objects.
 //!
-//! Tools are written with native `async` and their own types; the registry holds them side by
-//! side. An input is parsed once into its type and the very value that was planned is the value
-//! that runs, so a validated copy and a raw original can never drift apart.
+//! Tools are written with native `async` and their own types; the registry holds them as objects.
+//! An input is parsed into its type once, and the value that was planned is the value that runs, so
+//! a validated copy and a raw original cannot drift apart.
 
 use std::{any::Any, sync::Arc};
 
@@ -27,7 +27,7 @@ use crate::{
 pub struct ParsedInput(Box<dyn Any + Send + Sync>);
 
 impl ParsedInput {
-    /// Wraps an input for a tool that is an object already (a script, a foreign tool).
+    /// Wraps an input for a tool that is already an object (a script, a foreign tool).
     pub fn new<T: Send + Sync + 'static>(input: T) -> Self {
         Self(Box::new(input))
     }
@@ -43,7 +43,7 @@ impl ParsedInput {
     }
 }
 
-/// What a tool gave back.
+/// What a tool returned.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolReply {
     /// For the model to read.
@@ -55,7 +55,7 @@ pub struct ToolReply {
 /// Why a tool is neither shown nor run until a person has looked at it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WithheldReason {
-    /// What is the matter.
+    /// What is wrong.
     pub reason: String,
     /// What a person can do.
     pub hint: String,
@@ -72,14 +72,15 @@ pub trait ErasedTool: Send + Sync {
     fn input_schema(&self) -> Value;
     /// JSON Schema of the structured output.
     fn output_schema(&self) -> Value;
-    /// SHA-256 of what runs, for a tool that is a program of its own (a script): part of what an
-    /// approval binds. Other tools are what this build of Haft, their spec and their schemas say.
+    /// SHA-256 of the program, for a tool that runs a separate one (a script): part of what an
+    /// approval binds. Any other tool is fixed by this build of Haft, its spec and its schemas.
     ///
-    /// Has no default: a wrapper that forgot to pass it on would loosen every approval of what it wraps.
+    /// Has no default: a wrapper that forgot to pass it on would loosen every approval of the tool
+    /// it wraps.
     fn program_digest(&self) -> Option<[u8; 32]>;
-    /// Why the tool is known but neither shown nor run, where a person has to look at it first (a
-    /// foreign definition nobody accepted). Asked once, when it is registered. Has no default, for
-    /// the same reason.
+    /// Why the tool is known but neither shown nor run, if a person has to review it first (a
+    /// foreign definition nobody has accepted). Read once, at registration. Has no default, for the
+    /// same reason.
     fn withheld(&self) -> Option<WithheldReason>;
     /// Parses a validated input into the tool's own type.
     fn parse(&self, input: &Value) -> Result<ParsedInput, ToolError>;
@@ -94,7 +95,7 @@ pub trait ErasedTool: Send + Sync {
         let _ = (input, cx);
         Box::pin(std::future::ready(Ok(Preview::default())))
     }
-    /// Does it.
+    /// Runs the call.
     fn run(
         &self,
         input: ParsedInput,
@@ -110,7 +111,7 @@ pub fn erase<T: Tool>(tool: T) -> Result<Arc<dyn ErasedTool>, NameError> {
     }))
 }
 
-/// Turns a typed tool into an object under another name (the configured one).
+/// The same under another name (the configured one).
 pub fn erase_as<T: Tool>(tool: T, name: ToolName) -> Arc<dyn ErasedTool> {
     Arc::new(Typed { name, tool })
 }

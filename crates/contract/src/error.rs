@@ -22,19 +22,19 @@ pub enum ErrorKind {
     WorkspaceMoved,
     /// The path is one that no tool may change (`.git/hooks`, shell profiles, Haft's own files).
     Protected,
-    /// There is nothing there.
+    /// Nothing exists at the path.
     NotFound,
-    /// There is something there already.
+    /// Something already exists at the path.
     AlreadyExists,
     /// A directory, device, FIFO or socket where a regular file is needed.
     NotRegularFile,
-    /// Something else where a directory is needed.
+    /// Something that is not a directory where one is needed.
     NotDirectory,
     /// The path crosses a symlink where none may be followed.
     Symlink,
     /// The file changed since it was read.
     Conflict,
-    /// An edit found no place, or more than one.
+    /// An edit matched nowhere, or in more than one place.
     NoMatch,
     /// The operating system refused.
     AccessDenied,
@@ -44,19 +44,19 @@ pub enum ErrorKind {
     NotInPlan,
     /// No tool has that name.
     UnknownTool,
-    /// Policy said no, or a person did, or nobody was there to ask.
+    /// Policy or a person refused, or there was nobody to ask.
     Denied,
-    /// The sandbox tier that is required is not to be had here.
+    /// The required sandbox tier is not available here.
     TierUnavailable,
     /// The credential lacks a scope the tool needs.
     MissingScope,
     /// A command ended with a non-zero exit code or by a signal.
     CommandFailed,
-    /// A tool that runs elsewhere says that it failed. Its own words are the content.
+    /// A tool that runs elsewhere reported a failure. Its own words are the content.
     ToolFailed,
-    /// Something needed is not there right now: the ledger, a server, a place in a queue.
+    /// Something required is not available right now: the ledger, a server, a place in a queue.
     Unavailable,
-    /// The connection to where it ran was lost; whether it took effect is not known.
+    /// The connection was lost during the call; whether it took effect is not known.
     Lost,
     /// The deadline passed.
     TimedOut,
@@ -100,7 +100,7 @@ impl ErrorKind {
         Self::Internal,
     ];
 
-    /// The word used in JSON, in the ledger and in documentation.
+    /// The name used in JSON, in the ledger and in documentation.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::InvalidInput => "invalid_input",
@@ -133,7 +133,7 @@ impl ErrorKind {
         }
     }
 
-    /// The kind with this word, if there is one.
+    /// The kind with this name, if there is one.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == word)
     }
@@ -145,11 +145,11 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// A tool could not do what was asked.
+/// Why a tool could not do what was asked.
 #[derive(Debug, Clone)]
 pub struct ToolError(Box<Inner>);
 
-/// Boxed, so that the success path of every tool does not carry the room for a failure.
+/// Boxed, so that the success path of every tool does not carry the size of a failure.
 #[derive(Debug, Clone)]
 struct Inner {
     kind: ErrorKind,
@@ -178,7 +178,7 @@ impl ToolError {
         Self::new(ErrorKind::InvalidInput, message)
     }
 
-    /// Where in the input the fault lies, as a JSON pointer (`/edits/0/old`).
+    /// Where in the input the error is, as a JSON pointer (`/edits/0/old`).
     #[must_use]
     pub fn at(mut self, pointer: impl Into<String>) -> Self {
         self.0.at = Some(pointer.into());

@@ -1,5 +1,5 @@
-//! The facts that leave a call, through one closed enum. Ledger, live streams, terminals and
-//! metrics are folds over it.
+//! The facts that leave a call, as one closed enum. Ledger, live streams, terminals and metrics are
+//! all folds over it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,21 +21,21 @@ use crate::{
 pub struct RecordedEvent {
     /// The call.
     pub call: CallId,
-    /// When.
+    /// When it happened.
     pub at: Timestamp,
-    /// What.
+    /// What happened.
     pub event: CallEvent,
 }
 
-/// Something that happened to a call, in the order of the path of a call.
+/// Something that happened to a call. Variants are in the order of a call's stages.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CallEvent {
-    /// The request was taken in.
+    /// The request was accepted.
     Opened {
-        /// Where it is to run.
+        /// Where to run it.
         workspace: WorkspaceId,
     },
-    /// Its name leads to a tool.
+    /// Its name resolved to a tool.
     Resolved {
         /// The tool.
         tool: ToolKey,
@@ -45,7 +45,7 @@ pub enum CallEvent {
         /// What was rewritten on the way in.
         coercions: Vec<String>,
     },
-    /// What it will do is known.
+    /// Its plan is sealed.
     Planned {
         /// The sealed plan.
         plan: Arc<SealedPlan>,
@@ -55,9 +55,9 @@ pub enum CallEvent {
         /// The decision.
         decision: Decision,
     },
-    /// A person is being asked.
+    /// A person is being asked to approve.
     ApprovalAsked {
-        /// The question.
+        /// Which question.
         id: ApprovalId,
         /// What the answer binds.
         digest: PlanDigest,
@@ -83,26 +83,26 @@ pub enum CallEvent {
     Started {
         /// How strongly it is confined.
         tier: Tier,
-        /// The answer it is started with, which is thereby used up.
+        /// The approval it starts with, which this start uses up.
         approval: Option<ApprovalId>,
-        /// The standing approvals it rests on, of which each is thereby used once.
+        /// The standing approvals it rests on; this start uses each of them once.
         grants: Vec<GrantId>,
-        /// What the session had read from when the call was judged last. Where it is said, the start
-        /// is recorded only if the session has read from nothing else by then. Not kept itself.
+        /// What the session had read from when the call was last judged. If set, the start is
+        /// recorded only if the session has read from nothing else since. Not stored itself.
         read_from: Option<Labels>,
     },
-    /// The tool is being handed its input. Not recorded.
+    /// The tool is about to get its input. Not recorded.
     Running,
-    /// How far it has come. Not recorded.
+    /// A progress report. Not recorded.
     Progress(RenderedProgress),
-    /// Cleaned output as it arrives. Not recorded; what matters of it is in the outcome.
+    /// Cleaned output as it arrives. Not recorded; the relevant part is in the outcome.
     Output {
         /// Which stream it came from.
         stream: Stream,
         /// The cleaned text.
         text: String,
     },
-    /// What a file held before it was changed is kept.
+    /// A file's content before a change was kept.
     PreimageKept {
         /// The file.
         path: WorkPath,
@@ -110,8 +110,8 @@ pub enum CallEvent {
         artifact: Option<ArtifactId>,
         /// Its version before the change; absent when the file did not exist.
         before: Option<FileVersion>,
-        /// Its permission bits; absent when the file did not exist, and in records from before
-        /// they were kept.
+        /// Its permission bits; absent when the file did not exist, and in records older than this
+        /// field.
         mode: Option<u32>,
     },
     /// A file was changed.
@@ -123,9 +123,9 @@ pub enum CallEvent {
         /// Its bytes after the change; absent when it was removed or is too large to keep.
         artifact: Option<ArtifactId>,
     },
-    /// The workspace was compared with what it was before a command ran.
+    /// The workspace was compared with its state before a command ran.
     ChangesScanned {
-        /// How many files were looked at.
+        /// How many files were compared.
         files: u64,
         /// What was not covered and why; absent when everything was.
         missed: Option<String>,
@@ -140,7 +140,7 @@ pub enum CallEvent {
 }
 
 impl CallEvent {
-    /// Whether the ledger keeps it.
+    /// Whether the ledger keeps this event.
     pub fn is_recorded(&self) -> bool {
         match self {
             Self::Opened { .. }
@@ -161,7 +161,7 @@ impl CallEvent {
         }
     }
 
-    /// The word for this event in JSON and in the ledger.
+    /// The name of this event in JSON and in the ledger.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Opened { .. } => "opened",

@@ -1,5 +1,5 @@
-//! Who asks: tenant, user, agent, session, and the scopes of the credential they came with. And
-//! where: the workspace.
+//! Who asks: tenant, user, agent, session, and the scopes of their credential. And where: the
+//! workspace.
 
 use std::{
     collections::BTreeSet,
@@ -14,7 +14,7 @@ use crate::ops::BackendId;
 /// The longest identifier accepted from outside.
 pub const MAX_ID_CHARS: usize = 128;
 
-/// An identifier was empty, too long or held a character that is not allowed.
+/// An identifier is empty, too long, or contains a character that is not allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{shown}` is not an identifier: 1 to 128 characters of A-Z, a-z, 0-9 and . _ : @ -")]
 pub struct IdentityError {
@@ -92,8 +92,8 @@ id_type!(
     SessionId
 );
 id_type!(
-    /// A workspace: the unit of files, locks, grants, seen versions and undo. Opaque: what people
-    /// call it and where it lies is told beside it, and nothing is looked up by that.
+    /// A workspace: the unit of files, locks, grants, seen versions and undo. Opaque: its display
+    /// name and location are stored separately, and nothing is looked up by them.
     WorkspaceId
 );
 id_type!(
@@ -106,31 +106,31 @@ id_type!(
 );
 
 impl TenantId {
-    /// The one tenant of one person's machine.
+    /// The only tenant on one person's machine.
     pub fn local() -> Self {
         Self(Arc::from("local"))
     }
 }
 
-/// How much of a hash makes a workspace's id, in bytes.
+/// How many bytes of a hash make up a workspace's id.
 const ROOT_HASH_BYTES: usize = 16;
 
 impl WorkspaceId {
-    /// The workspace of a host that has only one. Such a host puts the real id in its place before
-    /// anything is recorded, so this is what a request says that does not care; records from before
-    /// workspaces had ids are kept under it.
+    /// The workspace of a host that has only one. Such a host substitutes the real id before
+    /// anything is recorded, so requests that do not care use this. Records from before workspaces
+    /// had ids are kept under it.
     pub fn local() -> Self {
-        // Every request of such a host names it, so its text is made once.
+        // Every request of such a host names it, so its text is allocated once.
         static LOCAL: LazyLock<WorkspaceId> = LazyLock::new(|| WorkspaceId(Arc::from("local")));
         LOCAL.clone()
     }
 
     /// The id of a directory on a back end, the same in every process that opens it. For hosts that
-    /// keep no list of their workspaces.
+    /// do not keep a list of workspaces.
     pub fn of_root(backend: &BackendId, root: &str) -> Self {
         let mut hash = Sha256::new();
         for part in ["haft-workspace-1", backend.as_str(), root] {
-            // Each with its length, so that none runs into the next.
+            // Each part is preceded by its length, so that no part runs into the next.
             hash.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_le_bytes());
             hash.update(part);
         }
@@ -168,7 +168,7 @@ impl SessionKind {
         Self::Cron,
     ];
 
-    /// The word used in configuration and output.
+    /// The name used in configuration and output.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Main => "main",
@@ -196,15 +196,15 @@ pub struct Principal {
     /// The agent that asks.
     pub agent: AgentId,
     /// Agents that started this one, nearest first. Policy takes the strictest answer of the whole
-    /// line, so a sub-agent is only ever narrower than its parents.
+    /// chain, so a sub-agent never has more rights than its parents.
     pub ancestors: Vec<AgentId>,
     /// The conversation.
     pub session: SessionId,
     /// What kind of conversation it is.
     pub session_kind: SessionKind,
-    /// The channel the conversation came from, where there is one.
+    /// The channel the conversation came from, if any.
     pub channel: Option<ChannelId>,
-    /// The scopes of the credential the call came with.
+    /// The scopes of the credential used for the call.
     pub scopes: BTreeSet<Scope>,
 }
 
@@ -233,7 +233,7 @@ mod tests {
         let id = |backend: &str, root: &str| WorkspaceId::of_root(&BackendId::new(backend), root);
         let here = id("local", "/home/ada/haft");
         assert_eq!(here, id("local", "/home/ada/haft"));
-        // Kept in records, so it may never change.
+        // Stored in records, so it must never change.
         assert_eq!(here.as_str(), "ws-e0b6258dddb88cc740f21de1b7a7bb3e");
         assert_eq!(WorkspaceId::parse(here.as_str()), Ok(here.clone()));
         for other in [

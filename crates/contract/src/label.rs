@@ -1,30 +1,31 @@
-//! Labels: which sources a session has read from, that others than its people write.
+//! Labels: the sources a session has read from that are written by outsiders.
 //!
-//! A label says who had a word in a conversation. It says nothing about which data went where, since
-//! there is a model in between. Labels only ever grow. Read next: `docs/adr/0020-*.md`.
+//! A label says who could have influenced a conversation. It says nothing about which data went
+//! where, because there is a model in between. Labels only ever grow. Read next:
+//! `docs/adr/0020-*.md`.
 
 use std::{fmt, sync::Arc};
 
 use crate::name::ProviderId;
 
-/// The most labels one session has; with more it has [`Label::anything`] alone.
+/// The most labels one session keeps apart; beyond that it has only [`Label::anything`].
 pub const MAX_LABELS: usize = 64;
 
-/// How many providers a record is asked for: those without a label, and one more than there may be
-/// labels. So many or more are [`Label::anything`].
+/// How many providers to ask a record for: those without a label, and one more than the limit on
+/// labels. This many or more become [`Label::anything`].
 pub const MAX_PROVIDERS: usize = MAX_LABELS + 16;
 
-/// What the label of a mounted server starts with.
+/// Prefix of a mounted server's label.
 const SERVER: &str = "mcp:";
 
-/// The word for more labels than are kept apart.
+/// The label for more sources than are kept apart.
 const ANYTHING: &str = "anything";
 
 /// A source, such as `mcp:github`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Label(Arc<str>);
 
-/// A text that is no label.
+/// Why a text is not a label.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{shown}` is not a source: write `mcp:` and the id of a server")]
 pub struct LabelError {
@@ -32,13 +33,14 @@ pub struct LabelError {
 }
 
 impl Label {
-    /// The label of what a provider's tools return; none for those whose words are our own.
+    /// The label for what a provider's tools return; `None` for providers whose output is our own
+    /// text.
     pub fn of(provider: &ProviderId) -> Option<Self> {
         let server = provider.mounted_server()?;
         Some(Self(format!("{SERVER}{server}").into()))
     }
 
-    /// Whether this is the label of a provider, without making one.
+    /// Whether this is the label of a provider. Does not allocate one.
     pub fn is_of(&self, provider: &ProviderId) -> bool {
         let server = self.0.strip_prefix(SERVER);
         server.is_some() && server == provider.mounted_server()
@@ -49,7 +51,7 @@ impl Label {
         Self(ANYTHING.into())
     }
 
-    /// Reads a label.
+    /// Parses a label.
     pub fn parse(text: &str) -> Result<Self, LabelError> {
         let server = text.strip_prefix(SERVER);
         let known = text == ANYTHING || server.is_some_and(|id| ProviderId::parse(id).is_ok());
@@ -60,12 +62,12 @@ impl Label {
         Err(LabelError { shown })
     }
 
-    /// As text.
+    /// The label as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether it stands for every source there is.
+    /// Whether it means every source.
     pub fn is_anything(&self) -> bool {
         self.as_str() == ANYTHING
     }
@@ -91,17 +93,17 @@ impl std::str::FromStr for Label {
     }
 }
 
-/// Everything a session has read from: each once, in order. Cheap to clone, and nothing at all where
-/// there is none.
+/// Everything a session has read from: each source once, in order. Cheap to clone, and allocates
+/// nothing when empty.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Labels(Option<Arc<[Label]>>);
 
 impl Labels {
-    /// None.
+    /// No labels.
     pub const NONE: Self = Self(None);
 
-    /// The labels of providers as they are recorded. What is no provider, or one too many, may be
-    /// any.
+    /// The labels of recorded providers. A name that is no provider, or one too many, may be any
+    /// source.
     pub fn of_providers(providers: &[String]) -> Self {
         if providers.len() >= MAX_PROVIDERS {
             return Self::NONE.with(Label::anything());
@@ -113,28 +115,28 @@ impl Labels {
         providers.iter().filter_map(label).collect()
     }
 
-    /// Whether there is none.
+    /// Whether there are no labels.
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Each of them, in order.
+    /// The labels, in order.
     pub fn iter(&self) -> impl Iterator<Item = &Label> {
         self.0.as_deref().unwrap_or_default().iter()
     }
 
-    /// Whether a source is among them, or may be.
+    /// Whether a source is, or may be, among them.
     pub fn contains(&self, label: &Label) -> bool {
         self.iter()
             .any(|known| known == label || known.is_anything())
     }
 
-    /// Those that are not of this provider: sources other than the one a call goes to.
+    /// The labels of other providers: sources other than the one a call goes to.
     pub fn others<'a>(&'a self, provider: &'a ProviderId) -> impl Iterator<Item = &'a Label> {
         self.iter().filter(|label| !label.is_of(provider))
     }
 
-    /// These and one more.
+    /// These labels and one more.
     #[must_use]
     pub fn with(&self, label: Label) -> Self {
         if self.contains(&label) {

@@ -12,7 +12,7 @@ use std::{
 /// The longest tool name every model provider accepts.
 pub const MAX_NAME_CHARS: usize = 64;
 
-/// What the provider of a mounted server starts with.
+/// Prefix of a mounted server's provider id.
 const MOUNTED: &str = "mcp__";
 
 /// A tool's name: `[A-Za-z0-9_-]{1,64}`.
@@ -32,8 +32,8 @@ pub struct ToolKey {
     pub tool: ToolName,
 }
 
-/// The name of an action within a tool (`download` of `browser`). Tools name theirs in their code; one
-/// that is read back from the record is owned.
+/// The name of an action within a tool (`download` of `browser`). Tools define theirs as constants;
+/// a name read back from the record is owned.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ActionName(Cow<'static, str>);
 
@@ -167,12 +167,12 @@ impl ProviderId {
         Self(Arc::from("script"))
     }
 
-    /// The provider of the tools of a mounted MCP server: `mcp__<id>`, which no other has.
+    /// The provider of a mounted MCP server's tools: `mcp__<id>`, a prefix no other provider has.
     pub fn mounted(server: &str) -> Result<Self, NameError> {
         Self::parse(&format!("{MOUNTED}{server}"))
     }
 
-    /// The mounted MCP server this is the provider of, if it is one.
+    /// The MCP server whose tools this provider supplies, if it is a mounted one.
     pub fn mounted_server(&self) -> Option<&str> {
         let server = self.0.strip_prefix(MOUNTED);
         server.filter(|server| !server.is_empty())

@@ -18,11 +18,11 @@ use crate::{
 pub enum Terminal {
     /// The tool did what was asked.
     Succeeded,
-    /// The tool ran, or could not be started, and says why.
+    /// The tool ran, or could not be started, and reports why.
     Failed,
-    /// Policy, a person, or the absence of one said no. Nothing happened.
+    /// Policy or a person refused, or there was nobody to ask. Nothing happened.
     Denied,
-    /// The deadline passed. What it produced until then is kept.
+    /// The deadline passed. Output produced until then is kept.
     TimedOut,
     /// The caller asked to stop, or went away.
     Cancelled,
@@ -41,7 +41,7 @@ impl Terminal {
         Self::Unknown,
     ];
 
-    /// The word used in JSON, in the ledger and in documentation.
+    /// The name used in JSON, in the ledger and in documentation.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Succeeded => "succeeded",
@@ -53,7 +53,7 @@ impl Terminal {
         }
     }
 
-    /// The state with this word, if there is one.
+    /// The state with this name, if there is one.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
@@ -86,7 +86,7 @@ pub struct Outcome {
     pub facts: Facts,
 }
 
-/// What went wrong, for the model: what, where, what to do next.
+/// What went wrong, for the model: what, where, and what to do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// What sort of failure it was.
@@ -99,7 +99,7 @@ pub struct Failure {
     pub hint: Option<String>,
 }
 
-/// What is known about a run beside its content.
+/// What is known about a run in addition to its content.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Facts {
     /// The exit code of a command.
@@ -114,9 +114,9 @@ pub struct Facts {
     pub artifact: Option<ArtifactId>,
     /// The decision that allowed or denied it.
     pub decision: Option<Decision>,
-    /// What refused it, when something did.
+    /// What refused it, if something did.
     pub denied_by: Option<DeniedBy>,
-    /// The resource limit that ended it, when one did.
+    /// The resource limit that ended it, if one did.
     pub exceeded: Option<Limit>,
     /// What the sandbox refused while it ran.
     pub refusals: Vec<Refusal>,
@@ -139,13 +139,13 @@ pub enum DeniedBy {
     Person,
     /// A rule asked, and nobody was there to answer.
     NobodyToAsk,
-    /// The approval came too late.
+    /// The approval came too late, or no longer holds.
     Expired,
     /// The jail or sandbox.
     Sandbox,
     /// The ledger could not record it.
     Ledger,
-    /// The workspace it names is not open to who asks, or not there.
+    /// The workspace it names does not exist, or the caller may not use it.
     Workspace,
 }
 
@@ -161,7 +161,7 @@ impl DeniedBy {
         Self::Workspace,
     ];
 
-    /// The word used in JSON and in the ledger.
+    /// The name used in JSON and in the ledger.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Policy => "policy",
@@ -174,7 +174,7 @@ impl DeniedBy {
         }
     }
 
-    /// The value with this word, if there is one.
+    /// The value with this name, if there is one.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|by| by.as_str() == word)
     }
@@ -201,7 +201,7 @@ impl Outcome {
             .join("\n")
     }
 
-    /// What the model reads: the content, and the failure with its hint where there is one.
+    /// What the model reads: the content, and the failure with its hint if there is one.
     pub fn model_text(&self) -> String {
         let mut parts: Vec<String> = self
             .content

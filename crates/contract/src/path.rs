@@ -1,8 +1,8 @@
 //! A path inside a workspace, parsed once from what a model wrote.
 //!
 //! Parsing is lexical and is *not* what confines a call: back ends resolve every path beneath a
-//! held directory. It gives plans and rules one spelling per path, and it refuses early, with a
-//! reason, what can never be right.
+//! directory they hold open. It gives plans and rules one spelling per path, and refuses early,
+//! with a reason, what can never be valid.
 
 use std::fmt;
 
@@ -24,7 +24,7 @@ pub enum PathError {
     /// The path has no characters.
     #[error("the path is empty")]
     Empty,
-    /// The path holds a NUL byte.
+    /// The path contains a NUL byte.
     #[error("the path holds a NUL byte")]
     Nul,
     /// The path, or one of its components, is too long.
@@ -35,7 +35,7 @@ pub enum PathError {
         /// How long it may be.
         limit: usize,
     },
-    /// A URL such as `file:///etc/passwd` where a path belongs.
+    /// A URL such as `file:///etc/passwd` instead of a path.
     #[error("`{}` is a URL, not a path", shown(.0))]
     Url(String),
     /// The path leaves the workspace.
@@ -97,7 +97,7 @@ impl WorkPath {
         Ok(Self(components.join("/")))
     }
 
-    /// Parses a path that is relative already, such as one a back end reports.
+    /// Parses a path that is already relative, such as one a back end reports.
     pub fn relative(text: &str) -> Result<Self, PathError> {
         if text.starts_with('/') {
             return Err(PathError::Outside(text.to_owned()));
@@ -115,7 +115,7 @@ impl WorkPath {
         self.0 == "."
     }
 
-    /// The components, none for the root.
+    /// The components; none for the root.
     pub fn components(&self) -> impl DoubleEndedIterator<Item = &str> {
         let text = if self.is_root() { "" } else { self.0.as_str() };
         text.split('/').filter(|component| !component.is_empty())
@@ -137,7 +137,7 @@ impl WorkPath {
         })
     }
 
-    /// This path with one more component, or several, beneath it.
+    /// This path with one or more components appended.
     pub fn join(&self, relative: &str) -> Result<Self, PathError> {
         let below = Self::relative(relative)?;
         if self.is_root() {
@@ -149,7 +149,7 @@ impl WorkPath {
         Ok(Self(format!("{}/{}", self.0, below.0)))
     }
 
-    /// This path and every directory above it, itself first; not the root.
+    /// This path and every directory above it, starting with itself; without the root.
     pub fn ancestors(&self) -> impl Iterator<Item = &str> {
         let mut rest = (!self.is_root()).then_some(self.0.as_str());
         std::iter::from_fn(move || {
@@ -172,8 +172,8 @@ impl fmt::Display for WorkPath {
     }
 }
 
-/// A path as messages show it: control characters escaped, so that a name can neither forge a line
-/// nor steer a terminal.
+/// A path for messages: control characters are escaped, so that a name can neither forge a line nor
+/// control a terminal.
 pub(crate) fn shown(path: &str) -> String {
     let mut shown = String::with_capacity(path.len());
     for character in path.chars() {

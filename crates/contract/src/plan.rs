@@ -31,17 +31,17 @@ pub struct Plan {
     pub effects: Effects,
     /// The run time the input itself asks for. It never exceeds the tool's maximum.
     pub timeout: Option<Duration>,
-    /// What becomes of the call when one of its paths may not or cannot be touched.
+    /// What happens to the call when one of its paths may not or cannot be touched.
     pub paths: PathsTogether,
 }
 
-/// Whether the paths of a plan stand or fall together.
+/// Whether the paths of a plan succeed or fail together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathsTogether {
-    /// One path that is denied or leads nowhere stops the call.
+    /// A single path that is denied or does not resolve stops the call.
     AllOrNone,
     /// Such a path is left out of the plan, and the guarded files say why when the tool asks for
-    /// it. Only if nothing is left does the call stop.
+    /// it. The call stops only if nothing is left.
     EachByItself,
 }
 
@@ -57,7 +57,7 @@ impl Plan {
         }
     }
 
-    /// A plan for something that only looks.
+    /// A plan for something that only reads.
     pub fn read_only() -> Self {
         Self::new(Effects::READ_ONLY)
     }
@@ -83,7 +83,7 @@ impl Plan {
         self
     }
 
-    /// Lets each path stand by itself: for a tool that does what it can and reports the rest.
+    /// Treats each path separately: for a tool that does what it can and reports the rest.
     #[must_use]
     pub fn each_path_by_itself(mut self) -> Self {
         self.paths = PathsTogether::EachByItself;
@@ -91,7 +91,7 @@ impl Plan {
     }
 }
 
-/// What the plan stage of the runtime puts together before it seals it.
+/// What the plan stage of the runtime collects before sealing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanParts {
     /// The tool, by provider and name.
@@ -108,11 +108,11 @@ pub struct PlanParts {
     pub backend: BackendId,
     /// The workspace it runs in.
     pub workspace_id: WorkspaceId,
-    /// The root of that workspace on its back end, as shown to people. Nothing is looked up by it.
+    /// The root of that workspace on its back end, for display. Nothing is looked up by it.
     pub workspace: String,
     /// How strongly it is confined.
     pub tier: Tier,
-    /// The hosts its commands may reach; `None` is no network.
+    /// The hosts its commands may reach; `None` means no network.
     pub egress: Option<Arc<EgressRules>>,
     /// How long it may run.
     pub deadline: Duration,
@@ -121,14 +121,14 @@ pub struct PlanParts {
 }
 
 impl PlanParts {
-    /// Seals the plan: from here on nobody changes it.
+    /// Seals the plan: from here on it cannot change.
     pub fn seal(self) -> SealedPlan {
         SealedPlan { parts: self }
     }
 }
 
-/// A plan with everything an approval binds. Nobody can change one: what was recorded, judged and
-/// approved is what runs. A plan that differs in something is another plan, made from this one.
+/// A plan with everything an approval binds. It cannot be changed: what was recorded, judged and
+/// approved is what runs. Changing anything makes another plan from this one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SealedPlan {
     parts: PlanParts,
@@ -170,7 +170,7 @@ impl SealedPlan {
         &self.parts.workspace_id
     }
 
-    /// The root of that workspace on its back end, as shown to people. Nothing is looked up by it.
+    /// The root of that workspace on its back end, for display. Nothing is looked up by it.
     pub fn workspace(&self) -> &str {
         &self.parts.workspace
     }
@@ -180,7 +180,7 @@ impl SealedPlan {
         self.parts.tier
     }
 
-    /// The hosts its commands may reach; `None` is no network.
+    /// The hosts its commands may reach; `None` means no network.
     pub fn egress(&self) -> Option<&Arc<EgressRules>> {
         self.parts.egress.as_ref()
     }
@@ -195,21 +195,21 @@ impl SealedPlan {
         &self.parts.read_from
     }
 
-    /// Another plan: this one with other accesses.
+    /// A new plan: this one with other accesses.
     #[must_use]
     pub fn with_accesses(mut self, accesses: Vec<Access>) -> Self {
         self.parts.accesses = accesses;
         self
     }
 
-    /// Another plan: this one for a session that has read from these sources.
+    /// A new plan: this one for a session that has read from these sources.
     #[must_use]
     pub fn with_read_from(mut self, read_from: Labels) -> Self {
         self.parts.read_from = read_from;
         self
     }
 
-    /// The resolved path an access with this path and mode leads to, if the plan names one.
+    /// The path accesses among all accesses, in order.
     pub fn path_accesses(&self) -> impl Iterator<Item = &crate::access::PathAccess> {
         self.parts
             .accesses

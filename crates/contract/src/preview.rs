@@ -1,7 +1,8 @@
-//! What a person sees before they answer: what will happen, drawn from the plan itself.
+//! What a person sees before they answer: what will happen, according to the plan itself.
 //!
-//! A preview is complete or there is none: what is too large to show cannot be approved. It is part
-//! of the canonical form an approval binds, so what is shown and what is approved cannot differ.
+//! A preview is complete or does not exist: what is too large to show cannot be approved. It is
+//! part of the canonical form an approval binds, so what is shown and what is approved cannot
+//! differ.
 
 use crate::{host::Verdict, path::WorkPath};
 
@@ -22,7 +23,7 @@ pub enum PreviewPart {
     Diff(FileDiff),
     /// A command runs.
     Command(CommandPreview),
-    /// A host is reached.
+    /// A connection is made to a host.
     Host {
         /// Its name.
         host: String,
@@ -33,10 +34,10 @@ pub enum PreviewPart {
     Rows {
         /// The configured source.
         source: String,
-        /// How many, where it is known beforehand.
+        /// How many, if known beforehand.
         affected: Option<u64>,
     },
-    /// Something that has no form of its own, in words.
+    /// Anything without its own variant, in words.
     Note(String),
 }
 
@@ -45,25 +46,25 @@ pub enum PreviewPart {
 pub struct FileDiff {
     /// The file.
     pub path: WorkPath,
-    /// What becomes of it.
+    /// What happens to it.
     pub change: FileChangeKind,
-    /// The whole change as a unified diff; empty where the content is not text, and then
+    /// The whole change as a unified diff; empty if the content is not text, and then
     /// [`FileDiff::note`] says what it is.
     pub text: String,
-    /// What the diff cannot say: encodings, binary content with its size.
+    /// What the diff cannot show: encodings, binary content with its size.
     pub note: Option<String>,
 }
 
-/// What becomes of a file.
+/// What happens to a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileChangeKind {
-    /// It is made.
+    /// It is created.
     Create,
     /// Its content changes.
     Change,
     /// It is removed.
     Remove,
-    /// It gets another name, and perhaps other content.
+    /// It is renamed, and perhaps its content changes.
     Move {
         /// The new name.
         to: WorkPath,
@@ -71,7 +72,7 @@ pub enum FileChangeKind {
 }
 
 impl FileChangeKind {
-    /// The word for it.
+    /// The name used in output.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -87,16 +88,16 @@ impl FileChangeKind {
 pub struct CommandPreview {
     /// The command as parsed, words quoted for reading.
     pub text: String,
-    /// What it may touch, as far as its words say.
+    /// What it may touch, as far as its words show.
     pub touches: Vec<TouchTarget>,
-    /// Every path its words may name, absolute and in whatever position. Not shown: the files among
-    /// them are bound to the answer.
+    /// Every path its words may name, absolute and in any position. Not shown: the files among them
+    /// are bound to the answer.
     pub may_name: Vec<String>,
     /// Why it is not fully understood, if it is not.
     pub opaque: Option<String>,
-    /// What about it is not bound to the answer, if anything is not.
+    /// What about it is not bound to the answer, if anything.
     pub unbound: Option<String>,
-    /// What policy says to this one.
+    /// Policy's verdict on this command.
     pub verdict: Verdict,
 }
 
@@ -123,7 +124,7 @@ pub enum TouchKind {
 }
 
 impl TouchKind {
-    /// The word for it.
+    /// The name used in output.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Reads => "reads",
@@ -135,7 +136,7 @@ impl TouchKind {
 }
 
 impl Preview {
-    /// How many bytes of text it holds.
+    /// The bytes of text in the preview.
     pub fn bytes(&self) -> usize {
         self.parts
             .iter()

@@ -1,28 +1,28 @@
-//! How far a call has come, typed by the tool and bounded on the way out.
+//! The progress of a call, typed by the tool and bounded on the way out.
 //!
-//! Progress belongs to a call, never to a tool object: two copies at once have two sinks.
+//! Progress belongs to a call, never to a tool object: two simultaneous calls have two sinks.
 
 use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// Where a call stands. `detail` is the tool's own typed part.
+/// How far a call has got. `detail` is the tool's own typed part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Progress<D = NoProgress> {
     /// Steps done.
     pub step: u64,
-    /// Steps in all, where known.
+    /// The total number of steps, if known.
     pub total: Option<u64>,
     /// What it is doing, for a person.
     pub status: String,
-    /// How long it will still take, where that can be said.
+    /// The estimated time left, if known.
     pub remaining: Option<Duration>,
     /// The tool's own typed part.
     pub detail: D,
 }
 
-/// The progress type of a tool that reports none of its own.
+/// The progress type of a tool without a typed part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct NoProgress {}
 
@@ -65,8 +65,8 @@ impl<D> Progress<D> {
         self
     }
 
-    /// How much is done, from 0 to 100; `None` where the total is not known. Never above 100, and
-    /// 100 for a total of 0, which is finished before it starts.
+    /// How much is done, from 0 to 100; `None` if the total is not known. Never above 100, and 100
+    /// for a total of 0, which is finished before it starts.
     pub fn percentage(&self) -> Option<u8> {
         let total = self.total?;
         if total == 0 || self.step >= total {
@@ -80,20 +80,20 @@ impl<D> Progress<D> {
 /// Progress with the typed part rendered to JSON, as events carry it.
 pub type RenderedProgress = Progress<Value>;
 
-/// Receives a call's progress. Implemented by the runtime, which keeps only the newest.
+/// Receives a call's progress. Implemented by the runtime, which keeps only the newest report.
 pub trait ReportProgress: Send + Sync {
     /// Takes one report. Must not block.
     fn report(&self, progress: RenderedProgress);
 }
 
-/// The typed end a tool reports to.
+/// The typed handle a tool reports to.
 pub struct ProgressSink<D> {
     to: Arc<dyn ReportProgress>,
     typed: PhantomData<fn(D)>,
 }
 
 impl<D: Serialize> ProgressSink<D> {
-    /// A sink that renders each report and hands it on.
+    /// A sink that renders each report and passes it on.
     pub fn new(to: Arc<dyn ReportProgress>) -> Self {
         Self {
             to,
@@ -101,9 +101,9 @@ impl<D: Serialize> ProgressSink<D> {
         }
     }
 
-    /// Reports where the call stands. Reports may be merged; only the newest is sure to be seen.
+    /// Reports progress. Reports may be merged; only the newest is sure to be seen.
     pub fn report(&self, progress: Progress<D>) {
-        // A typed part that JSON cannot hold (a map with odd keys) loses only itself.
+        // If JSON cannot hold the typed part (a map with odd keys), only that part is lost.
         let detail = serde_json::to_value(&progress.detail).unwrap_or(Value::Null);
         self.to.report(progress.detail(detail));
     }

@@ -1,19 +1,20 @@
 //! Names that no tool may write, whatever the rules say: what a shell, git, an editor, a package
-//! manager, an agent or Haft itself would run or obey later. The one list of them: policy denies by
-//! it, and a back end recognises other spellings of it where a directory ignores case.
+//! manager, an agent or Haft itself would run or obey later. This is the only such list: policy
+//! denies what is on it, and a back end uses it to recognise other spellings where a directory
+//! ignores case.
 //!
-//! Only spelling is decided here; nothing looks at a disk. A name is on the list if a file of that
-//! name takes effect without anybody choosing to run it, so build files are not.
+//! This module compares spellings only; it never looks at a disk. A name is on the list if a file
+//! of that name takes effect without anybody choosing to run it, so build files are not.
 
 use std::fmt;
 
-/// A protected name. It stands for itself and everything beneath it, at any depth of the
+/// A protected name. Covers the name itself and everything beneath it, at any depth of the
 /// workspace, whether it exists or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProtectedName {
     /// Its components, usually one. ASCII, so that a spelling can be compared without case.
     pub components: &'static [&'static str],
-    /// Why it is protected, as the end of a sentence that names the path.
+    /// Why it is protected, phrased as the end of a sentence that names the path.
     pub reason: &'static str,
 }
 
@@ -129,13 +130,13 @@ pub const PROTECTED_NAMES: &[ProtectedName] = &[
     name(&[".config", "haft"], HAFT),
 ];
 
-/// The protected name in this path, spelt exactly so.
+/// The protected name in this path, in exactly this spelling.
 pub fn protected_name(path: &str) -> Option<&'static ProtectedName> {
     let components: Vec<&str> = path.split('/').collect();
     protected_name_where(&components, |component, name| *component == name)
 }
 
-/// The protected name in these components, where `same` says whether a component is a name.
+/// The protected name in these components, where `same` says whether a component equals a name.
 pub fn protected_name_where<C>(
     components: &[C],
     same: impl Fn(&C, &str) -> bool,

@@ -1,5 +1,5 @@
-//! What a tool says about itself, once. Listings, model renderings, documentation and deadlines
-//! are derived from it.
+//! A tool's one description of itself. Listings, model renderings, documentation and deadlines are
+//! derived from it.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ pub struct ToolSpec {
     pub title: String,
     /// What it does, when to use it, when not to, and its key parameters; written for a model.
     pub description: String,
-    /// The effects of an input nothing more is known about.
+    /// The effects to assume for an input about which nothing more is known.
     pub effects: Effects,
     /// How long a call may run.
     pub deadline: Deadline,
-    /// Actions with their own deadlines, where the tool has several.
+    /// Actions with their own deadlines, if the tool has several.
     pub actions: Vec<ActionSpec>,
     /// Groups that rules and listings can name (`files`, `search`, `process`).
     pub groups: Vec<&'static str>,
@@ -45,8 +45,8 @@ pub enum Audience {
     /// Models: it is listed and described to them.
     #[default]
     Model,
-    /// A host that knows it by name, such as the edge that reads a mounted server's resources. No
-    /// list has it.
+    /// A host that knows it by name, such as the edge that reads a mounted server's resources.
+    /// Never listed.
     Host,
 }
 
@@ -67,9 +67,9 @@ pub struct ActionSpec {
 pub struct Deadline {
     /// The run time unless the input or the caller asks for another.
     pub default: Duration,
-    /// What no input, caller or progress can exceed.
+    /// The limit that no input, caller or progress can exceed.
     pub maximum: Duration,
-    /// Ends a call that reports nothing for this long; each report starts it anew.
+    /// Ends a call that reports nothing for this long; each report restarts the timer.
     pub idle: Option<Duration>,
 }
 
@@ -78,14 +78,14 @@ pub struct Deadline {
 pub struct ParameterAlias {
     /// The name models also use.
     pub alias: &'static str,
-    /// The parameter it stands for.
+    /// The real parameter.
     pub parameter: &'static str,
-    /// Multiplies a number on the way (`timeout` in seconds to `timeout_ms`).
+    /// Multiplies a number on the way in (`timeout` in seconds to `timeout_ms`).
     pub scale: Option<u32>,
 }
 
 impl ParameterAlias {
-    /// A plain other name.
+    /// An alias without a change of unit.
     pub const fn new(alias: &'static str, parameter: &'static str) -> Self {
         Self {
             alias,
@@ -94,7 +94,7 @@ impl ParameterAlias {
         }
     }
 
-    /// Another name in another unit.
+    /// An alias in another unit.
     pub const fn scaled(alias: &'static str, parameter: &'static str, scale: u32) -> Self {
         Self {
             alias,
@@ -105,7 +105,7 @@ impl ParameterAlias {
 }
 
 impl Deadline {
-    /// A default and the most that can be asked for.
+    /// A default and a maximum.
     pub const fn new(default: Duration, maximum: Duration) -> Self {
         Self {
             default,
@@ -184,14 +184,14 @@ impl ToolSpec {
         self
     }
 
-    /// Adds names that resolve to this tool.
+    /// Adds other names for this tool.
     #[must_use]
     pub fn aliases(mut self, aliases: &[&'static str]) -> Self {
         self.aliases.extend_from_slice(aliases);
         self
     }
 
-    /// Adds names that stand for parameters.
+    /// Adds other names for parameters.
     #[must_use]
     pub fn parameter_aliases(mut self, aliases: &[ParameterAlias]) -> Self {
         self.parameter_aliases.extend_from_slice(aliases);

@@ -51,7 +51,7 @@ pub trait Tool: Send + Sync + 'static {
     type Input: DeserializeOwned + JsonSchema + Send + Sync + 'static;
     /// Structured output; also rendered to text for the model.
     type Output: Serialize + JsonSchema + Send + 'static;
-    /// The typed part of progress; [`crate::NoProgress`] where there is none.
+    /// The typed part of progress; [`crate::NoProgress`] if there is none.
     type Progress: Serialize + Send + 'static;
     /// The tool's name.
     const NAME: &'static str;
@@ -62,16 +62,16 @@ pub trait Tool: Send + Sync + 'static {
     /// Says what an input will touch. Pure: no file is opened, nothing is sent.
     fn plan(&self, input: &Self::Input, cx: &PlanContext) -> Result<Plan, ToolError>;
 
-    /// Does it.
+    /// Runs the call.
     fn run(
         &self,
         input: Self::Input,
         cx: CallContext<Self::Progress>,
     ) -> impl Future<Output = Result<Self::Output, ToolError>> + Send;
 
-    /// Shows what an input will do to files, for a person who is asked about it: the whole change,
-    /// from the files as they are. Commands, hosts and databases are shown from the plan, without
-    /// the tool. Called only when somebody is asked; must not change anything.
+    /// Shows what an input will do to files, for a person who is asked to approve it: the whole
+    /// change, computed from the files as they are. Commands, hosts and databases are shown from
+    /// the plan, without the tool. Called only when somebody is asked; must not change anything.
     fn preview(
         &self,
         input: &Self::Input,

@@ -1,8 +1,8 @@
-//! Ids that Haft makes itself: UUIDs of version 7, which sort by the time they were made.
+//! Ids that Haft generates: version 7 UUIDs, which sort by creation time.
 //!
 //! Names that come from outside are in `identity.rs`.
 
-/// Makes a type for one kind of id, so that ids of two kinds are never mixed up.
+/// Defines a type for one kind of id, so that ids of two kinds are never mixed up.
 macro_rules! uuid_id {
     ($(#[$doc:meta])* $type:ident) => {
         $(#[$doc])*
@@ -19,7 +19,7 @@ macro_rules! uuid_id {
                 Self(uuid::Uuid::now_v7())
             }
 
-            /// Reads an id back.
+            /// Parses an id.
             pub fn parse(text: &str) -> Option<Self> {
                 uuid::Uuid::try_parse(text).ok().map(Self)
             }

@@ -1,16 +1,18 @@
-//! What an address is for. Pure; follows IANA's registries of special-purpose addresses, and looks
-//! through the forms in which IPv6 carries an IPv4 address: the packet would end up there.
+//! What an IP address is for. Pure. Follows IANA's registries of special-purpose addresses. An IPv4
+//! address embedded in an IPv6 one is classified as the IPv4 address, because that is where the
+//! packet would end up.
 //!
-//! Whatever is not known to be public is not public.
+//! An address that is not known to be public counts as not public.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// What an address is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AddressClass {
-    /// Anybody on the Internet.
+    /// Anywhere on the Internet.
     Public,
-    /// Where a cloud hands out credentials to whoever can connect. Never granted.
+    /// A metadata service, which hands out cloud credentials to anyone who can connect. Never
+    /// granted.
     Metadata,
     /// No address at all, or "this network".
     Unspecified,
@@ -20,20 +22,20 @@ pub enum AddressClass {
     Private,
     /// A network behind a carrier's address translation.
     Carrier,
-    /// What hangs on the same wire.
+    /// Neighbours on the same link.
     LinkLocal,
-    /// Many receivers.
+    /// A group of receivers.
     Multicast,
     /// Examples in documents.
     Documentation,
     /// Reserved, experimental, or set aside for measurements.
     Reserved,
-    /// An IPv6 tunnel to an IPv4 address that nobody should meet any more.
+    /// An IPv6 tunnel to an IPv4 address; the mechanism is obsolete.
     Tunnel,
 }
 
 impl AddressClass {
-    /// How a denial calls it.
+    /// The name used in denials.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Public => "public",
@@ -70,7 +72,7 @@ const METADATA_V6: [Ipv6Addr; 4] = [
     Ipv6Addr::new(0xfd00, 0x42, 0, 0, 0, 0, 0, 0x42),
 ];
 
-/// Names under which the same is reached.
+/// Host names of the same services.
 const METADATA_NAMES: [&str; 6] = [
     "metadata",
     "metadata.google.internal",
@@ -80,8 +82,8 @@ const METADATA_NAMES: [&str; 6] = [
     "metadata.tencentyun.com",
 ];
 
-/// Names that never lead to the Internet, or should not: RFC 6761, RFC 8375, and `internal`, which
-/// is set aside for private use.
+/// Suffixes that never lead to the Internet, or should not: RFC 6761, RFC 8375, and `internal`,
+/// which is reserved for private use.
 const PRIVATE_SUFFIXES: [&str; 7] = [
     "localhost",
     "local",
@@ -92,7 +94,7 @@ const PRIVATE_SUFFIXES: [&str; 7] = [
     "localdomain",
 ];
 
-/// What an address is for.
+/// Classifies an address.
 pub fn classify(address: IpAddr) -> AddressClass {
     match address {
         IpAddr::V4(address) => classify_v4(address),
@@ -100,13 +102,13 @@ pub fn classify(address: IpAddr) -> AddressClass {
     }
 }
 
-/// Whether a name is one under which a cloud hands out credentials.
+/// Whether a name is that of a cloud's metadata service.
 pub fn is_metadata_name(name: &str) -> bool {
     METADATA_NAMES.contains(&name)
 }
 
-/// Whether a name belongs to a private network, so that what it resolves to may be private. A name
-/// of one label does: resolvers complete it with whatever the network says.
+/// Whether a name belongs to a private network, so that it may resolve to a private address. A
+/// single-label name does: resolvers append whatever search domain the network supplies.
 pub fn is_private_name(name: &str) -> bool {
     !name.contains('.')
         || PRIVATE_SUFFIXES.iter().any(|suffix| {
@@ -115,7 +117,7 @@ pub fn is_private_name(name: &str) -> bool {
         })
 }
 
-/// The IPv4 address a packet to this address ends up at, where it carries one.
+/// The IPv4 address embedded in this address, where a packet to it would end up, if there is one.
 pub fn carried(address: IpAddr) -> Option<Ipv4Addr> {
     let IpAddr::V6(address) = address else {
         return None;
@@ -171,7 +173,7 @@ fn classify_v6(address: Ipv6Addr) -> AddressClass {
             (AddressClass::Public, false) => {}
             (inner, _) => return inner,
         }
-        // What a network with NAT64 gives instead of an IPv4 address.
+        // What a NAT64 network returns in place of an IPv4 address.
         if matches!(address.segments(), [0x64, 0xff9b, 0, 0, 0, 0, ..]) {
             return AddressClass::Public;
         }
@@ -183,7 +185,7 @@ fn classify_v6(address: Ipv6Addr) -> AddressClass {
         [0xfe80..=0xfebf, ..] => AddressClass::LinkLocal,
         [0xff00..=0xffff, ..] => AddressClass::Multicast,
         [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => AddressClass::Documentation,
-        // Set aside for protocols: benchmarks, ORCHID, and others.
+        // Reserved for protocols: benchmarks, ORCHID, and others.
         [0x2001, 0..=0x1ff, ..] => AddressClass::Reserved,
         [0x2000..=0x3fff, ..] => AddressClass::Public,
         _ => AddressClass::Reserved,

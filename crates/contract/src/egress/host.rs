@@ -1,12 +1,12 @@
-//! A host as a program may name it: one strict parse for rules, proxies and headers alike, so that
-//! two places can never understand one text as two hosts.
+//! A host as a program may name it. Rules, proxies and headers share this one strict parser, so
+//! that no two places can read the same text as different hosts.
 
 use std::{
     fmt,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
-/// The longest host, in bytes: what fits into the domain name system.
+/// The longest host, in bytes: the limit of the domain name system.
 pub const MAX_HOST_BYTES: usize = 253;
 
 /// The longest label of a name, in bytes.
@@ -15,27 +15,27 @@ const MAX_LABEL_BYTES: usize = 63;
 /// A name or an address.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Host {
-    /// A name in lower case, without a final dot. Never an address in disguise.
+    /// A name in lower case, without a final dot. Never a disguised address.
     Name(String),
     /// An address.
     Address(IpAddr),
 }
 
-/// The text is no host.
+/// Why a text is not a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HostError {
-    /// There is none.
+    /// It is empty.
     Empty,
     /// It is longer than [`MAX_HOST_BYTES`].
     TooLong,
-    /// A character that is in no host: NUL, a space, `%`, `@`, `\`, or one that is not ASCII. A name
-    /// in another script is written in its `xn--` form.
+    /// A character that no host contains: NUL, a space, `%`, `@`, `\`, or one that is not ASCII. A
+    /// name in another script is written in its `xn--` form.
     Character(char),
     /// Two dots in a row, a label that is too long, or a hyphen at either end of one.
     Label,
-    /// It ends in a number, yet is not four decimal numbers: `127.1`, `0x7f000001`, `2130706433`.
-    /// Programs disagree what these mean.
+    /// It ends in a number but is not four decimal numbers: `127.1`, `0x7f000001`, `2130706433`.
+    /// Programs disagree about what these mean.
     Number,
     /// Brackets without an IPv6 address between them.
     Brackets,
@@ -73,7 +73,7 @@ impl Host {
         Ok(Self::Name(name.to_ascii_lowercase()))
     }
 
-    /// The address, where this is one.
+    /// The address, if this is one.
     pub fn address(&self) -> Option<IpAddr> {
         match self {
             Self::Name(_) => None,
@@ -104,7 +104,7 @@ fn is_label(label: &str) -> bool {
         && !label.ends_with('-')
 }
 
-/// Whether a resolver may take a last label for a number, so that the whole is an address to it.
+/// Whether a resolver might read this last label as a number, and so the whole host as an address.
 fn is_number(label: &str) -> bool {
     let hexadecimal = label
         .strip_prefix("0x")

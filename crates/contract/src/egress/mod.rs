@@ -1,10 +1,10 @@
-//! Which hosts may be reached: by a sandboxed child, or because a stranger named them. Pure: names
-//! and ports are matched and addresses classified here; whoever connects resolves a name once and
-//! checks every address of it.
+//! Which hosts may be reached, by a sandboxed child or by a request whose host came from outside.
+//! Pure: it matches names and ports and classifies addresses. The code that connects resolves a
+//! name once and checks each of its addresses.
 //!
 //! Deny wins. No rule can allow a metadata address, and an address that is not public is reached
-//! only if a rule names it. Read next: `host.rs` for what a host is, `rule.rs` for what covers it,
-//! `address.rs` for what an address is for.
+//! only if a rule names it. Read next: `host.rs` for what a host is, `rule.rs` for how a rule
+//! matches one, `address.rs` for what an address is for.
 
 mod address;
 mod host;
@@ -21,11 +21,11 @@ pub use rule::{HostRule, HostRuleError, WEB_PORTS};
 pub struct EgressRules {
     /// What may be reached.
     pub allow: Vec<HostRule>,
-    /// What may not, whatever is allowed. A rule without a port denies every port.
+    /// What may not be reached, even if it is allowed. A rule without a port denies every port.
     pub deny: Vec<HostRule>,
 }
 
-/// What the rules say of a host and a port.
+/// What the rules say about a host and a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ruling<'a> {
     /// A rule names exactly this host.
@@ -36,12 +36,12 @@ pub enum Ruling<'a> {
     Denied(&'a HostRule),
     /// The host is allowed, the port is not.
     OtherPort(&'a HostRule),
-    /// No rule speaks of it.
+    /// No rule mentions it.
     Silent,
 }
 
 impl EgressRules {
-    /// Judges a host and a port. Deny wins; an exact rule says more than a wildcard.
+    /// Judges a host and a port. Deny wins; an exact rule takes precedence over a wildcard.
     pub fn judge(&self, host: &Host, port: u16) -> Ruling<'_> {
         if let Some(rule) = self.deny.iter().find(|rule| rule.forbids(host, port)) {
             return Ruling::Denied(rule);

@@ -1,11 +1,11 @@
-//! From a name to its addresses, once for each connection. What is answered is checked and then
-//! connected to; no name is ever handed to anything that would look it up again.
+//! Resolves a name to its addresses, once for each connection. The addresses are checked and then
+//! connected to; the name is never passed to anything that would look it up again.
 
 use std::{io, net::IpAddr};
 
 use crate::future::BoxFuture;
 
-/// The most addresses of one name; one with more is refused, not checked in part.
+/// The most addresses a name may have. A name with more is refused, not checked in part.
 pub const MAX_ADDRESSES: usize = 64;
 
 /// Looks up names.

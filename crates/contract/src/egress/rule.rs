@@ -1,18 +1,18 @@
 //! One host rule: a host or everything below a name, and a port.
 //!
-//! To allow, a rule without a port stands for the web alone; to deny, it stands for every port.
+//! A rule without a port allows the web ports only, but denies every port.
 
 use std::fmt;
 
 use super::host::{Host, HostError};
 
-/// The ports a rule without one allows.
+/// The ports that a rule without a port allows.
 pub const WEB_PORTS: [u16; 2] = [80, 443];
 
-/// How much of a text that is no rule is shown.
+/// How much of an invalid rule an error shows.
 const SHOWN_CHARACTERS: usize = 128;
 
-/// A host and its ports.
+/// A host, or everything below a name, and optionally a port.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostRule {
     hosts: Hosts,
@@ -23,11 +23,11 @@ pub struct HostRule {
 enum Hosts {
     /// This host alone.
     Exact(Host),
-    /// Every name below this one, not itself.
+    /// Every name below this one, but not the name itself.
     Below(String),
 }
 
-/// The text is no host rule.
+/// Why a text is not a host rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostRuleError {
     text: String,
@@ -60,7 +60,7 @@ impl HostRule {
         }
     }
 
-    /// Whether the rule, as one that allows, covers a host and a port.
+    /// Whether the rule, read as an allow rule, covers a host and a port.
     pub fn allows(&self, host: &Host, port: u16) -> bool {
         let port_fits = match self.port {
             Some(only) => only == port,
@@ -69,7 +69,7 @@ impl HostRule {
         port_fits && self.speaks_of(host)
     }
 
-    /// Whether the rule, as one that denies, covers a host and a port.
+    /// Whether the rule, read as a deny rule, covers a host and a port.
     pub fn forbids(&self, host: &Host, port: u16) -> bool {
         self.port.is_none_or(|only| only == port) && self.speaks_of(host)
     }
@@ -82,7 +82,7 @@ impl HostRule {
         }
     }
 
-    /// Whether the rule covers the host on some port.
+    /// Whether the rule covers the host on any port.
     pub fn speaks_of(&self, host: &Host) -> bool {
         match (&self.hosts, host) {
             (Hosts::Exact(named), host) => named == host,
@@ -93,7 +93,7 @@ impl HostRule {
         }
     }
 
-    /// The one host the rule names, where it names one.
+    /// The one host the rule names, if it names one.
     pub fn host(&self) -> Option<&Host> {
         match &self.hosts {
             Hosts::Exact(host) => Some(host),
@@ -101,7 +101,7 @@ impl HostRule {
         }
     }
 
-    /// The port, where the rule names one.
+    /// The port, if the rule names one.
     pub fn port(&self) -> Option<u16> {
         self.port
     }
@@ -125,8 +125,8 @@ fn read(text: &str) -> Result<HostRule, RuleFault> {
     Ok(HostRule { hosts, port })
 }
 
-/// The host and, after a colon, the port. An IPv6 address has brackets here, or its last group
-/// could be taken for a port.
+/// Splits the host from the port after the colon. An IPv6 address needs brackets here, because its
+/// last group could be read as a port.
 fn split(text: &str) -> Result<(&str, Option<&str>), RuleFault> {
     if !text.starts_with('[') {
         return Ok(match text.split_once(':') {

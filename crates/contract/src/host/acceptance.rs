@@ -1,26 +1,26 @@
 //! Calls that one process accepts and another runs.
 //!
-//! [`Ledger::accept`](super::Ledger::accept) keeps a request until somebody claims it;
-//! [`Ledger::claim`](super::Ledger::claim) gives one worker the right to walk it through the stages. A
-//! worker that was taken for dead and is not can do no harm: a newer claim counts, and what the older one
-//! still writes is kept as evidence and never becomes the outcome. A process that runs what it accepts
-//! does both at once with [`Ledger::open`](super::Ledger::open).
+//! [`Ledger::accept`](super::Ledger::accept) keeps a request until a worker claims it;
+//! [`Ledger::claim`](super::Ledger::claim) gives one worker the right to take it through the
+//! stages. A worker that was wrongly presumed dead can do no harm: the newer claim counts, and
+//! anything the older one still writes is kept as evidence and never becomes the outcome. A process
+//! that runs what it accepts does both at once with [`Ledger::open`](super::Ledger::open).
 
 use std::fmt;
 
 use super::CallRecord;
 use crate::call::CallRequest;
 
-/// Which handing-out of a call a claim belongs to. Whoever hands calls out counts it up each time; the
-/// highest one that was claimed holds the call.
+/// Which dispatch of a call a claim belongs to. The dispatcher increments it each time; the highest
+/// claimed epoch holds the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(u32);
 
 impl Epoch {
-    /// The first.
+    /// The first epoch.
     pub const FIRST: Self = Self(1);
 
-    /// The epoch with this number; they are counted from one.
+    /// The epoch with this number; they are counted from 1.
     pub fn new(number: u32) -> Option<Self> {
         (number > 0).then_some(Self(number))
     }
@@ -30,7 +30,7 @@ impl Epoch {
         self.0
     }
 
-    /// The one after it.
+    /// The epoch after this one.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0.saturating_add(1))
@@ -43,19 +43,19 @@ impl fmt::Display for Epoch {
     }
 }
 
-/// What became of a request that was to be accepted.
+/// The result of accepting a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Acceptance {
     /// It is on record, and would survive a power cut.
     Accepted,
-    /// It was accepted before: the same request under the same id. Nothing was recorded again.
+    /// The same request was already accepted under the same id. Nothing was recorded again.
     AcceptedBefore,
 }
 
-/// A call that was claimed: the request as it was accepted, and the record to go on with.
+/// A claimed call: the request as accepted, and the record to continue.
 pub struct ClaimedCall {
     /// The request, with every value as it arrived.
     pub request: CallRequest,
-    /// The open record. It refuses what it is given once a newer claim holds the call.
+    /// The open record. It refuses writes once a newer claim holds the call.
     pub record: Box<dyn CallRecord>,
 }

@@ -1,8 +1,8 @@
 //! Questions to people as durable records: asked once, answered once, used once.
 //!
-//! A record binds one answer to one canonical plan ([`PlanDigest`]) of one principal, until a
-//! moment. It outlives the process that asked: a question stays open over a restart, and the same
-//! call asked again finds it, or its answer. The answer is used up in the very transaction that
+//! A record binds one answer to one canonical plan ([`PlanDigest`]) of one principal, until it
+//! expires. It outlives the process that asked: a question stays open across a restart, and the
+//! same call asked again finds it, or its answer. The answer is used up in the transaction that
 //! records the call's start, so no crash and no race can use it twice.
 
 use std::sync::Arc;
@@ -28,14 +28,14 @@ uuid_id!(
 
 /// Keeps questions and their answers.
 pub trait ApprovalStore: Send + Sync {
-    /// Records a question, durably, or finds the one that asks the same already: the same plan for
-    /// the same tenant, user, agent and session, and neither used, refused, withdrawn nor lapsed.
-    /// Fails with [`super::LedgerErrorKind::LimitExceeded`] when the session has
+    /// Records a question durably, or finds an existing one that asks the same: the same plan for
+    /// the same tenant, user, agent and session, and not used, refused, withdrawn or lapsed. Fails
+    /// with [`super::LedgerErrorKind::LimitExceeded`] when the session has
     /// [`ApprovalQuestion::most_open`] open questions.
     fn ask(&self, question: ApprovalQuestion) -> BoxFuture<'_, Result<Approval, LedgerError>>;
 
-    /// Waits until the question is no longer pending, whoever answers it and in whichever process.
-    /// Holds no thread. A question that lapses is answered by that.
+    /// Waits until the question is no longer pending, whoever answers it, in any process. Holds no
+    /// thread. A question that lapses counts as answered.
     fn answered<'a>(
         &'a self,
         tenant: &'a TenantId,
@@ -51,8 +51,8 @@ pub trait ApprovalStore: Send + Sync {
         at: Timestamp,
     ) -> BoxFuture<'a, Result<Approval, AnswerError>>;
 
-    /// Takes a question back: its call was cancelled, or no longer wants to be asked. What was
-    /// answered before stays answered.
+    /// Withdraws a question because its call was cancelled or no longer needs an answer. An answer
+    /// already given stays.
     fn withdraw<'a>(
         &'a self,
         tenant: &'a TenantId,
@@ -60,8 +60,8 @@ pub trait ApprovalStore: Send + Sync {
         at: Timestamp,
     ) -> BoxFuture<'a, Result<(), LedgerError>>;
 
-    /// Takes back every open question of a session that has ended, every answer not yet used, and
-    /// the grants that were made for that session.
+    /// Withdraws every open question of a session that has ended, every unused answer, and the
+    /// grants made for that session.
     fn end_session<'a>(
         &'a self,
         tenant: &'a TenantId,
@@ -85,7 +85,7 @@ pub trait ApprovalStore: Send + Sync {
     ) -> BoxFuture<'a, Result<Vec<Approval>, LedgerError>>;
 }
 
-/// A question as it is asked.
+/// A question to be asked.
 #[derive(Debug, Clone)]
 pub struct ApprovalQuestion {
     /// The call that waits.
@@ -94,16 +94,15 @@ pub struct ApprovalQuestion {
     pub principal: Arc<Principal>,
     /// What the answer binds: SHA-256 of [`ApprovalQuestion::form`].
     pub digest: PlanDigest,
-    /// The canonical plan with its preview. What people are shown is drawn from this and nothing
-    /// else.
+    /// The canonical plan with its preview. People are shown this and nothing else.
     pub form: Arc<Value>,
-    /// One line about it, for lists.
+    /// A one-line summary, for lists.
     pub summary: String,
     /// When it is asked.
     pub asked: Timestamp,
     /// When it lapses.
     pub expires: Timestamp,
-    /// How many open questions the session may have.
+    /// The most open questions the session may have.
     pub most_open: usize,
 }
 
@@ -118,22 +117,23 @@ pub struct Approval {
     pub principal: Arc<Principal>,
     /// What the answer binds.
     pub digest: PlanDigest,
-    /// The canonical plan with its preview; absent when it holds a secret, which the record does
-    /// not keep. Such a question can be answered only where it was asked.
+    /// The canonical plan with its preview; absent when it contains a secret, which is not stored.
+    /// Such a question can be answered only in the process that asked it.
     pub form: Option<Arc<Value>>,
-    /// One line about it.
+    /// A one-line summary.
     pub summary: String,
     /// When it was asked.
     pub asked: Timestamp,
     /// When it lapses.
     pub expires: Timestamp,
-    /// Where it stands.
+    /// Its current state.
     pub state: ApprovalState,
 }
 
 impl Approval {
-    /// Whether an answer is taken as this question stands. Every store asks this and nothing else,
-    /// in this order, so that a stranger learns nothing of a question that is not theirs.
+    /// Whether the question accepts an answer in its current state. Every store uses these checks
+    /// and no others, in this order, so that strangers learn nothing about questions that are not
+    /// theirs.
     pub fn takes(&self, answer: &GivenAnswer) -> Result<(), AnswerError> {
         if !answer.by.may_answer(&self.principal) {
             return Err(AnswerError::NotYours);
@@ -156,7 +156,7 @@ impl Approval {
     }
 }
 
-/// Where a question stands.
+/// The state of a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApprovalState {
     /// Nobody has answered.
@@ -181,7 +181,7 @@ pub enum ApprovalState {
     Lapsed,
     /// Its call was cancelled, or its session ended.
     Withdrawn,
-    /// A call was started with it.
+    /// A call was started with its approval.
     Used {
         /// The call.
         by: CallId,
@@ -202,7 +202,7 @@ impl ApprovalState {
     }
 }
 
-/// An answer as it is given.
+/// An answer that somebody gives.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GivenAnswer {
     /// Yes or no.
@@ -228,15 +228,15 @@ pub enum GivenVerdict {
 /// Who answers a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answerer {
-    /// A person the host itself has before it: at the terminal, in its own interface.
+    /// A person the host deals with directly: at the terminal, or in its own interface.
     Person {
         /// Their name, for the record.
         name: String,
-        /// Whether they see the question where it was asked, so that nothing had to be recorded
-        /// for them to see it whole.
+        /// Whether they see the question in the process that asks. If so, they see all of it, even
+        /// what the record leaves out.
         place: AnswerPlace,
     },
-    /// Whoever holds a credential.
+    /// The holder of a credential.
     Credential(Arc<Principal>),
 }
 
@@ -258,8 +258,8 @@ impl Answerer {
         }
     }
 
-    /// Whether they may answer what this principal asks. Nobody answers their own question: not
-    /// the agent that asks, none that started it, none it started, and nobody in its session.
+    /// Whether they may answer a question of this principal. Nobody answers their own: not the
+    /// agent that asks, none of its ancestors or descendants, and nobody in its session.
     pub fn may_answer(&self, asker: &Principal) -> bool {
         match self {
             Self::Person { .. } => true,
@@ -278,25 +278,25 @@ impl Answerer {
     }
 }
 
-/// Why an answer was not taken.
+/// Why an answer was not accepted.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum AnswerError {
-    /// There is no such question, or it is another tenant's.
+    /// There is no such question, or it belongs to another tenant.
     #[error("there is no such question")]
     Unknown,
     /// It is no longer open.
     #[error("the question is {} already", .state.as_str())]
     NotOpen {
-        /// Where it stands.
+        /// Its current state.
         state: ApprovalState,
     },
-    /// Whoever asks, or is related to them, cannot answer.
+    /// The one who asked, or somebody related to them, cannot answer.
     #[error("nobody answers their own question, and a credential needs the scope `approve`")]
     NotYours,
-    /// The digest is another plan's.
+    /// The digest is that of another plan.
     #[error("the answer is to another plan than the one that is asked about")]
     OtherPlan,
-    /// The record cannot show all of it.
+    /// The record cannot show the whole question.
     #[error(
         "the call holds a secret, which the record does not keep, so it cannot be shown whole here; \
          answer where it was asked"

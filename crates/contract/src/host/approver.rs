@@ -1,4 +1,4 @@
-//! Asking a person. The question carries the very plan that will run, and its digest.
+//! Asking a person. The question carries the exact plan that will run, and its digest.
 
 use std::{future::Future, sync::Arc};
 
@@ -11,14 +11,14 @@ use crate::{
     plan::{PlanDigest, SealedPlan},
 };
 
-/// Puts a plan before a person and waits for the answer.
+/// Shows a plan to a person and waits for the answer.
 ///
 /// The runtime bounds the wait and drops the future when the question lapses or the call is
-/// cancelled, so an implementation needs no timer of its own.
+/// cancelled, so an implementation needs no timer.
 pub trait Approver: Send + Sync + 'static {
-    /// Says that there is nobody to ask, with what would let the call pass; `None` where somebody
-    /// may answer. It is looked at before anything is shown or recorded, so that a host without
-    /// people denies at once and leaves no open question behind.
+    /// Says that there is nobody to ask, and what would let the call pass; `None` if somebody may
+    /// answer. Checked before anything is shown or recorded, so that a host without people denies
+    /// at once and leaves no open question behind.
     fn nobody(&self, principal: &Principal, plan: &SealedPlan) -> Option<String> {
         let _ = (principal, plan);
         None
@@ -28,10 +28,10 @@ pub trait Approver: Send + Sync + 'static {
     fn ask(&self, request: ApprovalRequest) -> impl Future<Output = ApprovalAnswer> + Send;
 }
 
-/// The question.
+/// A question to a person.
 #[derive(Debug, Clone)]
 pub struct ApprovalRequest {
-    /// The question's id in the record, by which it can be answered from elsewhere too.
+    /// The question's id in the record, which lets others answer it from elsewhere.
     pub id: ApprovalId,
     /// The call that waits.
     pub call: CallId,
@@ -39,7 +39,7 @@ pub struct ApprovalRequest {
     pub principal: Arc<Principal>,
     /// What will happen if the answer is yes. Show all of it, escaped.
     pub plan: Arc<SealedPlan>,
-    /// The canonical plan with its preview. Draw what is shown from this and nothing else.
+    /// The canonical plan with its preview. Show this and nothing else.
     pub form: Arc<Value>,
     /// What the answer binds: SHA-256 of [`ApprovalRequest::form`].
     pub digest: PlanDigest,
@@ -51,7 +51,7 @@ pub struct ApprovalRequest {
     pub expires: Timestamp,
 }
 
-/// The answer.
+/// A person's answer, or why there is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApprovalAnswer {
     /// Yes, to the plan with this digest, once.
@@ -60,8 +60,8 @@ pub enum ApprovalAnswer {
         by: String,
         /// The digest of the plan that was shown.
         digest: PlanDigest,
-        /// What is allowed from now on, if the person said more than *once*. It is checked
-        /// against this very call before it is kept.
+        /// What to allow from now on, if the person said more than *once*. It is checked against
+        /// this very call before it is kept.
         grant: Option<GrantRequest>,
     },
     /// No.
@@ -71,7 +71,7 @@ pub enum ApprovalAnswer {
         /// Why, in their words, for the model.
         reason: Option<String>,
     },
-    /// Not answered here: the question stays open, to be answered from elsewhere.
+    /// Not answered here: the question stays open for an answer from elsewhere.
     Elsewhere,
     /// There is nobody to ask.
     NobodyThere {

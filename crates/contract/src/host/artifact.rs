@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use super::{LedgerError, LedgerErrorKind};
 use crate::future::BoxFuture;
 
-/// The BLAKE3 hash of an artifact's bytes, and how many there are.
+/// Identifies an artifact by the hash and length of its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ArtifactId {
     /// BLAKE3 of the bytes.
@@ -27,7 +27,7 @@ impl ArtifactId {
             })
     }
 
-    /// Reads a hexadecimal hash back.
+    /// Parses a hexadecimal hash.
     pub fn from_hex(hex: &str, bytes: u64) -> Option<Self> {
         if hex.len() != 64 || !hex.is_ascii() {
             return None;
@@ -60,8 +60,8 @@ pub trait ArtifactStore: Send + Sync {
     /// Opens an artifact.
     fn open(&self, id: ArtifactId) -> BoxFuture<'_, Result<Arc<dyn ReadArtifact>, LedgerError>>;
 
-    /// Keeps many contents, and names them in this order. A store may do so without waiting until
-    /// each would survive a power cut; what one destroyed is told when it is opened.
+    /// Keeps many contents and returns their ids in the same order. A store need not wait until
+    /// each would survive a power cut; a loss is reported when the artifact is opened.
     fn keep_all(
         &self,
         contents: Vec<Vec<u8>>,
@@ -77,8 +77,7 @@ pub trait ArtifactStore: Send + Sync {
         })
     }
 
-    /// Which of these are kept, in this order. Each that is, is kept as long from now as if it were
-    /// new.
+    /// Which of these are kept, in the same order. Restarts the retention period of each that is.
     fn renew(&self, ids: Vec<ArtifactId>) -> BoxFuture<'_, Result<Vec<bool>, LedgerError>> {
         Box::pin(async move {
             let mut here = Vec::with_capacity(ids.len());
@@ -107,9 +106,9 @@ pub trait WriteArtifact: Send {
 
 /// An open artifact.
 pub trait ReadArtifact: Send + Sync {
-    /// Its name and size.
+    /// Its hash and size.
     fn id(&self) -> ArtifactId;
 
-    /// Up to `len` bytes at an offset; fewer mean the end.
+    /// Up to `len` bytes at an offset; fewer bytes mean the end.
     fn read_at(&self, offset: u64, len: usize) -> BoxFuture<'_, Result<Vec<u8>, LedgerError>>;
 }

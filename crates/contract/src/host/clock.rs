@@ -1,4 +1,4 @@
-//! Wall time, from one place, so that tests can hold it.
+//! Wall time from a single source, so that tests can control it.
 
 use std::{fmt, time::Duration};
 
@@ -7,7 +7,7 @@ use std::{fmt, time::Duration};
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// This moment plus a duration, saturating at the end of time.
+    /// This moment plus a duration, saturating at the maximum.
     #[must_use]
     pub fn after(self, duration: Duration) -> Self {
         Self(
@@ -16,7 +16,7 @@ impl Timestamp {
         )
     }
 
-    /// How long before this moment `earlier` was; zero if it was not.
+    /// The time from `earlier` to this moment; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }

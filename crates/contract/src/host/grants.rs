@@ -1,8 +1,8 @@
 //! Standing approvals: a rule a person accepted so as not to be asked again.
 //!
-//! A grant turns *ask* into *allow* for what its rule matches, for whom and as long as it says. It
-//! never opens what policy denies. It is kept beside the record, not in a project's files, because
-//! what lies in a repository is never configuration.
+//! A grant turns *ask* into *allow* for what its rule matches, within its scope and lifetime. It
+//! never permits what policy denies. It is stored with the record, not in a project's files,
+//! because nothing in a repository is ever configuration.
 
 use super::{LedgerError, Timestamp};
 use crate::{
@@ -19,12 +19,12 @@ uuid_id!(
     GrantId
 );
 
-/// A standing approval.
+/// A standing approval and its limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     /// The grant.
     pub id: GrantId,
-    /// Whose rules it belongs to.
+    /// The tenant whose rules it extends.
     pub tenant: TenantId,
     /// The person it was made for.
     pub user: UserId,
@@ -34,13 +34,13 @@ pub struct Grant {
     pub scope: GrantScope,
     /// When it ends; absent when only [`Grant::uses_left`] or a person ends it.
     pub until: Option<Timestamp>,
-    /// How many more calls may start with it; absent when it is not counted.
+    /// How many more calls may start with it; absent when uses are not limited.
     pub uses_left: Option<u32>,
     /// Who made it.
     pub made_by: String,
-    /// When.
+    /// When it was made.
     pub made_at: Timestamp,
-    /// The call that caused it, where one did.
+    /// The call that led to it, if there was one.
     pub cause: Option<CallId>,
 }
 
@@ -60,7 +60,7 @@ pub enum GrantScope {
 pub struct GrantedWorkspace {
     /// The workspace.
     pub id: WorkspaceId,
-    /// Its root when the grant was made, for people to recognise it by.
+    /// Its root when the grant was made, so that people recognise it.
     pub shown: String,
 }
 
@@ -83,7 +83,7 @@ impl GrantedWorkspace {
 }
 
 impl GrantScope {
-    /// The word used in configuration, JSON and the ledger.
+    /// The name used in configuration, JSON and the ledger.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Session(_) => "session",
@@ -92,7 +92,7 @@ impl GrantScope {
         }
     }
 
-    /// What it is bound to.
+    /// The id it is bound to.
     pub fn bound_to(&self) -> &str {
         match self {
             Self::Session(session) => session.as_str(),
@@ -101,7 +101,7 @@ impl GrantScope {
         }
     }
 
-    /// What it is bound to, as people know it.
+    /// What it is bound to, in a form people recognise.
     pub fn shown(&self) -> &str {
         match self {
             Self::Project(workspace) => &workspace.shown,
@@ -111,7 +111,7 @@ impl GrantScope {
 }
 
 impl Grant {
-    /// Whether it holds for a principal in a workspace now.
+    /// Whether it now holds for a principal in a workspace.
     pub fn holds(&self, principal: &Principal, workspace: &WorkspaceId, now: Timestamp) -> bool {
         let here = match &self.scope {
             GrantScope::Session(session) => *session == principal.session,
@@ -121,13 +121,13 @@ impl Grant {
         here && self.tenant == principal.tenant && self.user == principal.user && self.is_alive(now)
     }
 
-    /// Whether it has neither ended nor been used up.
+    /// Whether it has neither expired nor been used up.
     pub fn is_alive(&self, now: Timestamp) -> bool {
         self.until.is_none_or(|until| now < until) && self.uses_left != Some(0)
     }
 }
 
-/// A rule a person could accept, for one call that asked.
+/// A rule a person could accept, proposed for one call that asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GrantProposal {
     /// The rules to accept together: a script may need one for each of its commands.
@@ -141,9 +141,9 @@ pub struct GrantProposal {
 /// How wide a proposed grant is, narrowest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GrantBreadth {
-    /// This very call.
+    /// Exactly this call.
     Exact,
-    /// Whatever begins like it.
+    /// Everything that begins the same way.
     Prefix,
     /// The program, in the directory it was called in.
     Program,
@@ -151,7 +151,7 @@ pub enum GrantBreadth {
     Hosts,
 }
 
-/// What a person wishes to allow from now on.
+/// What a person wants to allow from now on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GrantRequest {
     /// The rules to accept.
@@ -160,12 +160,12 @@ pub struct GrantRequest {
     pub scope: GrantScope,
     /// When they end.
     pub until: Option<Timestamp>,
-    /// For how many calls they hold.
+    /// How many calls they hold for.
     pub uses: Option<u32>,
 }
 
 impl GrantRequest {
-    /// The grants a wish makes for a principal.
+    /// The grants that this request creates for a principal.
     pub fn grants(
         &self,
         principal: &Principal,
@@ -202,14 +202,14 @@ pub trait GrantStore: Send + Sync {
         now: Timestamp,
     ) -> BoxFuture<'a, Result<Vec<Grant>, LedgerError>>;
 
-    /// Every living grant of a tenant, oldest first. What has ended or is used up is gone.
+    /// Every live grant of a tenant, oldest first. Expired and used-up grants are not listed.
     fn list<'a>(
         &'a self,
         tenant: &'a TenantId,
         now: Timestamp,
     ) -> BoxFuture<'a, Result<Vec<Grant>, LedgerError>>;
 
-    /// Ends a grant at once; says whether the tenant had it.
+    /// Ends a grant at once; returns whether the tenant had it.
     fn revoke<'a>(
         &'a self,
         tenant: &'a TenantId,

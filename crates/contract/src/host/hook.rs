@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::{future::BoxFuture, identity::Principal, outcome::Outcome, plan::SealedPlan};
 
-/// Looks at calls before they are decided and after they ran.
+/// Sees calls before they are decided and after they ran.
 pub trait Hook: Send + Sync {
     /// Called with the plan, before policy decides.
     fn before_decide<'a>(
@@ -17,8 +17,8 @@ pub trait Hook: Send + Sync {
         Box::pin(async { BeforeDecide::Continue })
     }
 
-    /// Called with the outcome, before it is capped, recorded and returned. May add to its
-    /// content; how the call ended is not its to change.
+    /// Called with the outcome, before it is capped, recorded and returned. May add to its content,
+    /// but cannot change how the call ended.
     fn after_run<'a>(
         &'a self,
         plan: &'a SealedPlan,

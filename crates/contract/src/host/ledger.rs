@@ -22,31 +22,32 @@ use crate::{
 
 /// Writes the record.
 pub trait Ledger: Send + Sync {
-    /// Accepts a call and claims it in one step, for a process that runs what it accepts. Nothing needs
-    /// to be durable yet, and nobody else can claim it. Fails when the store is down, and then the call
-    /// is denied: what cannot be recorded does not run.
+    /// Accepts a call and claims it in one step, for a process that runs what it accepts. Nothing
+    /// needs to be durable yet, and nobody else can claim it. Fails when the store is down, and
+    /// then the call is denied: a call that cannot be recorded does not run.
     fn open<'a>(
         &'a self,
         request: &'a CallRequest,
         at: Timestamp,
     ) -> BoxFuture<'a, Result<Box<dyn CallRecord>, LedgerError>>;
 
-    /// Accepts a call for whoever claims it, and returns once that would survive a power cut. The same
-    /// request under the same id again changes nothing; another request under an id that is taken is a
-    /// [`LedgerErrorKind::Conflict`].
+    /// Accepts a call for a worker to claim, and returns once that would survive a power cut.
+    /// Repeating the same request under the same id changes nothing; a different request under a
+    /// taken id is a [`LedgerErrorKind::Conflict`].
     fn accept<'a>(
         &'a self,
         request: &'a CallRequest,
         at: Timestamp,
     ) -> BoxFuture<'a, Result<Acceptance, LedgerError>>;
 
-    /// Gives the right to go on with an accepted call to one: whoever claims it first in the highest
-    /// epoch. Every other claim is refused, with [`LedgerErrorKind::Superseded`] when an equal or higher
-    /// epoch holds the call, and with [`LedgerErrorKind::Over`] when the call has its outcome.
+    /// Gives one worker the right to continue an accepted call: the first to claim it in the
+    /// highest epoch. Every other claim is refused, with [`LedgerErrorKind::Superseded`] when an
+    /// equal or higher epoch holds the call, and with [`LedgerErrorKind::Over`] when the call has
+    /// its outcome.
     ///
-    /// A call that an earlier claim has started and that may have changed something is not run again: the
-    /// new claim settles it as `unknown` and is then refused as over. One that only reads, or that may be
-    /// repeated, is given out again.
+    /// A call that an earlier claim has started and that may have changed something is not run
+    /// again: the new claim settles it as `unknown` and is then refused as over. A call that only
+    /// reads, or that may be repeated, is handed out again.
     fn claim<'a>(
         &'a self,
         tenant: &'a TenantId,
@@ -64,11 +65,11 @@ pub trait Ledger: Send + Sync {
     /// Where standing approvals are kept.
     fn grants(&self) -> Arc<dyn GrantStore>;
 
-    /// Reads the record back, where this one can be read.
+    /// Reads the record, if this ledger can be read back.
     fn history(&self) -> Option<Arc<dyn History>>;
 
-    /// The version of a file of a workspace this principal last saw in its session, if it has seen
-    /// it. The same user, agent, session and kind of session in the same tenant are meant.
+    /// The version of a file in a workspace that this principal last saw in its session, if any. A
+    /// principal here means the same user, agent, session and kind of session in the same tenant.
     fn last_seen<'a>(
         &'a self,
         principal: &'a Principal,
@@ -76,8 +77,8 @@ pub trait Ledger: Send + Sync {
         path: &'a WorkPath,
     ) -> BoxFuture<'a, Result<Option<FileVersion>, LedgerError>>;
 
-    /// Notes the version of a file of a workspace this principal saw in its session. Queued; not
-    /// awaited to be durable.
+    /// Notes the version of a file in a workspace that this principal saw in its session. Queued;
+    /// does not wait for it to be durable.
     fn note_seen(
         &self,
         principal: &Principal,
@@ -86,9 +87,9 @@ pub trait Ledger: Send + Sync {
         version: &FileVersion,
     );
 
-    /// Where the whole output of an earlier call is kept, if some of it was left out of its
-    /// result and the call was asked for by the same user and agent, in the same session of the
-    /// same kind, in the same workspace and tenant.
+    /// Where the whole output of an earlier call is kept, if some of it was left out of its result
+    /// and the call was made by the same user and agent, in the same session of the same kind, in
+    /// the same workspace and tenant.
     fn spilled<'a>(
         &'a self,
         principal: &'a Principal,
@@ -96,9 +97,9 @@ pub trait Ledger: Send + Sync {
         call: CallId,
     ) -> BoxFuture<'a, Result<Option<ArtifactId>, LedgerError>>;
 
-    /// The providers whose tools calls of a session were started with, as recorded, each once and
-    /// in no order: at most `limit` of them, without the built-in one. Everybody who asked in the
-    /// session counts. Starts that were only queued by this process need not be among them.
+    /// The providers whose tools a session has started calls with, as recorded, each once and in no
+    /// order: at most `limit` of them, without the built-in one. Counts every principal of the
+    /// session. Starts that this process has only queued may be missing.
     fn providers_used<'a>(
         &'a self,
         tenant: &'a TenantId,
@@ -106,10 +107,10 @@ pub trait Ledger: Send + Sync {
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<String>, LedgerError>>;
 
-    /// A number that is another one after a start that said what its session had read from, and
-    /// with which the session has used one more provider, whichever process recorded it. It changes
-    /// before that start's append returns. Asked for several times in every call, so it must cost
-    /// next to nothing; `None` where it is not known, and then [`Ledger::providers_used`] is asked.
+    /// A number that changes with each start that states what its session had read from and adds a
+    /// provider to the session, whichever process recorded it. It changes before that start's
+    /// append returns. Read several times in every call, so it must cost next to nothing; `None`
+    /// where it is not known, and then [`Ledger::providers_used`] is asked.
     fn used_mark(&self, tenant: &TenantId, session: &SessionId) -> Option<u64>;
 
     /// Waits until everything appended so far is durable.
@@ -122,15 +123,15 @@ pub trait CallRecord: Send + Sync {
     /// appended to this call before, would survive a power cut.
     ///
     /// A [`CallEvent::Started`](crate::CallEvent::Started) that names an approval or grants uses
-    /// them up in the same transaction; such an append is always waited for. When one of them
-    /// cannot be used (any more), neither the start nor what follows it in this append is
-    /// recorded, and the append fails with [`LedgerErrorKind::Conflict`]; what precedes it stays.
-    /// One that says what the session has read from is waited for likewise, and refused with
-    /// [`LedgerErrorKind::ReadMore`] when the record knows of another source by then.
-    /// When the append fails otherwise, nothing was used.
+    /// them up in the same transaction; such an append always waits. When one of them cannot be
+    /// used (any more), neither the start nor what follows it in this append is recorded, and the
+    /// append fails with [`LedgerErrorKind::Conflict`]; what precedes it stays. A start that states
+    /// what the session has read from waits too, and fails with [`LedgerErrorKind::ReadMore`] when
+    /// the record has another source by then. When the append fails for another reason, nothing was
+    /// used.
     ///
-    /// Where the call was claimed and a newer claim holds it, every start and every durable append
-    /// fails with [`LedgerErrorKind::Superseded`], and nothing of it is recorded.
+    /// When a newer claim holds the call, every start and every durable append fails with
+    /// [`LedgerErrorKind::Superseded`], and none of it is recorded.
     fn append(
         &self,
         events: Vec<RecordedEvent>,
@@ -138,22 +139,22 @@ pub trait CallRecord: Send + Sync {
     ) -> BoxFuture<'_, Result<(), LedgerError>>;
 
     /// Appends the last events of the call, ending with its settlement. Never blocks and never
-    /// fails for want of room: the room was reserved when the call was opened. Only the first
-    /// settlement counts. That of a claim which a newer one has superseded is kept as evidence, as a
+    /// fails because the queue is full: the room was reserved when the call was opened. Only the
+    /// first settlement counts. The settlement of a superseded claim is kept as evidence, as a
     /// `settled_late` event, and is not the outcome.
     fn settle(&self, events: Vec<RecordedEvent>);
 
-    /// Waits until the settlement is durable. Fails with [`LedgerErrorKind::Superseded`] when it is not
-    /// the outcome, because a newer claim holds the call.
+    /// Waits until the settlement is durable. Fails with [`LedgerErrorKind::Superseded`] when it is
+    /// not the outcome, because a newer claim holds the call.
     fn settled(&self) -> BoxFuture<'_, Result<(), LedgerError>>;
 }
 
 /// Whether an append waits for the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// Written with the next group commit; not waited for.
+    /// Written with the next group commit, without waiting.
     Queued,
-    /// Waited for.
+    /// Returns once it is on disk.
     Durable,
 }
 
@@ -180,9 +181,9 @@ pub trait History: Send + Sync {
         id: CallId,
     ) -> BoxFuture<'a, Result<Vec<StoredEvent>, LedgerError>>;
 
-    /// Calls of a tenant that were opened at or after a moment, oldest first, with what it takes to
-    /// decide about them again. Beginning after a position, so that a long record is gone through
-    /// in batches: pass the last batch's last position, and stop at an empty batch.
+    /// Calls of a tenant that were opened at or after a moment, oldest first, with everything
+    /// needed to decide about them again. Starts after a position, so that a long record can be
+    /// read in batches: pass the last batch's last position, and stop at an empty batch.
     fn replayable<'a>(
         &'a self,
         tenant: &'a TenantId,
@@ -246,7 +247,7 @@ pub struct StoredCall {
     pub session: SessionId,
     /// What kind of conversation it was.
     pub session_kind: SessionKind,
-    /// Where it was to run.
+    /// The workspace it was to run in.
     pub workspace: WorkspaceId,
     /// The tool's name as the model wrote it.
     pub asked_tool: String,
@@ -258,30 +259,30 @@ pub struct StoredCall {
     pub terminal: Option<Terminal>,
     /// When it was settled.
     pub settled: Option<Timestamp>,
-    /// One line about what it did: the command, the path, the failure.
+    /// A one-line summary: the command, the path, the failure.
     pub summary: String,
 }
 
 /// An event as recorded: its kind and its stored form.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredEvent {
-    /// Its place in the tenant's chain.
+    /// Its position in the tenant's chain.
     pub sequence: u64,
     /// When it happened.
     pub at: Timestamp,
-    /// The word for the event.
+    /// The name of the event.
     pub kind: String,
     /// The event's stored form, secrets redacted.
     pub body: Value,
 }
 
-/// A recorded call with what it takes to decide about it again. Bodies are in their stored form,
-/// secrets redacted.
+/// A recorded call with everything needed to decide about it again. Bodies are in their stored
+/// form, secrets redacted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReplayableCall {
     /// The call.
     pub call: StoredCall,
-    /// Who asked, whole.
+    /// Who asked, in full.
     pub principal: Arc<Principal>,
     /// The request: the body of `opened`.
     pub opened: Value,
@@ -310,7 +311,7 @@ pub struct StoredSession {
     pub calls: u64,
 }
 
-/// What verifying a chain found.
+/// The result of verifying a chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verification {
     /// Every record is as it was written.
@@ -318,7 +319,7 @@ pub enum Verification {
         /// How many records.
         records: u64,
     },
-    /// The record at this place is not what was written.
+    /// A record is not what was written.
     Broken {
         /// The first bad record.
         sequence: u64,
@@ -327,7 +328,7 @@ pub enum Verification {
     },
 }
 
-/// The ledger could not do what was asked.
+/// Why the ledger could not do what was asked.
 #[derive(Debug, Clone)]
 pub struct LedgerError {
     kind: LedgerErrorKind,
@@ -339,19 +340,20 @@ pub struct LedgerError {
 pub enum LedgerErrorKind {
     /// The store cannot be reached or written.
     Unavailable,
-    /// There is no such thing.
+    /// The record does not exist.
     NotFound,
     /// A cap was hit.
     LimitExceeded,
-    /// What is stored cannot be understood.
+    /// Stored data cannot be read.
     Corrupt,
-    /// What the write rests on is no longer so: an approval or a grant was used or taken back.
+    /// The write depends on something that no longer holds: an approval or a grant was used or
+    /// revoked.
     Conflict,
-    /// The session has read from a source that the start was not judged with.
+    /// The session has since read from a source that the start was not judged against.
     ReadMore,
     /// A newer claim holds the call.
     Superseded,
-    /// The call has its outcome already.
+    /// The call already has its outcome.
     Over,
 }
 

@@ -1,5 +1,5 @@
 //! What a host supplies to the runtime: a policy, somebody to ask, a ledger, a clock and hooks. The
-//! runtime knows these traits only, so the same path of a call serves one person's laptop and a
+//! runtime sees only these traits, so a call takes the same path on one person's laptop and in a
 //! cluster.
 
 mod acceptance;

@@ -9,46 +9,46 @@ use crate::{
 
 /// Decides about plans. Pure: no I/O, no clock, the same answer for the same question.
 pub trait Policy: Send + Sync {
-    /// Allow, ask or deny, with the rule that decided. Judges every access of the plan and the
-    /// tool itself; the strictest answer wins.
+    /// Allow, ask or deny, with the rule that decided. Judges the tool and every access of the
+    /// plan; the strictest answer wins.
     fn decide(&self, question: &Question<'_>) -> Decision;
 
-    /// Whether a tool is worth showing to a principal: not if no input of it could be allowed.
+    /// Whether to show a tool to a principal: not if no input of it could be allowed.
     fn visibility(&self, principal: &Principal, tool: &ToolFacts<'_>) -> Visibility;
 
     /// Identifies the rules in force; changes whenever they do.
     fn version(&self) -> PolicyVersion;
 
-    /// The commands of a plan one by one, as they were judged, for a person to look at. Empty for
-    /// a policy that does not read commands.
+    /// The commands of a plan one by one, as they were judged, for a person to review. Empty for a
+    /// policy that does not read commands.
     fn commands(&self, question: &Question<'_>) -> Vec<CommandPreview> {
         let _ = question;
         Vec::new()
     }
 
-    /// The rules a person could accept so as not to be asked about such a call again, narrowest
-    /// first. Each of them makes the answer to this very question *allow*.
+    /// The rules a person could accept to avoid being asked about such a call again, narrowest
+    /// first. Each of them turns the answer to this question into *allow*.
     fn proposals(&self, question: &Question<'_>) -> Vec<GrantProposal> {
         let _ = question;
         Vec::new()
     }
 }
 
-/// What is asked of a policy.
+/// What a policy is asked to decide.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {
     /// Who asks.
     pub principal: &'a Principal,
-    /// The tool, as far as rules can speak of it.
+    /// The tool, as rules see it.
     pub tool: ToolFacts<'a>,
     /// What the call will do.
     pub plan: &'a SealedPlan,
     /// The standing approvals that hold for this principal here and now. They turn *ask* into
-    /// *allow* for what their rules match, and never open what is denied.
+    /// *allow* for what their rules match, and never permit what is denied.
     pub grants: &'a [Grant],
 }
 
-/// What rules can speak of about a tool.
+/// What rules can match about a tool.
 #[derive(Debug, Clone, Copy)]
 pub struct ToolFacts<'a> {
     /// Provider and name.
@@ -71,7 +71,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The word used in configuration, JSON and the ledger.
+    /// The name used in configuration, JSON and the ledger.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Allow => "allow",
@@ -80,7 +80,7 @@ impl Verdict {
         }
     }
 
-    /// The verdict with this word, if there is one.
+    /// The verdict with this name, if there is one.
     pub fn parse(word: &str) -> Option<Self> {
         [Self::Allow, Self::Ask, Self::Deny]
             .into_iter()
@@ -103,7 +103,7 @@ pub struct Decision {
     pub rule: Option<RuleRef>,
     /// The deciding reason in one sentence, for people and models.
     pub reason: String,
-    /// Which access it was about, as text; absent when it was the tool as a whole.
+    /// The access that decided, as text; absent when it was the tool as a whole.
     pub access: Option<String>,
     /// Glob patterns of paths that a search over a tree must leave out, because reading them is
     /// not allowed without asking.
@@ -121,7 +121,7 @@ pub struct RuleRef {
     pub text: String,
     /// The file, or `preset careful`, or `built in`.
     pub source: String,
-    /// The line, where the source is a file.
+    /// The line, if the source is a file.
     pub line: Option<u32>,
 }
 
@@ -143,9 +143,9 @@ pub struct PolicyVersion(pub String);
 pub enum Visibility {
     /// It is listed.
     Advertised,
-    /// It is not, and this is why.
+    /// It is not listed.
     Hidden {
-        /// The rule that hides it, where one does.
+        /// The rule that hides it, if there is one.
         rule: Option<RuleRef>,
         /// The reason in one sentence.
         reason: String,

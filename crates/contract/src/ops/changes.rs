@@ -1,7 +1,7 @@
 //! What a command changed in the workspace, found by comparing before and after.
 //!
-//! A back end that can look at its whole workspace cheaply offers this. It keeps what files held in
-//! the artifact store, so that a change made by a command can be undone like one made by a tool.
+//! A back end that can scan its whole workspace cheaply offers this. It keeps file contents in the
+//! artifact store, so that a change made by a command can be undone like one made by a tool.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::{
 
 /// Compares a workspace before and after a command.
 pub trait WorkspaceChanges: Send + Sync {
-    /// Looks at the workspace, and keeps what it has not kept yet, before a command runs.
+    /// Scans the workspace before a command runs, and keeps the contents it has not kept yet.
     fn begin(
         &self,
         keep: Arc<dyn ArtifactStore>,
@@ -24,41 +24,41 @@ pub trait WorkspaceChanges: Send + Sync {
     ) -> BoxFuture<'_, Result<Box<dyn ChangeScan>, OpsError>>;
 }
 
-/// A look at the workspace before a command.
+/// A scan of the workspace from before a command.
 pub trait ChangeScan: Send {
-    /// Looks again, after the command and everything it started has ended.
+    /// Scans again, after the command and everything it started has ended.
     fn finish(self: Box<Self>) -> BoxFuture<'static, Result<Changes, OpsError>>;
 }
 
-/// What a comparison found.
+/// The result of a comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Changes {
-    /// The files that are not what they were, in the order of their paths.
+    /// The files that differ, in the order of their paths.
     pub files: Vec<ChangedFile>,
-    /// How many files were looked at.
+    /// How many files were scanned.
     pub looked_at: u64,
     /// What was not covered and why; absent when everything was.
     pub missed: Option<String>,
 }
 
-/// A file that is not what it was.
+/// A file that differs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangedFile {
     /// The file.
     pub path: WorkPath,
-    /// What it was; absent when it did not exist.
+    /// Its version before; absent when it did not exist.
     pub before: Option<KeptVersion>,
-    /// What it is; absent when it is gone.
+    /// Its version after; absent when it is gone.
     pub after: Option<KeptVersion>,
 }
 
-/// A version of a file, and its bytes where they could be kept.
+/// A version of a file, and its bytes if they could be kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptVersion {
     /// The version.
     pub version: FileVersion,
     /// Its bytes; absent when it is too large to keep.
     pub artifact: Option<ArtifactId>,
-    /// Its permission bits, as [`FileReader::own_mode`](super::FileReader::own_mode) says them.
+    /// Its permission bits, as returned by [`FileReader::own_mode`](super::FileReader::own_mode).
     pub mode: u32,
 }

@@ -1,8 +1,7 @@
 //! Files of one workspace.
 //!
-//! Every method but [`FileOps::resolve`] takes a path without symlinks and refuses one that has
-//! them, so a path that is swapped for a link after it was resolved fails closed. Only regular
-//! files are opened.
+//! Every method except [`FileOps::resolve`] refuses a path that contains symlinks, so a path that
+//! is swapped for a link after it was resolved fails closed. Only regular files are opened.
 
 use std::fmt;
 
@@ -13,7 +12,7 @@ use crate::{future::BoxFuture, path::WorkPath};
 
 /// File operations of one workspace.
 pub trait FileOps: Send + Sync {
-    /// Follows every symlink beneath the root and says where the path leads. For a path that does
+    /// Follows every symlink beneath the root and returns the resolved path. For a path that does
     /// not exist, its nearest existing parent is followed and the rest is kept as written. Fails
     /// when it would leave the workspace, or when the root was replaced since it was opened.
     fn resolve<'a>(&'a self, path: &'a WorkPath) -> BoxFuture<'a, Result<ResolvedPath, OpsError>>;
@@ -28,9 +27,9 @@ pub trait FileOps: Send + Sync {
     ) -> BoxFuture<'a, Result<Box<dyn FileReader>, OpsError>>;
 
     /// Replaces or creates a file atomically (temporary file, fsync, rename in its directory).
-    /// Creates missing parents. A file that is replaced grants nobody more than it did: it keeps its
-    /// mode, without setuid and setgid, and its access control list; where its group or its list
-    /// cannot be kept, the group gets no more than everybody has.
+    /// Creates missing parents. A replaced file grants nobody more than before: it keeps its mode,
+    /// without setuid and setgid, and its access control list; where its group or its list cannot
+    /// be kept, the group gets no more than everybody has.
     fn write<'a>(
         &'a self,
         path: &'a WorkPath,
@@ -51,7 +50,7 @@ pub trait FileOps: Send + Sync {
         query: ListQuery<'a>,
     ) -> BoxFuture<'a, Result<Listing, OpsError>>;
 
-    /// Makes a directory and its missing parents. One that exists already is fine.
+    /// Creates a directory and its missing parents. Succeeds if it already exists.
     fn make_dir<'a>(&'a self, path: &'a WorkPath) -> BoxFuture<'a, Result<(), OpsError>>;
 
     /// Removes what is at a path; never follows a symlink.
@@ -69,15 +68,16 @@ pub trait FileOps: Send + Sync {
         overwrite: Overwrite,
     ) -> BoxFuture<'a, Result<(), OpsError>>;
 
-    /// Removes a regular file of exactly this version. Whatever somebody else puts there or writes
-    /// into it meanwhile is not lost: it stays, or comes back, and that is a conflict.
+    /// Removes a regular file of exactly this version. Anything that somebody else puts there or
+    /// writes into it meanwhile is not lost: it stays, or is restored, and the result is a
+    /// conflict.
     fn remove_version<'a>(
         &'a self,
         path: &'a WorkPath,
         version: &'a FileVersion,
     ) -> BoxFuture<'a, Result<(), OpsError>>;
 
-    /// Renames a regular file of exactly this version to a name that is free, with the same care.
+    /// Renames a regular file of exactly this version to a free name, with the same guarantee.
     fn rename_version<'a>(
         &'a self,
         from: &'a WorkPath,
@@ -94,19 +94,19 @@ pub trait FileOps: Send + Sync {
     ) -> BoxFuture<'a, Result<WrittenFile, OpsError>>;
 }
 
-/// An open regular file. Reads see the file that was opened, whatever its name leads to now.
+/// An open regular file. Reads see the file that was opened, even if its name now leads elsewhere.
 pub trait FileReader: Send + Sync {
-    /// What the file was when it was opened.
+    /// The file's state when it was opened.
     fn stat(&self) -> &FileStat;
 
     /// The permission bits that by themselves grant nobody more than the file does. Fewer than in
-    /// [`FileReader::stat`] where an access control list stands beside them.
+    /// [`FileReader::stat`] if the file also has an access control list.
     fn own_mode(&self) -> u32 {
         self.stat().mode
     }
 
-    /// Reads up to `len` bytes at an offset into `buffer`, which is cleared first and handed back,
-    /// so that one allocation serves a whole scan. Fewer bytes than `len` mean the end of file.
+    /// Reads up to `len` bytes at an offset into `buffer`, which is cleared first and returned, so
+    /// that one allocation serves a whole scan. Fewer bytes than `len` mean the end of file.
     fn read_at(
         &self,
         offset: u64,
@@ -115,16 +115,16 @@ pub trait FileReader: Send + Sync {
     ) -> BoxFuture<'_, Result<Vec<u8>, OpsError>>;
 }
 
-/// Where a path leads.
+/// A resolved path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResolvedPath {
     /// The path without symlinks.
     pub path: WorkPath,
     /// What is there; absent when nothing is.
     pub stat: Option<FileStat>,
-    /// Why this path is protected against writing, where the back end knows a reason that its
-    /// spelling does not show (it lies in a git directory, or differs from a protected name only
-    /// by case in a case-folding directory).
+    /// Why this path is protected against writing, if the back end knows a reason that the spelling
+    /// does not show (it lies in a git directory, or differs from a protected name only by case in
+    /// a case-folding directory).
     pub protected: Option<String>,
 }
 
@@ -156,7 +156,7 @@ impl fmt::Debug for FileVersion {
 pub struct FileStat {
     /// What sort of thing it is.
     pub kind: FileKind,
-    /// Its size in bytes; zero for what is not a regular file.
+    /// Its size in bytes; zero unless it is a regular file.
     pub size: u64,
     /// Its permission bits.
     pub mode: u32,
@@ -205,7 +205,7 @@ pub struct WriteFile<'a> {
 /// Which permission bits a written file gets. Set-user-id and set-group-id are never among them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteMode {
-    /// Those of the file it replaces; for a new file, what is usual for its user.
+    /// Those of the file it replaces; for a new file, the user's default.
     AsItIs,
     /// Exactly these.
     Exactly(u32),
@@ -222,25 +222,25 @@ pub enum Expected<'a> {
     Version(&'a FileVersion),
 }
 
-/// A finished write.
+/// The result of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrittenFile {
     /// The version after the write.
     pub version: FileVersion,
     /// Bytes written.
     pub bytes: u64,
-    /// Whether the file is new.
+    /// Whether the write created the file.
     pub created: bool,
 }
 
 /// How to list a directory.
 #[derive(Debug, Clone, Copy)]
 pub struct ListQuery<'a> {
-    /// How many levels; 1 lists the directory alone.
+    /// How many levels; 1 lists only the directory itself.
     pub depth: usize,
     /// The most entries to return.
     pub limit: usize,
-    /// Whether to leave out what `.gitignore` and its kin leave out.
+    /// Whether to honour `.gitignore` and similar files.
     pub respect_ignores: bool,
     /// Glob patterns of paths to leave out because reading them is denied.
     pub withheld: &'a [String],
@@ -267,7 +267,7 @@ pub struct Entry {
     pub escaped: bool,
     /// What sort of thing it is.
     pub kind: FileKind,
-    /// Its size in bytes; zero for what is not a regular file.
+    /// Its size in bytes; zero unless it is a regular file.
     pub size: u64,
     /// When it was last changed, in milliseconds since 1970.
     pub modified_ms: i64,
@@ -285,9 +285,9 @@ pub enum RemoveScope {
 /// Whether something that exists may be replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Overwrite {
-    /// It must not exist.
+    /// No: the destination must not exist.
     Never,
-    /// It is replaced.
+    /// Yes: it is replaced.
     Replace,
 }
 
@@ -296,7 +296,7 @@ pub enum Overwrite {
 pub struct CopyFile<'a> {
     /// Whether the destination may exist.
     pub overwrite: Overwrite,
-    /// Told the bytes copied so far, at a moderate rate.
+    /// Called with the bytes copied so far, at a moderate rate.
     pub copied: &'a (dyn Fn(u64) + Send + Sync),
     /// Stops a long copy; the destination is then untouched.
     pub cancel: &'a CancellationToken,

@@ -1,10 +1,9 @@
-//! How tools touch the world: files, processes, search, and beyond the workspace the network, databases,
-//! people and remote tools. A *back end* implements the first three, and the same suite in `testkit` proves
-//! each of them; a host adds the rest.
+//! How tools touch the world: files, processes and search in the workspace; the network, databases,
+//! people and remote tools beyond it. A *back end* implements the first three, and one suite in
+//! `testkit` tests them all; a host adds the rest.
 //!
-//! Cleaning and capping of output sit above the back ends. Paths are [`WorkPath`]s; a back end
-//! resolves them beneath a directory it holds open and follows a symlink only in
-//! [`FileOps::resolve`].
+//! Output is cleaned and capped above the back ends. Paths are [`WorkPath`]s; a back end resolves
+//! them beneath a directory it holds open and follows a symlink only in [`FileOps::resolve`].
 
 mod changes;
 mod files;
@@ -35,10 +34,10 @@ use crate::{
 pub struct Operations {
     /// Which back end this is.
     pub backend: BackendId,
-    /// The workspace root as an absolute path on that back end, for showing and for turning
+    /// The workspace root as an absolute path on that back end, for display and for turning
     /// absolute paths into relative ones. Never used to open anything.
     pub root: Arc<str>,
-    /// The tiers child processes can be confined to here.
+    /// The tiers available here for child processes.
     pub tiers: Vec<Tier>,
     /// Files.
     pub files: Arc<dyn FileOps>,
@@ -46,14 +45,14 @@ pub struct Operations {
     pub processes: Arc<dyn ProcessOps>,
     /// Search.
     pub search: Arc<dyn SearchOps>,
-    /// What commands change in the workspace, where the back end can tell.
+    /// What commands change in the workspace, if the back end can tell.
     pub changes: Option<Arc<dyn WorkspaceChanges>>,
     /// What tools reach beyond the workspace.
     pub world: World,
 }
 
 impl Operations {
-    /// The id of the workspace these are of, for a host that keeps no list of its workspaces.
+    /// The id of this workspace, for a host that does not keep a list of workspaces.
     pub fn workspace_id(&self) -> WorkspaceId {
         WorkspaceId::of_root(&self.backend, &self.root)
     }
@@ -94,7 +93,7 @@ impl fmt::Display for BackendId {
 /// How strongly a call is confined. Never silently lowered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tier {
-    /// A child process with nothing but its own session and an environment built from empty.
+    /// A child process with only its own session and an environment built from empty.
     Host,
     /// Landlock, seccomp and resource limits.
     T1,
@@ -102,7 +101,7 @@ pub enum Tier {
     T2,
     /// gVisor.
     T3,
-    /// No child process: files through a held directory, in this process.
+    /// No child process: file access in this process, through an open directory.
     InProcess,
 }
 
@@ -110,7 +109,7 @@ impl Tier {
     /// Every tier, weakest first.
     pub const ALL: [Self; 5] = [Self::Host, Self::T1, Self::T2, Self::T3, Self::InProcess];
 
-    /// The word used in JSON, in the ledger and in documentation.
+    /// The name used in JSON, in the ledger and in documentation.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Host => "host",
@@ -121,7 +120,7 @@ impl Tier {
         }
     }
 
-    /// The tier with this word, if there is one.
+    /// The tier with this name, if there is one.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|tier| tier.as_str() == word)
     }
@@ -145,7 +144,7 @@ pub enum SandboxMode {
 }
 
 impl SandboxMode {
-    /// The word used in configuration.
+    /// The name used in configuration.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -164,7 +163,7 @@ impl SandboxMode {
     }
 }
 
-/// A back end could not do what was asked.
+/// Why a back end could not do what was asked.
 #[derive(Debug, Clone)]
 pub struct OpsError {
     kind: ErrorKind,
@@ -199,7 +198,7 @@ impl OpsError {
         &self.message
     }
 
-    /// The path it is about, where there is one.
+    /// The path it is about, if there is one.
     pub fn path(&self) -> Option<&WorkPath> {
         self.path.as_ref()
     }

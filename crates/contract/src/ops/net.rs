@@ -1,5 +1,5 @@
-//! The network as a tool reaches it: one connection, or one HTTP request. What a plan did not name is
-//! not reached, and what is reached went through the back end's admission of addresses.
+//! The network as a tool reaches it: one connection, or one HTTP request. A host that the plan does
+//! not name cannot be reached, and every address passes the back end's checks.
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ pub trait NetOps: Send + Sync {
         port: u16,
     ) -> BoxFuture<'a, Result<Box<dyn NetStream>, OpsError>>;
 
-    /// Makes one HTTP request. A redirect is an answer like any other: whoever follows it needs a plan
-    /// that names where it leads.
+    /// Makes one HTTP request. A redirect is returned like any other response: to follow it, a tool
+    /// needs a plan that names its target.
     fn fetch<'a>(&'a self, request: Fetch<'a>) -> BoxFuture<'a, Result<FetchResponse, OpsError>>;
 }
 
 /// A connection. Dropping it closes it.
 pub trait NetStream: Send {
-    /// Reads up to this many bytes; none at the end.
+    /// Reads at most this many bytes; returns none at the end.
     fn read(&mut self, limit: usize) -> BoxFuture<'_, Result<Vec<u8>, OpsError>>;
 
     /// Writes all of these bytes.
@@ -36,33 +36,33 @@ pub struct Fetch<'a> {
     pub method: &'a str,
     /// Whether it is encrypted.
     pub scheme: WebScheme,
-    /// The host, which is also what TLS asks for.
+    /// The host, also used as the TLS server name.
     pub host: &'a Host,
     /// The port.
     pub port: u16,
-    /// Path and query, from the slash on.
+    /// Path and query, starting with the slash.
     pub target: &'a str,
-    /// Headers beside those that HTTP itself needs.
+    /// Headers in addition to those that HTTP itself needs.
     pub headers: &'a [(String, String)],
     /// The body.
     pub body: &'a [u8],
-    /// The largest answer that is taken, in bytes.
+    /// The largest response accepted, in bytes.
     pub max_bytes: usize,
-    /// How long it may take in all.
+    /// The total time it may take.
     pub within: Duration,
 }
 
 /// Whether a request is encrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WebScheme {
-    /// `http`: anybody on the way can read and change it.
+    /// `http`: anybody on the path can read and change it.
     Plain,
     /// `https`.
     Tls,
 }
 
 impl WebScheme {
-    /// The word in an address.
+    /// The scheme as it appears in a URL.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Plain => "http",
@@ -71,12 +71,12 @@ impl WebScheme {
     }
 }
 
-/// What a host answered.
+/// A host's response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FetchResponse {
     /// The status.
     pub status: u16,
-    /// The headers, in order; what is no text is left out.
+    /// The headers, in order; those that are not text are left out.
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Vec<u8>,

@@ -24,20 +24,20 @@ pub struct Spawn {
     /// Variables beyond the fixed set every child gets. Names that change how other programs load
     /// or run code are refused.
     pub environment: BTreeMap<String, String>,
-    /// How strongly it must be confined. A back end that cannot refuses.
+    /// How strongly it must be confined. A back end that cannot do so refuses.
     pub tier: Tier,
-    /// What it finds on standard input.
+    /// What it reads on standard input.
     pub input: Input,
     /// A terminal of this size as its standard input, output and error. Everything it prints then
-    /// comes as [`Stream::Stdout`].
+    /// arrives as [`Stream::Stdout`].
     pub terminal: Option<TerminalSize>,
-    /// The hosts it may reach, through Haft's proxy. `None` is no network at all. A back end that
-    /// cannot keep it to them refuses.
+    /// The hosts it may reach, through Haft's proxy. `None` means no network at all. A back end
+    /// that cannot enforce this refuses.
     pub egress: Option<Arc<EgressRules>>,
     /// Whether the child gets file descriptor 3 to write progress lines to, for script tools.
     pub progress_channel: bool,
-    /// The SHA-256 the program file must have, for a program the operator trusted by hash. The
-    /// back end checks the very file it executes.
+    /// The SHA-256 the program file must have, for a program the operator trusted by hash. The back
+    /// end checks the exact file it executes.
     pub pinned: Option<[u8; 32]>,
 }
 
@@ -58,14 +58,14 @@ impl Spawn {
     }
 }
 
-/// What a child finds on standard input.
+/// What a child reads on standard input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
     /// End of file at once.
     Closed,
     /// These bytes, then end of file.
     Bytes(Vec<u8>),
-    /// Whatever [`ProcessControls::write`] gives it, until it is closed.
+    /// Whatever [`ProcessControls::write`] sends it, until it is closed.
     Open,
 }
 
@@ -85,29 +85,29 @@ pub trait ProcessHandle: Send {
     /// The next chunk of output, in the order it was written; `None` when all streams have ended,
     /// or when the child has exited and a grandchild has held them open past the drain limit.
     ///
-    /// Dropping the future loses nothing: the chunk comes with the next call.
+    /// Dropping the future loses nothing: the next call returns the chunk.
     fn next_chunk(&mut self) -> BoxFuture<'_, Option<OutputChunk>>;
 
     /// Waits for the child itself to end. Complete only once the output has been read to its end.
     fn wait(&mut self) -> BoxFuture<'_, Result<ChildExit, OpsError>>;
 
-    /// What can be done to the child from elsewhere while its output is read here.
+    /// Controls the child from elsewhere while its output is read here.
     fn controls(&self) -> Arc<dyn ProcessControls>;
 
-    /// Ends the whole tree: SIGTERM, then SIGKILL after the grace. Returns when it is gone.
+    /// Ends the whole tree: SIGTERM, then SIGKILL after the grace period. Returns when it is gone.
     fn stop(&mut self, grace: Duration) -> BoxFuture<'_, Result<(), OpsError>>;
 }
 
 /// Input, size and signals of a running child; shared, and harmless once it has ended.
 pub trait ProcessControls: Send + Sync {
-    /// Gives it bytes on its standard input or terminal. Returns when all are written; fails when
-    /// its input is not open, and after a while when it reads nothing.
+    /// Writes bytes to its standard input or terminal. Returns when all are written; fails when its
+    /// input is not open, or when it has read nothing for a while.
     fn write<'a>(&'a self, bytes: &'a [u8]) -> BoxFuture<'a, Result<(), OpsError>>;
 
-    /// Ends its standard input. On a terminal this is the end-of-file key.
+    /// Closes its standard input. On a terminal this sends the end-of-file key.
     fn close_input(&self) -> BoxFuture<'_, Result<(), OpsError>>;
 
-    /// Gives its terminal another size; fails without a terminal.
+    /// Resizes its terminal; fails if it has none.
     fn resize(&self, size: TerminalSize) -> BoxFuture<'_, Result<(), OpsError>>;
 
     /// Signals the child and everything in its process group.
@@ -193,7 +193,7 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// The word used in output.
+    /// The name used in output.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Stdout => "stdout",
@@ -203,20 +203,20 @@ impl Stream {
     }
 }
 
-/// How a child ended, and what confined it on the way.
+/// How a child ended, with the limits and refusals that affected it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChildExit {
     /// How it ended.
     pub status: ExitStatus,
-    /// The limit that ended it or made part of it fail, as the mechanism itself reported.
+    /// The limit that ended it or made part of it fail, as reported by the mechanism itself.
     pub exceeded: Option<Limit>,
-    /// What the sandbox refused it, as the mechanisms themselves reported; at most
-    /// [`Refusal::MAX`], the first ones.
+    /// What the sandbox refused, as reported by the mechanisms themselves; only the first
+    /// [`Refusal::MAX`].
     pub refusals: Vec<Refusal>,
 }
 
 impl ChildExit {
-    /// An end that no limit and no refusal had a part in.
+    /// An exit that no limit or refusal played a part in.
     pub fn plain(status: ExitStatus) -> Self {
         Self {
             status,
@@ -254,7 +254,7 @@ impl Limit {
         Self::Disk,
     ];
 
-    /// The word used in JSON, in the ledger and in configuration.
+    /// The name used in JSON, in the ledger and in configuration.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Processes => "processes",
@@ -266,7 +266,7 @@ impl Limit {
         }
     }
 
-    /// The limit with this word, if there is one.
+    /// The limit with this name, if there is one.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|limit| limit.as_str() == word)
     }

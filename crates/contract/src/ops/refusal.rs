@@ -1,4 +1,4 @@
-//! What a sandbox refused, told by the mechanism that refused it and never guessed from output.
+//! What a sandbox refused, as reported by the mechanism that refused it, never guessed from output.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// The most refusals one child's end carries.
+    /// The most refusals reported for one child.
     pub const MAX: usize = 32;
 }
 
@@ -59,7 +59,7 @@ impl Layer {
         Self::Limits,
     ];
 
-    /// The word used in JSON, in the ledger and in documentation.
+    /// The name used in JSON, in the ledger and in documentation.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Namespaces => "namespaces",
@@ -71,7 +71,7 @@ impl Layer {
         }
     }
 
-    /// The layer with this word, if there is one.
+    /// The layer with this name, if there is one.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|layer| layer.as_str() == word)
     }

@@ -14,8 +14,8 @@ pub trait SearchOps: Send + Sync {
     /// Finds files by name pattern.
     fn find<'a>(&'a self, query: FindQuery<'a>) -> BoxFuture<'a, Result<FindResults, OpsError>>;
 
-    /// Whether a path is one that these patterns withhold: it, or a directory above it, matches.
-    /// The same answer that leaves it out of `grep` and `find`, for a file that is opened by name.
+    /// Whether these patterns withhold a path: it, or a directory above it, matches. Gives the same
+    /// answer that leaves it out of `grep` and `find`, for a file that is opened by name.
     fn withholds(&self, withheld: &[String], path: &WorkPath) -> Result<bool, OpsError>;
 }
 
@@ -44,7 +44,7 @@ pub struct GrepQuery<'a> {
     pub multiline: bool,
     /// The most results to return: lines, or files in the other modes.
     pub limit: usize,
-    /// How many results to pass over first.
+    /// How many results to skip.
     pub offset: usize,
     /// The longest line returned, in bytes; longer ones are cut and marked.
     pub max_line_bytes: usize,
@@ -87,7 +87,7 @@ pub struct GrepLine {
     pub number: u64,
     /// The text, without its line end, cut at the query's limit.
     pub text: String,
-    /// Whether this line matched, or is context.
+    /// Whether this line matched; otherwise it is context.
     pub matched: bool,
     /// Bytes cut from the end of the line.
     pub cut: u64,
@@ -114,11 +114,11 @@ pub struct FindQuery<'a> {
     pub kind: Option<FileKind>,
     /// The order of results.
     pub sort: FindSort,
-    /// Whether to leave out what `.gitignore` and its kin leave out.
+    /// Whether to honour `.gitignore` and similar files.
     pub respect_ignores: bool,
     /// The most results to return.
     pub limit: usize,
-    /// How many results to pass over first.
+    /// How many results to skip.
     pub offset: usize,
     /// Glob patterns of paths to leave out because reading them is denied.
     pub withheld: &'a [String],
@@ -142,6 +142,6 @@ pub enum FindSort {
 pub struct FindResults {
     /// The entries, in the order asked for.
     pub entries: Vec<Entry>,
-    /// How many entries matched in all.
+    /// How many entries matched in total.
     pub total: u64,
 }

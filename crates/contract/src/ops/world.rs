@@ -1,9 +1,9 @@
-//! What a tool reaches beyond files, processes and the network itself: databases, people, and tools
-//! that run elsewhere. Each is configured by the operator under a name; a tool says the name and never
-//! sees a credential.
+//! What a tool reaches beyond files, processes and the network: databases, people, and tools that
+//! run elsewhere. The operator configures each under a name; a tool passes the name and never sees
+//! a credential.
 //!
-//! A back end that has none of them refuses ([`World::none`]). The runtime holds each to the plan of
-//! the call before it gets here.
+//! A back end that has none of them refuses ([`World::none`]). The runtime checks each request
+//! against the call's plan before it gets here.
 
 use std::{fmt, sync::Arc};
 
@@ -26,7 +26,7 @@ pub struct World {
 }
 
 impl World {
-    /// Nothing: whatever is asked for is refused, but for tools that bring their own connection.
+    /// Refuses everything, except for tools that bring their own connection.
     pub fn none() -> Self {
         Self {
             net: Arc::new(EmptyWorld),
@@ -56,9 +56,9 @@ pub struct DatabaseQuery<'a> {
     pub source: &'a str,
     /// The statement, with placeholders.
     pub statement: &'a str,
-    /// What the placeholders stand for.
+    /// The values of the placeholders.
     pub parameters: &'a [Value],
-    /// Whether it may change data. What was planned to only read is run so that it cannot.
+    /// Whether it may change data. A statement planned as read-only is run so that it cannot.
     pub writes: bool,
     /// The most rows to return.
     pub limit: usize,
@@ -86,18 +86,18 @@ pub struct OutgoingMessage<'a> {
     pub channel: &'a str,
     /// The recipient within it.
     pub target: &'a str,
-    /// What it says.
+    /// The text.
     pub text: &'a str,
 }
 
-/// Tools that run elsewhere. A tool that stands for one brings its own connection, and asks here
-/// before each request whether its call may make it.
+/// Tools that run elsewhere. The local tool that represents one brings its own connection, and asks
+/// here before each request whether its call may make it.
 pub trait RemoteToolOps: Send + Sync {
     /// Fails unless this tool of this provider may be called.
     fn admit(&self, provider: &str, tool: &str) -> Result<(), OpsError>;
 }
 
-/// A world with nothing in it.
+/// Refuses everything.
 struct EmptyWorld;
 
 fn absent(what: &str) -> OpsError {
