@@ -1,5 +1,5 @@
-//! A call that one process accepts and another runs. Where one process does both, [`Runtime::call`] is
-//! the same path without anything between.
+//! A call that one process accepts and another runs. When one process does both, [`Runtime::call`]
+//! is the same path without the hand-over.
 
 use std::sync::Arc;
 
@@ -12,12 +12,13 @@ use tokio_util::sync::CancellationToken;
 use crate::runtime::Runtime;
 
 impl Runtime {
-    /// Accepts a call for whoever resumes it, in this process or another on the same record. Returns once
-    /// that would survive a power cut; nothing is planned, decided or run. The same request under the
-    /// same id again changes nothing.
+    /// Accepts a call to be resumed later, in this process or another that shares the record.
+    /// Returns once that would survive a power cut; nothing is planned, decided or run. Repeating
+    /// the same request under the same id changes nothing.
     pub async fn accept(&self, mut request: CallRequest) -> Result<Acceptance, LedgerError> {
         let engine = &self.engine;
-        // Only whoever runs the call opens its workspace; one that is open here is recorded by its id.
+        // Only the process that runs the call opens its workspace; one already open here is
+        // recorded by its id.
         let workspaces = &engine.workspaces;
         if let Some(open) = workspaces.opened(&request.principal, &request.workspace) {
             request.workspace = open.id().clone();
@@ -27,12 +28,13 @@ impl Runtime {
         accepted.unwrap_or_else(|_| Err(unavailable("the call was not accepted in time")))
     }
 
-    /// Claims an accepted call in this epoch and runs it to its end, or until the token is cancelled.
-    /// It walks the same stages as every call, by the rules, the files and the people of this moment.
+    /// Claims an accepted call in this epoch and runs it to its end, or until the token is
+    /// cancelled. It goes through the same stages as every call, under the current rules, files and
+    /// people.
     ///
-    /// An error means that this process has not run the call to its outcome: it was never accepted, it is
-    /// over, or an equal or newer claim holds it. Where that came to be while it ran, what it did is kept
-    /// as evidence and is not the outcome.
+    /// An error means that this process did not run the call to its outcome: it was never accepted,
+    /// it is over, or an equal or newer claim holds it. If a newer claim appeared while it ran,
+    /// what it did is kept as evidence and is not the outcome.
     pub async fn resume(
         &self,
         tenant: &TenantId,
@@ -42,13 +44,14 @@ impl Runtime {
     ) -> Result<Arc<Outcome>, LedgerError> {
         let (engine, cancel) = (&self.engine, cancel.child_token());
         let place = engine.in_flight.take(call, tenant, &cancel, &engine.limits);
-        // Before the claim: one that this process has no room for stays for others.
+        // Before the claim: a call this process has no room for is left to others.
         let _place = place.map_err(|refusal| {
             let message = refusal.halt().into_error().message().to_owned();
             LedgerError::new(LedgerErrorKind::LimitExceeded, message)
         })?;
         let claimed = engine.ledger.claim(tenant, call, epoch, engine.clock.now());
-        // Whoever is stopped in the middle may have claimed it; the next epoch supersedes that.
+        // If cancelled midway, it may have been claimed already; the next epoch supersedes that
+        // claim.
         let claimed = tokio::select! {
             biased;
             () = cancel.cancelled() => return Err(unavailable("the claim was cancelled")),

@@ -1,5 +1,5 @@
-//! Puts a runtime together. What guards a call has no default: a back end, a policy and a ledger
-//! must be given.
+//! Builds a runtime. Whatever guards a call has no default: a back end, a policy and a ledger must
+//! be given.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -53,13 +53,13 @@ pub struct RuntimeBuilder {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The operations of one workspace were given, and where to find many.
+    /// Both a single workspace's operations and a source of many workspaces were given.
     #[error("a runtime serves one workspace or many: give operations, or `workspaces`")]
     OneAndMany,
     /// Something that guards a call is missing.
     #[error("a runtime needs {0}")]
     Missing(&'static str),
-    /// A tool's name is not one.
+    /// A tool's name is not valid.
     #[error(transparent)]
     Name(#[from] NameError),
     /// Two tools have the same name.
@@ -88,22 +88,22 @@ impl RuntimeBuilder {
         }
     }
 
-    /// Serves many workspaces. Operations, policy, approver, tools, confinement and hosts are then
-    /// those of each, and cannot be given here.
+    /// Serves many workspaces. Each then has its own operations, policy, approver, tools,
+    /// confinement and hosts, which cannot be set here.
     #[must_use]
     pub fn workspaces(mut self, workspaces: Arc<dyn Workspaces>) -> Self {
         self.workspaces = Some(workspaces);
         self
     }
 
-    /// The id of the one workspace. Without this it is that of its root.
+    /// The id of the only workspace. The default is derived from its root.
     #[must_use]
     pub fn workspace_id(mut self, id: WorkspaceId) -> Self {
         self.workspace_id = Some(id);
         self
     }
 
-    /// The one workspace and the back end it is on.
+    /// The only workspace and its back end.
     #[must_use]
     pub fn operations(mut self, operations: Operations) -> Self {
         self.operations = Some(operations);
@@ -124,27 +124,28 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Has no record, for whoever plans calls and looks at tools: what cannot be recorded does not run.
+    /// Keeps no record, for hosts that only plan calls and list tools: a call that cannot be
+    /// recorded does not run.
     #[must_use]
     pub fn without_record(self) -> Self {
         self.ledger(Arc::new(NoRecord))
     }
 
-    /// Who is asked. Without one, what would ask is denied.
+    /// Who is asked. Without an approver, every call that would ask is denied.
     #[must_use]
     pub fn approver(mut self, approver: impl Approver) -> Self {
         self.approver = Arc::new(approver);
         self
     }
 
-    /// A clock other than the machine's.
+    /// Replaces the machine's clock.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Adds a hook. Hooks are asked in the order they were added.
+    /// Adds a hook. Hooks are called in the order they were added.
     #[must_use]
     pub fn hook(mut self, hook: Arc<dyn Hook>) -> Self {
         self.hooks.push(hook);
@@ -172,7 +173,7 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Lets the child processes of one agent reach these hosts, instead of what all others may.
+    /// Lets the child processes of one agent reach these hosts, instead of the general ones.
     #[must_use]
     pub fn egress_for(mut self, agent: AgentId, rules: EgressRules) -> Self {
         self.egress.of_agents.insert(agent, Arc::new(rules));
@@ -186,14 +187,14 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Sets when a session that repeats itself is warned and when a person is asked.
+    /// Sets after how many repetitions a session is warned and a person is asked.
     #[must_use]
     pub fn loop_guard(mut self, loop_guard: LoopGuard) -> Self {
         self.loop_guard = loop_guard;
         self
     }
 
-    /// Adds a tool of the embedder's own.
+    /// Adds one of the embedder's own tools.
     #[must_use]
     pub fn tool<T: Tool>(mut self, tool: T) -> Self {
         match erase(tool) {
@@ -210,7 +211,7 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Puts it together.
+    /// Checks that nothing is missing, and builds the runtime.
     pub fn build(self) -> Result<Runtime, BuildError> {
         if let Some(error) = self.refused {
             return Err(error.into());

@@ -1,5 +1,5 @@
 //! What earlier calls did to files, limited to what a principal may know. A tool names calls, never
-//! content: no hash opens anything that these calls did not leave.
+//! content: a hash opens only content that these calls left.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -19,12 +19,12 @@ use crate::{engine::Engine, workspace::Workspace};
 /// The most calls one call may ask about.
 const MAX_CALLS: usize = 20_000;
 
-/// The past of one principal, for one call.
+/// The past changes that one call may see.
 pub(crate) struct ChangeHistory {
     engine: Arc<Engine>,
     workspace: Arc<Workspace>,
     principal: Arc<Principal>,
-    /// What was named to this call, and may be opened by it.
+    /// Content that was listed to this call, and that it may open.
     named: Mutex<HashSet<ArtifactId>>,
 }
 
@@ -42,7 +42,8 @@ impl ChangeHistory {
         }
     }
 
-    /// Refuses a call of somebody else, or of another workspace: its paths mean other files.
+    /// Refuses a call of another principal, or of another workspace, where its paths mean other
+    /// files.
     async fn refuse_foreign(&self, history: &dyn History, call: CallId) -> Result<(), ToolError> {
         let tenant = &self.principal.tenant;
         let stored = history.call(tenant, call).await.map_err(unavailable)?;
@@ -69,7 +70,7 @@ impl ChangeHistory {
         if stored.workspace != WorkspaceId::local() || *here == stored.workspace {
             return Ok(*here == stored.workspace);
         }
-        // From before workspaces had ids: the plan says where it was.
+        // Recorded before workspaces had ids: the plan says where it was.
         let events = history.events(&self.principal.tenant, stored.id).await;
         let events = events.map_err(unavailable)?;
         let planned = events.iter().find(|event| event.kind == "planned");
@@ -113,7 +114,7 @@ impl PastChanges for ChangeHistory {
             let happened = history.changes(tenant, calls).await.map_err(unavailable)?;
             let changing: BTreeSet<CallId> = happened.iter().map(|change| change.call).collect();
             for call in calls {
-                // A call without changes has nothing to hide, but must be there all the same.
+                // A call without changes has nothing to hide, but it must exist all the same.
                 if changing.contains(call) || calls.len() == 1 {
                     self.refuse_foreign(&*history, *call).await?;
                 }

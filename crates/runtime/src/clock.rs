@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use haft_contract::host::{Clock, Timestamp};
 
-/// The machine's clock.
+/// The operating system's wall clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 

@@ -20,7 +20,7 @@ pub(crate) fn run_time(
     caller.map_or(asked, |caller| asked.min(caller)).min(hard)
 }
 
-/// The clock of one running call.
+/// Tracks the deadline and idle time of one running call.
 #[derive(Debug)]
 pub(crate) struct RunClock {
     end: Instant,
@@ -38,7 +38,7 @@ impl RunClock {
         })
     }
 
-    /// The call gave a sign of life. Extends the idle limit, never the deadline.
+    /// Notes activity. Extends the idle limit, never the deadline.
     pub(crate) fn sign_of_life(&self) {
         *self
             .last_sign
@@ -46,7 +46,7 @@ impl RunClock {
             .unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    /// Returns when the call has run too long, or has been silent too long.
+    /// Returns when the call has run or been silent for too long.
     pub(crate) async fn expired(&self) {
         loop {
             let now = Instant::now();

@@ -2,8 +2,8 @@
 //!
 //! The form is RFC 8785 JSON of everything that decides what will happen, and of the preview a
 //! person is shown. Two plans have the same digest only if they mean the same; a change to any
-//! field below voids an approval. What is shown is drawn from the form, so nothing can be shown
-//! that is not bound.
+//! field below voids an approval. People are shown the form itself, so nothing can be shown that is
+//! not bound.
 
 use haft_contract::{
     Access, ActionName, Label, PlanDigest, Principal, SealedPlan, WorkPath,
@@ -18,7 +18,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{preview::Program, registry::Entry};
 
-/// Names the form, so that it can change without two forms ever colliding.
+/// The version of the form. It lets the form change without two versions ever colliding.
 const FORM: &str = "haft-plan-4";
 
 /// Everything an approval binds.
@@ -33,7 +33,7 @@ pub(crate) struct ApprovalBinding<'a> {
     pub(crate) versions: &'a [Option<FileVersion>],
     /// The files of the workspace that its commands run or name.
     pub(crate) programs: &'a [Program],
-    /// What the person is shown, as [`crate::preview::to_json`] writes it.
+    /// What the person is shown, as written by [`crate::preview::to_json`].
     pub(crate) preview: &'a Value,
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn plan_form(bound: &ApprovalBinding<'_>) -> Value {
             .collect::<Vec<_>>(),
         "preview": bound.preview,
     });
-    // A form without it is of a session that has read from nothing.
+    // A form without this field is that of a session that has read from nothing.
     if !plan.read_from().is_empty()
         && let Value::Object(fields) = &mut form
     {
@@ -90,14 +90,14 @@ pub(crate) fn plan_form(bound: &ApprovalBinding<'_>) -> Value {
 }
 
 /// SHA-256 of a form in canonical JSON (RFC 8785): what an approval binds. Whoever shows a form
-/// computes this again before they let a person answer.
+/// must recompute this before letting a person answer.
 pub fn digest_of(form: &Value) -> PlanDigest {
-    // Canonicalising fails only for numbers JSON cannot hold, which the parser has refused; the
-    // plain form is then still bound, just not canonical.
+    // Canonicalising fails only for numbers that JSON cannot hold, which the parser has refused.
+    // Even then the plain form is bound, just not canonically.
     let mut bytes =
         serde_json_canonicalizer::to_vec(form).unwrap_or_else(|_| form.to_string().into());
-    // The canonical form knows numbers as doubles, and writes several large whole ones alike. Each is
-    // bound by its place and its digits, behind a byte that no JSON holds.
+    // The canonical form treats numbers as doubles, so several large integers are written alike.
+    // Each is bound by its location and its digits, after a byte that never occurs in JSON.
     let mut large = Vec::new();
     large_numbers(form, &mut Vec::new(), &mut large);
     for number in large {
@@ -107,9 +107,9 @@ pub fn digest_of(form: &Value) -> PlanDigest {
     PlanDigest(Sha256::digest(&bytes).into())
 }
 
-/// The whole numbers beyond 2^53 of a form, each as its digits behind the names and positions that
-/// lead to it. A large number that is no whole one has a text of its own in the canonical form, and
-/// is told from a whole one by not being here.
+/// The integers beyond 2^53 in a form, each as its digits preceded by the names and positions that
+/// lead to it. A large number that is not an integer has a distinct text in the canonical form, and
+/// differs from an integer by being absent here.
 fn large_numbers(form: &Value, place: &mut Vec<Value>, found: &mut Vec<Value>) {
     const MAX_EXACT: u64 = (1 << 53) - 1;
     let mut enter = |step: Value, value: &Value| {
@@ -140,7 +140,7 @@ fn large_numbers(form: &Value, place: &mut Vec<Value>, found: &mut Vec<Value>) {
     }
 }
 
-/// SHA-256 of what a tool is. A built-in tool is what this version of Haft makes of it.
+/// SHA-256 of a tool's definition. A built-in tool is defined by the version of Haft.
 pub(crate) fn tool_digest(entry: &Entry) -> [u8; 32] {
     let spec = entry.spec();
     let said = json!({
@@ -245,7 +245,7 @@ mod tests {
                 assert_ne!(of(one.clone()), of(other.clone()), "{one} {other}");
             }
         }
-        // What is bound is what is read back from a record.
+        // The form that is bound is the one read back from a record.
         let form = json!({"b": u64::MAX, "a": [1, (1_u64 << 53) + 1]});
         let again: Value = serde_json::from_str(&form.to_string()).unwrap();
         assert_eq!(digest_of(&form), digest_of(&again));
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn mc_02_large_numbers_in_each_others_places_are_told_apart() {
         let large = 9_007_199_254_740_993_u64;
-        // All of them are written alike in the canonical form.
+        // The canonical form writes all of them alike.
         let (whole, next, float) = (
             json!(large),
             json!(large - 1),

@@ -1,5 +1,6 @@
-//! What the calls of all workspaces share: the record, the clock, hooks, listeners, tables and caps.
-//! Every table is keyed by tenant, workspace or session, because one engine serves many of each.
+//! What the calls of all workspaces share: the record, the clock, hooks, listeners, tables and
+//! caps. Every table is keyed by tenant, workspace or session, because one engine serves many of
+//! each.
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,7 +30,7 @@ const OPEN_WAIT: Duration = Duration::from_secs(30);
 /// What all clones of a runtime share.
 pub(crate) struct Engine {
     pub(crate) workspaces: Arc<dyn Workspaces>,
-    /// The tools of the one workspace of a host that has one.
+    /// The tools of the only workspace, for a host that has just one.
     pub(crate) registry: Arc<Registry>,
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -45,7 +46,7 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// The workspace a principal names, opened if need be, within the limit.
+    /// The workspace a principal names, opened if necessary, within the time limit.
     pub(crate) async fn workspace(
         &self,
         principal: &Principal,

@@ -1,4 +1,4 @@
-//! The calls in flight: how many there may be, how one is stopped, and how all are when the runtime
+//! The calls in flight: how many are allowed, how to stop one, and how to stop all when the runtime
 //! shuts down.
 
 use std::{
@@ -20,16 +20,16 @@ use crate::{limits::Limits, pipeline::HaltedCall};
 #[derive(Default)]
 pub(crate) struct InFlight {
     calls: Mutex<Calls>,
-    /// Told whenever the last call has ended.
+    /// Notified whenever the last call has ended.
     none_left: Notify,
 }
 
 #[derive(Default)]
 struct Calls {
     tokens: HashMap<CallId, CancellationToken>,
-    /// How many are of each tenant, where there is a cap on that.
+    /// How many belong to each tenant, if there is a cap per tenant.
     by_tenant: HashMap<TenantId, usize>,
-    /// No more are taken.
+    /// No more are accepted.
     closed: bool,
 }
 
@@ -42,13 +42,13 @@ impl InFlight {
         self.calls().tokens.len()
     }
 
-    /// Stops a call. Whether there was one.
+    /// Stops a call. Returns whether it was in flight.
     pub(crate) fn cancel(&self, call: CallId) -> bool {
         let token = self.calls().tokens.get(&call).cloned();
         token.map(|token| token.cancel()).is_some()
     }
 
-    /// Takes a place for a call, given up when it is dropped.
+    /// Reserves a slot for a call, released when dropped.
     pub(crate) fn take(
         &self,
         call: CallId,
@@ -57,7 +57,7 @@ impl InFlight {
         limits: &Limits,
     ) -> Result<InFlightSlot<'_>, NotTaken> {
         let limit = limits.calls_in_flight;
-        // Where a tenant may have as many as all together, nobody needs to count.
+        // If one tenant may have as many calls as all together, there is no need to count.
         let of_tenant = limits.calls_in_flight_per_tenant;
         let tenant = (of_tenant < limit).then_some(tenant);
         let mut calls = self.calls();
@@ -85,8 +85,8 @@ impl InFlight {
         })
     }
 
-    /// Refuses every further call, stops those there are, and waits for their ends. How many had not
-    /// ended in time.
+    /// Refuses every further call, stops the current ones, and waits for them to end. Returns how
+    /// many did not end in time.
     pub(crate) async fn shut_down(&self, wait: Duration) -> usize {
         let tokens: Vec<CancellationToken> = {
             let mut calls = self.calls();
@@ -103,22 +103,22 @@ impl InFlight {
                 told.await;
             }
         };
-        // Whether it came to an end is what is left.
+        // A timeout shows in the number that is left.
         let _ = tokio::time::timeout(wait, ended).await;
         self.len()
     }
 }
 
-/// Why a call is not taken.
+/// Why a call is not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NotTaken {
-    /// One with its id is in flight.
+    /// A call with the same id is in flight.
     Twice,
-    /// As many as there may be are.
+    /// The limit on all calls is reached.
     Full(usize),
-    /// As many as there may be of one tenant are.
+    /// The limit on the tenant's calls is reached.
     TenantFull(usize),
-    /// The runtime shuts down, and its record with it.
+    /// The runtime, and with it the record, is shutting down.
     ShuttingDown,
 }
 
@@ -152,11 +152,11 @@ fn halt(error: ToolError) -> HaltedCall {
     HaltedCall::new(error, None, Facts::default())
 }
 
-/// A call's place among those in flight.
+/// A call's reserved slot.
 pub(crate) struct InFlightSlot<'a> {
     of: &'a InFlight,
     call: CallId,
-    /// The tenant it is counted for.
+    /// The tenant it counts towards.
     tenant: Option<TenantId>,
 }
 

@@ -1,10 +1,10 @@
-//! What each session has read from. A session has the label of a source from the moment a call of it
-//! starts, which is before anything of the source can reach the agent.
+//! What each session has read from. A session gets the label of a source when a call to that source
+//! starts, which is before any of its data can reach the agent.
 //!
-//! The record is where labels are kept, and several processes may share it: whatever is not in memory
-//! is read from there, and read again when the record's mark of the session has changed. What cannot
-//! be read denies. In memory a session is one small set that its calls share; what no call holds is
-//! forgotten when there are many.
+//! Labels are kept in the record, which several processes may share. Those not in memory are read
+//! from there, and read again when the record's mark for the session has changed. If they cannot be
+//! read, the call is denied. In memory a session is one small set shared by its calls; when there
+//! are many sessions, those without calls are forgotten.
 
 use std::{
     collections::HashMap,
@@ -22,36 +22,35 @@ use tokio_util::sync::CancellationToken;
 
 use crate::pipeline::cancelled;
 
-/// How many sessions are remembered, beside those with calls in flight.
+/// How many sessions are remembered, in addition to those with calls in flight.
 const MAX_SESSIONS: usize = 4096;
 
-/// How long the record has to say what a session has read from. Longer than a store takes to find out
-/// that it is busy: its own reason is the better one.
+/// How long the record may take to return what a session has read from. Longer than a store takes
+/// to report that it is busy, because its own reason is the better one.
 const RECALL_WAIT: Duration = Duration::from_secs(30);
 
-/// The sessions of one engine.
+/// All sessions of one engine.
 #[derive(Default)]
 pub(crate) struct SessionLabels(Mutex<HashMap<(TenantId, SessionId), Arc<Session>>>);
 
-/// What one session has read from. Calls hold it for as long as they last, and one that is held is
-/// not forgotten, so there is never a second one of the same session.
+/// What one session has read from. Calls hold it while they last, and a held session is not
+/// forgotten, so a session is never in memory twice.
 #[derive(Default)]
 pub(crate) struct Session {
     known: Mutex<KnownLabels>,
-    /// Held by the one call that asks the record; the others wait for what it finds.
+    /// Held by the one call that queries the record; the others wait for its result.
     asking: tokio::sync::Mutex<()>,
 }
 
-/// What is known of a session.
 #[derive(Default)]
 struct KnownLabels {
     labels: Labels,
-    /// The record's mark before it was read last; none where that has to be done.
+    /// The record's mark from before it was last read; `None` if it must be read.
     mark: Option<u64>,
 }
 
 impl Session {
-    /// What it has read from by now, as far as this process knows.
+    /// What it has read from so far, as far as this process knows.
     pub(crate) fn labels(&self) -> Labels {
         self.lock().labels.clone()
     }
@@ -62,14 +61,15 @@ impl Session {
         known.labels = known.labels.with(label);
     }
 
-    /// Has the record read again, whatever its mark says: a start was refused that another process
-    /// was ahead of, and the mark changes only after that.
+    /// Forces the record to be read again, whatever its mark says: a start was refused because
+    /// another process was ahead, and the mark changes only after that.
     pub(crate) fn doubt(&self) {
         self.lock().mark = None;
     }
 
-    /// Waits until what the record says by now is among its labels, within the limit. A call that is
-    /// cancelled does not wait for the record, also not when another call of the session asks it.
+    /// Waits until the session has every label the record has now, within the time limit. A
+    /// cancelled call does not wait, not even when another call of the session is reading the
+    /// record.
     pub(crate) async fn catch_up(
         &self,
         principal: &Principal,
@@ -80,7 +80,7 @@ impl Session {
             return Ok(());
         }
         let mut recalling = pin!(self.recall(principal, ledger));
-        // A record in memory answers at once, and nobody needs a clock to wait by.
+        // An in-memory record answers at once, and needs no timer.
         if let Some(recalled) = (&mut recalling).now_or_never() {
             return recalled;
         }
@@ -95,10 +95,10 @@ impl Session {
         }
     }
 
-    /// Adds what the record says, unless another call did meanwhile.
+    /// Adds what the record says, unless another call has done so meanwhile.
     async fn recall(&self, principal: &Principal, ledger: &dyn Ledger) -> Result<(), ToolError> {
         let _turn = self.asking.lock().await;
-        // Before reading: what is recorded after this changes the mark once more.
+        // Before reading: anything recorded after this changes the mark again.
         let mark = mark(principal, ledger);
         if self.is_current(mark) {
             return Ok(());
@@ -125,8 +125,8 @@ impl Session {
 }
 
 impl SessionLabels {
-    /// The session of a principal. A session is the same whoever asks in it, so that nobody loses
-    /// what it has read by asking under another name.
+    /// The session of a principal. A session is the same for everyone in it, so that nobody can
+    /// shed what it has read by asking under another name.
     pub(crate) async fn of(
         &self,
         principal: &Principal,
@@ -155,7 +155,7 @@ impl SessionLabels {
     }
 }
 
-/// Without knowing what a session has read from, nothing of it may run.
+/// If it is unknown what a session has read from, none of its calls may run.
 fn not_looked_up(why: &str) -> ToolError {
     let message = format!(
         "what this session has read from cannot be looked up, so the call is not run: {why}"
@@ -163,7 +163,7 @@ fn not_looked_up(why: &str) -> ToolError {
     ToolError::new(ErrorKind::Unavailable, message).hint("`haft doctor` checks the ledger")
 }
 
-/// The record's mark of a session.
+/// The record's mark for a session.
 fn mark(principal: &Principal, ledger: &dyn Ledger) -> Option<u64> {
     ledger.used_mark(&principal.tenant, &principal.session)
 }

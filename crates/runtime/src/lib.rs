@@ -1,7 +1,8 @@
 //! Registry and pipeline: everything between "the model asked" and "the result is recorded".
 //!
-//! A [`Runtime`] holds what guards calls, and finds the [`Workspace`] that a call names. [`Runtime::call`] takes one request along
-//! the [`pipeline`] and returns its one outcome; [`Runtime::batch`] does so for many at once.
+//! A [`Runtime`] holds what guards calls, and finds the [`Workspace`] that a call names.
+//! [`Runtime::call`] takes one request through the [`pipeline`] and returns its one outcome;
+//! [`Runtime::batch`] does so for many at once.
 //!
 //! INVARIANT: there is no other way to run a tool. This crate opens no file, spawns no process and
 //! knows no policy engine and no store; it sees them through `haft-contract`.

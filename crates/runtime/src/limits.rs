@@ -2,28 +2,28 @@
 
 use std::time::Duration;
 
-/// Questions one session may have open. More than anybody reads, and few enough that a flood does
-/// not bury the ones that matter.
+/// The most open questions per session. More than anybody reads, and few enough that a flood does
+/// not bury the important ones.
 pub const OPEN_APPROVALS: usize = 100;
 
 /// The caps of a runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Calls in flight at once, waiting ones included; the next is refused as overloaded.
+    /// Calls in flight at once, including waiting ones; the next is refused as overloaded.
     pub calls_in_flight: usize,
-    /// Those of one tenant, so that no tenant keeps the others from being served.
+    /// The same per tenant, so that no tenant starves the others.
     pub calls_in_flight_per_tenant: usize,
     /// How long a call may wait for locks.
     pub admission_wait: Duration,
     /// How long a person has to answer.
     pub approval_wait: Duration,
-    /// Questions one session may have open; the next call that would ask is denied.
+    /// The most open questions per session; the next call that would ask is denied.
     pub open_approvals: usize,
     /// No call runs longer than this, whatever its tool, its input or its caller says.
     pub hard_deadline: Duration,
     /// How long a tool that was told to stop has to do so before it is dropped.
     pub stop_grace: Duration,
-    /// How long a result waits for its record to be durable before it is given back regardless.
+    /// How long a result waits for its record to be durable before it is returned anyway.
     pub settle_wait: Duration,
     /// The largest file whose content is kept before it is changed.
     pub preimage_bytes: u64,
@@ -44,9 +44,9 @@ pub struct ProcessLimits {
     pub per_tenant: usize,
     /// Processes all sessions together may keep.
     pub in_all: usize,
-    /// The newest bytes of its output that are kept for each.
+    /// How many of the newest bytes of output are kept for each.
     pub log_bytes: usize,
-    /// How long a process runs on that nobody asks for.
+    /// How long an unused process keeps running.
     pub idle: Duration,
     /// How long the log of a process is kept after its end.
     pub finished: Duration,
@@ -71,8 +71,8 @@ impl OutputLimits {
 }
 
 impl Default for OutputLimits {
-    /// Together with the lines that say what is missing less than 50,000 characters: of a longer
-    /// result Claude Code shows its model the first 2,000 and the name of a file.
+    /// Less than 50,000 characters, including the lines that say what is missing. If a result is
+    /// longer, Claude Code shows its model only the first 2,000 and the name of a file.
     fn default() -> Self {
         Self {
             head_bytes: 24_000,

@@ -1,9 +1,9 @@
-//! Which calls may run side by side: readers share, writers of the same file queue.
+//! Which calls may run concurrently: readers share, writers of the same file queue.
 //!
-//! Multi-granularity locking, as databases do it. A call locks each path it names and, with an
-//! *intent*, every directory above it, so that a search over a tree and a write somewhere inside
-//! it meet at the tree's root. Locks are taken in path order, which makes deadlock impossible, and
-//! each path serves its queue first come, first served, which makes starvation impossible.
+//! Multi-granularity locking, as in databases. A call locks each path it names and, with an
+//! *intent*, every directory above it, so that a search over a tree and a write somewhere inside it
+//! meet at the tree's root. Locks are taken in path order, which makes deadlock impossible, and
+//! each path's queue is first come, first served, which makes starvation impossible.
 //!
 //! Commands take no lock: what a command touches is not known beforehand, and a lock on the whole
 //! workspace would let one `sleep` stop everything.
@@ -25,7 +25,7 @@ use crate::workspace::Workspace;
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Locks(Arc<Mutex<HashMap<Key, Node>>>);
 
-/// The locks of one call. Dropping it releases them.
+/// Dropping it releases the locks.
 #[derive(Debug)]
 pub(crate) struct HeldLocks {
     locks: Locks,
@@ -35,10 +35,10 @@ pub(crate) struct HeldLocks {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Key(LockArea, String);
 
-/// A workspace: two tenants may give theirs the same id.
+/// A workspace with its owner: two tenants may use the same workspace id.
 type LockArea = (Option<TenantId>, WorkspaceId);
 
-/// How a path is locked. The order is used for counting only.
+/// How a path is locked. The order is used only for counting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     /// Something beneath is read.
@@ -76,8 +76,7 @@ impl Mode {
     /// The weakest mode that covers both.
     fn join(self, other: Self) -> Self {
         match (self, other) {
-            // The last two: a tree that is read while something in it is written by the same
-            // call.
+            // The last two: a tree that is read while the same call writes something in it.
             (Self::Write, _)
             | (_, Self::Write)
             | (Self::Read, Self::IntentWrite)
@@ -118,7 +117,7 @@ impl Node {
         }
     }
 
-    /// Lets in everyone at the head of the queue who fits.
+    /// Grants the lock to everyone at the head of the queue who fits.
     fn wake(&mut self) {
         while let Some((mode, _)) = self.waiting.front() {
             if !self.admits(*mode) {
@@ -127,7 +126,7 @@ impl Node {
             let Some((mode, waiter)) = self.waiting.pop_front() else {
                 break;
             };
-            // A waiter that went away is simply passed over.
+            // A waiter that went away is skipped.
             if waiter.send(()).is_ok() {
                 self.grant(mode);
             }
@@ -140,8 +139,8 @@ impl Node {
 }
 
 impl Locks {
-    /// Takes every lock a plan's accesses need, waiting as long as it takes. Dropping the future
-    /// gives back what it has.
+    /// Takes every lock a plan's accesses need, with no time limit. Dropping the future releases
+    /// those it has.
     pub(crate) async fn acquire(&self, workspace: &Workspace, accesses: &[Access]) -> HeldLocks {
         let area = (workspace.owner().cloned(), workspace.id().clone());
         self.acquire_in(area, accesses).await
@@ -211,8 +210,8 @@ impl Drop for HeldLocks {
     }
 }
 
-/// A place in a queue. If the wait is abandoned after the lock was handed over but before it was
-/// noticed, the lock goes back; if before, the place is given up and those behind move up.
+/// A position in a queue. If the wait is abandoned after the lock was granted but before that was
+/// noticed, the lock is released; if before, the position is given up and those behind move up.
 struct Waiter<'a> {
     locks: &'a Locks,
     key: &'a Key,
@@ -223,7 +222,7 @@ struct Waiter<'a> {
 
 impl Waiter<'_> {
     async fn wait(&mut self) {
-        // The sender is dropped only together with the whole table.
+        // The sender is dropped only with the whole table.
         let _ = (&mut self.turn).await;
         self.served = true;
     }

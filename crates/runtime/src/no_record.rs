@@ -1,5 +1,5 @@
-//! The record of a runtime that only plans: it knows nothing, and refuses to open a call, so that
-//! nothing can run on it.
+//! The record of a runtime that only plans: it is empty and refuses to open a call, so that nothing
+//! can run.
 
 use std::sync::Arc;
 
@@ -13,7 +13,6 @@ use haft_contract::{
     ops::FileVersion,
 };
 
-/// Has recorded nothing and records nothing.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NoRecord;
 
@@ -167,7 +166,7 @@ impl ApprovalStore for NoRecord {
     }
 }
 
-/// No standing approvals are known, so a plan shows what the rules alone say.
+/// No standing approvals are known, so a plan shows what the rules alone decide.
 impl GrantStore for NoRecord {
     fn add(&self, _: Grant) -> BoxFuture<'_, Result<(), LedgerError>> {
         Box::pin(async { Err(nothing_is_kept()) })

@@ -1,12 +1,12 @@
-//! The approver of a host where no person can be asked: everything that would ask is denied, with
-//! the truthful reason.
+//! The approver of a host where there is no person to ask: everything that would ask is denied,
+//! with that reason.
 
 use haft_contract::{
     Principal, SealedPlan,
     host::{ApprovalAnswer, ApprovalRequest, Approver},
 };
 
-/// Says that nobody is there.
+/// Denies because nobody can be asked.
 #[derive(Debug, Clone)]
 pub struct NobodyToAsk {
     what_to_do: String,

@@ -1,7 +1,7 @@
-//! The questions calls of this process wait on, and who puts them to the local approver.
+//! The questions that calls of this process wait on, and which call asks the local approver.
 //!
 //! Identical calls share one question. One of them at a time asks the approver; the others wait for
-//! the record. Only when the last of them leaves without an answer is the question taken back.
+//! the record. The question is withdrawn only when the last of them leaves without an answer.
 
 use std::{
     collections::HashMap,
@@ -35,21 +35,21 @@ impl PendingQuestions {
     }
 }
 
-/// One call's part in a question. A call that is dropped while it waits takes the question back.
+/// One call's share in a question. Dropping the last one while it waits withdraws the question.
 pub(crate) struct QuestionGuard {
     engine: Arc<Engine>,
     tenant: TenantId,
     id: ApprovalId,
     turn: Arc<tokio::sync::Mutex<()>>,
-    /// Whether this call still holds its part.
+    /// Whether this call still waits on it.
     joined: bool,
 }
 
 impl QuestionGuard {
-    /// Records a question, or finds the one that asks the same, and joins those who wait on it.
+    /// Records a question, or finds one that asks the same, and joins the calls that wait on it.
     ///
-    /// In a task of its own: a call that is dropped while the store writes its question would
-    /// otherwise leave it open with nobody to take it back.
+    /// Runs in a separate task: a call that is dropped while the store writes its question would
+    /// otherwise leave it open with nobody to withdraw it.
     pub(crate) async fn ask(
         engine: &Arc<Engine>,
         question: ApprovalQuestion,
@@ -67,7 +67,7 @@ impl QuestionGuard {
         })
     }
 
-    /// Joins those who wait on a question.
+    /// Joins the calls that wait on a question.
     fn on(engine: &Arc<Engine>, tenant: &TenantId, id: ApprovalId) -> Self {
         let mut waiting = engine.asking.waiting();
         let those = waiting.entry(id).or_insert_with(|| QuestionWaiters {
@@ -86,17 +86,17 @@ impl QuestionGuard {
         }
     }
 
-    /// The turn to ask the local approver.
+    /// Held by the call that asks the local approver.
     pub(crate) fn turn(&self) -> &tokio::sync::Mutex<()> {
         &self.turn
     }
 
-    /// The question has its answer.
+    /// Notes that the question has its answer.
     pub(crate) fn answered(mut self) {
         self.leave();
     }
 
-    /// The call no longer wants to be asked about; if no other does, the question is taken back.
+    /// Leaves without an answer; withdraws the question if no other call waits on it.
     pub(crate) async fn give_up(mut self) {
         if self.leave() {
             withdraw(
@@ -109,7 +109,7 @@ impl QuestionGuard {
         }
     }
 
-    /// Gives up this call's part; whether it was the last.
+    /// Leaves the question. Returns whether this was the last call.
     fn leave(&mut self) -> bool {
         if !std::mem::replace(&mut self.joined, false) {
             return false;
@@ -132,7 +132,8 @@ impl Drop for QuestionGuard {
         if !self.leave() {
             return;
         }
-        // Nobody is left to wait for it; without a runtime to do it the question lapses by itself.
+        // Nobody waits for it any more; without an async runtime to withdraw it, the question
+        // lapses by itself.
         if let Ok(handle) = tokio::runtime::Handle::try_current() {
             let (engine, tenant, id) = (Arc::clone(&self.engine), self.tenant.clone(), self.id);
             handle.spawn(async move {

@@ -1,8 +1,9 @@
-//! What a person is shown before they answer, put together from the plan: the tool's own diffs, the
+//! Builds what a person is shown before they answer, from the plan: the tool's own diffs, the
 //! commands as policy read them, hosts, databases and the rest.
 //!
-//! It is complete or there is none. What cannot be shown whole cannot be approved, and nothing is
-//! ever cut. The tool looks at files through a guard that can only read what the plan names.
+//! A preview is complete or does not exist. What cannot be shown whole cannot be approved, and
+//! nothing is ever cut. The tool reads files through a guard that can only read what the plan
+//! names.
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -29,16 +30,16 @@ use crate::{
     registry::Entry,
 };
 
-/// How long a tool may take to show what it will do.
+/// How long a tool may take to make its preview.
 const PREVIEW_WAIT: Duration = Duration::from_secs(10);
 
 /// The most files of the workspace that one question binds.
 const MAX_FILES: usize = 256;
 
-/// The most words that are looked at as names of files.
+/// The most words that are checked for being file names.
 const MAX_LOOKS: usize = 1_024;
 
-/// The largest file whose content is bound; a larger one is bound by its version alone.
+/// The largest file whose content is bound; a larger one is bound only by its version.
 const MAX_HASHED_BYTES: u64 = 16 << 20;
 
 /// Bytes read at once.
@@ -49,23 +50,23 @@ const READ_BYTES: usize = 256 << 10;
 pub(crate) struct Program {
     /// As the command names it.
     pub(crate) path: WorkPath,
-    /// Where that leads once every link is followed.
+    /// The path with every symlink followed.
     pub(crate) resolved: Option<WorkPath>,
-    /// Which file is there; absent when there is none.
+    /// The version of the file; absent when there is none.
     pub(crate) version: Option<FileVersion>,
-    /// SHA-256 of what it holds. A version alone is as fine as the clock of the file system.
+    /// SHA-256 of its content. A version alone is only as precise as the file system's clock.
     pub(crate) content: Option<String>,
 }
 
-/// What a person is shown, and the programs that it speaks of.
+/// A preview, and the programs it mentions.
 pub(crate) struct ShownPreview {
     pub(crate) preview: Value,
     pub(crate) programs: Vec<Program>,
-    /// One line about it, for lists.
+    /// A one-line summary, for lists.
     pub(crate) summary: String,
 }
 
-/// Puts the preview together.
+/// Builds the preview.
 pub(crate) async fn show(
     call: &CallState,
     entry: &Entry,
@@ -94,7 +95,8 @@ pub(crate) async fn show(
     })
 }
 
-/// What of the named is bound: every program, there or not, and every other file that is there.
+/// Which of the named files are bound: every program, existing or not, and every other file that
+/// exists.
 async fn bound(named: NamedFiles, call: &CallState) -> Result<Vec<Program>, ToolError> {
     let mut found = look_at(named.run, call).await;
     for file in look_at(named.others, call).await {
@@ -132,8 +134,7 @@ pub(crate) async fn look_at(paths: Vec<WorkPath>, call: &CallState) -> Vec<Progr
                     content,
                 }
             }
-            // Outside the workspace, or behind something that cannot be followed: there is no file
-            // of the workspace to bind.
+            // Outside the workspace, or not resolvable: there is no file of the workspace to bind.
             Err(_) => Program {
                 path,
                 resolved: None,
@@ -145,7 +146,7 @@ pub(crate) async fn look_at(paths: Vec<WorkPath>, call: &CallState) -> Vec<Progr
     programs
 }
 
-/// SHA-256 of a file; none where it cannot be read, which differs from every content.
+/// SHA-256 of a file; `None` if it cannot be read, which differs from every content.
 async fn content(files: &dyn FileOps, path: &WorkPath) -> Option<String> {
     let reader = files.open(path).await.ok()?;
     let mut hasher = Sha256::new();
@@ -169,7 +170,7 @@ async fn ask_tool(
     plan: &Arc<SealedPlan>,
 ) -> Result<Preview, ToolError> {
     let cancel = call.cancel.child_token();
-    // Whatever the tool left running for its preview is told to stop when nobody waits for it.
+    // Stops whatever the tool left running for its preview once nobody waits for it.
     let _stop = cancel.clone().drop_guard();
     let guard = ReadOnly(Guard {
         engine: Arc::clone(&call.engine),
@@ -216,7 +217,7 @@ fn cannot_be_shown(why: impl std::fmt::Display) -> ToolError {
     )
 }
 
-/// The commands one by one, as policy read them; whole where it does not read commands.
+/// The commands one by one, as policy read them; as a whole if it does not read commands.
 fn commands(
     call: &CallState,
     entry: &Entry,
@@ -249,12 +250,12 @@ fn commands(
     Ok(planned.iter().map(whole).collect())
 }
 
-/// The files of the workspace that commands may be about, as paths.
+/// The files of the workspace that commands may use, as paths.
 #[derive(Default)]
 struct NamedFiles {
     /// What they run.
     run: Vec<WorkPath>,
-    /// What their words may name besides.
+    /// Whatever else their words may name.
     others: Vec<WorkPath>,
 }
 
@@ -271,7 +272,7 @@ fn files_of(plan: &SealedPlan, commands: &[CommandPreview]) -> Result<NamedFiles
             Command::Shell(_) => &[],
         };
         let first = argv.first().map(String::as_str);
-        // Without a slash it is looked for where programs are installed, which is outside.
+        // A name without a slash is looked up where programs are installed, which is outside.
         let run = run.chain(first).filter(|name| name.contains('/'));
         for path in run.filter_map(|name| within(name, &access.cwd, plan.workspace())) {
             if !named.run.contains(&path) {
@@ -295,7 +296,7 @@ fn files_of(plan: &SealedPlan, commands: &[CommandPreview]) -> Result<NamedFiles
     Ok(named)
 }
 
-/// The path of the workspace that a word means in a directory, if it means one.
+/// The workspace path that a word means in a directory, if it means one.
 fn within(word: &str, cwd: &WorkPath, root: &str) -> Option<WorkPath> {
     let absolute = if word.starts_with('/') {
         word.to_owned()
@@ -317,7 +318,7 @@ fn command(access: &Access) -> Option<&CommandAccess> {
     }
 }
 
-/// What the plan itself says, beside files and commands.
+/// The parts that come from the plan itself, other than files and commands.
 fn from_plan(plan: &SealedPlan) -> impl Iterator<Item = PreviewPart> {
     plan.accesses().iter().filter_map(|access| match access {
         Access::Path(_) | Access::Command(_) => None,
@@ -343,7 +344,7 @@ fn from_plan(plan: &SealedPlan) -> impl Iterator<Item = PreviewPart> {
     })
 }
 
-/// One line about a plan: the tool, and the first thing it does.
+/// A one-line summary of a plan: the tool, and the first thing it does.
 fn summary(plan: &SealedPlan) -> String {
     let tool = &plan.tool().tool;
     let what = plan.accesses().first().map(|access| match access {
@@ -362,7 +363,7 @@ fn summary(plan: &SealedPlan) -> String {
     one_line(&line)
 }
 
-/// The most characters of a summary. It is for lists; nobody approves by it.
+/// The most characters of a summary. It is for lists; nobody approves based on it.
 const MAX_SUMMARY_CHARS: usize = 160;
 
 fn one_line(text: &str) -> String {

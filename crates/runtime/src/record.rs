@@ -1,4 +1,4 @@
-//! The one place a call's events leave through, and the guarantee that it settles exactly once.
+//! The only way out for a call's events, and the guarantee that it settles exactly once.
 //!
 //! Events go to listeners at once and to the ledger in groups: everything up to the start in one
 //! append, the settlement in another. If the caller drops the call, [`SettleOnDrop`] settles it;
@@ -13,7 +13,7 @@ use haft_contract::{
     outcome::{Facts, Failure},
 };
 
-/// The open recording of one call.
+/// Collects the events of one call and passes them on.
 pub(crate) struct Recording {
     call: CallId,
     clock: Arc<dyn Clock>,
@@ -22,7 +22,7 @@ pub(crate) struct Recording {
     state: Mutex<State>,
 }
 
-/// Most calls note this many events before they are first appended to the ledger.
+/// How many events most calls note before the first append to the ledger.
 const EXPECTED_EVENTS: usize = 8;
 
 struct State {
@@ -55,8 +55,8 @@ impl Recording {
         }
     }
 
-    /// The recording of a call that is only planned: no listener hears of it, nothing of it is
-    /// kept, and it cannot be started.
+    /// The recording of a call that is only planned: no listener sees it, nothing is kept, and it
+    /// cannot be started.
     pub(crate) fn of_dry_run(call: CallId, clock: Arc<dyn Clock>) -> Self {
         Self::new(call, clock, Arc::default(), Box::new(NothingRecorded))
     }
@@ -66,7 +66,7 @@ impl Recording {
         self.call
     }
 
-    /// Whether anybody looks at events as they happen.
+    /// Whether anybody listens to events as they happen.
     pub(crate) fn is_watched(&self) -> bool {
         !self.sinks.is_empty()
     }
@@ -77,7 +77,7 @@ impl Recording {
         state.mutating && state.started
     }
 
-    /// Takes an event: to listeners now, to the ledger with the next group.
+    /// Sends an event to listeners now, and to the ledger with the next group.
     pub(crate) fn note(&self, event: CallEvent) {
         let recorded = event.is_recorded();
         if !recorded && !self.is_watched() {
@@ -90,7 +90,7 @@ impl Recording {
         };
         {
             let mut state = self.state();
-            // A tool that was left behind may go on talking; nothing follows a settlement.
+            // A tool that was left behind may still report events; nothing follows a settlement.
             if state.settled {
                 return;
             }
@@ -117,8 +117,8 @@ impl Recording {
         self.record.append(events, durability).await
     }
 
-    /// Records that the call starts, with everything noted so far. It has started only once this
-    /// returns well: a start that the ledger refuses is told to nobody.
+    /// Records that the call starts, with everything noted so far. The call has started only once
+    /// this returns `Ok`: listeners never see a start that the ledger refuses.
     pub(crate) async fn start(
         &self,
         started: CallEvent,
@@ -190,7 +190,7 @@ impl Recording {
         self.state().settled
     }
 
-    /// Settles the call as cancelled, unless it is settled already.
+    /// Settles the call as cancelled, unless it is already settled.
     fn abandon(&self) {
         let (settled, started, tool) = {
             let state = self.state();
@@ -222,7 +222,7 @@ impl Recording {
     }
 }
 
-/// What a dry run is recorded in. It refuses every append, so no call can start on it.
+/// The record of a dry run. It refuses every append, so no call can start with it.
 struct NothingRecorded;
 
 impl CallRecord for NothingRecorded {

@@ -1,4 +1,4 @@
-//! The runtime: everything a call needs, and the ways in: one call or a batch here, and in
+//! The runtime: everything a call needs, and the ways to make one: a call or a batch here, and in
 //! `acceptance.rs` a call that another process accepted.
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
@@ -39,14 +39,14 @@ impl Runtime {
         }
     }
 
-    /// The tools of the one workspace of a host that has one, as they are now and as they change. A
-    /// host with several finds those of each in its [`Workspace`].
+    /// The tools of the only workspace, for a host that has just one, now and as they change. With
+    /// several, each [`Workspace`] has its own.
     pub fn registry(&self) -> &Arc<Registry> {
         &self.engine.registry
     }
 
-    /// Opens a workspace for a principal, or finds it open: for whoever lists its tools. A call does
-    /// this itself.
+    /// Opens a workspace for a principal, or finds it open, for example to list its tools. A call
+    /// does this itself.
     pub async fn workspace(
         &self,
         principal: &Principal,
@@ -57,14 +57,14 @@ impl Runtime {
         workspace.map_err(HaltedCall::into_error)
     }
 
-    /// The tools that a principal is shown in the one workspace of a host that has one: not
-    /// quarantined, and not denied whatever the input.
+    /// The tools that a principal is shown in the only workspace, for a host that has just one: not
+    /// quarantined, and not denied for every input.
     pub fn tools_for(&self, principal: &Principal) -> Vec<Arc<Entry>> {
         let workspace = self.only_workspace(principal);
         workspace.map_or_else(Vec::new, |workspace| workspace.tools_for(principal))
     }
 
-    /// Whether a principal is shown a tool in the one workspace of a host that has one.
+    /// Whether a principal is shown a tool in the only workspace, for a host that has just one.
     pub fn shows(&self, principal: &Principal, entry: &Entry) -> bool {
         let workspace = self.only_workspace(principal);
         workspace.is_some_and(|workspace| workspace.shows(principal, entry))
@@ -89,8 +89,8 @@ impl Runtime {
         self.run(request, cancel.child_token()).await
     }
 
-    /// Runs one call to its end with a token of its own: accepts it, claims it and resumes it in one go,
-    /// because nobody else could.
+    /// Runs one call to its end with its own token. Accepts, claims and resumes it in one step,
+    /// because no other process could claim it.
     async fn run(&self, mut request: CallRequest, cancel: CancellationToken) -> Arc<Outcome> {
         let call = request.id;
         let limits = &self.engine.limits;
@@ -109,8 +109,7 @@ impl Runtime {
         self.walk(request, workspace, &recording, cancel).await
     }
 
-    /// Takes a call that is on record, and that this process holds, through every stage to its recorded
-    /// outcome.
+    /// Takes a recorded call that this process holds through every stage to its recorded outcome.
     pub(crate) async fn walk(
         &self,
         request: CallRequest,
@@ -144,8 +143,8 @@ impl Runtime {
         outcome
     }
 
-    /// Plans a call and decides about it, as [`Runtime::id`] would now, and goes no further:
-    /// nothing runs, nothing is recorded, nobody is asked, and no listener hears of it. A call that
+    /// Plans a call and decides about it, as [`Runtime::call`] would now, and goes no further:
+    /// nothing runs, nothing is recorded, nobody is asked, and no listener is notified. A call that
     /// ends before it is decided has the outcome it would have had.
     pub async fn plan(&self, mut request: CallRequest) -> Result<DryRun, Arc<Outcome>> {
         let (call, cancel) = (request.id, CancellationToken::new());
@@ -156,7 +155,7 @@ impl Runtime {
         let workspace = self.workspace_of(&mut request, &cancel).await;
         let workspace = workspace.map_err(ended)?;
         let recording = Recording::of_dry_run(call, Arc::clone(&self.engine.clock));
-        // The loop guard judges this call too; only a call that is settled counts for it.
+        // The loop guard judges this call too; only settled calls count towards its limits.
         let watched = self.engine.loops.watch(&request);
         let opened = self.opened(request, workspace, &Arc::new(recording), cancel, watched);
         let foreseen = AssertUnwindSafe(pipeline::foresee(opened)).catch_unwind();
@@ -166,8 +165,8 @@ impl Runtime {
             .map_err(ended)
     }
 
-    /// Runs calls side by side, as far as what they touch lets them, and returns their outcomes in
-    /// the order of the calls. One that fails never stops another.
+    /// Runs calls concurrently, as far as their accesses allow, and returns their outcomes in the
+    /// order of the calls. A failing call never stops another.
     pub async fn batch(&self, requests: Vec<CallRequest>) -> Vec<Arc<Outcome>> {
         self.batch_until(requests, CancellationToken::new()).await
     }
@@ -181,7 +180,7 @@ impl Runtime {
         let mut tasks = tokio::task::JoinSet::new();
         let mut outcomes: Vec<Arc<Outcome>> = Vec::with_capacity(requests.len());
         for (index, request) in requests.into_iter().enumerate() {
-            // Replaced below by what really happened; stands only if the task itself is lost.
+            // Replaced below by the actual outcome; stays only if the task itself is lost.
             outcomes.push(Arc::new(settle_halt(request.id, broken())));
             let (runtime, cancel) = (self.clone(), cancel.child_token());
             tasks.spawn(async move { (index, runtime.run(request, cancel).await) });
@@ -196,7 +195,7 @@ impl Runtime {
         outcomes
     }
 
-    /// Stops a call that is in flight. Whether there was one.
+    /// Stops a call that is in flight. Returns whether it was.
     pub fn cancel(&self, call: CallId) -> bool {
         self.engine.in_flight.cancel(call)
     }
@@ -206,19 +205,19 @@ impl Runtime {
         self.engine.in_flight.len()
     }
 
-    /// How many questions calls of this process wait on.
+    /// How many questions the calls of this process wait on.
     pub fn open_questions(&self) -> usize {
         self.engine.asking.open()
     }
 
-    /// How many processes sessions keep that have not ended.
+    /// How many kept processes are still running.
     pub fn processes(&self) -> usize {
         self.engine.processes.running()
     }
 
     /// Ends every process that a session keeps, with everything they started, within two seconds,
-    /// and takes back its open questions and unused approvals. For whoever knows that a
-    /// conversation is over.
+    /// and withdraws its open questions and unused approvals. For a host that knows a conversation
+    /// is over.
     pub async fn end_session(&self, principal: &Principal) {
         let now = self.engine.clock.now();
         let approvals = self.engine.ledger.approvals();
@@ -229,12 +228,13 @@ impl Runtime {
         warn_of(self.engine.processes.end_session(principal).await);
     }
 
-    /// Refuses further calls, stops those in flight and waits until they have ended and are on
-    /// record; then ends every process of every session and makes the record durable. For a host
-    /// that goes away: what a call says to its caller is then what the record says.
+    /// Refuses further calls, stops those in flight and waits until they have ended and are
+    /// recorded; then ends every process of every session and makes the record durable. For a host
+    /// that shuts down: what a call told its caller is then what the record says.
     pub async fn shut_down(&self) -> Result<(), haft_contract::host::LedgerError> {
         let limits = &self.engine.limits;
-        // A stopped tool is dropped after the one, its settlement given up after the other.
+        // A stopped tool is dropped after the first limit, waiting for its settlement ends after
+        // the second.
         let wait = limits.stop_grace.saturating_add(limits.settle_wait);
         let left = self.engine.in_flight.shut_down(wait).await;
         if left > 0 {
@@ -244,8 +244,8 @@ impl Runtime {
         self.flush().await
     }
 
-    /// Ends every process of every session. No more are kept from then on: a runtime whose host
-    /// goes away calls this last. Dropping the runtime ends them too, and does not wait for it.
+    /// Ends every process of every session. No more are kept from then on: a host that shuts down
+    /// calls this last. Dropping the runtime ends them too, but does not wait.
     pub async fn end_processes(&self) {
         warn_of(self.engine.processes.end_all().await);
     }
@@ -255,9 +255,9 @@ impl Runtime {
         self.engine.ledger.flush().await
     }
 
-    /// The result of a call that changed something is given back once it is on record. If the
-    /// store fails now, the effect is done and the result is still worth having; the record then
-    /// says `unknown`, which is what it knows.
+    /// Returns the result of a call that changed something once it is recorded. If the store fails
+    /// now, the effect is done and the result is still useful; the record then says `unknown`,
+    /// which is all it knows.
     async fn until_durable(&self, recording: &Recording) {
         if !recording.changes_something() {
             return;
@@ -269,7 +269,7 @@ impl Runtime {
         }
     }
 
-    /// Takes the call into the record, which may wait for what is to be written before it.
+    /// Opens the call's record, which may wait for earlier writes.
     async fn open(
         &self,
         request: &CallRequest,
@@ -322,8 +322,8 @@ impl Runtime {
         Arc::new(recording)
     }
 
-    /// The workspace a request names. From here on the request says the id under which everything is
-    /// kept, also where it left that to the host.
+    /// The workspace a request names. From here on the request contains the id under which
+    /// everything is stored, even if it left that to the host.
     pub(crate) async fn workspace_of(
         &self,
         request: &mut CallRequest,

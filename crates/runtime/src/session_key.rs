@@ -1,9 +1,9 @@
-//! Whose something is: the parts of a principal that decide what a session sees of what it left
-//! behind, such as its processes and what it has just done.
+//! Whose state something is: the parts of a principal that decide which session sees what was left
+//! behind, such as its processes and its recent calls.
 
 use haft_contract::{AgentId, Principal, SessionId, SessionKind, TenantId, UserId, WorkspaceId};
 
-/// One session of one user's agent in one workspace. No other finds what is kept under it.
+/// One session of one user's agent in one workspace. No other session sees what is stored under it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct SessionKey {
     tenant: TenantId,
@@ -31,7 +31,7 @@ impl SessionKey {
         &self.tenant
     }
 
-    /// Whether it is this principal's session, in whichever workspace.
+    /// Whether it is this principal's session, in any workspace.
     pub(crate) fn is_session_of(&self, principal: &Principal) -> bool {
         self.tenant == principal.tenant
             && self.user == principal.user

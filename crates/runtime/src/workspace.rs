@@ -1,9 +1,9 @@
 //! An open workspace, and where open workspaces come from.
 //!
 //! The engine has what all workspaces share: the record, the clock, hooks, listeners, tables. A
-//! [`Workspace`] has what differs between them: operations, tools, rules, whoever is asked, confinement,
-//! hosts, caps. It holds no task and no buffer, so that one process can hold thousands of them idle.
-//! [`Workspaces`] says which of them a principal may use.
+//! [`Workspace`] has what differs between them: operations, tools, rules, the approver,
+//! confinement, hosts, caps. It holds no task and no buffer, so that one process can keep thousands
+//! of them idle. [`Workspaces`] decides which of them a principal may use.
 
 use std::{
     collections::HashMap,
@@ -28,16 +28,16 @@ use crate::{
     registry::{Entry, Registry},
 };
 
-/// Supplies open workspaces. Whether a principal may use one is decided here, and nowhere else.
+/// Supplies open workspaces. The only place that decides whether a principal may use one.
 pub trait Workspaces: Send + Sync {
-    /// A workspace that is open already and that this principal may use. Asked first in every call,
-    /// so it must not wait; without an answer [`Workspaces::open`] is asked.
+    /// A workspace that is already open and that this principal may use. Called first in every
+    /// call, so it must not wait; if it returns `None`, [`Workspaces::open`] is called.
     fn opened(&self, principal: &Principal, workspace: &WorkspaceId) -> Option<Arc<Workspace>> {
         let _ = (principal, workspace);
         None
     }
 
-    /// Opens a workspace for a principal. A call of a workspace that cannot be opened is denied.
+    /// Opens a workspace for a principal. If it cannot be opened, the call is denied.
     fn open<'a>(
         &'a self,
         principal: &'a Principal,
@@ -45,7 +45,7 @@ pub trait Workspaces: Send + Sync {
     ) -> BoxFuture<'a, Result<Arc<Workspace>, WorkspaceError>>;
 }
 
-/// A workspace that could not be opened.
+/// Why a workspace could not be opened, with a message for the caller.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct WorkspaceError {
@@ -57,9 +57,9 @@ pub struct WorkspaceError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WorkspaceErrorKind {
-    /// There is none with this id that the principal may use. Which of the two it is is not told.
+    /// There is none with this id, or the principal may not use it. Callers cannot tell which.
     NotFound,
-    /// It is there, and cannot be used now.
+    /// It exists, but cannot be used now.
     Unavailable,
 }
 
@@ -72,7 +72,7 @@ impl WorkspaceError {
         }
     }
 
-    /// It cannot be used now, for a reason that whoever asks may read.
+    /// It cannot be used now, for a reason that the caller may read.
     pub fn unavailable(reason: impl Into<String>) -> Self {
         Self {
             kind: WorkspaceErrorKind::Unavailable,
@@ -101,12 +101,12 @@ impl WorkspaceError {
     }
 }
 
-/// The local case: a host with one workspace, which every principal may use as far as its rules go. A
-/// request may call it `local`.
+/// The local case: a host with one workspace, which every principal may use as far as its rules
+/// permit. A request may call it `local`.
 pub struct OneWorkspace(Arc<Workspace>);
 
 impl OneWorkspace {
-    /// This one, and no other.
+    /// Serves this workspace and no other.
     pub fn new(workspace: Arc<Workspace>) -> Self {
         Self(workspace)
     }
@@ -130,7 +130,7 @@ impl Workspaces for OneWorkspace {
     }
 }
 
-/// An open workspace: what its calls are planned, judged and run with.
+/// What the calls of a workspace are planned, judged and run with.
 pub struct Workspace {
     id: WorkspaceId,
     owner: Option<TenantId>,
@@ -148,9 +148,9 @@ pub struct Workspace {
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct HostAccess {
-    /// For every agent without rules of its own; `None` is no network.
+    /// For every agent without separate rules; `None` means no network.
     pub of_all: Option<Arc<EgressRules>>,
-    /// For these agents, instead of what all others may.
+    /// For these agents, instead of the general rules.
     pub of_agents: HashMap<AgentId, Arc<EgressRules>>,
 }
 
@@ -165,17 +165,17 @@ impl Workspace {
         &self.id
     }
 
-    /// The tenant it belongs to; none where the host itself has it.
+    /// The tenant it belongs to; `None` if it belongs to the host itself.
     pub fn owner(&self) -> Option<&TenantId> {
         self.owner.as_ref()
     }
 
-    /// Its tools, as they are now and as they change.
+    /// Its tools, now and as they change.
     pub fn registry(&self) -> &Arc<Registry> {
         &self.registry
     }
 
-    /// The tools that a principal is shown: not quarantined, and not denied whatever the input.
+    /// The tools that a principal is shown: not quarantined, and not denied for every input.
     pub fn tools_for(&self, principal: &Principal) -> Vec<Arc<Entry>> {
         let tools = self.registry.snapshot();
         let tools = tools.page(0, tools.len()).iter();
@@ -183,13 +183,13 @@ impl Workspace {
         shown.map(Arc::clone).collect()
     }
 
-    /// Whether a principal is shown a tool: not quarantined, and not denied whatever the input.
+    /// Whether a principal is shown a tool: not quarantined, and not denied for every input.
     pub fn shows(&self, principal: &Principal, entry: &Entry) -> bool {
         entry.is_shown_to(principal, &*self.policy)
     }
 
-    /// Whether it is this principal's tenant's. Whoever supplied it has said so already; this is for
-    /// the day they are mistaken.
+    /// Whether it belongs to this principal's tenant. The supplier has already checked this; this
+    /// is a second check in case it is wrong.
     pub(crate) fn is_open_to(&self, principal: &Principal) -> bool {
         self.owner
             .as_ref()
@@ -203,8 +203,8 @@ impl Workspace {
         configured.copied().unwrap_or(entry.spec().sandbox)
     }
 
-    /// The hosts a child of this principal may reach. None on the host, where nothing could keep it
-    /// to them, and none in T1, which has no network.
+    /// The hosts a child of this principal may reach. `None` on the host, where nothing could
+    /// enforce them, and `None` in T1, which has no network.
     pub(crate) fn egress_of(&self, principal: &Principal, tier: Tier) -> Option<Arc<EgressRules>> {
         match tier {
             Tier::T2 | Tier::T3 => self
@@ -217,10 +217,10 @@ impl Workspace {
         }
     }
 
-    /// A place among the calls in flight here, if one more may be.
+    /// Reserves one of the slots for calls in flight here, if one is free.
     pub(crate) fn take(self: &Arc<Self>) -> Result<InWorkspace, HaltedCall> {
         let before = self.in_flight.fetch_add(1, Ordering::Relaxed);
-        // Made first, so that it is given back also where there is none.
+        // Made first, so that it is released even if there is no room.
         let place = InWorkspace(Arc::clone(self));
         match self.calls_in_flight {
             Some(most) if before >= most => {
@@ -244,7 +244,7 @@ impl std::fmt::Debug for Workspace {
     }
 }
 
-/// A call's place in its workspace, given up when it is dropped.
+/// A call's slot in its workspace, released when dropped.
 pub(crate) struct InWorkspace(Arc<Workspace>);
 
 impl Drop for InWorkspace {
@@ -278,7 +278,7 @@ impl WorkspaceBuilder {
         }
     }
 
-    /// The id a host with a list of workspaces gave it. Without one it is that of its root.
+    /// The id that a host with a list of workspaces assigned. The default is derived from its root.
     #[must_use]
     pub fn id(mut self, id: WorkspaceId) -> Self {
         self.id = Some(id);
@@ -299,13 +299,13 @@ impl WorkspaceBuilder {
         self
     }
 
-    /// Who is asked. Without one, what would ask is denied.
+    /// Who is asked. Without an approver, every call that would ask is denied.
     #[must_use]
     pub fn approver(self, approver: impl Approver) -> Self {
         self.shared_approver(Arc::new(approver))
     }
 
-    /// Who is asked, where several workspaces ask the same.
+    /// An approver that several workspaces share.
     #[must_use]
     pub fn shared_approver(mut self, approver: Arc<dyn ErasedApprover>) -> Self {
         self.workspace.approver = approver;
@@ -333,7 +333,7 @@ impl WorkspaceBuilder {
         self
     }
 
-    /// Puts it together.
+    /// Builds the workspace.
     pub fn build(self) -> Arc<Workspace> {
         let Self { id, mut workspace } = self;
         workspace.id = id.unwrap_or_else(|| workspace.operations.workspace_id());

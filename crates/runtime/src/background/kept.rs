@@ -1,7 +1,7 @@
-//! One kept process: what all who look at it share.
+//! One kept process: the state shared by everyone who uses it.
 //!
-//! The child itself belongs to its owner (`owner.rs`); here are its log, its state and its
-//! controls. Nothing here waits for the child but [`BackgroundChild::wait`], which has a limit.
+//! The child itself belongs to its owner (`owner.rs`); this module has its log, its state and its
+//! controls. Only [`BackgroundChild::wait`] waits for the child, and it has a limit.
 
 use std::{
     sync::{
@@ -26,52 +26,48 @@ use tokio_util::sync::CancellationToken;
 
 use super::log::Log;
 
-/// Between two looks whether a process waits for input.
+/// How often to check whether a process waits for input.
 const LOOK_AGAIN: Duration = Duration::from_millis(150);
 
-/// How long output must have been silent before it is handed over, so that a line is not torn.
+/// How long output must have been silent before it is returned, so that a line is not torn.
 const QUIET: Duration = Duration::from_millis(80);
 
-/// How long a process that keeps printing is waited for to fall silent.
+/// How long to wait for a process that keeps printing to fall silent.
 const SETTLE: Duration = Duration::from_millis(800);
 
-/// How long all processes together are looked at.
+/// The time limit for checking whether a process waits for input.
 const LOOK_LIMIT: Duration = Duration::from_secs(2);
 
-/// One kept process.
 pub(crate) struct BackgroundChild {
     pub(super) id: ProcessId,
     running: RunningCommand,
     terminal: Mutex<Option<TerminalSize>>,
     controls: Arc<dyn ProcessControls>,
     log: Mutex<Log>,
-    /// Where its output goes besides its log. Locked while a chunk goes to both.
+    /// Receives its output in addition to the log. Locked while a chunk goes to both.
     attached: tokio::sync::Mutex<Option<Arc<dyn OutputSink>>>,
     is_attached: AtomicBool,
     /// Changes with every output and at the end.
     news: watch::Sender<ProcessNews>,
     started: Instant,
-    /// When somebody last asked for it.
+    /// When it was last used.
     asked: Mutex<Instant>,
     /// Fires when it must end.
     pub(crate) stop: CancellationToken,
 }
 
-/// How far a process has got.
 #[derive(Debug, Clone, Default)]
 struct ProcessNews {
     log_end: u64,
     ended: Option<ProcessEnd>,
 }
 
-/// How and when a process ended.
 #[derive(Debug, Clone)]
 struct ProcessEnd {
     exit: Option<ChildExit>,
     ran: Duration,
 }
 
-/// What a process to keep is.
 pub(super) struct ProcessDescription {
     pub(super) id: ProcessId,
     pub(super) running: RunningCommand,
@@ -112,17 +108,17 @@ impl BackgroundChild {
         self.news.borrow().ended.is_some()
     }
 
-    /// When somebody last asked for it.
+    /// When it was last used.
     pub(super) fn last_asked(&self) -> Instant {
         *lock(&self.asked)
     }
 
-    /// Somebody asks for it.
+    /// Notes that it was used.
     pub(super) fn note_asked(&self) {
         *lock(&self.asked) = Instant::now();
     }
 
-    /// Takes output: into the log, and to the call it is still attached to.
+    /// Writes output to the log, and to the call it is still attached to.
     pub(super) async fn take(&self, chunk: OutputChunk) {
         let attached = self.attached.lock().await;
         let log_end = {
@@ -155,10 +151,10 @@ impl BackgroundChild {
         self.is_attached.load(Ordering::Acquire)
     }
 
-    /// Its output goes into its log only from now on; how far that had got.
+    /// Sends output only to the log from now on. Returns the length of the log at that point.
     pub(crate) async fn release(&self) -> u64 {
-        // A chunk on its way to the call gets there first; so what the call shows and what the
-        // log has from the returned offset on are all there is, and nothing is in neither.
+        // A chunk on its way to the call gets there first. So what the call shows and what the log
+        // has from the returned offset on are everything: no output is missing from both.
         let mut attached = self.attached.lock().await;
         *attached = None;
         self.is_attached.store(false, Ordering::Release);
@@ -175,7 +171,7 @@ impl BackgroundChild {
         page
     }
 
-    /// It, at this moment.
+    /// A snapshot of the process.
     pub(super) fn look(&self, waits_for_input: bool) -> KeptProcess {
         let ended = self.news.borrow().ended.clone();
         let log = lock(&self.log);
@@ -200,7 +196,7 @@ impl BackgroundChild {
         }
     }
 
-    /// It, after a look whether it waits for input.
+    /// A snapshot that includes whether it waits for input.
     pub(crate) async fn look_closely(&self) -> KeptProcess {
         let waits = !self.has_ended()
             && tokio::time::timeout(LOOK_LIMIT, self.waits_for_input())
@@ -209,7 +205,7 @@ impl BackgroundChild {
         self.look(waits)
     }
 
-    /// Waits for output to read, for its end, or until it waits for input.
+    /// Waits for output to read, for the process to end, or until it waits for input.
     pub(crate) async fn wait(&self, from: LogStart, until: Instant) -> KeptProcess {
         let after = match from {
             LogStart::At(offset) => offset,
@@ -235,7 +231,7 @@ impl BackgroundChild {
                 }
                 () = tokio::time::sleep_until(until) => break,
                 () = sleep(LOOK_AGAIN) => {
-                    // Twice, because a program that reads in a loop is caught reading now and then.
+                    // Twice, because a program that reads in a loop is sometimes caught reading.
                     looks = if self.waits_for_input().await { looks + 1 } else { 0 };
                     if looks >= 2 {
                         return self.look(true);
@@ -253,13 +249,13 @@ impl BackgroundChild {
         self.look_closely().await
     }
 
-    /// Waits for its end.
+    /// Waits for it to end.
     pub(crate) async fn ended(&self) {
         let mut news = self.news.subscribe();
         let _ = news.wait_for(|news| news.ended.is_some()).await;
     }
 
-    /// Does something to it.
+    /// Acts on it.
     pub(crate) async fn act(&self, act: &ProcessAct) -> Result<(), ToolError> {
         if self.has_ended() {
             return match act {

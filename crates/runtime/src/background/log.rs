@@ -1,7 +1,8 @@
-//! What a kept process printed: clean text, the newest bytes of it, with offsets that never change.
+//! What a kept process printed: the newest bytes of its cleaned output, at offsets that never
+//! change.
 //!
-//! Offsets count bytes of clean text from the very first, so a reader that remembers one goes on
-//! exactly there, and is told how much it missed if that is not kept any more.
+//! Offsets count bytes of clean text from the very first, so a reader that remembers one continues
+//! exactly there, and learns how much it missed if those bytes are no longer kept.
 
 use std::collections::VecDeque;
 
@@ -12,7 +13,6 @@ use haft_contract::{
 
 use crate::capture::Cleaner;
 
-/// The log of one process.
 pub(super) struct Log {
     stdout: Cleaner,
     stderr: Cleaner,
@@ -21,7 +21,7 @@ pub(super) struct Log {
     kept: VecDeque<u8>,
     /// The offset of its first byte.
     start: u64,
-    /// The offset after what was shown last.
+    /// The offset after the last byte shown.
     shown: u64,
     limit: usize,
 }
@@ -39,7 +39,7 @@ impl Log {
         }
     }
 
-    /// Takes what was printed.
+    /// Appends output.
     pub(super) fn push(&mut self, stream: Stream, bytes: &[u8]) {
         let mut clean = std::mem::take(&mut self.clean);
         clean.clear();
@@ -51,7 +51,7 @@ impl Log {
         self.clean = clean;
     }
 
-    /// Nothing more will come.
+    /// Notes that there will be no more output.
     pub(super) fn finish(&mut self) {
         let mut clean = String::new();
         self.stdout.finish(&mut clean);
@@ -59,7 +59,7 @@ impl Log {
         self.append(&clean);
     }
 
-    /// The offset of the first byte that is kept.
+    /// The offset of the first kept byte.
     pub(super) fn start(&self) -> u64 {
         self.start
     }
@@ -69,17 +69,17 @@ impl Log {
         self.start + self.kept.len() as u64
     }
 
-    /// The offset after what was shown last.
+    /// The offset after the last byte shown.
     pub(super) fn shown(&self) -> u64 {
         self.shown
     }
 
-    /// Everything before this offset has been shown.
+    /// Notes that everything before this offset has been shown.
     pub(super) fn note_shown(&mut self, next: u64) {
         self.shown = next;
     }
 
-    /// At most so many bytes from somewhere on.
+    /// At most `most` bytes, starting at `from`.
     pub(super) fn page(&self, from: LogStart, most: usize) -> LogPage {
         let asked = match from {
             LogStart::At(offset) => offset.min(self.end()),
@@ -161,8 +161,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is printed in whatever pieces, a reader that follows the offsets reads exactly
-        /// the text that is kept.
+        /// However the output is cut into pieces, a reader that follows the offsets reads exactly
+        /// the kept text.
         #[test]
         fn following_the_offsets_reads_everything_once(
             chunks in prop::collection::vec("[aé€\n]{0,9}", 0..40),

@@ -1,10 +1,10 @@
 //! The processes that sessions keep beyond a call: a table, and one owner task for each process.
 //!
-//! A process belongs to one session and cannot be found by another. It ends when it is told to,
-//! when its time is up, when nobody has asked for it for long, with its session, and with the
-//! runtime. Everything has a cap: processes of a session, processes in all, bytes of a log, time.
-//! Who may do what to a process is not decided here but by the plan, which `guard/background.rs`
-//! holds every call to.
+//! A process belongs to one session and cannot be found by another. It ends when told to, when its
+//! time is up, when it has not been used for long, with its session, and with the runtime.
+//! Everything has a cap: processes per session, processes in total, bytes of a log, time. This
+//! module does not decide who may do what to a process; the plan does, and `guard/background.rs`
+//! enforces it.
 
 mod kept;
 mod log;
@@ -29,7 +29,7 @@ pub(crate) use self::kept::BackgroundChild;
 use self::{kept::ProcessDescription, owner::Lease};
 use crate::{limits::ProcessLimits, session_key::SessionKey};
 
-/// How long the end of processes is waited for when a session or the runtime ends.
+/// How long to wait for processes to end when a session or the runtime ends.
 const END_LIMIT: Duration = Duration::from_secs(2);
 
 /// The processes of all sessions. Dropping it ends them.
@@ -45,7 +45,7 @@ struct ProcessTable(Mutex<State>);
 #[derive(Default)]
 struct State {
     sessions: HashMap<SessionKey, SessionProcesses>,
-    /// Set once the runtime ends: nothing more is kept.
+    /// Set once the runtime ends: no more processes are kept.
     closed: bool,
 }
 
@@ -64,7 +64,7 @@ impl Processes {
         }
     }
 
-    /// Keeps a process of a session. One that cannot be kept ends.
+    /// Keeps a process for a session. One that cannot be kept is ended.
     pub(crate) fn keep(
         &self,
         principal: &Principal,
@@ -100,7 +100,7 @@ impl Processes {
         let closing = self.closing.clone();
         tokio::spawn(async move {
             owner::own(keep.process, kept, lease).await;
-            // Its log is kept for a while.
+            // Its log is kept for a while longer.
             tokio::select! {
                 () = closing.cancelled() => {}
                 () = tokio::time::sleep(finished) => {}
@@ -152,8 +152,8 @@ impl Processes {
         ProcessTable::forget(&Arc::downgrade(&self.table), &session, id);
     }
 
-    /// Ends every process of a session, in every workspace, and forgets it. How many did not end in
-    /// time.
+    /// Ends every process of a session, in every workspace, and forgets the session. Returns how
+    /// many did not end in time.
     pub(crate) async fn end_session(&self, principal: &Principal) -> usize {
         let mut kept = Vec::new();
         self.table.lock().sessions.retain(|whose, session| {
@@ -166,8 +166,8 @@ impl Processes {
         end(kept).await
     }
 
-    /// Ends every process of every session; nothing is kept from now on. How many did not end in
-    /// time.
+    /// Ends every process of every session; no more are kept from now on. Returns how many did not
+    /// end in time.
     pub(crate) async fn end_all(&self) -> usize {
         let sessions = {
             let mut state = self.table.lock();
@@ -183,7 +183,7 @@ impl Processes {
         left
     }
 
-    /// How many processes are kept that have not ended.
+    /// How many kept processes are still running.
     pub(crate) fn running(&self) -> usize {
         let state = self.table.lock();
         state.all().filter(|kept| !kept.has_ended()).count()
@@ -201,7 +201,7 @@ impl ProcessTable {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets a process that has ended, and its session with its last one.
+    /// Forgets a process that has ended, and with its last process the session.
     fn forget(table: &Weak<Self>, session: &SessionKey, id: ProcessId) {
         let Some(table) = table.upgrade() else {
             return;
@@ -222,8 +222,7 @@ impl State {
             .flat_map(|session| session.processes.values())
     }
 
-    /// Makes sure that one more fits. The log of a process that has ended makes room for one that
-    /// runs.
+    /// Makes sure that one more process fits. Drops the log of an ended process if that makes room.
     fn make_room(&mut self, session: &SessionKey, limits: &ProcessLimits) -> Result<(), ToolError> {
         if self.closed {
             let message = "the runtime is ending and keeps no more processes";
@@ -270,7 +269,7 @@ impl SessionProcesses {
     }
 }
 
-/// Ends processes side by side; how many did not end in time.
+/// Ends processes concurrently. Returns how many did not end in time.
 async fn end(kept: Vec<Arc<BackgroundChild>>) -> usize {
     for process in &kept {
         process.stop.cancel();

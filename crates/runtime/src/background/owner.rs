@@ -1,5 +1,5 @@
-//! The owner of one kept process: reads its output for as long as it runs, and ends it when it must
-//! end. One task a process; nobody else holds the child.
+//! The owner of one kept process: reads its output while it runs, and ends it when it must end.
+//! There is one task per process; nobody else holds the child.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,18 +8,18 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::kept::BackgroundChild;
 
-/// How long a process that must end may clean up before it is killed.
+/// How long a process may clean up before it is killed.
 const GRACE: Duration = Duration::from_millis(800);
 
-/// How long output is still collected after a process was ended.
+/// How long to keep collecting output after a process was ended.
 const LAST_OUTPUT: Duration = Duration::from_millis(200);
 
-/// When a process ends by itself, besides being told to.
+/// When a process is ended without being told to.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Lease {
-    /// At the latest then.
+    /// The latest time it may run.
     pub(super) until: Option<Instant>,
-    /// Once nobody has asked for it for so long.
+    /// Ends it after this long without use.
     pub(super) idle: Duration,
 }
 
@@ -39,7 +39,7 @@ pub(super) async fn own(
         Some(exit) => exit,
         None => stop(&mut *process, &kept).await,
     };
-    // Gone before its end is told, so that who waits for the end finds nothing left.
+    // Dropped before its end is announced, so that nothing is left when a waiter wakes up.
     drop(process);
     kept.note_end(exit);
 }
@@ -61,12 +61,12 @@ async fn stop(process: &mut dyn ProcessHandle, kept: &BackgroundChild) -> Option
             kept.take(chunk).await;
         }
     };
-    // A stream that somebody else still holds open must not delay the end.
+    // A stream that another process still holds open must not delay the end.
     let _ = timeout(LAST_OUTPUT, rest).await;
     timeout(LAST_OUTPUT, process.wait()).await.ok()?.ok()
 }
 
-/// Returns when the time of a process is up.
+/// Returns when the process's lease is up.
 async fn run_out(kept: &BackgroundChild, lease: Lease) {
     loop {
         let idle = kept.last_asked() + lease.idle;

@@ -1,11 +1,10 @@
-//! Keeps the head and the tail of a text and counts exactly what lies between.
+//! Keeps the head and the tail of a text and counts exactly what is left out in between.
 
 use std::{collections::VecDeque, fmt::Write as _};
 
 use super::NOTICE_BYTES;
 use crate::limits::OutputLimits;
 
-/// The head and the tail of a text.
 pub(super) struct CappedText {
     head_limit: usize,
     tail_limit: usize,
@@ -29,7 +28,7 @@ impl CappedText {
         }
     }
 
-    /// Whether this text would push something out of the middle.
+    /// Whether adding this text would push something out of the middle.
     pub(super) fn would_overflow(&self, text: &str) -> bool {
         self.head.len() + self.tail.len() + text.len() > self.head_limit + self.tail_limit
     }
@@ -79,9 +78,9 @@ impl CappedText {
         (bytes, lines)
     }
 
-    /// The head, a line that says what is missing, and the tail. How to get it is said before all of
-    /// it: agents cut long results once more, in the middle or at the end, and the first lines are
-    /// the ones that every model is left with.
+    /// The head, a line that says what is missing, and the tail. The notice on how to get the rest
+    /// comes first: agents cut long results again, in the middle or at the end, and every model is
+    /// sure to see the first lines.
     pub(super) fn text(&mut self, how_to_get_it: impl FnOnce(&mut String)) -> String {
         let (bytes, lines) = self.omitted();
         let mut text = std::mem::take(&mut self.head);

@@ -1,6 +1,6 @@
-//! Takes terminal control out of output: escape sequences, carriage returns, other control
-//! characters, bytes that are not UTF-8. Stateful, so that a sequence or a character split over
-//! two chunks is still seen whole.
+//! Removes terminal control from output: escape sequences, carriage returns, other control
+//! characters, bytes that are not UTF-8. Stateful, so that a sequence or a character split across
+//! two chunks is still recognised.
 
 use vte::{Params, Perform};
 
@@ -9,7 +9,7 @@ use vte::{Params, Perform};
 pub(crate) struct Cleaner {
     /// Set while inside an escape sequence; the parser holds a fixed amount of memory.
     sequence: Option<Box<vte::Parser<256>>>,
-    /// The start of a UTF-8 character whose rest has not arrived.
+    /// The start of a UTF-8 character whose remaining bytes have not arrived.
     partial: Vec<u8>,
     /// Whether the last character was a carriage return that may belong to a line end.
     carriage_return: bool,
@@ -44,7 +44,7 @@ impl Cleaner {
         }
     }
 
-    /// Ends the stream: a character that never became whole is replaced.
+    /// Ends the stream: an incomplete character is replaced.
     pub(crate) fn finish(&mut self, out: &mut String) {
         self.sequence = None;
         self.flush_partial(out);
@@ -128,8 +128,8 @@ impl Cleaner {
         }
     }
 
-    /// A carriage return that was not part of a line end starts a new line: what a progress bar
-    /// drew over itself is shown one state a line.
+    /// A carriage return that was not part of a line end starts a new line: each state of a
+    /// progress bar gets its own line.
     fn line_end(&mut self, out: &mut String) {
         if std::mem::take(&mut self.carriage_return) {
             out.push('\n');
@@ -143,7 +143,7 @@ impl Cleaner {
     }
 }
 
-/// Learns from the parser when a sequence has ended.
+/// Records when the parser sees the end of a sequence.
 #[derive(Default)]
 struct SequenceEnd {
     ended: bool,
@@ -157,8 +157,8 @@ impl Perform for SequenceEnd {
     }
 
     fn execute(&mut self, byte: u8) {
-        // CAN and SUB end a sequence. Other controls inside one are carried out by terminals
-        // without ending it; here a line end does, so that a torn sequence cannot eat lines.
+        // CAN and SUB end a sequence. Terminals execute other controls inside one without ending
+        // it; here a line end does end it, so that a torn sequence cannot swallow lines.
         if matches!(byte, 0x18 | 0x1a) {
             self.ended = true;
         } else if byte == b'\n' {
@@ -176,7 +176,7 @@ impl Perform for SequenceEnd {
     }
 
     fn osc_dispatch(&mut self, _: &[&[u8]], bell_terminated: bool) {
-        // Ended by ESC \ otherwise, whose backslash is still to come.
+        // Otherwise it ends with ESC \, whose backslash is still to come.
         self.ended = bell_terminated;
     }
 }

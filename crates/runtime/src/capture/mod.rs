@@ -1,8 +1,8 @@
 //! Output on its way from a command to the model: cleaned, capped, and spilled when it is long.
 //!
-//! The capture belongs to the call, not to the tool, so that what a command wrote is in the
-//! outcome even when the tool is stopped before it returns. Memory is bounded by the caps,
-//! whatever a command writes; reading never stops at a cap, so a command never blocks on one.
+//! The capture belongs to the call, not to the tool, so that a command's output is in the outcome
+//! even when the tool is stopped before it returns. Memory is bounded by the caps, whatever a
+//! command writes; reading never stops at a cap, so a command never blocks on one.
 
 mod cap;
 mod clean;
@@ -25,16 +25,16 @@ use crate::{limits::OutputLimits, record::Recording};
 /// Room for the lines that say how much was left out and how to get it.
 pub(crate) const NOTICE_BYTES: usize = 256;
 
-/// What is left of a call's output.
+/// The cleaned and capped output of a call.
 #[derive(Debug, Default)]
 pub(crate) struct CapturedOutput {
-    /// Head, a line that says what is missing, and tail; or everything.
+    /// The head, a line that says what is missing, and the tail; or everything.
     pub(crate) text: String,
     /// Bytes left out.
     pub(crate) bytes_omitted: u64,
     /// Lines left out.
     pub(crate) lines_omitted: u64,
-    /// Where all of it is kept, if some was left out.
+    /// Where the whole output is kept, if some was left out.
     pub(crate) artifact: Option<ArtifactId>,
 }
 
@@ -70,7 +70,7 @@ impl Capture {
         }
     }
 
-    /// What was captured. Later output is dropped.
+    /// Returns what was captured. Later output is dropped.
     pub(crate) async fn finish(&self) -> CapturedOutput {
         let mut state = self.state.lock().await;
         let state = &mut *state;
@@ -83,7 +83,7 @@ impl Capture {
     }
 }
 
-/// Caps one finished text the same way, for tools that return their output whole.
+/// Caps a finished text in the same way, for tools that return their output whole.
 pub(crate) async fn cap_text(
     call: CallId,
     text: String,
@@ -108,7 +108,7 @@ pub(crate) async fn cap_text(
 }
 
 impl State {
-    /// Takes clean text: to the spill as soon as the caps cannot hold it, and to the caps.
+    /// Adds clean text to the caps, and to the spill as soon as the caps cannot hold it.
     async fn take(&mut self, text: &str) {
         if text.is_empty() {
             return;
@@ -121,7 +121,7 @@ impl State {
         self.capped.push(text);
     }
 
-    /// The notice names the call, because a model has no other way to know its id.
+    /// The notice names the call, because a model has no other way to learn its id.
     async fn captured(&mut self, call: CallId) -> CapturedOutput {
         let artifact = self.spill.finish().await;
         let (bytes_omitted, lines_omitted) = self.capped.omitted();
@@ -153,8 +153,8 @@ impl OutputSink for Capture {
             clean.clear();
             match stream {
                 Stream::Stdout => state.stdout.push(bytes, &mut clean),
-                // A script's progress lines are the tool's to read; whatever of them it pushes
-                // here it wants seen.
+                // The tool reads a script's progress lines itself; those it pushes here are meant
+                // to be seen.
                 Stream::Stderr | Stream::Progress => state.stderr.push(bytes, &mut clean),
             }
             if !clean.is_empty() {

@@ -1,13 +1,13 @@
-//! Keeps what does not fit into a result as an artifact, up to the artifact cap.
+//! Stores output that does not fit into a result as an artifact, up to the artifact cap.
 //!
-//! A store that fails loses the artifact, never the call: the outcome then says that the whole
+//! If the store fails, the artifact is lost but not the call: the outcome then says that the whole
 //! output could not be kept.
 
 use std::sync::Arc;
 
 use haft_contract::host::{ArtifactId, ArtifactStore, WriteArtifact};
 
-/// Small chunks are gathered, so that a chatty command does not cost a write per line.
+/// Small chunks are buffered, so that a chatty command does not cost a write per line.
 const GATHER_BYTES: usize = 64 * 1024;
 
 /// The spilled output of one call.
@@ -38,7 +38,7 @@ impl Spill {
         !matches!(self.state, State::Idle)
     }
 
-    /// Starts the artifact with what came before.
+    /// Starts the artifact with the output so far.
     pub(super) async fn start(&mut self, before: &[&[u8]]) {
         self.state = match self.artifacts.create().await {
             Ok(writer) => State::Open(writer),

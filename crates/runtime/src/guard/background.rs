@@ -1,5 +1,5 @@
-//! Guarded background processes: only a planned command is kept, only the planned act is done, and
-//! only this session's processes can be found.
+//! Guarded background processes: a call can keep only a planned command, do only the planned act,
+//! and find only its own session's processes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -42,7 +42,7 @@ impl Background for Guard {
     }
 
     fn abandon(&self, id: ProcessId) {
-        // Also after the call has been settled: this is how a tool that was dropped cleans up.
+        // Works after the call has been settled too: this is how a dropped tool cleans up.
         let Ok(kept) = self.find(id) else {
             return;
         };
@@ -113,7 +113,7 @@ impl Background for Guard {
                 Access::Process(planned) => {
                     planned.id == id
                         && planned.act == act
-                        // The very process that was judged, not another one of the same name.
+                        // The exact process that was judged, not another with the same name.
                         && planned.running.as_ref() == Some(kept.running())
                 }
                 _ => false,
@@ -133,7 +133,7 @@ impl Guard {
             .find(&self.principal, self.plan.workspace_id(), id)
     }
 
-    /// How a process ended that the call asks about is a fact of the call.
+    /// Records how a process ended, if the call asks about it, as a fact of the call.
     fn noted(&self, kept: KeptProcess) -> KeptProcess {
         if let ProcessState::Ended(exit) = &kept.state {
             self.confinement.note_end(exit.status);

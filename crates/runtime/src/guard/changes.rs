@@ -1,9 +1,9 @@
-//! What the commands of a call changed in the workspace: looked at before the first one starts and
-//! once the call's tool has ended.
+//! What the commands of a call changed in the workspace, found by a scan before the first one
+//! starts and another once the call's tool has ended.
 //!
-//! A look that fails never fails the command; the record then says what was missed. Commands that
-//! are not confined to the workspace (below T2) are not looked at: the workspace would be only a
-//! part of what they can change.
+//! A failed scan never fails the command; the record then says what was missed. Commands that are
+//! not confined to the workspace (below T2) are not scanned, because the workspace is only part of
+//! what they can change.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,27 +17,27 @@ use tokio_util::sync::CancellationToken;
 
 use super::Guard;
 
-/// How long one look may take. Back ends have smaller bounds of their own; this one holds if
-/// theirs does not.
+/// How long one scan may take. Back ends have smaller limits of their own; this one applies if
+/// theirs fail.
 const LOOK_WAIT: Duration = Duration::from_secs(30);
 
-/// The looks of one call.
+/// The scans of one call.
 #[derive(Default)]
 pub(crate) struct ChangeWatch(Mutex<FileChangeWatch>);
 
 #[derive(Default)]
 enum FileChangeWatch {
-    /// No command was started that is looked at.
+    /// No command that needs a scan was started.
     #[default]
     Idle,
-    /// The first look is done.
+    /// The first scan is done.
     Begun(Box<dyn ChangeScan>),
-    /// There was no first look, for this reason.
+    /// There was no first scan, for this reason.
     Failed(String),
 }
 
 impl Guard {
-    /// Looks at the workspace, unless this call has done so.
+    /// Scans the workspace, unless this call has already done so.
     pub(super) async fn look_before_commands(&self) {
         let mut watch = self.changes.0.lock().await;
         if !matches!(*watch, FileChangeWatch::Idle) {
@@ -62,7 +62,7 @@ impl Guard {
         };
     }
 
-    /// Looks again, and records what is different. Called once the tool has ended.
+    /// Scans again, and records the differences. Called once the tool has ended.
     pub(crate) async fn look_after_commands(&self) {
         let watch = std::mem::take(&mut *self.changes.0.lock().await);
         let (files, mut missed) = match watch {
@@ -93,7 +93,7 @@ impl Guard {
             files,
             missed: (!missed.is_empty()).then(|| missed.join("; ")),
         });
-        // A record that is down is told when the call settles.
+        // If the record is down, that is reported when the call settles.
         let _ = self.recording.commit(Durability::Queued).await;
     }
 

@@ -1,5 +1,5 @@
-//! How the children of one call ended, and what the sandbox did to them: the limit they exceeded, and
-//! what they were refused. Filled from what back ends report, never from what a command printed or a
+//! How the children of one call ended, and what the sandbox did to them: the limit they exceeded,
+//! and what they were refused. Based on what back ends report, never on what a command printed or a
 //! tool says.
 
 use std::sync::{Mutex, PoisonError};
@@ -9,7 +9,7 @@ use haft_contract::{
     ops::{ChildExit, ExitStatus, Layer, Limit, Refusal},
 };
 
-/// Collects over all children of a call.
+/// Collects reports about all children of a call.
 #[derive(Debug, Default)]
 pub(crate) struct Confinement(Mutex<ConfinementNotes>);
 
@@ -23,9 +23,7 @@ struct ConfinementNotes {
 /// Whether the call did what was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CallSucceeded {
-    /// It did.
     Well,
-    /// It did not.
     Wrong,
 }
 
@@ -41,15 +39,16 @@ impl Confinement {
         }
     }
 
-    /// Notes how the process that the call is about ended; of several the last counts.
+    /// Notes how the process that the call is about ended; if there are several, the last one
+    /// counts.
     pub(crate) fn note_end(&self, status: ExitStatus) {
         let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         noted.status = Some(status);
     }
 
-    /// Puts what was noted into the facts of the call, and gives the model a line for each refusal
-    /// that can matter to it. A program that only tried whether it may do something, and went on
-    /// well without it, is not worth a line.
+    /// Adds what was noted to the facts of the call, and returns a line for the model about each
+    /// refusal that may matter to it. If a program merely tried something and succeeded without it,
+    /// the refusal is not worth a line.
     pub(crate) fn tell(&self, facts: &mut Facts, went: CallSucceeded) -> Option<Content> {
         let noted = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         facts.exceeded = noted.exceeded;
@@ -72,8 +71,7 @@ impl Confinement {
     }
 }
 
-/// A host that was not reached and a file that was taken away matter even to a command that says
-/// all went well.
+/// An unreachable host or a removed file matters even to a command that reports success.
 fn always_matters(layer: Layer) -> bool {
     match layer {
         Layer::Egress | Layer::Protected => true,

@@ -1,5 +1,5 @@
-//! Guarded files: only planned paths, with what a file held before and after a change kept, and
-//! versions noted.
+//! Guarded files: only planned paths. Keeps a file's content before and after a change, and notes
+//! its versions.
 
 use haft_contract::{
     BoxFuture, CallEvent, ErrorKind, WorkPath,
@@ -12,7 +12,7 @@ use haft_contract::{
 
 use super::Guard;
 
-/// How much of a file is held in memory while its pre-image is kept.
+/// How much of a file is in memory at once while its pre-image is stored.
 const CHUNK_BYTES: usize = 1024 * 1024;
 
 impl FileOps for Guard {
@@ -103,7 +103,8 @@ impl FileOps for Guard {
                 RemoveScope::File => {
                     self.keep_preimage(&path).await?;
                 }
-                // No built-in tool removes trees; whoever plans one knows that it is not undone.
+                // No built-in tool removes trees; a tool that plans one accepts that it cannot be
+                // undone.
                 RemoveScope::Tree => {}
             }
             self.operations().files.remove(&path, scope).await?;
@@ -184,7 +185,7 @@ impl FileOps for Guard {
                 Overwrite::Replace => {
                     self.keep_preimage(&to).await?;
                 }
-                // The copy fails if something is there.
+                // The copy fails if something exists there.
                 Overwrite::Never => self.note_preimage(&to, None, None).await?,
             }
             let written = self.operations().files.copy(&from, &to, copy).await?;
@@ -195,7 +196,7 @@ impl FileOps for Guard {
 }
 
 impl Guard {
-    /// Notes that a file has another name.
+    /// Notes that a file was renamed.
     async fn renamed(&self, from: WorkPath, to: WorkPath, artifact: Option<ArtifactId>) {
         self.recording.note(CallEvent::FileChanged {
             path: from,
@@ -225,9 +226,9 @@ impl Guard {
         written
     }
 
-    /// Keeps what a file holds before it is changed. A file that cannot be kept because the store
-    /// is down is not changed; one that is too large is changed, and the record says it has no
-    /// pre-image. Returns what was kept.
+    /// Keeps a file's content before it is changed. If it cannot be kept because the store is down,
+    /// the file is not changed; if it is too large, it is changed, and the record says that there
+    /// is no pre-image. Returns what was kept.
     async fn keep_preimage(&self, path: &WorkPath) -> Result<Option<ArtifactId>, OpsError> {
         let stat = match self.operations().files.stat(path).await {
             Ok(stat) => Some(stat),
@@ -270,8 +271,8 @@ impl Guard {
             .map_err(|error| unavailable(&error))
     }
 
-    /// Keeps what a file holds now that it was changed, which a later undo compares with. It has
-    /// been changed already, so what cannot be kept is no failure.
+    /// Keeps a file's content after a change, for a later undo to compare with. The change has
+    /// already been made, so a failure to keep it is not an error.
     async fn keep_postimage(&self, path: &WorkPath) -> Option<ArtifactId> {
         let stat = self.operations().files.stat(path).await.ok()?;
         if stat.size > self.engine.limits.preimage_bytes {
@@ -281,7 +282,7 @@ impl Guard {
         Some(artifact)
     }
 
-    /// The same for content that is at hand.
+    /// The same for content already in memory.
     async fn keep_bytes(&self, bytes: &[u8]) -> Option<ArtifactId> {
         if bytes.len() as u64 > self.engine.limits.preimage_bytes {
             return None;
@@ -291,7 +292,7 @@ impl Guard {
         kept.first().copied()
     }
 
-    /// Keeps what a file holds; under which name, and the permission bits it had.
+    /// Keeps a file's content. Returns its id and the file's permission bits.
     async fn keep_content(&self, path: &WorkPath) -> Result<(ArtifactId, u32), OpsError> {
         let reader = self.operations().files.open(path).await?;
         let mut writer = self
@@ -308,7 +309,7 @@ impl Guard {
                 .await
                 .map_err(|error| unavailable(&error))?;
             offset += buffer.len() as u64;
-            // A file that grows while it is read is kept up to the cap, not for ever.
+            // A file that grows while it is read is kept only up to the cap.
             if buffer.len() < CHUNK_BYTES || offset >= self.engine.limits.preimage_bytes {
                 break;
             }

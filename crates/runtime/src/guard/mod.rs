@@ -1,8 +1,8 @@
-//! What stands between a running tool and the back end: only what the plan names passes.
+//! The layer between a running tool and the back end: lets through only what the plan names.
 //!
 //! The guard opens the paths that were resolved when the plan was made, not the ones the tool
-//! spells, so what was decided and approved is what is touched. It keeps the content of files
-//! before they change, and notes which versions a session has seen, so no tool can forget to.
+//! passes, so what was decided and approved is what is touched. It keeps the content of files
+//! before they change, and notes which versions a session has seen, so that no tool can forget to.
 
 mod background;
 pub(crate) mod changes;
@@ -31,7 +31,7 @@ pub(crate) struct Guard {
     pub(crate) engine: Arc<Engine>,
     pub(crate) workspace: Arc<Workspace>,
     pub(crate) plan: Arc<SealedPlan>,
-    /// Read-denied patterns a search over a tree must leave out.
+    /// Read-denied patterns that a search over a tree must leave out.
     pub(crate) withheld: Arc<[String]>,
     pub(crate) principal: Arc<Principal>,
     pub(crate) recording: Arc<Recording>,
@@ -42,8 +42,8 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// The resolved path for one the tool names, if the plan covers it for reading. What may be
-    /// written may be read.
+    /// The resolved path for one the tool names, if the plan covers it for reading. Write access
+    /// includes reading.
     fn readable(&self, path: &WorkPath) -> Result<WorkPath, OpsError> {
         self.covered(path, |mode| match mode {
             PathMode::Read | PathMode::Write => true,
@@ -102,8 +102,8 @@ impl Guard {
         }))
     }
 
-    /// A tool that was left behind at its deadline touches nothing any more once its call has been
-    /// settled.
+    /// Once its call has been settled, a tool that was left behind at its deadline can touch
+    /// nothing.
     fn still_wanted(&self) -> Result<(), OpsError> {
         if self.recording.is_settled() {
             let message = "the call this belongs to has ended";
@@ -113,7 +113,7 @@ impl Guard {
     }
 
     /// What a search over a tree leaves out cannot be opened by name either. A path that a file
-    /// access names was judged by itself and does not come here.
+    /// access names was judged separately and does not get here.
     fn unless_withheld(&self, path: &WorkPath, target: WorkPath) -> Result<WorkPath, OpsError> {
         let withheld = &self.withheld;
         let search = &self.operations().search;

@@ -1,5 +1,5 @@
 //! Guarded processes: only the planned command, in the planned directory, at the planned tier, with
-//! the planned network. What confined it on the way becomes a fact of the call, and what it changed
+//! the planned network. What the sandbox did to it becomes a fact of the call, and what it changed
 //! in the workspace becomes part of the record ([`super::changes`]).
 
 use std::{sync::Arc, time::Duration};
@@ -25,8 +25,8 @@ impl ProcessOps for Guard {
                     "the call's plan does not name this command",
                 ));
             };
-            // The directory as it was resolved when the plan was made, and the tier that was
-            // judged, whatever the tool asks for now.
+            // The directory resolved when the plan was made, and the tier that was judged, whatever
+            // the tool asks for now.
             spawn.cwd = planned.cwd.clone();
             spawn.tier = self.plan.tier();
             spawn.egress = self.plan.egress().cloned();
@@ -40,7 +40,7 @@ impl ProcessOps for Guard {
     }
 }
 
-/// A child whose end is noted, whatever the tool makes of it.
+/// A child whose end is noted, whatever the tool does with it.
 struct Observed {
     child: Box<dyn ProcessHandle>,
     confinement: Arc<Confinement>,
@@ -67,7 +67,7 @@ impl ProcessHandle for Observed {
     fn stop(&mut self, grace: Duration) -> BoxFuture<'_, Result<(), OpsError>> {
         Box::pin(async move {
             self.child.stop(grace).await?;
-            // What was refused before a call was stopped is worth knowing too.
+            // Refusals from before the call was stopped are worth knowing too.
             if let Ok(exit) = self.child.wait().await {
                 self.confinement.note(&exit);
             }

@@ -1,5 +1,5 @@
-//! The files a preview may look at: those the plan names, to read. Nothing it opens counts as seen
-//! by the session, and whatever would change something fails.
+//! The files a preview may read: those the plan names. Nothing it opens counts as seen by the
+//! session, and every change fails.
 
 use haft_contract::{
     BoxFuture, ErrorKind, WorkPath,
@@ -11,7 +11,7 @@ use haft_contract::{
 
 use super::Guard;
 
-/// A guard that only lets things be looked at.
+/// Lets a preview read, and refuses every change.
 pub(crate) struct ReadOnly(pub(crate) Guard);
 
 impl FileOps for ReadOnly {
@@ -28,7 +28,7 @@ impl FileOps for ReadOnly {
         path: &'a WorkPath,
     ) -> BoxFuture<'a, Result<Box<dyn FileReader>, OpsError>> {
         Box::pin(async move {
-            // Not the guard's own `open`: the model has not seen what only a person is shown.
+            // Not the guard's own `open`: the model has not seen what is shown only to a person.
             let path = self.0.readable(path)?;
             self.0.operations().files.open(&path).await
         })

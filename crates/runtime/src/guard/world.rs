@@ -1,6 +1,6 @@
-//! Guarded reach into the world: only the hosts, databases, recipients and remote tools that the plan
-//! names. Policy has judged those names and a person may have approved them, so what a tool asks for
-//! while it runs must be one of exactly them.
+//! Guarded access to the world: only the hosts, databases, recipients and remote tools that the
+//! plan names. Policy has judged those names and a person may have approved them, so a tool may ask
+//! for nothing else while it runs.
 
 use haft_contract::{
     Access, BoxFuture, ErrorKind,
@@ -14,7 +14,7 @@ use haft_contract::{
 use super::Guard;
 
 impl Guard {
-    /// Fails unless an access of the plan is what a tool asks for now.
+    /// Fails unless an access of the plan matches what the tool asks for.
     fn planned(&self, what: &str, is_it: impl Fn(&Access) -> bool) -> Result<(), OpsError> {
         self.still_wanted()?;
         if self.plan.accesses().iter().any(is_it) {
@@ -69,7 +69,7 @@ impl DatabaseOps for Guard {
             } else {
                 source
             };
-            // What may write may read.
+            // Write access includes reading.
             self.planned(&what, |access| match access {
                 Access::Database { source, writes } => {
                     source == query.source && (*writes || !query.writes)

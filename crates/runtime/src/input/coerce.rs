@@ -1,5 +1,5 @@
-//! Accepts what models commonly get slightly wrong: a parameter by another name, `"3"` for 3, a
-//! list as JSON text. Everything that is rewritten is recorded in the outcome.
+//! Accepts what models commonly get slightly wrong: a parameter under another name, `"3"` for 3, a
+//! list as JSON text. Every rewrite is recorded in the outcome.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 /// How deep coercion looks into an input.
 const MAX_DEPTH: usize = 8;
 
-/// Rewrites an input in place and says what it changed.
+/// Rewrites an input in place and returns what it changed.
 pub(crate) fn coerce(
     spec: &ToolSpec,
     schema: &Value,
@@ -46,8 +46,7 @@ pub(crate) fn coerce(
     changes
 }
 
-/// Where in the input something is. Most inputs need no change, so it is spelled out only when one
-/// does.
+/// A location in the input. Most inputs need no change, so it is formatted only when one does.
 #[derive(Clone, Copy)]
 enum InputLocation<'a> {
     Root,
@@ -151,7 +150,7 @@ fn coerce_value(
     }
 }
 
-/// The value text stands for, where the schema does not take text.
+/// The value that the text represents, if the schema does not accept text.
 fn better(value: &Value, root: &Value, schema: &Value) -> Option<Value> {
     let Value::String(text) = value else {
         return None;

@@ -4,13 +4,13 @@ use haft_contract::ToolError;
 use jsonschema::{ValidationError, error::ValidationErrorKind};
 use serde_json::Value;
 
-/// How alike two parameter names must be to suggest one for the other, from 0 to 1.
+/// How similar two parameter names must be to suggest one for the other, from 0 to 1.
 const SUGGESTION_LIKENESS: f64 = 0.7;
 
-/// The longest piece of the model's own input, or of a schema, repeated in an error.
+/// The longest excerpt of the model's own input, or of a schema, in an error.
 const MAX_SHOWN_CHARS: usize = 120;
 
-/// The most parameters that are named where none is like the wrong one.
+/// The most parameters listed when none resembles the wrong one.
 const MAX_NAMED: usize = 40;
 
 /// The error for one violation.
@@ -45,7 +45,7 @@ pub(crate) fn complaint(schema: &Value, violation: &ValidationError<'_>) -> Tool
     }
 }
 
-/// The property names a schema allows at an instance path, as far as they can be told.
+/// The property names a schema allows at an instance path, as far as they can be determined.
 fn properties_at<'a>(schema: &'a Value, at: &str) -> Vec<&'a str> {
     let mut here = schema;
     for step in at.split('/').filter(|step| !step.is_empty()) {
@@ -87,14 +87,14 @@ fn names(known: &[&str]) -> String {
     names.join(", ")
 }
 
-/// Text of a schema or an input inside a sentence of ours: bounded, and with nothing in it that acts
-/// on a terminal or hides. A mounted server writes its schemas itself.
+/// Text of a schema or an input for use in one of our sentences: bounded, without characters that
+/// control a terminal or hide text. A mounted server writes its own schemas.
 pub(crate) fn spelt(text: &str) -> String {
     let mut shown = String::with_capacity(text.len().min(MAX_SHOWN_CHARS));
     let mut letters = text.chars();
     for c in letters.by_ref().take(MAX_SHOWN_CHARS) {
         match c {
-            // Escaped for strings of Rust alone; they hide nothing.
+            // Rust escapes these for string literals; they hide nothing.
             '"' | '\'' | '\\' => shown.push(c),
             c => shown.extend(c.escape_debug()),
         }

@@ -1,5 +1,6 @@
-//! Reads arguments under limits on size, depth and number of values, without recursion on what is
-//! already a value, and refuses duplicate keys: two readers could otherwise see two inputs.
+//! Parses arguments under limits on size, depth and number of values. Does not recurse into a value
+//! that is already parsed, and refuses duplicate keys, because two readers could otherwise see two
+//! inputs.
 
 use std::fmt;
 
@@ -29,7 +30,7 @@ pub(crate) fn parse(
             value
         }
     };
-    // At most three layers are taken off: text around a wrapper around text.
+    // At most three layers are removed: text around a wrapper around text.
     for _ in 0..3 {
         value = match value {
             Value::String(text) => read(&text)?,
@@ -107,7 +108,7 @@ fn read(text: &str) -> Result<Value, ToolError> {
     })
 }
 
-/// Checks a value that was parsed elsewhere, with a stack of its own rather than the thread's.
+/// Checks a value that was parsed elsewhere, using its own stack instead of the thread's.
 fn within_limits(value: &Value) -> Result<(), ToolError> {
     let mut values = 0_usize;
     let mut stack = vec![(value, 0_usize)];

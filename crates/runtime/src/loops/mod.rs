@@ -1,11 +1,11 @@
-//! The loop guard: notices a session that makes the same call over and over, or two calls turn and
-//! turn about, and gets the same result every time. First the result says so, then a person is
-//! asked before it happens again.
+//! The loop guard: notices a session that makes the same call over and over, or alternates between
+//! two calls, and gets the same result every time. First the result says so, then a person is asked
+//! before it happens again.
 //!
-//! It is no boundary: a call that differs in one letter is another call. It judges nothing that a
-//! rule judges, and only ever makes a verdict stricter. What it remembers is in memory, of fixed
-//! size per session, for a fixed number of sessions. `tail.rs` counts, `sessions.rs` forgets,
-//! `watched.rs` is one call under its eyes.
+//! It is not a security boundary: a call that differs in one letter is another call. It does not
+//! replace any rule, and only ever makes a verdict stricter. Its memory has a fixed size per
+//! session, for a fixed number of sessions. `tail.rs` counts, `sessions.rs` forgets, `watched.rs`
+//! is one watched call.
 
 mod sessions;
 mod tail;
@@ -25,19 +25,19 @@ use self::{
     watched::{asked, planned, result},
 };
 
-/// How many sessions are remembered. Beyond that the one that has been silent longest is forgotten,
-/// which costs it nothing but the count so far.
+/// How many sessions are remembered. Beyond that the least recently active one is forgotten, which
+/// only resets its count.
 const MAX_SESSIONS: usize = 4096;
 
-/// What the guard's own questions are recorded under, in place of a rule's file.
+/// Recorded as the source of the guard's own questions, in place of a rule's file.
 pub const LOOP_GUARD: &str = "loop guard";
 
-/// After how many equal results in a row the loop guard speaks up.
+/// After how many equal results in a row the loop guard acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoopGuard {
-    /// From this many on, the result says that it repeats. 0: never.
+    /// From this many on, the result says that it repeats. 0 means never.
     pub warn: u32,
-    /// After this many, a person is asked before the call is made again. 0: never.
+    /// After this many, a person is asked before the call is made again. 0 means never.
     pub ask: u32,
 }
 
@@ -66,7 +66,7 @@ impl Loops {
         }
     }
 
-    /// Begins to watch a call; `None` when the guard is off.
+    /// Starts watching a call; `None` when the guard is off.
     pub(crate) fn watch(&self, request: &CallRequest) -> Option<Arc<WatchedCall>> {
         if self.settings == LoopGuard::OFF {
             return None;
@@ -74,7 +74,7 @@ impl Loops {
         Some(Arc::new(WatchedCall::new(request, asked(request))))
     }
 
-    /// What policy decided about a watched call, made stricter if it has repeated too often.
+    /// Makes policy's decision about a watched call stricter if the call has repeated too often.
     pub(crate) fn weigh(
         &self,
         watched: &WatchedCall,
@@ -102,7 +102,8 @@ impl Loops {
                 }),
                 reason: format!("{what}, so the loop guard asks before it is made again"),
                 access: None,
-                // Standing approvals that let it pass are not used up when a person answers.
+                // The standing approvals that would let it pass are not used up when a person
+                // answers.
                 grants: Vec::new(),
                 ..decision
             },
@@ -114,10 +115,10 @@ impl Loops {
         }
     }
 
-    /// Takes note of how a watched call ended, and says so in the outcome when it has repeated.
+    /// Records how a watched call ended, and says so in the outcome if it has repeated.
     pub(crate) fn settle(&self, watched: &WatchedCall, ran: DidRun, outcome: &mut Outcome) {
-        // A question of the guard's own that got no yes is no result of the call: counting it
-        // would let the next one pass unasked.
+        // A question from the guard that got no yes is not a result of the call: counting it would
+        // let the next one pass without asking.
         if ran == DidRun::Not && watched.was_asked() {
             return;
         }
@@ -157,7 +158,7 @@ pub(crate) enum DidRun {
     Not,
 }
 
-/// What repeats, in words.
+/// A sentence about what repeats.
 fn repetition(tool: &str, seen: SeenInTail) -> String {
     let times = seen.times;
     if seen.alternating {

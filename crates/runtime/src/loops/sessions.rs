@@ -1,5 +1,5 @@
-//! What is remembered of each session, for as many sessions as fit; the one that has been silent
-//! longest goes first.
+//! What is remembered about each session, for a limited number of sessions; the least recently
+//! active one is dropped first.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,17 +9,16 @@ use super::{
 };
 use crate::session_key::SessionKey;
 
-/// The sessions that are remembered.
 pub(super) struct RecentCalls {
     cap: usize,
-    /// Counts what was noted; orders sessions by when they last did something.
+    /// Counts notes; orders sessions by when they were last active.
     now: u64,
     tails: HashMap<SessionKey, (u64, Tail)>,
     by_age: BTreeMap<u64, SessionKey>,
 }
 
 impl RecentCalls {
-    /// Remembers at most so many.
+    /// Remembers at most `cap` sessions.
     pub(super) fn new(cap: usize) -> Self {
         Self {
             cap,
@@ -36,7 +35,7 @@ impl RecentCalls {
             .map_or_else(SeenInTail::default, |(_, tail)| tail.seen(call))
     }
 
-    /// Adds what a session did, and says how often it has done so now.
+    /// Adds a call of a session, and returns how often it has now been made.
     pub(super) fn note(
         &mut self,
         whose: &SessionKey,
@@ -89,7 +88,7 @@ mod tests {
                 let noted = sessions.note(&whose, call, result);
                 prop_assert!(sessions.tails.len() <= cap);
                 prop_assert_eq!(sessions.by_age.len(), sessions.tails.len());
-                // The one that did something last is never the one that is forgotten.
+                // The most recently active session is never the one forgotten.
                 prop_assert_eq!(sessions.seen(&whose, call), noted);
             }
         }

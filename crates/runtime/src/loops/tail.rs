@@ -1,7 +1,7 @@
-//! The end of what a session did, as far as it repeats: the longest run of its last calls that are
-//! at most two different ones, each with one result.
+//! The repeating end of a session's calls: the longest run of last calls that consists of at most
+//! two different calls, each with one result.
 //!
-//! Two slots hold it, however long it is, so nothing here grows.
+//! Two slots are enough for any length, so nothing here grows.
 
 use super::watched::Fingerprint;
 
@@ -14,18 +14,18 @@ pub(super) struct SeenInTail {
     pub(super) alternating: bool,
 }
 
-/// The repeating end of what a session did.
+/// The repeating end of a session's calls.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tail {
-    /// The call that ended last.
+    /// The last call that ended.
     last: Option<RepeatedCall>,
-    /// How often it came without the other in between; at the end of the tail.
+    /// How often it occurred at the end of the tail without the other in between.
     run: u32,
     /// The one other call in the tail.
     other: Option<RepeatedCall>,
 }
 
-/// A call that keeps giving one result.
+/// A call that keeps returning the same result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct RepeatedCall {
     call: Fingerprint,
@@ -55,7 +55,7 @@ impl Tail {
         }
     }
 
-    /// Adds a call and its result, and says how often it has been seen now.
+    /// Adds a call and its result, and returns how often it has now been seen.
     pub(super) fn note(&mut self, call: Fingerprint, result: Fingerprint) -> SeenInTail {
         if let Some(last) = self.last.as_mut().filter(|last| last.is(call, result)) {
             last.times = last.times.saturating_add(1);
@@ -65,8 +65,8 @@ impl Tail {
         let (times, other) = match self.other {
             // The other of the two again: both stay.
             Some(other) if other.is(call, result) => (other.times.saturating_add(1), self.last),
-            // A third call, or one of the two with another result: what came before the run of the
-            // last one is no part of the tail any more.
+            // A third call, or one of the two with another result: whatever preceded the run of the
+            // last call is no longer part of the tail.
             _ => {
                 let run = self.run;
                 let last = self.last.filter(|last| last.call != call);
@@ -94,7 +94,8 @@ mod tests {
         Fingerprint([of; 16])
     }
 
-    /// The same by its definition: walk back while there are at most two calls, one result each.
+    /// A reference implementation: walk back while there are at most two calls, with one result
+    /// each.
     fn by_definition(steps: &[(u8, u8)]) -> SeenInTail {
         let &(call, _) = steps.last().expect("a step");
         let mut tail: Vec<(u8, u8)> = Vec::new();
@@ -140,7 +141,7 @@ mod tests {
         check("a1 a1 a2", 1);
         check("a1 a2 a1 a2 a1", 1);
         check("a1 b1 a1 b2 a1", 2);
-        // A third call breaks it off.
+        // A third call breaks the repetition.
         check("a1 b1 c1 a1", 1);
         check("t1 e1 t1 e2 t1 e3 t1", 2);
         check("a1 a1 b1 c1 b1 b1", 3);

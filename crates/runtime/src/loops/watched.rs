@@ -1,7 +1,7 @@
-//! One call under the guard's eyes: which call it is and what came of it, as fingerprints.
+//! One watched call: fingerprints of the call and of its result.
 //!
-//! The tool and the canonical input make a call; content, structured output and failure make a
-//! result. When something happened and how long it took are part of neither.
+//! The tool and the canonical input identify a call; content, structured output and failure
+//! identify a result. Times and durations are part of neither.
 
 use std::sync::{
     OnceLock,
@@ -17,10 +17,9 @@ use crate::session_key::SessionKey;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fingerprint(pub(super) [u8; 16]);
 
-/// A call that is watched.
 pub(crate) struct WatchedCall {
     whose: SessionKey,
-    /// The request as it arrived: all there is of a call that never got a plan.
+    /// The request as received: the only identity of a call that never gets a plan.
     said: Fingerprint,
     planned: OnceLock<Fingerprint>,
     asked: AtomicBool,
@@ -40,12 +39,12 @@ impl WatchedCall {
         &self.whose
     }
 
-    /// Notes which call it is, now that that is known.
+    /// Sets the fingerprint of the plan, once there is one.
     pub(super) fn plan(&self, planned: Fingerprint) -> Fingerprint {
         *self.planned.get_or_init(|| planned)
     }
 
-    /// Which call it is.
+    /// The fingerprint of the call.
     pub(super) fn call(&self) -> Fingerprint {
         self.planned.get().copied().unwrap_or(self.said)
     }
@@ -60,7 +59,7 @@ impl WatchedCall {
     }
 }
 
-/// A call as it was asked for.
+/// The fingerprint of a request.
 pub(super) fn asked(request: &CallRequest) -> Fingerprint {
     let mut print = Print::new("asked");
     print.part(request.tool.as_bytes());
@@ -71,18 +70,18 @@ pub(super) fn asked(request: &CallRequest) -> Fingerprint {
     print.end()
 }
 
-/// A call as it will be made.
+/// The fingerprint of a plan.
 pub(super) fn planned(plan: &SealedPlan) -> Fingerprint {
     let mut print = Print::new("planned");
     print.part(plan.tool().to_string().as_bytes());
-    // Fails only for numbers JSON cannot hold, which the parser has refused.
+    // Fails only for numbers that JSON cannot hold, which the parser has refused.
     let input = serde_json_canonicalizer::to_vec(&plan.input())
         .unwrap_or_else(|_| plan.input().to_string().into());
     print.part(&input);
     print.end()
 }
 
-/// What came of a call.
+/// The fingerprint of a result.
 pub(super) fn result(outcome: &Outcome) -> Fingerprint {
     let mut print = Print::new("result");
     print.part(outcome.terminal.as_str().as_bytes());
@@ -111,7 +110,7 @@ pub(super) fn result(outcome: &Outcome) -> Fingerprint {
     print.end()
 }
 
-/// Parts hashed one after the other, each with its length, so that none runs into the next.
+/// Hashes parts one after the other, each with its length, so that no part runs into the next.
 struct Print(Sha256);
 
 impl Print {

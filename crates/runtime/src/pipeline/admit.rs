@@ -1,6 +1,7 @@
-//! Waiting for a turn: locks on what the call touches. Whoever rests on a person's yes, or had to
-//! wait, or whose session has read from one more source, is then looked at once more: by the rules of
-//! this moment, and for a yes also the tool, the files and the programs it was given for.
+//! Waiting for a turn: locks on what the call touches. A call that rests on a person's approval,
+//! had to wait, or whose session has read from another source is then checked again: against the
+//! current rules, and for an approval also against the tool, the files and the programs it was
+//! given for.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -25,10 +26,10 @@ use crate::{
     preview::look_at,
 };
 
-/// What a file that is not the one the person was shown is called.
+/// How an error names a file that is not the one the person was shown.
 const FILES: &str = "a file the call touches";
 
-/// What a session that has read from one more source is told.
+/// How an error names the sources of a session that has read from another one.
 const READ_FROM: &str = "what the session has read from";
 
 /// A call that holds its locks.
@@ -37,7 +38,7 @@ pub struct AdmittedCall {
     pub(super) held: HeldLocks,
     /// What lets it run.
     pub(super) basis: RunBasis,
-    /// What the session had read from when the call was judged last.
+    /// What the session had read from when the call was last judged.
     pub(super) judged_with: Labels,
 }
 
@@ -49,7 +50,7 @@ pub async fn admit(authorized: Authorized) -> Result<AdmittedCall, HaltedCall> {
     let plan = Arc::clone(&planned.plan);
     let workspace = Arc::clone(&planned.call.workspace);
     let mut acquiring = pin!(engine.locks.acquire(&workspace, plan.accesses()));
-    // Most calls find nobody in their way and need no clock to wait by.
+    // Most calls find their locks free and need no timer.
     let (held, waited) = match (&mut acquiring).now_or_never() {
         Some(held) => (held, Duration::ZERO),
         None => match wait(&planned, acquiring).await {
@@ -59,9 +60,9 @@ pub async fn admit(authorized: Authorized) -> Result<AdmittedCall, HaltedCall> {
     };
     planned.call.facts.timings.queued = waited;
     planned.call = planned.call.caught_up().await?;
-    // Taken before anything is judged: whoever is judged with more was judged with this too.
+    // Taken before anything is judged: a call judged with more labels was judged with these too.
     let judged_with = planned.call.read_from();
-    // Only now that the locks are held can no other call change the files any more.
+    // Only with the locks held can no other call change the files.
     if !matches!(basis, RunBasis::Policy) || !waited.is_zero() || has_read_more(&planned) {
         planned = judged_again(planned, &basis).await?;
     }
@@ -74,7 +75,7 @@ pub async fn admit(authorized: Authorized) -> Result<AdmittedCall, HaltedCall> {
     })
 }
 
-/// Judges a call once more, by the rules and the labels of this moment.
+/// Judges a call again, with the current rules and labels.
 pub(super) async fn judged_again(
     planned: PlannedCall,
     basis: &RunBasis,
@@ -86,7 +87,7 @@ pub(super) async fn judged_again(
     }
 }
 
-/// Waits for the locks, within the admission limit; how long that took.
+/// Waits for the locks, within the admission limit. Returns how long that took.
 async fn wait(
     planned: &PlannedCall,
     acquiring: impl Future<Output = HeldLocks>,
@@ -111,8 +112,8 @@ fn has_read_more(planned: &PlannedCall) -> bool {
     planned.call.read_from() != *planned.plan.read_from()
 }
 
-/// The rules of this moment must still allow the call, without asking, after whatever the session
-/// has read by now.
+/// The current rules must still allow the call without asking, given what the session has read by
+/// now.
 fn still_allowed(planned: PlannedCall, grants: &[Grant]) -> Result<PlannedCall, HaltedCall> {
     let decision = match judge_now(&planned, grants) {
         Ok(decision) => decision,
@@ -140,8 +141,8 @@ fn still_allowed(planned: PlannedCall, grants: &[Grant]) -> Result<PlannedCall, 
     }
 }
 
-/// The rules of this moment must not deny the call, and everything the person's yes binds must be
-/// as it was. What they were shown is not drawn again: it is compared as it was.
+/// The current rules must not deny the call, and everything the approval binds must be unchanged.
+/// The preview is not made again: it is compared as it was.
 async fn unchanged_since_approval(
     planned: PlannedCall,
     approved: &Approved,
@@ -164,7 +165,7 @@ async fn unchanged_since_approval(
     Err(planned.call.halt(error).denied_by(DeniedBy::Expired))
 }
 
-/// What is no longer as it was when the person looked, if anything is.
+/// What has changed since the person looked, if anything.
 async fn changed(
     planned: &PlannedCall,
     approved: &Approved,
@@ -174,8 +175,8 @@ async fn changed(
     if facts.is_none_or(|before| before.policy != decision.policy) {
         return Some("the rules");
     }
-    // Its arguments were fixed before the session read more, so the yes stands, unless a rule that
-    // speaks of what was read would have been asked about.
+    // Its arguments were fixed before the session read more, so the approval holds, unless a rule
+    // about what was read would have made policy ask.
     if has_read_more(planned)
         && judge(planned, &[]).map_or(true, |before| before.rule != decision.rule)
     {

@@ -1,9 +1,9 @@
-//! Asking a person, when policy says so. The clock of the call does not run meanwhile.
+//! Asking a person, when policy says so. The call's clock is stopped meanwhile.
 //!
-//! The question is on record before anybody is asked, and binds the digest of a form that holds
-//! the plan, what it was judged by, and what the person is shown. An answer that was given before
-//! and not used serves this call. Read next: `await_answer.rs` for how an answer comes, `start.rs` for how
-//! it is used up.
+//! The question is recorded before anybody is asked, and binds the digest of a form that holds the
+//! plan, what it was judged by, and what the person is shown. An earlier answer that is still
+//! unused serves this call. Read next: `await_answer.rs` for how an answer arrives, `start.rs` for
+//! how it is used up.
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
@@ -42,34 +42,34 @@ pub(super) enum RunBasis {
     Policy,
     /// The rules, and standing approvals.
     Grants(Vec<Grant>),
-    /// A person's yes to this very plan.
+    /// A person's approval of exactly this plan.
     Approval(Box<Approved>),
 }
 
-/// A person's yes, and what it takes to see whether it still means the same.
+/// A person's approval, and what is needed to check whether it still holds.
 pub(super) struct Approved {
     pub(super) id: ApprovalId,
     pub(super) digest: PlanDigest,
-    /// The preview in the form that was approved, as text: a waiting call is kept small.
+    /// The approved preview, as text: a waiting call is kept small.
     pub(super) preview: Box<str>,
     /// The programs of the workspace that the plan's commands run.
     pub(super) programs: Vec<WorkPath>,
 }
 
-/// Lets an allowed call pass, and asks about the others.
+/// Lets an allowed call pass, and asks a person about the others.
 pub async fn approve(decided: DecidedCall) -> Result<Authorized, HaltedCall> {
     let DecidedCall { planned, answer } = decided;
     let basis = match answer {
         PolicyAnswer::Allowed(grants) if grants.is_empty() => RunBasis::Policy,
         PolicyAnswer::Allowed(grants) => RunBasis::Grants(grants),
-        // Boxed, because most calls never come here and need not carry its size.
+        // Boxed, because most calls never get here and should not carry its size.
         PolicyAnswer::Asks(decision) => return Box::pin(ask(planned, decision)).await,
     };
     Ok(Authorized { planned, basis })
 }
 
-/// Asks a person. What comes before and after the wait is boxed: ten thousand calls may wait here,
-/// and each holds room for the largest thing in this function.
+/// Asks a person. The parts before and after the wait are boxed: ten thousand calls may wait here,
+/// and each holds room for the largest value in this function.
 async fn ask(mut planned: PlannedCall, decision: Decision) -> Result<Authorized, HaltedCall> {
     let asks = &planned.call.workspace.approver;
     if let Some(what_to_do) = asks.nobody(&planned.call.principal, &planned.plan) {
@@ -144,7 +144,7 @@ async fn ask(mut planned: PlannedCall, decision: Decision) -> Result<Authorized,
     }
 }
 
-/// Records the question, or finds the one that asks the same, and notes that it is asked.
+/// Records the question, or finds one that asks the same, and notes that it is asked.
 async fn put_on_record(
     planned: &PlannedCall,
     decision: &Decision,
@@ -193,7 +193,7 @@ async fn put_on_record(
         digest,
         expires: found.expires,
     });
-    // What waits for a person is on record before they are asked, so that it can be listed.
+    // A waiting call is recorded before anybody is asked, so that it can be listed.
     if let Err(error) = call.recording.commit(Durability::Queued).await {
         return Err(broken(&error));
     }
@@ -211,7 +211,7 @@ async fn put_on_record(
     Ok((request, found, waits))
 }
 
-/// The rules a person could accept so as not to be asked again.
+/// The rules a person could accept to avoid being asked again.
 fn proposals(planned: &PlannedCall) -> Vec<GrantProposal> {
     let question = Question {
         principal: &planned.call.principal,
@@ -220,7 +220,7 @@ fn proposals(planned: &PlannedCall) -> Vec<GrantProposal> {
         grants: &[],
     };
     let policy = &planned.call.workspace.policy;
-    // A proposal is a convenience: without one the person still answers for this once.
+    // Proposals are a convenience: without one the person can still answer this once.
     std::panic::catch_unwind(AssertUnwindSafe(|| policy.proposals(&question))).unwrap_or_default()
 }
 
@@ -229,7 +229,7 @@ fn note_answer(planned: &PlannedCall, answer: ApprovalAnswer) {
     recording.note(CallEvent::ApprovalAnswered { answer });
 }
 
-/// Ends a call that got no yes.
+/// Ends a call that was not approved.
 fn refuse(planned: PlannedCall, decision: &Decision, heard: AnswerOutcome) -> HaltedCall {
     if let Some(answer) = heard.as_refusal() {
         note_answer(&planned, answer);

@@ -1,8 +1,8 @@
-//! Waiting for the one answer to a question, from wherever it comes first: the local approver, the
-//! record, a cancel, or the end of its time. Holds no thread and no form.
+//! Waits for whichever ends a question first: the local approver, the record, cancellation, or
+//! expiry. Holds no thread and no form.
 //!
-//! A local answer counts only once it is on record. If somebody answered elsewhere meanwhile, that
-//! answer counts.
+//! A local answer counts only once it is recorded. If somebody else answered first, their answer
+//! counts.
 
 use std::time::Duration;
 
@@ -19,29 +19,29 @@ use tokio::sync::MutexGuard;
 use super::PlannedCall;
 use crate::pending_questions::QuestionGuard;
 
-/// The pause after the record could not be read for an answer; it grows up to the second.
+/// The pause after the record could not be read for an answer; it grows to one second.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// What came of a question.
+/// The result of a question.
 pub(super) enum AnswerOutcome {
     /// Somebody said yes.
     Yes {
         by: String,
-        /// What they allow from now on.
+        /// What they allow from now on, if anything.
         wish: Option<GrantRequest>,
     },
     /// Somebody said no.
     No { by: String, reason: Option<String> },
-    /// A yes, but to something else.
+    /// Somebody said yes, but to another plan.
     OtherPlan,
     /// There is nobody to ask.
     Nobody { what_to_do: String },
-    /// Nobody answered while there was time.
+    /// Nobody answered in time.
     Late,
     /// The approver gave up on an answer.
     GaveUp,
-    /// The question was taken back: its session ended.
+    /// The question was withdrawn: its session ended.
     TakenBack,
     /// Another call was started with the answer.
     Used,
@@ -51,7 +51,7 @@ pub(super) enum AnswerOutcome {
     Broken(String),
 }
 
-/// Waits for the answer to a question that is on record.
+/// Waits for the answer to a recorded question.
 pub(super) async fn await_answer(
     planned: &PlannedCall,
     request: ApprovalRequest,
@@ -65,7 +65,7 @@ pub(super) async fn await_answer(
         form,
         ..
     } = found;
-    // The record has it; ten thousand that wait need not hold it too.
+    // The record has it; ten thousand waiting calls need not hold it too.
     drop(form);
     if let Some(heard) = from_record(state) {
         waits.answered();
@@ -81,7 +81,8 @@ pub(super) async fn await_answer(
         () = call.cancel.cancelled() => AnswerOutcome::Cancelled,
         heard = elsewhere(&*approvals, tenant, id) => heard,
         said = Box::pin(here(planned, &*approvals, &waits, request)) => match said {
-            // Outside the race: the record would tell `elsewhere` of it first, without the wish.
+            // Outside the race: otherwise `elsewhere` would see it in the record first, without the
+            // grant request.
             LocalReply::Answer(answer) => Box::pin(answer.put_on_record(planned, &*approvals)).await,
             LocalReply::Heard(heard) => heard,
         },
@@ -104,7 +105,7 @@ pub(super) async fn await_answer(
     heard
 }
 
-/// The answer as the record has it, whoever gave it and in whichever process.
+/// The answer in the record, from anybody, in any process.
 async fn elsewhere(
     approvals: &dyn ApprovalStore,
     tenant: &TenantId,
@@ -114,7 +115,7 @@ async fn elsewhere(
     loop {
         match approvals.answered(tenant, id).await {
             Ok(approval) => return from_record(approval.state).unwrap_or(AnswerOutcome::GaveUp),
-            // A record that is busy for a moment ends no wait; the end of the question does.
+            // A record that is busy for a moment does not end the wait; the question's expiry does.
             Err(error) if error.kind() == LedgerErrorKind::Unavailable => {
                 tracing::warn!(%error, %id, "the record could not be asked for an answer");
                 tokio::time::sleep(pause).await;
@@ -127,23 +128,22 @@ async fn elsewhere(
 
 /// What the local approver said.
 enum LocalReply<'a> {
-    /// An answer, which does not count before it is on record.
+    /// An answer, which counts only once it is recorded.
     Answer(LocalAnswer<'a>),
-    /// Something that needs no record of its own.
+    /// An outcome that needs no record.
     Heard(AnswerOutcome),
 }
 
-/// An answer of the local approver.
 struct LocalAnswer<'a> {
     id: ApprovalId,
     given: GivenAnswer,
     by: String,
     wish: Option<GrantRequest>,
-    /// Until it is on record, nobody else is asked the same.
+    /// Until the answer is recorded, no other call asks the same.
     _turn: MutexGuard<'a, ()>,
 }
 
-/// The answer of the local approver. One call at a time asks about one question.
+/// Asks the local approver. Only one call at a time asks about a question.
 async fn here<'a>(
     planned: &PlannedCall,
     approvals: &dyn ApprovalStore,
@@ -157,7 +157,7 @@ async fn here<'a>(
         turn
     } else {
         let turn = waits.turn().lock().await;
-        // Whoever had the turn before may have got the answer.
+        // The call that had the turn before may have got the answer.
         if let Ok(Some(now)) = approvals.get(tenant, id).await
             && let Some(heard) = from_record(now.state)
         {
@@ -197,7 +197,7 @@ async fn here<'a>(
 }
 
 impl LocalAnswer<'_> {
-    /// Puts the answer on record. If somebody was first, theirs counts.
+    /// Records the answer. If somebody answered first, theirs counts.
     async fn put_on_record(
         self,
         planned: &PlannedCall,
@@ -226,7 +226,7 @@ impl LocalAnswer<'_> {
     }
 }
 
-/// What a recorded state means for whoever waits; nothing while it is open.
+/// What a recorded state means to a waiting call; `None` while the question is open.
 fn from_record(state: ApprovalState) -> Option<AnswerOutcome> {
     match state {
         ApprovalState::Pending => None,
@@ -239,8 +239,8 @@ fn from_record(state: ApprovalState) -> Option<AnswerOutcome> {
 }
 
 impl AnswerOutcome {
-    /// What is not a yes, as an event says it; nothing for a call that was cancelled or whose
-    /// answer could not be recorded.
+    /// Anything but a yes, in the form an event records; `None` for a call that was cancelled or
+    /// whose answer could not be recorded.
     pub(super) fn as_refusal(&self) -> Option<ApprovalAnswer> {
         match self {
             Self::No { by, reason } => Some(ApprovalAnswer::Refused {

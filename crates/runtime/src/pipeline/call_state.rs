@@ -1,4 +1,4 @@
-//! What every state of a call carries: who asks, where events go, what has been learnt so far.
+//! What every stage of a call carries: who asks, where events go, what is known so far.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,7 +15,6 @@ use crate::{
     engine::Engine, labels::Session, loops::WatchedCall, record::Recording, workspace::Workspace,
 };
 
-/// The call of one call.
 pub(crate) struct CallState {
     pub(crate) engine: Arc<Engine>,
     pub(crate) workspace: Arc<Workspace>,
@@ -25,17 +24,17 @@ pub(crate) struct CallState {
     /// The run time the caller allows.
     pub(crate) timeout: Option<Duration>,
     pub(crate) cancel: CancellationToken,
-    /// The call as the loop guard sees it, unless that is off.
+    /// The call as the loop guard sees it; `None` when the guard is off.
     pub(crate) watched: Option<Arc<WatchedCall>>,
     /// What the session has read from, once the call is planned.
     pub(crate) session: Option<Arc<Session>>,
     /// The paths that were left out of the plan, and why.
     pub(crate) left_out: Arc<[OpsError]>,
-    /// Read-denied patterns a search over a tree must leave out, once policy has decided.
+    /// Read-denied patterns that a search over a tree must leave out, once policy has decided.
     pub(crate) withheld: Arc<[String]>,
     pub(crate) tool: Option<ToolKey>,
     pub(crate) facts: Facts,
-    /// What the model is told beside what the tool returned, a line each.
+    /// Lines for the model, in addition to what the tool returned.
     pub(crate) notes: Vec<String>,
 }
 
@@ -45,7 +44,7 @@ impl CallState {
         HaltedCall::new(error, self.tool, self.facts)
     }
 
-    /// What policy decided, made stricter where the session repeats itself.
+    /// Policy's decision, made stricter if the session repeats itself.
     pub(crate) fn weigh(&self, plan: &SealedPlan, decision: Decision) -> Decision {
         match &self.watched {
             Some(watched) => self.engine.loops.weigh(watched, plan, decision),
@@ -53,7 +52,7 @@ impl CallState {
         }
     }
 
-    /// What the session has read from by now, of which the plan may know less.
+    /// What the session has read from by now, which may be more than the plan says.
     pub(crate) fn read_from(&self) -> Labels {
         match &self.session {
             Some(session) => session.labels(),
@@ -61,8 +60,8 @@ impl CallState {
         }
     }
 
-    /// Brings what the session has read from up to what the record says by now, which may be what
-    /// another process recorded. What cannot be looked up ends the call.
+    /// Updates what the session has read from with what the record says now, including what other
+    /// processes recorded. If that fails, the call ends.
     pub(crate) async fn caught_up(self: Box<Self>) -> Result<Box<Self>, HaltedCall> {
         let Some(session) = &self.session else {
             return Ok(self);
@@ -74,7 +73,7 @@ impl CallState {
         }
     }
 
-    /// Stops a call of which it cannot be told what its session has read from.
+    /// Stops a call because it is unknown what its session has read from.
     pub(crate) fn not_looked_up(self: Box<Self>, error: ToolError) -> HaltedCall {
         let cancelled = error.kind() == ErrorKind::Cancelled;
         let halt = self.halt(error);

@@ -1,5 +1,5 @@
-//! Scopes, then policy, over every access of the plan; then, where it says ask, once more with the
-//! standing approvals that hold for this principal.
+//! Checks scopes, then policy, for every access of the plan; where policy says ask, checks once
+//! more with the standing approvals that hold for this principal.
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
@@ -13,30 +13,29 @@ use haft_contract::{
 use super::{HaltedCall, PlannedCall, call_state::CallState};
 use crate::registry::Entry;
 
-/// A call that policy allows, or wants a person to look at.
+/// A call that policy allows, or wants a person to approve.
 pub struct DecidedCall {
     pub(super) planned: PlannedCall,
     pub(super) answer: PolicyAnswer,
 }
 
-/// What policy said, short of a denial.
+/// Policy's answer, if it is not a denial.
 pub(super) enum PolicyAnswer {
-    /// The call is allowed; by the rules alone if no grant is named.
+    /// The call is allowed; by the rules alone if there are no grants.
     Allowed(Vec<Grant>),
     /// A person is asked.
     Asks(Decision),
 }
 
-/// What a call would do and whether it may, without doing it.
+/// What a call would do and whether it may, without running it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DryRun {
-    /// The plan that a call would be held to.
+    /// The plan that the call would have to keep to.
     pub plan: Arc<SealedPlan>,
-    /// The decision about it, a denial included.
+    /// The decision about it, which may be a denial.
     pub decision: Decision,
 }
 
-/// A plan, and what was decided about it.
 struct JudgedPlan {
     planned: PlannedCall,
     decision: Decision,
@@ -69,7 +68,7 @@ pub async fn decide(planned: PlannedCall) -> Result<DecidedCall, HaltedCall> {
     }
 }
 
-/// Says what would be decided. A denial is an answer here, not an end.
+/// Returns what would be decided. A denial is a result here and does not end the call.
 pub(super) async fn foresee(planned: PlannedCall) -> Result<DryRun, HaltedCall> {
     let JudgedPlan {
         planned, decision, ..
@@ -111,7 +110,7 @@ pub(super) fn judge(planned: &PlannedCall, grants: &[Grant]) -> Result<Decision,
     judge_plan(&planned.call, &planned.entry, &planned.plan, grants)
 }
 
-/// The same for the plan as it would be sealed now, after the session may have read more.
+/// The same for the plan as it would be sealed now, since the session may have read more.
 pub(super) fn judge_now(planned: &PlannedCall, grants: &[Grant]) -> Result<Decision, ToolError> {
     let read_from = planned.call.read_from();
     if read_from == *planned.plan.read_from() {
@@ -135,7 +134,7 @@ pub(super) fn judge_plan(
         grants,
     };
     let policy = &call.workspace.policy;
-    // Fail closed: a policy engine that breaks down has not allowed anything.
+    // Fail closed: a policy engine that panics has not allowed anything.
     std::panic::catch_unwind(AssertUnwindSafe(|| policy.decide(&question)))
         .map_err(|_| ToolError::new(ErrorKind::Denied, "the policy could not be evaluated"))
 }
@@ -147,8 +146,8 @@ pub(super) fn denied(mut planned: PlannedCall, decision: Decision) -> HaltedCall
     planned.call.halt(error).denied_by(DeniedBy::Policy)
 }
 
-/// The decision that counts, and the standing approvals it rests on. Only a call that would ask
-/// reads grants.
+/// The effective decision, and the standing approvals it rests on. Grants are read only for a call
+/// that would ask.
 async fn with_grants(planned: &PlannedCall) -> Result<(Decision, Vec<Grant>), ToolError> {
     let decision = judge(planned, &[])?;
     if decision.verdict != Verdict::Ask {
@@ -163,7 +162,7 @@ async fn with_grants(planned: &PlannedCall) -> Result<(Decision, Vec<Grant>), To
     Ok((decision, grants))
 }
 
-/// The standing approvals that hold for the caller now. What cannot be read allows nothing.
+/// The standing approvals that hold for the caller now. If they cannot be read, there are none.
 pub(super) async fn holding(planned: &PlannedCall) -> Vec<Grant> {
     let call = &planned.call;
     let now = call.engine.clock.now();

@@ -1,11 +1,11 @@
-//! A call that ends before it runs, and which terminal state an error means.
+//! A call that ends before it runs, and the mapping from errors to terminal states.
 
 use haft_contract::{
     ErrorKind, Terminal, ToolError, ToolKey,
     outcome::{DeniedBy, Facts},
 };
 
-/// A call that was stopped by a stage.
+/// A call that a stage stopped.
 #[derive(Debug)]
 pub struct HaltedCall {
     pub(super) error: Box<ToolError>,
@@ -27,19 +27,19 @@ impl HaltedCall {
         Self::new(error, None, Facts::default())
     }
 
-    /// The error alone, where no call is settled with it.
+    /// Only the error, for when no call is settled with it.
     pub(crate) fn into_error(self) -> ToolError {
         *self.error
     }
 
-    /// Says what refused the call, where the kind of error alone does not.
+    /// Sets what refused the call, if the kind of error does not tell.
     pub(crate) fn denied_by(mut self, by: DeniedBy) -> Self {
         self.facts.denied_by = Some(by);
         self
     }
 }
 
-/// How a call ends that fails with this kind of error.
+/// The terminal state of a call that fails with this kind of error.
 pub(super) fn terminal_of(kind: ErrorKind) -> Terminal {
     match kind {
         ErrorKind::OutsideWorkspace
@@ -50,7 +50,7 @@ pub(super) fn terminal_of(kind: ErrorKind) -> Terminal {
         | ErrorKind::Denied
         | ErrorKind::TierUnavailable
         | ErrorKind::MissingScope => Terminal::Denied,
-        // It was started, and nobody can say how it ended.
+        // It was started, and how it ended is unknown.
         ErrorKind::Lost => Terminal::Unknown,
         ErrorKind::TimedOut => Terminal::TimedOut,
         ErrorKind::Cancelled => Terminal::Cancelled,
@@ -73,7 +73,7 @@ pub(super) fn terminal_of(kind: ErrorKind) -> Terminal {
     }
 }
 
-/// What refuses with this kind of error, where that is always the same.
+/// What refused the call, if this kind of error has only one possible source.
 pub(super) fn refused_by(kind: ErrorKind) -> Option<DeniedBy> {
     match kind {
         ErrorKind::OutsideWorkspace

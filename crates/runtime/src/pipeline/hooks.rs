@@ -1,5 +1,5 @@
-//! The hook point before a call is decided. A rewritten call starts again at validation, so a
-//! hook can never smuggle in something that was not validated, planned and decided.
+//! The hook point before a call is decided. A rewritten call starts again at validation, so a hook
+//! can never introduce something that was not validated, planned and decided.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use super::{HaltedCall, PlannedCall, ResolvedCall};
 /// How often hooks may rewrite one call.
 const MAX_REWRITES: u8 = 4;
 
-/// What hooks did to a call.
+/// What the hooks did to a call.
 pub enum HookOutcome {
-    /// They let it be.
+    /// They left it as it is.
     Unchanged(PlannedCall),
-    /// They gave it another input.
+    /// They changed its input.
     Rewritten(ResolvedCall),
 }
 
-/// Asks every hook in turn.
+/// Calls every hook in turn.
 pub async fn consult_hooks(planned: PlannedCall) -> Result<HookOutcome, HaltedCall> {
     let engine = Arc::clone(&planned.call.engine);
     for hook in &engine.hooks {

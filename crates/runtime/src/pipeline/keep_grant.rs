@@ -1,5 +1,5 @@
-//! A person allowed calls like this one from now on: the wish is held against this very call
-//! before it is kept. What does not fit is not kept, and the result says so.
+//! A person allowed calls like this one from now on: their request is checked against this very
+//! call before the grants are kept. Grants that do not fit are not kept, and the result says so.
 
 use haft_contract::{
     CallEvent,
@@ -11,10 +11,10 @@ use super::{
     decide::{holding, judge},
 };
 
-/// The most rules one answer may make.
+/// The most rules one answer may create.
 const MAX_RULES: usize = 64;
 
-/// Keeps a wish, or notes for the result why it was not kept.
+/// Keeps the requested grants, or notes in the result why they were not kept.
 pub(super) async fn keep(planned: &mut PlannedCall, wish: GrantRequest, by: &str) {
     if let Err(why) = try_keep(planned, wish, by).await {
         planned.call.notes.push(format!(
@@ -54,7 +54,7 @@ async fn try_keep(planned: &PlannedCall, wish: GrantRequest, by: &str) -> Result
     Ok(())
 }
 
-/// With the grants in hand this very call must be allowed, and must need every one of them.
+/// With these grants this very call must be allowed, and must need every one of them.
 async fn fits(planned: &PlannedCall, wished: &[Grant]) -> Result<(), String> {
     let mut grants = holding(planned).await;
     grants.extend_from_slice(wished);

@@ -1,7 +1,7 @@
-//! Paths that are left out of a plan, where the tool lets each of its paths stand by itself.
+//! Paths that are left out of a plan, for tools that treat each of their paths separately.
 //!
-//! Leaving out only ever makes a plan smaller. What is left is sealed, decided, approved and recorded
-//! like every plan, and the guard refuses what is not in it, with the reason that is kept here.
+//! Leaving out only ever makes a plan smaller. What is left is sealed, decided, approved and
+//! recorded like every plan, and the guard refuses what is not in it, with the reason kept here.
 
 use haft_contract::{
     Access, ErrorKind, SealedPlan, ToolError,
@@ -12,14 +12,14 @@ use haft_contract::{
 use super::{call_state::CallState, decide::judge_plan};
 use crate::registry::Entry;
 
-/// What is left of a plan, with the version of each access's target.
+/// The rest of a plan, with the version of each access's target.
 pub(super) struct RemainingPlan {
     pub(super) plan: SealedPlan,
     pub(super) versions: Vec<Option<FileVersion>>,
 }
 
-/// Whether a failure to follow a path speaks of that path alone. What is wrong with the workspace or
-/// with the way to it stops the call.
+/// Whether a failure to resolve a path concerns only that path. A problem with the workspace or the
+/// connection to it stops the call.
 pub(super) fn is_about_one_path(kind: ErrorKind) -> bool {
     match kind {
         ErrorKind::InvalidPath
@@ -52,7 +52,7 @@ pub(super) fn is_about_one_path(kind: ErrorKind) -> bool {
     }
 }
 
-/// Leaves out the paths that policy denies, each judged by itself, if that leaves anything. A plan of
+/// Leaves out the paths that policy denies, each judged separately, if anything remains. A plan in
 /// which everything is denied stays whole, and the next stage denies it.
 pub(super) fn leave_out_denied(
     call: &CallState,

@@ -5,16 +5,16 @@
 //! ```
 //!
 //! Each stage is one file and one function that *consumes* one state and returns the next. The
-//! states have private fields and no constructors, so the only way to hold an [`AdmittedCall`] call
-//! is to have been authorized. `run_call`, below, and `prepare` and `run_authorized` after it are the whole order, on one screen.
-//! Order is a security property: nothing can be inserted between stages. `foresee` walks the same stages and stops once
-//! the call is decided.
+//! states have private fields and no constructors, so the only way to get an [`AdmittedCall`] is to
+//! have been authorized. `run_call`, below, and `prepare` and `run_authorized` after it are the
+//! whole order, on one screen. Order is a security property: nothing can be inserted between
+//! stages. `foresee` goes through the same stages and stops once the call is decided.
 //!
 //! Starting a call that was planned but never authorized does not compile:
 //!
 //! ```compile_fail,E0308
-//! use haft_runtime::pipeline::{Halt, Planned, Started, start};
-//! async fn skip_the_decision(planned: Planned) -> Result<Started, Halt> {
+//! use haft_runtime::pipeline::{HaltedCall, PlannedCall, StartedCall, start};
+//! async fn skip_the_decision(planned: PlannedCall) -> Result<StartedCall, HaltedCall> {
 //!     start(planned).await
 //! }
 //! ```
@@ -22,17 +22,17 @@
 //! while the same function compiles once the call has been admitted:
 //!
 //! ```
-//! use haft_runtime::pipeline::{Admitted, Halt, Started, start};
-//! async fn start_what_was_admitted(admitted: Admitted) -> Result<Started, Halt> {
+//! use haft_runtime::pipeline::{AdmittedCall, HaltedCall, StartedCall, start};
+//! async fn start_what_was_admitted(admitted: AdmittedCall) -> Result<StartedCall, HaltedCall> {
 //!     start(admitted).await
 //! }
 //! ```
 //!
-//! and no state can be made out of thin air:
+//! and no state can be constructed from outside:
 //!
 //! ```compile_fail,E0451
-//! use haft_runtime::pipeline::{Authorized, Planned};
-//! fn forge(planned: Planned) -> Authorized {
+//! use haft_runtime::pipeline::{Authorized, PlannedCall};
+//! fn forge(planned: PlannedCall) -> Authorized {
 //!     Authorized { planned }
 //! }
 //! ```
@@ -73,13 +73,13 @@ pub(crate) use self::{
     settle::settle_halt,
 };
 
-/// Takes a call all the way. Every exit is an outcome: a stage that stops a call says why in its
-/// [`HaltedCall`], and the caller of this function settles that too.
+/// Takes a call through all stages. Every exit is an outcome: a stage that stops a call says why
+/// in its [`HaltedCall`], and the caller of this function settles that too.
 pub(crate) async fn run_call(opened: OpenedCall) -> Result<Outcome, HaltedCall> {
     let planned = prepare(opened).await?;
     let decided = decide(planned).await?;
     let authorized = approve(decided).await?;
-    // Boxed, because a call that waits for a person need not hold room for what comes after.
+    // Boxed, so that a call waiting for a person does not hold room for what comes after.
     Box::pin(run_authorized(authorized)).await
 }
 
@@ -89,7 +89,7 @@ pub(crate) async fn foresee(opened: OpenedCall) -> Result<DryRun, HaltedCall> {
     decide::foresee(planned).await
 }
 
-/// From a request to the plan that is decided about, with what hooks made of it.
+/// From a request to the plan to be decided about, including changes by hooks.
 async fn prepare(opened: OpenedCall) -> Result<PlannedCall, HaltedCall> {
     let mut resolved = resolve(opened)?;
     loop {
@@ -102,7 +102,7 @@ async fn prepare(opened: OpenedCall) -> Result<PlannedCall, HaltedCall> {
     }
 }
 
-/// The rest of the way, for a call that may run.
+/// The remaining stages, for a call that may run.
 async fn run_authorized(authorized: Authorized) -> Result<Outcome, HaltedCall> {
     let admitted = admit(authorized).await?;
     let started = start(admitted).await?;

@@ -20,7 +20,7 @@ use crate::{deadline, registry::Entry};
 /// The most accesses one plan may name.
 const MAX_ACCESSES: usize = 4096;
 
-/// A call whose plan is known.
+/// A call with a sealed plan.
 pub struct PlannedCall {
     pub(super) call: Box<CallState>,
     pub(super) entry: Arc<Entry>,
@@ -146,16 +146,16 @@ fn ask_tool(
     Ok(said)
 }
 
-/// What the accesses of a plan lead to.
+/// Where the accesses of a plan lead.
 pub(super) struct Targets {
     /// The version of each access's target.
     pub(super) versions: Vec<Option<FileVersion>>,
-    /// Paths that lead nowhere and are left out.
+    /// Paths that do not resolve and are left out.
     left_out: Vec<OpsError>,
 }
 
-/// Follows every path to where it leads. This is the only time symlinks are followed; from here
-/// on the resolved paths are opened, and a link that appears on the way is refused.
+/// Resolves every path. This is the only time symlinks are followed; from here on the resolved
+/// paths are opened, and a symlink that appears later is refused.
 pub(super) async fn resolve_accesses(
     said: &mut Plan,
     call: &CallState,
@@ -249,7 +249,7 @@ fn tier(
         .iter()
         .any(|access| matches!(access, Access::Command(_)));
     if !commands {
-        // What is done to a process happens where the process runs.
+        // An act on a process happens in the tier where the process runs.
         let running = said.accesses.iter().filter_map(|access| match access {
             Access::Process(process) => process.running.as_ref().map(|running| running.tier),
             _ => None,

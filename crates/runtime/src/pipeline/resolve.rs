@@ -10,10 +10,10 @@ use crate::registry::{Entry, Snapshot};
 /// The longest tool name repeated in an error.
 const MAX_SHOWN_CHARS: usize = 64;
 
-/// A call that was taken in.
+/// A call that was accepted.
 pub struct OpenedCall {
     pub(crate) call: Box<CallState>,
-    /// The registry as it was when the call came in.
+    /// The registry at the time the call arrived.
     pub(crate) tools: Arc<Snapshot>,
     /// The name as the model wrote it.
     pub(crate) name: String,

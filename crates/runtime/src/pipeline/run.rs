@@ -1,5 +1,5 @@
-//! The tool runs, under its deadline and its cancel token. Nothing that happens here escapes as
-//! anything but a [`FinishedCall`] call: a panic, a deadline, a cancel and a stubborn tool included.
+//! Runs the tool, under its deadline and its cancel token. The result is always a [`FinishedCall`],
+//! whatever happens: a panic, a deadline, a cancel, a tool that does not stop.
 
 use std::{
     panic::AssertUnwindSafe,
@@ -29,10 +29,10 @@ use crate::{
     record::Recording,
 };
 
-/// Progress is passed on at most this often; the newest report always gets through in the end.
+/// Progress is forwarded at most this often; the newest report always gets through in the end.
 const PROGRESS_EVERY: Duration = Duration::from_millis(50);
 
-/// A call whose tool has ended, one way or another.
+/// A call whose tool has ended, in whatever way.
 pub struct FinishedCall {
     pub(super) planned: RunningCall,
     pub(super) reply: Result<ToolReply, ToolError>,
@@ -45,7 +45,7 @@ pub struct FinishedCall {
     pub(super) held: HeldLocks,
 }
 
-/// What is left of a planned call once its input has been handed over.
+/// What remains of a planned call once its input has been passed to the tool.
 pub(super) struct RunningCall {
     pub(super) call: Box<super::CallState>,
     pub(super) plan: Arc<haft_contract::SealedPlan>,
@@ -115,7 +115,7 @@ pub async fn run(started: StartedCall) -> FinishedCall {
     call.recording.note(CallEvent::Running);
     let began = Instant::now();
     let running = execute(Arc::clone(entry.tool()), parsed, context, plan.effects());
-    // Boxed, so that dropping it below stops the tool there and then.
+    // Boxed, so that dropping it below stops the tool immediately.
     let mut running = Box::pin(AssertUnwindSafe(running).catch_unwind());
     let stopped = tokio::select! {
         biased;
@@ -133,8 +133,8 @@ pub async fn run(started: StartedCall) -> FinishedCall {
         Err(reply) => reply.unwrap_or_else(|_| Err(panicked())),
         Ok(reason) => {
             stop.cancel();
-            // The tool gets a moment to end what it started and to say what it did. What is not
-            // gone by then is dropped, which kills its processes.
+            // The tool gets a moment to end what it started and to report what it did. Whatever is
+            // left then is dropped, which kills its processes.
             match tokio::time::timeout(engine.limits.stop_grace, &mut running).await {
                 Ok(Ok(Ok(reply))) => Ok(reply),
                 Ok(Ok(Err(error))) => Err(with_output_of(reason, error)),
@@ -157,12 +157,12 @@ pub async fn run(started: StartedCall) -> FinishedCall {
     }
 }
 
-/// Runs the tool's own code. Dropping the future stops it at its next wait.
+/// Runs the tool's own code. Dropping the future stops it at its next await.
 ///
-/// A call that changes something gets a task of its own: a tool that computes without ever waiting
-/// would otherwise keep the clock that must stop it from being looked at. Calls that only read run in
-/// the caller's task, because a task costs more than a small read does; what they compute at length
-/// belongs on a back end's or the tool's own pool.
+/// A call that changes something gets a separate task: a tool that computes without ever awaiting
+/// would otherwise block the clock that must stop it. Calls that only read run in the caller's
+/// task, because a task costs more than a small read; their long computations belong on a pool of
+/// the back end or the tool.
 async fn execute(
     tool: Arc<dyn ErasedTool>,
     input: ParsedInput,
@@ -199,7 +199,7 @@ fn with_output_of(mut reason: ToolError, mut error: ToolError) -> ToolError {
     }
 }
 
-/// Passes progress on at a moderate rate and keeps the call from being held for silent.
+/// Forwards progress at a moderate rate, and keeps the call from counting as silent.
 struct Throttled {
     recording: Arc<Recording>,
     clock: Arc<RunClock>,

@@ -1,4 +1,4 @@
-//! The end: content capped and spilled, the outcome built, recorded and given back.
+//! The last stage: caps and spills the content, then builds, records and returns the outcome.
 
 use std::sync::Arc;
 
@@ -18,12 +18,12 @@ use super::{
 };
 use crate::{capture, engine::Engine, guard::confinement::CallSucceeded, input};
 
-/// The most structured output, in bytes of JSON, of a tool that no model is shown: a whole resource
-/// of a mounted server.
+/// The most structured output, in bytes of JSON, of a tool that is not shown to models: room for a
+/// whole resource of a mounted server.
 const HOST_STRUCTURED_BYTES: usize = 4 * 1024 * 1024;
 
-/// Builds the outcome of a call that ran. Recording it is the caller's, so that every way a call
-/// can end is recorded in one place.
+/// Builds the outcome of a call that ran. The caller records it, so that every ending of a call is
+/// recorded in one place.
 pub async fn settle(finished: FinishedCall) -> Outcome {
     let FinishedCall {
         planned: RunningCall { call, plan },
@@ -55,7 +55,7 @@ pub async fn settle(finished: FinishedCall) -> Outcome {
             content.extend(replied);
             facts.denied_by = facts.denied_by.or(refused_by(error.kind()));
             let terminal = match terminal_of(error.kind()) {
-                // A call that only looked has no effect to be in doubt about.
+                // A call that only reads has no effect to be in doubt about.
                 Terminal::Unknown if plan.effects().read_only => Terminal::Failed,
                 terminal => terminal,
             };
@@ -90,7 +90,7 @@ pub async fn settle(finished: FinishedCall) -> Outcome {
     };
     for hook in &engine.hooks {
         hook.after_run(&plan, &mut outcome).await;
-        // How the call ended is not a hook's to change.
+        // A hook cannot change how the call ended.
         outcome.terminal = terminal;
     }
     drop(held);
@@ -104,7 +104,7 @@ pub(crate) fn settle_halt(call: CallId, halt: HaltedCall) -> Outcome {
         tool,
         mut facts,
     } = halt;
-    // A stage that names who refused has denied the call, whatever kind of error explains it.
+    // A stage that names who refused has denied the call, whatever the kind of error.
     let terminal = match facts.denied_by {
         Some(_) => Terminal::Denied,
         None => terminal_of(error.kind()),
@@ -132,7 +132,7 @@ fn failure(error: &ToolError) -> Failure {
     }
 }
 
-/// Caps the text a tool returned whole. Images and documents are capped by the tools that make
+/// Caps text that a tool returned whole. Images and documents are capped by the tools that make
 /// them.
 async fn cap_content(
     call: CallId,
@@ -150,7 +150,7 @@ async fn cap_content(
         else {
             continue;
         };
-        // What the capture produced is within the cap plus the line that says what is missing.
+        // The capture's output is within the cap plus the line that says what is missing.
         if text.len() <= limits.total() + capture::NOTICE_BYTES {
             continue;
         }

@@ -1,13 +1,13 @@
-//! The intent goes on record. For a call that changes something this waits for the disk: if the
-//! machine dies from here on, the next start finds the call and says that its end is unknown.
+//! Records the intent. For a call that changes something this waits for the disk: if the machine
+//! dies after this, the next start finds the call and reports its end as unknown.
 //!
-//! From here on the session has read from the source the tool belongs to, if others write it: the
-//! label is on record, and with the session, before the source is asked for anything.
+//! From here on the session counts as having read from the tool's source, if outsiders write it:
+//! the label is in the record and in the session before anything is requested from the source.
 //!
-//! The same transaction uses up the approval or the grants the call rests on, so that there is no
-//! moment at which a call has started and its approval could serve another. It also compares what the
-//! session has read from with what the call was judged with, because another process may have started
-//! a call of the same session meanwhile: then the call is judged again, and started or refused.
+//! The same transaction uses up the approval or the grants the call rests on, so that the approval
+//! of a started call can never serve another. It also compares what the session has read from with
+//! what the call was judged with, because another process may have started a call of the same
+//! session meanwhile. If they differ, the call is judged again, and started or refused.
 
 use haft_contract::{
     CallEvent, ErrorKind, Label, ToolError,
@@ -18,8 +18,8 @@ use haft_contract::{
 
 use super::{AdmittedCall, HaltedCall, admit::judged_again, approve::RunBasis};
 
-/// How often a start is tried whose session has read from more each time. There are no more labels
-/// than these, and each time there is at least one more.
+/// How often to retry a start whose session has read from more each time. Every retry adds at least
+/// one label, and there are at most `MAX_LABELS` of them.
 const MAX_TRIES: usize = MAX_LABELS + 2;
 
 /// A call whose intent is recorded.
@@ -27,7 +27,7 @@ pub struct StartedCall {
     pub(super) admitted: AdmittedCall,
 }
 
-/// Records the intent. What cannot be recorded does not run.
+/// Records the intent. A call that cannot be recorded does not run.
 pub async fn start(mut admitted: AdmittedCall) -> Result<StartedCall, HaltedCall> {
     for _ in 0..MAX_TRIES {
         let call = &admitted.planned.call;
@@ -75,11 +75,11 @@ async fn record(admitted: &AdmittedCall, label: Option<&Label>) -> Result<(), Le
         Durability::Queued
     };
     if rests_on_a_person {
-        // What led here stays on record even if the approval turns out to be used.
+        // The events so far stay on record even if the approval turns out to be used.
         recording.commit(Durability::Queued).await?;
     }
-    // A call that only looks does not wait to be told no. It was judged a moment ago by what the
-    // record said then, and whoever asked for it had not read what came after that.
+    // A call that only reads does not wait to be refused. It was just judged by what the record
+    // said, and its caller had not read anything newer.
     let read_from = match durability {
         Durability::Durable => Some(admitted.judged_with.clone()),
         Durability::Queued => None,
@@ -93,7 +93,7 @@ async fn record(admitted: &AdmittedCall, label: Option<&Label>) -> Result<(), Le
     recording.start(started, durability).await
 }
 
-/// Judges a call once more whose session has read from more, in whichever process.
+/// Judges a call again after its session has read from more, in any process.
 async fn after_reading_more(mut admitted: AdmittedCall) -> Result<AdmittedCall, HaltedCall> {
     if let Some(session) = &admitted.planned.call.session {
         session.doubt();

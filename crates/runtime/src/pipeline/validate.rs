@@ -8,13 +8,13 @@ use serde_json::Value;
 use super::{HaltedCall, ResolvedCall, call_state::CallState};
 use crate::{input, registry::Entry};
 
-/// A call whose input fits.
+/// A call whose input fits the schema.
 pub struct ValidatedCall {
     pub(super) call: Box<CallState>,
     pub(super) entry: Arc<Entry>,
     /// The input as JSON, for the plan and the record.
     pub(super) input: Value,
-    /// The same input in the tool's type: the very value that will run.
+    /// The same input in the tool's type: the exact value that will run.
     pub(super) parsed: ParsedInput,
     pub(super) rewrites: u8,
 }
@@ -59,7 +59,7 @@ fn check(
     let validator = entry
         .validator()
         .map_err(|reason| ToolError::new(ErrorKind::Unavailable, reason.to_owned()))?;
-    // Saying yes is several times cheaper than saying what is wrong.
+    // Checking for validity is several times cheaper than finding out what is wrong.
     if !validator.is_valid(&input) {
         let violation = validator.iter_errors(&input).next();
         return Err(violation.map_or_else(

@@ -23,7 +23,7 @@ use crate::digest;
 /// The largest input schema a tool may have, in bytes of JSON.
 const MAX_SCHEMA_BYTES: usize = 256 * 1024;
 
-/// A registered tool.
+/// A tool with its schema, renderings and digest.
 pub struct Entry {
     key: ToolKey,
     tool: Arc<dyn ErasedTool>,
@@ -72,7 +72,7 @@ impl Entry {
         &self.spec
     }
 
-    /// Whether it is in lists at all.
+    /// Whether it is listed at all.
     pub fn is_listed(&self) -> bool {
         self.spec.audience == Audience::Model
     }
@@ -87,7 +87,7 @@ impl Entry {
         &self.output_schema
     }
 
-    /// What rules can speak of.
+    /// What rules can match about it.
     pub fn facts(&self) -> ToolFacts<'_> {
         ToolFacts {
             key: &self.key,
@@ -96,19 +96,19 @@ impl Entry {
         }
     }
 
-    /// SHA-256 of everything the tool says about itself and, where it is a program of its own, of
-    /// that program. An approval binds it.
+    /// SHA-256 of everything the tool says about itself and, if it runs a separate program, of that
+    /// program. An approval binds it.
     pub fn digest(&self) -> [u8; 32] {
         *self.digest.get_or_init(|| digest::tool_digest(self))
     }
 
-    /// Why a person has to look at the tool before it is shown or run.
+    /// Why a person has to review the tool before it is shown or run.
     pub fn withheld(&self) -> Option<&WithheldReason> {
         self.withheld.as_ref()
     }
 
-    /// Why the tool is not offered: nobody accepted it, or its schema is one that no model could
-    /// use. One bad schema never takes the others down.
+    /// Why the tool is not offered: nobody accepted it, or no model could use its schema. One bad
+    /// schema never affects the other tools.
     pub fn quarantine(&self) -> Option<&str> {
         if let Some(withheld) = &self.withheld {
             return Some(&withheld.reason);
@@ -116,15 +116,15 @@ impl Entry {
         if let Some(reason) = &self.quarantine {
             return Some(reason);
         }
-        // Known only once somebody tried; compiling every schema up front would cost seconds.
+        // Known only after the first use; compiling every schema up front would cost seconds.
         match self.validator.get() {
             Some(Err(reason)) => Some(reason),
             Some(Ok(_)) | None => None,
         }
     }
 
-    /// Whether a principal is shown the tool: it is for models, not quarantined, and not denied
-    /// whatever the input.
+    /// Whether a principal is shown the tool: it is for models, not quarantined, and not denied for
+    /// every input.
     pub fn is_shown_to(&self, principal: &Principal, policy: &dyn Policy) -> bool {
         self.is_listed()
             && self.quarantine().is_none()
@@ -149,7 +149,7 @@ impl Entry {
             .map_err(String::as_str)
     }
 
-    /// The tool as a model provider wants it described. The same value every time.
+    /// The tool's description in a model provider's format. Always the same value.
     pub fn rendering(&self, format: Format) -> &Value {
         self.renderings
             .get_or_init(|| render::render(self))
@@ -189,7 +189,7 @@ fn unusable(schema: &Value) -> Option<String> {
     })
 }
 
-/// The first `$ref` that leads out of the schema. Nothing is ever fetched.
+/// The first `$ref` that leads out of the schema. References are never fetched.
 fn remote_reference(schema: &Value) -> Option<&str> {
     let mut left = vec![schema];
     while let Some(value) = left.pop() {

@@ -1,8 +1,8 @@
 //! The tools a runtime offers, as immutable snapshots.
 //!
 //! Changing the registry builds a new [`Snapshot`] and swaps it in whole, so a call runs against
-//! the list that advertised it. Listings are sorted by name, whatever order tools arrived in,
-//! because a list that moves breaks every prompt cache.
+//! the list that advertised it. Listings are sorted by name, in whatever order tools arrived,
+//! because a list that changes order breaks every prompt cache.
 
 mod entry;
 mod naming;
@@ -35,7 +35,7 @@ pub struct Registry {
     current: ArcSwap<Snapshot>,
     /// Serialises writers, so that no change is lost between reading and swapping.
     changing: Mutex<()>,
-    /// Counts changes, for whoever announces them.
+    /// Counts changes, for subscribers that announce them.
     changes: watch::Sender<u64>,
 }
 
@@ -48,9 +48,9 @@ pub enum RegistryError {
     Duplicate {
         /// The name.
         name: ToolName,
-        /// Who has it.
+        /// The provider that has it.
         first: ProviderId,
-        /// Who wants it too.
+        /// The provider that also wants it.
         second: ProviderId,
     },
     /// A provider wants a name or an alias that belongs to a built-in tool.
@@ -60,7 +60,7 @@ pub enum RegistryError {
         name: String,
         /// The built-in it would hide.
         builtin: ToolName,
-        /// Who wants it.
+        /// The provider that wants it.
         provider: ProviderId,
     },
     /// There is no such tool to replace or remove.
@@ -81,13 +81,13 @@ impl Registry {
         }
     }
 
-    /// How often the tools have changed, as it changes. A listener that is slow sees the newest
-    /// count, which is all it needs to list again.
+    /// Subscribes to the number of changes so far. A slow listener sees the newest count, which is
+    /// all it needs to list again.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// The tools as they are now. Hold on to it for as long as a call or a listing lasts.
+    /// The current tools. Keep it for as long as a call or a listing lasts.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.current.load_full()
     }
@@ -105,7 +105,7 @@ impl Registry {
         self.change(|current| current.with_added(added))
     }
 
-    /// Replaces a tool of the same provider and name, which must be there.
+    /// Replaces a tool of the same provider and name, which must exist.
     pub fn replace(
         &self,
         provider: &ProviderId,
@@ -119,12 +119,12 @@ impl Registry {
         })
     }
 
-    /// Removes a tool, which must be there.
+    /// Removes a tool, which must exist.
     pub fn unregister(&self, key: &ToolKey) -> Result<(), RegistryError> {
         self.change(|current| current.without(key))
     }
 
-    /// Swaps a provider's whole list for another, for providers whose tools come and go.
+    /// Replaces a provider's whole list, for providers whose tools change.
     pub fn replace_provider(
         &self,
         provider: &ProviderId,

@@ -1,14 +1,14 @@
-//! Turns any name a foreign provider uses into one every model provider accepts.
+//! Turns any name a foreign provider uses into one that every model provider accepts.
 
 use haft_contract::{ToolName, name::MAX_NAME_CHARS};
 use sha2::{Digest as _, Sha256};
 
-/// Characters of the hash suffix, with its separator.
+/// The length of the hash suffix, with its separator.
 const SUFFIX_CHARS: usize = 9;
 
-/// A valid name for a foreign one. A name that is valid already stays; any other has its odd
-/// characters replaced and gets a suffix that depends on the original alone, so that two names
-/// which look the same afterwards stay apart, today and after a restart.
+/// A valid name for a foreign one. A name that is already valid stays; any other has its invalid
+/// characters replaced and gets a suffix that depends only on the original, so that two names that
+/// would look alike stay distinct, also after a restart.
 pub fn sanitise(raw: &str) -> ToolName {
     if let Ok(name) = ToolName::parse(raw) {
         return name;
@@ -37,7 +37,7 @@ pub fn sanitise(raw: &str) -> ToolName {
     };
     match ToolName::parse(&format!("{stem}_{suffix}")) {
         Ok(name) => name,
-        // Unreachable by construction: the stem is clean and short. Fail closed on a fixed name.
+        // Unreachable by construction: the stem is clean and short. Fail closed with a fixed name.
         Err(_) => sanitise("tool"),
     }
 }

@@ -1,12 +1,12 @@
-//! A schema as a model is shown it: the same meaning in fewer and better known words.
+//! A schema as models see it: the same meaning with fewer and better known keywords.
 //!
-//! A schema derived from a Rust type says more than a model needs: type names as titles,
-//! `format: "uint64"`, shared types under `$defs`, `null` beside every optional type. Clients warn
-//! about what they do not know, some providers refuse it, and every conversation pays for it.
+//! A schema derived from a Rust type says more than a model needs: type names as titles, `format:
+//! "uint64"`, shared types under `$defs`, `null` for every optional type. Clients warn about what
+//! they do not know, some providers refuse it, and it costs tokens in every conversation.
 //!
-//! Only what is shown changes. Calls are checked against the schema as the tool gave it, so nothing
-//! is accepted or refused that was not before. A mounted server's schema does not come here: it is
-//! shown as a person reviewed it.
+//! Only what is shown changes. Calls are checked against the tool's original schema, so exactly the
+//! same inputs are accepted. A mounted server's schema is not processed here: it is shown as a
+//! person reviewed it.
 
 mod definitions;
 
@@ -40,7 +40,7 @@ const KNOWN_FORMATS: [&str; 19] = [
     "uuid",
 ];
 
-/// Keywords that say something about a value and refuse none.
+/// Keywords that describe a value and refuse none.
 const ANNOTATIONS: [&str; 6] = [
     "default",
     "deprecated",
@@ -50,7 +50,7 @@ const ANNOTATIONS: [&str; 6] = [
     "writeOnly",
 ];
 
-/// Keywords that are never shown. Definitions that cannot do without their name are put back.
+/// Keywords that are never shown. Definitions that must keep their name are put back.
 const NOISE: [&str; 5] = ["$comment", "$defs", "$schema", "definitions", "title"];
 
 /// Keywords whose value is one schema, or in old dialects a list of them.
@@ -71,20 +71,20 @@ const HOLD_A_SCHEMA: [&str; 11] = [
 /// Keywords whose value is a list of schemas.
 const HOLD_A_LIST: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
 
-/// Keywords whose value is an object of schemas; `properties` is looked at by itself.
+/// Keywords whose value is an object of schemas; `properties` is handled separately.
 const HOLD_SCHEMAS_BY_NAME: [&str; 2] = ["dependentSchemas", "patternProperties"];
 
-/// Which optional properties are shown without the `null` they also take.
+/// Which optional properties are shown without the `null` they also accept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HideNull {
-    /// All without another default: in an input of a Rust type, `null` and nothing are both `None`.
+    /// All without another default: for a Rust input type, `null` and absence are both `None`.
     Optional,
-    /// Those with `default: null`: whoever wrote the schema says that both mean the same.
+    /// Those with `default: null`: the author of the schema says that both mean the same.
     DefaultNull,
 }
 
-/// The schema as a model is shown it. One that names its parts in other ways than `$defs` is
-/// returned as it is.
+/// The schema as models see it. One that names its parts other than with `$defs` is returned
+/// unchanged.
 pub(super) fn plain(schema: &Value, hide_null: HideNull) -> Value {
     let Some(definitions) = Definitions::of(schema) else {
         return schema.clone();
@@ -105,7 +105,7 @@ pub(super) fn plain(schema: &Value, hide_null: HideNull) -> Value {
     shown
 }
 
-/// Where a schema stands.
+/// Where in its parent a schema is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Position {
     /// It is a property that may be left out.
@@ -126,7 +126,7 @@ impl Simplifier<'_> {
         self.unfold(fields);
         if position == Position::OptionalProperty && self.hides_null(fields) {
             hide_null(fields);
-            // What was a choice between `null` and a definition is that definition now.
+            // A choice between `null` and a definition has become that definition.
             self.unfold(fields);
         }
         fields.retain(|keyword, value| !is_noise(keyword, value));
@@ -166,8 +166,8 @@ impl Simplifier<'_> {
         }
     }
 
-    /// Puts definitions in the place of references, and what a choice of one chooses in the place
-    /// of the choice, as long as there are any. What stands beside them describes them better.
+    /// Replaces references with their definitions, and choices of one with that one, until there
+    /// are none left. The annotations next to them take precedence, because they are more specific.
     fn unfold(&self, fields: &mut Map<String, Value>) {
         while let Some(inner) = self.referred(fields).or_else(|| only_choice(fields)) {
             for (keyword, value) in inner {
@@ -176,7 +176,7 @@ impl Simplifier<'_> {
         }
     }
 
-    /// Takes out the reference and returns what it leads to.
+    /// Removes the reference and returns its target.
     fn referred(&self, fields: &mut Map<String, Value>) -> Option<Map<String, Value>> {
         let uri = fields.get("$ref").and_then(Value::as_str)?;
         let definition = self.definitions.inlined(uri)?.clone();
@@ -184,7 +184,7 @@ impl Simplifier<'_> {
         if fields.keys().all(|keyword| refuses_nothing(keyword)) {
             return Some(definition);
         }
-        // Two schemas hold here. Mixing their keywords could change what either means.
+        // Both schemas apply here. Merging their keywords could change the meaning of either.
         let all = fields.entry("allOf").or_insert_with(|| json!([]));
         if let Value::Array(all) = all {
             all.push(Value::Object(definition));
@@ -220,8 +220,8 @@ fn refuses_nothing(keyword: &str) -> bool {
     ANNOTATIONS.contains(&keyword) || NOISE.contains(&keyword)
 }
 
-/// Takes out a choice with one possibility, if nothing else refuses anything, and returns what is
-/// chosen.
+/// Removes a choice with one alternative, if nothing else refuses anything, and returns the
+/// alternative.
 fn only_choice(fields: &mut Map<String, Value>) -> Option<Map<String, Value>> {
     let mut others = fields
         .iter()
@@ -239,7 +239,7 @@ fn only_choice(fields: &mut Map<String, Value>) -> Option<Map<String, Value>> {
     Some(chosen)
 }
 
-/// Takes `null` from what a schema admits, unless it admits nothing else.
+/// Removes `null` from what a schema accepts, unless it accepts nothing else.
 fn hide_null(fields: &mut Map<String, Value>) {
     for (keyword, value) in fields.iter_mut() {
         let Value::Array(all) = value else {
@@ -262,8 +262,8 @@ fn hide_null(fields: &mut Map<String, Value>) {
     }
 }
 
-/// Turns a choice between texts that are each described into a list of texts, which every provider
-/// knows, and tells the descriptions in that of the whole.
+/// Turns a choice between individually described strings into an `enum`, which every provider
+/// knows, and moves their descriptions into that of the whole.
 fn list_choices(fields: &mut Map<String, Value>) {
     let mut choices = ["oneOf", "anyOf"].into_iter();
     let Some(keyword) = choices.find(|keyword| fields.contains_key(*keyword)) else {
@@ -296,7 +296,7 @@ fn list_choices(fields: &mut Map<String, Value>) {
     }
 }
 
-/// Texts a value may be, and what they mean.
+/// The strings a value may be, and what they mean.
 struct Texts {
     texts: Vec<String>,
     meaning: Option<String>,
@@ -310,7 +310,7 @@ impl Texts {
     }
 }
 
-/// What a schema says that admits certain texts and says nothing else.
+/// The strings a schema accepts, if it only lists strings.
 fn texts(schema: &Value) -> Option<Texts> {
     let mut texts = Vec::new();
     let mut meaning = None;
@@ -331,7 +331,7 @@ fn texts(schema: &Value) -> Option<Texts> {
     (!texts.is_empty()).then_some(Texts { texts, meaning })
 }
 
-/// Says the same with one type in each place: not every provider takes a list of them.
+/// Rewrites a list of types as alternatives with one type each: not every provider accepts a list.
 fn split_types(fields: &mut Map<String, Value>) {
     if fields.contains_key("anyOf") {
         return;
@@ -352,7 +352,7 @@ mod tests {
         assert_eq!(plain(schema, hide_null), *expected, "{schema}");
     }
 
-    /// A property of an input.
+    /// Checks how one property of an input is shown.
     fn check_property(property: &Value, expected: &Value) {
         check(
             &json!({"type": "object", "properties": {"p": property}}),
@@ -514,7 +514,7 @@ mod tests {
         }
     }
 
-    /// Everything but `null` in optional places is accepted and refused as before.
+    /// Apart from `null` in optional places, the shown schema accepts and refuses the same values.
     #[test]
     fn what_is_shown_means_what_is_checked() {
         let schema = json!({

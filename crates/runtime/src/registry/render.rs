@@ -16,7 +16,7 @@ const OPENAI_DESCRIPTION_CHARS: usize = 1024;
 /// Keywords OpenAI and Anthropic refuse at the root of an input schema.
 const REFUSED_AT_ROOT: [&str; 5] = ["oneOf", "anyOf", "allOf", "not", "enum"];
 
-/// Who the tool is described to.
+/// The format a tool is described in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// An MCP `tools/list` entry.
@@ -45,8 +45,8 @@ impl Renderings {
     }
 }
 
-/// No output schema is announced over MCP: who announces one owes structured content with every
-/// success, also where the content says more, and many agents then show their model nothing else
+/// No output schema is announced over MCP: announcing one requires structured content with every
+/// success, even if the content says more, and many agents then show their model nothing else
 /// (ADR 0023).
 pub(super) fn render(entry: &Entry) -> Renderings {
     let name = entry.key().tool.as_str();
@@ -84,8 +84,8 @@ pub(super) fn render(entry: &Entry) -> Renderings {
     }
 }
 
-/// The input schema as models see it. A mounted server's is shown as it came: it is what was
-/// reviewed.
+/// The input schema as models see it. A mounted server's is shown as received, because that is what
+/// was reviewed.
 fn shown_input(entry: &Entry) -> Cow<'_, Value> {
     let provider = &entry.key().provider;
     if provider.mounted_server().is_some() {
@@ -97,7 +97,7 @@ fn shown_input(entry: &Entry) -> Cow<'_, Value> {
         HideNull::Optional
     };
     let mut schema = plain(entry.input_schema(), hide_null);
-    // That of the Rust type; the tool has one for models.
+    // The Rust type's description; the tool has one for models.
     if let Some(object) = schema.as_object_mut() {
         object.remove("description");
     }
@@ -105,8 +105,8 @@ fn shown_input(entry: &Entry) -> Cow<'_, Value> {
 }
 
 /// The schema without what model providers refuse: the dialect, the generated title, and
-/// combinators at the root. Those only narrow the input, so what is dropped here is still checked
-/// when the call is validated against the whole schema.
+/// combinators at the root. Combinators only narrow the input, and the call is still validated
+/// against the whole schema.
 fn project(schema: &Value) -> Value {
     let mut object = match without_dialect(schema) {
         Value::Object(object) => object,

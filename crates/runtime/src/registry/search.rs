@@ -1,10 +1,11 @@
-//! Finding tools by words, through an index built at the first search of a snapshot.
+//! Finds tools by words, through an index built at the first search of a snapshot.
 //!
-//! Every word of a tool's name, title, groups, description and parameters points at the tools that
-//! have it. A query word matches a tool's word when it is a prefix of it, so `comm` finds `command`.
-//! What fits best is decided by BM25 with weighted fields: a rare word says more than a frequent
-//! one, a word in the name more than one in the description, the tenth mention hardly more than the
-//! third. All of it in whole numbers, so that the same tools and words give the same order anywhere.
+//! Every word of a tool's name, title, groups, description and parameters points to the tools that
+//! have it. A query word matches a tool's word when it is a prefix of it, so `comm` finds
+//! `command`. Results are ranked by BM25 with weighted fields: a rare word counts more than a
+//! frequent one, a word in the name more than one in the description, the tenth mention hardly more
+//! than the third. It uses integers only, so that the same tools and words give the same order
+//! everywhere.
 
 use std::{
     borrow::Cow,
@@ -18,34 +19,33 @@ use super::{
     words::{name_words, parameters, query_words, words},
 };
 
-/// How much one mention counts, by where it stands.
+/// How much one mention counts, by field.
 const NAME_WEIGHT: u32 = 8;
 const TITLE_WEIGHT: u32 = 4;
 const DESCRIPTION_WEIGHT: u32 = 2;
 const PARAMETER_WEIGHT: u32 = 2;
 const PARAMETER_DESCRIPTION_WEIGHT: u32 = 1;
 
-/// The most words of one tool that are looked at, so that one description cannot make the index
-/// large.
+/// The most words indexed per tool, so that one description cannot make the index large.
 const MAX_TOOL_WORDS: usize = 4_096;
 
-/// The deepest parameters whose names and descriptions are looked at.
+/// How deep parameters are indexed.
 const MAX_PARAMETER_DEPTH: usize = 4;
 
-/// The most query words looked at.
+/// The most query words used.
 const MAX_QUERY_WORDS: usize = 32;
 
-/// A query word shorter than this ranks only tools that have it whole; as a prefix it would rank
+/// A shorter query word ranks only tools that contain it as a whole word; as a prefix it would rank
 /// nearly all.
 const MIN_PREFIX_CHARS: usize = 3;
 
-/// BM25's `b`, in thousandths: how much longer descriptions are held against a tool.
+/// BM25's `b`, in thousandths: how much a long description counts against a tool.
 const LENGTH_MATTERS: u64 = 600;
 
-/// BM25's `k1`, in tenths of a mention in a description: how soon more mentions stop to count.
+/// BM25's `k1`, in tenths of a mention in a description: how soon further mentions stop counting.
 const MENTIONS_MATTER: u64 = 12 * DESCRIPTION_WEIGHT as u64;
 
-/// What one is in the index.
+/// The fixed-point value of 1 in the index.
 const SCALE: u64 = 1_000;
 
 /// An inverted index over a snapshot's tools.
@@ -56,7 +56,7 @@ pub(super) struct SearchIndex {
     tools: usize,
 }
 
-/// The position of a tool, and how much a word says about it: BM25's saturated frequency.
+/// The position of a tool, and the weight of a word for it: BM25's saturated frequency.
 type Posting = (u32, u32);
 
 impl SearchIndex {
@@ -130,8 +130,8 @@ impl SearchIndex {
             });
         }
         let score = |position: usize| scores.get(position).copied().unwrap_or_default();
-        // Entries are sorted by name, so the position breaks ties by name. A heap, because few of
-        // the best are ever looked at.
+        // Entries are sorted by name, so the position breaks ties by name. A heap, because only a
+        // few of the best are usually read.
         let mut heap: BinaryHeap<_> = found
             .into_iter()
             .map(|position| (score(position), Reverse(position)))
@@ -139,8 +139,8 @@ impl SearchIndex {
         std::iter::from_fn(move || heap.pop().map(|(_, Reverse(position))| position))
     }
 
-    /// Gathers the tools that have this word, or one starting like it, each with its best weight.
-    /// A word that only starts like it counts half.
+    /// Collects the tools that have this word, or one that starts with it, each with its best
+    /// weight. A prefix match counts half.
     fn gather(&self, word: &str, min_prefix: usize, gathered: &mut GatheredTools) {
         for (position, weight) in self.words.get(word).into_iter().flatten() {
             gathered.add(*position, *weight);
@@ -157,7 +157,7 @@ impl SearchIndex {
     }
 }
 
-/// The tools one query word finds. A place for every tool, so that nothing is sorted.
+/// The tools that one query word finds. Has a slot for every tool, so that no sorting is needed.
 struct GatheredTools {
     best: Vec<u32>,
     positions: Vec<usize>,
@@ -182,7 +182,7 @@ impl GatheredTools {
         }
     }
 
-    /// Hands over what was gathered and is empty again.
+    /// Yields what was collected and resets.
     fn drain(&mut self, mut take: impl FnMut(usize, u32)) {
         for position in self.positions.drain(..) {
             if let Some(best) = self.best.get_mut(position) {
@@ -192,14 +192,14 @@ impl GatheredTools {
     }
 }
 
-/// A number for every word, because most words are met many times.
+/// Numbers the words, because most words occur many times.
 #[derive(Default)]
 struct Vocabulary {
     numbers: HashMap<String, usize>,
 }
 
 impl Vocabulary {
-    /// The words of a tool, by number, and how often each is mentioned, weighted by where.
+    /// The words of a tool, by number, and how often each is mentioned, weighted by field.
     fn mentions_of(&mut self, entry: &Entry) -> Vec<(usize, u32)> {
         let mut mentions: Vec<(usize, u32)> = Vec::new();
         let mut add = |found: &mut dyn Iterator<Item = Cow<'_, str>>, weight: u32| {
@@ -251,7 +251,7 @@ fn saturated(mentions: u32, length: u32, average: u64) -> u32 {
     u32::try_from(weight).unwrap_or(u32::MAX).max(1)
 }
 
-/// BM25's inverse frequency of a word that some of all tools have, in hundredths.
+/// BM25's inverse document frequency of a word that `having` of `all` tools have, in hundredths.
 fn rarity(having: usize, all: usize) -> u32 {
     let number = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
     let without = number(all.saturating_sub(having)) + 0.5;

@@ -9,10 +9,10 @@ use haft_contract::{Effects, ProviderId, ToolKey};
 
 use super::{Entry, MAX_TOOLS, RegistryError, search::SearchIndex};
 
-/// The most names suggested for one that is not known.
+/// The most names suggested for an unknown one.
 const MAX_SUGGESTIONS: usize = 3;
 
-/// How alike two names must be to suggest one for the other, from 0 to 1.
+/// How similar two names must be to suggest one for the other, from 0 to 1.
 const SUGGESTION_LIKENESS: f64 = 0.72;
 
 /// An immutable list of tools.
@@ -25,7 +25,7 @@ pub struct Snapshot {
     index: OnceLock<SearchIndex>,
 }
 
-/// Which tools to list. Everything that is set must hold.
+/// Which tools to list. All conditions that are set must hold.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     /// Only tools of this provider.
@@ -34,7 +34,7 @@ pub struct Filter {
     pub group: Option<String>,
     /// Only tools with (or without) these effects.
     pub effects: Option<fn(Effects) -> bool>,
-    /// Only tools whose name, description or parameters hold all of these words.
+    /// Only tools whose name, description or parameters contain all of these words.
     pub text: Option<String>,
     /// Whether quarantined tools are listed too.
     pub quarantined: bool,
@@ -50,7 +50,7 @@ impl Snapshot {
         }
     }
 
-    /// The tool with this name, or the one this is an alias of.
+    /// The tool with this name or alias.
     pub fn get(&self, name: &str) -> Option<&Arc<Entry>> {
         self.by_name.get(name).or_else(|| self.by_alias.get(name))
     }
@@ -77,7 +77,7 @@ impl Snapshot {
         self.entries.get(start..end).unwrap_or_default()
     }
 
-    /// The tools that pass a filter, sorted by name. Those that are for hosts are in no list.
+    /// The tools that pass a filter, sorted by name. Tools for hosts are never listed.
     pub fn list(&self, filter: &Filter) -> Vec<&Arc<Entry>> {
         let found = filter.text.as_deref();
         let found = found.map(|text| self.index().having_all(text));
@@ -106,15 +106,15 @@ impl Snapshot {
         }
     }
 
-    /// The tools that fit some words, best first, quarantined ones included. Those that have only
-    /// some of the words come last.
+    /// The tools that match a query, best first, quarantined ones included. Those that
+    /// have only some of the words come last.
     pub fn search(&self, text: &str) -> impl Iterator<Item = &Arc<Entry>> {
         let found = self.index().ranked(text);
         let entries = found.filter_map(|at| self.entries.get(at));
         entries.filter(|entry| entry.is_listed())
     }
 
-    /// The names most like one that is not known, nearest first.
+    /// The names most similar to an unknown one, nearest first.
     pub fn nearest(&self, name: &str) -> Vec<&str> {
         let wanted = name.to_ascii_lowercase();
         let listed = self.entries.iter().filter(|entry| entry.is_listed());
@@ -172,7 +172,7 @@ impl Snapshot {
     pub(super) fn without_provider(&self, provider: &ProviderId) -> Self {
         let kept = |entry: &&Arc<Entry>| &entry.key().provider != provider;
         let entries = self.entries.iter().filter(kept).cloned().collect();
-        // Taking tools away cannot make two names collide.
+        // Removing tools cannot make two names collide.
         Self::build(entries).unwrap_or_else(|_| Self::empty())
     }
 
@@ -187,8 +187,8 @@ impl Snapshot {
             }
         }
         let mut by_alias: HashMap<&'static str, Arc<Entry>> = HashMap::new();
-        // Only the tools compiled into this program may claim aliases; a foreign tool could use
-        // one to take over a name that models already know.
+        // Only the tools compiled into this program may claim aliases; a foreign tool could use one
+        // to take over a name that models already know.
         let trusted = [builtin.clone(), ProviderId::embedded()];
         for entry in entries
             .iter()

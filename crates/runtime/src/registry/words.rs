@@ -1,12 +1,12 @@
-//! What counts as a word when tools are searched: of a text, of a name, of a query, of a schema.
+//! What counts as a word when tools are searched: in a text, a name, a query or a schema.
 //!
-//! Words are in lower case and in the singular, as far as that can be told without a dictionary.
+//! Words are in lower case and singular, as far as possible without a dictionary.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
-/// Words that say nothing about what a tool is for.
+/// Stop words: they say nothing about what a tool is for.
 const EMPTY_WORDS: [&str; 22] = [
     "a", "an", "and", "as", "at", "by", "do", "for", "from", "how", "i", "in", "is", "it", "my",
     "of", "on", "or", "that", "the", "to", "with",
@@ -17,8 +17,8 @@ pub(super) fn words(text: &str) -> impl Iterator<Item = Cow<'_, str>> {
     whole_words(text).map(normal)
 }
 
-/// The words of a name, split also where its case changes: `listPullRequests` has `list`, `pull`
-/// and `request`. The unsplit word stays beside them, because `GitHub` is one.
+/// The words of a name, also split where its case changes: `listPullRequests` has `list`, `pull`
+/// and `request`. The unsplit word is kept too, because `GitHub` is one word.
 pub(super) fn name_words(name: &str) -> impl Iterator<Item = Cow<'_, str>> {
     whole_words(name).flat_map(|word| {
         let parts = parts(word);
@@ -27,8 +27,7 @@ pub(super) fn name_words(name: &str) -> impl Iterator<Item = Cow<'_, str>> {
     })
 }
 
-/// The words of what somebody looks for, each once, without those that say nothing, unless there
-/// are no others.
+/// The words of a query, each once, without stop words, unless there are no others.
 pub(super) fn query_words(query: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for word in name_words(query) {
@@ -43,8 +42,8 @@ pub(super) fn query_words(query: &str) -> Vec<String> {
     found
 }
 
-/// Tells every parameter of a schema with its description, those of parameters that are objects or
-/// lists of them too.
+/// Calls `tell` with every parameter of a schema and its description, including those nested in
+/// objects or lists of objects.
 pub(super) fn parameters(schema: &Value, depth: usize, mut tell: impl FnMut(&str, &str)) {
     let mut left = vec![(schema, depth)];
     while let Some((schema, depth)) = left.pop() {
@@ -87,7 +86,7 @@ fn parts(word: &str) -> Vec<&str> {
     parts
 }
 
-/// In lower case, and an English plural in the singular. Most words are that already and are not
+/// In lower case, and singular if it is an English plural. Most words already are and are not
 /// copied.
 fn normal(word: &str) -> Cow<'_, str> {
     let is_lower = word

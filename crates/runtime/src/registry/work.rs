@@ -1,17 +1,17 @@
-//! How much work a schema can make. A schema of a few lines can refer to itself so that checking
+//! How much work a schema can cause. A schema of a few lines can refer to itself so that checking
 //! one value takes longer than the age of the universe, or never ends.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 
-/// How many schemas may have to be looked at for one value, without going into it.
+/// How many schemas may have to be checked for one value, not counting its parts.
 const MAX_WORK: u64 = 100_000;
 
-/// How many references and combinations may follow one another.
+/// How long a chain of references and combinations may be.
 const MAX_DEPTH: usize = 256;
 
-/// Keywords whose schemas are applied to the very value their own schema is.
+/// Keywords whose schemas apply to the same value as their parent schema.
 const IN_PLACE: [&str; 9] = [
     "allOf",
     "anyOf",
@@ -48,12 +48,13 @@ pub(super) fn excessive(schema: &Value) -> Option<&'static str> {
 
 struct Work<'a> {
     root: &'a Value,
-    /// By address: what each schema costs; none while it is being looked at.
+    /// The cost of each schema, by address; `None` while it is being computed.
     known: HashMap<*const Value, Option<u64>>,
 }
 
 impl<'a> Work<'a> {
-    /// What one value costs at this schema; none if it never ends, or as good as never.
+    /// What checking one value against this schema costs; `None` if it never ends, or effectively
+    /// never.
     fn of(&mut self, schema: &'a Value, depth: usize) -> Option<u64> {
         let Value::Object(object) = schema else {
             return Some(1);
@@ -85,7 +86,7 @@ impl<'a> Work<'a> {
         Some(total)
     }
 
-    /// What a reference within the schema leads to.
+    /// The target of a reference within the schema.
     fn target(&self, uri: &str) -> Option<&'a Value> {
         let pointer = uri.strip_prefix('#')?;
         self.root.pointer(pointer)

@@ -1,28 +1,28 @@
-//! The definitions of a schema, and which of them can stand where they are referred to.
+//! The definitions of a schema, and which of them can be inlined where they are referenced.
 //!
-//! A definition that leads back to itself cannot, and none can where the schema would grow beyond
-//! a limit: a few lines that refer to one another twice each are gigabytes without references.
+//! A recursive definition cannot, and none can if the schema would grow beyond a limit: a few lines
+//! that reference one another twice each become gigabytes when inlined.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-/// Where definitions stand, today and in the drafts before 2019-09.
+/// The keywords for definitions, today and in the drafts before 2019-09.
 const KEYWORDS: [&str; 2] = ["$defs", "definitions"];
 
-/// Names that a reference could lead to, or that change what one leads to. schemars writes none.
+/// Keywords that a reference could lead to, or that change where one leads. schemars writes none.
 const OTHER_NAMES: [&str; 4] = ["$anchor", "$dynamicAnchor", "$dynamicRef", "$id"];
 
-/// The most bytes of JSON that a schema may have without references.
+/// The most bytes of JSON that a schema may have after inlining.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// How many definitions may stand in one another.
+/// How deeply definitions may be nested.
 const MAX_DEPTH: usize = 32;
 
 pub(super) struct Definitions<'s> {
-    /// By what refers to them (`#/$defs/Name`).
+    /// Keyed by the reference to them (`#/$defs/Name`).
     by_uri: BTreeMap<String, Definition<'s>>,
-    /// Those that stay definitions.
+    /// Those that are not inlined.
     kept: BTreeSet<String>,
 }
 
@@ -30,12 +30,12 @@ struct Definition<'s> {
     keyword: &'static str,
     name: &'s str,
     schema: &'s Value,
-    /// What it refers to, as often as it does.
+    /// Its references, with repetitions.
     references: Vec<&'s str>,
 }
 
 impl<'s> Definitions<'s> {
-    /// Those of a schema, if they are all it refers to, but for itself as a whole (`#`).
+    /// The definitions of a schema, if it references nothing else except itself as a whole (`#`).
     pub(super) fn of(schema: &'s Value) -> Option<Self> {
         let references = references(schema)?;
         let mut by_uri = BTreeMap::new();
@@ -68,7 +68,7 @@ impl<'s> Definitions<'s> {
         Some(definitions)
     }
 
-    /// What a reference leads to, if it can stand in its place.
+    /// The target of a reference, if it can be inlined.
     pub(super) fn inlined(&self, uri: &str) -> Option<&'s Map<String, Value>> {
         let definition = self.by_uri.get(uri)?;
         if self.kept.contains(uri) {
@@ -77,7 +77,7 @@ impl<'s> Definitions<'s> {
         definition.schema.as_object()
     }
 
-    /// The definitions that stay, by the keyword they stand under.
+    /// The definitions that are not inlined, grouped by their keyword.
     pub(super) fn kept(&self) -> BTreeMap<&'static str, Map<String, Value>> {
         let mut kept: BTreeMap<_, Map<String, Value>> = BTreeMap::new();
         for definition in self.kept.iter().filter_map(|uri| self.by_uri.get(uri)) {
@@ -113,7 +113,7 @@ impl<'s> Definitions<'s> {
         false
     }
 
-    /// Whether the schema that has these references is small enough without them.
+    /// Whether the schema with these references is small enough after inlining.
     fn fits_without(&self, references: &[&'s str]) -> bool {
         let mut known = BTreeMap::new();
         let sizes = references
@@ -123,7 +123,7 @@ impl<'s> Definitions<'s> {
         total.fold(0, usize::saturating_add) <= MAX_BYTES
     }
 
-    /// How large a definition is with what it refers to in its place; none if that is too deep.
+    /// The size of a definition after inlining; `None` if it is nested too deeply.
     fn size_without_references(
         &self,
         uri: &'s str,
@@ -159,8 +159,8 @@ struct SchemaSize {
     depth: usize,
 }
 
-/// Everything a schema refers to, as often as it does; none if it has names other than definitions.
-/// Constants that look like references count, too: then too little is made plain.
+/// All references of a schema, with repetitions; `None` if it has names other than definitions.
+/// Constants that look like references count too: the worst result is too little inlining.
 fn references(schema: &Value) -> Option<Vec<&str>> {
     let mut references = Vec::new();
     let mut left = vec![schema];
