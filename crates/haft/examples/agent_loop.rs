@@ -1,8 +1,8 @@
 //! A whole agent: ask the model, run the tools it wants, give it the results, until it is done.
 //!
 //! The model is a scripted server on the loopback interface that speaks OpenAI's Chat Completions
-//! over HTTP/1.1, so the example needs no key and says the same every time. Both sides use real
-//! sockets; point `ask_model` at a real server and the loop stays as it is.
+//! over HTTP/1.1, so the example needs no key and prints the same every time. Both sides use real
+//! sockets; point `ask_model` at a real server and the loop works unchanged.
 //!
 //! Run it with `cargo run -p haft --example agent_loop`.
 #![allow(clippy::print_stdout, reason = "an example prints what it does")]
@@ -18,14 +18,14 @@ use tokio::{
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Turns after which the agent gives up.
+/// The agent gives up after this many turns.
 const MAX_TURNS: usize = 10;
 /// The largest body either side reads.
 const MAX_BODY_BYTES: u64 = 1024 * 1024;
 /// How long one request may take.
 const REQUEST_TIME: Duration = Duration::from_secs(20);
 
-/// The agent: the loop is all there is to it.
+/// The whole agent: a loop.
 async fn agent(haft: &Haft, model: SocketAddr, task: &str) -> Result<Vec<String>, Failure> {
     let mut said = Vec::new();
     let mut messages = vec![json!({"role": "user", "content": task})];
@@ -95,8 +95,9 @@ async fn read_message(stream: &mut TcpStream) -> Result<(String, Value), Failure
     Ok((first.trim_end().to_owned(), serde_json::from_slice(&body)?))
 }
 
-/// The scripted model: looks around with two calls at once, tries a thing that is not allowed,
-/// writes what is, and says that it is done. It checks that every call it made was answered.
+/// The scripted model: looks around with two calls at once, tries something that is not allowed,
+/// writes something that is, and says that it is done. It checks that every call it made was
+/// answered.
 async fn serve_model(listener: TcpListener) -> Result<(), Failure> {
     let call = |id: &str, name: &str, arguments: Value| {
         let function = json!({"name": name, "arguments": arguments.to_string()});
@@ -156,7 +157,7 @@ fn reply(tool_calls: &[Value]) -> Value {
     json!({"object": "chat.completion", "choices": [{"index": 0, "message": message}]})
 }
 
-/// Runs the example and returns what it has to say.
+/// Runs the example and returns the lines to print.
 pub(crate) async fn run(local: LocalOptions) -> Result<Vec<String>, Failure> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
     let address = listener.local_addr()?;
@@ -173,14 +174,14 @@ pub(crate) async fn run(local: LocalOptions) -> Result<Vec<String>, Failure> {
         .agent("summariser")
         .build()
         .await?;
-    // The operator's own session puts the file there, and has rules of its own.
+    // The operator's own session creates the file, under its own rules.
     let note = json!({"path": "notes.txt", "content": "buy milk\n"});
     haft.agent("operator")?.call("write", note).await;
 
     let mut said = agent(&haft, address, "summarise my notes").await?;
     timeout(REQUEST_TIME, model).await???;
 
-    // The same calls, as the record has them.
+    // The same calls, as recorded.
     let query = CallQuery {
         limit: 10,
         ..CallQuery::default()
@@ -202,7 +203,7 @@ pub(crate) async fn run(local: LocalOptions) -> Result<Vec<String>, Failure> {
     Ok(said)
 }
 
-/// Commands are sandboxed by a second process of this very program, so it is asked first.
+/// Commands are sandboxed by a second process of this program, so check for that first.
 #[allow(dead_code, reason = "tests run the example without `main`")]
 fn main() -> ExitCode {
     haft::helper::run_if_asked().unwrap_or_else(show)

@@ -1,5 +1,5 @@
-//! Approvals from your own user interface: questions travel over a channel to whatever shows them,
-//! and the answer travels back. The call waits, its deadline does not run meanwhile.
+//! Approvals from your own user interface: questions go over a channel to whatever shows them, and
+//! the answer comes back. The call waits; its deadline is stopped meanwhile.
 //!
 //! Run it with `cargo run -p haft --example approvals`. The rules are in
 //! `examples/approvals/haft.toml`.
@@ -8,7 +8,7 @@
 use haft::prelude::*;
 use tokio::sync::{mpsc, oneshot};
 
-/// Questions that may wait to be shown; calls with more wait themselves.
+/// How many questions may wait to be shown; further calls wait for room.
 const MAX_OPEN_QUESTIONS: usize = 16;
 
 /// A question on its way to the screen, and where its answer goes.
@@ -17,7 +17,7 @@ struct Question {
     answer: oneshot::Sender<ApprovalAnswer>,
 }
 
-/// Hands questions to the user interface.
+/// Sends questions to the user interface.
 struct AskOnScreen {
     screen: mpsc::Sender<Question>,
 }
@@ -38,8 +38,8 @@ impl Approver for AskOnScreen {
     }
 }
 
-/// Stands in for the screen and the person before it: shows the plan, and says yes to new files
-/// and no to commands. `approve` binds the hash of the plan that was shown; nothing else can run.
+/// Plays the screen and the person in front of it: shows the plan, and says yes to new files and no
+/// to commands. `approve` binds the hash of the plan that was shown; nothing else can run.
 async fn user_interface(mut questions: mpsc::Receiver<Question>) -> Vec<String> {
     let mut shown = Vec::new();
     while let Some(Question { request, answer }) = questions.recv().await {
@@ -75,7 +75,7 @@ async fn user_interface(mut questions: mpsc::Receiver<Question>) -> Vec<String> 
     shown
 }
 
-/// Runs the example and returns what it has to say.
+/// Runs the example and returns the lines to print.
 pub(crate) async fn run() -> Result<Vec<String>, Box<dyn std::error::Error>> {
     let (screen, questions) = mpsc::channel(MAX_OPEN_QUESTIONS);
     let interface = tokio::spawn(user_interface(questions));

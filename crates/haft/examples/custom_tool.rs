@@ -1,4 +1,4 @@
-//! A tool of your own beside the built-in ones: typed input, output and progress.
+//! Your own tool next to the built-in ones: typed input, output and progress.
 //!
 //! Run it with `cargo run -p haft --example custom_tool`. Read next: `examples/custom-tool` for its
 //! configuration, `docs/adding-a-tool.md` for what a good tool says about itself.
@@ -84,7 +84,7 @@ impl Tool for CountWordsTool {
     }
 }
 
-/// Runs the example and returns what it has to say.
+/// Runs the example and returns the lines to print.
 pub(crate) async fn run() -> Result<Vec<String>, Box<dyn std::error::Error>> {
     let said = Arc::new(Mutex::new(Vec::new()));
     let say = {
@@ -114,11 +114,11 @@ pub(crate) async fn run() -> Result<Vec<String>, Box<dyn std::error::Error>> {
         .build()
         .await?;
 
-    // A built-in tool puts a file there; the rules of `haft.toml` allow it without asking.
+    // A built-in tool creates a file; the rules of `haft.toml` allow it without asking.
     let draft = json!({"path": "drafts/poem.txt", "content": "so much depends\nupon\n"});
     say(haft.call("write", draft).await.model_text());
 
-    // And the model asks for the new tool.
+    // And the model calls the new tool.
     let tool_calls = json!([{
         "id": "call_1",
         "type": "function",

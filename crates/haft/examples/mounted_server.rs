@@ -1,15 +1,15 @@
-//! An MCP server mounted in your own agent: its tools stand beside the built-in ones and take the
-//! same path of rules, record and sandbox.
+//! An MCP server mounted in your own agent: its tools are listed with the built-in ones and go
+//! through the same rules, record and sandbox.
 //!
 //! Run it with `cargo run -p haft --example mounted_server`; it needs `python3` and bubblewrap. The
-//! rules are in `examples/mounted-server/haft.toml`, the server is `clock.py` beside them.
+//! rules are in `examples/mounted-server/haft.toml`, the server is `clock.py` in the same folder.
 #![allow(clippy::print_stdout, reason = "an example prints what it does")]
 
 use std::{error::Error, path::Path, process::ExitCode};
 
 use haft::{LocalOptions, McpServer, prelude::*};
 
-/// Runs the example and returns what it has to say.
+/// Runs the example and returns the lines to print.
 pub(crate) async fn run(local: LocalOptions) -> Result<Vec<String>, Box<dyn Error>> {
     let (workspace, data) = (tempfile::tempdir()?, tempfile::tempdir()?);
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/mounted-server");
@@ -26,7 +26,7 @@ pub(crate) async fn run(local: LocalOptions) -> Result<Vec<String>, Box<dyn Erro
         .await?;
     let mut said = vec![format!("shown at first: {}", shown(&haft))];
 
-    // Nothing of a server is shown to a model before somebody accepted it.
+    // A model sees nothing of a server until somebody has accepted it.
     let accepted = haft.accept_server("clock").await?;
     said.push(format!("accepted {accepted}, shown now: {}", shown(&haft)));
 
@@ -41,7 +41,7 @@ pub(crate) async fn run(local: LocalOptions) -> Result<Vec<String>, Box<dyn Erro
     Ok(said)
 }
 
-/// The tools of servers that a model is shown.
+/// The server tools that a model is shown.
 fn shown(haft: &Haft) -> String {
     let tools = haft.tools();
     let names = tools.iter().map(|entry| entry.key().tool.as_str());
@@ -52,7 +52,7 @@ fn shown(haft: &Haft) -> String {
     mounted.join(" ")
 }
 
-/// Servers are sandboxed by a second process of this very program, so it is asked first.
+/// Servers are sandboxed by a second process of this program, so check for that first.
 #[allow(dead_code, reason = "tests run the example without `main`")]
 fn main() -> ExitCode {
     haft::helper::run_if_asked().unwrap_or_else(show)

@@ -1,5 +1,5 @@
-//! Two agents, one workspace, different rules: a reviewer that only reads, a writer that may change
-//! the documentation, and an agent nobody has heard of.
+//! One workspace, different rules for each agent: a reviewer that only reads, a writer that may
+//! change the documentation, and an agent that no rule names.
 //!
 //! Run it with `cargo run -p haft --example per_agent_policy`. The rules are in
 //! `examples/per-agent-policy/haft.toml`.
@@ -7,7 +7,7 @@
 
 use haft::prelude::*;
 
-/// Runs the example and returns what it has to say.
+/// Runs the example and returns the lines to print.
 pub(crate) async fn run() -> Result<Vec<String>, Box<dyn std::error::Error>> {
     let mut said = Vec::new();
     let (workspace, data) = (tempfile::tempdir()?, tempfile::tempdir()?);
@@ -21,7 +21,7 @@ pub(crate) async fn run() -> Result<Vec<String>, Box<dyn std::error::Error>> {
         .await?;
 
     for agent in ["writer", "reviewer", "stranger"] {
-        // Clones share the runtime and the record; only who asks is another.
+        // Clones share the runtime and the record; only the principal differs.
         let haft = haft.agent(agent)?;
         let tools = haft.tools();
         let names: Vec<&str> = tools.iter().map(|tool| tool.key().tool.as_str()).collect();

@@ -1,7 +1,7 @@
-//! Puts an embedded Haft together: back end, record, policy, tools, and who is asked.
+//! Builds an embedded Haft: back end, record, policy, tools, and approver.
 //!
-//! Every method says one thing; what is wrong with any of it is told by [`HaftBuilder::build`].
-//! What guards a call has safe defaults: the preset `careful`, and nobody to ask.
+//! Every method sets one thing; [`HaftBuilder::build`] reports any error. Whatever guards a call
+//! has a safe default: the preset `careful`, and nobody to ask.
 
 use std::{
     collections::BTreeMap,
@@ -33,7 +33,7 @@ use crate::{
     embedded::Haft,
 };
 
-/// The agent that calls are made as unless another is named.
+/// The agent that makes calls unless another is named.
 const DEFAULT_AGENT: &str = "agent";
 
 /// The user that calls are made for unless another is named.
@@ -78,7 +78,7 @@ impl HaftBuilder {
         }
     }
 
-    /// Where the record goes. Without this it is [`platform_data_dir`].
+    /// Where the record goes. The default is [`platform_data_dir`].
     pub fn data_dir(mut self, directory: impl AsRef<Path>) -> Self {
         self.data_dir = Some(directory.as_ref().to_owned());
         self
@@ -91,7 +91,7 @@ impl HaftBuilder {
     }
 
     /// The files, processes and search of another back end, such as a machine over SSH. The
-    /// workspace is then whatever that back end has open, and [`local`](Self::local) means nothing.
+    /// workspace is then whatever that back end has open, and [`local`](Self::local) has no effect.
     pub fn operations(mut self, operations: Operations) -> Self {
         self.operations = Some(operations);
         self
@@ -103,8 +103,8 @@ impl HaftBuilder {
         self
     }
 
-    /// What applies where no rule speaks. Without this, and without one in a policy text, it is
-    /// `careful`. Where several are named the strictest holds.
+    /// What applies where no rule matches. The default, if no policy text sets one either, is
+    /// `careful`. If several are named, the strictest applies.
     pub fn preset(mut self, preset: Preset) -> Self {
         self.rules.preset = self.rules.preset.max(Some(preset));
         self
@@ -128,15 +128,15 @@ impl HaftBuilder {
         self
     }
 
-    /// Adds the policy part of a configuration text, as in `haft.toml`. The name is what
-    /// explanations call it. Rules of several texts and of code add up, deny over ask over allow.
+    /// Adds the policy part of a configuration text, as in `haft.toml`. The name identifies it in
+    /// explanations. Rules of several texts and of code add up, deny over ask over allow.
     pub fn policy_text(mut self, name: impl Into<String>, text: impl Into<String>) -> Self {
         self.sources.push(PolicySource::new(name, text));
         self
     }
 
     /// The confinement a tool's child processes need: a full sandbox unless this, or a policy text,
-    /// says otherwise; where both speak the stronger holds. A sandbox is set up by a helper: call
+    /// says otherwise; if both do, the stronger applies. A sandbox is set up by a helper: call
     /// [`helper::run_if_asked`](crate::helper::run_if_asked) first in `main`, or name a program
     /// that does in [`LocalOptions::sandbox`].
     pub fn sandbox(mut self, tool: impl Into<String>, mode: SandboxMode) -> Self {
@@ -144,23 +144,23 @@ impl HaftBuilder {
         self
     }
 
-    /// Adds a tool of your own beside the built-in ones.
+    /// Adds your own tool to the built-in ones.
     pub fn tool<T: Tool>(self, tool: T) -> Self {
         self.configure(|runtime| runtime.tool(tool))
     }
 
-    /// Adds a provider's tools: scripts, or tools whose schema is known at run time only.
+    /// Adds a provider's tools: scripts, or tools whose schema is known only at run time.
     pub fn provider(self, provider: ProviderId, tools: Vec<Arc<dyn ErasedTool>>) -> Self {
         self.configure(|runtime| runtime.provider(provider, tools))
     }
 
-    /// Who is asked. Without anybody, what would ask is denied.
+    /// Who is asked. Without an approver, every call that would ask is denied.
     pub fn approver(self, approver: impl Approver) -> Self {
         self.configure(|runtime| runtime.approver(approver))
     }
 
-    /// Who is asked, as a closure: it gets the question with the whole plan, and its future is the
-    /// answer.
+    /// Who is asked, as a closure: it gets the question with the whole plan, and its future
+    /// resolves to the answer.
     pub fn approve_with<F, A>(self, ask: F) -> Self
     where
         F: Fn(ApprovalRequest) -> A + Send + Sync + 'static,
@@ -169,7 +169,8 @@ impl HaftBuilder {
         self.approver(AskWith(ask))
     }
 
-    /// Sees every event of every call as it happens, progress included. Must not block.
+    /// Adds a listener that sees every event of every call as it happens, including progress. Must
+    /// not block.
     pub fn on_event(self, listen: impl Fn(&RecordedEvent) + Send + Sync + 'static) -> Self {
         self.configure(|runtime| runtime.events(Arc::new(ListenWith(listen))))
     }
@@ -180,13 +181,13 @@ impl HaftBuilder {
         self
     }
 
-    /// The agent calls are made as. See [`Haft::agent`] for several.
+    /// The agent that makes the calls. See [`Haft::agent`] for several.
     pub fn agent(mut self, agent: impl Into<String>) -> Self {
         self.agent = agent.into();
         self
     }
 
-    /// The conversation calls belong to. Without this it is a new one.
+    /// The conversation that calls belong to. The default is a new one.
     pub fn session(mut self, session: impl Into<String>, kind: SessionKind) -> Self {
         self.session = Some(session.into());
         self.session_kind = kind;
@@ -200,15 +201,15 @@ impl HaftBuilder {
         self
     }
 
-    /// Mounts an MCP server: its tools stand beside the built-in ones, take the same path, and are
-    /// shown to a model once they are accepted ([`Haft::accept_server`], or `haft mcp accept` where
-    /// the program shares this data directory).
+    /// Mounts an MCP server: its tools are listed with the built-in ones, go through the same
+    /// stages, and are shown to a model once they are accepted ([`Haft::accept_server`], or `haft
+    /// mcp accept` if the program shares this data directory).
     pub fn mcp_server(mut self, server: McpServer) -> Self {
         self.servers.push(server);
         self
     }
 
-    /// Opens everything. Calls that a process now gone had left open are settled on the way; see
+    /// Opens everything. Also settles calls left open by processes that are gone; see
     /// [`Haft::recovery`].
     pub async fn build(self) -> Result<Haft, HostError> {
         let principal = self.principal().map_err(|error| {
@@ -285,15 +286,15 @@ impl std::fmt::Debug for HaftBuilder {
     }
 }
 
-/// Whether the record would lie where tools can write, symlinks followed. It finds a mistake in
-/// the set-up and is no boundary: what confines tools is the back end.
+/// Whether the record would lie where tools can write, with symlinks followed. This catches a
+/// configuration mistake and is not a boundary: the back end confines tools.
 fn lies_inside(data_dir: &Path, workspace: &Path) -> bool {
     real(workspace).is_some_and(|workspace| {
         real(data_dir).is_some_and(|data_dir| data_dir.starts_with(workspace))
     })
 }
 
-/// The path with symlinks followed as far as it exists.
+/// The path with symlinks followed, as far as it exists.
 #[expect(
     clippy::disallowed_methods,
     reason = "compares two directories of the operator; nothing is opened by the result"

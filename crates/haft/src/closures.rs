@@ -1,4 +1,4 @@
-//! Closures in the place of traits: somebody to ask, and somebody who listens.
+//! Closures as implementations of the approver and listener traits.
 
 use std::future::Future;
 
@@ -7,7 +7,6 @@ use haft_contract::{
     host::{ApprovalAnswer, ApprovalRequest, Approver},
 };
 
-/// An approver that is a closure.
 pub(crate) struct AskWith<F>(pub(crate) F);
 
 impl<F, A> Approver for AskWith<F>
@@ -20,7 +19,6 @@ where
     }
 }
 
-/// A listener that is a closure.
 pub(crate) struct ListenWith<F>(pub(crate) F);
 
 impl<F: Fn(&RecordedEvent) + Send + Sync> EventSink for ListenWith<F> {

@@ -1,7 +1,7 @@
-//! A Haft inside a program: one runtime, one record, and on whose behalf calls are made.
+//! A Haft inside a program: one runtime, one record, and the principal that makes calls.
 //!
-//! It only names what is asked and who asks; everything else happens in the runtime. Read next:
-//! `builder.rs` for how it is put together, `model/` for the shapes of model providers.
+//! It only says what is asked and who asks; everything else happens in the runtime. Read next:
+//! `builder.rs` for how it is built, `model/` for the formats of model providers.
 
 use std::{path::Path, sync::Arc};
 
@@ -23,7 +23,7 @@ use crate::{
     model::{self, ModelAnswer, ModelCall, anthropic, openai, openai_responses},
 };
 
-/// Runs tool calls for one principal. Cheap to clone; clones share everything but who asks.
+/// Runs tool calls for one principal. Cheap to clone; clones share everything except the principal.
 #[derive(Clone)]
 pub struct Haft {
     host: Arc<Host>,
@@ -60,8 +60,8 @@ impl Haft {
         }))
     }
 
-    /// The same Haft for anybody: another tenant, a sub-agent with its parents, a credential with
-    /// scopes.
+    /// The same Haft for any principal: another tenant, a sub-agent with its parents, a credential
+    /// with scopes.
     #[must_use]
     pub fn with_principal(&self, principal: Principal) -> Self {
         Self {
@@ -75,7 +75,7 @@ impl Haft {
         &self.principal
     }
 
-    /// A request by this principal, to give it a time limit or to keep its id.
+    /// A request by this principal, for callers that set a time limit or keep its id.
     pub fn request(&self, tool: impl Into<String>, arguments: Value) -> CallRequest {
         CallRequest::new(tool, arguments, Arc::clone(&self.principal))
     }
@@ -85,8 +85,8 @@ impl Haft {
         self.runtime().call(self.request(tool, arguments)).await
     }
 
-    /// Runs what a model asked for side by side, as far as what the calls touch lets them, and
-    /// answers in the order of the calls. A call whose shape cannot be read is answered too.
+    /// Runs the calls of a model concurrently, as far as their accesses allow, and answers in the
+    /// order of the calls. A malformed call is answered too.
     pub async fn answer(&self, calls: Vec<ModelCall>) -> Vec<ModelAnswer> {
         model::answer(self.runtime(), &self.principal, calls).await
     }
@@ -120,7 +120,7 @@ impl Haft {
         self.runtime().tools_for(&self.principal)
     }
 
-    /// The tools this principal is shown, as a model provider wants them described.
+    /// The tools this principal is shown, described in a model provider's format.
     pub fn tools_as(&self, format: Format) -> Vec<Value> {
         let tools = self.tools();
         tools
@@ -139,7 +139,7 @@ impl Haft {
         self.host.policy()
     }
 
-    /// The record. It answers through [`History`](haft_contract::host::History).
+    /// The record. Read it through [`History`](haft_contract::host::History).
     pub fn ledger(&self) -> &SqliteLedger {
         self.host.ledger()
     }
@@ -149,21 +149,21 @@ impl Haft {
         self.host.recovery()
     }
 
-    /// Ends every process this principal's conversation left in the background, with everything
-    /// they started.
+    /// Ends every background process of this principal's conversation, with everything they
+    /// started.
     pub async fn end_session(&self) {
         self.runtime().end_session(&self.principal).await;
     }
 
-    /// Shuts down: calls of every clone are refused from now on, those in flight are stopped, awaited
-    /// and settled, what runs in the background ends, and then the record is closed.
+    /// Shuts down: calls of every clone are refused from now on, those in flight are stopped,
+    /// awaited and settled, background processes end, and then the record is closed.
     pub async fn close(&self) -> Result<(), LedgerError> {
         self.host.close().await
     }
 
-    /// Starts a mounted server and accepts everything it offers now, as `haft mcp accept --all` does
-    /// after a person looked. Returns how many definitions were accepted; what changes later is
-    /// withheld until it is accepted again.
+    /// Starts a mounted server and accepts everything it currently offers, as `haft mcp accept
+    /// --all` does after a person's review. Returns how many definitions were accepted; what
+    /// changes later is withheld until it is accepted again.
     pub async fn accept_server(&self, id: &str) -> Result<usize, HostError> {
         self.host.accept_server(id).await
     }

@@ -1,9 +1,9 @@
-//! Haft for embedders: one builder, one prelude, and the shapes in which models ask for tools.
+//! Haft for embedders: one builder, one prelude, and the formats in which models call tools.
 //!
-//! [`Haft::open`] puts the parts together: the local back end, the record on SQLite, a policy, the
+//! [`Haft::open`] combines the parts: the local back end, the record on SQLite, a policy, the
 //! built-in tools and yours. [`model`] turns a provider's tool calls into requests and outcomes
-//! into the messages it expects. This crate adds no stage and no rule of its own: every call goes
-//! through [`Runtime`].
+//! into the messages it expects. This crate adds no stage and no rule: every call goes through
+//! [`Runtime`].
 //!
 //! ```
 //! use haft::prelude::*;
@@ -25,7 +25,7 @@
 //! # }
 //! ```
 //!
-//! Read next: the repository's README for a tool of your own, [`contract`] for the vocabulary.
+//! Read next: the repository's README for writing your own tool, [`contract`] for the vocabulary.
 
 mod builder;
 mod closures;
@@ -39,7 +39,7 @@ pub use haft_contract as contract;
 pub use haft_runtime as runtime;
 
 pub use self::{builder::HaftBuilder, embedded::Haft};
-/// Commands are sandboxed by a helper process. A program that lets its own executable be the helper
+/// Commands are sandboxed by a helper process. A program that uses its own executable as the helper
 /// calls [`helper::run_if_asked`] first in `main`.
 pub use haft_backends::helper;
 pub use haft_backends::{LocalBackend, LocalOptions};

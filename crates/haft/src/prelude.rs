@@ -1,7 +1,7 @@
-//! What a program that writes tools and runs calls needs, in one import.
+//! What a program needs to write tools and run calls, in one import.
 //!
-//! Only names that read well without their crate. The derives come with it, but their macros want
-//! `serde` and `schemars` among your own dependencies.
+//! Only names that are clear without their crate. The derives are included, but their macros need
+//! `serde` and `schemars` in your own dependencies.
 
 pub use crate::{Haft, Preset, model};
 pub use haft_contract::{

@@ -9,14 +9,14 @@ use super::{
     required_text,
 };
 
-/// The images this API takes.
+/// The image types this API accepts.
 const IMAGES: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
 
-/// The documents this API takes as bytes.
+/// The document type this API accepts as bytes.
 const DOCUMENT: &str = "application/pdf";
 
-/// Reads the `tool_use` blocks of a `content` array, or of the message that holds it. Text,
-/// thinking and what the provider runs itself are not calls.
+/// Reads the `tool_use` blocks of a `content` array, or of the message that contains it. Text,
+/// thinking and tools run by the provider are not calls.
 pub fn calls(content: &Value) -> Vec<ModelCall> {
     let blocks = content.get("content").unwrap_or(content);
     match blocks {
@@ -44,7 +44,7 @@ pub fn call(block: &Value) -> ModelCall {
 pub fn tool_result(answered: &ModelAnswer) -> Value {
     let is_error = !answered.outcome.succeeded();
     let pieces = answered.pieces();
-    // A result that is an error may hold text only.
+    // An error result may contain only text.
     let show = if is_error { text_block } else { block };
     json!({
         "type": "tool_result",

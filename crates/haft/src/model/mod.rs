@@ -1,10 +1,10 @@
-//! How models ask for tools and want to be answered, one file per shape.
+//! How models call tools and expect their answers, one file per format.
 //!
-//! A shape's file reads a provider's JSON into [`ModelCall`]s and writes an [`ModelAnswer`] call back.
+//! A format's file reads a provider's JSON into [`ModelCall`]s and writes a [`ModelAnswer`] back.
 //! Reading never fails as a whole: a call that cannot be read is a [`ModelCall`] whose `asked` is a
-//! [`ShapeError`], and is answered like any other, so that no call goes without its answer.
+//! [`ShapeError`], and is answered like any other, so that every call gets an answer.
 //!
-//! Nothing here validates arguments or knows a tool; that is the pipeline's work.
+//! Nothing here validates arguments or knows a tool; the pipeline does that.
 
 pub mod anthropic;
 pub mod openai;
@@ -20,15 +20,15 @@ use haft_contract::{
 use haft_runtime::Runtime;
 use serde_json::Value;
 
-/// What a result without any content says, because providers refuse empty text.
+/// The text of a result without content, because providers refuse empty text.
 const NO_OUTPUT: &str = "(no output)";
 
-/// One tool call of a model.
+/// One tool call, as a model made it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelCall {
-    /// The provider's id of the call, which its answer must carry. Some servers send none.
+    /// The provider's id of the call, which the answer must carry. Some servers send none.
     pub id: Option<String>,
-    /// What is asked, or why that cannot be read.
+    /// The request, or why it cannot be read.
     pub asked: Result<ModelRequest, ShapeError>,
 }
 
@@ -37,11 +37,11 @@ pub struct ModelCall {
 pub struct ModelRequest {
     /// The tool's name or alias, as the model wrote it.
     pub tool: String,
-    /// The arguments as they arrived.
+    /// The arguments as received.
     pub arguments: Arguments,
 }
 
-/// A call that ended, and the provider's id it is known by.
+/// The result of a call, and the provider's id for it.
 #[derive(Debug, Clone)]
 pub struct ModelAnswer {
     id: Option<String>,
@@ -49,7 +49,7 @@ pub struct ModelAnswer {
     pub outcome: Arc<Outcome>,
 }
 
-/// A tool call that does not have its provider's shape.
+/// Why a tool call does not have its provider's format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShapeError {
     at: String,
@@ -76,7 +76,7 @@ impl ShapeError {
         self.hint
     }
 
-    /// The outcome a model reads. Nothing was asked for that could have been recorded.
+    /// The outcome a model reads. There was no request that could have been recorded.
     fn outcome(self) -> Outcome {
         Outcome {
             call: CallId::new(),
@@ -109,7 +109,7 @@ impl ModelAnswer {
         Self { id, outcome }
     }
 
-    /// The id the answer carries: the provider's, or Haft's own where it sent none.
+    /// The id the answer carries: the provider's, or Haft's own if there was none.
     pub fn id(&self) -> String {
         match &self.id {
             Some(id) => id.clone(),
@@ -117,7 +117,7 @@ impl ModelAnswer {
         }
     }
 
-    /// The content, and after it the failure where there is one. Never empty.
+    /// The content, followed by the failure if there is one. Never empty.
     fn pieces(&self) -> Vec<Content> {
         let mut pieces: Vec<Content> = self.outcome.content.clone();
         pieces.retain(|piece| !piece.is_empty());
@@ -130,7 +130,7 @@ impl ModelAnswer {
         pieces
     }
 
-    /// The content as one text, for shapes that carry nothing else.
+    /// The content as one text, for formats that carry only text.
     fn text(&self) -> String {
         let pieces = self.pieces();
         let texts: Vec<String> = pieces.iter().map(in_words).collect();
@@ -138,7 +138,7 @@ impl ModelAnswer {
     }
 }
 
-/// Runs what can be read as one batch, and answers in the order of the calls.
+/// Runs the readable calls as one batch, and answers in the order of the calls.
 pub(crate) async fn answer(
     runtime: &Runtime,
     principal: &Arc<Principal>,
@@ -161,7 +161,7 @@ pub(crate) async fn answer(
     let mut outcomes = runtime.batch(requests).await.into_iter();
     places
         .into_iter()
-        // A batch has one outcome for each request, so every place finds one.
+        // A batch has one outcome for each request, so every call finds its own.
         .filter_map(|(id, unreadable)| {
             let outcome = unreadable.or_else(|| outcomes.next())?;
             Some(ModelAnswer::new(id, outcome))
@@ -169,7 +169,7 @@ pub(crate) async fn answer(
         .collect()
 }
 
-/// A text field of a call that must be there and not be empty.
+/// A text field of a call, which must be present and not empty.
 fn required_text(call: &Value, pointer: &'static str) -> Result<String, ShapeError> {
     match call.pointer(pointer) {
         Some(Value::String(text)) if !text.is_empty() => Ok(text.clone()),
@@ -199,10 +199,10 @@ fn id_of(call: &Value, key: &str) -> Option<String> {
     }
 }
 
-/// Arguments as JSON text or as a value; absent ones are an empty object to the pipeline.
+/// Arguments as JSON text or as a value; the pipeline reads absent ones as an empty object.
 fn arguments_of(call: &Value, pointer: &str) -> Arguments {
     match call.pointer(pointer) {
-        // Servers send an empty text for a tool without parameters.
+        // Some servers send an empty text for a tool without parameters.
         Some(Value::String(text)) if text.trim().is_empty() => Arguments::Value(Value::Null),
         Some(Value::String(text)) => Arguments::Text(text.clone()),
         Some(value) => Arguments::Value(value.clone()),
@@ -210,7 +210,7 @@ fn arguments_of(call: &Value, pointer: &str) -> Arguments {
     }
 }
 
-/// A piece of content where only text can be sent.
+/// A piece of content as text, for formats that carry only text.
 fn in_words(piece: &Content) -> String {
     match piece {
         Content::Text(text) => text.clone(),

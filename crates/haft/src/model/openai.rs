@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::{ModelAnswer, ModelCall, ModelRequest, ShapeError, arguments_of, id_of, required_text};
 
-/// Reads the `tool_calls` array of a message, or the message that holds it. Every element is a
-/// call; no array is no call.
+/// Reads the `tool_calls` array of a message, or the message that contains it. Every element is a
+/// call; without an array there are none.
 pub fn calls(tool_calls: &Value) -> Vec<ModelCall> {
     match tool_calls {
         Value::Array(calls) => calls.iter().map(call).collect(),
@@ -38,7 +38,7 @@ pub fn tool_message(answered: &ModelAnswer) -> Value {
 }
 
 fn asked(tool_call: &Value) -> Result<ModelRequest, ShapeError> {
-    // Servers that only know functions leave the type out.
+    // Servers that only support functions omit the type.
     let kind = tool_call.get("type").unwrap_or(&Value::Null);
     if !kind.is_null() && kind != "function" {
         return Err(ShapeError::new(

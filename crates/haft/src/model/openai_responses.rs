@@ -1,5 +1,5 @@
 //! OpenAI's Responses API: `function_call` items of an output in, `function_call_output` items of
-//! the next input out. Its functions are described flat, unlike those of Chat Completions.
+//! the next input out. Its function descriptions are flat, unlike those of Chat Completions.
 
 use haft_contract::Content;
 use serde_json::{Value, json};
@@ -9,8 +9,8 @@ use super::{
     required_text,
 };
 
-/// Reads the function calls of an `output` array, or of the response that holds it. Messages,
-/// reasoning and what the provider runs itself are not calls.
+/// Reads the function calls of an `output` array, or of the response that contains it. Messages,
+/// reasoning and tools run by the provider are not calls.
 pub fn calls(output: &Value) -> Vec<ModelCall> {
     let items = output.get("output").unwrap_or(output);
     match items {
@@ -50,7 +50,7 @@ pub fn function_call_output(answered: &ModelAnswer) -> Value {
     })
 }
 
-/// A function as this API describes it, from one as Chat Completions does.
+/// Converts a function description from Chat Completions to this API's format.
 pub fn function(chat_function: &Value) -> Value {
     let mut flat = chat_function.get("function").cloned().unwrap_or_default();
     if let Some(object) = flat.as_object_mut() {
