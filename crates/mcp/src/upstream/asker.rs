@@ -1,7 +1,7 @@
-//! What a mounted server asks goes out in its name. A person who reads a form or looks at what a
-//! model is asked must see who asks, and nothing in it may act, hide or pass for a question of
-//! Haft's own. A form that asks for a secret or speaks as Haft is declined in the person's place
-//! (`form.rs`): the server is told no, and people are told why.
+//! Questions from a mounted server go out in its name. A person who reads a form, or the prompt for
+//! a model, must see who is asking, and nothing in it may act, hide or pass for one of Haft's own
+//! questions. A form that asks for a secret or speaks as Haft is declined on the person's behalf
+//! (`form.rs`): the server gets a refusal, and people are told why.
 
 use std::sync::Arc;
 
@@ -20,10 +20,10 @@ use crate::{
     web_page,
 };
 
-/// The code of the protocol for what cannot be asked so.
+/// The protocol's error code for a question that cannot be asked this way.
 const INVALID_PARAMS: i64 = -32602;
 
-/// What a server does not get to see or use by asking a model: what other servers said, and tools.
+/// What a server may not see or use by asking a model: what other servers said, and tools.
 const NOT_ITS_OWN: [&str; 3] = ["includeContext", "tools", "toolChoice"];
 
 /// The client of a call, for the server that works on it.
@@ -40,7 +40,7 @@ impl Asker {
         }
     }
 
-    /// A question as the client gets it.
+    /// The question as the client sees it.
     fn in_its_name(&self, mut question: Question) -> Result<Question, AskError> {
         if question.kind == QuestionKind::Roots {
             return Ok(question);
@@ -56,7 +56,7 @@ impl Asker {
         Ok(question)
     }
 
-    /// Why a question is declined without asking anybody, if it is.
+    /// Why a question is declined without asking anyone, if it is.
     fn declined(&self, question: &Question) -> Option<FormRefusal> {
         let QuestionKind::Elicit = question.kind else {
             return None;
@@ -155,8 +155,8 @@ fn refuse<T>(why: &str) -> Result<T, AskError> {
     })
 }
 
-/// Spells what a form only shows. What comes back as an answer (names, choices, defaults) cannot be
-/// spelt another way; false if something of it hides.
+/// Escapes the parts of a form that are only shown. What comes back in an answer (names, choices,
+/// defaults) cannot be escaped; returns false if any of it hides something.
 fn spell_schema(schema: &mut Value) -> bool {
     match schema {
         Value::Object(members) => members.iter_mut().all(|(name, value)| {
@@ -169,7 +169,7 @@ fn spell_schema(schema: &mut Value) -> bool {
                         }
                     }
                 }
-                // What a person would find written already may have lines.
+                // Prefilled text may have several lines.
                 ("default", Value::String(text)) => return spelt(text) == *text,
                 (name, value) => return is_one_line(name) && spell_schema(value),
             }
@@ -186,7 +186,7 @@ fn is_one_line(text: &str) -> bool {
     spelt(text) == text && !text.contains(['\n', '\t'])
 }
 
-/// Spells every `text` of what a model is to read.
+/// Escapes every `text` a model will read.
 fn spell_texts(messages: &mut Value) {
     match messages {
         Value::Object(members) => {
@@ -332,7 +332,7 @@ mod tests {
         assert!(told[0].contains(secret), "{told:?}");
         let voice = "a form of the server `files` was declined: it speaks as Haft";
         assert!(told[1].contains(voice), "{told:?}");
-        // Where nothing is left to ask, nobody is asked.
+        // When nothing is left to ask, nobody is asked.
         let alone = vec![form("Log in", "apiKey")];
         assert_eq!(asker.ask(alone, &never).await.unwrap(), [declined]);
         assert_eq!(person.asked.lock().unwrap().len(), 2);

@@ -1,5 +1,5 @@
-//! Who says what a request to a mounted HTTP server is authorized with. The transport asks before
-//! every request and reports a refusal; how a token is come by is not its business.
+//! How requests to a mounted HTTP server get their token. The transport asks before every request
+//! and reports a refusal; how a token is obtained is not its concern.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use haft_contract::future::BoxFuture;
 pub struct BearerToken(String);
 
 impl BearerToken {
-    /// Takes a token as it stands behind `Bearer`.
+    /// Takes the token without its `Bearer` prefix.
     pub fn new(token: String) -> Self {
         Self(token)
     }
@@ -27,14 +27,14 @@ impl fmt::Debug for BearerToken {
     }
 }
 
-/// A server refused a request for want of authorization.
+/// A server refused a request because it was not authorized.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unauthorized {
     /// 401 (who are you) or 403 (you may not).
     pub status: u16,
-    /// What the server says it wants, as it came but capped.
+    /// The server's challenge, unparsed but capped.
     pub www_authenticate: Option<String>,
-    /// The token that was sent, so that one that was replaced meanwhile is not replaced twice.
+    /// The token that was sent, so that one already replaced is not replaced twice.
     pub sent: Option<BearerToken>,
 }
 
@@ -43,17 +43,17 @@ pub struct Unauthorized {
 pub enum RefusalResponse {
     /// Ask for a token again and send the request once more.
     TryAgain,
-    /// Nothing but a person can help.
+    /// Only a person can help.
     LoginNeeded,
 }
 
 /// Authorizes the requests to one server with one credential.
 pub trait Authorize: Send + Sync {
-    /// The token to send; none while there is none. Refreshes one that is about to expire, within a
-    /// time limit of its own. Dropping the future leaves a usable state.
+    /// The token to send, if there is one. Refreshes one that is about to expire, within its own
+    /// time limit. Dropping the future leaves a usable state.
     fn token(&self) -> BoxFuture<'_, Option<BearerToken>>;
 
-    /// Hears of a refusal, gets a new token if that is possible without a person, and says what to
-    /// do. A request is sent at most once more.
+    /// Handles a refusal: gets a new token if that is possible without a person, and says what to
+    /// do. A request is resent at most once.
     fn on_unauthorized(&self, refusal: Unauthorized) -> BoxFuture<'_, RefusalResponse>;
 }

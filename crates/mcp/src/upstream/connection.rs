@@ -1,5 +1,5 @@
-//! What the rest of the crate knows of a mounted server: how to open a connection, and what can be
-//! done with an open one. Transports stand behind it, the supervisor in front; neither knows the
+//! What the rest of the crate knows about a mounted server: how to open a connection, and what an
+//! open one can do. The transports implement it and the supervisor uses it; neither knows the
 //! other.
 
 use std::{fmt, sync::Arc, time::Duration};
@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{client::Client, name::ServerId};
 
-/// Which of the two protocols a server speaks.
+/// The protocol generation a server speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ProtocolEra {
     /// With `initialize`: up to 2025-11-25.
@@ -20,16 +20,16 @@ pub enum ProtocolEra {
     Modern,
 }
 
-/// What a server says it offers, as it came. Lists are whole: every page was fetched.
+/// What a server offers, as received. Lists are complete: every page was fetched.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Definitions {
-    /// What the server calls itself; shown, never trusted.
+    /// The server's self-description; shown, never trusted.
     pub server: Value,
     /// Its capabilities.
     pub capabilities: Value,
-    /// How it wants to be used, in its words.
+    /// The server's own usage instructions.
     pub instructions: Option<String>,
-    /// Each a `Tool` of the protocol, with fields we do not know.
+    /// Each a `Tool` of the protocol, including fields we do not know.
     pub tools: Vec<Value>,
     /// Each a `Resource`.
     pub resources: Vec<Value>,
@@ -39,37 +39,37 @@ pub struct Definitions {
     pub prompts: Vec<Value>,
 }
 
-/// Something changed at the server.
+/// A change on the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerChange {
-    /// One of the lists: fetch the definitions again.
+    /// One of the lists changed: fetch the definitions again.
     Definitions,
-    /// The content of a resource, by the server's own URI.
+    /// A resource's content changed; holds the server's own URI.
     Resource(String),
 }
 
-/// A request of the protocol, for one call.
+/// A protocol request for one call.
 pub struct Request {
     /// `tools/call`, `resources/read`, `prompts/get`, ….
     pub method: &'static str,
     /// Its parameters, without what the transport adds (progress token, version, capabilities).
     pub parameters: Value,
-    /// The longest it may take, whatever progress is reported.
+    /// The longest it may take, regardless of progress.
     pub deadline: Duration,
-    /// Where progress goes.
+    /// Receives progress.
     pub progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
-    /// Who is asked when the server asks; where there is none, the server is told so.
+    /// Answers the server's questions; without one, the server is told that nobody can.
     pub client: Option<Arc<dyn Client>>,
 }
 
-/// A report of progress, as it came but checked: it only ever increases.
+/// A progress report, checked to only ever increase.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
-    /// How far.
+    /// The progress so far.
     pub progress: f64,
-    /// Of how much, if known.
+    /// The total, if known.
     pub total: Option<f64>,
-    /// In words.
+    /// A description of the progress.
     pub message: Option<String>,
 }
 
@@ -77,19 +77,19 @@ pub struct Progress {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// It did not start, or could not be reached.
+    /// The server did not start, or could not be reached.
     #[error("the server could not be reached: {0}")]
     Unreachable(String),
-    /// It speaks something else, or breaks the protocol.
+    /// The server does not speak the protocol, or violates it.
     #[error("the server broke the protocol: {0}")]
     Protocol(String),
     /// A person has to log in first.
     #[error("the server wants somebody to log in")]
     LoginNeeded,
-    /// It was not ready in time.
+    /// The server was not ready in time.
     #[error("the server was not ready within {} s", .0.as_secs())]
     Slow(Duration),
-    /// Stopped from our side.
+    /// Cancelled from our side.
     #[error("stopped before it was open")]
     Cancelled,
 }
@@ -101,21 +101,20 @@ pub enum RequestError {
     /// The server answered with an error.
     #[error("the server answered with error {code}: {message}")]
     Answered {
-        /// The protocol's code.
+        /// The protocol's error code.
         code: i64,
-        /// The server's words.
+        /// The server's message.
         message: String,
-        /// What came with it.
+        /// The error's data.
         data: Option<Value>,
     },
-    /// What was asked for is not what the server offers any longer: it says that the request was
-    /// made from another schema than it has.
+    /// The server says that the request was made from a different schema than it has now.
     #[error("the server says that its definitions have changed: {0}")]
     Outdated(String),
-    /// It broke the protocol, or sent more than is taken.
+    /// The server violated the protocol, or sent too much.
     #[error("the server broke the protocol: {0}")]
     Protocol(String),
-    /// The connection ended after the request was sent: whether it ran is not known.
+    /// The connection ended after the request was sent: whether it ran is unknown.
     #[error("the connection ended before the answer: {0}")]
     Lost(String),
     /// The request was never sent.
@@ -130,27 +129,26 @@ pub enum RequestError {
     /// A person has to log in first.
     #[error("the server wants somebody to log in")]
     LoginNeeded,
-    /// As many requests are under way as the server is given, and as many wait.
+    /// The server is at its request limit, and its queue is full.
     #[error("the server has {0} requests under way or waiting, which is all it is given")]
     Busy(usize),
-    /// The server is down, and it is not time to try again.
+    /// The server is down and not due for another attempt.
     #[error("the server is down: {reason}; it is tried again in {} s", .again.as_secs())]
     Down {
         /// Why, escaped.
         reason: String,
-        /// How long until it is tried again.
+        /// How long until the next attempt.
         again: Duration,
     },
-    /// What is asked for was not accepted by a person, or is no longer what was accepted.
+    /// No person accepted this item, or it changed since it was accepted.
     #[error("{0}")]
     Withheld(String),
 }
 
-/// A mounted server, for what is made of its definitions: always there, whether it runs or not.
-/// A request starts it if need be, waits its turn, and is refused if its definition is not the one
-/// that was accepted.
+/// A mounted server as its tools see it: always there, whether it runs or not. A request starts it
+/// if necessary, waits its turn, and is refused if its definition is not the accepted one.
 pub trait Server: Send + Sync {
-    /// The id it was given.
+    /// The configured id.
     fn id(&self) -> &ServerId;
 
     /// Sends a request and waits for its result, as [`Connection::request`] does.
@@ -163,36 +161,36 @@ pub trait Server: Send + Sync {
 
 /// Opens connections to one server with one credential.
 pub trait Connect: Send + Sync {
-    /// Opens one: starts the process or reaches the address, agrees on an era. The caller bounds
-    /// the time; dropping the future ends what was started.
+    /// Starts the process or connects to the address, and agrees on an era. The caller bounds the
+    /// time; dropping the future ends what was started.
     fn connect<'a>(
         &'a self,
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>>;
 
-    /// The era to try first, if one is known from an earlier connection.
+    /// The era to try first, if an earlier connection found it.
     fn known_era(&self) -> Option<ProtocolEra> {
         None
     }
 
-    /// The last of what the server printed, if it is a process.
+    /// The last output of the server, if it is a process.
     fn last_words(&self) -> LastWords {
         LastWords::default()
     }
 }
 
-/// The last of what a server's process printed; for people, unescaped.
+/// The last output of a server's process; for people, unescaped.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LastWords {
-    /// To standard error.
+    /// From standard error.
     pub stderr: String,
-    /// To standard output, and no message: whoever prints there does not speak the protocol.
+    /// From standard output, where a line that is not a message breaks the protocol.
     pub stray: String,
 }
 
-/// An open connection.
+/// An open connection to a server.
 pub trait Connection: Send + Sync {
-    /// The era that was agreed on.
+    /// The agreed era.
     fn era(&self) -> ProtocolEra;
 
     /// Fetches what the server offers now.
@@ -201,15 +199,15 @@ pub trait Connection: Send + Sync {
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<Definitions, RequestError>>;
 
-    /// Sends a request and waits for its result. A cancel is passed on to the server, and so is
-    /// every question of the server to the request's client.
+    /// Sends a request and waits for its result. A cancellation is passed on to the server, and the
+    /// server's questions to the request's client.
     fn request<'a>(
         &'a self,
         request: Request,
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<Value, RequestError>>;
 
-    /// How many requests of calls are under way: sent, and neither answered nor given up.
+    /// How many call requests are in flight: sent, and neither answered nor abandoned.
     fn under_way(&self) -> usize;
 
     /// Changes from now on, coalesced.
@@ -218,7 +216,7 @@ pub trait Connection: Send + Sync {
     /// Waits until the connection has ended, and says why.
     fn closed(&self) -> BoxFuture<'_, String>;
 
-    /// Ends it: the whole process tree, or the session. Returns when that is done.
+    /// Ends the whole process tree, or the session. Returns when that is done.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 

@@ -1,6 +1,6 @@
-//! What a mounted server offers beside tools, as calls: reading a resource, getting a prompt,
-//! completing an argument, hearing of changes. No model is shown them, and they take the one path
-//! of a call.
+//! What a mounted server offers besides tools, as calls: reading a resource, getting a prompt,
+//! completing an argument, subscribing to changes. No model is shown them, and they take the same
+//! path as any other call.
 
 use std::sync::Arc;
 
@@ -25,8 +25,8 @@ use crate::{
     name::{ServerId, ToolNaming, tool_name},
 };
 
-/// Reading does nothing to the world that the protocol knows of, but what a server reads, and
-/// where, is its own.
+/// Reading has no effect that the protocol knows about, but what a server reads, and where, is up
+/// to the server.
 const EFFECTS: Effects = Effects {
     read_only: true,
     idempotent: true,
@@ -34,7 +34,7 @@ const EFFECTS: Effects = Effects {
     open_world: true,
 };
 
-/// Something that can be fetched.
+/// What is fetched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A resource.
@@ -43,9 +43,9 @@ pub enum Kind {
     Prompt,
     /// Completions of an argument.
     Completion,
-    /// News of a resource.
+    /// A subscription to a resource's changes.
     Subscription,
-    /// No more news of a resource.
+    /// The end of such a subscription.
     EndOfSubscription,
 }
 
@@ -59,7 +59,7 @@ impl Kind {
         Self::EndOfSubscription,
     ];
 
-    /// The method of the protocol.
+    /// The protocol's method.
     pub fn method(self) -> &'static str {
         match self {
             Self::Resource => "resources/read",
@@ -82,7 +82,7 @@ impl Kind {
 
     fn input_schema(self) -> Value {
         let text = json!({ "type": "string", "minLength": 1 });
-        // A client fills templates in, with as much as it likes.
+        // A client fills templates in, at any length.
         let uri = json!({ "type": "string", "minLength": 1, "maxLength": URI_BYTES });
         match self {
             Self::Resource | Self::Subscription | Self::EndOfSubscription => json!({
@@ -107,12 +107,13 @@ impl Kind {
         }
     }
 
-    /// The name of the tool. A method has a `/`, so no name of a server's own tool is the same.
+    /// The name of the tool. A method contains a `/`, so no tool of the server itself has this
+    /// name.
     pub fn tool(self, server: &ServerId) -> Result<ToolName, NameError> {
         tool_name(server, self.method(), ToolNaming::Prefixed)
     }
 
-    /// The call that fetches with these parameters, in the server's own names and URIs.
+    /// The call that fetches with these parameters, which use the server's own names and URIs.
     pub fn fetch(self, server: &ServerId, parameters: Value) -> Option<Fetch> {
         let tool = self.tool(server).ok()?;
         Some(Fetch {
@@ -122,7 +123,7 @@ impl Kind {
     }
 }
 
-/// The tools that fetch from a server, for what it says it can do.
+/// The fetching tools of a server, according to its capabilities.
 pub fn fetchers(
     server: &Arc<dyn Server>,
     capabilities: &Value,

@@ -1,11 +1,11 @@
-//! What a form of a mounted server asks for, and in whose voice. A form that asks for a secret or
-//! speaks as Haft is turned down before a person sees it: the protocol sends secrets to a page of the
-//! server's own, never through a form, and nobody but Haft asks in its name.
+//! What a mounted server's form asks for, and in whose voice. A form that asks for a secret or
+//! speaks as Haft is rejected before a person sees it: the protocol sends secrets to a page of the
+//! server, never through a form, and only Haft asks in Haft's name.
 //!
-//! Words are compared, so this is a net and no proof: whoever asks in other words gets through, in
-//! their own name (`asker.rs`). A form that only offers choices takes no secret, whatever it says.
-//! Read next: `secret.rs` for what asks for one, `voice.rs` for who speaks, `words.rs` for how text is
-//! taken apart.
+//! This compares words, so it is a net and not a proof: other words get through, under the server's
+//! name (`asker.rs`). A form that only offers choices cannot take a secret, whatever it says. Read
+//! next: `secret.rs` for what asks for a secret, `voice.rs` for who speaks, `words.rs` for how text
+//! is split.
 
 mod secret;
 mod voice;
@@ -19,30 +19,30 @@ use self::{
 };
 use crate::foreign::shown_within;
 
-/// How much of a text is shown where it is named, in characters.
+/// How many characters of a text are quoted.
 const NAMED_CHARS: usize = 60;
 
-/// How deep schemas of fields are looked into. The protocol has flat forms.
+/// How deep field schemas are searched. The protocol's forms are flat.
 const MAX_DEPTH: usize = 8;
 
-/// Why a form is not put before a person.
+/// Why a form is not shown to a person.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum FormRefusal {
     /// It asks for something that must not be typed into a form.
     #[error("it asks for a secret (`{named}`), which belongs on a page of the server's own")]
     Secret {
-        /// The text that does, escaped.
+        /// The offending text, escaped.
         named: String,
     },
-    /// It speaks as Haft, or imitates a question of Haft's.
+    /// It speaks as Haft, or imitates one of Haft's questions.
     #[error("it speaks as Haft (`{named}`)")]
     SpeaksAsHaft {
-        /// The text that does, escaped.
+        /// The offending text, escaped.
         named: String,
     },
 }
 
-/// Why a form must not be put before a person, if it must not.
+/// Why a form must not be shown to a person, if it must not.
 pub(super) fn refusal(parameters: &Map<String, Value>) -> Option<FormRefusal> {
     let message = parameters.get("message").and_then(Value::as_str);
     let message = message.unwrap_or_default();
@@ -55,14 +55,14 @@ pub(super) fn refusal(parameters: &Map<String, Value>) -> Option<FormRefusal> {
         let named = shown_within(text, NAMED_CHARS);
         return Some(FormRefusal::SpeaksAsHaft { named });
     }
-    // A secret is not typed into a form that only leads to a page.
+    // A form that only links to a page takes no secret.
     if parameters.get("mode").and_then(Value::as_str) == Some("url") {
         return None;
     }
     let mut fields = Vec::new();
     collect_fields(schema?, "", &mut fields, MAX_DEPTH);
     let of_fields = fields.iter().find_map(Field::secret);
-    // What the message asks for is typed into whichever field takes it.
+    // What the message asks for could be typed into any field that takes it.
     let of_message = || {
         let takes_text = fields.iter().any(|field| field.takes == FieldKind::Text);
         let takes_digits = fields.iter().any(|field| field.takes == FieldKind::Digits);
@@ -75,7 +75,7 @@ pub(super) fn refusal(parameters: &Map<String, Value>) -> Option<FormRefusal> {
     Some(FormRefusal::Secret { named })
 }
 
-/// What can be put into a field.
+/// What can be typed into a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FieldKind {
     /// Anything.
@@ -89,13 +89,13 @@ enum FieldKind {
 struct Field<'a> {
     name: &'a str,
     texts: Vec<&'a str>,
-    /// Whether its schema says that what is typed is not shown.
+    /// Whether its schema says that typed text is not shown.
     is_hidden: bool,
     takes: FieldKind,
 }
 
 impl<'a> Field<'a> {
-    /// The text by which it asks for a secret, if it does.
+    /// The text that asks for a secret, if there is one.
     fn secret(&self) -> Option<&'a str> {
         if self.is_hidden {
             return Some(self.name);
@@ -109,7 +109,7 @@ impl<'a> Field<'a> {
     }
 }
 
-/// The schemas of the fields that take what a person types. Choices and yes or no take nothing.
+/// The schemas of the fields a person types into. Choices and yes/no fields take no text.
 fn collect_fields<'a>(schema: &'a Value, name: &'a str, into: &mut Vec<Field<'a>>, depth: usize) {
     let Value::Object(members) = schema else {
         return;
@@ -157,7 +157,7 @@ fn only_choices(list: &[Value]) -> bool {
     !list.is_empty() && list.iter().all(|one| one.get("const").is_some())
 }
 
-/// Every text of a form that a person reads.
+/// Every text in a form that a person reads.
 fn collect_texts<'a>(schema: &'a Value, into: &mut Vec<&'a str>, depth: usize) {
     match schema {
         Value::Object(members) if depth > 0 => {

@@ -1,21 +1,21 @@
-//! What a mounted server gets at most. A server that wants more is told so, or ended; it never
+//! The limits of a mounted server. A server that exceeds one gets an error or is ended; it never
 //! makes Haft hold more.
 
 use std::time::Duration;
 
-/// The largest message taken, in bytes: a line of a pipe, a body or an event of HTTP.
+/// The largest accepted message, in bytes: a line on a pipe, or an HTTP body or event.
 pub const MESSAGE_BYTES: usize = 16 * 1024 * 1024;
 
 /// How long a message may stay unfinished once it has begun.
 pub const UNFINISHED: Duration = Duration::from_secs(30);
 
-/// How much of what a server prints to stderr is kept, in bytes: the last of it.
+/// How much of a server's stderr is kept, in bytes, from the end.
 pub const LAST_WORDS_BYTES: usize = 16 * 1024;
 
 /// How many messages may wait to be written to a server.
 pub const WAITING_MESSAGES: usize = 64;
 
-/// How many log messages of one request may wait; what does not fit is dropped.
+/// How many log messages of one request may wait; the rest are dropped.
 pub const WAITING_LOGS: usize = 64;
 
 /// How large one log message may be, in bytes of JSON; a larger one is dropped.
@@ -33,8 +33,7 @@ pub const ROUNDS: usize = 10;
 /// How many log messages of one request are passed on each second.
 pub const LOGS_PER_SECOND: u32 = 50;
 
-/// How long a server has to answer the question which era it speaks, before the older one is tried
-/// beside it.
+/// How long a server has to answer the era probe before the older era is tried in parallel.
 pub const PROBE: Duration = Duration::from_secs(5);
 
 /// How long an answer to one of our own requests (lists, the handshake) may take.
@@ -43,7 +42,7 @@ pub const OWN_REQUEST: Duration = Duration::from_secs(30);
 /// How long a server's process has to end by itself once its input is closed.
 pub const CLOSING: Duration = Duration::from_secs(2);
 
-/// How long it then has after SIGTERM.
+/// How long it then has after SIGTERM before it is killed.
 pub const TERMINATING: Duration = Duration::from_secs(2);
 
 /// How many pages of one list are fetched.
@@ -64,22 +63,22 @@ pub const NAME_BYTES: usize = 256;
 /// How long a URI may be, in bytes.
 pub const URI_BYTES: usize = 8 * 1024;
 
-/// How long changes are gathered before they are told.
+/// How long changes are gathered before they are announced.
 pub const COALESCE: Duration = Duration::from_millis(100);
 
-/// How many changed resources are told one by one; more become one change of everything.
+/// How many changed resources are announced one by one; more become one change of everything.
 pub const CHANGED_RESOURCES: usize = 256;
 
 /// How many resources of one server are subscribed to.
 pub const SUBSCRIPTIONS: usize = 1_000;
 
-/// How many pieces a result may have.
+/// How many content blocks a result may have.
 pub const CONTENT_PIECES: usize = 1_000;
 
-/// How long a server's own words may be where they are repeated, in characters.
+/// How much of a server's own text is quoted, in characters.
 pub const WORDS_CHARS: usize = 2_000;
 
-/// How often a broken stream of a request is taken up again without anything new on it.
+/// How often a request's broken stream is resumed without anything new on it.
 pub const RESUMPTIONS: usize = 5;
 
 /// The longest wait before a stream is opened again.

@@ -1,4 +1,4 @@
-//! Towards MCP servers: Haft as their client, and their tools as Haft's.
+//! The side that faces MCP servers: Haft as their client, and their tools as Haft's.
 //!
 //! ```text
 //!  tool ──▶ Server (supervise) ──▶ Connection ◀── session ──▶ wire ◀── stdio, http

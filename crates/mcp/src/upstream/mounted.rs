@@ -1,5 +1,5 @@
-//! What mounted servers offer, as Haft shows it: their definitions made into tools, and their
-//! resources and prompts under names and URIs that say whose they are.
+//! What mounted servers offer, as Haft shows it: their definitions as tools, and their resources
+//! and prompts under names and URIs that identify the server.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -20,7 +20,7 @@ use crate::{
     pin::Item,
 };
 
-/// Makes tools of a server's definitions.
+/// Makes tools from a server's definitions.
 #[derive(Debug, Clone)]
 pub struct MountedToolMaker(pub ToolMounting);
 
@@ -43,7 +43,7 @@ impl MakeTools for MountedToolMaker {
     }
 }
 
-/// What is offered beside tools, from definitions at hand.
+/// What mounted servers offer besides tools, from stored definitions.
 pub trait MountedOffers: Send + Sync {
     /// What each server offers, by id.
     fn offered(&self) -> Vec<(ServerId, OfferedResources)>;
@@ -62,15 +62,15 @@ impl MountedOffers for Fleet {
     }
 }
 
-/// What mounted servers offer beside tools, for the server edge.
+/// What mounted servers offer besides tools, for the server edge.
 pub struct MountedResources {
     offers: Arc<dyn MountedOffers>,
-    /// Those whose names carry no id; at most one in practice.
+    /// Servers whose names carry no id; at most one in practice.
     plain: Vec<ServerId>,
 }
 
 impl MountedResources {
-    /// What these servers offer. `plain` are those whose names carry no id.
+    /// `plain` are the servers whose names carry no id.
     pub fn new(offers: Arc<dyn MountedOffers>, plain: Vec<ServerId>) -> Self {
         Self { offers, plain }
     }
@@ -83,7 +83,7 @@ impl MountedResources {
         }
     }
 
-    /// Every server, those first whose names cannot be mistaken.
+    /// Every server, unambiguous names first.
     fn servers(&self) -> Vec<(ServerId, ToolNaming, OfferedResources)> {
         let mut servers: Vec<_> = self
             .offers
@@ -98,7 +98,7 @@ impl MountedResources {
         servers
     }
 
-    /// Every definition of a list, under the name it is shown by, sorted by that.
+    /// Every definition in a list under its shown name, sorted by that name.
     fn list(
         &self,
         of: fn(OfferedResources) -> Vec<Value>,
@@ -122,7 +122,7 @@ impl MountedResources {
         listed.into_values().collect()
     }
 
-    /// The server a URI belongs to, and the server's own URI.
+    /// The server a URI belongs to, and the URI as the server has it.
     fn by_uri<'a>(&self, uri: &'a str) -> Option<(ServerId, &'a str, OfferedResources)> {
         self.servers()
             .into_iter()
@@ -133,7 +133,7 @@ impl MountedResources {
             })
     }
 
-    /// The server a prompt belongs to, and the server's own name for it.
+    /// The server a prompt belongs to, and the prompt's name there.
     fn by_prompt(&self, name: &str) -> Option<(ServerId, String)> {
         self.servers()
             .into_iter()
@@ -157,7 +157,7 @@ fn prompt_name(server: &ServerId, naming: ToolNaming, own: &str) -> Option<Strin
     Some(name.as_str().to_owned())
 }
 
-/// Leaves only icons that a client can fetch without being led astray.
+/// Keeps only icons that are safe for a client to fetch.
 fn drop_icons(definition: &mut Value) {
     if let Some(Value::Array(icons)) = definition.get_mut("icons") {
         icons.retain(|icon| {

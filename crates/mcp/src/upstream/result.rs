@@ -1,5 +1,5 @@
-//! From what a mounted server answers to what a call gives back: content of every kind, and every
-//! way a request can fail.
+//! Converts a mounted server's answers to call results: content of every kind, and every way a
+//! request can fail.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use haft_contract::{Content, ErrorKind, ToolError, content::ResourceBody, erased::ToolReply};
@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::{connection::RequestError, limits::CONTENT_PIECES, uri::Uris};
 use crate::{foreign::shown, name::ServerId, same_result::is_in_text};
 
-/// The reply of a tool, from the result of `tools/call`. A tool that says it failed fails the call,
-/// with everything it said.
+/// The tool reply for a `tools/call` result. A tool that reports failure fails the call, with
+/// everything it said.
 pub(super) fn reply(mut result: Value, uris: &Uris) -> Result<ToolReply, ToolError> {
     let pieces = match result.get_mut("content").map(Value::take) {
         Some(Value::Array(pieces)) if pieces.len() <= CONTENT_PIECES => pieces,
@@ -26,8 +26,8 @@ pub(super) fn reply(mut result: Value, uris: &Uris) -> Result<ToolReply, ToolErr
         .map(|piece| content(piece, uris))
         .collect::<Result<Vec<_>, _>>()?;
     let structured = result.get_mut("structuredContent").map(Value::take);
-    // A model reads the content and nothing else, so what a server says only in data is said there
-    // too.
+    // A model reads only the content, so what a server says only in structured data is repeated
+    // there.
     if let Some(said) = structured.as_ref().filter(|said| !said.is_null())
         && !is_in_text(said, &content)
     {
@@ -90,7 +90,7 @@ fn content(mut piece: Value, uris: &Uris) -> Result<Content, ToolError> {
             name: text(&mut piece, "name")?,
             media_type: text(&mut piece, "mimeType").ok(),
         }),
-        // A kind that does not exist yet is still something a model can read.
+        // A model can still read a content kind that does not exist yet.
         _ => Ok(Content::Text(piece.to_string())),
     }
 }
@@ -112,7 +112,7 @@ fn bytes(of: &Value, key: &str) -> Result<Vec<u8>, ToolError> {
     })
 }
 
-/// The server did something, but what cannot be said.
+/// The server did something, but its answer is unusable.
 fn broken(why: &str) -> ToolError {
     ToolError::new(
         ErrorKind::Lost,
@@ -120,7 +120,7 @@ fn broken(why: &str) -> ToolError {
     )
 }
 
-/// Puts the URIs of what a result holds in the form they are shown in.
+/// Rewrites the URIs in a result to the form in which they are shown.
 pub(super) fn show_uris(result: &mut Value, uris: &Uris) {
     match result {
         Value::Object(object) => {
@@ -136,7 +136,7 @@ pub(super) fn show_uris(result: &mut Value, uris: &Uris) {
     }
 }
 
-/// Why a request to a server has no result, for the model.
+/// Converts a request failure for the model.
 pub(super) fn failure(error: RequestError, server: &ServerId) -> ToolError {
     let of = |kind: ErrorKind, message: String| {
         ToolError::new(kind, format!("the MCP server `{server}`: {message}"))
@@ -155,7 +155,7 @@ pub(super) fn failure(error: RequestError, server: &ServerId) -> ToolError {
             format!("its definitions have changed, {}", shown(&why)),
         )
         .hint("it was asked for them anew: look at the tool again, then try again"),
-        // It was sent: whether it took effect is not known.
+        // The request was sent: whether it took effect is unknown.
         RequestError::Lost(why) => of(
             ErrorKind::Lost,
             format!("lost before the answer, {}", shown(&why)),

@@ -1,5 +1,5 @@
-//! A tool of a mounted server as a tool of Haft: planned, decided, approved and recorded like any
-//! other. What the server says about it is data, and makes nothing easier than it would be without.
+//! A mounted server's tool as a Haft tool: planned, decided, approved and recorded like any other.
+//! What the server says about it is data, and never makes anything easier.
 
 use std::{
     sync::{
@@ -29,7 +29,7 @@ use crate::{
     name::{ToolNaming, tool_name},
 };
 
-/// The group every mounted tool is in.
+/// The group of every mounted tool.
 pub const GROUP: &str = "mcp";
 
 /// How a server's definitions become tools.
@@ -37,18 +37,18 @@ pub const GROUP: &str = "mcp";
 pub struct ToolMounting {
     /// Whether names carry the server's id.
     pub naming: ToolNaming,
-    /// What its hints are worth.
+    /// How far its hints are trusted.
     pub hints: Hints,
     /// How long its calls may take.
     pub deadline: Deadline,
-    /// Who can be asked while a call runs.
+    /// The clients that can be asked while a call runs.
     pub clients: Arc<Clients>,
 }
 
-/// What a server's hints about effects are worth.
+/// How far a server's hints about effects are trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Hints {
-    /// Nothing: every tool may do anything.
+    /// Not at all: every tool may do anything.
     #[default]
     Ignored,
     /// The operator trusts the server to tell the truth.
@@ -56,7 +56,7 @@ pub enum Hints {
 }
 
 impl ToolMounting {
-    /// The usual: names with the server's id, no trust, ten minutes at most.
+    /// The defaults: names with the server's id, no trust, ten minutes at most.
     pub fn new(clients: Arc<Clients>) -> Self {
         Self {
             naming: ToolNaming::Prefixed,
@@ -67,10 +67,10 @@ impl ToolMounting {
     }
 }
 
-/// A tool of a mounted server.
+/// A tool whose calls are sent to a mounted server.
 pub struct MountedTool {
     name: ToolName,
-    /// What the server calls it.
+    /// The server's name for it.
     own_name: String,
     server: Arc<dyn Server>,
     clients: Arc<Clients>,
@@ -81,7 +81,7 @@ pub struct MountedTool {
 }
 
 impl MountedTool {
-    /// The tool a definition describes, or why it cannot be one.
+    /// The tool for a definition, or why there cannot be one.
     pub fn new(
         server: &Arc<dyn Server>,
         definition: &Value,
@@ -115,8 +115,8 @@ impl MountedTool {
     }
 }
 
-/// What a tool may do. Hints that are not believed change nothing, because nothing is more
-/// pessimistic than not knowing.
+/// What a tool may do. Untrusted hints change nothing, because nothing is more pessimistic than not
+/// knowing.
 fn effects(hints: Option<&Value>, worth: Hints) -> Effects {
     let (Hints::Believed, Some(hints)) = (worth, hints) else {
         return Effects::UNKNOWN;
@@ -145,7 +145,7 @@ pub(super) fn plan(server: &dyn Server, what: &str, effects: Effects) -> Result<
     }))
 }
 
-/// Sends a request for what the plan of a call names, in the name of that call.
+/// Sends a request for what a call's plan names, on behalf of that call.
 pub(super) async fn send(
     server: &dyn Server,
     clients: &Clients,
@@ -165,7 +165,7 @@ pub(super) async fn send(
     answered.map_err(|error| result::failure(error, server.id()))
 }
 
-/// Passes reports on in whole steps. A server that counts in fractions counts in hundredths here.
+/// Passes reports on in whole steps. Fractions are converted to hundredths.
 fn reports(to: ProgressSink<NoProgress>) -> Arc<dyn Fn(Progress) + Send + Sync> {
     let in_fractions = AtomicBool::new(false);
     Arc::new(move |progress: Progress| {

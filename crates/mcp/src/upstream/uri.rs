@@ -1,22 +1,23 @@
-//! Whose resource a URI is: `mcp+<server>:<uri>`, with the server's own URI unchanged behind it.
+//! Which server a resource URI belongs to: `mcp+<server>:<uri>`, with the server's own URI
+//! unchanged.
 
 use crate::name::{ServerId, ToolNaming};
 
-/// What stands before the server in a scheme.
+/// The scheme prefix before the server.
 const PREFIX: &str = "mcp+";
 
-/// What stands before URIs of Haft itself.
+/// The scheme of Haft's own URIs.
 const OWN_SCHEME: &str = "haft:";
 
 /// How the URIs of one server are shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Uris {
-    /// What is put before a URI; nothing where the server is the only one.
+    /// The prefix of shown URIs; none if the server is the only one.
     scheme: Option<String>,
 }
 
 impl Uris {
-    /// The URIs of a server whose tools are named in this way.
+    /// The mapping for a server with this tool naming.
     pub fn of(server: &ServerId, naming: ToolNaming) -> Self {
         let scheme = match naming {
             // A scheme has no `_`, and an id has no `.`.
@@ -26,7 +27,7 @@ impl Uris {
         Self { scheme }
     }
 
-    /// How a URI of the server is shown.
+    /// A server's URI as it is shown.
     pub fn shown(&self, uri: &str) -> String {
         match &self.scheme {
             Some(scheme) => format!("{scheme}{uri}"),
@@ -34,15 +35,15 @@ impl Uris {
         }
     }
 
-    /// The server's own URI; none if what is shown is another server's.
+    /// The server's own URI; none if the shown one belongs to another server.
     pub fn own<'a>(&self, shown: &'a str) -> Option<&'a str> {
         let Some(scheme) = &self.scheme else {
-            // Another server's URIs, and Haft's own, are never those of a server without a prefix.
+            // Another server's URIs, and Haft's own, never belong to a server without a prefix.
             let lower = shown.to_ascii_lowercase();
             let taken = lower.starts_with(PREFIX) || lower.starts_with(OWN_SCHEME);
             return (!taken).then_some(shown);
         };
-        // Schemes are the same in any case.
+        // Schemes are case-insensitive.
         let (before, own) = shown.split_at_checked(scheme.len())?;
         before.eq_ignore_ascii_case(scheme).then_some(own)
     }

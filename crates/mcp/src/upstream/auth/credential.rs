@@ -1,9 +1,9 @@
-//! One user's credential for one server: hands the transport the token to send, gets the next one
-//! before it expires, and knows when only a person can help.
+//! One user's credential for one server. It supplies the token to send, gets the next one before it
+//! expires, and knows when only a person can help.
 //!
-//! A refresh runs in a task of its own: whoever waited for it may go away, but a refresh token that
-//! was used up must not be lost with it. Many callers, in many processes, make one refresh: each takes
-//! its turn, and looks again before it asks.
+//! A refresh runs in its own task: its caller may go away, but a refresh token that was used up
+//! must not be lost with it. Many callers, in many processes, make one refresh: each takes its
+//! turn, and checks again before it asks.
 
 use std::{
     sync::{
@@ -32,61 +32,62 @@ use super::{
 };
 use crate::upstream::authorize::{Authorize, BearerToken, RefusalResponse, Unauthorized};
 
-/// How long a token is handed out without looking whether another process has replaced or removed it.
+/// How long a token is handed out before checking whether another process replaced or removed it.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// How long no refresh is tried after one that failed, so that those who waited for it do not each wait
-/// for one of their own.
+/// How long to wait after a failed refresh before the next, so that its waiters do not each start
+/// another.
 const REST: Duration = Duration::from_secs(5);
 
-/// The most scopes a server can ask for on top, over time.
+/// The most extra scopes a server can ask for over time.
 const MAX_WANTED: usize = 64;
 
-/// The most times a person is asked for more scopes, until the process ends: a server that is never
-/// content must not keep them logging in.
+/// The most times a person is asked for more scopes in the life of the process: a server that is
+/// never satisfied must not keep them logging in.
 const MAX_STEP_UPS: u32 = 3;
 
-/// The largest challenge that is read, in bytes.
+/// The largest challenge that is parsed, in bytes.
 const MAX_CHALLENGE_BYTES: usize = 8 * 1024;
 
-/// What a credential is made of.
+/// Everything [`Credential::new`] needs.
 pub struct CredentialParts {
     /// The server, as configured.
     pub server: Url,
-    /// Whose tenant.
+    /// The user's tenant.
     pub tenant: TenantId,
-    /// Whose credential.
+    /// The user who logs in.
     pub user: UserId,
-    /// How to log in, beyond what the server publishes.
+    /// Login settings beyond what the server publishes.
     pub options: OauthOptions,
     /// Where tokens are kept.
     pub vault: Arc<dyn Vault>,
-    /// Looks up names.
+    /// Resolves host names.
     pub resolver: Arc<dyn Resolve>,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
-    /// Who logs in when the server asks for it; none: calls fail until somebody logs in elsewhere.
+    /// Who logs in when the server requires it. Without one, calls fail until somebody logs in
+    /// elsewhere.
     pub person: Option<Arc<dyn Person>>,
 }
 
 /// Whether somebody is logged in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Login {
-    /// Somebody is.
+    /// Somebody is logged in.
     In {
-        /// With whom.
+        /// The authorization server.
         issuer: String,
-        /// What for.
+        /// The granted scopes.
         scopes: Vec<String>,
     },
-    /// Nobody is, or the server wants more than was granted.
+    /// Nobody is logged in, or the server wants more than was granted.
     Needed {
-        /// What the server wanted that was not granted.
+        /// The scopes the server wanted that were not granted.
         wanted: Vec<String>,
     },
 }
 
-/// One user's credential for one server.
+/// The tokens of one user for one server, refreshed when needed.
 #[derive(Clone)]
 pub struct Credential(Arc<Inner>);
 
@@ -97,7 +98,7 @@ struct Inner {
     clock: Arc<dyn Clock>,
     person: Option<Arc<dyn Person>>,
     held: RwLock<Option<CachedToken>>,
-    /// Held by whoever looks, refreshes or logs in, so that the others of this process wait.
+    /// Held while checking, refreshing or logging in, so that other tasks of this process wait.
     turn: Mutex<()>,
     /// How often a person was asked for more scopes.
     stepped_up: AtomicU32,
@@ -105,7 +106,7 @@ struct Inner {
     rest_until: RwLock<Option<Timestamp>>,
 }
 
-/// The token that is handed out, until it is time to look again.
+/// The token being handed out, until the next check.
 #[derive(Clone)]
 struct CachedToken {
     token: Option<BearerToken>,
@@ -113,7 +114,7 @@ struct CachedToken {
 }
 
 impl Credential {
-    /// Makes one. Fails if the server is at an address where nobody should log in.
+    /// Fails if nobody should log in at the server's address.
     pub fn new(parts: CredentialParts) -> Result<Self, LoginError> {
         let key = Key::new(&parts.server, &parts.tenant, &parts.user);
         let clock = Arc::clone(&parts.clock);
@@ -131,7 +132,7 @@ impl Credential {
         })))
     }
 
-    /// Whether somebody is logged in, from what is kept; nobody is asked.
+    /// Whether somebody is logged in, according to the vault; nobody is asked.
     pub async fn state(&self) -> Result<Login, LoginError> {
         let inner = &self.0;
         let Some(record) = inner.load().await? else {
@@ -147,7 +148,7 @@ impl Credential {
         })
     }
 
-    /// Logs a person in, asking also for what the server wanted before.
+    /// Logs a person in, including the scopes the server asked for earlier.
     pub async fn log_in(&self, person: &dyn Person) -> Result<Login, LoginError> {
         let wished = match self.0.load().await {
             Ok(Some(record)) => record.asked_for(),
@@ -158,7 +159,7 @@ impl Credential {
         self.state().await
     }
 
-    /// Forgets the tokens; whether there were any.
+    /// Deletes the tokens; returns whether there were any.
     pub async fn log_out(&self) -> Result<bool, LoginError> {
         let _turn = self.0.vault.turn(&self.0.key).await?;
         let there = self.0.vault.remove(&self.0.key).await?;
@@ -211,7 +212,7 @@ impl Authorize for Credential {
 }
 
 impl Inner {
-    /// What is handed out now; none when it is time to look.
+    /// The cached token, or none when it is time to check again.
     fn held(&self) -> Option<CachedToken> {
         let held = self.held.read().unwrap_or_else(PoisonError::into_inner);
         let current = |held: &&CachedToken| self.clock.now() < held.look_at;
@@ -237,7 +238,7 @@ impl Inner {
         Ok(self.vault.save(&self.key, record.write()?).await?)
     }
 
-    /// Gets a new token without a person, in a task that nobody's leaving ends.
+    /// Gets a new token without a person, in a task that outlives its caller.
     async fn renew(self: &Arc<Self>, refused: Option<BearerToken>) -> Option<BearerToken> {
         let rest_until = *self
             .rest_until
@@ -259,7 +260,7 @@ impl Inner {
                 tracing::warn!(%error, "the token of a mounted server could not be refreshed");
                 None
             }
-            // Ended with the runtime.
+            // The runtime shut down.
             Err(_) => None,
         }
     }
@@ -267,7 +268,7 @@ impl Inner {
     async fn renew_in_turn(&self, refused: Option<BearerToken>) -> Result<BearerToken, LoginError> {
         let _turn = self.vault.turn(&self.key).await?;
         let record = self.load().await?.ok_or(LoginError::LoginNeeded)?;
-        // Somebody else may have been first.
+        // Another task may have refreshed first.
         let replaced = |token: &BearerToken| refused.as_ref() != Some(token);
         if let Some(token) = record.usable(self.clock.now()).filter(replaced) {
             self.hold(Some(token.clone()));
@@ -294,7 +295,7 @@ impl Inner {
         Ok(token)
     }
 
-    /// Whether another try can end better.
+    /// Whether another attempt might succeed.
     async fn help(self: &Arc<Self>, refusal: &Unauthorized) -> bool {
         let challenge = refusal.www_authenticate.as_deref();
         let challenge = challenge.filter(|text| text.len() <= MAX_CHALLENGE_BYTES);
@@ -305,7 +306,7 @@ impl Inner {
         let wanted: Vec<String> = wanted.split_whitespace().map(str::to_owned).collect();
         let record = self.load().await.ok().flatten();
         if refusal.status == 403 {
-            // A refusal that has nothing to do with scopes is not helped by a token.
+            // A refusal unrelated to scopes is not fixed by a new token.
             return parsed.is_insufficient_scope() && self.step_up(record, challenge, wanted).await;
         }
         if let Some(record) = &record {
@@ -331,8 +332,8 @@ impl Inner {
         tell(self.log_in(person.as_ref(), challenge, asked).await)
     }
 
-    /// More scopes: kept for the next login, or asked for at once where a person is there. What was
-    /// asked for already and not granted is not asked for again.
+    /// Saves the extra scopes for the next login, or asks for them at once if a person is present.
+    /// Scopes that were already requested and not granted are not requested again.
     async fn step_up(
         self: &Arc<Self>,
         record: Option<Record>,
@@ -387,7 +388,7 @@ impl Inner {
     }
 }
 
-/// Says why, if somebody could not be logged in; whether they were.
+/// Logs why a login failed; returns whether it succeeded.
 fn tell(done: Result<(), LoginError>) -> bool {
     match done {
         Ok(()) => true,

@@ -1,4 +1,4 @@
-//! Why somebody is not logged in.
+//! Why a login failed.
 
 use std::time::Duration;
 
@@ -10,52 +10,52 @@ use super::{
     web::SeenFaults,
 };
 
-/// Why somebody is not logged in. No variant holds a token, a code or a secret, nor text of the
-/// server that has seen one.
+/// Why a login failed. No variant holds a token, a code or a secret, or text from a server that has
+/// seen one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoginError {
-    /// Something on the way must not be reached, or answered with too much.
+    /// A request that must not be made, or an answer that is too large.
     #[error("logging in leads where it must not: {0}")]
     Refused(Refusal),
-    /// Somebody on the way did not answer.
+    /// A server did not answer.
     #[error("`{0}` does not answer")]
     Unreachable(String),
-    /// The server says nowhere how to log in.
+    /// The server does not publish how to log in.
     #[error("the server does not say how to log in to it")]
     NotOffered,
-    /// What is published about logging in cannot be used.
+    /// The published login metadata is unusable.
     #[error("what the server publishes about logging in cannot be used: {0}")]
     Metadata(String),
-    /// The metadata is for another server: a token for it would be another server's.
+    /// The metadata is for another server, so a token obtained with it would be, too.
     #[error("the server's metadata is about another server, so that a token would be for that one")]
     WrongResource,
-    /// The authorization server does not do PKCE with S256, or does not say so.
+    /// The authorization server does not support PKCE with S256, or does not announce it.
     #[error("the authorization server does not offer PKCE with S256")]
     NoPkce,
-    /// Somebody else than the expected authorization server speaks.
+    /// An authorization server other than the expected one answered.
     #[error("the answer is of issuer `{received}`, expected was `{expected}`")]
     WrongIssuer {
-        /// Who was asked.
+        /// The one that was asked.
         expected: String,
-        /// Who answered.
+        /// The one that answered.
         received: String,
     },
-    /// There is a secret for a client, and nobody said whose client it is.
+    /// A client secret is configured without the issuer it belongs to.
     #[error(
         "the client has a secret, and `oauth.issuer` does not say which authorization server may have it"
     )]
     SecretForAnybody,
-    /// The authorization server does not say who it is, but should.
+    /// The authorization server does not name itself, but must.
     #[error("the answer does not say of which issuer it is, expected was `{0}`")]
     NoIssuer(String),
-    /// There is no way to become a client of the authorization server.
+    /// The authorization server offers no way to register a client.
     #[error("the authorization server registers nobody by itself")]
     NoRegistration,
-    /// The page to log in on is not one to send a person to.
+    /// The login page is not safe to send a person to.
     #[error("the page to log in on is not one to open: {0}")]
     Page(Refusal),
-    /// What came back is not what the page sends back.
+    /// The redirect is not a valid answer to this login.
     #[error("what came back is no answer to this login: {0}")]
     Callback(&'static str),
     /// The person, or the authorization server, said no.
@@ -64,22 +64,22 @@ pub enum LoginError {
     /// The authorization server answered with an error.
     #[error("the authorization server answered with `{0}`")]
     Answered(String),
-    /// The exchange gave no token, and no reason that can be shown.
+    /// The exchange returned no token, and no reason that can be shown.
     #[error("the authorization server gave no usable token")]
     NoToken,
-    /// A token of a kind that cannot be sent.
+    /// The token is of a type that cannot be sent.
     #[error("the token is not a bearer token")]
     TokenType,
-    /// Nobody is logged in, or no longer.
+    /// Nobody is logged in, or the login has ended.
     #[error("somebody has to log in first")]
     LoginNeeded,
-    /// It took too long.
+    /// The login took too long.
     #[error("nobody finished logging in within {} s", .0.as_secs())]
     Slow(Duration),
-    /// Stopped from our side.
+    /// Cancelled from our side.
     #[error("logging in was stopped")]
     Cancelled,
-    /// The place where tokens are kept cannot be used.
+    /// The token store is unusable.
     #[error(transparent)]
     Vault(#[from] VaultError),
 }
@@ -113,7 +113,7 @@ impl LoginError {
         }
     }
 
-    /// From the SDK's words and what was seen on the way, which has types.
+    /// Combines the SDK's error text with the typed faults seen on the way.
     pub(super) fn of(error: &AuthError, seen: SeenFaults) -> Self {
         if let Some(refusal) = seen.refusal {
             return Self::Refused(refusal);
@@ -136,7 +136,7 @@ impl LoginError {
             _ if seen.unreachable.is_some() => {
                 Self::Unreachable(seen.unreachable.unwrap_or_default())
             }
-            // The SDK has no type for it; a test holds these words.
+            // The SDK has no type for this; a test pins these words.
             AuthError::MetadataError(why) if why.contains("resource mismatch") => {
                 Self::WrongResource
             }

@@ -1,8 +1,9 @@
-//! One login, one refresh: the SDK does the protocol, and what it leaves to taste is strict here.
+//! One login or one refresh: the SDK does the protocol, and wherever it leaves a choice we are
+//! strict.
 //!
 //! Nothing is sent to an authorization server that was not discovered from the configured server;
-//! endpoints that are only guessed, as old clients did, are not used. PKCE must be announced. The
-//! state of a redirect is compared before anything else of it is looked at.
+//! guessed endpoints, as old clients used, are not used. PKCE must be announced. The state of a
+//! redirect is compared before anything else in it is read.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -25,22 +26,22 @@ use super::{
     web::Web,
 };
 
-/// How long all requests of one step (up to the page, from the redirect to the token, a refresh) may
-/// take together.
+/// How long all requests of one step (up to the page, from the redirect to the token, or a refresh)
+/// may take together.
 const STEP_WITHIN: Duration = Duration::from_mins(1);
 
-/// What Haft calls itself where it registers.
+/// The client name Haft registers under.
 const CLIENT_NAME: &str = "Haft";
 
-/// The scope that makes authorization servers of the OpenID kind give refresh tokens.
+/// The scope that makes OpenID authorization servers issue refresh tokens.
 const OFFLINE: &str = "offline_access";
 
-/// Text that is never printed.
+/// A secret, never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Takes a secret.
+    /// Wraps a secret.
     pub fn new(secret: String) -> Self {
         Self(secret)
     }
@@ -52,33 +53,32 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A client that was registered by hand.
+/// A manually registered client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientIdentity {
-    /// Its id.
+    /// The client id.
     pub id: String,
-    /// Its secret, if it was given one.
+    /// The client secret, if there is one.
     pub secret: Option<Secret>,
 }
 
 /// How to log in to one server, beyond what it publishes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OauthOptions {
-    /// A client that was registered by hand; without one Haft registers itself.
+    /// A manually registered client; without one Haft registers itself.
     pub client: Option<ClientIdentity>,
-    /// The authorization server that logs people in to the server; without it, whichever the server
-    /// names. A client with a secret needs it: the server would otherwise name who gets the secret.
+    /// The authorization server for this server; by default, whichever the server names. Required
+    /// with a client secret: otherwise the server would choose who gets the secret.
     pub issuer: Option<String>,
-    /// The address of a document that describes the client, for authorization servers that take it as
-    /// the client's id.
+    /// The URL of a document that describes the client, for authorization servers that accept it as
+    /// the client id.
     pub client_metadata_url: Option<Url>,
-    /// The scopes to ask for; empty: those the server names.
+    /// The scopes to request; if empty, those the server names.
     pub scopes: Vec<String>,
-    /// Hosts of the operator's own network that logging in may lead to.
+    /// Hosts in the operator's own network that a login may contact.
     pub private_hosts: Vec<HostRule>,
 }
 
-/// Logs in to one server.
 pub(super) struct Oauth {
     server: Url,
     options: OauthOptions,
@@ -86,16 +86,16 @@ pub(super) struct Oauth {
     clock: Arc<dyn Clock>,
 }
 
-/// What one login asks for.
+/// The scopes and challenge of one login.
 #[derive(Debug, Default)]
 pub(super) struct LoginRequest<'a> {
-    /// What the server said it wants, if it was heard.
+    /// The server's challenge, if there was one.
     pub(super) challenge: Option<&'a str>,
-    /// Scopes beyond those of the configuration and the server's metadata.
+    /// Scopes beyond those in the configuration and the server's metadata.
     pub(super) scopes: Vec<String>,
 }
 
-/// A login that waits for the redirect.
+/// A login waiting for the redirect.
 pub(super) struct Flow {
     manager: AuthorizationManager,
     web: Arc<Web>,
@@ -108,7 +108,6 @@ pub(super) struct Flow {
 }
 
 impl Oauth {
-    /// For a server.
     pub(super) fn new(
         server: Url,
         options: OauthOptions,
@@ -128,12 +127,12 @@ impl Oauth {
         })
     }
 
-    /// The server.
     pub(super) fn server(&self) -> &Url {
         &self.server
     }
 
-    /// Finds out who logs people in to the server, becomes its client, and makes the page to visit.
+    /// Discovers the authorization server, becomes its client, and builds the URL of the login
+    /// page.
     pub(super) async fn begin(
         &self,
         redirect: &Url,
@@ -179,7 +178,7 @@ impl Oauth {
         })
     }
 
-    /// Gets the next token of a login, from the same issuer.
+    /// Refreshes a login's token at the issuer it came from.
     pub(super) async fn refresh(&self, record: &Record) -> Result<Record, LoginError> {
         within(STEP_WITHIN, async {
             let web = self.web();
@@ -193,7 +192,7 @@ impl Oauth {
         let (mut manager, metadata) = self.discover(web, None).await?;
         let issuer = metadata.issuer.unwrap_or_default();
         if issuer != record.issuer {
-            // Its token is nobody else's business, and what it gave is worth nothing elsewhere.
+            // No other issuer may see the refresh token, and it is worthless elsewhere.
             return Err(LoginError::WrongIssuer {
                 expected: printable(&record.issuer),
                 received: printable(&issuer),
@@ -244,8 +243,8 @@ impl Oauth {
         Ok((manager, metadata))
     }
 
-    /// Whether who speaks is the authorization server that was configured, if one was. Its name
-    /// alone says nothing: the metadata has to come from where the name leads.
+    /// Checks that the answering authorization server is the configured one, if one is. Its name
+    /// alone proves nothing: the metadata has to come from where the name leads.
     fn check_issuer(&self, web: &Web, issuer: &str) -> Result<(), LoginError> {
         let Some(expected) = &self.options.issuer else {
             return Ok(());
@@ -261,7 +260,7 @@ impl Oauth {
         })
     }
 
-    /// The configured scopes, or those the server names; in both cases what it wanted on top.
+    /// The configured scopes, or those the server names, plus what the server asked for since.
     async fn scopes(
         &self,
         manager: &AuthorizationManager,
@@ -285,7 +284,8 @@ impl Oauth {
         scopes
     }
 
-    /// The order of the protocol: registered by hand, then a document of our own, then registering.
+    /// In the protocol's order: a manually registered client, a client metadata document,
+    /// registration.
     async fn become_client(
         &self,
         manager: &mut AuthorizationManager,
@@ -327,8 +327,8 @@ impl Oauth {
         Ok(client)
     }
 
-    /// The secret of a client: the configured one's from the configuration, a registered one's from
-    /// its record.
+    /// The client secret: from the configuration for a configured client, from its record for a
+    /// registered one.
     fn secret_of(&self, client: &Client) -> Option<String> {
         let configured = self.options.client.as_ref();
         match configured.filter(|configured| configured.id == client.id) {
@@ -339,12 +339,12 @@ impl Oauth {
 }
 
 impl Flow {
-    /// The page to visit.
+    /// The login page.
     pub(super) fn page(&self) -> &Url {
         &self.page
     }
 
-    /// Takes what the page redirected to and gets the token.
+    /// Exchanges the redirect's code for the token.
     pub(super) async fn finish(self, back: &Url) -> Result<Record, LoginError> {
         within(STEP_WITHIN, async {
             let code = self.code_of(back)?;
@@ -361,7 +361,7 @@ impl Flow {
         .await
     }
 
-    /// The code of a redirect that answers this login.
+    /// The code in the redirect, if it answers this login.
     fn code_of(&self, back: &Url) -> Result<String, LoginError> {
         let only = |name| only(back, name).map_err(LoginError::Callback);
         let expected = Url::parse(&self.client.redirect).ok();
@@ -393,7 +393,7 @@ impl Flow {
     }
 }
 
-/// A fault on the way, before what was seen on the way is asked.
+/// A fault before it is combined with what the client saw.
 enum FlowFault {
     Ours(LoginError),
     Sdk(AuthError),
@@ -420,7 +420,7 @@ impl From<AuthError> for FlowFault {
     }
 }
 
-/// The value of a parameter that may stand once; twice is an attempt to be read two ways.
+/// The value of a parameter that may occur once; a second one is an attempt to be read two ways.
 fn only(url: &Url, name: &str) -> Result<Option<String>, &'static str> {
     let mut values = url.query_pairs().filter(|(key, _)| key == name);
     let first = values.next().map(|(_, value)| value.into_owned());
@@ -430,7 +430,7 @@ fn only(url: &Url, name: &str) -> Result<Option<String>, &'static str> {
     }
 }
 
-/// Runs a step under a deadline, and where the SDK's log, which has codes in it, is not heard.
+/// Runs a step under a deadline, with the SDK's logging off because it includes codes.
 async fn within<T>(
     limit: Duration,
     step: impl Future<Output = Result<T, LoginError>>,

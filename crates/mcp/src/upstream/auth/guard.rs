@@ -1,7 +1,7 @@
-//! Where a request about logging in may go. A stranger names these addresses (the server, its
-//! metadata, a redirect), so they are judged like any stranger's: https, public, never a metadata
-//! address. Two exceptions, both the operator's words: the host of the configured server and the
-//! hosts listed beside it may be private, and a server on this machine may use this machine.
+//! Where login requests may go. Untrusted parties name these addresses (the server, its metadata, a
+//! redirect), so they are checked like any untrusted address: https, public, never a metadata
+//! address. There are two exceptions, both set by the operator: the configured server's host and
+//! the hosts listed with it may be private, and a server on this machine may use this machine.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -9,43 +9,43 @@ use haft_contract::egress::{AddressClass, Host, HostRule, MAX_ADDRESSES, Resolve
 use haft_egress::{Admission, AdmissionScope, Denial, OwnHosts, Reason, is_this_machine};
 use url::Url;
 
-/// How long a name may take to be looked up, and again one of its addresses to be reached.
+/// How long a name lookup may take, and again how long connecting to one of its addresses may take.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
-/// Why a request was not made, or its answer not taken.
+/// Why a request was not made, or its answer not accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// Not https, and not this machine talking to itself.
+    /// Not https, and not a loopback connection.
     Scheme(String),
-    /// What stands where a host should is none, or comes with a user name.
+    /// There is no valid host, or it comes with a user name.
     Host(String),
-    /// The host is, or resolves to, an address that must not be reached.
+    /// The host is, or resolves to, a forbidden address.
     Address {
         /// The host.
         host: String,
-        /// What its address is for.
+        /// The kind of address it is.
         class: AddressClass,
     },
-    /// A name of a private network that the operator did not name.
+    /// A private network name that the operator did not list.
     PrivateName(String),
-    /// More addresses than are checked.
+    /// The name has more addresses than are checked.
     TooManyAddresses(String),
-    /// A redirect that leaves the origin it came from.
+    /// A redirect to another origin.
     Redirect {
-        /// Whence.
+        /// Where the redirect came from.
         from: String,
-        /// Whither.
+        /// Where the redirect leads.
         to: String,
     },
-    /// An answer larger than is taken.
+    /// The answer is too large.
     TooLarge {
-        /// Whose.
+        /// The host that sent it.
         host: String,
-        /// The most that is taken, in bytes.
+        /// The largest accepted answer, in bytes.
         limit: usize,
     },
-    /// One login wanted more requests than are made for it.
+    /// One login needed more requests than allowed.
     TooManyRequests(u32),
 }
 
@@ -75,14 +75,14 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// Judges addresses for the login to one server.
+/// Decides which addresses the login to one server may reach.
 pub(super) struct Guard {
     admission: Arc<Admission>,
     at_home: bool,
 }
 
 impl Guard {
-    /// For a server's address; none if it has no usable host.
+    /// None if the server's address has no usable host.
     pub(super) fn new(
         server: &Url,
         private: Vec<HostRule>,
@@ -105,12 +105,12 @@ impl Guard {
         Ok(guard)
     }
 
-    /// What judges where its requests lead.
+    /// The check on where requests lead.
     pub(super) fn admission(&self) -> Arc<Admission> {
         Arc::clone(&self.admission)
     }
 
-    /// Judges an address by what can be seen without looking it up.
+    /// Checks what an address shows without a lookup.
     pub(super) fn admit(&self, url: &Url) -> Result<(), Refusal> {
         let host = host_of(url)?;
         let port = url.port_or_known_default().unwrap_or_default();
@@ -142,7 +142,7 @@ impl From<Denial> for Refusal {
     }
 }
 
-/// What an address is called in an error: without path and query, where secrets would be.
+/// An address as errors show it: without path and query, which may hold secrets.
 pub(super) fn shown(url: &Url) -> String {
     match url.host_str() {
         Some(host) => match url.port() {
@@ -153,7 +153,7 @@ pub(super) fn shown(url: &Url) -> String {
     }
 }
 
-/// Foreign text for an error: one line, bounded, nothing a terminal acts on.
+/// Untrusted text for an error: one line, bounded, with nothing a terminal acts on.
 pub(super) fn printable(text: &str) -> String {
     const MAX_SHOWN_CHARS: usize = 200;
     text.chars()
@@ -179,7 +179,7 @@ mod tests {
 
     use super::*;
 
-    /// Everything resolves to what its first label says: `x-10-0-0-1.example` is 10.0.0.1.
+    /// Resolves each name to what its first label says: `x-10-0-0-1.example` is 10.0.0.1.
     struct SpelledResolver;
 
     impl Resolve for SpelledResolver {

@@ -1,5 +1,5 @@
-//! The person who logs in: shown a page, and what the page redirects to comes back. On this machine by
-//! a listener on loopback, elsewhere by pasting the address.
+//! The person who logs in. They are shown a page, and its redirect comes back: through a loopback
+//! listener on this machine, or by pasting the address elsewhere.
 
 use std::{
     convert::Infallible,
@@ -31,39 +31,39 @@ use super::{fault::LoginError, guard::shown};
 /// How long a person may take to log in.
 pub const VISIT_WITHIN: Duration = Duration::from_mins(5);
 
-/// Where on the listener the page sends people back to.
+/// The path of the listener that the page redirects to.
 const BACK: &str = "/callback";
 
-/// The most connections to the listener at a time. A browser opens a few ahead of need.
+/// The most connections to the listener at a time. A browser opens a few in advance.
 const MAX_CONNECTIONS: usize = 16;
 
-/// How long a connection may take to say what it wants.
+/// How long a connection may take to send its request head.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
 
-/// The largest head of a request, in bytes: a redirect with a long code.
+/// The largest request head, in bytes: a redirect with a long code.
 const MAX_HEAD_BYTES: usize = 32 * 1024;
 
-/// What the browser shows at the end. Plain text: nothing of the address is repeated.
+/// What the browser shows at the end. Plain text that repeats nothing from the address.
 const DONE: &str = "Haft has the answer. You can close this page and go back to the terminal.\n";
 const NOT_THIS: &str = "This is no answer to the login that is waiting.\n";
 
-/// Visits pages for Haft.
+/// Shows a login page to somebody and returns the redirect.
 pub trait Person: Send + Sync {
-    /// Where the page shall redirect to.
+    /// The address the page should redirect to.
     fn redirect(&self) -> Url;
 
-    /// Visits a page and brings back what it redirected to. Has a limit of its own.
+    /// Visits a page and returns the address it redirected to. Has its own time limit.
     fn visit<'a>(&'a self, page: &'a Url) -> BoxFuture<'a, Result<Url, LoginError>>;
 }
 
-/// Visits pages that ask nobody anything but redirect at once, as authorization servers made for tests
-/// do. It stands where a person would, so that the whole of a login can be run without one.
+/// Visits pages that redirect at once without asking anyone, as test authorization servers do. It
+/// replaces the person, so that a whole login can run without one.
 pub struct RedirectFollower {
     redirect: Url,
 }
 
 impl RedirectFollower {
-    /// Gives an address to redirect to, which nobody needs to listen on.
+    /// `redirect` is the address to redirect to; nobody needs to listen on it.
     pub fn new(redirect: Url) -> Self {
         Self { redirect }
     }
@@ -93,7 +93,7 @@ impl Person for RedirectFollower {
     }
 }
 
-/// A listener on loopback that waits for the redirect.
+/// A loopback listener that waits for the redirect.
 pub struct Loopback {
     listener: TcpListener,
     at: SocketAddr,
@@ -101,7 +101,7 @@ pub struct Loopback {
 }
 
 impl Loopback {
-    /// Listens on a port of 127.0.0.1; 0 is any that is free.
+    /// Listens on a port of 127.0.0.1; 0 picks any free one.
     pub async fn bind(port: u16) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
         let at = listener.local_addr()?;
@@ -113,13 +113,13 @@ impl Loopback {
         })
     }
 
-    /// The address to be redirected to.
+    /// The listener's redirect address.
     pub fn redirect(&self) -> &Url {
         &self.redirect
     }
 
-    /// Waits for the redirect of a page. What comes with another state, from any other page that
-    /// knows the port, is turned away and ends nothing.
+    /// Waits for a page's redirect. A request with another state, from any other page that knows
+    /// the port, is rejected and does not end the wait.
     pub async fn wait(&self, page: &Url, limit: Duration) -> Result<Url, LoginError> {
         let state = page.query_pairs().find(|(name, _)| name == "state");
         let state = state.map(|(_, state)| state.into_owned());
@@ -145,7 +145,7 @@ impl Loopback {
             let Ok(place) = Arc::clone(&places).acquire_owned().await else {
                 return;
             };
-            // A connection that was gone before it was taken is nobody's fault.
+            // A connection that closed before it was accepted is not an error.
             let Ok((stream, _)) = self.listener.accept().await else {
                 continue;
             };
@@ -155,7 +155,7 @@ impl Loopback {
                 let service = service_fn(move |request: Request<Incoming>| {
                     let (status, text, back) = judge(&request, at, &redirect, &state);
                     if let Some(back) = back {
-                        // Full: another answer to the same login was first.
+                        // Full: another answer to the same login came first.
                         let _ = found.try_send(back);
                     }
                     async move { Ok::<_, Infallible>(page_of(status, text)) }
@@ -166,7 +166,7 @@ impl Loopback {
                     .max_buf_size(MAX_HEAD_BYTES)
                     .keep_alive(false)
                     .serve_connection(TokioIo::new(stream), service);
-                // A browser that goes away in the middle is nobody's fault either.
+                // A browser that disconnects halfway is not an error either.
                 let _ = timeout(HEAD_WITHIN * 2, served).await;
                 drop(place);
             });
@@ -174,7 +174,7 @@ impl Loopback {
     }
 }
 
-/// What to answer, and the redirect if it is the one that is waited for.
+/// The response, and the redirect if it is the expected one.
 fn judge(
     request: &Request<Incoming>,
     at: SocketAddr,
@@ -183,7 +183,7 @@ fn judge(
 ) -> (StatusCode, &'static str, Option<Url>) {
     let host = request.headers().get(header::HOST);
     let host = host.and_then(|host| host.to_str().ok());
-    // A name that was made to resolve to this machine is not this machine's address.
+    // A host name made to resolve to this machine is not this machine's address.
     if host != Some(at.to_string().as_str()) || request.method() != Method::GET {
         return (StatusCode::BAD_REQUEST, NOT_THIS, None);
     }

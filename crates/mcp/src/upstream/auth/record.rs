@@ -1,5 +1,5 @@
-//! What is kept of one login: the token, whom it is from, and the client it was given to. Written and
-//! read by this file alone.
+//! The stored form of one login: the token, its issuer, and the client it was issued to. Only this
+//! file writes and reads it.
 
 use std::time::Duration;
 
@@ -15,36 +15,36 @@ use super::{
 };
 use crate::upstream::authorize::BearerToken;
 
-/// A token is replaced this long before it expires, so that it does not expire on the way.
+/// A token is replaced this long before it expires, so that it does not expire in transit.
 const EARLY: Duration = Duration::from_secs(30);
 
-/// What is kept of one login.
+/// The stored form of one login.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Record {
     v: u32,
-    /// The server the token is for; a record of another one is not used.
+    /// The server the token is for; a record for another server is not used.
     server: Url,
-    /// Who gave the token. Only it is asked for the next one.
+    /// Who issued the token. Only this issuer is asked for the next one.
     pub(super) issuer: String,
-    /// Whom it was given to.
+    /// The client it was issued to.
     pub(super) client: Client,
-    /// The token; none after it was refused for good.
+    /// The token; none after it was permanently refused.
     token: Option<Token>,
-    /// What the token may be used for.
+    /// The granted scopes.
     #[serde(default)]
     pub(super) granted: Vec<String>,
-    /// What the server wanted beyond that; the next login asks for it.
+    /// Further scopes the server wanted; the next login requests them.
     #[serde(default)]
     pub(super) wanted: Vec<String>,
 }
 
-/// The client a token was given to.
+/// The client a token was issued to.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Client {
     pub(super) id: String,
-    /// The secret of a client that was registered on the way; a configured one stays in the
+    /// The secret of a client registered during login; a configured client's stays in the
     /// configuration.
     pub(super) secret: Option<String>,
     pub(super) redirect: String,
@@ -55,11 +55,11 @@ pub(super) struct Client {
 struct Token {
     access: String,
     refresh: Option<String>,
-    /// Seconds since 1970; none if it was not said.
+    /// Seconds since 1970; none if the issuer did not say.
     expires: Option<i64>,
 }
 
-/// The fields of a token response that are used. Whatever else came with it is not kept.
+/// The fields of a token response that are used. Nothing else in it is kept.
 #[derive(Deserialize)]
 struct Response {
     access_token: String,
@@ -69,7 +69,7 @@ struct Response {
 }
 
 impl Record {
-    /// Makes one of a fresh token.
+    /// Makes a record from a new token.
     pub(super) fn new(
         server: &Url,
         issuer: String,
@@ -89,9 +89,9 @@ impl Record {
         })
     }
 
-    /// Reads one; a record of another server or version is none.
+    /// Reads a record; one for another server or version is none.
     pub(super) fn read(bytes: &[u8], server: &Url) -> Result<Self, VaultError> {
-        // What serde says could quote the record.
+        // serde's message could quote the record.
         let record: Self = serde_json::from_slice(bytes).map_err(|_| {
             VaultError("a record of a login is damaged; log out to remove it".into())
         })?;
@@ -102,7 +102,7 @@ impl Record {
         Ok(record)
     }
 
-    /// As it is kept.
+    /// Serializes the record for the vault.
     pub(super) fn write(&self) -> Result<Vec<u8>, VaultError> {
         let bytes = serde_json::to_vec(self)
             .map_err(|_| VaultError("the record of a login cannot be written".into()))?;
@@ -113,7 +113,7 @@ impl Record {
         Ok(bytes)
     }
 
-    /// The token, if there is one that can be sent now.
+    /// The token, if it can be sent now.
     pub(super) fn usable(&self, now: Timestamp) -> Option<BearerToken> {
         let token = self.token.as_ref()?;
         let fresh = token
@@ -122,19 +122,19 @@ impl Record {
         fresh.then(|| BearerToken::new(token.access.clone()))
     }
 
-    /// Whether a new token can be had without a person.
+    /// Whether a new token can be obtained without a person.
     pub(super) fn can_refresh(&self) -> bool {
         self.token
             .as_ref()
             .is_some_and(|token| token.refresh.is_some())
     }
 
-    /// Whether there is any token, or the means to one.
+    /// Whether there is a token, or a way to get one.
     pub(super) fn is_logged_in(&self, now: Timestamp) -> bool {
         self.can_refresh() || self.usable(now).is_some()
     }
 
-    /// What the next login asks for, where the server once wanted more than it first said: all of it.
+    /// All scopes for the next login, if the server ever wanted more than it first named.
     pub(super) fn asked_for(&self) -> Vec<String> {
         if self.wanted.is_empty() {
             return Vec::new();
@@ -143,7 +143,7 @@ impl Record {
         both.cloned().collect()
     }
 
-    /// The same login with a fresh token. A response without a new refresh token keeps the old one.
+    /// The same login with a new token. A response without a refresh token keeps the old one.
     pub(super) fn renewed(
         &self,
         token: &OAuthTokenResponse,
@@ -161,7 +161,7 @@ impl Record {
         })
     }
 
-    /// The same login without its token, which is good for nothing any more.
+    /// The same login without its token, which is no longer valid.
     pub(super) fn spent(&self) -> Self {
         Self {
             token: None,
@@ -169,7 +169,7 @@ impl Record {
         }
     }
 
-    /// The token as the SDK has it.
+    /// The token as the SDK's type.
     pub(super) fn for_sdk(&self) -> Option<OAuthTokenResponse> {
         let token = self.token.as_ref()?;
         let response = json!({

@@ -1,4 +1,4 @@
-//! Where tokens are kept between runs. What stands behind it is the host's: this crate opens no files.
+//! Where tokens are kept between runs. The host provides the storage: this crate opens no files.
 
 use std::{
     collections::HashMap,
@@ -13,14 +13,14 @@ use url::Url;
 /// The largest record of one login, in bytes.
 pub const MAX_RECORD_BYTES: usize = 64 * 1024;
 
-/// Whose login to which server. What is kept under it holds for one issuer, which is part of it.
+/// Identifies one user's login to one server. The record under it names the one issuer it is for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Key {
     name: String,
 }
 
 impl Key {
-    /// The login of a user of a tenant to a server.
+    /// The key for the login of a tenant's user to a server.
     pub fn new(server: &Url, tenant: &TenantId, user: &UserId) -> Self {
         let mut hash = Sha256::new();
         for part in [tenant.as_str(), user.as_str(), server.as_str()] {
@@ -35,37 +35,37 @@ impl Key {
         Self { name }
     }
 
-    /// A name for it: hexadecimal digits, which is safe as the name of a file.
+    /// The key as hexadecimal digits, safe as a file name.
     pub fn as_str(&self) -> &str {
         &self.name
     }
 }
 
-/// The place where tokens are kept cannot be used.
+/// The token store is unusable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the place where tokens are kept cannot be used: {0}")]
 pub struct VaultError(pub String);
 
-/// Held by whoever refreshes a token; dropping it lets the next one in.
+/// Held while refreshing a token; dropping it lets the next one in.
 pub type RefreshTurn = Box<dyn Send>;
 
-/// Keeps records of logins, readable by their owner alone.
+/// Stores login records, readable by their owner alone.
 pub trait Vault: Send + Sync {
-    /// What is kept.
+    /// The stored record.
     fn load<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Option<Vec<u8>>, VaultError>>;
 
-    /// Keeps a record, in place of the one before, whole or not at all.
+    /// Replaces the record atomically.
     fn save<'a>(&'a self, key: &'a Key, record: Vec<u8>) -> BoxFuture<'a, Result<(), VaultError>>;
 
-    /// Forgets a record; whether there was one.
+    /// Deletes a record; returns whether there was one.
     fn remove<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<bool, VaultError>>;
 
-    /// Waits, within a limit of its own, until nobody else refreshes this login: in this process or
-    /// in another that keeps its tokens in the same place.
+    /// Waits, within its own time limit, until nobody else refreshes this login, in this process or
+    /// in another that uses the same store.
     fn turn<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<RefreshTurn, VaultError>>;
 }
 
-/// Keeps records as long as the process lives.
+/// Keeps records for the life of the process.
 #[derive(Debug, Default)]
 pub struct MemoryVault {
     records: Mutex<HashMap<Key, Vec<u8>>>,

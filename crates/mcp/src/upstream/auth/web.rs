@@ -1,5 +1,5 @@
-//! The HTTP client under the SDK's OAuth: every request is judged by the guard, connects to an address
-//! that was checked, follows no redirect by itself, and has a cap and a deadline. One is made for one
+//! The HTTP client under the SDK's OAuth. Every request passes the guard, connects to a checked
+//! address, follows no redirect by itself, and has a size cap and a deadline. One client serves one
 //! login or refresh and makes a bounded number of requests.
 
 use std::{
@@ -20,47 +20,46 @@ use url::Url;
 
 use super::guard::{Guard, Refusal, shown};
 
-/// The largest answer that is taken, in bytes. Metadata and tokens are a few kilobytes.
+/// The largest accepted answer, in bytes. Metadata and tokens are a few kilobytes.
 pub(super) const MAX_BODY_BYTES: usize = 256 * 1024;
 
-/// The most requests of one login or refresh. An honest one needs about ten.
+/// The most requests in one login or refresh. An honest one needs about ten.
 pub(super) const MAX_REQUESTS: u32 = 40;
 
 /// How long one request may take, from the first byte sent to the last received.
 const REQUEST_WITHIN: Duration = Duration::from_secs(20);
 
-/// The longest code of an error that is kept (RFC 6749 has none above 30).
+/// The longest error code that is kept (RFC 6749 has none above 30).
 const MAX_CODE_CHARS: usize = 64;
 
-/// A client for one login or refresh.
+/// The HTTP client of one login or refresh.
 pub(super) struct Web {
     client: HttpClient,
     guard: Arc<Guard>,
     made: AtomicU32,
     seen: Mutex<SeenFaults>,
-    /// Who gave the last answer that was one.
+    /// Where the last successful answer came from.
     answered: Mutex<Option<Url>>,
 }
 
-/// What went wrong on the way, in types; the SDK would keep only words of it.
+/// What went wrong on the way, typed; the SDK would keep only text.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SeenFaults {
-    /// What the guard refused last.
+    /// The guard's last refusal.
     pub(super) refusal: Option<Refusal>,
-    /// Who could not be reached last.
+    /// The last host that could not be reached.
     pub(super) unreachable: Option<String>,
-    /// The code of the last error an authorization server answered with.
+    /// The last error code from an authorization server.
     pub(super) code: Option<String>,
 }
 
-/// An error as RFC 6749 has it. Its description is not kept: whoever writes it has seen the token.
+/// An error as RFC 6749 defines it. Its description is not kept: its author has seen the token.
 #[derive(Deserialize)]
 struct OauthErrorBody {
     error: String,
 }
 
 impl Web {
-    /// A client under a guard.
     pub(super) fn new(guard: Arc<Guard>) -> Self {
         let options = ClientOptions {
             request_within: Some(REQUEST_WITHIN),
@@ -76,7 +75,7 @@ impl Web {
         }
     }
 
-    /// What went wrong so far.
+    /// What has gone wrong so far.
     pub(super) fn seen(&self) -> SeenFaults {
         self.seen
             .lock()
@@ -84,7 +83,7 @@ impl Web {
             .clone()
     }
 
-    /// Where the last answer came from that was one.
+    /// Where the last successful answer came from.
     pub(super) fn answered_last(&self) -> Option<Url> {
         let answered = self.answered.lock();
         answered.unwrap_or_else(PoisonError::into_inner).clone()
@@ -148,7 +147,7 @@ impl Web {
         }
     }
 
-    /// The SDK follows redirects of discovery within one origin, each a request through here; all
+    /// The SDK follows discovery redirects within one origin, each as a request through here; all
     /// others end here, so that the reason has a type.
     fn check_redirect(
         &self,

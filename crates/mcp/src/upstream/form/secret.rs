@@ -1,12 +1,12 @@
-//! Which words ask for a secret. Some always do, some only beside others, and some only where one is
-//! asked to give them: `key` and `token` mean many things.
+//! Which words ask for a secret. Some always do, some only in combination, and some only when the
+//! text asks the reader to give them: `key` and `token` mean many things.
 
 use super::{
     FieldKind,
     words::{List, Words},
 };
 
-/// Words that mean a secret wherever they stand.
+/// Words that mean a secret anywhere.
 const ALWAYS: List = List(
     "password, passwords, passwd, passcode, passphrase, passphrases, credential, credentials, \
      mnemonic, otp, totp, cvv, cvv2, cvc, ssn, apikey, accesskey, secretkey, privatekey, \
@@ -29,39 +29,39 @@ const TOGETHER: List = List(
      hub token, gitlab token, lab token",
 );
 
-/// What makes a *code* one that proves who somebody is.
+/// Words that make a *code* one that proves identity.
 const CODES: List = List(
     "verification, security, auth, authentication, authenticator, login, sms, 2fa, mfa, factor, \
      backup, recovery, confirmation, access, secret",
 );
 
-/// Words that a number is a secret by. Other secrets are no numbers.
+/// Words that make a number a secret. Other secrets are not numbers.
 const DIGITS: List = List(
     "password, passcode, otp, totp, cvv, cvv2, cvc, ssn, cardnumber, pincode, creditcard, 暗証番号",
 );
 
-/// The same, next to each other.
+/// The same, as phrases.
 const DIGITS_TOGETHER: List = List(
     "pin code, pin number, your pin, card pin, card number, credit card, debit card, bank \
      account, social security, one time code, sign in code",
 );
 
-/// What is measured of a secret and is none itself.
+/// A property of a secret, not the secret itself.
 const MEASURES: List =
     List("length, count, size, limit, minimum, maximum, min, max, days, attempts");
 
-/// Words that ask to be given something.
+/// Words that ask the reader to give something.
 const ASKS: List = List(
     "enter, paste, provide, supply, give, send, share, submit, insert, need, needs, require, your",
 );
 
-/// Words that are a secret where one is asked to give them, and something else where not.
+/// Words that mean a secret only when the reader is asked to give them.
 const GIVEN: List = List("token, key, secret, pin, passkey");
 
-/// Those of them that are numbers.
+/// Those of [`GIVEN`] that are numbers.
 const GIVEN_DIGITS: List = List("pin");
 
-/// What stands before or after such a word where it means something else.
+/// Words before or after a [`GIVEN`] word that give it another meaning.
 const HARMLESS: List = List(
     "primary, foreign, public, sort, partition, shortcut, arrow, json, cache, map, lookup, \
      object, unique, composite, column, config, translation, redis, issue, project, stop, \
@@ -70,10 +70,10 @@ const HARMLESS: List = List(
      location, results, points, findings, features, figures, people",
 );
 
-/// What a field that is called so and nothing else asks for.
+/// Names that, alone as a field's name, ask for a secret.
 const BARE: List = List("token, secret, secrets, pin, pw, pwd");
 
-/// How keys and tokens of well-known services begin.
+/// The prefixes of well-known services' keys and tokens.
 const BEGINNINGS: [&str; 9] = [
     "sk-ant-",
     "sk_live_",
@@ -86,10 +86,10 @@ const BEGINNINGS: [&str; 9] = [
     "-----begin ",
 ];
 
-/// How far before a word the one may stand that asks for it.
+/// How far before a word the one that asks for it may be.
 const ASKS_WITHIN: usize = 4;
 
-/// Whether a text asks for a secret that such a field takes.
+/// Whether a text asks for a secret that this kind of field can take.
 pub(super) fn asks_for_secret(text: &Words, takes: FieldKind) -> bool {
     let is_code = || text.has_code(CODES) || text.has_capitals("PIN");
     match takes {
@@ -114,7 +114,7 @@ pub(super) fn asks_for_secret(text: &Words, takes: FieldKind) -> bool {
     }
 }
 
-/// Whether a text is the name of a secret and nothing else, as the name of a field is.
+/// Whether a text is the name of a secret and nothing else, as a field's name is.
 pub(super) fn is_called_secret(text: &Words) -> bool {
     text.is_just(BARE)
 }

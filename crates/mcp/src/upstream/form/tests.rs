@@ -1,4 +1,4 @@
-//! Forms that are turned down, and their twins that are not.
+//! Forms that are rejected, each with a similar one that is not.
 
 use serde_json::json;
 
@@ -111,7 +111,7 @@ fn mc_29_a_message_that_asks_for_a_secret_is_noticed_where_it_can_be_typed() {
         assert!(asks_secret(&typed), "{message}");
         let chosen = form(message, "value", json!({ "type": "boolean" }));
         assert_eq!(refusal(&chosen), None, "{message}");
-        // On a page of the server's own it is where it belongs.
+        // On the server's own page it is allowed.
         let mut page = typed.clone();
         page.insert("mode".to_owned(), json!("url"));
         assert_eq!(refusal(&page), None, "{message}");

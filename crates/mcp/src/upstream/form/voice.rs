@@ -1,9 +1,9 @@
-//! In whose voice a text speaks. A mounted server may speak *of* Haft; it must not speak *as* Haft, nor
-//! as the system it runs on, nor in the form of Haft's own questions.
+//! In whose voice a text speaks. A mounted server may talk *about* Haft; it must not speak *as*
+//! Haft or as the system it runs on, or imitate the layout of Haft's own questions.
 
 use super::words::words;
 
-/// What follows the name of somebody who speaks or acts.
+/// Words that, after a name, make it the one who speaks or acts.
 const ACTS: [&str; 23] = [
     "needs",
     "need",
@@ -30,7 +30,7 @@ const ACTS: [&str; 23] = [
     "team",
 ];
 
-/// What stands before the name of somebody in whose name one speaks.
+/// Words before the name on whose behalf a text speaks.
 const IN_THE_NAME: [[&str; 2]; 7] = [
     ["this", "is"],
     ["i", "am"],
@@ -41,15 +41,15 @@ const IN_THE_NAME: [[&str; 2]; 7] = [
     ["question", "from"],
 ];
 
-/// What follows *system* where that speaks.
+/// Words that, after *system*, make it the speaker.
 const SYSTEM_ACTS: [&str; 8] = [
     "needs", "asks", "wants", "requires", "requests", "message", "notice", "prompt",
 ];
 
-/// What lines of Haft's own questions begin with.
+/// How the lines of Haft's own questions begin.
 const FIELDS: [&str; 3] = ["will", "why", "where"];
 
-/// Whether a text speaks as Haft, as the system, or looks like a question of Haft's.
+/// Whether a text speaks as Haft or the system, or looks like one of Haft's questions.
 pub(super) fn is_of_haft(text: &str) -> bool {
     let read = words(text);
     let all = read.text();
@@ -65,7 +65,7 @@ pub(super) fn is_of_haft(text: &str) -> bool {
             });
             named || is(Some(at + 1), &ACTS)
         }
-        // Only where it is the one that speaks: many a server asks about systems.
+        // Only where the system itself speaks: many servers ask about systems.
         "system" => {
             let begins = at == 0 || (at == 1 && is(Some(0), &["the"]));
             begins && is(Some(at + 1), &SYSTEM_ACTS)
@@ -75,7 +75,7 @@ pub(super) fn is_of_haft(text: &str) -> bool {
     speaks || is_signed(text) || is_laid_out(text)
 }
 
-/// Whether a line begins with who says it: `Haft: …`, `[system] …`.
+/// Whether a line begins with its speaker: `Haft: …`, `[system] …`.
 fn is_signed(text: &str) -> bool {
     text.lines().any(|line| {
         let line = line.trim_start();
@@ -92,7 +92,7 @@ fn is_signed(text: &str) -> bool {
     })
 }
 
-/// Whether two lines begin as those of a question of Haft's do, with a word and room after it.
+/// Whether two lines begin like Haft's questions do, with a word followed by spaces.
 fn is_laid_out(text: &str) -> bool {
     let begins = |field: &&str| {
         text.lines().any(|line| {

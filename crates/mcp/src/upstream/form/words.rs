@@ -1,13 +1,13 @@
-//! Text taken apart into words, as a reader would: in small letters, names such as `apiKey` and
-//! `api_key` in their parts, letters that only look like others taken for those, and what hides left
-//! out.
+//! Splits text into words as a reader would: lowercased, names such as `apiKey` and `api_key` split
+//! into parts, lookalike letters replaced by the letters they resemble, and hidden characters
+//! removed.
 
 use crate::foreign::is_deceptive;
 
-/// The most letters of one text that are looked at. What a person reads is cut long before.
+/// The most characters of one text that are examined. What a person reads is cut off long before.
 const MAX_CHARS: usize = 8 * 1024;
 
-/// Words or phrases to look for, with a comma and a blank between two.
+/// Words or phrases to look for, separated by a comma and a space.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct List(pub(super) &'static str);
 
@@ -25,14 +25,14 @@ impl List {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Words {
     words: Vec<Word>,
-    /// The text itself, in small letters.
+    /// The text itself, lowercased.
     plain: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Word {
     text: String,
-    /// Whether it is written in capitals.
+    /// Whether all of it is in capitals.
     is_capitals: bool,
 }
 
@@ -73,7 +73,7 @@ impl Word {
     fn new(text: String) -> Self {
         let is_capitals = text.chars().count() > 1 && text.chars().all(char::is_uppercase);
         let small = text.to_lowercase();
-        // Digits in the place of letters: `p4ssw0rd`. A number is no word.
+        // Digits in place of letters: `p4ssw0rd`. A number is not a word.
         let is_number = small.chars().all(|c| c.is_ascii_digit());
         let has_digit_within = small.chars().any(|c| c.is_ascii_digit());
         let text = if is_number || !has_digit_within || KEPT.contains(&small.as_str()) {
@@ -85,17 +85,17 @@ impl Word {
     }
 }
 
-/// Words that have digits of their own.
+/// Words that contain digits.
 const KEPT: [&str; 4] = ["2fa", "cvv2", "s3", "i18n"];
 
 impl Words {
-    /// Whether one of these is among them.
+    /// Whether the text contains one of these words.
     pub(super) fn has_any(&self, any: List) -> bool {
         let mut words = self.words.iter();
         words.any(|word| any.has(&word.text) || is_within(&word.text, any))
     }
 
-    /// Whether one of these phrases is, word after word.
+    /// Whether the text contains one of these phrases, word after word.
     pub(super) fn has_phrase(&self, phrases: List) -> bool {
         phrases.iter().any(|phrase| {
             let mut windows = self.words.windows(phrase.split(' ').count());
@@ -103,21 +103,21 @@ impl Words {
         })
     }
 
-    /// Whether a *code* follows one of these.
+    /// Whether one of these is followed by *code*.
     pub(super) fn has_code(&self, kinds: List) -> bool {
         let mut pairs = self.words.iter().zip(self.words.iter().skip(1));
         pairs.any(|(kind, code)| ["code", "codes"].contains(&&*code.text) && kinds.has(&kind.text))
     }
 
-    /// Whether a word is among them in capitals, in a text that is not all in capitals.
+    /// Whether the text contains a word in capitals but is not all capitals.
     pub(super) fn has_capitals(&self, word: &str) -> bool {
         let is_it = |one: &&Word| one.is_capitals && one.text.eq_ignore_ascii_case(word);
         let found = self.words.iter().filter(is_it).count();
         found > 0 && (self.words.len() == found || self.words.iter().any(|one| !one.is_capitals))
     }
 
-    /// Whether one of these follows a word that asks for it, and nothing beside it says that
-    /// something else is meant.
+    /// Whether one of these follows a word that asks for it, and no word next to it gives it
+    /// another meaning.
     pub(super) fn has_any_after(
         &self,
         any: List,
@@ -137,14 +137,14 @@ impl Words {
         })
     }
 
-    /// Whether there is nothing but one of these, and an article at most.
+    /// Whether the text is just one of these, with at most an article.
     pub(super) fn is_just(&self, any: List) -> bool {
         let words = self.words.iter().map(|word| &*word.text);
         let mut words = words.filter(|word| !["the", "a", "your"].contains(word));
         words.next().is_some_and(|word| any.has(word)) && words.next().is_none()
     }
 
-    /// Whether something in the text begins so.
+    /// Whether something in the text begins this way.
     pub(super) fn is_beginning(&self, beginning: &str) -> bool {
         self.plain.match_indices(beginning).any(|(at, _)| {
             let before = self
@@ -155,14 +155,14 @@ impl Words {
         })
     }
 
-    /// The words as one text, with a blank between two.
+    /// The words joined by single spaces.
     pub(super) fn text(&self) -> String {
         let words: Vec<&str> = self.words.iter().map(|word| word.text.as_str()).collect();
         words.join(" ")
     }
 }
 
-/// Letters one by one are one word: `p a s s w o r d`, `P.I.N.`.
+/// Joins single letters into a word: `p a s s w o r d`, `P.I.N.`.
 fn joined(split: Vec<String>) -> Vec<String> {
     let mut joined: Vec<String> = Vec::with_capacity(split.len());
     let mut run = Vec::new();
@@ -179,7 +179,7 @@ fn joined(split: Vec<String>) -> Vec<String> {
     joined
 }
 
-/// Two letters beside each other are just that (`a b`); three are a word.
+/// Two single letters in a row stay separate (`a b`); three or more are a word.
 fn end_run(run: &mut Vec<String>, joined: &mut Vec<String>) {
     if run.len() > 2 {
         joined.push(run.concat());
@@ -188,7 +188,7 @@ fn end_run(run: &mut Vec<String>, joined: &mut Vec<String>) {
     joined.append(run);
 }
 
-/// Writing without blanks has words inside words.
+/// Scripts without spaces have words inside words.
 fn is_within(word: &str, any: List) -> bool {
     let is_ideographic = |text: &&str| text.chars().all(|c| c >= '\u{2e80}');
     any.iter()
@@ -196,13 +196,13 @@ fn is_within(word: &str, any: List) -> bool {
         .any(|one| word.contains(one))
 }
 
-/// Accents above and below letters.
+/// Combining accents above and below letters.
 fn is_mark(c: char) -> bool {
     matches!(c, '\u{0300}'..='\u{036f}')
 }
 
-/// The letter that a person takes another one for. Not a list of all, but of those that the words of
-/// this module can be written with.
+/// The letter a person would read this one as. Covers only lookalikes of letters in this module's
+/// words.
 fn seen_as(c: char) -> char {
     match c {
         'а' | 'ɑ' | 'α' | 'á' | 'à' | 'â' | 'ä' | 'ã' | 'å' | 'ą' | '@' => 'a',
@@ -238,13 +238,13 @@ fn seen_as(c: char) -> char {
         'х' | 'χ' => 'x',
         'у' | 'γ' | 'ý' => 'y',
         'У' | 'Υ' => 'Y',
-        // Wide forms of what is on every keyboard.
+        // Full-width forms of ASCII.
         '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(c) - 0xfee0).unwrap_or(c),
         c => c,
     }
 }
 
-/// The letter that a digit stands for.
+/// The letter that a digit replaces.
 fn letter_for(c: char) -> char {
     match c {
         '0' => 'o',

@@ -1,4 +1,4 @@
-//! Requests to one address: headers, authorization, and what a status means.
+//! Requests to one address: headers, authorization, and status handling.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -17,10 +17,10 @@ use crate::upstream::{
     wire::{DroppedMessages, message},
 };
 
-/// The header of a session with `initialize`.
+/// The session header of the `initialize` era.
 const SESSION: &str = "mcp-session-id";
 
-/// The longest header of a server that is kept, in bytes.
+/// The longest server header that is kept, in bytes.
 const MAX_HEADER_BYTES: usize = 4 * 1024;
 
 /// What all requests to one server share.
@@ -36,7 +36,7 @@ pub(super) struct Address {
     pub(super) agreed: OnceLock<(ProtocolEra, String)>,
     pub(super) session: Mutex<Option<HeaderValue>>,
     pub(super) gone: CancellationToken,
-    /// Why it is gone; set before `gone` fires.
+    /// Why the connection ended; set before `gone` fires.
     pub(super) why: OnceLock<String>,
 }
 
@@ -50,13 +50,13 @@ impl Address {
         session.clone()
     }
 
-    /// Ends everything.
+    /// Ends the connection and everything on it.
     pub(super) fn end(&self, why: &str) {
         let _ = self.why.set(why.to_owned());
         self.gone.cancel();
     }
 
-    /// Posts a message; gives the answer's head, whatever its status.
+    /// Posts a message and returns the response head, whatever its status.
     pub(super) async fn post(
         &self,
         message: String,
@@ -71,7 +71,7 @@ impl Address {
         self.deliver(request).await
     }
 
-    /// Opens a stream of events, from after the one with this id if it is given.
+    /// Opens an event stream, resuming after the event with this id if given.
     pub(super) async fn get(&self, after: Option<&str>) -> Result<HttpResponse, RequestError> {
         let mut request = self.request(Method::GET, &[]);
         let events = HeaderValue::from_static("text/event-stream");
@@ -100,7 +100,7 @@ impl Address {
         if let Some(session) = self.session() {
             request.headers.insert(SESSION, session);
         }
-        // Set, not added: what was agreed on may be among them.
+        // Replaced, not appended: the negotiated version may be among them.
         for (name, value) in headers {
             request.headers.insert(name, value.clone());
         }
@@ -130,7 +130,7 @@ impl Address {
         }
     }
 
-    /// Whether the server wants another authorization.
+    /// Whether the server wants different authorization.
     async fn refused(
         &self,
         response: &HttpResponse,
@@ -158,7 +158,7 @@ impl Address {
         }
     }
 
-    /// Keeps the session a server gave, which every later request must name.
+    /// Keeps the session id from the server, which every later request must carry.
     pub(super) fn note_session(&self, response: &HttpResponse) {
         if self.agreed.get().is_some() {
             return;
@@ -211,7 +211,7 @@ pub(super) async fn whole(mut response: HttpResponse) -> Result<String, RequestE
         .map_err(|_| RequestError::Protocol("its answer is not UTF-8".to_owned()))
 }
 
-/// What a failed request means.
+/// Converts a transport failure.
 pub(super) fn failed(error: HttpError) -> RequestError {
     match error {
         HttpError::TooLarge(limit) => {

@@ -1,4 +1,4 @@
-//! One request over HTTP: its answer comes whole, or at the end of a stream of events.
+//! One request over HTTP: its answer arrives whole, or at the end of an event stream.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -20,15 +20,14 @@ use crate::upstream::{
     },
 };
 
-/// The wait before a broken stream is taken up again, where the server names none.
+/// The wait before a broken stream is resumed, if the server names none.
 const DEFAULT_RETRY: Duration = Duration::from_secs(1);
 
-/// A stream of events.
 pub(super) struct Events {
     response: Option<HttpResponse>,
     decoder: Decoder,
     waiting: VecDeque<sse::Event>,
-    /// The id of the last event, where the stream can be taken up again after it.
+    /// The id of the last event, if the stream can be resumed after it.
     last: Option<String>,
     retry: Duration,
 }
@@ -77,19 +76,18 @@ fn unreadable(what: EventError) -> RequestError {
     })
 }
 
-/// A request under way.
 pub(super) struct HttpExchange {
     id: u64,
     answering: StreamedAnswer,
-    /// Where a call hears of what the server asks beside its answer.
+    /// Where a call receives the server's questions from outside its own answer.
     place: Option<QuestionSlot>,
 }
 
-/// The answer, as it comes.
+/// The answer as it arrives.
 struct StreamedAnswer {
     address: Arc<Address>,
     body: Body,
-    /// How often the stream was taken up again since anything came.
+    /// How often the stream was resumed since the last data.
     resumed: usize,
 }
 
@@ -99,14 +97,14 @@ enum ExchangeEvent {
 }
 
 enum Body {
-    /// The answer comes whole.
+    /// The answer is one body.
     Whole(Option<HttpResponse>),
-    /// The answer comes at the end of a stream.
+    /// The answer arrives at the end of a stream.
     Stream(Events),
 }
 
 impl HttpExchange {
-    /// Looks at the head of an answer.
+    /// Inspects the response head.
     pub(super) async fn new(
         id: u64,
         address: Arc<Address>,
@@ -137,9 +135,9 @@ impl HttpExchange {
         })
     }
 
-    /// What comes next: of the answer, or beside it.
+    /// The next event, from the answer or alongside it.
     async fn heard(&mut self) -> Result<ExchangeEvent, RequestError> {
-        // A whole body is not taken up again once its reading was dropped.
+        // A whole body cannot be resumed once its read was dropped.
         let streamed = matches!(self.answering.body, Body::Stream(_));
         let Some(place) = self.place.as_mut().filter(|_| streamed) else {
             return self.answering.text().await.map(ExchangeEvent::Text);
@@ -176,7 +174,7 @@ impl StreamedAnswer {
         }
     }
 
-    /// Takes a broken stream up again, where the older era allows it.
+    /// Resumes a broken stream, if the older era allows it.
     async fn resume(&mut self, broken: RequestError) -> Result<(), RequestError> {
         let Body::Stream(events) = &mut self.body else {
             return Err(broken);
@@ -241,7 +239,7 @@ impl Exchange for HttpExchange {
                         "notifications/message" => return Ok(Event::Log(parameters)),
                         _ => return Ok(Event::Notice { method, parameters }),
                     },
-                    // The stateless era has no requests of the server.
+                    // In the stateless era servers send no requests.
                     Incoming::Asked { .. }
                         if self.answering.address.era() == Some(ProtocolEra::Modern) =>
                     {

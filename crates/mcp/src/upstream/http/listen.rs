@@ -1,5 +1,5 @@
-//! Changes in the older era: a stream the server may offer beside the requests. What it asks there
-//! goes to the one call under way (`server_questions`).
+//! Changes in the older era: a stream the server may offer separately from the requests. Questions
+//! on it go to the one call in flight (`server_questions`).
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::upstream::{
     wire::message::{self, Incoming},
 };
 
-/// The wait after the first break; it doubles with each that follows.
+/// The wait after the first break; it doubles with each further one.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 
 /// Listens until the connection ends, or the server says that it has no such stream.
@@ -42,11 +42,11 @@ pub(super) async fn listen(address: Arc<Address>) {
 }
 
 enum ListenEnd {
-    /// There is no such stream.
+    /// The server has no such stream.
     Nothing,
-    /// There was one for this long, or the server could not be reached.
+    /// The stream broke, or the server could not be reached.
     Broke {
-        /// How long.
+        /// How long the stream lasted.
         after: Duration,
     },
 }

@@ -1,5 +1,5 @@
-//! A mounted server behind an address: Streamable HTTP of both eras. Every body and event is
-//! bounded before it is parsed, and no request follows a redirect to somewhere else.
+//! A mounted server at a URL: Streamable HTTP of both eras. Every body and event is bounded before
+//! it is parsed, and no request follows a redirect to another origin.
 
 mod deliver;
 mod exchange;
@@ -31,10 +31,10 @@ use super::{
     wire::{DroppedMessages, Exchange, Outgoing, RequestPurpose, Wire},
 };
 
-/// How long reaching the address may take.
+/// How long connecting may take.
 const REACHING: Duration = Duration::from_secs(10);
 
-/// Headers that are the protocol's, or the transport's.
+/// Headers reserved for the protocol or the transport.
 const RESERVED: [&str; 9] = [
     "accept",
     "connection",
@@ -47,7 +47,7 @@ const RESERVED: [&str; 9] = [
     "transfer-encoding",
 ];
 
-/// Where a server is, and what every request to it carries.
+/// A server's URL, and what every request to it carries.
 #[derive(Clone)]
 pub struct ServerAddress {
     url: Url,
@@ -59,22 +59,22 @@ pub struct ServerAddress {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddressError {
-    /// Not an address of a server.
+    /// Not a usable server URL.
     #[error("`{0}` is not an http or https address")]
     Url(String),
-    /// A header that is not the operator's to set.
+    /// A header the operator may not set.
     #[error("the header `{0}` belongs to the protocol")]
     Reserved(String),
-    /// Not a header.
+    /// Not a valid header.
     #[error("the header `{0}` is not one HTTP can carry")]
     Header(String),
-    /// It names no host that can be reached.
+    /// The address has no reachable host.
     #[error("no request can go there: {0}")]
     Client(String),
 }
 
 impl ServerAddress {
-    /// Reads an address.
+    /// Parses a URL.
     pub fn parse(url: &str) -> Result<Self, AddressError> {
         let refuse = || AddressError::Url(url.to_owned());
         let parsed = Url::parse(url).map_err(|_| refuse())?;
@@ -109,7 +109,7 @@ impl ServerAddress {
         self
     }
 
-    /// The address itself.
+    /// The URL.
     pub fn url(&self) -> &Url {
         &self.url
     }
@@ -123,13 +123,13 @@ impl std::fmt::Debug for ServerAddress {
     }
 }
 
-/// Opens connections to a server behind an address.
+/// Opens connections to a server at a URL.
 pub struct HttpConnector {
     client: Arc<HttpClient>,
     address: ServerAddress,
     introduction: ClientIntroduction,
     dropped: Arc<DroppedMessages>,
-    /// The era the last connection agreed on, so that an old server is not asked twice.
+    /// The era of the last connection, so that an old server is not probed twice.
     era: Mutex<Option<ProtocolEra>>,
 }
 
@@ -142,7 +142,7 @@ impl HttpConnector {
         let options = ClientOptions {
             user_agent: format!("{}/{}", introduction.name, introduction.version),
             connect_within: REACHING,
-            // Events may come for as long as the server has some; who reads them has limits.
+            // Events may arrive for as long as the server has any; their reader has limits.
             request_within: None,
             redirects: Redirects::SameOrigin(REDIRECTS),
         };
@@ -167,7 +167,7 @@ impl HttpConnector {
         }
     }
 
-    /// What the server sent that was not taken, over all connections.
+    /// Counts of the messages that were dropped, over all connections.
     pub fn dropped(&self) -> &DroppedMessages {
         &self.dropped
     }
@@ -207,7 +207,7 @@ impl Connect for HttpConnector {
                 opened = self.open(known) => opened,
             };
             let mut era = self.era.lock().unwrap_or_else(PoisonError::into_inner);
-            // A server that was replaced by one of the other era is found out the next time.
+            // If a server is replaced by one of the other era, the next connection finds out.
             *era = opened.as_ref().ok().map(Connection::era);
             drop(era);
             opened.map(|session| Arc::new(session) as Arc<dyn Connection>)
@@ -227,7 +227,7 @@ impl std::fmt::Debug for HttpConnector {
     }
 }
 
-/// The way to one address. Dropping it ends what listens there.
+/// The connection to one address. Dropping it ends its listener.
 pub(crate) struct HttpWire(Arc<Address>);
 
 impl HttpWire {

@@ -1,6 +1,6 @@
-//! Questions that an older server asks on its own stream, beside the answers. Nothing on that stream
-//! says which call it belongs to, so it is taken for the one call under way, or refused: a person
-//! must never be asked in the name of somebody else's call.
+//! Questions that an older server asks on its own stream, separate from the answers. Nothing on
+//! that stream says which call a question belongs to, so it goes to the only call in flight or is
+//! refused: a person must never be asked in the name of somebody else's call.
 
 use std::{
     collections::HashMap,
@@ -15,16 +15,16 @@ use crate::{
     upstream::limits::{QUESTION_BYTES, QUESTIONS},
 };
 
-/// A request of the server: its id, its method and its parameters.
+/// The id, method and parameters of a server's request.
 pub(super) type ServerRequest = (Value, String, Value);
 
-/// The calls under way, and where each hears of questions.
+/// The calls in flight, and where each receives questions.
 #[derive(Debug, Default)]
 pub(super) struct ServerQuestions {
     calls: Mutex<HashMap<u64, mpsc::Sender<ServerRequest>>>,
 }
 
-/// Where one call hears of questions, for as long as it is under way.
+/// Where one call receives questions while it is in flight.
 #[derive(Debug)]
 pub(super) struct QuestionSlot {
     id: u64,
@@ -37,7 +37,7 @@ impl ServerQuestions {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens a place for a call.
+    /// Opens a slot for a call.
     pub(super) fn begin(self: &Arc<Self>, id: u64) -> QuestionSlot {
         let (sender, questions) = mpsc::channel(QUESTIONS);
         self.calls().insert(id, sender);
@@ -48,12 +48,12 @@ impl ServerQuestions {
         }
     }
 
-    /// How many calls are under way.
+    /// How many calls are in flight.
     pub(super) fn len(&self) -> usize {
         self.calls().len()
     }
 
-    /// Hands a question to the one call under way, or gives it back.
+    /// Hands a question to the only call in flight, or gives it back.
     pub(super) fn ask(&self, asked: ServerRequest) -> Option<ServerRequest> {
         if json_bytes_within(&asked.2, QUESTION_BYTES).is_none() {
             return Some(asked);
@@ -75,7 +75,7 @@ impl QuestionSlot {
     pub(super) async fn next(&mut self) -> ServerRequest {
         match self.questions.recv().await {
             Some(asked) => asked,
-            // Our own sender is there for as long as we are.
+            // We hold a sender ourselves, so the channel never closes.
             None => std::future::pending().await,
         }
     }

@@ -1,21 +1,21 @@
-//! Events out of a stream of bytes, bounded in size.
+//! Decodes server-sent events from bytes, bounded in size.
 
 use std::time::Duration;
 
 use crate::upstream::limits::{MESSAGE_BYTES, REOPEN};
 
-/// One event that carries something.
+/// An event that carries something.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Event {
-    /// Its data, lines joined.
+    /// Its data lines, joined.
     pub(super) data: String,
-    /// Its id, if the stream can be taken up again after it.
+    /// Its id, if the stream can be resumed after it.
     pub(super) id: Option<String>,
-    /// How long to wait before that.
+    /// How long to wait before resuming.
     pub(super) retry: Option<Duration>,
 }
 
-/// Cuts bytes into events.
+/// Splits bytes into events.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     unfinished: Vec<u8>,
@@ -23,7 +23,7 @@ pub(super) struct Decoder {
     has_data: bool,
 }
 
-/// An event got larger than is taken, or is not text.
+/// An event is too large, or is not text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EventError {
     TooLarge,
@@ -31,7 +31,7 @@ pub(super) enum EventError {
 }
 
 impl Decoder {
-    /// Takes bytes and adds every event that is now whole.
+    /// Takes bytes and adds every event that is now complete.
     pub(super) fn push(
         &mut self,
         bytes: &[u8],
@@ -60,7 +60,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Takes one line; the event it ends, if it ends one.
+    /// Takes one line; returns the event it completes, if any.
     fn line(&mut self, line: &str) -> Result<Option<Event>, EventError> {
         if line.is_empty() {
             self.has_data = false;

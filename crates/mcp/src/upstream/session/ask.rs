@@ -1,5 +1,5 @@
-//! What a server asks while it works on a call, brought to that call's client. A question nobody
-//! can be asked is refused; so is one that leads somewhere no person should be sent.
+//! Passes what a server asks during a call to that call's client. A question nobody can answer is
+//! refused; so is one that leads somewhere no person should be sent.
 
 use std::{
     collections::BTreeSet,
@@ -20,10 +20,9 @@ use crate::{
     web_page,
 };
 
-/// The questions of one call.
 pub(super) struct CallQuestions<'a> {
     client: Option<&'a Arc<dyn Client>>,
-    /// The keys that were used, so that each is used once.
+    /// The keys used so far, so that each is used once.
     keys: BTreeSet<String>,
 }
 
@@ -65,7 +64,7 @@ impl<'a> CallQuestions<'a> {
         cancel: &CancellationToken,
     ) -> Result<Value, RequestError> {
         let Some(requests) = result.get("inputRequests") else {
-            // Nothing is asked: the server only wants the request once more.
+            // The server asks nothing: it only wants the request again.
             return Ok(json!({}));
         };
         let broken = |why: &str| RequestError::Protocol(why.to_owned());
@@ -94,7 +93,7 @@ impl<'a> CallQuestions<'a> {
         let answers = match client.ask(questions, cancel).await {
             Ok(answers) if answers.len() == keys.len() => answers,
             Ok(_) | Err(AskError::Gone) => return Err(RequestError::Cancelled),
-            // Turning a form down is an answer; turning the rest down ends the request.
+            // Declining a form is an answer; declining anything else ends the request.
             Err(AskError::Refused { .. })
                 if kinds.iter().all(|kind| *kind == QuestionKind::Elicit) =>
             {
@@ -115,7 +114,7 @@ impl<'a> CallQuestions<'a> {
         Ok(Value::Object(answers))
     }
 
-    /// Tells the client what the server says it would have to be able to, if it is not.
+    /// Tells the client which capabilities the server says it lacks.
     pub(super) fn note_lacking(&self, data: Option<&Value>) {
         let needed = data.and_then(|data| data.get("requiredCapabilities")?.as_object());
         let (Some(client), Some(needed)) = (self.client, needed) else {
@@ -162,7 +161,7 @@ impl<'a> CallQuestions<'a> {
         })
     }
 
-    /// The server's own key where that is possible, otherwise one made from it.
+    /// The server's own key if possible, otherwise one derived from it.
     fn unused(&mut self, key: &str) -> String {
         let mut unused = key.to_owned();
         let mut next = 2;
@@ -185,7 +184,7 @@ fn code_of(error: &AskError) -> i64 {
     }
 }
 
-/// Passes log messages on, at a moderate rate.
+/// Passes log messages on at a limited rate.
 pub(super) struct LogTrickle<'a> {
     client: Option<&'a Arc<dyn Client>>,
     since: Instant,

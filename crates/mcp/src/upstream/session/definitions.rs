@@ -1,5 +1,5 @@
-//! Everything a server offers, fetched page by page and kept as it came. A server that offers more
-//! than is taken offers nothing.
+//! Fetches everything a server offers, page by page, and keeps it as received. A server that
+//! exceeds a limit offers nothing.
 
 use std::collections::BTreeSet;
 
@@ -16,12 +16,12 @@ use crate::upstream::{
     wire::Wire,
 };
 
-/// A list of the protocol.
+/// One of the protocol's lists.
 struct List {
     method: &'static str,
-    /// Where the result has its entries.
+    /// The result's key for the entries.
     entries: &'static str,
-    /// What an entry is called by, and how long that may be.
+    /// The key of an entry's name, and the name's maximum length.
     named_by: (&'static str, usize),
 }
 
@@ -49,11 +49,10 @@ const PROMPTS: List = List {
 /// How long fetching everything may take.
 const ALL: Duration = Duration::from_secs(2 * OWN_REQUEST.as_secs());
 
-/// How many bytes of definitions are still taken.
+/// How many more bytes of definitions are accepted.
 struct DefinitionBudget(usize);
 
 impl<W: Wire> Inner<W> {
-    /// Fetches everything.
     pub(super) async fn fetch_definitions(
         &self,
         cancel: &CancellationToken,
@@ -71,7 +70,7 @@ impl<W: Wire> Inner<W> {
         if agreed.offers("/resources") {
             resources = self.fetch(&RESOURCES, &mut room, until, cancel).await?;
             let fetched = self.fetch(&TEMPLATES, &mut room, until, cancel).await;
-            // Servers with resources and no templates often lack the method.
+            // Servers with resources but no templates often lack the method.
             templates = match fetched {
                 Err(RequestError::Answered { .. }) => Vec::new(),
                 fetched => fetched?,
@@ -140,7 +139,7 @@ impl<W: Wire> Inner<W> {
     }
 }
 
-/// The name of an entry that is taken.
+/// The name of an acceptable entry.
 fn check(list: &List, entry: &Value, room: &mut DefinitionBudget) -> Result<String, String> {
     let (key, longest) = list.named_by;
     let name = entry.get(key).and_then(Value::as_str);

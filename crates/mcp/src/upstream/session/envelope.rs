@@ -1,4 +1,4 @@
-//! What the protocol wants around a request's own parameters.
+//! What the protocol adds to a request's own parameters.
 
 use std::{sync::Arc, time::Duration};
 
@@ -27,32 +27,32 @@ pub(super) const MODERN: &str = "2026-07-28";
 /// The server's view of the headers differs from ours.
 pub(super) const HEADER_MISMATCH: i64 = -32020;
 
-/// The server needs a capability that the client of the call did not declare.
+/// The server needs a capability that the call's client did not declare.
 pub(super) const MISSING_CAPABILITY: i64 = -32021;
 
 /// The header that names the revision.
 pub(crate) const VERSION_HEADER: &str = "mcp-protocol-version";
 
-/// Where the protocol's own of a request's parameters stands.
+/// The `_meta` key.
 const META: &str = "_meta";
 
-/// How we introduce ourselves.
+/// How Haft introduces itself to servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientIntroduction {
     /// The name of the program.
     pub name: String,
     /// Its version.
     pub version: String,
-    /// What a server with `initialize` is told it may ask, for the whole connection. A call whose
-    /// client cannot be asked refuses. A stateless server is told anew with every request.
+    /// What an `initialize` server is told it may ask, for the whole connection. A call whose
+    /// client cannot be asked refuses. A stateless server is told with every request.
     pub abilities: ClientAbilities,
-    /// How long a process has to say whether it speaks the stateless era, before the older one is
-    /// tried beside it.
+    /// How long a process may take to show that it speaks the stateless era before the older one is
+    /// tried in parallel.
     pub probe: Duration,
-    /// How long a server may take to answer the first question at all: it may have to fetch itself
-    /// first.
+    /// How long a server may take to answer its first request at all: it may have to download
+    /// itself first.
     pub patience: Duration,
-    /// The only era to speak, where the operator knows it; otherwise it is found out.
+    /// The only era to speak, if the operator configured it; otherwise it is probed.
     pub only: Option<ProtocolEra>,
 }
 
@@ -120,8 +120,8 @@ fn capabilities(abilities: ClientAbilities) -> Value {
     Value::Object(capabilities)
 }
 
-/// A request's parameters with what the protocol adds. Borrowed, because they may be large and are
-/// only written.
+/// A request's parameters plus what the protocol adds. Borrowed, because they may be large and are
+/// only serialized.
 pub(super) struct RequestEnvelope<'a> {
     own: Option<&'a Map<String, Value>>,
     meta: Map<String, Value>,

@@ -1,5 +1,5 @@
-//! What requests of the stateless era carry in HTTP headers: method, name, and the arguments a
-//! tool's schema marks with `x-mcp-header`.
+//! HTTP headers of stateless requests: the method, the name, and the arguments that a tool's schema
+//! marks with `x-mcp-header`.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -10,13 +10,13 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use http::{HeaderName, HeaderValue};
 use serde_json::{Map, Value};
 
-/// The mark in a schema.
+/// The schema key that marks an argument.
 const MARK: &str = "x-mcp-header";
 
-/// How deep a schema is looked into.
+/// How deep a schema is searched.
 const MAX_DEPTH: usize = 64;
 
-/// Where a marked argument stands, and the header it goes into.
+/// The location of a marked argument, and its header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct HeaderArgument {
     path: Vec<String>,
@@ -87,7 +87,7 @@ impl ParameterHeaders {
     }
 }
 
-/// A value as a header can carry it.
+/// Encodes a value for a header.
 fn encode(value: &str) -> String {
     let looks_encoded = value.starts_with("=?base64?") && value.ends_with("?=");
     let cut_short = value.starts_with(' ') || value.ends_with(' ');
@@ -127,7 +127,7 @@ fn collect(
     }
     for (keyword, value) in schema {
         match keyword.as_str() {
-            // Read with its property, or a value and no schema.
+            // Handled with its property, or a value and not a schema.
             MARK | "default" | "const" | "enum" | "examples" => {}
             "properties" => {
                 for (name, property) in value.as_object().into_iter().flatten() {

@@ -1,5 +1,5 @@
 //! Changes in the stateless era: one long request that the server answers with notifications. It is
-//! sent anew when it breaks, and when somebody wants to hear of another resource.
+//! sent again when it breaks, and when the subscriptions change.
 
 use std::{
     collections::BTreeSet,
@@ -18,10 +18,9 @@ use crate::upstream::{
     wire::{RequestPurpose, Wire, message::Refusal},
 };
 
-/// The wait after the first break; it doubles with each that follows at once.
+/// The wait after the first break; it doubles with each quick further one.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 
-/// The resources somebody wants to hear of.
 #[derive(Debug, Default)]
 pub(super) struct SubscribedResources {
     uris: Mutex<BTreeSet<String>>,
@@ -29,7 +28,7 @@ pub(super) struct SubscribedResources {
 }
 
 impl SubscribedResources {
-    /// Adds a resource or takes it out.
+    /// Adds or removes a resource.
     pub(super) fn set(&self, uri: &str, wanted: bool) -> Result<(), RequestError> {
         let mut uris = self.uris.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = if wanted {
@@ -60,7 +59,7 @@ pub(super) async fn listen<W: Wire>(session: Arc<Inner<W>>) {
     let mut again = false;
     loop {
         let Some(parameters) = wanted(&session) else {
-            // Nothing to hear of yet.
+            // Nothing to listen for yet.
             tokio::select! {
                 () = session.ended.cancelled() => return,
                 () = session.subscribed.changed.notified() => continue,
@@ -82,7 +81,7 @@ pub(super) async fn listen<W: Wire>(session: Arc<Inner<W>>) {
         };
         let ended = tokio::select! {
             () = session.ended.cancelled() => return,
-            // Dropping the request tells the server.
+            // Dropping the request notifies the server.
             () = session.subscribed.changed.notified() => None,
             ended = session.exchange(sending, &replaced) => Some(ended),
         };
@@ -106,7 +105,7 @@ pub(super) async fn listen<W: Wire>(session: Arc<Inner<W>>) {
     }
 }
 
-/// What to listen for: what the server says it tells of, and what somebody wants to hear of.
+/// What to listen for: the notifications the server supports, and the subscribed resources.
 fn wanted<W: Wire>(session: &Inner<W>) -> Option<Value> {
     let mut filter = Map::new();
     for (flag, pointer) in [

@@ -1,8 +1,8 @@
-//! A session with a mounted server, whatever the transport: both eras of the protocol, every
-//! request with a deadline and a cancel, every list with a cap.
+//! A session with a mounted server over any transport: both eras of the protocol, every request
+//! with a deadline and cancellation, every list with a cap.
 //!
-//! The session is ours and not the SDK's: the SDK matches ids loosely, starts a task for every
-//! notification, and drops what it does not know of a definition (ADR 0018).
+//! We do not use the SDK's session: the SDK matches ids loosely, starts a task for every
+//! notification, and drops unknown fields of definitions (ADR 0018).
 
 mod ask;
 mod definitions;
@@ -59,16 +59,15 @@ struct Inner<W: Wire> {
     notices: Arc<Notices>,
     headers: ParameterHeaders,
     subscribed: SubscribedResources,
-    /// Fires when the session ends from our side.
+    /// Fires when we end the session.
     ended: CancellationToken,
 }
 
-/// One request as the session sends it.
 struct OutgoingRequest<'a> {
     method: &'a str,
     parameters: &'a Value,
     purpose: RequestPurpose,
-    /// When it must be over, and how long that was in all.
+    /// The deadline, and the timeout it came from.
     until: Option<(Instant, Duration)>,
     progress: Option<&'a (dyn Fn(Progress) + Send + Sync)>,
     client: Option<&'a Arc<dyn Client>>,
@@ -123,7 +122,7 @@ impl<W: Wire> Inner<W> {
         self.exchange(sending, cancel).await
     }
 
-    /// Sends a request and hears the server out, until its answer, the deadline or a cancel.
+    /// Sends a request and handles events until its answer, the deadline or a cancellation.
     async fn exchange(
         &self,
         sending: OutgoingRequest<'_>,
@@ -146,7 +145,7 @@ impl<W: Wire> Inner<W> {
                 match exchange.next().await? {
                     Event::Answer(answer) => return answer,
                     Event::Progress(progress) => {
-                        // Anything that does not increase is no progress.
+                        // A report that does not increase is not progress.
                         if progress.progress > so_far
                             && let Some(report) = sending.progress
                         {
@@ -208,7 +207,7 @@ impl<W: Wire> Inner<W> {
         })
     }
 
-    /// Sends a call's request, answers what the server asks in between, and gives its result.
+    /// Sends a call's request, answers the server's questions in between, and returns its result.
     async fn call(
         &self,
         request: Request,
@@ -228,8 +227,8 @@ impl<W: Wire> Inner<W> {
                 client: request.client.as_ref(),
             };
             let result = match self.exchange(sending, cancel).await {
-                // The server's schema changed since we read it. Whether what it has now may be
-                // called is not for a session to say.
+                // The server's schema changed since we read it. Whether the new one may be called
+                // is not the session's decision.
                 Err(RequestError::Answered { code, message, .. })
                     if code == envelope::HEADER_MISMATCH && request.method == "tools/call" =>
                 {
@@ -343,7 +342,7 @@ impl<W: Wire> Drop for Session<W> {
     }
 }
 
-/// Tells the server when nobody waits for an answer any more, however that came to be.
+/// Notifies the server when nobody waits for an answer any more, for whatever reason.
 struct AbandonGuard<'a, W: Wire> {
     of: &'a Inner<W>,
     id: Option<u64>,
@@ -364,7 +363,7 @@ impl<W: Wire> Drop for AbandonGuard<'_, W> {
     }
 }
 
-/// What a request of the server is answered with while no call is under way.
+/// The answer to a server's request while no call is in flight.
 pub(crate) fn unsolicited(method: &str) -> Result<Value, Refusal> {
     match method {
         "ping" => Ok(json!({})),

@@ -1,5 +1,5 @@
-//! Finding out which era a server speaks: the stateless one is tried first, and whatever is not a
-//! proper answer to it means the older one.
+//! Determines which era a server speaks: the stateless one is tried first, and anything but a
+//! proper answer means the older one.
 
 use std::sync::{Arc, atomic::AtomicU64};
 
@@ -23,16 +23,16 @@ const INITIALIZE: u64 = 2;
 const DISCOVER_AGAIN: u64 = 3;
 const FIRST_FREE: u64 = 4;
 
-/// The server does not speak the revision it was asked in.
+/// The server does not speak the requested revision.
 const UNSUPPORTED_VERSION: i64 = -32022;
 
-/// What was agreed on with a server.
+/// What was negotiated with a server.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct NegotiatedSession {
     pub(super) era: ProtocolEra,
     /// The revision of the protocol.
     pub(super) version: String,
-    /// What the server calls itself.
+    /// The server's self-description.
     pub(super) server: Value,
     pub(super) capabilities: Value,
     pub(super) instructions: Option<String>,
@@ -48,8 +48,8 @@ impl NegotiatedSession {
     }
 }
 
-/// Opens a session on pipes. A server that says nothing to the newer era's question is asked the
-/// older one's beside it, because it may only be slow to start.
+/// Opens a session on pipes. A server that does not answer the newer era's probe is also sent
+/// `initialize`, because it may only be slow to start.
 pub(crate) async fn open_pipe<W: Wire>(
     wire: W,
     notices: Arc<Notices>,
@@ -81,7 +81,7 @@ async fn probe_pipe<W: Wire>(
         Ok(Err(_)) => return initialize(wire, introduction).await,
         Err(_) => {}
     }
-    // A server of both eras that is sent `initialize` takes the connection for one of the older.
+    // A server of both eras treats a connection with `initialize` as the older era.
     match initialize(wire, introduction).await {
         Ok(agreed) => Ok(agreed),
         Err(error) => discovering.await.map_err(|_| error),
@@ -126,7 +126,7 @@ async fn finish<W: Wire>(
     Ok(Session::start(wire, agreed, introduction, notices, ids))
 }
 
-/// Asks in the stateless era; an error of any kind means that the server does not speak it.
+/// Probes for the stateless era; any error means that the server does not speak it.
 async fn discover<W: Wire>(
     wire: &W,
     introduction: &ClientIntroduction,
@@ -162,8 +162,8 @@ async fn discover<W: Wire>(
     })
 }
 
-/// Whether a server refused a revision and names the same as one that it speaks. It may have been
-/// replaced that moment, so it is asked once more.
+/// Whether a server refused a revision that it also lists as supported. It may have been replaced
+/// at that moment, so it is asked once more.
 fn names_our_revision(error: &RequestError) -> bool {
     let RequestError::Answered { code, data, .. } = error else {
         return false;
@@ -176,7 +176,7 @@ fn names_our_revision(error: &RequestError) -> bool {
             .is_some_and(|named| named.iter().any(ours))
 }
 
-/// Agrees with `initialize`.
+/// Negotiates with `initialize`.
 async fn initialize<W: Wire>(
     wire: &W,
     introduction: &ClientIntroduction,

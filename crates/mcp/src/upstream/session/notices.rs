@@ -1,4 +1,4 @@
-//! Changes a server tells of, gathered for a moment so that a flood of them is one.
+//! Gathers a server's change notifications briefly, so that a flood of them becomes one.
 
 use std::{
     collections::BTreeSet,
@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-/// Gathers changes and tells them.
+/// Gathers changes and announces them.
 #[derive(Debug)]
 pub(crate) struct Notices {
     gathered: Arc<Mutex<GatheredNotices>>,
@@ -27,7 +27,7 @@ pub(crate) struct Notices {
 struct GatheredNotices {
     definitions: bool,
     resources: BTreeSet<String>,
-    /// Whether somebody will tell what is gathered.
+    /// Whether an announcement is already scheduled.
     awaited: bool,
 }
 
@@ -44,7 +44,7 @@ impl Notices {
         self.tell.subscribe()
     }
 
-    /// Takes a notification of the server; one that tells of no change is let go.
+    /// Handles a server notification; one that reports no change is ignored.
     pub(crate) fn take(&self, method: &str, parameters: &Value) {
         match method {
             "notifications/tools/list_changed"
@@ -76,7 +76,7 @@ impl Notices {
         self.soon(gathered);
     }
 
-    /// Sees to it that what is gathered is told in a moment.
+    /// Schedules an announcement of what is gathered.
     fn soon(&self, mut gathered: MutexGuard<'_, GatheredNotices>) {
         if std::mem::replace(&mut gathered.awaited, true) {
             return;

@@ -1,4 +1,4 @@
-//! Lines out of a child's output: bounded in length, and in how long one may stay unfinished.
+//! Splits a child's output into lines, bounded in length and in how long one may stay unfinished.
 
 use std::time::Duration;
 
@@ -6,19 +6,18 @@ use tokio::time::Instant;
 
 use crate::upstream::limits::{MESSAGE_BYTES, UNFINISHED};
 
-/// Cuts bytes into lines.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     unfinished: Vec<u8>,
     began: Option<Instant>,
 }
 
-/// A line got longer than is taken.
+/// A line exceeded the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TooLong;
 
 impl Lines {
-    /// Takes bytes and hands every line that is now whole to `take`, without its end.
+    /// Takes bytes and passes every completed line to `take`, without its line ending.
     pub(super) fn push(
         &mut self,
         mut bytes: &[u8],
@@ -54,7 +53,7 @@ impl Lines {
         Ok(())
     }
 
-    /// Waits until a line has been unfinished for too long; for ever while none is.
+    /// Waits until a line has been unfinished for too long; forever if there is none.
     pub(super) async fn overdue(&self) {
         match self.began {
             Some(began) => tokio::time::sleep_until(began + UNFINISHED).await,

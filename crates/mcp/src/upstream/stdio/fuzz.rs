@@ -1,4 +1,4 @@
-//! What a hostile server prints, cut into lines.
+//! Splits a hostile server's output into lines.
 
 use haft_testkit::{Fuzz, ParseOutcome};
 
@@ -22,7 +22,7 @@ fn lines_of_an_mcp_server_are_the_same_however_they_are_cut() {
         .longest(512)
         .run(|bytes| {
             let mut expected: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
-            // What follows the last end is no line yet.
+            // What follows the last line ending is not a line yet.
             expected.pop();
             for size in [1, 2, 7, bytes.len().max(1)] {
                 assert_eq!(lines(bytes.chunks(size)), expected, "in pieces of {size}");

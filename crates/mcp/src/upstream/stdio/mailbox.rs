@@ -1,5 +1,6 @@
-//! The requests under way on one pipe, and what has come for each. A flood of progress keeps only
-//! the newest report, a flood of log messages the first few; nothing grows with what a server sends.
+//! The requests in flight on one pipe, and the messages received for each. A flood of progress
+//! keeps only the newest report, a flood of log messages the first few; nothing grows with what a
+//! server sends.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -19,7 +20,7 @@ use crate::{
     },
 };
 
-/// What has come for one request and was not looked at yet.
+/// Received messages of one request that were not read yet.
 #[derive(Debug, Default)]
 struct PendingMessages {
     progress: Option<Progress>,
@@ -41,7 +42,7 @@ impl Mailbox {
     }
 }
 
-/// The requests under way.
+/// The requests in flight.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     open: Mutex<OpenRequests>,
@@ -59,7 +60,7 @@ impl Pending {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens a mailbox for a request, before it is sent.
+    /// Opens a mailbox for a request before it is sent.
     pub(super) fn begin(
         self: &Arc<Self>,
         outgoing: &Outgoing,
@@ -87,12 +88,12 @@ impl Pending {
         self.open().boxes.get(&id).cloned()
     }
 
-    /// Whether a request is under way.
+    /// Whether a request is in flight.
     pub(super) fn knows(&self, id: u64) -> bool {
         self.open().boxes.contains_key(&id)
     }
 
-    /// How many requests of calls are under way.
+    /// How many call requests are in flight.
     pub(super) fn calls(&self) -> usize {
         let open = self.open();
         let of_calls = open.boxes.values();
@@ -101,7 +102,7 @@ impl Pending {
             .count()
     }
 
-    /// Delivers an answer; the first is the only one. Whoever waits no longer is not told.
+    /// Delivers an answer; only the first counts. Nothing happens if nobody waits any more.
     pub(super) fn answer(&self, id: u64, answer: Result<Value, RequestError>) {
         let mailbox = self.open().boxes.remove(&id);
         if let Some(mailbox) = mailbox {
@@ -110,7 +111,7 @@ impl Pending {
         }
     }
 
-    /// Delivers a report of progress.
+    /// Delivers a progress report.
     pub(super) fn progress(&self, id: u64, progress: Progress, dropped: &DroppedMessages) {
         let Some(mailbox) = self.of(id) else {
             dropped.flood();
@@ -122,8 +123,8 @@ impl Pending {
         mailbox.came.notify_one();
     }
 
-    /// Delivers a log message. A pipe does not say which call it belongs to, so it is passed on only
-    /// where there is no doubt.
+    /// Delivers a log message. A pipe does not say which call it belongs to, so it is passed on
+    /// only when there is no doubt.
     pub(super) fn log(&self, message: &Value, dropped: &DroppedMessages) {
         let Some(mailbox) = self.only() else {
             dropped.flood();
@@ -143,8 +144,8 @@ impl Pending {
         mailbox.came.notify_one();
     }
 
-    /// Delivers a request of the server; gives it back if it is not clear whose it is. A pipe does
-    /// not say, and a person must never be asked in the name of somebody else's call.
+    /// Delivers a server request; gives it back if it is unclear which call it belongs to. A pipe
+    /// does not say, and a person must never be asked in the name of somebody else's call.
     pub(super) fn asked(
         &self,
         id: Value,
@@ -180,7 +181,7 @@ impl Pending {
         }
     }
 
-    /// Ends every request under way, and every later one.
+    /// Ends every request in flight, and every later one.
     pub(super) fn end(&self, why: &RequestError) {
         let mut open = self.open();
         open.ended.get_or_insert_with(|| why.clone());

@@ -1,5 +1,5 @@
-//! A mounted server that is a process: started by the back end, spoken to over its pipes, one
-//! message a line.
+//! A mounted server that is a process: started by the back end, with one message per line on its
+//! pipes.
 
 mod frame;
 #[cfg(test)]
@@ -36,21 +36,21 @@ use super::{
     wire::{DroppedMessages, Exchange, Outgoing, Wire},
 };
 
-/// What to start. The environment is built from empty by the back end; what stands here is all
-/// that is added.
+/// What to start. The back end builds the environment from empty; only the variables listed here
+/// are added.
 #[derive(Clone)]
 pub struct ServerCommand {
     /// The program and its arguments; no shell is involved.
     pub argv: Vec<String>,
     /// The directory it starts in.
     pub cwd: WorkPath,
-    /// Its own variables, secrets among them.
+    /// Its environment variables, including secrets.
     pub environment: BTreeMap<String, String>,
     /// How strongly it is confined.
     pub tier: Tier,
-    /// The hosts it may reach; none at all without it.
+    /// The hosts it may reach; without it, none.
     pub egress: Option<Arc<EgressRules>>,
-    /// The SHA-256 its program file must have, if the operator named one.
+    /// The required SHA-256 of its program file, if the operator set one.
     pub pinned: Option<[u8; 32]>,
 }
 
@@ -64,7 +64,7 @@ impl std::fmt::Debug for ServerCommand {
     }
 }
 
-/// The last of what a server's process printed, for as long as somebody keeps this.
+/// The last output of a server's process, kept while this exists.
 #[derive(Debug, Clone, Default)]
 pub struct ServerOutput {
     stderr: Arc<Ring>,
@@ -72,7 +72,7 @@ pub struct ServerOutput {
 }
 
 impl ServerOutput {
-    /// It as text.
+    /// The output as text.
     pub fn last_words(&self) -> LastWords {
         LastWords {
             stderr: self.stderr.text(),
@@ -88,7 +88,7 @@ pub struct StdioConnector {
     introduction: ClientIntroduction,
     printed: ServerOutput,
     dropped: Arc<DroppedMessages>,
-    /// The era the last connection agreed on, so that an old server is not asked twice.
+    /// The era of the last connection, so that an old server is not probed twice.
     era: Mutex<Option<ProtocolEra>>,
 }
 
@@ -118,13 +118,13 @@ impl StdioConnector {
         }
     }
 
-    /// Keeps what the server prints there.
+    /// Keeps the server's output in `printed`.
     #[must_use]
     pub fn printing(self, printed: ServerOutput) -> Self {
         Self { printed, ..self }
     }
 
-    /// What the server sent that was not taken, over all connections.
+    /// Counts of the messages that were dropped, over all connections.
     pub fn dropped(&self) -> &DroppedMessages {
         &self.dropped
     }
@@ -189,7 +189,7 @@ impl Connect for StdioConnector {
                 () = cancel.cancelled() => return Err(ConnectError::Cancelled),
                 opened = open => opened,
             };
-            // A server that dies of the newer era's question is asked the older one next time.
+            // A server that dies on the newer era's probe is sent the older one's next time.
             let era = match &opened {
                 Ok(session) => session.era(),
                 Err(_) => ProtocolEra::Legacy,
@@ -220,7 +220,7 @@ impl std::fmt::Debug for StdioConnector {
     }
 }
 
-/// Writes messages one after the other, each whole: a half-written one would break all that follow.
+/// Writes messages one after the other, each whole: a partial one would break all that follow.
 async fn write(
     controls: Arc<dyn ProcessControls>,
     mut letters: mpsc::Receiver<Vec<u8>>,
@@ -236,7 +236,7 @@ async fn write(
             return;
         };
         if let Err(error) = controls.write(&letter).await {
-            // How a process ended, and what it printed, says more than that it does not read.
+            // How a process ended and what it printed says more than that it stopped reading.
             if timeout(CLOSING, shared.gone.cancelled()).await.is_err() {
                 shared.fail(&RequestError::Lost(error.message().to_owned()));
             }

@@ -1,4 +1,4 @@
-//! The one task that reads a server's process and ends it.
+//! The task that reads a server's process and ends it.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::upstream::{
     },
 };
 
-/// The most refusals of its sandbox that are told of a server's end.
+/// The most sandbox refusals reported when a server ends.
 const REFUSALS_TOLD: usize = 3;
 
 /// What the pump shares with the session.
@@ -30,12 +30,12 @@ pub(super) struct PumpState {
     pub(super) pending: Arc<Pending>,
     pub(super) notices: Arc<Notices>,
     pub(super) last_words: Arc<Ring>,
-    /// What it printed to stdout that is no message.
+    /// Lines on stdout that are not messages.
     pub(super) stray: Arc<Ring>,
     pub(super) dropped: Arc<DroppedMessages>,
-    /// Messages to be written.
+    /// Messages waiting to be written.
     pub(super) outbox: mpsc::Sender<Vec<u8>>,
-    /// Fires when the process is to end.
+    /// Fires when the process should end.
     pub(super) stop: CancellationToken,
     /// Fires when it has ended.
     pub(super) gone: CancellationToken,
@@ -51,20 +51,20 @@ impl PumpState {
         self.stop.cancel();
     }
 
-    /// Sends a message soon, or never if too many wait.
+    /// Queues a message, or drops it if too many wait.
     pub(super) fn tell(&self, message: &Value) {
         let _ = self.outbox.try_send(line(message.to_string()));
     }
 }
 
-/// A message as a line.
+/// Encodes a message as a line.
 pub(super) fn line(message: String) -> Vec<u8> {
     let mut line = message.into_bytes();
     line.push(b'\n');
     line
 }
 
-/// Reads a process until it ends or is to end, then sees it off.
+/// Reads a process until it ends or should end, then shuts it down.
 pub(super) async fn pump(mut process: Box<dyn ProcessHandle>, shared: Arc<PumpState>) {
     read(&mut *process, &shared).await;
     see_off(&mut *process, &shared).await;
@@ -103,7 +103,7 @@ async fn read(process: &mut dyn ProcessHandle, shared: &Arc<PumpState>) {
     }
 }
 
-/// Closes the input, waits, terminates, kills: the whole tree.
+/// Closes the input, waits, terminates, then kills the whole tree.
 async fn see_off(process: &mut dyn ProcessHandle, shared: &Arc<PumpState>) {
     let controls = process.controls();
     let _ = timeout(CLOSING, controls.close_input()).await;
@@ -121,20 +121,20 @@ async fn see_off(process: &mut dyn ProcessHandle, shared: &Arc<PumpState>) {
                 ExitStatus::Code(code) => format!("it exited with code {code}"),
                 ExitStatus::Signal(signal) => format!("signal {signal} ended it"),
             };
-            // Often the reason, and nothing that the server itself could know.
+            // Often the cause, and not something the server itself could know.
             let refused = exit.refusals.iter().take(REFUSALS_TOLD);
             refused.fold(how, |how, refusal| format!("{how}; {refusal}"))
         }
         Ok(Err(error)) => format!("it ended: {}", error.message()),
         Err(_) => "it was ended".to_owned(),
     };
-    // What the server left behind goes with it.
+    // Processes the server left behind end with it.
     let _ = process.stop(TERMINATING).await;
     shared.pending.end(&RequestError::Lost(how.clone()));
     let _ = shared.why.set(how);
 }
 
-/// Brings one line to whom it is for.
+/// Routes one line to its recipient.
 fn route(line: &[u8], shared: &Arc<PumpState>) {
     let Ok(text) = std::str::from_utf8(line) else {
         return not_utf8(line, shared);
@@ -165,7 +165,7 @@ fn route(line: &[u8], shared: &Arc<PumpState>) {
     }
 }
 
-/// Text that is not UTF-8 fails the request it answers, if it is one.
+/// Text that is not UTF-8 fails the request it answers, if it answers one.
 fn not_utf8(line: &[u8], shared: &Arc<PumpState>) {
     let text = String::from_utf8_lossy(line);
     if let Ok(Incoming::Answer { id, .. }) = message::read(&text) {

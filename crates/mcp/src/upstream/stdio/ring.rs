@@ -1,4 +1,4 @@
-//! The last of what a server printed.
+//! The last output of a server.
 
 use std::{
     collections::VecDeque,
@@ -7,12 +7,12 @@ use std::{
 
 use crate::upstream::limits::LAST_WORDS_BYTES;
 
-/// Keeps the last bytes.
+/// A ring buffer of the last bytes.
 #[derive(Debug, Default)]
 pub(super) struct Ring(Mutex<VecDeque<u8>>);
 
 impl Ring {
-    /// Takes more bytes and forgets the oldest.
+    /// Adds bytes and drops the oldest.
     pub(super) fn push(&self, bytes: &[u8]) {
         let start = bytes.len().saturating_sub(LAST_WORDS_BYTES);
         let newest = bytes.get(start..).unwrap_or_default();
@@ -23,13 +23,13 @@ impl Ring {
         kept.extend(newest);
     }
 
-    /// Forgets everything, for a new process.
+    /// Drops everything, for a new process.
     pub(super) fn clear(&self) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.clear();
     }
 
-    /// What is kept, as text.
+    /// The kept bytes as text.
     pub(super) fn text(&self) -> String {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(kept.make_contiguous()).into_owned()

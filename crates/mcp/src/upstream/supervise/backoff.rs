@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-/// Grows from the first delay to the longest, for ever.
+/// Grows from the first delay to the longest, and stays there.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Backoff {
     pub(super) first: Duration,
@@ -13,12 +13,12 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    /// The delay after so many failures in a row, spread so that servers that failed together do
-    /// not come back together.
+    /// The delay after this many failures in a row, with jitter so that servers that failed
+    /// together do not restart together.
     pub(super) fn delay(self, failures: u32) -> Duration {
         let doublings = failures.saturating_sub(1).min(20);
         let whole = self.first.saturating_mul(1 << doublings).min(self.longest);
-        // A fresh hasher's keys are random; no more is needed to spread.
+        // A new hasher's keys are random, which is enough for jitter.
         let spread = RandomState::new().hash_one(failures) % 1000;
         let spread = u32::try_from(spread).unwrap_or(0);
         whole / 2 + whole / 2 * spread / 1000

@@ -27,7 +27,7 @@ use crate::{
     upstream::connection::{RequestError, Server},
 };
 
-/// How often it is looked whether somebody accepted something in another process.
+/// How often to check whether another process accepted something.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// How long all servers together may take to end.
@@ -41,37 +41,36 @@ pub struct Fleet {
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// What happens to a server that never ran, of which nobody knows what it offers.
+/// What to do with a server that never ran, so that its offer is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnseenServer {
-    /// It is started at once, to find out.
+    /// Start it at once to find out.
     Start,
-    /// It offers nothing until somebody has it started.
+    /// Offer nothing until somebody starts it.
     Leave,
 }
 
-/// One of them.
 struct SupervisedServer {
     offer: Arc<ServerOffer>,
     desk: Arc<ServerRequests>,
     posted: watch::Receiver<ServerStatus>,
 }
 
-/// Servers could not be mounted together.
+/// Why servers could not be mounted together.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FleetError {
-    /// Two have one id.
+    /// Two servers have the same id.
     #[error("two mounted servers have the id `{0}`")]
     Twice(ServerId),
-    /// An id gives no provider.
+    /// An id is not a valid provider name.
     #[error(transparent)]
     Name(#[from] NameError),
 }
 
 impl Fleet {
-    /// Puts up what every server offered in its last run. Returns at once; must be called within a
-    /// Tokio runtime.
+    /// Registers what every server offered in its last run. Returns at once; must be called within
+    /// a Tokio runtime.
     pub fn start(
         mounts: Vec<Mount>,
         shared: &SupervisorDefaults,
@@ -89,7 +88,7 @@ impl Fleet {
             lives.push(life);
         }
         let mut tasks = Vec::new();
-        // From before the first look, so that no answer falls between.
+        // Read before the first check, so that no change in between is missed.
         let revision = shared.store.revision();
         for life in lives {
             let begin = life.begin(unseen);
@@ -112,7 +111,7 @@ impl Fleet {
         })
     }
 
-    /// How every server is, by id.
+    /// The status of every server, by id.
     pub fn status(&self) -> Vec<Status> {
         self.servers
             .iter()
@@ -120,7 +119,7 @@ impl Fleet {
             .collect()
     }
 
-    /// What the servers offer beside tools, by id.
+    /// What the servers offer besides tools, by id.
     pub fn offered(&self) -> Vec<(ServerId, OfferedResources)> {
         self.servers
             .iter()
@@ -139,7 +138,7 @@ impl Fleet {
         self.changes.subscribe()
     }
 
-    /// Has a server started, as a call would, and waits until it runs or is known not to.
+    /// Starts a server as a call would, and waits until it runs or has failed.
     pub async fn reach(&self, id: &ServerId) -> Result<(), RequestError> {
         match self.servers.get(id) {
             Some(one) => one.desk.ready().await.map(drop),
@@ -149,7 +148,7 @@ impl Fleet {
         }
     }
 
-    /// Holds what a server offers against what was accepted at once, without waiting for the next look.
+    /// Compares a server's offer with what is accepted now, without waiting for the next check.
     pub async fn refresh(&self, id: &ServerId) {
         let Some(one) = self.servers.get(id) else {
             return;
@@ -194,7 +193,7 @@ impl SupervisedServer {
             again: posted.again,
             era: stock.seen.as_ref().map(|seen| seen.era),
             counts: stock.counts(),
-            // Who has a turn has not always sent something yet; what was sent had a turn.
+            // A turn is taken before its request is sent, and every sent request had a turn.
             under_way: self.desk.turns.under_way().max(posted.phase.under_way()),
             refused: stock.vetted.refused.clone(),
             lapsed: stock.lapsed.clone(),
@@ -258,8 +257,8 @@ fn assemble(
     Ok((supervised, life))
 }
 
-/// Holds every server's offer against the store again whenever somebody accepted or revoked
-/// something, which happens in another process.
+/// Compares every server's offer with the store again when somebody accepted or revoked something,
+/// which happens in another process.
 async fn look_for_answers(
     offers: Vec<Arc<ServerOffer>>,
     mut known: u64,

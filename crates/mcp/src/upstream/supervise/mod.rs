@@ -1,10 +1,10 @@
-//! One supervisor for each mounted server and credential: starts it when somebody wants something
-//! of it, keeps it, ends it when nobody does, and starts it again when it fails, later each time.
+//! One supervisor for each mounted server and credential: starts the server on demand, keeps it,
+//! ends it when idle, and restarts it with growing delays when it fails.
 //!
-//! Nothing that lists ever waits here: what a server offers is at hand from its last run (`offer`).
-//! One task owns the connection (`supervisor`); requests go through the `requests`, which knows whose turn it
-//! is, what may be asked for and how the server is. A server that hangs, dies or talks nonsense
-//! costs its own callers a refusal with the reason, and nobody else anything.
+//! Listing never waits here: a server's offer is available from its last run (`offer`). One task
+//! owns the connection (`supervisor`); callers go through `requests`, which knows whose turn it is,
+//! what may be requested and the server's state. A server that hangs, dies or talks nonsense costs
+//! its own callers a refusal with the reason, and nobody else anything.
 
 mod backoff;
 mod fleet;
@@ -38,29 +38,29 @@ pub use self::{
 
 /// A server with one credential, as an operator configured it.
 pub struct Mount {
-    /// The id it was given.
+    /// The configured id.
     pub server: ServerId,
-    /// Whether its tools carry its id.
+    /// Whether its tools' names carry its id.
     pub naming: ToolNaming,
-    /// Which of its tools are wanted.
+    /// Which of its tools to offer.
     pub filter: Filter,
-    /// What is started or reached, to tell it from another server of that id.
+    /// What is started or reached, to distinguish it from another server with that id.
     pub origin: Origin,
     /// Opens connections to it.
     pub connect: Arc<dyn Connect>,
-    /// Makes tools of its definitions.
+    /// Makes tools from its definitions.
     pub make: Arc<dyn MakeTools>,
     /// Its limits.
     pub options: Options,
 }
 
-/// Makes tools of a server's definitions.
+/// Makes tools from a server's definitions.
 pub trait MakeTools: Send + Sync {
-    /// The tool a definition describes, or why it cannot be one.
+    /// The tool for a definition, or why there cannot be one.
     fn tool(&self, server: &Arc<dyn Server>, item: &Item) -> Result<Arc<dyn ErasedTool>, String>;
 
-    /// Tools beside those the server defines, which no model is shown: they read its resources and
-    /// get its prompts. Only asked for what a person accepted.
+    /// Tools in addition to those the server defines, not shown to models: they read its resources
+    /// and get its prompts. Only called for what a person accepted.
     fn fetchers(
         &self,
         server: &Arc<dyn Server>,
@@ -70,7 +70,7 @@ pub trait MakeTools: Send + Sync {
         Vec::new()
     }
 
-    /// What the server edge calls a resource that the server calls `uri`.
+    /// The server edge's name for the resource the server calls `uri`.
     fn uri(&self, server: &ServerId, uri: &str) -> String {
         let _ = server;
         uri.to_owned()
@@ -80,19 +80,19 @@ pub trait MakeTools: Send + Sync {
 /// The limits of one server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// How long it may take until it is ready, its definitions fetched.
+    /// How long it may take until it is ready, with its definitions fetched.
     pub start_timeout: Duration,
-    /// How long a request may take at most, whatever its call allows.
+    /// The longest a request may take, whatever its call allows.
     pub call_timeout: Duration,
-    /// How many requests it is given at a time.
+    /// How many requests it handles at a time.
     pub concurrency: usize,
     /// How many more may wait for their turn.
     pub queue: usize,
-    /// How long it is kept without being asked anything; none is for ever.
+    /// How long it is kept without requests; none means forever.
     pub idle: Option<Duration>,
-    /// How long it is left alone after a first failure; twice as long after each further one.
+    /// The delay after a first failure; it doubles with each further one.
     pub first_backoff: Duration,
-    /// The longest it is left alone.
+    /// The longest delay after a failure.
     pub longest_backoff: Duration,
     /// How long to wait for more changes before definitions are fetched again.
     pub debounce: Duration,
@@ -120,8 +120,8 @@ pub struct SupervisorDefaults {
     pub store: Arc<dyn Store>,
     /// Where tools are registered.
     pub registry: Arc<Registry>,
-    /// Wall time, for what people are shown.
+    /// Wall time, for display.
     pub clock: Arc<dyn Clock>,
-    /// Who is told about changes.
+    /// Announces changes.
     pub changes: broadcast::Sender<Change>,
 }

@@ -1,5 +1,5 @@
-//! What a server offers, held against what a person accepted, and put where it is found: tools in
-//! the registry, the rest in stock. Swapped whole; whoever lists sees the old or the new.
+//! Compares what a server offers with what a person accepted, and publishes it: tools in the
+//! registry, the rest in stock. Swapped as a whole; a listing sees the old or the new.
 
 use std::{
     collections::BTreeMap,
@@ -25,25 +25,25 @@ use crate::{
     upstream::connection::{Request, RequestError, Server},
 };
 
-/// How a server's definitions stand.
+/// The state of a server's definitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Tools that are offered.
+    /// Tools being offered.
     pub tools: usize,
     /// Definitions a person accepted, of any kind.
     pub accepted: usize,
-    /// Definitions nobody accepted yet.
+    /// Definitions nobody has accepted yet.
     pub new: usize,
     /// Definitions that changed since they were accepted.
     pub changed: usize,
-    /// Definitions that cannot be taken.
+    /// Definitions that are invalid.
     pub refused: usize,
 }
 
-/// What a server offers beside tools, and a person accepted. Each as it came.
+/// What a server offers besides tools and a person accepted, as received.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct OfferedResources {
-    /// How it wants to be used, in its words.
+    /// The server's own usage instructions.
     pub instructions: Option<String>,
     /// Its capabilities.
     pub capabilities: Value,
@@ -51,25 +51,24 @@ pub struct OfferedResources {
     pub prompts: Vec<Value>,
     /// Each a `ResourceTemplate`.
     pub templates: Vec<Value>,
-    /// Each a `Resource`, vetted. Resources come and go, so they are not accepted one by one, but
-    /// only for a server of which something was.
+    /// Each a `Resource`, vetted. Resources come and go, so they are not accepted one by one; they
+    /// are offered once anything of the server was accepted.
     pub resources: Vec<Value>,
 }
 
-/// What is known of a server's definitions at one moment.
+/// A server's definitions at one moment.
 #[derive(Debug, Default)]
 pub(super) struct DefinitionsSnapshot {
     pub(super) seen: Option<SeenDefinitions>,
     pub(super) vetted: VettedDefinitions,
     standings: BTreeMap<ItemKey, (Digest, PinStatus)>,
-    /// Why nothing can be accepted right now, if it cannot.
+    /// Why nothing can be accepted right now, if so.
     unusable: Option<String>,
     new_server: bool,
-    /// Why what was accepted under this id before does not count, if something was.
+    /// Why earlier acceptances under this id no longer count, if there were any.
     pub(super) lapsed: Option<LapseReason>,
 }
 
-/// Where the stock is.
 #[derive(Debug, Default)]
 pub(super) struct StockCell(RwLock<Arc<DefinitionsSnapshot>>);
 
@@ -94,12 +93,12 @@ pub(super) struct ServerOffer {
     pub(super) shared: SupervisorDefaults,
     pub(super) desk: Arc<dyn Server>,
     pub(super) stock: Arc<StockCell>,
-    /// One change at a time.
+    /// Serializes changes.
     pub(super) changing: Mutex<()>,
 }
 
 impl ServerOffer {
-    /// Puts up what the server offered in its last run, if there was one; whether there was.
+    /// Publishes what the server offered in its last run; returns whether there was one.
     pub(super) fn load(&self) -> bool {
         let seen = match self.shared.store.seen(&self.server, &self.origin) {
             Ok(seen) => seen,
@@ -116,7 +115,7 @@ impl ServerOffer {
         found
     }
 
-    /// Takes what the server offers now, and keeps it for the next run.
+    /// Publishes what the server offers now, and keeps it for the next run.
     pub(super) fn take(&self, seen: SeenDefinitions) -> Result<(), VetError> {
         let server = &self.server;
         let remembered = seen.clone();
@@ -131,19 +130,18 @@ impl ServerOffer {
         Ok(())
     }
 
-    /// Holds what is offered against what is accepted by now.
+    /// Compares what is offered with what is accepted now.
     pub(super) fn refresh(&self) {
-        // What was seen last is read when it is this one's turn: read before, it could undo what the
-        // server has said meanwhile.
+        // Read under the lock: read earlier, it could undo what the server has said meanwhile.
         if let Err(error) = self.put_up(|| self.stock.get().seen.clone()) {
             tracing::warn!(server = %self.server, %error, "its definitions cannot be used");
         }
     }
 
-    /// Takes the tools down.
+    /// Removes the tools.
     pub(super) fn withdraw(&self) {
         let _one_at_a_time = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        // Taking tools away cannot fail.
+        // Removing tools cannot fail.
         let _ = self
             .shared
             .registry
@@ -166,7 +164,7 @@ impl ServerOffer {
         if tools_changed
             && let Err(error) = self.shared.registry.replace_provider(&self.provider, tools)
         {
-            // Another server took one of the names between looking and putting up.
+            // Another server took one of the names between the check and the registration.
             tracing::warn!(server = %self.server, %error, "its tools cannot be offered");
             let none = Vec::new();
             let _ = self.shared.registry.replace_provider(&self.provider, none);
@@ -174,14 +172,13 @@ impl ServerOffer {
         }
         self.stock.set(stock);
         for change in changes {
-            // Nobody listening is fine.
+            // An error only means that nobody listens.
             let _ = self.shared.changes.send(change);
         }
         Ok(())
     }
 
-    /// The tools in stock, those that were not accepted withheld. What cannot be one is moved to
-    /// the refused.
+    /// The tools in stock, withholding those not accepted. Invalid ones are moved to the refused.
     fn tools(&self, stock: &mut DefinitionsSnapshot) -> Vec<Arc<dyn ErasedTool>> {
         let others = self.shared.registry.snapshot();
         let mut tools = Vec::new();
@@ -248,7 +245,7 @@ impl DefinitionsSnapshot {
         }
     }
 
-    /// How the definitions stand.
+    /// The state of the definitions.
     pub(super) fn counts(&self) -> Counts {
         let mut counts = Counts {
             refused: self.vetted.refused.len(),
@@ -267,7 +264,7 @@ impl DefinitionsSnapshot {
         counts
     }
 
-    /// What is offered beside tools.
+    /// What is offered besides tools.
     pub(super) fn offered(&self) -> OfferedResources {
         let Some(seen) = &self.seen else {
             return OfferedResources::default();
@@ -297,7 +294,7 @@ impl DefinitionsSnapshot {
     }
 
     /// Whether a definition was accepted as it is now; without one, whether anything of the server
-    /// was.
+    /// was accepted.
     pub(super) fn allows(
         &self,
         server: &ServerId,
@@ -336,7 +333,7 @@ impl DefinitionsSnapshot {
         }
     }
 
-    /// That something was not accepted, and that it only looks as if it had been.
+    /// Says that something was not accepted, and why an earlier acceptance does not count.
     fn not_yet(&self, what: &str) -> String {
         match &self.lapsed {
             None => what.to_owned(),
@@ -350,7 +347,7 @@ impl DefinitionsSnapshot {
         Some(WithheldReason { reason, hint })
     }
 
-    /// What changed for whoever lists.
+    /// What changed for listings.
     fn changes_since(&self, before: &Self) -> Vec<Change> {
         let of = |stock: &Self, kind: Kind| -> Vec<(ItemKey, Digest, PinStatus)> {
             let mine = stock.standings.iter().filter(|(key, _)| key.kind == kind);
@@ -359,7 +356,7 @@ impl DefinitionsSnapshot {
         };
         let differs = |kind: Kind| of(self, kind) != of(before, kind);
         let resources = |stock: &Self| stock.offered().resources;
-        // Fetchers are tools too, and are made from what is offered beside tools.
+        // Fetchers are tools too, and are made from what is offered besides tools.
         let beside = self.offered() != before.offered();
         let unusable = self.unusable != before.unusable;
         let mut changes = Vec::new();
@@ -376,7 +373,7 @@ impl DefinitionsSnapshot {
     }
 }
 
-/// The definition a request is about, if it is about one.
+/// The definition a request names, if any.
 pub(super) fn asked_for(request: &Request) -> Option<ItemKey> {
     let text = |pointer: &str| {
         let text = request.parameters.pointer(pointer).and_then(Value::as_str);
@@ -392,7 +389,7 @@ pub(super) fn asked_for(request: &Request) -> Option<ItemKey> {
     }
 }
 
-/// What a person can do about something that is withheld.
+/// How a person can accept a withheld item.
 fn what_to_do(server: &ServerId) -> String {
     format!("a person can look at it with `haft mcp review {server}` and accept it")
 }

@@ -1,5 +1,5 @@
-//! Where requests to a server come in: checked against what was accepted, given their turn, held
-//! until the server runs, and checked once more against what it offers now that it does.
+//! The entry point for requests to a server: checked against what was accepted, given a turn, held
+//! until the server runs, then checked again against what the running server offers.
 
 use std::{
     sync::{
@@ -31,18 +31,18 @@ use crate::{
     },
 };
 
-/// How much longer than its deadline a transport may take to say that it passed.
+/// How long past its deadline a transport may take to report it.
 const OVERTIME: Duration = Duration::from_secs(2);
 
-/// Where requests to one server come in.
+/// The entry point for requests to one server.
 pub(super) struct ServerRequests {
     pub(super) server: ServerId,
     pub(super) call_timeout: Duration,
     pub(super) turns: RequestTurns,
     pub(super) posted: watch::Receiver<ServerStatus>,
-    /// Told when somebody waits for the server to run.
+    /// Notified when somebody waits for the server to run.
     pub(super) wanted: Arc<Notify>,
-    /// Told when the server says that its definitions are not those that are known.
+    /// Notified when the server says that the known definitions are outdated.
     pub(super) outdated: Arc<Notify>,
     pub(super) stock: Arc<StockCell>,
     pub(super) used: ServerUsage,
@@ -70,7 +70,7 @@ impl ServerUsage {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a request was answered since this was asked last.
+    /// Whether a request was answered since the last time this was called.
     pub(super) fn take_answered(&self) -> bool {
         self.answered.swap(false, Ordering::AcqRel)
     }
@@ -107,7 +107,7 @@ impl ServerRequests {
         });
         let _turn = self.turns.take(left(), cancel).await?;
         let connection = self.connection(left(), cancel).await?;
-        // What it offers may have been fetched only now.
+        // The definitions may have been fetched only now.
         allowed()?;
         request.deadline = left();
         self.used.touch();
@@ -124,14 +124,14 @@ impl ServerRequests {
         self.used.touch();
         if let Err(RequestError::Outdated(_)) = result {
             self.relearned(learned, left(), cancel).await?;
-            // Withheld if it changed. It is not sent again either way: whoever asked saw another
+            // Withheld if the definition changed. Not resent either way: the caller saw a different
             // definition than the server has.
             allowed()?;
         }
         result
     }
 
-    /// Waits until what the server offers was learned once more, or the server is no longer there.
+    /// Waits until the server's definitions were fetched again, or the server is gone.
     async fn relearned(
         &self,
         before: u64,
@@ -144,12 +144,12 @@ impl ServerRequests {
             .wait_for(|posted| posted.learned > before || !matches!(posted.phase, Phase::Ready(_)));
         tokio::select! {
             () = cancel.cancelled() => Err(RequestError::Cancelled),
-            // However it ends: what is known by then decides.
+            // However the wait ends, what is known by then decides.
             _ = tokio::time::timeout(within, learned) => Ok(()),
         }
     }
 
-    /// The open connection, once there is one; has the server started if need be.
+    /// The open connection, once there is one; starts the server if necessary.
     async fn connection(
         &self,
         within: Duration,
@@ -166,7 +166,7 @@ impl ServerRequests {
         }
     }
 
-    /// Waits for the open connection, for as long as the server may take.
+    /// Waits for the open connection, up to the server's start timeout.
     pub(super) async fn ready(&self) -> Result<Arc<dyn Connection>, RequestError> {
         let ended = || RequestError::NotSent("the server was ended".to_owned());
         let mut posted = self.posted.clone();

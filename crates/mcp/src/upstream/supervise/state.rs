@@ -1,4 +1,4 @@
-//! How a server is, for its callers (`Phase`) and for people ([`Status`]).
+//! A server's state, for its callers (`Phase`) and for people ([`Status`]).
 
 use std::sync::Arc;
 
@@ -12,16 +12,16 @@ use crate::{
     upstream::connection::{Connection, ProtocolEra},
 };
 
-/// How a server is, in a word.
+/// A server's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum State {
-    /// Not running; it is started when it is needed.
+    /// Not running; started on demand.
     Known,
     /// Being started.
     Starting,
     /// Running.
     Ready,
-    /// It failed, and is tried again later.
+    /// It failed and will be retried later.
     Down,
     /// A person has to log in.
     LoginNeeded,
@@ -30,7 +30,7 @@ pub enum State {
 }
 
 impl State {
-    /// The word people read.
+    /// The state as people read it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Known => "known",
@@ -43,32 +43,32 @@ impl State {
     }
 }
 
-/// How a server is, for people.
+/// A server's state, for people.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Status {
     /// Its id.
     pub server: ServerId,
-    /// How it is.
+    /// The current state.
     pub state: State,
-    /// Since when.
+    /// When it entered that state.
     pub since: Timestamp,
-    /// When it is tried again, if it is down.
+    /// When it is retried, if it is down.
     pub again: Option<Timestamp>,
     /// The era it speaks, if it was ever reached.
     pub era: Option<ProtocolEra>,
-    /// How its definitions stand.
+    /// The state of its definitions.
     pub counts: Counts,
-    /// How many requests of calls it has under way.
+    /// How many call requests are in flight.
     pub under_way: usize,
-    /// Definitions that were not taken.
+    /// Definitions that were rejected.
     pub refused: Vec<RefusedDefinition>,
-    /// Why what was accepted under this id before does not count, if something was.
+    /// Why earlier acceptances under this id no longer count, if there were any.
     pub lapsed: Option<LapseReason>,
-    /// What went wrong last, escaped.
+    /// The last error, escaped.
     pub last_error: Option<String>,
 }
 
-/// How a server is, for its callers.
+/// A server's state, for its callers.
 #[derive(Clone)]
 pub(super) enum Phase {
     Known,
@@ -80,7 +80,7 @@ pub(super) enum Phase {
 }
 
 impl Phase {
-    /// How many requests of calls the connection has under way; none without a connection.
+    /// How many call requests the connection has in flight; zero without a connection.
     pub(super) fn under_way(&self) -> usize {
         match self {
             Self::Ready(connection) => connection.under_way(),
@@ -104,13 +104,13 @@ impl Phase {
     }
 }
 
-/// What the task that owns the connection lets the others know.
+/// What the task that owns the connection publishes to the others.
 #[derive(Clone)]
 pub(super) struct ServerStatus {
     pub(super) phase: Phase,
     pub(super) since: Timestamp,
     pub(super) again: Option<Timestamp>,
     pub(super) last_error: Option<String>,
-    /// How often what the server offers was learned.
+    /// How often the server's definitions were fetched.
     pub(super) learned: u64,
 }

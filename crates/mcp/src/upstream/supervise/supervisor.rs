@@ -1,5 +1,5 @@
-//! The life of one server, as one task that owns its connection: started, attended, ended, started
-//! again. Everything else only reads what it posts.
+//! The lifecycle of one server, as one task that owns its connection: started, attended, ended,
+//! started again. Everything else only reads what it publishes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -27,16 +27,15 @@ use crate::{
     },
 };
 
-/// A connection that lived this long was no failure, even if nobody asked it anything.
+/// A connection that lived this long was no failure, even without any requests.
 const LIVED: Duration = Duration::from_secs(30);
 
-/// How long ending a connection may take; what is left then is the transport's to drop.
+/// How long closing a connection may take; the transport drops what is left then.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 
-/// How soon somebody who has logged in is believed.
+/// How long to wait before retrying a server that needs a login.
 const LOGIN_AGAIN: Duration = Duration::from_secs(3);
 
-/// The life of one server.
 pub(super) struct Supervisor {
     pub(super) connect: Arc<dyn Connect>,
     pub(super) options: Options,
@@ -44,21 +43,19 @@ pub(super) struct Supervisor {
     pub(super) desk: Arc<ServerRequests>,
     pub(super) posted: watch::Sender<ServerStatus>,
     pub(super) wanted: Arc<Notify>,
-    /// Told when the server says that its definitions are not those that are known.
+    /// Notified when the server says that the known definitions are outdated.
     pub(super) outdated: Arc<Notify>,
     pub(super) stop: CancellationToken,
 }
 
-/// How to begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StartMode {
-    /// When somebody wants something: what it offers is known.
+    /// On demand: its offer is known.
     WhenWanted,
-    /// At once: nobody knows what it offers.
+    /// At once: its offer is unknown.
     AtOnce,
 }
 
-/// An open connection and what is told about it.
 struct OpenConnection {
     connection: Arc<dyn Connection>,
     changes: broadcast::Receiver<ServerChange>,
@@ -80,7 +77,7 @@ enum DetachReason {
 }
 
 impl Supervisor {
-    /// Puts up what the server offered in its last run; how to begin, given that.
+    /// Publishes what the server offered in its last run; returns how to begin.
     pub(super) fn begin(&self, unseen: UnseenServer) -> StartMode {
         if self.offer.load() || unseen == UnseenServer::Leave {
             return StartMode::WhenWanted;
@@ -89,7 +86,7 @@ impl Supervisor {
         StartMode::AtOnce
     }
 
-    /// Lives until stopped.
+    /// Runs until stopped.
     pub(super) async fn run(self, begin: StartMode) {
         let backoff = Backoff {
             first: self.options.first_backoff,
@@ -136,7 +133,7 @@ impl Supervisor {
         self.post(Phase::Stopped, None);
     }
 
-    /// Waits until somebody wants the server; false if it is to stop.
+    /// Waits until somebody wants the server; false if it should stop.
     async fn until_wanted(&self) -> bool {
         tokio::select! {
             () = self.stop.cancelled() => false,
@@ -144,7 +141,7 @@ impl Supervisor {
         }
     }
 
-    /// Waits until a moment; false if it is to stop.
+    /// Waits until a moment; false if it should stop.
     async fn pause(&self, until: Instant) -> bool {
         tokio::select! {
             () = self.stop.cancelled() => false,
@@ -152,7 +149,7 @@ impl Supervisor {
         }
     }
 
-    /// Opens a connection and learns what the server offers, within the time it has to start.
+    /// Opens a connection and fetches the server's definitions, within its start timeout.
     async fn open(&self) -> Result<OpenConnection, NotOpen> {
         let until = Instant::now() + self.options.start_timeout;
         let slow = || NotOpen::Failed(ConnectError::Slow(self.options.start_timeout).to_string());
@@ -169,7 +166,7 @@ impl Supervisor {
             Ok(Err(error)) => return Err(NotOpen::Failed(shown(&error.to_string()))),
             Ok(Ok(connection)) => connection,
         };
-        // From before the first fetch, so that no change falls between.
+        // Subscribed before the first fetch, so that no change in between is missed.
         let changes = connection.changes();
         let left = until.saturating_duration_since(Instant::now());
         let learned = self.learn(&connection, left).await;
@@ -185,7 +182,7 @@ impl Supervisor {
         }
     }
 
-    /// Fetches what the server offers now and puts it up.
+    /// Fetches what the server offers now and publishes it.
     async fn learn(
         &self,
         connection: &Arc<dyn Connection>,
@@ -218,7 +215,7 @@ impl Supervisor {
             definitions,
         };
         let offer = Arc::clone(&self.offer);
-        // Hashing thousands of definitions and writing them down is no work for this thread.
+        // Hashing thousands of definitions and writing them to disk would block this thread.
         match tokio::task::spawn_blocking(move || offer.take(seen)).await {
             Ok(Ok(())) => {
                 self.posted.send_modify(|posted| posted.learned += 1);
@@ -231,7 +228,7 @@ impl Supervisor {
         }
     }
 
-    /// Keeps an open connection until it ends or is ended. It is closed afterwards.
+    /// Keeps an open connection until it ends or should end. The caller closes it.
     async fn attend(&self, open: OpenConnection, failures: &mut u32) -> DetachReason {
         let OpenConnection {
             connection,
@@ -269,12 +266,12 @@ impl Supervisor {
                 noticed = changes.recv(), if listening => match noticed {
                     Ok(ServerChange::Resource(uri)) => {
                         let uri = self.offer.make.uri(&self.offer.server, &uri);
-                        // Nobody listening is fine.
+                        // An error only means that nobody listens.
                         let _ = self.offer.shared.changes.send(Change::Resource(uri));
                     }
-                    // Of what was missed, one may have been a list.
+                    // A missed change may have been to a list.
                     Ok(ServerChange::Definitions) | Err(broadcast::error::RecvError::Lagged(_)) => {
-                        // The first of a burst sets the time, so that a flood cannot put it off.
+                        // The first of a burst sets the time, so that a flood cannot delay it.
                         refetch.get_or_insert_with(|| Instant::now() + self.options.debounce);
                     }
                     Err(broadcast::error::RecvError::Closed) => listening = false,
@@ -292,7 +289,7 @@ impl Supervisor {
                         Ok(()) => {}
                         Err(NotOpen::Stopped) => return DetachReason::Stopped,
                         Err(NotOpen::Login) => return DetachReason::Login,
-                        // What it offers is not known any longer, so nothing of it can be called.
+                        // What it offers is no longer known, so nothing of it can be called.
                         Err(NotOpen::Failed(why)) => return DetachReason::Lost(why),
                     }
                 }
@@ -305,7 +302,7 @@ impl Supervisor {
                         continue;
                     }
                     self.post(Phase::Known, None);
-                    // Somebody may have taken a turn, and this connection, just before.
+                    // A caller may have taken a turn, and this connection, just before.
                     if self.desk.turns.under_way() == 0 {
                         return DetachReason::Idle;
                     }
@@ -315,7 +312,7 @@ impl Supervisor {
         }
     }
 
-    /// A reason with the last the server printed, for people and models alike.
+    /// A reason plus the server's last output, for people and models alike.
     fn with_last_words(&self, why: &str) -> String {
         let words = self.connect.last_words();
         let mut whole = why.to_owned();

@@ -1,4 +1,5 @@
-//! Whose turn it is: so many requests at a time, so many that wait, and a refusal for the rest.
+//! Whose turn it is: a limited number of requests run, a limited number wait, and the rest are
+//! refused.
 
 use std::{
     sync::{
@@ -13,7 +14,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::upstream::connection::RequestError;
 
-/// The turns of one server.
 pub(super) struct RequestTurns {
     free: Arc<Semaphore>,
     at_a_time: usize,
@@ -32,7 +32,7 @@ impl RequestTurns {
         }
     }
 
-    /// Waits for a turn, which lasts until what is returned is dropped.
+    /// Waits for a turn, which lasts until the returned value is dropped.
     pub(super) async fn take(
         &self,
         within: Duration,
@@ -55,7 +55,7 @@ impl RequestTurns {
         }
     }
 
-    /// How many are under way.
+    /// How many requests are in flight.
     pub(super) fn under_way(&self) -> usize {
         self.at_a_time.saturating_sub(self.free.available_permits())
     }

@@ -1,4 +1,4 @@
-//! A tool that is known, but that nobody accepted as it is.
+//! A known tool that nobody has accepted in its current form.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use haft_contract::{
 };
 use serde_json::Value;
 
-/// Stands in for a tool until it is accepted. It cannot run: it has no way to the server.
+/// Replaces a tool until it is accepted. It cannot run: it has no connection to the server.
 pub(super) struct WithheldTool {
     tool: Arc<dyn ErasedTool>,
     why: WithheldReason,

@@ -1,5 +1,5 @@
-//! Messages of a hostile server: what is taken has one reading, the one that any other parser of JSON
-//! has of it.
+//! Messages of a hostile server: an accepted message has one reading, the same as any other JSON
+//! parser's.
 
 use std::fmt;
 
@@ -75,7 +75,7 @@ const WORDS: [&str; 38] = [
     "/**/",
 ];
 
-/// The members of an object, in order and as often as they are there.
+/// An object's member names, in order and with repetitions.
 struct Members(Vec<String>);
 
 impl<'de> Deserialize<'de> for Members {
@@ -118,7 +118,7 @@ fn an_mcp_message_that_is_taken_has_one_reading() {
                 let times = members.iter().filter(|member| *member == name).count();
                 assert!(times <= 1, "`{name}` is there {times} times");
             }
-            // What lies deeper than parsers go is refused where it is needed, and nowhere else.
+            // Nesting deeper than parsers allow is refused only where the value is needed.
             let whole: Option<Value> = serde_json::from_str(&text).ok();
             if let Some(whole) = &whole {
                 assert_eq!(whole["jsonrpc"], "2.0");
@@ -152,7 +152,7 @@ fn an_mcp_message_that_is_taken_has_one_reading() {
                     if let Some(whole) = &whole {
                         assert_eq!(whole["id"], id);
                     }
-                    // The answer carries the id as it came.
+                    // The answer carries the id unchanged.
                     assert_eq!(answer(&id, Ok(Value::Null))["id"], id);
                     if let Some(number) = id.as_u64() {
                         sent_again(number, &method, &parameters);
@@ -179,7 +179,7 @@ fn called(whole: Option<&Value>, method: &str, parameters: &Value) {
     }
 }
 
-/// What we send is read as what it is.
+/// What we send reads back as the same message.
 fn sent_again(id: u64, method: &str, parameters: &Value) {
     let text = request(id, method, parameters).expect("a request");
     match read(&text) {

@@ -1,50 +1,50 @@
-//! Messages of JSON-RPC, read strictly. The envelope is read before what it carries, so that a
-//! broken result still fails the request it belongs to, and only that.
+//! JSON-RPC messages, parsed strictly. The envelope is parsed before its content, so that a broken
+//! result still fails the request it belongs to, and only that.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
 
 use crate::upstream::{connection::RequestError, limits::WORDS_CHARS};
 
-/// What JSON has for blanks; others are no part of a message.
+/// JSON's whitespace; other blanks are not part of a message.
 const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
 
-/// A message from a server. What it carries is not parsed yet.
+/// A message from a server. Its content is not parsed yet.
 #[derive(Debug)]
 pub(crate) enum Incoming<'a> {
     /// The answer to one of our requests.
     Answer {
-        /// Which.
+        /// The request's id.
         id: u64,
-        /// What it carries.
+        /// The unparsed result or error.
         answer: AnswerMessage<'a>,
     },
-    /// A request of the server.
+    /// A request from the server.
     Asked {
-        /// Its id, to be given back as it came.
+        /// Its id, to be returned unchanged.
         id: Value,
-        /// What it wants.
+        /// The requested method.
         method: String,
         /// Its parameters.
         parameters: Value,
     },
     /// A notification.
     Notice {
-        /// Of what.
+        /// The notification's method.
         method: String,
         /// Its parameters.
         parameters: Value,
     },
 }
 
-/// What an answer carries.
+/// The unparsed content of an answer.
 #[derive(Debug)]
 pub(crate) struct AnswerMessage<'a> {
     result: Option<&'a RawValue>,
     error: Option<&'a RawValue>,
 }
 
-/// Why a message was not taken.
+/// Why a message was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum MessageFault {
     /// Not a message at all; on a pipe, something a library printed.
@@ -53,10 +53,10 @@ pub(crate) enum MessageFault {
     /// Several messages at once.
     #[error("it is a batch, which the protocol does not have")]
     Batch,
-    /// A message that breaks the rules and belongs to no request of ours.
+    /// A message that violates the protocol and belongs to no request of ours.
     #[error("{0}")]
     Broken(&'static str),
-    /// An answer to a request we did not send, in an id we do not use.
+    /// An answer whose id is not one we use.
     #[error("it answers a request with an id that is not ours")]
     ForeignId,
 }
@@ -77,12 +77,11 @@ struct Envelope<'a> {
     error: Option<&'a RawValue>,
 }
 
-/// A member that is there, also when it is `null`.
+/// A member that is present, even if it is `null`.
 fn present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(from).map(Some)
 }
 
-/// Reads a message.
 pub(crate) fn read(text: &str) -> Result<Incoming<'_>, MessageFault> {
     let text = text.trim_matches(BLANKS);
     if text.starts_with('[') {
@@ -157,7 +156,7 @@ struct ErrorBody {
 }
 
 impl AnswerMessage<'_> {
-    /// Parses what the answer carries: a result, which is an object, or an error, never both.
+    /// Parses the answer: a result, which is an object, or an error, never both.
     pub(crate) fn parse(&self) -> Result<Value, RequestError> {
         let broken = |what: &str| Err(RequestError::Protocol(what.to_owned()));
         match (self.result, self.error) {
@@ -180,7 +179,7 @@ impl AnswerMessage<'_> {
     }
 }
 
-/// Reads an error that may lack its id, as HTTP servers answer what they could not read.
+/// Parses an error that may lack its id, as HTTP servers send for what they could not parse.
 pub(crate) fn read_error(text: &str) -> Option<RequestError> {
     let envelope: Envelope<'_> = serde_json::from_str(text.trim_matches(BLANKS)).ok()?;
     let error = AnswerMessage {
@@ -190,7 +189,7 @@ pub(crate) fn read_error(text: &str) -> Option<RequestError> {
     error.parse().err()
 }
 
-/// A request of ours, as it is sent. Written from what the parameters borrow: they may be large.
+/// Serializes one of our requests. The parameters are borrowed because they may be large.
 pub(crate) fn request(
     id: u64,
     method: &str,
@@ -213,12 +212,12 @@ struct Request<'a, P> {
     params: &'a P,
 }
 
-/// A notification of ours.
+/// Builds one of our notifications.
 pub(crate) fn notification(method: &str, parameters: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "method": method, "params": parameters })
 }
 
-/// Our answer to a request of the server.
+/// Builds our answer to a server's request.
 pub(crate) fn answer(id: &Value, answer: Result<Value, Refusal>) -> Value {
     match answer {
         Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
@@ -228,12 +227,12 @@ pub(crate) fn answer(id: &Value, answer: Result<Value, Refusal>) -> Value {
     }
 }
 
-/// Why we do not do what a server asks.
+/// Why we refuse a server's request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refusal {
     /// The protocol's code.
     pub(crate) code: i64,
-    /// In words.
+    /// An explanation.
     pub(crate) message: String,
 }
 
@@ -317,7 +316,7 @@ mod tests {
         let fault = |text: &str| read(text).unwrap_err();
         assert_eq!(fault("Listening on port 3000"), MessageFault::NotAMessage);
         assert_eq!(fault("{ not json"), MessageFault::NotAMessage);
-        // Blank to us, but not to JSON: what others would not read is not read.
+        // Blank to us, but not to JSON: what other parsers reject is rejected.
         let strange = "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\u{2028}";
         assert_eq!(fault(strange), MessageFault::NotAMessage);
         assert_eq!(
@@ -335,7 +334,7 @@ mod tests {
         ] {
             assert!(matches!(fault(broken), MessageFault::Broken(_)), "{broken}");
         }
-        // The same member twice is read by nobody twice the same way.
+        // Parsers disagree on a repeated member.
         let twice = r#"{"jsonrpc":"2.0","id":1,"id":2,"result":{}}"#;
         assert_eq!(fault(twice), MessageFault::NotAMessage);
     }

@@ -1,4 +1,5 @@
-//! What a session needs of a transport: to send messages, and to hear what belongs to a request.
+//! What a session needs from a transport: sending messages, and receiving what belongs to a
+//! request.
 
 #[cfg(test)]
 mod fuzz;
@@ -12,62 +13,62 @@ use serde_json::Value;
 
 use super::connection::{Progress, ProtocolEra, RequestError};
 
-/// A request on its way.
+/// A request to send.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     /// Its id, which is also its progress token.
     pub(crate) id: u64,
-    /// Whose it is.
+    /// Who it is sent for.
     pub(crate) purpose: RequestPurpose,
     /// The whole message, as it is sent.
     pub(crate) message: String,
-    /// What the stateless era wants in headers, where there are any.
+    /// The headers of the stateless era, if any.
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-/// Whose a request is.
+/// Who a request is sent for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestPurpose {
-    /// A call's: the server may log and ask during it.
+    /// A call: the server may log and ask during it.
     Call,
-    /// Our own: lists, the handshake, listening.
+    /// Haft itself: lists, the handshake, listening.
     Own,
 }
 
 /// Something that belongs to a request.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// Its end.
+    /// The final answer.
     Answer(Result<Value, RequestError>),
-    /// How far it is.
+    /// A progress report.
     Progress(Progress),
     /// A log message: the parameters of `notifications/message`.
     Log(Value),
-    /// A request of the server.
+    /// A request from the server.
     Asked {
-        /// Its id, to be given back as it came.
+        /// Its id, to be returned unchanged.
         id: Value,
-        /// What it wants.
+        /// The requested method.
         method: String,
         /// Its parameters.
         parameters: Value,
     },
     /// Any other notification.
     Notice {
-        /// Of what.
+        /// The notification's method.
         method: String,
         /// Its parameters.
         parameters: Value,
     },
 }
 
-/// A request under way. Dropping it gives up on the answer.
+/// A request in flight. Dropping it abandons the answer.
 pub(crate) trait Exchange: Send {
-    /// What comes next. An error ends the exchange.
+    /// The next event. An error ends the exchange.
     fn next(&mut self) -> BoxFuture<'_, Result<Event, RequestError>>;
 }
 
-/// A way to a server.
+/// A transport to a server.
 pub(crate) trait Wire: Send + Sync + 'static {
     /// Sends a request.
     fn open(&self, outgoing: Outgoing) -> BoxFuture<'_, Result<Box<dyn Exchange>, RequestError>>;
@@ -75,38 +76,38 @@ pub(crate) trait Wire: Send + Sync + 'static {
     /// Sends a message that has no answer.
     fn send(&self, message: Value) -> BoxFuture<'_, Result<(), RequestError>>;
 
-    /// Sends a message soon, or never if that is not possible.
+    /// Queues a message, or drops it if that is not possible.
     fn tell(&self, message: Value);
 
     /// How many exchanges of calls are open.
     fn under_way(&self) -> usize;
 
-    /// Whether giving up on an exchange tells the server already.
+    /// Whether abandoning an exchange already notifies the server.
     fn closing_cancels(&self) -> bool;
 
     /// Whether requests of the stateless era carry headers.
     fn has_headers(&self) -> bool;
 
-    /// Hears what was agreed on, before anything else is sent.
+    /// Receives the negotiated version before anything else is sent.
     fn agreed(&self, era: ProtocolEra, version: &str);
 
-    /// Waits until the way is gone, and says why.
+    /// Waits until the connection is gone, and says why.
     fn closed(&self) -> BoxFuture<'_, String>;
 
-    /// Ends it. Returns when that is done.
+    /// Closes it. Returns when that is done.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
-/// What a server sent that was not taken, counted.
+/// Counts of the messages from a server that were dropped.
 #[derive(Debug, Default)]
 pub struct DroppedMessages {
-    /// What was no message: something a library printed to stdout.
+    /// Output that is not a message: something a library printed to stdout.
     not_messages: AtomicU64,
-    /// Messages that broke the rules.
+    /// Messages that violate the protocol.
     broken: AtomicU64,
-    /// Answers to requests that were not under way.
+    /// Answers to requests that were not in flight.
     unknown_answers: AtomicU64,
-    /// Notifications that came faster than they are taken.
+    /// Notifications that arrived faster than they are handled.
     floods: AtomicU64,
 }
 
@@ -127,7 +128,7 @@ impl DroppedMessages {
         self.floods.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Lines that were no messages, broken messages, unknown answers, notifications in excess.
+    /// Lines that are not messages, broken messages, unknown answers, excess notifications.
     pub fn counts(&self) -> [u64; 4] {
         [
             &self.not_messages,
@@ -139,7 +140,7 @@ impl DroppedMessages {
     }
 }
 
-/// Reads the parameters of `notifications/progress`, if they are for this request.
+/// Parses the parameters of `notifications/progress`, if they are for this request.
 pub(crate) fn progress(parameters: &Value, id: u64) -> Option<Progress> {
     if parameters.get("progressToken")?.as_u64()? != id {
         return None;

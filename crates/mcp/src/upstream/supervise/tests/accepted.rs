@@ -49,7 +49,7 @@ async fn mc_02_a_definition_that_changes_is_withheld_and_the_others_go_on() {
     let refused = bench.ask("a", "say").await.unwrap_err();
     assert!(matches!(refused, RequestError::Withheld(_)), "{refused}");
     bench.ask("a", "sing").await.unwrap();
-    // What was accepted counts again as soon as it is offered again.
+    // An acceptance counts again as soon as its definition is offered again.
     server.offers_now(&tools);
     bench.until("a", |status| status.counts.tools == 2).await;
     bench.ask("a", "say").await.unwrap();
@@ -121,7 +121,7 @@ async fn mc_02_another_server_under_an_accepted_id_is_withheld_though_it_says_th
     assert!(refused.contains("haft mcp review a"), "{refused}");
     bench.fleet.stop().await;
     drop(bench);
-    // What was accepted of the first still counts for the first.
+    // Acceptances for the first still count for the first.
     let bench = Bench::start_on(shared, &servers, options, naming);
     assert_eq!(bench.status("a").counts.tools, 1);
 }
@@ -139,7 +139,7 @@ async fn mc_22_a_server_that_says_its_schema_changed_is_asked_for_it_and_not_cal
         .await;
     bench.accept("a");
     bench.until("a", |status| status.counts.tools == 1).await;
-    // As it was: the caller is told to try again.
+    // Unchanged: the caller is told to try again.
     let fetches = server.fetches.load(Ordering::SeqCst);
     let answer = bench.ask("a", "say").await;
     assert!(
@@ -148,7 +148,7 @@ async fn mc_22_a_server_that_says_its_schema_changed_is_asked_for_it_and_not_cal
     );
     assert_eq!(server.fetches.load(Ordering::SeqCst), fetches + 1);
     assert_eq!(CALLS.load(Ordering::SeqCst), 1);
-    // Another one, and nothing said about it: withheld, and never called.
+    // A different definition, without a notification: withheld, and never called.
     *server.offers.lock().unwrap() = offer(&[("say", "says, and wants your region")]);
     let answer = bench.ask("a", "say").await;
     assert!(
@@ -268,7 +268,7 @@ async fn a_call_of_a_withheld_tool_is_denied_with_what_to_do() {
     assert_eq!(outcome.terminal, Terminal::Succeeded, "{:?}", outcome.error);
 }
 
-/// A store that holds up whoever asks it second what was accepted.
+/// A store that blocks the second caller that asks what was accepted.
 #[derive(Default)]
 struct HeldUp {
     kept: MemoryStore,
@@ -332,13 +332,13 @@ async fn a_look_at_what_is_accepted_does_not_undo_what_a_server_says_meanwhile()
     let server = Scripted::new(&[Attempt::Works], &[("say", "says")]);
     let servers = [("a", &server)];
     let bench = Bench::start_on(shared, &servers, Options::default(), ToolNaming::Prefixed);
-    // The server has said what it offers, and that is about to be put up.
+    // The server has sent its definitions, and they are about to be published.
     while store.asked.load(Ordering::SeqCst) < 2 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let a = id("a");
     let ((), ()) = tokio::join!(bench.fleet.refresh(&a), async {
-        // Long enough for the look to have begun; it ends after the server's turn in any case.
+        // Long enough for the check to have begun; it ends after the server's turn in any case.
         tokio::time::sleep(Duration::from_millis(200)).await;
         *store.goes_on.lock().unwrap() = true;
         store.told.notify_all();

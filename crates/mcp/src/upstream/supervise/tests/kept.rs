@@ -1,4 +1,4 @@
-//! Servers are started, kept, left alone and ended.
+//! Servers are started, kept, delayed after failures and ended.
 
 use super::*;
 

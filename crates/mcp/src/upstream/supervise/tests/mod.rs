@@ -1,4 +1,4 @@
-//! The supervisor against servers that are scripted: what each connection does is said here.
+//! The supervisor against scripted servers: each test says what every connection does.
 
 mod accepted;
 mod kept;
@@ -42,7 +42,7 @@ enum Attempt {
     Hangs,
     Fails(&'static str),
     WantsLogin,
-    /// Connects, and never says what it offers.
+    /// Connects, but never sends its definitions.
     Silent,
 }
 
@@ -57,12 +57,12 @@ struct Scripted {
     answer: fn(&Request) -> Answer,
 }
 
-/// What a request meets.
+/// How a request is answered.
 enum Answer {
     Value(Value),
     Nothing,
     Dies,
-    /// It says that its schema is another one.
+    /// The server says that its schema is a different one.
     Outdated,
 }
 
@@ -228,7 +228,7 @@ impl Connection for LiveConnection {
     }
 }
 
-/// A tool of a definition that asks its server and returns what it says.
+/// A tool made from a definition that asks its server and returns the answer.
 struct AskingTool {
     name: ToolName,
     item: Item,
@@ -353,7 +353,7 @@ impl Bench {
         Self { shared, fleet }
     }
 
-    /// As a person would: looks at what the server offered last, and accepts all of it.
+    /// Acts as a person would: looks at the server's last offer, and accepts all of it.
     fn accept(&self, server: &str) {
         accept(&*self.shared.store, server);
     }
@@ -370,7 +370,7 @@ impl Bench {
         server.request(call(tool), &CancellationToken::new()).await
     }
 
-    /// Waits for something that happens behind our back.
+    /// Waits for something that happens in the background.
     async fn until(&self, server: &str, holds: impl Fn(&Status) -> bool) -> Status {
         for _ in 0..20_000 {
             let status = self.status(server);
