@@ -1,9 +1,9 @@
 //! Bytes kept by content hash, as files: `artifacts/ab/cdef…`, where `abcdef…` is the BLAKE3 hash.
 //!
-//! An artifact is written to a private file with a name nobody can guess, made durable, and then
-//! renamed to its hash, so that a name always leads to whole content. The same content is kept
-//! once. Content is compared with its hash when it is opened, once for each file as it stands.
-//! Files are touched on blocking threads only.
+//! An artifact is written to a private file with an unguessable name, made durable, and then
+//! renamed to its hash, so that a name always leads to complete content. The same content is kept
+//! once. Content is compared with its hash when it is opened, once for each version of the file.
+//! File I/O happens on blocking threads only.
 
 mod batch;
 
@@ -36,17 +36,17 @@ pub const MAX_ARTIFACT_BYTES: u64 = 256 * 1024 * 1024;
 /// The most bytes one read returns: 16 MiB.
 const MAX_READ_BYTES: usize = 16 * 1024 * 1024;
 
-/// Artifacts remembered as compared with their hashes. When there are more, it starts over.
+/// Artifacts remembered as verified. When the cache is full, it starts over.
 const MAX_CHECKED: usize = 4_096;
 
-/// A half-written artifact older than this was left by a process that is gone.
+/// A partial artifact older than this was left by a process that is gone.
 const ABANDONED_AFTER: Duration = Duration::from_hours(24);
 
-/// How often artifacts to remove are looked for. Not at every start: a command line opens the
-/// ledger for each call.
+/// How often old artifacts are removed. Not at every start: a command line opens the ledger for
+/// each call.
 const SWEEP_EVERY: Duration = Duration::from_hours(24);
 
-/// Holds when artifacts were last swept, in microseconds since 1970. Its name begins with a dot, as
+/// Holds the time of the last sweep, in microseconds since 1970. Its name begins with a dot, which
 /// no artifact's does.
 const SWEPT: &str = ".swept";
 
@@ -61,9 +61,9 @@ pub struct FileArtifacts {
 pub struct ExpiryReport {
     /// Artifacts removed.
     pub removed: u64,
-    /// Bytes removed.
+    /// Bytes freed.
     pub bytes: u64,
-    /// Bytes that are still kept.
+    /// Bytes still kept.
     pub kept_bytes: u64,
 }
 
@@ -71,12 +71,12 @@ pub struct ExpiryReport {
 struct Folders {
     root: PrivateDirectory,
     writing: PrivateDirectory,
-    /// Files whose content was compared with their names, as they stood then.
+    /// Files whose content was verified against their names, identified as they were then.
     checked: Mutex<HashMap<ArtifactId, FileIdentity>>,
 }
 
-/// Which file it is and when it last changed. The kernel sets the time of a change, so whoever
-/// writes to the file cannot put it back.
+/// The file's identity and when it last changed. The kernel sets the change time, so nobody who
+/// writes to the file can reset it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct FileIdentity {
     device: u64,
@@ -94,16 +94,16 @@ impl FileIdentity {
     }
 }
 
-/// An artifact that was asked for.
+/// The result of looking an artifact up.
 enum FoundArtifact {
     Whole(File),
     Nothing,
-    /// Its content is not what its name says.
+    /// Its content does not match its name.
     Changed,
 }
 
 impl FileArtifacts {
-    /// Artifacts beneath the record's directory.
+    /// Opens the artifacts inside the record's directory.
     pub(crate) fn open(directory: &PrivateDirectory) -> Result<Self, DirectoryError> {
         let root = directory.subdirectory("artifacts")?;
         let writing = root.subdirectory("writing")?;
@@ -116,8 +116,8 @@ impl FileArtifacts {
         })
     }
 
-    /// Removes artifacts last written longer ago than they are kept, and then the oldest until no
-    /// more than the wanted bytes are kept. Half-written ones that were abandoned go too.
+    /// Removes artifacts that are older than the retention time, then the oldest until at most the
+    /// allowed bytes are kept. Abandoned partial files are removed too.
     pub async fn expire(
         &self,
         now: Timestamp,
@@ -127,8 +127,8 @@ impl FileArtifacts {
         blocking(move || folders.expire(now, retention)).await
     }
 
-    /// Does the same unless some process did so within a day. What goes wrong is only logged: a
-    /// record that can be written is not refused because something old cannot be removed.
+    /// Does the same unless a process did so within a day. Errors are only logged: a writable
+    /// record is not refused because something old cannot be removed.
     pub async fn expire_daily(&self, now: Timestamp, retention: Retention) {
         let folders = Arc::clone(&self.folders);
         let swept = blocking(move || {
@@ -194,7 +194,7 @@ impl ArtifactStore for FileArtifacts {
     }
 }
 
-/// An artifact being written. Empty only after a failed write, which removed the file.
+/// An artifact being written. `None` only after a failed write, which removed the file.
 struct Writer(Option<ArtifactFile>);
 
 impl WriteArtifact for Writer {
@@ -262,7 +262,7 @@ impl ArtifactFile {
             .root
             .subdirectory(&folder)
             .map_err(io::Error::other)?;
-        // Replacing an equal artifact also makes it young again, which is what retention goes by.
+        // Replacing an equal artifact also renews its age, which retention uses.
         self.folders.writing.rename(&self.name, &folder, &name)?;
         folder.sync()?;
         self.folders.root.sync()?;
@@ -272,7 +272,7 @@ impl ArtifactFile {
 
 impl Drop for ArtifactFile {
     fn drop(&mut self) {
-        // Gone already when it was finished.
+        // Already gone if it was finished.
         let _ = self.folders.writing.remove(&self.name);
     }
 }
@@ -312,7 +312,7 @@ impl Folders {
             }
             Err(error) => return Err(error),
         };
-        // A size that does not fit the id is another artifact's, or a damaged one.
+        // If the size does not match the id, it is another artifact or damaged.
         let metadata = file.metadata()?;
         if metadata.len() != id.bytes {
             return Ok(FoundArtifact::Nothing);
@@ -340,15 +340,15 @@ impl Folders {
         self.checked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a sweep is due, which from now on it is not.
+    /// Whether a sweep is due; if so, marks it as done.
     fn take_sweep(&self, now: Timestamp) -> io::Result<bool> {
         let mut stamp = self.root.open_or_create(SWEPT)?;
         let mut text = Vec::new();
         (&stamp).take(32).read_to_end(&mut text)?;
         let last = String::from_utf8_lossy(&text).parse::<i64>();
-        // What is no number was never written by a sweep.
+        // A sweep only ever writes a number.
         let last = last.unwrap_or(i64::MIN);
-        // A stamp from the future, left by a clock that was set back since, must not stop sweeping.
+        // A stamp from the future, written before the clock was set back, must not stop sweeping.
         if last > before(now, SWEEP_EVERY) && last <= now.0 {
             return Ok(false);
         }
@@ -368,7 +368,7 @@ impl Folders {
             for name in folder.names()? {
                 let metadata = match folder.open_existing(&name) {
                     Ok(file) => file.metadata()?,
-                    // Another process expires too.
+                    // Another process is expiring too.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                     Err(error) => return Err(error),
                 };
@@ -399,7 +399,7 @@ impl Folders {
             expired.kept_bytes -= bytes;
         }
         for name in self.writing.names()? {
-            // Gone in between means finished.
+            // If it is gone by now, it was finished.
             if let Ok(file) = self.writing.open_existing(&name)
                 && written_at(&file.metadata()?) < before(now, ABANDONED_AFTER)
             {
@@ -410,7 +410,7 @@ impl Folders {
     }
 }
 
-/// The folder and the name of an artifact.
+/// The folder and file name of an artifact.
 fn place(id: ArtifactId) -> (String, String) {
     let mut folder = id.hex();
     let name = folder.split_off(2);

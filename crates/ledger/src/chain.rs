@@ -1,9 +1,8 @@
-//! What makes a changed record visible: each record's hash covers the one before it, and the end
-//! of the chain is signed with a key that is kept beside the record, so that cutting off its tail
-//! shows too.
+//! Tamper evidence: each record's hash covers the one before it, and the end of the chain is signed
+//! with a key kept next to the record, so that a truncated tail is detected too.
 //!
-//! It detects what somebody does to the database; it cannot detect somebody who also has the key,
-//! or who puts back an older copy of the whole database.
+//! It detects changes to the database. It cannot detect an attacker who also has the key, or who
+//! restores an older copy of the whole database.
 
 use haft_contract::{CallId, TenantId, host::Timestamp, host::Verification};
 use sha2::{Digest as _, Sha256};
@@ -11,13 +10,13 @@ use sha2::{Digest as _, Sha256};
 /// A SHA-256 hash.
 pub(crate) type Hash = [u8; 32];
 
-/// What the first record of a chain follows.
+/// The hash before the first record of a chain.
 pub(crate) const GENESIS: Hash = [0; 32];
 
-/// Names the canonical form below. A different form gets another name.
+/// Names the canonical form below. A different form needs another name.
 const FORM: &[u8] = b"haft-ledger-record-1";
 
-/// One record, as it is hashed.
+/// One record in hashed form.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Link<'a> {
     pub(crate) tenant: &'a str,
@@ -29,7 +28,7 @@ pub(crate) struct Link<'a> {
 }
 
 impl Link<'_> {
-    /// The hash of this record after another. Every field is length-prefixed, so that no two
+    /// The hash of this record following `previous`. Every field is length-prefixed, so that no two
     /// different records have the same bytes.
     pub(crate) fn hash(&self, previous: &Hash) -> Hash {
         let mut hasher = Sha256::new();
@@ -50,10 +49,10 @@ impl Link<'_> {
     }
 }
 
-/// A place in a chain.
+/// A position in a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Head {
-    /// The newest record; 0 before the first.
+    /// The number of the newest record; 0 before the first.
     pub(crate) sequence: u64,
     /// Its hash.
     pub(crate) hash: Hash,
@@ -88,7 +87,7 @@ impl Head {
         self.hash
     }
 
-    /// Signs this place for a tenant.
+    /// Signs this position for a tenant.
     pub(crate) fn sign(&self, tenant: &str, key: &[u8; 32]) -> Hash {
         let mut hasher = blake3::Hasher::new_keyed(key);
         hasher.update(FORM);
@@ -98,7 +97,7 @@ impl Head {
         *hasher.finalize().as_bytes()
     }
 
-    /// Whether a signature is this place's.
+    /// Whether `mac` is this position's signature.
     pub(crate) fn is_signed(&self, tenant: &str, key: &[u8; 32], mac: &[u8]) -> bool {
         // `blake3::Hash` compares in constant time.
         <[u8; 32]>::try_from(mac).is_ok_and(|mac| {
@@ -114,7 +113,7 @@ pub(crate) struct Verifier {
 }
 
 impl Verifier {
-    /// Before the first record.
+    /// Starts before the first record.
     pub(crate) fn new() -> Self {
         Self { head: Head::START }
     }
@@ -142,12 +141,12 @@ impl Verifier {
         Ok(())
     }
 
-    /// Where it stands.
+    /// The position reached.
     pub(crate) fn head(&self) -> Head {
         self.head
     }
 
-    /// Checks the signed end once every record was seen.
+    /// Checks the signed end after every record was checked.
     pub(crate) fn end(&self, signed: Option<(Head, bool)>) -> Verification {
         let records = self.head.sequence;
         match signed {
@@ -170,7 +169,7 @@ impl Verifier {
     }
 }
 
-/// The record at this place is bad.
+/// Reports a bad record at this position.
 pub(crate) fn broken(sequence: u64, reason: impl Into<String>) -> Verification {
     Verification::Broken {
         sequence,

@@ -1,6 +1,6 @@
-//! From domain types to the stored form, and back as far as recovery needs it.
+//! Converts domain types to the stored form, and back as far as recovery needs it.
 //!
-//! Secrets leave here: what this file returns is what is written, hashed and searched.
+//! Secrets are removed here: what this file returns is written, hashed and searched.
 
 use std::{sync::Arc, time::Duration};
 
@@ -27,25 +27,25 @@ use crate::{
     row::{self, BODY_VERSION},
 };
 
-/// The largest body one record holds. Output is capped far below this before it gets here.
+/// The largest body of one record. Output is capped far below this before it gets here.
 pub(crate) const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
 
 /// A body ready to be written.
 #[derive(Debug)]
 pub(crate) struct Body {
-    /// What `text` says; the call's row is folded from it.
+    /// `text` as a value; the call's row is folded from it.
     pub(crate) value: Value,
     /// The exact bytes that are stored and hashed.
     pub(crate) text: String,
-    /// Whether a secret was taken out.
+    /// Whether a secret was removed.
     pub(crate) redacted: bool,
 }
 
 /// The stored form of the request that opened a call.
 pub(crate) fn opened(request: &CallRequest, redactor: &Redactor) -> Body {
     let (arguments, json_redacted) = match &request.arguments {
-        // RX-14: what no record can hold is not searched for secrets first; that would keep the
-        // writer, and everybody who waits for it, busy with what is left out anyway.
+        // RX-14: text too large for a record is not searched for secrets first; that would keep the
+        // writer, and everyone waiting for it, busy with what is left out anyway.
         Arguments::Text(text) if text.len() > MAX_BODY_BYTES => (too_large(text), true),
         Arguments::Text(text) => match redactor.json(text) {
             Some(clean) => (row::StoredArguments::Text(clean), true),
@@ -54,7 +54,8 @@ pub(crate) fn opened(request: &CallRequest, redactor: &Redactor) -> Body {
         Arguments::Value(value) => (row::StoredArguments::Value(value.clone()), false),
     };
     let mut body = body_keeping(
-        // Who asked is compared with, and found by, exactly what the host said.
+        // The requester's identity must stay exactly what the host said: it is compared and
+        // searched.
         &["principal", "workspace"],
         &row::OpenedRow {
             v: BODY_VERSION,
@@ -70,7 +71,7 @@ pub(crate) fn opened(request: &CallRequest, redactor: &Redactor) -> Body {
     body
 }
 
-/// The whole of a request, with every value as it arrived: for a call that is still to be run.
+/// The complete request, with every value as received: for a call that is still to be run.
 pub(crate) fn whole_request(request: &CallRequest) -> Result<String, LedgerError> {
     let whole = row::OpenedRow {
         v: BODY_VERSION,
@@ -111,7 +112,7 @@ pub(crate) fn request_from(id: CallId, body: &str) -> Option<CallRequest> {
     })
 }
 
-/// Reads back who asked, whatever became of the rest of the request.
+/// Reads back who asked, even if the rest of the request is unreadable.
 pub(crate) fn principal_in(body: &str) -> Option<Principal> {
     let opened: row::OpenedBy = serde_json::from_str(body).ok()?;
     principal_from(&opened.principal)
@@ -156,7 +157,7 @@ pub(crate) fn principal_from(stored: &row::StoredPrincipal) -> Option<Principal>
     })
 }
 
-/// The session kind with this word.
+/// The session kind this word names.
 pub(crate) fn session_kind(word: &str) -> Option<SessionKind> {
     SessionKind::ALL
         .into_iter()
@@ -201,7 +202,7 @@ pub(crate) fn event(event: &CallEvent, redactor: &Redactor) -> Option<Body> {
             tier,
             approval,
             grants,
-            // What it was judged with is in its plan; this is a condition and no fact.
+            // The plan has what it was judged with; this is a condition, not a fact.
             read_from: _,
         } => body(&started(*tier, *approval, grants), redactor),
         CallEvent::PreimageKept {
@@ -501,10 +502,10 @@ fn body(stored: &impl Serialize, redactor: &Redactor) -> Body {
     body_keeping(&[], stored, redactor)
 }
 
-/// The stored form, without secrets except in the fields that are kept as they are: identities and
-/// the names of changed files, which are looked up later.
+/// The stored form without secrets, except in fields that must stay exact because they are looked
+/// up later: identities and the names of changed files.
 fn body_keeping(kept: &[&str], stored: &impl Serialize, redactor: &Redactor) -> Body {
-    // Stored forms hold only strings, numbers and JSON values, which JSON can always hold.
+    // Stored forms hold only strings, numbers and JSON values, so this cannot fail.
     let mut value = serde_json::to_value(stored).unwrap_or(Value::Null);
     let mut redacted = false;
     if let Value::Object(fields) = &mut value {
@@ -526,7 +527,7 @@ fn body_keeping(kept: &[&str], stored: &impl Serialize, redactor: &Redactor) -> 
     }
 }
 
-/// Puts a stand-in where the largest field of a body was. Says whether that made it smaller.
+/// Replaces the largest field of a body with a placeholder. Returns whether that made it smaller.
 fn leave_out_largest(body: &mut Value) -> bool {
     let Value::Object(fields) = body else {
         return false;
@@ -543,7 +544,7 @@ fn leave_out_largest(body: &mut Value) -> bool {
     largest.to_string().len() < text.len()
 }
 
-/// What stands in a record for arguments that are longer than a record may be.
+/// The placeholder for arguments too long for a record.
 fn too_large(text: &str) -> row::StoredArguments {
     let stand_in = serde_json::to_value(row::TooLarge {
         omitted_bytes: text.len(),

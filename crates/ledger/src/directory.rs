@@ -1,7 +1,7 @@
-//! The private directory of the record, held open. Everything in it is made and opened relative
-//! to the held directory, never through a symlink, readable by its owner alone.
+//! The record's private directory, held open. Everything in it is created and opened relative to
+//! the held directory, never through a symlink, readable by its owner alone.
 //!
-//! This is the record's own store. Tools' files are never opened here; that is `backends`.
+//! This is only the record's storage. Tools' files are never opened here; that is `backends`.
 
 use std::{
     fs::File,
@@ -16,7 +16,7 @@ use rustix::{
     rand::GetRandomFlags,
 };
 
-/// Bytes of the key that signs checkpoints.
+/// The size of the key that signs checkpoints.
 const KEY_BYTES: usize = 32;
 
 /// Why a directory cannot hold the record.
@@ -26,23 +26,23 @@ pub enum DirectoryError {
     /// It is a symlink or something else that is not a directory.
     #[error("`{}` is not a directory of its own (a symlink is refused)", .0.display())]
     NotDirectory(PathBuf),
-    /// Somebody else could change what is in it.
+    /// Another user could change its contents.
     #[error("`{}` belongs to another user", .0.display())]
     OtherOwner(PathBuf),
-    /// The file that holds the signing key was cut short.
+    /// The signing key file is truncated.
     #[error("`{}` does not hold a key of 32 bytes", .0.display())]
     BadKey(PathBuf),
-    /// The operating system refused.
+    /// The operating system returned an error.
     #[error("`{}` cannot be used", .path.display())]
     Io {
         /// The directory or file.
         path: PathBuf,
-        /// Why.
+        /// The underlying error.
         source: io::Error,
     },
 }
 
-/// A directory that only this user can look into, held open.
+/// A directory that only this user can access, held open.
 #[derive(Debug)]
 pub(crate) struct PrivateDirectory {
     path: PathBuf,
@@ -50,14 +50,14 @@ pub(crate) struct PrivateDirectory {
 }
 
 impl PrivateDirectory {
-    /// Opens a directory, making it and its parents where they are missing.
+    /// Opens a directory, creating it and its parents if missing.
     pub(crate) fn open(path: &Path) -> Result<Self, DirectoryError> {
         if let Some(parent) = path
             .parent()
             .filter(|parent| !parent.as_os_str().is_empty())
         {
-            // For this user alone, whatever the umask: who can write there could put another
-            // record in place.
+            // For this user alone, whatever the umask: anyone who can write there could substitute
+            // another record.
             std::fs::DirBuilder::new()
                 .recursive(true)
                 .mode(0o700)
@@ -67,7 +67,7 @@ impl PrivateDirectory {
         Self::open_beneath(CWD, path, path.to_owned())
     }
 
-    /// Opens a directory inside this one, making it where it is missing.
+    /// Opens a directory inside this one, creating it if missing.
     pub(crate) fn subdirectory(&self, name: &str) -> Result<Self, DirectoryError> {
         Self::open_beneath(&self.held, Path::new(name), self.path.join(name))
     }
@@ -97,18 +97,18 @@ impl PrivateDirectory {
         Ok(Self { path, held })
     }
 
-    /// Where it is, for showing and for SQLite, which opens by path.
+    /// The path, for display and for SQLite, which opens by path.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Makes a new file; fails if anything, a symlink too, has that name already.
+    /// Creates a file; fails if the name exists, even as a symlink.
     pub(crate) fn create_new(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         self.file(name, flags)
     }
 
-    /// Opens a file for reading and writing, making it where it is missing. Refuses a symlink.
+    /// Opens a file for reading and writing, creating it if missing. Refuses a symlink.
     pub(crate) fn open_or_create(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
         self.file(name, flags)
@@ -129,12 +129,12 @@ impl PrivateDirectory {
         Ok(File::from(opened))
     }
 
-    /// Moves a file into another private directory, replacing what has the name there.
+    /// Moves a file into another private directory, replacing any file with that name.
     pub(crate) fn rename(&self, name: &str, to: &Self, new_name: &str) -> io::Result<()> {
         Ok(rustix::fs::renameat(&self.held, name, &to.held, new_name)?)
     }
 
-    /// Whether there is a file of this size; if so, it is as young as if it were written now.
+    /// Whether there is a file of this size; if so, its age is reset as if written now.
     pub(crate) fn renew(&self, name: &str, bytes: u64) -> io::Result<bool> {
         let stat = match rustix::fs::statat(&self.held, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
@@ -160,7 +160,7 @@ impl PrivateDirectory {
         }
     }
 
-    /// Removes a file. One that is gone already is fine.
+    /// Removes a file. A missing file is not an error.
     pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
         match rustix::fs::unlinkat(&self.held, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
@@ -168,12 +168,12 @@ impl PrivateDirectory {
         }
     }
 
-    /// The names in it.
+    /// The file names in this directory.
     pub(crate) fn names(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in rustix::fs::Dir::read_from(&self.held)? {
             let entry = entry?;
-            // Every file of ours has a plain name; anything else is not ours to touch.
+            // All our files have plain names; anything else is left alone.
             if let Ok(name) = entry.file_name().to_str()
                 && !name.starts_with('.')
             {
@@ -183,20 +183,20 @@ impl PrivateDirectory {
         Ok(names)
     }
 
-    /// Makes the names in it survive a power cut.
+    /// Syncs the directory so that its entries survive a power cut.
     pub(crate) fn sync(&self) -> io::Result<()> {
         Ok(rustix::fs::fsync(&self.held)?)
     }
 
-    /// The key that signs checkpoints, made on first use.
+    /// The key that signs checkpoints, created on first use.
     pub(crate) fn signing_key(&self) -> Result<[u8; KEY_BYTES], DirectoryError> {
         const NAME: &str = "checkpoint.key";
         let path = self.path.join(NAME);
         if let Some(key) = self.read_key(NAME)? {
             return Ok(key);
         }
-        // Written aside and linked into place, so that another process never reads half a key and
-        // two that start at once end up with the same one.
+        // Written to a temporary file and linked into place, so that another process never reads a
+        // partial key and two that start at once end up with the same one.
         let write_aside = || -> io::Result<()> {
             let aside = format!("{NAME}.{}", random_name()?);
             let mut key = [0; KEY_BYTES];
@@ -234,7 +234,7 @@ impl PrivateDirectory {
     }
 }
 
-/// A name nobody can guess.
+/// An unguessable name.
 pub(crate) fn random_name() -> io::Result<String> {
     let mut bytes = [0; 16];
     fill_random(&mut bytes)?;
@@ -242,7 +242,7 @@ pub(crate) fn random_name() -> io::Result<String> {
 }
 
 pub(crate) fn fill_random(bytes: &mut [u8]) -> io::Result<()> {
-    // 32 bytes or fewer come back whole once the pool is ready.
+    // Once the pool is ready, 32 bytes or fewer are always returned in full.
     let filled = rustix::rand::getrandom(&mut *bytes, GetRandomFlags::empty())?;
     if filled == bytes.len() {
         Ok(())

@@ -1,7 +1,7 @@
-//! What is known of a call so far, folded from its records as they will be stored: its row in the
-//! list and its words for search. Secrets are out of everything that gets here.
+//! What is known about a call so far, folded from its records in stored form: its row in the list
+//! and its search words. Secrets were already removed.
 //!
-//! The part that lists show is in `listed.rs`, because `verify` folds it again.
+//! The listed part is in `listed.rs`, because `verify` folds it again.
 
 use std::sync::Arc;
 
@@ -10,30 +10,30 @@ use serde_json::Value;
 
 use crate::listed::{ListedCall, access_text, accesses, failure_message};
 
-/// How much of the input can be searched, in bytes.
+/// How much of the input is searchable, in bytes.
 const MAX_INPUT_TEXT_BYTES: usize = 16 * 1024;
 
-/// How much of the output can be searched, in bytes: one half from where it begins and one from
-/// where it ends, which is where commands say what went wrong. Indexing is what writing a call costs
-/// most, and grows with this.
+/// How much of the output is searchable, in bytes: half from the beginning and half from the end,
+/// where commands say what went wrong. Indexing is the most expensive part of writing a call, and
+/// grows with this.
 const MAX_OUTPUT_TEXT_BYTES: usize = 2 * 1024;
 
-/// One call as its row will say.
+/// One call, as its row will be written.
 #[derive(Debug, Clone)]
 pub(crate) struct CallDraft {
     pub(crate) id: CallId,
     pub(crate) principal: Arc<Principal>,
     pub(crate) listed: ListedCall,
-    /// Whether a secret was taken out of the request, so that it cannot be run again from here.
+    /// Whether a secret was removed from the request, so that it cannot be rerun from the record.
     pub(crate) redacted: bool,
-    /// Words for search: input, commands, paths, and the beginning and the end of the output.
+    /// Search words: input, commands, paths, and the beginning and end of the output.
     pub(crate) words: String,
     /// When the last event happened.
     pub(crate) last: Timestamp,
 }
 
 impl CallDraft {
-    /// A call that was just opened, with the body of its first record.
+    /// A newly opened call, with the body of its first record.
     pub(crate) fn new(request: &CallRequest, opened: &Value, at: Timestamp) -> Self {
         let mut words = String::new();
         for arguments in ["/arguments/text", "/arguments/value"] {
@@ -51,7 +51,7 @@ impl CallDraft {
         }
     }
 
-    /// Folds one record in.
+    /// Folds in one record.
     pub(crate) fn absorb(&mut self, kind: &str, at: Timestamp, body: &Value) {
         self.last = at;
         self.listed.absorb(kind, at, body);
@@ -75,7 +75,7 @@ impl CallDraft {
         }
     }
 
-    /// Everything that can be searched for.
+    /// All searchable text.
     pub(crate) fn search_text(&self) -> String {
         format!(
             "{} {}\n{}\n{}",
@@ -102,7 +102,7 @@ fn push_strings(words: &mut String, value: &Value, cap: usize) {
     }
 }
 
-/// Adds texts that follow each other: all of them, or the beginning and the end.
+/// Adds consecutive texts: all of them, or the beginning and the end.
 fn push_ends<'a>(words: &mut String, texts: impl DoubleEndedIterator<Item = &'a str> + Clone) {
     let total: usize = texts.clone().map(|text| text.len() + 1).sum();
     let cap = words.len() + MAX_OUTPUT_TEXT_BYTES;

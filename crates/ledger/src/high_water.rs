@@ -1,9 +1,9 @@
-//! The high-water mark: how far each tenant's record had come, signed, in a file of its own beside the
-//! record's directory. A record that was emptied, taken away or put back from an older copy ends
-//! before its mark, and that is said when it is opened and by `verify`.
+//! The high-water mark: how far each tenant's record had got, signed, in a separate file next to
+//! the record's directory. A record that was emptied, removed or restored from an older copy ends
+//! before its mark; that is reported when it is opened and by `verify`.
 //!
-//! The mark never goes back by itself. Whoever puts an older copy back on purpose removes the file.
-//! It cannot detect somebody who puts back an older mark as well, or who has the key.
+//! The mark never goes back by itself. To restore an older copy on purpose, remove the file. It
+//! cannot detect an attacker who also restores an older mark, or who has the key.
 
 use std::{
     collections::BTreeMap,
@@ -22,13 +22,14 @@ use crate::{
     seal::Seal,
 };
 
-/// Names the form of the file.
+/// Names the file format.
 const FORM: &str = "haft-high-water-1";
 
-/// The most bytes of a mark. Some 15,000 tenants; beyond it the mark is not written any more.
+/// The largest mark file, in bytes. Enough for some 15,000 tenants; beyond it the mark is no longer
+/// written.
 const MAX_BYTES: u64 = 4 << 20;
 
-/// The mark of one record, held open.
+/// The mark file of one record, held open.
 #[derive(Debug)]
 pub(crate) struct HighWater {
     file: File,
@@ -36,20 +37,20 @@ pub(crate) struct HighWater {
     key: [u8; 32],
 }
 
-/// How far tenants had come.
+/// The newest known record of each tenant.
 pub(crate) type HighWaterMarks = BTreeMap<String, Head>;
 
-/// What a mark says.
+/// The content of a mark.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Read {
-    /// These tenants had come this far; none where nothing was ever recorded.
+    /// The mark of each tenant; empty if nothing was ever recorded.
     Marks(HighWaterMarks),
-    /// The key of this record did not sign it: the record it belongs to is gone, or it was changed.
+    /// It is not signed by this record's key: its own record is gone, or it was tampered with.
     Foreign,
 }
 
 impl HighWater {
-    /// Opens the mark of a record, beside its directory.
+    /// Opens a record's mark, next to its directory.
     pub(crate) fn open(
         directory: &PrivateDirectory,
         key: [u8; 32],
@@ -74,12 +75,12 @@ impl HighWater {
         Ok(Self { file, path, key })
     }
 
-    /// Where it is, for showing.
+    /// The path, for display.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What it says.
+    /// Reads and checks the mark.
     pub(crate) fn read(&self) -> io::Result<Read> {
         let text = self.text()?;
         if text.is_empty() {
@@ -88,8 +89,8 @@ impl HighWater {
         Ok(parse(&text, &self.key).map_or(Read::Foreign, Read::Marks))
     }
 
-    /// Raises the marks of tenants whose records are on the disk. What is higher stays: several
-    /// processes write one record.
+    /// Raises the marks of tenants whose records are on disk. Higher marks stay: several processes
+    /// write one record.
     pub(crate) fn raise(&self, heads: &[(TenantId, Head)]) -> io::Result<()> {
         self.file.lock()?;
         let raised = self.raise_locked(heads);
@@ -99,7 +100,7 @@ impl HighWater {
 
     fn raise_locked(&self, heads: &[(TenantId, Head)]) -> io::Result<()> {
         let Read::Marks(mut marks) = self.read()? else {
-            // What it says of another record is not ours to lose.
+            // It belongs to another record; do not overwrite it.
             return Ok(());
         };
         for (tenant, head) in heads {
@@ -113,7 +114,7 @@ impl HighWater {
         if length > MAX_BYTES {
             return Err(io::Error::other("it names too many tenants"));
         }
-        // One write, and never shorter than before: a process that dies leaves no half of it.
+        // One write, never shorter than before: a crash leaves no partial file.
         self.file.write_all_at(text.as_bytes(), 0)
     }
 

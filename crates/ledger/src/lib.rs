@@ -1,9 +1,9 @@
 //! The record of calls on SQLite: events in a hash chain, artifacts by content hash, sessions.
 //!
 //! [`SqliteLedger`] implements [`Ledger`](haft_contract::host::Ledger) and
-//! [`History`](haft_contract::host::History). It never runs a tool and decides nothing; it writes
-//! down what happened, makes that durable in groups, and after a crash says what became of the
-//! calls that were open ([`Recovery`]).
+//! [`History`](haft_contract::host::History). It never runs a tool and decides nothing; it records
+//! what happened, makes that durable in groups, and after a crash reports how the open calls were
+//! settled ([`Recovery`]).
 //!
 //! ```
 //! use std::sync::Arc;
@@ -38,8 +38,8 @@
 //! # }
 //! ```
 //!
-//! Read next: `sqlite/writer.rs` for the one thread that writes, `sqlite/write.rs` for what one
-//! transaction holds, `chain.rs` for what makes tampering visible.
+//! Read next: `sqlite/writer.rs` for the writer thread, `sqlite/write.rs` for the contents of one
+//! transaction, `chain.rs` for tamper evidence.
 
 mod artifacts;
 mod chain;

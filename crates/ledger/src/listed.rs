@@ -1,8 +1,8 @@
-//! What the list says of a call: a fold over the stored form of its records, secrets already out.
+//! A call's entry in the list: a fold over its records in stored form, secrets already removed.
 //!
-//! The writer folds while it writes and `verify` folds again from what is stored, so that the two
-//! can be compared. That makes this part of the stored form: changing what a fold gives for records
-//! that exist needs a new version of their bodies (`row.rs`).
+//! The writer folds while it writes and `verify` folds the stored records again, so that the two
+//! can be compared. That makes this part of the stored form: changing the result of folding
+//! existing records requires a new version of their bodies (`row.rs`).
 
 use haft_contract::{Terminal, access::Command, host::Timestamp};
 use serde_json::Value;
@@ -12,13 +12,13 @@ use crate::row;
 /// The longest summary, in characters.
 const MAX_SUMMARY_CHARS: usize = 200;
 
-/// The longest tool name kept as asked, in characters.
+/// The longest requested tool name that is kept, in characters.
 const MAX_ASKED_CHARS: usize = 128;
 
 /// The most accesses a summary names.
 const MAX_SUMMARY_ACCESSES: usize = 8;
 
-/// One call as the list shows it.
+/// One call, as the list shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ListedCall {
     pub(crate) workspace: String,
@@ -26,14 +26,14 @@ pub(crate) struct ListedCall {
     pub(crate) tool: Option<String>,
     pub(crate) opened: Timestamp,
     pub(crate) started: Option<Timestamp>,
-    /// Pessimistic until a plan says otherwise.
+    /// False until a plan says otherwise, to be safe.
     pub(crate) read_only: bool,
     pub(crate) settled: Option<(Terminal, Timestamp)>,
     pub(crate) summary: String,
 }
 
 impl ListedCall {
-    /// A call that was just opened, from the body of its first record.
+    /// A newly opened call, from the body of its first record.
     pub(crate) fn new(opened: &Value, at: Timestamp) -> Self {
         let asked_tool: String = text(opened, "tool").chars().take(MAX_ASKED_CHARS).collect();
         Self {
@@ -48,7 +48,7 @@ impl ListedCall {
         }
     }
 
-    /// Folds one record in. Kinds that change nothing in the list are passed over.
+    /// Folds in one record. Kinds that do not affect the list are skipped.
     pub(crate) fn absorb(&mut self, kind: &str, at: Timestamp, body: &Value) {
         match kind {
             "resolved" => self.set_tool(body),
@@ -92,7 +92,7 @@ impl ListedCall {
 
 /// The workspace of a call, from the body of its first record.
 pub(crate) fn workspace(opened: &Value) -> &str {
-    // Records from before workspaces had ids do not say.
+    // Records from before workspaces had ids lack it.
     let recorded = opened.get("workspace").and_then(Value::as_str);
     recorded.unwrap_or(row::NO_WORKSPACE)
 }
@@ -105,7 +105,7 @@ pub(crate) fn accesses(planned: &Value) -> &[Value] {
         .map_or(&[], Vec::as_slice)
 }
 
-/// What a stored access touches, as one text.
+/// What a stored access touches, as text.
 pub(crate) fn access_text(access: &Value) -> String {
     let field = |name| text(access, name);
     match field("access") {
@@ -145,7 +145,7 @@ fn plan_summary(accesses: &[Value]) -> Option<String> {
     Some(named.map(access_text).collect::<Vec<_>>().join(" "))
 }
 
-/// One line of at most [`MAX_SUMMARY_CHARS`] characters, control characters as spaces.
+/// One line of at most [`MAX_SUMMARY_CHARS`] characters, control characters replaced by spaces.
 fn one_line(text: &str) -> String {
     let mut line: String = text
         .chars()

@@ -1,4 +1,4 @@
-//! What callers hand to the writer.
+//! What callers send to the writer.
 
 use haft_contract::{
     AgentId, CallRequest, Principal, SessionId, SessionKind, TenantId, UserId, WorkPath,
@@ -10,34 +10,34 @@ use tokio::sync::oneshot;
 
 use crate::{draft::CallDraft, sqlite::Job};
 
-/// Told when what it waits for is durable, or that it will not be for now.
+/// Notified once the awaited write is durable, or when it failed for now.
 pub(crate) type Waiter = oneshot::Sender<Result<(), LedgerError>>;
 
-/// Names an open call within this process.
+/// Identifies an open call within this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Handle(pub(crate) u64);
 
 impl Handle {
-    /// A handle for a call that another process left open. Counted from the other end, so that it
-    /// never meets one of this process's own.
+    /// A handle for a call that another process left open. Counted down from the top, so that it
+    /// never collides with this process's own.
     pub(crate) fn adopted(index: u64) -> Self {
         Self(u64::MAX - index)
     }
 }
 
-/// Who holds a call that is open.
+/// Who holds an open call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CallHolder {
-    /// This process, which runs what it opens. The call is settled when the process is gone.
+    /// This process, which runs what it opens. The call is settled once the process is gone.
     ThisProcess,
-    /// Nobody yet: it was accepted for whoever claims it.
+    /// Nobody yet: it was accepted for a later claim.
     Nobody,
-    /// This process, by a claim, for as long as no newer one counts.
+    /// This process, by a claim, until a newer claim supersedes it.
     Claim(Epoch),
 }
 
 impl CallHolder {
-    /// The claim, where it is held by one.
+    /// The claim, if it is held by one.
     pub(crate) fn claim(self) -> Option<Epoch> {
         match self {
             Self::Claim(epoch) => Some(epoch),
@@ -46,7 +46,7 @@ impl CallHolder {
     }
 }
 
-/// Which file, for whom. Agents that share a session id do not share what they have seen.
+/// A file and the principal who saw it. Agents that share a session id do not share what they saw.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct SeenKey {
     pub(crate) tenant: TenantId,
@@ -59,7 +59,7 @@ pub(crate) struct SeenKey {
 }
 
 impl SeenKey {
-    /// This file of this workspace, for this principal.
+    /// The key for this file of this workspace and this principal.
     pub(crate) fn new(principal: &Principal, workspace: &WorkspaceId, path: &WorkPath) -> Self {
         Self {
             tenant: principal.tenant.clone(),
@@ -73,7 +73,7 @@ impl SeenKey {
     }
 }
 
-/// Something for the writer to do.
+/// A task for the writer.
 #[derive(Debug)]
 pub(crate) enum Message {
     /// A call was opened.
@@ -83,28 +83,28 @@ pub(crate) enum Message {
         at: Timestamp,
         holder: CallHolder,
     },
-    /// A call that is on record was claimed.
+    /// A recorded call was claimed.
     TakeUp {
         handle: Handle,
         draft: Box<CallDraft>,
         position: i64,
         epoch: Epoch,
     },
-    /// Events happened.
+    /// Events to record.
     Append {
         handle: Handle,
         events: Vec<RecordedEvent>,
         waiter: Option<Waiter>,
     },
-    /// The last events happened, the settlement among them.
+    /// The final events, including the settlement.
     Settle {
         handle: Handle,
         events: Vec<RecordedEvent>,
     },
-    /// The record of a call was dropped before it was settled.
+    /// A call's record was dropped before it was settled.
     Abandon { handle: Handle },
-    /// What is kept about questions or grants is to change.
+    /// A change to questions or grants.
     Change { job: Box<dyn Job> },
-    /// Somebody waits for everything before this.
+    /// Waits for everything before it.
     Flush { waiter: Waiter },
 }

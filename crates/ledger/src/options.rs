@@ -1,43 +1,43 @@
-//! What an operator can set about a ledger. Every queue and wait of this crate has its cap here.
+//! An operator's settings for a ledger. Every queue and wait in this crate has its cap here.
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use haft_contract::host::Clock;
 
-/// Calls that may be open at once in one process.
+/// How many calls may be open at once in one process.
 pub const MAX_CALLS_IN_FLIGHT: usize = 65_536;
 
-/// Appends that may wait to be written at once.
+/// How many appends may wait to be written.
 pub const MAX_QUEUED_APPENDS: usize = 65_536;
 
-/// Bytes that may wait to be written at once. What belongs to a call that is open is always taken
-/// in; beyond this no further call is opened until something is written.
+/// How many bytes may wait to be written. Anything for an open call is always accepted; beyond
+/// this, no new call is opened until something is written.
 pub const MAX_QUEUED_BYTES: usize = 32 * 1024 * 1024;
 
-/// Bytes of what is queued that are written in one transaction.
+/// How many queued bytes are written in one transaction.
 pub const MAX_BATCH_BYTES: usize = 4 * 1024 * 1024;
 
-/// How long `open` waits for a place among the open calls and for space, unless set otherwise.
+/// How long `open` waits for an open-call slot and for space, by default.
 pub const OPEN_WAIT: Duration = Duration::from_secs(5);
 
 /// How long an append waits for room in the queue.
 pub const APPEND_WAIT: Duration = Duration::from_secs(5);
 
-/// How long something that is merely queued waits for company before it is written.
+/// How long a non-urgent message waits for others to join its transaction.
 pub const LINGER: Duration = Duration::from_millis(10);
 
-/// Messages written in one transaction.
+/// How many messages are written in one transaction.
 pub const MAX_BATCH: usize = 4_096;
 
-/// Records between two signed checkpoints.
+/// How many records lie between two signed checkpoints.
 pub const CHECKPOINT_EVERY: u64 = 1_000;
 
-/// How long spilled output, file pre-images and closed questions stay.
+/// How long spilled output, file pre-images and closed questions are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// How long each is kept.
+    /// How long each item is kept.
     pub kept_for: Duration,
-    /// How many bytes are kept in all; the oldest go first.
+    /// The total bytes kept; the oldest are removed first.
     pub max_total_bytes: u64,
 }
 
@@ -51,37 +51,37 @@ impl Default for Retention {
     }
 }
 
-/// Where the record is kept, how much may wait for it, and how long artifacts stay.
+/// Where the record is kept, how much may wait to be written, and how long artifacts are kept.
 #[derive(Clone)]
 pub struct LedgerOptions {
-    /// The directory of the record. It is made private (0700) and belongs to this crate alone.
+    /// The record's directory. It is made private (0700) and used by this crate alone.
     pub directory: PathBuf,
-    /// Tells the time at which interrupted calls are settled.
+    /// The clock for settling interrupted calls.
     pub clock: Arc<dyn Clock>,
-    /// Exact values that must never be stored, beside the patterns that are always looked for.
+    /// Exact values that must never be stored, in addition to the built-in patterns.
     pub secrets: Vec<String>,
-    /// Calls that may be open at once.
+    /// How many calls may be open at once.
     pub max_calls_in_flight: usize,
-    /// How long `open` waits for a place among the open calls, and for space.
+    /// How long `open` waits for an open-call slot and for space.
     pub open_wait: Duration,
-    /// Appends that may wait to be written at once.
+    /// How many appends may wait to be written.
     pub max_queued_appends: usize,
-    /// Bytes that may wait to be written at once, by an estimate. When there are more, `open` waits.
+    /// How many bytes may wait to be written, as an estimate. Beyond this, `open` waits.
     pub max_queued_bytes: usize,
-    /// Messages written in one transaction; 1 gives one durable commit for each.
+    /// How many messages are written in one transaction; 1 gives each its own durable commit.
     pub max_batch: usize,
-    /// How long something that is merely queued waits for company.
+    /// How long a non-urgent message waits for others to join its transaction.
     pub linger: Duration,
-    /// Records between two signed checkpoints.
+    /// How many records lie between two signed checkpoints.
     pub checkpoint_every: u64,
-    /// What a start removes: artifacts once a day, questions that lapsed so long ago, and grants
-    /// that have ended. Absent where the host calls
-    /// [`expire_daily`](crate::FileArtifacts::expire_daily) itself; questions then stay.
+    /// What a start removes: artifacts once a day, questions that lapsed longer ago than this, and
+    /// grants that have ended. Absent if the host calls
+    /// [`expire_daily`](crate::FileArtifacts::expire_daily) itself; questions are then kept.
     pub retention: Option<Retention>,
 }
 
 impl LedgerOptions {
-    /// The usual limits, for a record in a directory.
+    /// The default limits, for a record in `directory`.
     pub fn new(directory: impl Into<PathBuf>, clock: Arc<dyn Clock>) -> Self {
         Self {
             directory: directory.into(),
@@ -107,7 +107,7 @@ impl LedgerOptions {
 }
 
 impl fmt::Debug for LedgerOptions {
-    // The secrets are what must not be printed.
+    // The secrets must not be printed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LedgerOptions")
             .field("directory", &self.directory)

@@ -1,6 +1,6 @@
-//! Who holds open calls. Each ledger instance holds a lock on a file of its own for as long as it
-//! lives; the kernel drops the lock however the process ends. Recovery settles the calls of an
-//! owner only once it holds that owner's lock, so it can never settle a call that still runs.
+//! Who holds open calls. Each ledger instance locks its own file for as long as it lives; the
+//! kernel drops the lock however the process ends. Recovery settles an owner's calls only once it
+//! holds that owner's lock, so it can never settle a call that still runs.
 
 use std::{
     fs::{File, TryLockError},
@@ -16,12 +16,12 @@ const OWNERS: &str = "owners";
 #[derive(Debug)]
 pub(crate) struct InstanceLock {
     id: String,
-    /// Held, never read: closing it would tell others that this process is gone.
+    /// Held, never read: closing it would signal that this process is gone.
     _lock: File,
 }
 
 impl InstanceLock {
-    /// Takes a new lock. It is held before anything is recorded under its name.
+    /// Creates a new lock. It is held before anything is recorded under its name.
     pub(crate) fn register(directory: &PrivateDirectory) -> Result<Self, DirectoryError> {
         let owners = directory.subdirectory(OWNERS)?;
         let register = || -> io::Result<Self> {
@@ -42,8 +42,8 @@ impl InstanceLock {
     }
 }
 
-/// Takes over the lock of an owner that is gone. `None` while it lives. Dropping the result
-/// without [`forget`] leaves the owner to the next recovery.
+/// Takes over the lock of an owner that is gone. `None` while it lives. Dropping the result without
+/// [`forget`] leaves the owner to the next recovery.
 pub(crate) fn take_over(
     directory: &PrivateDirectory,
     id: &str,
@@ -59,7 +59,7 @@ pub(crate) fn take_over(
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(failed(error)),
         },
-        // Its lock file is removed only after its calls were settled or when it closed cleanly.
+        // Its lock file is removed only after its calls were settled, or on a clean close.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             Ok(Some(GoneOwner { _lock: None }))
         }
@@ -67,7 +67,7 @@ pub(crate) fn take_over(
     }
 }
 
-/// An owner that is proven gone.
+/// Proof that an owner is gone.
 #[derive(Debug)]
 pub(crate) struct GoneOwner {
     _lock: Option<File>,
@@ -89,12 +89,12 @@ pub(crate) fn forget(directory: &PrivateDirectory, id: &str) {
         .map_err(io::Error::other)
         .and_then(|owners| owners.remove(id));
     if let Err(error) = removed {
-        // A lock file left behind costs a few bytes and is tried again by the next recovery.
+        // A leftover lock file costs a few bytes, and the next recovery tries again.
         tracing::debug!(%error, "a lock file could not be removed");
     }
 }
 
-/// Names this boot of the machine, for people who look at the owner table.
+/// Identifies this boot of the machine, for people who read the owner table.
 pub(crate) fn boot_id() -> String {
     #[expect(
         clippy::disallowed_methods,

@@ -1,9 +1,8 @@
-//! What waits to be written. Callers push and go on; the one writer takes everything there is.
+//! The write queue. Callers push and continue; the single writer takes everything available.
 //!
-//! Room for a call's end is reserved when it is opened, so a settlement is never refused. What waits
-//! is bounded in number and in bytes: when it takes up all the space there is, opening a call waits
-//! for as long as the store writes. Nothing here converts or hashes: this is the part of the ledger
-//! on the call path.
+//! Room for a call's end is reserved when it is opened, so a settlement is never refused. The queue
+//! is bounded in number and in bytes: when it is full, opening a call waits as long as the store
+//! makes progress. Nothing here converts or hashes: this part of the ledger is on the call path.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -31,18 +30,18 @@ use crate::{
     weight,
 };
 
-/// The most noted file versions that wait to be written. Beyond it they are remembered only in
-/// memory; after a restart such a file counts as not seen, which is the safe answer.
+/// The most file versions that wait to be written. Beyond this they are kept only in memory; after
+/// a restart such a file counts as not seen, which is the safe answer.
 const MAX_PENDING_SEEN: usize = 16_384;
 
 /// Why a call is not opened when too many are open.
 const TOO_MANY: &str = "too many calls are open at once; wait for some to end";
 
-/// Why a call is not opened when there is no space and nothing is written.
+/// Why a call is not opened when the queue is full and nothing is being written.
 const NOTHING_WRITTEN: &str = "its queue is full and nothing of it gets written; the disk does not \
                                answer, or another program holds the record";
 
-/// A message that waits, and how many bytes are counted for it.
+/// A queued message and its counted bytes.
 #[derive(Debug)]
 struct Queued {
     message: Message,
@@ -58,12 +57,12 @@ pub(crate) enum Urgency {
     Now,
 }
 
-/// What the writer takes at once.
+/// What the writer takes in one turn.
 #[derive(Debug, Default)]
 pub(crate) struct WriteBatch {
     pub(crate) messages: Vec<Message>,
     pub(crate) seen: HashMap<SeenKey, FileVersion>,
-    /// What to give back with [`Queue::release`].
+    /// The bytes to return with [`Queue::release`].
     pub(crate) bytes: usize,
 }
 
@@ -82,7 +81,7 @@ pub(crate) struct Queue {
 #[derive(Debug)]
 struct Inner {
     messages: VecDeque<Queued>,
-    /// The bytes of all of them.
+    /// The total bytes of the queued messages.
     bytes: usize,
     seen: HashMap<SeenKey, FileVersion>,
     urgent: bool,
@@ -90,7 +89,6 @@ struct Inner {
     store: Store,
 }
 
-/// What the writer is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Writer {
     Idle,
@@ -98,7 +96,7 @@ enum Writer {
     Busy,
 }
 
-/// Whether the store takes anything.
+/// Whether the store is accepting writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Store {
     Ready,
@@ -108,7 +106,6 @@ enum Store {
 }
 
 impl Queue {
-    /// An empty queue.
     pub(crate) fn new(options: &LedgerOptions) -> Self {
         Self {
             inner: Mutex::new(Inner {
@@ -128,7 +125,7 @@ impl Queue {
         }
     }
 
-    /// Opens a call, holding a place for its end.
+    /// Opens a call and reserves room for its end.
     pub(crate) async fn open(
         &self,
         request: &CallRequest,
@@ -136,7 +133,7 @@ impl Queue {
         holder: CallHolder,
     ) -> Result<Handle, LedgerError> {
         let bytes = self.space.share_of(weight::request(request));
-        // One after the other: nobody has space who waits for a place among the open calls.
+        // One after the other: nobody holds space while waiting for an open-call slot.
         let slot = self.slot().await?;
         let space = match self.space.now(bytes) {
             Some(space) => space,
@@ -165,7 +162,7 @@ impl Queue {
         Ok(handle)
     }
 
-    /// Goes on with a call that is on record and was claimed, holding a place for its end.
+    /// Continues a recorded call that was claimed, and reserves room for its end.
     pub(crate) async fn take_up(
         &self,
         draft: CallDraft,
@@ -190,7 +187,7 @@ impl Queue {
         Ok(handle)
     }
 
-    /// A place among the open calls.
+    /// An open-call slot.
     async fn slot(&self) -> Result<SemaphorePermit<'_>, LedgerError> {
         match self.slots.try_acquire() {
             Ok(slot) => Ok(slot),
@@ -221,8 +218,8 @@ impl Queue {
             Urgency::Now => {
                 let (waiter, durable) = oneshot::channel();
                 {
-                    // Refused before it is queued: the caller then denies the call, and a start
-                    // that was refused must not be recorded later.
+                    // Refused before it is queued: the caller then denies the call, and a refused
+                    // start must not be recorded later.
                     let mut inner = self.lock();
                     inner.accepts()?;
                     room.forget();
@@ -245,8 +242,7 @@ impl Queue {
         }
     }
 
-    /// Changes what is kept about questions or grants, and says what came of it once that is
-    /// durable.
+    /// Changes questions or grants, and returns the result once it is durable.
     pub(crate) async fn change<C: Change + 'static>(
         &self,
         change: C,
@@ -267,13 +263,13 @@ impl Queue {
             .unwrap_or_else(|_| Err(unavailable("its writer has stopped")))
     }
 
-    /// Appends the last events of a call. Its room was reserved by [`Queue::open`].
+    /// Appends the last events of a call, in the room reserved by [`Queue::open`].
     pub(crate) fn settle(&self, handle: Handle, events: Vec<RecordedEvent>) {
         let bytes = weight::events(&events);
         self.push(Message::Settle { handle, events }, bytes);
     }
 
-    /// Says that a call will never be settled by its caller.
+    /// Reports that a call will never be settled by its caller.
     pub(crate) fn abandon(&self, handle: Handle) {
         self.push(Message::Abandon { handle }, 0);
     }
@@ -295,7 +291,7 @@ impl Queue {
         wait(durable).await
     }
 
-    /// Notes the version of a file a session saw.
+    /// Records the version of a file that a session saw.
     pub(crate) fn note_seen(&self, key: SeenKey, version: FileVersion) {
         let mut inner = self.lock();
         if inner.seen.len() < MAX_PENDING_SEEN || inner.seen.contains_key(&key) {
@@ -323,7 +319,7 @@ impl Queue {
         matches!(self.lock().store, Store::Closing | Store::Closed)
     }
 
-    /// For the writer: the next group, or `None` when everything is written and it should stop.
+    /// For the writer: the next batch, or `None` when everything is written and it should stop.
     pub(crate) async fn take(&self, max: usize, linger: Duration) -> Option<WriteBatch> {
         let mut lingered = false;
         loop {
@@ -353,7 +349,7 @@ impl Queue {
             match waits {
                 Writer::Idle => self.wake.notified().await,
                 Writer::Lingering | Writer::Busy => {
-                    // Running out is the ordinary case: nobody was in a hurry.
+                    // A timeout is the normal case: nothing was urgent.
                     let _ = tokio::time::timeout(linger, self.wake.notified()).await;
                     lingered = true;
                 }
@@ -361,15 +357,15 @@ impl Queue {
         }
     }
 
-    /// For the writer: after a transaction, gives back the room of written appends, the places of
-    /// ended calls, and the space of what was taken.
+    /// For the writer, after a transaction: releases the room of written appends, the slots of
+    /// ended calls, and the space of the batch.
     pub(crate) fn release(&self, appends: usize, calls: usize, bytes: usize) {
         self.room.add_permits(appends);
         self.slots.add_permits(calls);
         self.space.give_back(bytes);
     }
 
-    /// For the writer: the store takes nothing now. Everybody who waits is told.
+    /// For the writer: the store fails for now. All waiters get the error.
     pub(crate) fn fail(&self, reason: &str) {
         let mut inner = self.lock();
         if inner.store == Store::Ready {
@@ -386,8 +382,8 @@ impl Queue {
                     waiter,
                 } => {
                     waiters.extend(waiter);
-                    // Whoever waited for a start is told that there is none, so it must not use
-                    // up later what it rests on.
+                    // Its waiter learns that there is no start, so the start must not use anything
+                    // up later.
                     if let Some(start) = events.iter().position(is_checked_start) {
                         events.truncate(start);
                     }
@@ -422,7 +418,7 @@ impl Queue {
         }
     }
 
-    /// For the writer: the store takes appends again.
+    /// For the writer: the store works again.
     pub(crate) fn recover(&self) {
         let mut inner = self.lock();
         if matches!(inner.store, Store::Failed(_)) {
@@ -439,8 +435,8 @@ impl Queue {
         self.room.close();
     }
 
-    /// Waits for a place among the open calls. These may take as long as they like, so there is an
-    /// end to it whatever the store does.
+    /// Waits for an open-call slot. Open calls may run for any length of time, so this wait is
+    /// bounded whatever the store does.
     async fn wait_for_slot(&self) -> Result<SemaphorePermit<'_>, LedgerError> {
         self.hurry()?;
         match tokio::time::timeout(self.open_wait, self.slots.acquire()).await {
@@ -449,21 +445,21 @@ impl Queue {
         }
     }
 
-    /// Waits for space, in turn, for as long as the store writes.
+    /// Waits for space, in turn, while the store makes progress.
     async fn wait_for_space(&self, bytes: u32) -> Result<SemaphorePermit<'_>, LedgerError> {
         self.hurry()?;
         match self.space.in_turn(bytes, self.open_wait).await {
             Ok(space) => Ok(space),
             Err(NoSpace::Closed) => Err(unavailable("it is closed")),
             Err(NoSpace::NothingWritten) => {
-                // Where the store has said why, that is the reason.
+                // If the store reported an error, return that one.
                 self.lock().accepts()?;
                 Err(unavailable(NOTHING_WRITTEN))
             }
         }
     }
 
-    /// Has the writer write now: what is queued stands in somebody's way.
+    /// Makes the writer write now: queued messages block a caller.
     fn hurry(&self) -> Result<(), LedgerError> {
         let mut inner = self.lock();
         inner.accepts()?;
@@ -484,11 +480,11 @@ impl Queue {
         }
     }
 
-    /// Queues what belongs to an open call, whether there is space or not.
+    /// Queues a message of an open call, even if there is no space.
     fn push(&self, message: Message, bytes: usize) {
         let mut inner = self.lock();
         if inner.store == Store::Closed {
-            // The next start settles what is left open.
+            // The next start settles what is still open.
             return;
         }
         self.space.charge(bytes);
@@ -501,7 +497,7 @@ impl Queue {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Nothing panics while it is held, and the data would be whole if something did.
+        // Nothing panics while the lock is held, and the data would be consistent anyway.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -524,7 +520,7 @@ impl Inner {
         self.messages.push_back(Queued { message, bytes });
     }
 
-    /// Whether there is as much as one transaction may hold.
+    /// Whether the queue fills one transaction.
     fn fills_batch(&self, max: usize) -> bool {
         self.messages.len() >= max || self.bytes >= MAX_BATCH_BYTES
     }
@@ -533,13 +529,13 @@ impl Inner {
         self.urgent |= urgency == Urgency::Now;
         match self.writer {
             Writer::Idle => true,
-            // Waiting for more company would only let the queue grow.
+            // Waiting for more would only let the queue grow.
             Writer::Lingering => urgency == Urgency::Now || self.bytes >= MAX_BATCH_BYTES,
             Writer::Busy => false,
         }
     }
 
-    /// The oldest messages, as many as one transaction may hold, and at least one.
+    /// The oldest messages, as many as fit in one transaction, but at least one.
     fn take(&mut self, max: usize) -> WriteBatch {
         let mut taken = WriteBatch {
             messages: Vec::with_capacity(self.messages.len().min(max)),
@@ -556,7 +552,7 @@ impl Inner {
         self.bytes -= taken.bytes;
         if self.messages.is_empty() {
             self.urgent = false;
-            // Not kept at the largest size it ever had.
+            // Frees the memory of its largest size.
             self.messages = VecDeque::new();
         }
         taken

@@ -1,8 +1,8 @@
-//! Recorded plans and decisions, read back into the words of the contract, so that a call can be
-//! decided about again.
+//! Reads recorded plans and decisions back into contract types, so that a call can be decided
+//! again.
 //!
-//! What cannot be read back exactly is not guessed: a plan whose secrets were taken out, or that was
-//! too large to be kept whole, is [`UnreadableRecord`]. `convert.rs` wrote these bodies.
+//! Nothing is guessed: a plan whose secrets were removed, or that was too large to be kept whole,
+//! is [`UnreadableRecord`]. `convert.rs` wrote these bodies.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -23,15 +23,15 @@ use crate::{redact::REDACTED, row::BODY_VERSION};
 /// Why a recorded plan or decision cannot be read back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum UnreadableRecord {
-    /// What it would touch held a secret, which is not in the record.
+    /// What it touches held a secret, which is not in the record.
     Redacted,
-    /// What it would touch was too large to be kept whole.
+    /// What it touches was too large to be kept whole.
     Omitted,
-    /// It was written by another version, or is not what was written.
+    /// It was written by another version, or is damaged.
     Unknown,
 }
 
-/// A decision as it was recorded.
+/// A decision, as recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordedDecision {
     /// The answer.
@@ -83,7 +83,7 @@ impl fmt::Display for UnreadableRecord {
     }
 }
 
-/// Whether a secret was taken out anywhere in a value.
+/// Whether a secret was removed anywhere in a value.
 fn holds_mark(value: &Value) -> bool {
     match value {
         Value::String(text) => text.contains(REDACTED),
@@ -119,13 +119,13 @@ struct PlanOnRecord {
     accesses: Vec<StoredAccess>,
     effects: StoredEffects,
     backend: String,
-    /// Not there in records from before workspaces had ids.
+    /// Absent in records from before workspaces had ids.
     workspace_id: Option<String>,
     workspace: String,
     tier: String,
     egress: Option<StoredEgress>,
     deadline_ms: u64,
-    /// Not there where nothing was read from, nor before it was recorded.
+    /// Absent if nothing was read, and in older records.
     #[serde(default)]
     read_from: Vec<String>,
 }
@@ -284,7 +284,7 @@ impl StoredProcess {
             (Some(command), Some(cwd)) => Some(RunningCommand {
                 command,
                 cwd: path(&cwd)?,
-                // Before it was recorded by itself, it was the plan's.
+                // Older records have it only in the plan.
                 tier: match self.tier {
                     Some(word) => Tier::parse(&word)?,
                     None => tier,
@@ -339,7 +339,7 @@ mod tests {
     use super::*;
     use crate::{convert, redact::Redactor};
 
-    /// One for all tests: its patterns take a while to compile.
+    /// Shared by all tests: its patterns take a while to compile.
     static REDACTOR: LazyLock<Redactor> = LazyLock::new(|| Redactor::new([]));
 
     fn at(text: &str) -> WorkPath {
@@ -394,7 +394,7 @@ mod tests {
         assert_eq!(super::plan(body(plan)).as_ref(), Ok(plan));
     }
 
-    /// One of each kind of access; a new kind does not compile until it is here.
+    /// One access of each kind; a new kind does not compile until it is added here.
     fn accesses() -> Vec<Access> {
         let path = |mode, scope| {
             Access::Path(PathAccess {
@@ -516,12 +516,12 @@ mod tests {
             body[field] = value;
             assert_eq!(read(body), Err(UnreadableRecord::Unknown), "{field}");
         }
-        // A secret in the input alone changes nothing about what is touched.
+        // A secret in the input alone does not affect what is touched.
         let mut plan = parts(vec![Access::write(at("a"))]);
         plan.input = json!({"password": "hunter22"});
         let plan = plan.seal();
         assert_eq!(read(body(&plan)), Ok(()));
-        // An action is a name like any other, also when the tool does not have it any more.
+        // An action is just a name, even if the tool no longer has it.
         let mut whole = whole();
         whole["action"] = json!("teleport");
         let plan = super::plan(whole).expect("a plan");

@@ -1,6 +1,6 @@
-//! Takes secrets out of what is stored: values the host names, and the shapes of common tokens.
+//! Removes secrets from what is stored: values the host names, and the shapes of common tokens.
 //!
-//! Works on the strings inside a body before it is written, so that escapes of the stored form
+//! Works on the strings inside a body before it is written, so that escapes in the stored form
 //! cannot hide a secret. It never touches what a model reads or edits.
 
 use std::{
@@ -12,16 +12,16 @@ use std::{
 use regex::{Regex, RegexSet};
 use serde_json::Value;
 
-/// What stands in the record where a secret was.
+/// Replaces a secret in the record.
 pub const REDACTED: &str = "[redacted]";
 
-/// The shortest exact value that is looked for; anything shorter would blank out ordinary words.
+/// The shortest exact value that is redacted; a shorter one would blank out ordinary words.
 pub const MIN_SECRET_BYTES: usize = 6;
 
-/// The most exact values one ledger looks for.
+/// The most exact values one ledger redacts.
 pub const MAX_SECRETS: usize = 1_024;
 
-/// Fields whose content is a secret by its name. Compared in lower case without `_` and `-`.
+/// Field names that mark their content as a secret. Compared in lower case without `_` and `-`.
 const SECRET_FIELDS: [&str; 15] = [
     "password",
     "passwd",
@@ -40,8 +40,8 @@ const SECRET_FIELDS: [&str; 15] = [
     "setcookie",
 ];
 
-/// A name that says that a secret follows, with what stands between the two (`DB_PASSWORD=`,
-/// `"api_key": `, `--token `), and how the secret begins.
+/// A name that announces a secret, with the separator (`DB_PASSWORD=`, `"api_key": `, `--token `),
+/// and how the secret begins.
 macro_rules! named {
     ($value:literal) => {
         concat!(
@@ -53,12 +53,12 @@ macro_rules! named {
     };
 }
 
-/// Shapes of secrets. Groups `keep` and `after`, where there are any, are kept around the mark.
+/// Shapes of secrets. The groups `keep` and `after`, if present, are kept around the mark.
 ///
-/// Case is ignored in words alone: folding the case of a class such as `[^"]` means all of Unicode,
-/// and took half the time that a program needs to start.
+/// Only words ignore case: folding the case of a class such as `[^"]` covers all of Unicode, and
+/// took half of a program's startup time.
 const PATTERNS: [&str; 27] = [
-    // PEM private keys, whole or cut off.
+    // PEM private keys, complete or truncated.
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----|\z)",
     r"\b(?:AKIA|ASIA|AGPA|AROA|AIDA)[A-Z0-9]{16}\b",
     r#"(?P<keep>(?i-u:aws_secret_access_key)["']?\s*[:=]\s*["']?)[A-Za-z0-9/+=]{40}"#,
@@ -70,18 +70,18 @@ const PATTERNS: [&str; 27] = [
     r"\bAIza[A-Za-z0-9_-]{35}",
     r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}",
     r"(?P<keep>\b(?i-u:authorization)[^A-Za-z0-9_]{1,5}(?i-u:bearer|basic|token)\s+)[A-Za-z0-9._~+/=-]{6,}",
-    // A quoted value goes to its closing quote, and one that is never closed to the end of its
-    // line. Double quotes, single quotes, and double quotes inside a quoted text.
+    // A quoted value extends to its closing quote, or without one to the end of its line. Double
+    // quotes, single quotes, and double quotes inside quoted text.
     named!(r#"")(?:(?:[^"\\]|\\[\s\S])+(?P<after>")|[^"\n]+)"#),
     named!(r"')(?:[^']+(?P<after>')|[^'\n]+)"),
     named!(r#"\\")(?:(?:[^"\\]|\\\\\\"|\\[^"])+(?P<after>\\")|[^"\n]+)"#),
-    // A value without quotes.
+    // An unquoted value.
     r#"(?P<keep>(?i-u:password|passwd|passphrase|secret|token|api[_-]?key)\\?["']?\s{0,4}[:=]\s{0,4})(?:[^\s"'&;,\\\[\]{}]|\\ ){4,}"#,
     r#"(?P<keep>--[A-Za-z0-9-]{0,40}(?i-u:password|passwd|passphrase|secret|token|api-key)\s{1,4})[^\s"'&;,\\\[\]{}-](?:[^\s"'&;,\\\[\]{}]|\\ ){3,}"#,
     // `mysql -psecret`, `sshpass -p secret`: elsewhere `-p` is a port or a path.
     r#"(?P<keep>\b(?:(?:mysql|mariadb)[a-z-]{0,20}\b[^\n|;&]*?\s-p|sshpass\s+-p\s*))(?:'[^']+'|"[^"]+"|[^\s"'\[-][^\s"']*)"#,
     r#"(?P<keep>\bcurl\b[^\n|;&]*?\s(?:-u|--user)[\s=]{0,4}["']?[^\s:"']{1,128}:)[^\s"'\[]+"#,
-    // Tokens that say by their beginning whose they are.
+    // Tokens with a well-known prefix.
     concat!(
         r"\b(?:[spr]k_(?:live|test)_[A-Za-z0-9]{16,250}|whsec_[A-Za-z0-9+/=]{24,250}|npm_[A-Za-z0-9]{36}\b|",
         r"hf_[A-Za-z0-9]{30,250}|d(?:op|oo|or)_v1_[a-f0-9]{64}|shp(?:at|ss|ca|pa)_[a-fA-F0-9]{32}|",
@@ -102,14 +102,14 @@ const PATTERNS: [&str; 27] = [
     r"\b[MNO][A-Za-z0-9_-]{22,28}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40}\b",
     r"(?P<keep>\b(?:AccountKey|SharedAccessKey|sig)=)[A-Za-z0-9+/%=]{40,250}",
     r#"(?P<keep>\b(?i-u:set-cookie|cookie)["']?\s{0,2}:\s{0,4}["']?)[^\s"'\[][^\r\n"']{4,}"#,
-    // A private key in base64: its first line says which.
+    // A private key in base64: its first line names the type.
     r"LS0tLS1CRUdJTiB(?:QUklWQVRF|SU0EgUFJJVk|FQyBQUklWQVR|PUEVOU1NIIFB|EU0EgUFJJVk|FTkNSWVBURUQg|QR1AgUFJJVk)[A-Za-z0-9+/=]*",
     // `scheme://user:secret@host`.
     r"(?P<keep>\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{0,128}:)[^\s/@]{1,256}(?P<after>@)",
 ];
 
-/// What every text holds in which one of [`PATTERNS`] finds something: a word or a mark of each of
-/// them. Looking for these takes a fraction of the time of the patterns, and most text has none.
+/// A word or mark from each of [`PATTERNS`]: a text without any of these cannot match a pattern.
+/// Checking for them takes a fraction of the time of the patterns, and most text has none.
 const HINTS: &str = concat!(
     "-----BEGIN |AKIA|ASIA|AGPA|AROA|AIDA|gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|sk-|AIza|eyJ|",
     "(?i-u:authorization|password|passwd|passphrase|secret|token|api[_-]?key)|",
@@ -120,24 +120,23 @@ const HINTS: &str = concat!(
     "AccountKey|SharedAccessKey|sig=|(?i-u:cookie)|LS0tLS1",
 );
 
-/// The shortest text in which a pattern finds something, such as `a1://:x@`.
+/// The shortest text that a pattern can match, such as `a1://:x@`.
 const MIN_PATTERN_BYTES: usize = 8;
 
 /// Finds secrets and blanks them out.
 #[derive(Debug)]
 pub struct Redactor {
-    /// [`HINTS`]. Made by the first text, like the patterns, so that a program that starts does not
-    /// wait for it.
+    /// [`HINTS`]. Compiled on first use, like the patterns, so that startup does not wait for it.
     hints: OnceLock<Option<Regex>>,
     /// All patterns at once.
     any: OnceLock<RegexSet>,
-    /// Each by itself, made when it is first found: most never are.
+    /// Each pattern separately, compiled when it first matches: most never do.
     patterns: [OnceLock<Option<Regex>>; PATTERNS.len()],
     exact: RwLock<Vec<String>>,
 }
 
 impl Redactor {
-    /// Looks for the common shapes and for these exact values.
+    /// Redacts the common shapes and these exact values.
     pub fn new(secrets: impl IntoIterator<Item = String>) -> Self {
         let redactor = Self {
             hints: OnceLock::new(),
@@ -152,8 +151,8 @@ impl Redactor {
     }
 
     /// Adds an exact value, such as one a vault has just handed out. Its hexadecimal and
-    /// percent-encoded forms are looked for too. Says whether it is looked for from now on: values
-    /// shorter than [`MIN_SECRET_BYTES`] or beyond [`MAX_SECRETS`] are not.
+    /// percent-encoded forms are redacted too. Returns whether it was added: values shorter than
+    /// [`MIN_SECRET_BYTES`] or beyond [`MAX_SECRETS`] are not.
     pub fn add(&self, secret: &str) -> bool {
         let Ok(mut exact) = self.exact.write() else {
             return false;
@@ -190,7 +189,7 @@ impl Redactor {
         for index in self.any().matches(&clean) {
             if let Some(pattern) = self.pattern(index) {
                 let marked = pattern.replace_all(&clean, mark);
-                // A mark that is already there is no secret.
+                // An existing mark is not a secret.
                 if marked != clean {
                     clean = Cow::Owned(marked.into_owned());
                 }
@@ -201,12 +200,12 @@ impl Redactor {
 
     fn may_match(&self, text: &str) -> bool {
         let hints = self.hints.get_or_init(|| Regex::new(HINTS).ok());
-        // The hints are a constant and a test compiles them; without them every text is looked at.
+        // The hints are a constant that a test compiles; without them every text is searched.
         text.len() >= MIN_PATTERN_BYTES && hints.as_ref().is_none_or(|hints| hints.is_match(text))
     }
 
     fn any(&self) -> &RegexSet {
-        // The patterns are constants and a test compiles each of them.
+        // The patterns are constants, and a test compiles each of them.
         self.any
             .get_or_init(|| RegexSet::new(PATTERNS).unwrap_or_default())
     }
@@ -216,8 +215,8 @@ impl Redactor {
         place.get_or_init(|| Regex::new(text).ok()).as_ref()
     }
 
-    /// A text that is JSON, without the secrets that its field names give away; `None` when it is
-    /// not JSON or has no such field.
+    /// A JSON text without the secrets that its field names reveal; `None` if it is not JSON or has
+    /// no such field.
     pub(crate) fn json(&self, text: &str) -> Option<String> {
         let mut value: Value = serde_json::from_str(text).ok()?;
         match &value {
@@ -227,7 +226,7 @@ impl Redactor {
         self.value(&mut value).then(|| value.to_string())
     }
 
-    /// Blanks out secrets in every string of a value, and says whether there were any.
+    /// Blanks out secrets in every string of a value; returns whether there were any.
     pub fn value(&self, value: &mut Value) -> bool {
         match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => false,
@@ -287,7 +286,7 @@ fn is_secret_field(name: &str) -> bool {
     SECRET_FIELDS.contains(&plain.as_str())
 }
 
-/// Whether a field has anything in it that could be a secret, however deep.
+/// Whether a field contains anything that could be a secret, at any depth.
 fn holds_something(field: &Value) -> bool {
     match field {
         Value::String(text) => !text.is_empty() && text != REDACTED,
@@ -405,7 +404,7 @@ mod tests {
         }
     }
 
-    /// A made-up value of a length, in the alphabet of a token.
+    /// A made-up value of this length, in a token's alphabet.
     fn made_up(length: usize) -> String {
         "Q1w2E3r4T5y6U7i8O9p0"
             .chars()
@@ -418,7 +417,7 @@ mod tests {
         "0f1e2d3c4b5a6978".chars().cycle().take(length).collect()
     }
 
-    /// Each with the part that must not be left.
+    /// Each text with the part that must be removed.
     fn thirty_eight_shapes() -> Vec<(String, String)> {
         let (long, hex) = (made_up(64), hexadecimal(64));
         let upper = long.to_ascii_uppercase();

@@ -1,9 +1,9 @@
-//! The stored form of events, one struct per kind, apart from the domain types on purpose: the
+//! The stored form of events, one struct per kind, deliberately separate from the domain types: the
 //! record outlives the code that wrote it.
 //!
-//! Every body carries `"v": 1`. A reader ignores fields it does not know, so a field may be added
-//! without a new version; a changed meaning needs one. [`OpenedRow`] is read back into types here, plans
-//! and decisions in `recorded.rs`; everything else is read as JSON. `convert.rs` fills these in.
+//! Every body carries `"v": 1`. A reader ignores unknown fields, so a field may be added without a
+//! new version; a changed meaning needs one. [`OpenedRow`] is read back into types here, plans and
+//! decisions in `recorded.rs`; everything else is read as JSON. `convert.rs` fills these in.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -11,7 +11,7 @@ use serde_json::Value;
 /// The version of the stored bodies.
 pub(crate) const BODY_VERSION: u8 = 1;
 
-/// The workspace of what was recorded before workspaces had ids, as migration 0004 says too.
+/// The workspace of records from before workspaces had ids; migration 0004 uses the same.
 pub(crate) const NO_WORKSPACE: &str = "local";
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -20,13 +20,13 @@ pub(crate) struct OpenedRow {
     pub(crate) tool: String,
     pub(crate) arguments: StoredArguments,
     pub(crate) principal: StoredPrincipal,
-    /// Not there in records from before workspaces had ids.
+    /// Absent in records from before workspaces had ids.
     pub(crate) workspace: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) timeout_ms: Option<u64>,
 }
 
-/// The part of [`OpenedRow`] that is always there, however large the request was.
+/// The part of [`OpenedRow`] that is always present, however large the request was.
 #[derive(Debug, Deserialize)]
 pub(crate) struct OpenedBy {
     pub(crate) principal: StoredPrincipal,
@@ -75,7 +75,7 @@ pub(crate) struct PlannedRow<'a> {
     pub(crate) effects: StoredEffects,
     pub(crate) backend: &'a str,
     pub(crate) workspace_id: &'a str,
-    /// The root, for people.
+    /// The root, for display.
     pub(crate) workspace: &'a str,
     pub(crate) tier: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -118,7 +118,7 @@ pub(crate) enum StoredAccess<'a> {
     RemoteTool { provider: &'a str, tool: &'a str },
 }
 
-/// What is done to a process that an earlier call started.
+/// An action on a process that an earlier call started.
 #[derive(Debug, Serialize)]
 pub(crate) struct StoredProcess<'a> {
     pub(crate) id: String,
@@ -132,7 +132,7 @@ pub(crate) struct StoredProcess<'a> {
     pub(crate) size: Option<(u16, u16)>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) command: Option<String>,
-    /// The same word by word, where it was not a script.
+    /// The same as separate words, if it was not a script.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) argv: Option<&'a [String]>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -230,7 +230,7 @@ pub(crate) struct GrantedRow<'a> {
     pub(crate) rule: &'a str,
     pub(crate) scope: &'static str,
     pub(crate) bound_to: &'a str,
-    /// What it is bound to, as people know it.
+    /// What it is bound to, for display.
     pub(crate) shown: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) until_us: Option<i64>,
@@ -296,7 +296,7 @@ pub(crate) struct SettledRow<'a> {
     pub(crate) facts: StoredFacts<'a>,
 }
 
-/// Bytes of images and documents are not kept in the record, only what they were.
+/// Bytes of images and documents are not kept in the record, only their descriptions.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum StoredContent<'a> {
@@ -360,7 +360,7 @@ pub(crate) struct StoredRefusal<'a> {
     pub(crate) why: &'a str,
 }
 
-/// Stands in for the field of a body that made it larger than a record may be.
+/// Replaces a field that made the body too large for a record.
 #[derive(Debug, Serialize)]
 pub(crate) struct TooLarge {
     pub(crate) omitted_bytes: usize,

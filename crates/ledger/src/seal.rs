@@ -1,13 +1,13 @@
-//! Signs rows that people's answers rest on, with the ledger's key, so that whoever can only edit
-//! the database cannot answer in their place.
+//! Signs the rows behind people's answers with the ledger's key, so that somebody who can only edit
+//! the database cannot answer for them.
 //!
-//! It cannot detect somebody who also has the key, or who puts back an older copy of a row.
+//! It cannot detect an attacker who also has the key, or who restores an older copy of a row.
 
 /// Collects the fields of a row and signs them.
 pub(crate) struct Seal(blake3::Hasher);
 
 impl Seal {
-    /// A seal over rows of one form.
+    /// A seal over rows of the named form.
     pub(crate) fn new(form: &str, key: &[u8; 32]) -> Self {
         Self(blake3::Hasher::new_keyed(key)).text(form)
     }

@@ -1,4 +1,4 @@
-//! How many bytes may wait to be written, and who gets the next of them.
+//! How many bytes may wait to be written, and who gets space next.
 
 use std::{
     pin::pin,
@@ -11,15 +11,14 @@ use std::{
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// The space of a queue. Whoever opens a call waits for it; what belongs to an open call does not.
+/// The space of a queue. Opening a call waits for it; messages of an open call do not.
 #[derive(Debug)]
 pub(crate) struct Space {
     free: Semaphore,
     max_bytes: u32,
-    /// Bytes that were taken in although there was no space left. They are made up for before
-    /// anybody gets space.
+    /// Bytes accepted although there was no space left. They are repaid before anybody gets space.
     owed: Mutex<usize>,
-    /// Counts transactions: whether the store is at work.
+    /// Counts transactions, to see whether the store makes progress.
     written: AtomicU64,
 }
 
@@ -28,14 +27,13 @@ pub(crate) struct Space {
 pub(crate) enum NoSpace {
     /// The queue is closed.
     Closed,
-    /// The store wrote nothing for as long as one waits.
+    /// The store wrote nothing for the whole waiting time.
     NothingWritten,
 }
 
 impl Space {
-    /// Space for so many bytes.
     pub(crate) fn new(max_bytes: usize) -> Self {
-        // Without any space there would be no bound at all.
+        // With zero permits every weight would be zero, so there would be no bound.
         let max_bytes = max_bytes.clamp(1, Semaphore::MAX_PERMITS);
         let max_bytes = u32::try_from(max_bytes).unwrap_or(u32::MAX);
         Self {
@@ -46,20 +44,19 @@ impl Space {
         }
     }
 
-    /// What something of this weight takes. What is larger than all the space there is takes all of
-    /// it.
+    /// How much space this weight takes. Anything larger than the total takes all of it.
     pub(crate) fn share_of(&self, weight: usize) -> u32 {
         let weight = u32::try_from(weight).unwrap_or(u32::MAX);
         weight.min(self.max_bytes)
     }
 
-    /// Space that is there, for whoever is first in turn.
+    /// Space available right now, if it is the caller's turn.
     pub(crate) fn now(&self, bytes: u32) -> Option<SemaphorePermit<'_>> {
         self.free.try_acquire_many(bytes).ok()
     }
 
-    /// Waits for space, in turn. There is an end to it when the store has written nothing for the
-    /// given time: one that is slow slows its callers down, and refuses none.
+    /// Waits for space, in turn. Gives up when the store has written nothing for the given time: a
+    /// slow store slows its callers down, but refuses none.
     pub(crate) async fn in_turn(
         &self,
         bytes: u32,
@@ -78,13 +75,13 @@ impl Space {
         }
     }
 
-    /// Takes space for what belongs to an open call, whether there is any or not.
+    /// Takes space for a message of an open call, even if there is none.
     pub(crate) fn charge(&self, bytes: usize) {
         let mut owed = self.owed();
         *owed += bytes - self.free.forget_permits(bytes);
     }
 
-    /// After a transaction: the space of what was written.
+    /// After a transaction: returns the space of what was written.
     pub(crate) fn give_back(&self, bytes: usize) {
         self.written.fetch_add(1, Ordering::Relaxed);
         let mut owed = self.owed();
@@ -93,24 +90,24 @@ impl Space {
         self.free.add_permits(bytes - made_up);
     }
 
-    /// Whether nothing is left.
+    /// Whether no space is left.
     pub(crate) fn is_full(&self) -> bool {
         self.free.available_permits() == 0
     }
 
-    /// Nobody gets any more.
+    /// Refuses all further requests for space.
     pub(crate) fn close(&self) {
         self.free.close();
     }
 
-    /// Whether all of it is there.
+    /// Whether all space is free.
     #[cfg(test)]
     pub(crate) fn is_whole(&self) -> bool {
         *self.owed() == 0 && self.free.available_permits() == self.max_bytes as usize
     }
 
     fn owed(&self) -> MutexGuard<'_, usize> {
-        // Nothing panics while it is held, and a number is always whole.
+        // Nothing panics while the lock is held, and a number is always consistent.
         self.owed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,9 +1,9 @@
-//! Tells every process of a record that a session has used one more provider, without a question to
-//! the database: a file of numbers beside it, of which each session has one. Whoever finds another
-//! number there than the last time reads the record again.
+//! Notifies every process of a record that a session has used one more provider, without a database
+//! query: a file of numbers next to the database, one for each session. A process that finds a
+//! changed number reads the record again.
 //!
-//! A number says nothing by itself; what was used is in the record alone. Sessions share numbers by
-//! their hash, so a number that changed may be about another session, which costs one reading.
+//! A number means nothing by itself; only the record says what was used. Sessions share numbers by
+//! their hash, so a changed number may belong to another session, which costs one extra read.
 
 use std::{
     fs::File,
@@ -22,20 +22,20 @@ const NAME: &str = "used.marks";
 /// How many numbers there are.
 const SLOTS: u64 = 4096;
 
-/// The bytes of one.
+/// The size of one number.
 const SLOT_BYTES: u64 = size_of::<u64>() as u64;
 
-/// The numbers of one record, held open.
+/// The numbers of one record, in an open file.
 #[derive(Debug)]
 pub(crate) struct UsedMarks {
     file: File,
     /// The next number to write. Each process begins at a random one, so that no two write the same
-    /// and a change is never taken for what was there before.
+    /// and a change is never mistaken for the old value.
     next: AtomicU64,
 }
 
 impl UsedMarks {
-    /// Opens the numbers of a record. One process at a time does this.
+    /// Opens a record's numbers. One process at a time does this.
     pub(crate) fn open(directory: &PrivateDirectory) -> Result<Self, DirectoryError> {
         Self::held(directory).map_err(|source| DirectoryError::Io {
             path: directory.path().join(NAME),
@@ -47,7 +47,7 @@ impl UsedMarks {
         let file = directory.open_or_create(NAME)?;
         let length = file.metadata()?.len();
         if let Some(missing) = (SLOTS * SLOT_BYTES).checked_sub(length) {
-            // Written and not only reserved: a full disk is to be noticed now.
+            // Written and not only reserved, so that a full disk is noticed now.
             let zeros = vec![0; usize::try_from(missing).unwrap_or_default()];
             file.write_all_at(&zeros, length)?;
         }
@@ -59,15 +59,15 @@ impl UsedMarks {
         })
     }
 
-    /// The number of a session; none where it cannot be read.
+    /// A session's number; none if it cannot be read.
     pub(crate) fn of(&self, tenant: &TenantId, session: &SessionId) -> Option<u64> {
         let mut number = [0; 8];
         let read = self.file.read_exact_at(&mut number, place(tenant, session));
         read.ok().map(|()| u64::from_le_bytes(number))
     }
 
-    /// Gives a session another number. Called when what it used is in the record already, and before
-    /// whoever waits for that is told.
+    /// Gives a session another number. Called once its use is in the record, and before the waiter
+    /// is notified.
     pub(crate) fn change(&self, tenant: &TenantId, session: &SessionId) -> io::Result<()> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         self.file
@@ -75,7 +75,7 @@ impl UsedMarks {
     }
 }
 
-/// Where a session's number is: FNV-1a, the same in every process.
+/// The offset of a session's number: FNV-1a, the same in every process.
 fn place(tenant: &TenantId, session: &SessionId) -> u64 {
     const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0100_0000_01b3;

@@ -1,19 +1,19 @@
-//! How much memory something takes that waits to be written, roughly: enough to keep what waits
-//! within bounds, and cheap, because it is counted on the path of a call.
+//! Estimates the memory of what waits to be written: close enough to bound the queue, and cheap,
+//! because it runs on the call path.
 
 use haft_contract::{Arguments, CallEvent, CallRequest, Content, Outcome, event::RecordedEvent};
 use serde_json::Value;
 
-/// What a call takes beside the texts it holds: its request, its plan, its decision, its facts.
+/// What a call takes in addition to its texts: its request, plan, decision and facts.
 const CALL_BYTES: usize = 2 * 1024;
 
-/// What a field of an object takes beside its name and value.
+/// What an object's field takes in addition to its name and value.
 const FIELD_BYTES: usize = 32;
 
-/// What one access of a plan takes, with a path of ordinary length.
+/// What one access in a plan takes, with a path of ordinary length.
 const ACCESS_BYTES: usize = 256;
 
-/// The weight of a request, with what every call takes.
+/// The weight of a request, including the fixed cost of a call.
 pub(crate) fn request(request: &CallRequest) -> usize {
     let arguments = match &request.arguments {
         Arguments::Text(text) => text.len(),
@@ -28,10 +28,10 @@ pub(crate) fn events(events: &[RecordedEvent]) -> usize {
     size_of_val(events) + held
 }
 
-/// What an event holds that may be large. The rest is in what every call takes.
+/// What an event holds that may be large. The rest is in [`CALL_BYTES`].
 fn held(event: &CallEvent) -> usize {
     match event {
-        // What it touches is taken from the input: a command is there twice.
+        // Accesses repeat parts of the input: a command is counted twice.
         CallEvent::Planned { plan } => {
             2 * value(plan.input()) + plan.accesses().len() * ACCESS_BYTES
         }
@@ -67,7 +67,7 @@ fn settled(outcome: &Outcome) -> usize {
 }
 
 fn content(content: &Content) -> usize {
-    // Names and types too: a mounted server writes them, and they may be of any length.
+    // Includes names and types: a mounted server writes them, and they may be of any length.
     let held = match content {
         Content::Text(text) => text.len(),
         Content::Image { data, media_type } | Content::Audio { data, media_type } => {

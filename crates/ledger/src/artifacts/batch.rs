@@ -1,9 +1,9 @@
-//! Many artifacts at once: what a workspace holds before a command runs may be tens of thousands
-//! of small files, and waiting for the disk for each would take minutes.
+//! Many artifacts at once: a workspace before a command may hold tens of thousands of small files,
+//! and a disk sync for each would take minutes.
 //!
-//! Each is still written aside and renamed to its hash, so a name never leads to half of it while
-//! the machine runs. After a power cut it may; whoever opens it is told, as content is compared
-//! with its hash then.
+//! Each is still written to a temporary file and renamed to its hash, so a name never leads to
+//! partial content while the machine runs. After a power cut it may; opening it then fails, because
+//! content is compared with its hash.
 
 use std::io::{self, Write as _};
 
@@ -13,7 +13,7 @@ use super::{Folders, MAX_ARTIFACT_BYTES, place};
 use crate::directory::{PrivateDirectory, random_name};
 
 impl Folders {
-    /// Keeps each content, in this order, without waiting for the disk.
+    /// Stores each content, in this order, without waiting for the disk.
     pub(super) fn keep_all(&self, contents: &[Vec<u8>]) -> io::Result<Vec<ArtifactId>> {
         if let Some(large) = contents
             .iter()
@@ -49,7 +49,7 @@ impl Folders {
                 .write_all(content)
                 .and_then(|()| self.writing.rename(&aside, folder, name));
             if kept.is_err() {
-                // What cannot be removed now is swept as abandoned.
+                // If it cannot be removed now, it is swept as abandoned later.
                 let _ = self.writing.remove(&aside);
             }
             kept
@@ -57,7 +57,7 @@ impl Folders {
         Ok(ids)
     }
 
-    /// Which of these are here, each made as young as if it were kept now.
+    /// Which of these exist; each gets the age of a new one.
     pub(super) fn renew(&self, ids: &[ArtifactId]) -> io::Result<Vec<bool>> {
         let mut wanted: Vec<(ArtifactId, usize)> =
             ids.iter().enumerate().map(|(at, id)| (*id, at)).collect();
@@ -72,7 +72,7 @@ impl Folders {
         Ok(here)
     }
 
-    /// Goes through artifacts in the order of their names, so that each folder is opened once.
+    /// Visits artifacts in name order, so that each folder is opened once.
     fn in_folders<T: Copy>(
         &self,
         wanted: &mut [(ArtifactId, T)],

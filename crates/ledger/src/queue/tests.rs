@@ -1,4 +1,4 @@
-//! What waits is bounded, whoever waits gets its turn, and all space is given back.
+//! The queue is bounded, every waiter gets its turn, and all space is returned.
 
 use std::{path::Path, sync::Arc};
 
@@ -27,7 +27,7 @@ fn request(text: &str) -> CallRequest {
     CallRequest::new("sample", json!({"text": text}), Arc::new(principal))
 }
 
-/// A queue with space for so many small requests, whose writer is the test.
+/// A queue with space for this many small requests, with the test as its writer.
 fn queue(calls: usize) -> Arc<Queue> {
     let mut options = LedgerOptions::new(Path::new("nowhere"), Arc::new(TestClock));
     options.open_wait = WAIT;
@@ -46,7 +46,7 @@ fn opening(queue: &Arc<Queue>, text: &str) -> JoinHandle<Result<Handle, LedgerEr
     tokio::spawn(async move { open(&queue, &text).await })
 }
 
-/// As much as several calls are opened with.
+/// More bytes than several calls are opened with.
 fn much() -> Vec<RecordedEvent> {
     let happened = |_| RecordedEvent {
         call: CallId::new(),
@@ -56,7 +56,7 @@ fn much() -> Vec<RecordedEvent> {
     (0..50).map(happened).collect()
 }
 
-/// Takes what is queued, as the writer does, without giving its space back.
+/// Takes what is queued, as the writer does, without returning its space.
 async fn taken(queue: &Queue) -> WriteBatch {
     queue.take(usize::MAX, Duration::ZERO).await.unwrap()
 }
@@ -80,7 +80,7 @@ async fn a_call_waits_for_space_as_long_as_something_is_written() {
     for _ in 0..20 {
         tokio::time::sleep(WAIT * 4 / 5).await;
         assert!(!waits.is_finished());
-        // Others, who hold no space: the store is at work.
+        // A release that frees no space still shows that the store is working.
         queue.release(0, 0, 0);
     }
     queue.release(0, 0, full.bytes);
@@ -97,7 +97,7 @@ async fn a_call_is_refused_when_nothing_is_written_for_as_long_as_it_may_wait() 
     let refused = open(&queue, "").await.unwrap_err();
     assert!(refused.to_string().contains(NOTHING_WRITTEN), "{refused}");
     assert_eq!(begun.elapsed(), WAIT);
-    // A store that says why it writes nothing is the reason.
+    // If the store reported why it fails, that is the reason.
     let waits = opening(&queue, "");
     tokio::time::sleep(WAIT / 2).await;
     queue.fail("the disk is full");
@@ -111,7 +111,7 @@ async fn a_call_is_refused_when_nothing_is_written_for_as_long_as_it_may_wait() 
     assert!(is_whole(&queue), "{queue:?}");
 }
 
-/// A storm of calls, each with more to say than it was opened with.
+/// A storm of calls, each appending more than it was opened with.
 #[tokio::test(start_paused = true)]
 async fn everybody_gets_space_in_turn_and_all_of_it_is_given_back() {
     const CALLS: usize = 1_000;
@@ -132,7 +132,7 @@ async fn everybody_gets_space_in_turn_and_all_of_it_is_given_back() {
         assert_eq!(handle.0, number as u64);
         queue.settle(handle, much());
     }
-    // Until everything was taken, and the last of it written.
+    // Until everything was taken and written.
     while !queue.space.is_whole() {
         tokio::time::sleep(WAIT).await;
     }
@@ -144,7 +144,7 @@ async fn everybody_gets_space_in_turn_and_all_of_it_is_given_back() {
 async fn whoever_gives_up_leaves_what_it_had_to_the_next() {
     let queue = queue(4);
     open(&queue, "").await.unwrap();
-    // Wants all there is, and has three quarters of it.
+    // Needs all the space, and has three quarters of it.
     let large = opening(&queue, &"x".repeat(100_000));
     tokio::task::yield_now().await;
     let small = opening(&queue, "");

@@ -1,7 +1,7 @@
-//! Calls that were accepted for whoever claims them, and which claim holds each.
+//! Calls accepted for a later claim, and which claim holds each.
 //!
-//! Both are changes made inside the writer's transaction, so that two processes cannot both accept an id
-//! or both claim a call. What a claimed call writes afterwards is compared with the claim that holds it
+//! Both are changes made inside the writer's transaction, so that two processes cannot both accept
+//! an id or both claim a call. Later writes of a claimed call are checked against its current claim
 //! in `calls.rs` and `checked_start.rs`.
 
 use std::sync::Arc;
@@ -19,21 +19,20 @@ use super::{
 };
 use crate::{convert, draft::CallDraft, seal::Seal};
 
-/// Names the form of what is signed.
+/// Names the signed form.
 const FORM: &str = "haft-accepted-1";
 
-/// A request that is to be accepted.
+/// Accepts a request for a later claim.
 pub(super) struct AcceptCall {
     tenant: TenantId,
     call: CallId,
     at: Timestamp,
-    /// The request as it arrived.
+    /// The request as received.
     request: String,
     digest: [u8; 32],
 }
 
 impl AcceptCall {
-    /// Accepts this request.
     pub(super) fn new(request: &CallRequest, at: Timestamp) -> Result<Self, LedgerError> {
         let text = convert::whole_request(request)?;
         Ok(Self {
@@ -98,23 +97,22 @@ impl Change for AcceptCall {
     }
 }
 
-/// A claim to a call.
 pub(super) struct ClaimCall {
     pub(super) tenant: TenantId,
     pub(super) call: CallId,
     pub(super) epoch: Epoch,
 }
 
-/// A call as whoever has claimed it finds it.
+/// A call as its claimant sees it.
 pub(super) struct ClaimedRecord {
     pub(super) request: CallRequest,
-    /// Its row, unless whoever accepted it was gone before that was written.
+    /// Its row, unless the accepting process was gone before it was written.
     pub(super) row: Option<ClaimedRow>,
-    /// Whether an earlier claim has started it and it may have changed something.
+    /// Whether an earlier claim started it, so that it may have changed something.
     pub(super) in_doubt: bool,
 }
 
-/// What is listed of a claimed call, and where.
+/// A claimed call's list entry, and its position.
 pub(super) struct ClaimedRow {
     pub(super) draft: CallDraft,
     pub(super) position: i64,
@@ -189,7 +187,7 @@ impl Change for ClaimCall {
     }
 }
 
-/// Whether a claim in this epoch holds a call.
+/// Whether the claim of this epoch holds a call.
 pub(super) async fn holds(
     connection: impl SqliteExecutor<'_>,
     tenant: &TenantId,
@@ -205,7 +203,7 @@ pub(super) async fn holds(
     Ok(held == Some(i64::from(epoch.number())))
 }
 
-/// Takes out the request of a call that has its outcome: nobody runs it again.
+/// Deletes the request of a call that has its outcome: nobody runs it again.
 pub(super) async fn forget_request(
     connection: &mut SqliteConnection,
     tenant: &TenantId,
@@ -219,7 +217,7 @@ pub(super) async fn forget_request(
     Ok(())
 }
 
-/// The error of whoever goes on with a claim that a newer one has superseded.
+/// The error for continuing with a superseded claim.
 pub(super) fn superseded_claim(epoch: Epoch) -> LedgerError {
     let message = format!("a newer claim than that in epoch {epoch} holds the call");
     LedgerError::new(LedgerErrorKind::Superseded, message)
@@ -230,7 +228,7 @@ fn superseded(by: i64) -> LedgerError {
     LedgerError::new(LedgerErrorKind::Superseded, message)
 }
 
-/// The error of a claim to a call that is over.
+/// The error for claiming a call that is over.
 pub(super) fn over() -> LedgerError {
     LedgerError::new(LedgerErrorKind::Over, "the call has its outcome already")
 }
@@ -240,11 +238,11 @@ fn forged() -> LedgerError {
     LedgerError::new(LedgerErrorKind::Corrupt, message)
 }
 
-/// What is known of an id.
+/// What the store knows about an id.
 enum KnownCall {
     Nothing,
     Accepted(AcceptedRow),
-    /// There is a row that this ledger did not write.
+    /// A row that this ledger did not write.
     Forged,
 }
 

@@ -1,6 +1,6 @@
-//! The rows of calls: what the list shows of them, their sessions, and their words for search.
+//! The rows of calls: their list entries, their sessions, and their search words.
 //!
-//! Part of the one transaction of `write.rs`. What is in a row was folded before (`draft.rs`).
+//! Part of the one transaction in `write.rs`. Rows were folded before (`draft.rs`).
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -24,7 +24,7 @@ use crate::{
 static INSERT_CALLS: Rows<18> = Rows::new(
     "INSERT INTO call (position, tenant, id, session, session_kind, user, agent, workspace, asked_tool, tool,
          opened_at, started_at, read_only, redacted, terminal, settled_at, summary, owner)",
-    // An id that is taken, and nothing else: a position that is taken is an error.
+    // Only for a duplicate id: a duplicate position is an error.
     "ON CONFLICT (tenant, id) DO NOTHING",
 );
 
@@ -45,16 +45,16 @@ static COUNT_SESSIONS: Rows<7> = Rows::new(
          calls = calls + excluded.calls",
 );
 
-/// What became of the rows of calls.
+/// The result of writing the rows of calls.
 pub(super) struct Calls {
     pub(super) stored: Vec<(Handle, CallInStore)>,
-    /// Those that get no further records.
+    /// Calls that get no further records.
     pub(super) refused: HashSet<Handle>,
-    /// Those of the refused whose claim a newer one has superseded since they were looked at last.
+    /// Refused calls whose claim was superseded since the last check.
     pub(super) superseded: HashSet<Handle>,
 }
 
-/// One call as its row is to say, and where that is.
+/// One call's row to write, and its position.
 struct CallRow<'a> {
     handle: Handle,
     draft: &'a CallDraft,
@@ -62,7 +62,7 @@ struct CallRow<'a> {
     holder: CallHolder,
 }
 
-/// Writes the rows of calls that are new or went on, their words if they ended, and their sessions.
+/// Writes the rows of new and updated calls, their search words if they ended, and their sessions.
 /// A call that began and ended since the last transaction gets its row once.
 pub(super) async fn write_calls(
     connection: &mut SqliteConnection,
@@ -123,7 +123,7 @@ impl Calls {
         self.stored.push((handle, CallInStore::Refused));
     }
 
-    /// Keeps the rows that are written; the others are refused.
+    /// Keeps the rows to write; the others are refused.
     fn sort<'a>(
         &mut self,
         rows: Vec<CallRow<'a>>,
@@ -146,7 +146,7 @@ impl Calls {
     }
 }
 
-/// Inserts calls in the order they were opened in. One whose id is taken is refused.
+/// Inserts calls in the order they were opened. One with a duplicate id is refused.
 async fn insert_calls<'a>(
     connection: &mut SqliteConnection,
     mut new: Vec<CallRow<'a>>,
@@ -156,9 +156,9 @@ async fn insert_calls<'a>(
     if new.is_empty() {
         return Ok(new);
     }
-    // Positions are given here and not by SQLite, so that nothing needs to be read back. Nobody
-    // else inserts before this transaction ends. Both places are asked, as SQLite would: a position
-    // is never given twice, also in a store that somebody repaired.
+    // Positions are assigned here and not by SQLite, so that nothing needs to be read back. Nobody
+    // else inserts before this transaction ends. Both places are checked, as SQLite would: a
+    // position is never assigned twice, even in a store that somebody repaired.
     let last: i64 = sqlx::query_scalar(
         "SELECT max(coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'call'), 0),
                     coalesce((SELECT max(position) FROM call), 0))",
@@ -191,7 +191,7 @@ async fn insert_calls<'a>(
                 .add(draft.listed.summary.as_str())
                 .add(match call.holder {
                     CallHolder::ThisProcess => Arc::clone(&owner),
-                    // Nobody's in particular: no recovery settles it, and whoever claims it goes on.
+                    // Owned by nobody: no recovery settles it, and its claimant continues it.
                     CallHolder::Nobody | CallHolder::Claim(_) => Arc::clone(&nobody),
                 });
         })
@@ -216,7 +216,7 @@ async fn insert_calls<'a>(
     ))
 }
 
-/// Brings calls that are listed up to date. One that was settled by somebody else is refused.
+/// Updates calls that are listed. One that somebody else settled is refused.
 async fn update_calls<'a>(
     connection: &mut SqliteConnection,
     known: Vec<CallRow<'a>>,
@@ -259,7 +259,7 @@ async fn index_texts(
     Ok(())
 }
 
-/// A tenant as one word that the tokenizer leaves whole.
+/// A tenant as one word that the tokenizer does not split.
 pub(crate) fn tenant_token(tenant: &TenantId) -> String {
     let mut token = String::from("t");
     for byte in tenant.as_str().bytes() {
@@ -269,7 +269,7 @@ pub(crate) fn tenant_token(tenant: &TenantId) -> String {
     token
 }
 
-/// Calls newly opened in a transaction, of one session.
+/// New calls of one session in a transaction.
 struct SessionCount<'a> {
     draft: &'a CallDraft,
     first: i64,

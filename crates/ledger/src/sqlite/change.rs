@@ -1,8 +1,8 @@
-//! One change of what is kept about questions and grants, made by the writer inside its next
-//! transaction and reported once that is durable.
+//! A change to questions or grants, made by the writer inside its next transaction and reported
+//! once that is durable.
 //!
-//! A transaction may be begun anew, so a change only looks at the database and decides again. What
-//! could not be committed is forgotten: whoever asked for it was told.
+//! A transaction may be restarted, so a change only reads the database and decides again. A change
+//! that could not be committed is dropped: its caller got the error.
 
 use std::{fmt, future::Future};
 
@@ -15,20 +15,20 @@ use tokio::sync::oneshot;
 
 use crate::redact::Redactor;
 
-/// What a change works with.
+/// What a change has access to.
 pub(crate) struct ChangeContext<'a> {
     pub(crate) connection: &'a mut SqliteConnection,
     /// Signs rows.
     pub(crate) key: &'a [u8; 32],
     /// The ledger's time.
     pub(crate) now: Timestamp,
-    /// Questions whose state changed, for whoever waits.
+    /// Questions whose state changed, to wake their waiters.
     pub(crate) woken: &'a mut Vec<ApprovalId>,
 }
 
-/// A change and what comes of it.
+/// A change and its result.
 pub(crate) trait Change: Send {
-    /// What it reports.
+    /// The result.
     type Output: Send;
 
     /// Converts and redacts, before the transaction begins.
@@ -43,28 +43,28 @@ pub(crate) trait Change: Send {
     ) -> impl Future<Output = Result<Self::Output, sqlx::Error>> + Send;
 }
 
-/// A change on its way to the writer, whatever it reports.
+/// A change on its way to the writer, with its result type erased.
 pub(crate) trait Job: Send {
     /// Converts and redacts, before the transaction begins.
     fn prepare(&mut self, redactor: &Redactor);
 
-    /// Makes the change, and keeps what came of it.
+    /// Makes the change, and keeps the result.
     fn run<'a>(
         &'a mut self,
         changing: &'a mut ChangeContext<'_>,
     ) -> BoxFuture<'a, Result<(), sqlx::Error>>;
 
-    /// Reports what came of it, now that it is durable.
+    /// Reports the result, now that it is durable.
     fn report(self: Box<Self>);
 
-    /// Reports that it was not made.
+    /// Reports that the change was not made.
     fn fail(self: Box<Self>, error: LedgerError);
 }
 
-/// Where the report about a change arrives.
+/// Receives the result of a change.
 pub(crate) type Report<T> = oneshot::Receiver<Result<T, LedgerError>>;
 
-/// A job for the writer, and where its report arrives.
+/// A job for the writer, and the receiver of its result.
 pub(crate) fn job<C: Change + 'static>(change: C) -> (Box<dyn Job>, Report<C::Output>) {
     let (reply, report) = oneshot::channel();
     let job = PendingChange {
@@ -98,7 +98,7 @@ impl<C: Change> Job for PendingChange<C> {
 
     fn report(self: Box<Self>) {
         if let Some(made) = self.made {
-            // Whoever stopped waiting does not mind.
+            // An error only means that nobody waits any more.
             let _ = self.reply.send(Ok(made));
         }
     }

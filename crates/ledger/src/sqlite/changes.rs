@@ -1,4 +1,4 @@
-//! Reads back what calls did to files, for showing and undoing it.
+//! Reads back what calls did to files, to show and undo it.
 
 use haft_contract::{
     CallEvent, CallId, TenantId, WorkPath,
@@ -12,10 +12,10 @@ use uuid::Uuid;
 
 use super::read::{column, corrupt, failed};
 
-/// The most records of changes read at once.
+/// The most change records read at once.
 const MAX_CHANGES: usize = 200_000;
 
-/// Calls named in one statement.
+/// How many calls one statement names.
 const CALLS_A_STATEMENT: usize = 500;
 
 /// What these calls did to files, in order.
@@ -50,7 +50,7 @@ pub(crate) async fn changes(
         }
     }
     found.sort_by_key(|(sequence, _)| *sequence);
-    // A call that was named twice did it once.
+    // A call that was named twice counts once.
     found.dedup_by_key(|(sequence, _)| *sequence);
     Ok(found.into_iter().map(|(_, happened)| happened).collect())
 }
@@ -78,7 +78,7 @@ fn event(kind: &str, body: &Value) -> Result<CallEvent, LedgerError> {
             path: path()?,
             artifact: artifact(body)?,
             before: text("before").map(FileVersion::new),
-            // Records from before modes were kept have none.
+            // Absent in records from before modes were kept.
             mode: body
                 .get("mode")
                 .and_then(Value::as_u64)

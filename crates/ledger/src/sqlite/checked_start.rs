@@ -1,6 +1,7 @@
-//! What a start rests on: one approval, some grants, that its session has read from nothing it was not
-//! judged with, and that its claim, where it was claimed, still holds the call. Approval and grants are used up in the transaction that records the start,
-//! and what was read is compared there, or the start is not recorded.
+//! What a start depends on: one approval, some grants, that its session has read nothing it was not
+//! judged with, and, for a claimed call, that its claim still holds. Approval and grants are used
+//! up, and the reads compared, in the transaction that records the start; otherwise the start is
+//! not recorded.
 
 use haft_contract::{
     CallEvent, Labels, Principal,
@@ -15,27 +16,26 @@ use crate::{
     message::{Handle, Waiter},
 };
 
-/// A start that may be recorded only if what it names can be used.
+/// A start that is recorded only if everything it depends on can be used.
 #[derive(Debug)]
 pub(crate) struct CheckedStart {
     pub(super) handle: Handle,
     pub(super) rests_on: RestsOn,
-    /// The claim its call is held by, where it was claimed.
+    /// The claim that holds its call, if it was claimed.
     pub(super) claim: Option<Epoch>,
     pub(super) at: Timestamp,
-    /// The provider of the call's tool, as it is recorded; none for what is built in.
+    /// The provider of the call's tool, as recorded; none for built-in tools.
     pub(super) provider: Option<String>,
-    /// Whether the session had not used that provider before, as the last attempt found.
+    /// Whether the session had not used that provider before, according to the last attempt.
     pub(super) is_new_provider: bool,
-    /// The call as it was before its start was folded in.
+    /// The call before its start was folded in.
     pub(super) before: Box<CallDraft>,
-    /// The record of the start is this one of the pending ones; what follows it in the same append
-    /// rests on it.
+    /// The number of the start's pending record; what follows it in the same append depends on it.
     pub(super) number: u64,
     pub(super) refusal: Refusal,
 }
 
-/// What a start names.
+/// What a start depends on.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RestsOn {
     pub(super) approval: Option<ApprovalId>,
@@ -50,16 +50,16 @@ impl RestsOn {
     }
 }
 
-/// What becomes of a start that is refused.
+/// How a refused start is handled.
 #[derive(Debug)]
 pub(super) enum Refusal {
-    /// It is not recorded, and whoever waits is told.
+    /// It is not recorded, and its waiter gets the error.
     NotRecorded(Option<Waiter>),
-    /// It is over already: it arrived with the call's settlement, so it is recorded as it was.
+    /// It already happened: it arrived with the call's settlement, so it is recorded anyway.
     TooLate,
 }
 
-/// Whether an event is a start that rests on something.
+/// Whether an event is a start that depends on something.
 pub(crate) fn is_checked_start(happened: &RecordedEvent) -> bool {
     match &happened.event {
         CallEvent::Started {
@@ -72,7 +72,7 @@ pub(crate) fn is_checked_start(happened: &RecordedEvent) -> bool {
     }
 }
 
-/// What a start names, each grant once.
+/// What a start depends on, each grant once.
 pub(super) fn rests_on(happened: &RecordedEvent) -> RestsOn {
     match &happened.event {
         CallEvent::Started {
@@ -95,7 +95,7 @@ pub(super) fn rests_on(happened: &RecordedEvent) -> RestsOn {
 }
 
 impl CheckedStart {
-    /// Compares and uses everything up; the inner error says what cannot be used.
+    /// Compares and uses up everything; the inner error says what cannot be used.
     pub(super) async fn use_up(
         &mut self,
         changing: &mut ChangeContext<'_>,
@@ -128,8 +128,8 @@ impl CheckedStart {
         Ok(Ok(()))
     }
 
-    /// Looks whether the session has read from more than the call was judged with. Nobody else
-    /// writes until this transaction ends, so what is found here holds when the start is recorded.
+    /// Checks whether the session has read more than the call was judged with. Nobody else writes
+    /// until this transaction ends, so the result still holds when the start is recorded.
     async fn compare(
         &mut self,
         changing: &mut ChangeContext<'_>,

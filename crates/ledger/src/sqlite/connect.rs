@@ -1,4 +1,4 @@
-//! How the database file is opened, for writing and for reading.
+//! Opens the database file, for writing and for reading.
 
 use std::{io, path::Path, time::Duration};
 
@@ -15,7 +15,7 @@ pub(crate) const DATABASE: &str = "ledger.db";
 /// How long one process waits for another's transaction.
 const BUSY_WAIT: Duration = Duration::from_secs(10);
 
-/// Connections that read.
+/// The number of reading connections.
 const READERS: u32 = 4;
 
 /// How long a read waits for a connection.
@@ -25,7 +25,7 @@ const READER_WAIT: Duration = Duration::from_secs(10);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The directory will not do.
+    /// The directory is unsuitable.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
     /// The record was written by a newer Haft.
@@ -38,12 +38,12 @@ pub enum OpenError {
         /// The newest schema this version knows.
         known: i64,
     },
-    /// The end of the record was changed by somebody else.
+    /// Somebody else changed the end of the record.
     #[error(
         "the end of the record is not signed by this ledger; `haft log verify` names the place"
     )]
     Tampered,
-    /// Another process is opening the record and does not finish.
+    /// Another process is opening the record and has not finished.
     #[error("another process has been opening the record for too long")]
     Busy,
     /// The database cannot be read or written.
@@ -60,8 +60,8 @@ impl From<sqlx::Error> for OpenError {
     }
 }
 
-/// Makes the database file private before SQLite sees it: the files SQLite puts beside it get the
-/// same permissions.
+/// Makes the database file private before SQLite opens it: the files SQLite creates next to it get
+/// the same permissions.
 pub(crate) fn prepare(directory: &PrivateDirectory) -> Result<(), DirectoryError> {
     directory
         .open_or_create(DATABASE)
@@ -88,7 +88,7 @@ pub(crate) fn readers(directory: &Path) -> SqlitePool {
     SqlitePoolOptions::new()
         .max_connections(READERS)
         .acquire_timeout(READER_WAIT)
-        // No task of the pool's own on whichever runtime the ledger was opened in.
+        // No pool task on the runtime in which the ledger was opened.
         .idle_timeout(None)
         .max_lifetime(None)
         .connect_lazy_with(options(directory).pragma("query_only", "on"))

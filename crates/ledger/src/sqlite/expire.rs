@@ -1,18 +1,20 @@
-//! Removes what nobody needs any more of questions, grants and accepted requests: what lapsed or ended
-//! long ago, and of a great many closed questions the oldest. The record of calls is never touched.
+//! Removes questions, grants and accepted requests that nobody needs any more: those that lapsed or
+//! ended long ago, and the oldest closed questions when there are too many. The record of calls is
+//! never touched.
 
 use haft_contract::host::Timestamp;
 use sqlx::{Connection as _, SqliteConnection};
 
 use crate::options::Retention;
 
-/// Questions that are kept although they are closed.
+/// How many closed questions are kept.
 const MAX_CLOSED_QUESTIONS: i64 = 100_000;
 
-/// Rows removed at one start, so that it takes no time.
+/// How many rows one start removes, to keep it fast.
 const REMOVED_AT_ONCE: i64 = 10_000;
 
-/// Removes old questions, grants and accepted requests. The newest change stays, because who waits counts from it.
+/// Removes old questions, grants and accepted requests. The newest change is kept, because waiters
+/// count from it.
 pub(crate) async fn expire(
     connection: &mut SqliteConnection,
     now: Timestamp,
@@ -55,7 +57,7 @@ pub(crate) async fn expire(
     .bind(REMOVED_AT_ONCE)
     .execute(&mut *transaction)
     .await?;
-    // A request that is sent again after that is refused by the id of its call.
+    // If the request is sent again later, the id of its call refuses it.
     sqlx::query(
         "DELETE FROM accepted WHERE (tenant, call) IN
              (SELECT tenant, call FROM accepted WHERE request IS NULL AND at < ?1 LIMIT ?2)",

@@ -1,7 +1,7 @@
-//! Folds what was taken from the queue into drafts and records, before any transaction begins:
-//! conversion and redaction are slow, and other processes wait for a transaction's lock.
+//! Folds queued messages into drafts and records, before any transaction begins: conversion and
+//! redaction are slow, and other processes wait for a transaction's lock.
 //!
-//! Nothing is written here. `write.rs` writes a [`Pending`]; it is kept until that succeeded.
+//! Nothing is written here. `write.rs` writes a [`Pending`]; it is kept until that succeeds.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -31,7 +31,7 @@ use crate::{
     used_marks::UsedMarks,
 };
 
-/// How a call ended for a claim that a newer one had superseded by then. It is not the outcome.
+/// How a call ended under a claim that was superseded by then. It is not the outcome.
 pub(super) const SETTLED_LATE: &str = "settled_late";
 
 /// One record, ready to be chained.
@@ -43,20 +43,21 @@ pub(crate) struct Record {
     pub(super) at: Timestamp,
     pub(super) kind: &'static str,
     pub(super) body: Arc<str>,
-    /// The checked start it follows, if any: without that it is not written.
+    /// The checked start it follows, if any: it is only written together with that.
     pub(super) start: Option<u64>,
 }
 
-/// Something a transaction does before it writes records, in the order it was asked for.
+/// What a transaction does before it writes records, in the order requested.
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// What is kept about questions or grants changes.
+    /// A change to questions or grants.
     Change(Box<dyn Job>),
-    /// A start uses up what it rests on.
+    /// A start that uses up what it depends on.
     Start(CheckedStart),
 }
 
-/// What the next transaction will hold. Kept until it is committed, so a failed one is repeated.
+/// The contents of the next transaction. Kept until it is committed, so that a failed one is
+/// repeated.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
     pub(super) touched: Vec<Handle>,
@@ -65,11 +66,11 @@ pub(crate) struct Pending {
     pub(super) steps: Vec<Step>,
     /// Questions whose state the last attempt changed.
     pub(super) woken: Vec<ApprovalId>,
-    /// Who waits for it.
+    /// Waiters for the commit.
     pub(crate) waiters: Vec<Waiter>,
-    /// How many appends to give the room back for.
+    /// How many appends to release.
     pub(crate) appends: usize,
-    /// How much space to give back.
+    /// How many bytes to release.
     pub(crate) bytes: usize,
 }
 
@@ -81,18 +82,18 @@ pub(super) struct OpenDraft {
     pub(super) holder: CallHolder,
 }
 
-/// What the store knows of a call.
+/// What the store has for a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CallInStore {
     /// Nothing yet.
     Nothing,
     /// Its row.
     Row { position: i64 },
-    /// Its id was taken, or somebody settled it already: it gets no further records.
+    /// Its id was taken, or somebody already settled it: it gets no further records.
     Refused,
 }
 
-/// The calls this process has open, as far as they were folded.
+/// The calls this process has open, as folded so far.
 #[derive(Debug)]
 pub(crate) struct Folder {
     redactor: Arc<Redactor>,
@@ -101,7 +102,6 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// No open calls.
     pub(crate) fn new(redactor: Arc<Redactor>) -> Self {
         Self {
             redactor,
@@ -110,7 +110,7 @@ impl Folder {
         }
     }
 
-    /// Folds what was taken from the queue.
+    /// Folds a batch from the queue.
     pub(crate) fn fold(&mut self, taken: WriteBatch) -> Pending {
         let mut pending = Pending {
             seen: taken.seen,
@@ -199,7 +199,7 @@ impl Folder {
         pending
     }
 
-    /// Takes up a call that another process left open.
+    /// Adopts a call that another process left open.
     pub(crate) fn adopt(&mut self, handle: Handle, draft: CallDraft, position: i64) {
         let open = OpenDraft {
             draft,
@@ -209,7 +209,7 @@ impl Folder {
         self.open.insert(handle, open);
     }
 
-    /// Notes what a committed transaction did; returns how many calls ended with it.
+    /// Applies the results of a committed transaction; returns how many calls ended with it.
     pub(crate) fn committed(&mut self, pending: &Pending, committed: &CommitReport) -> usize {
         for (handle, stored) in &committed.stored {
             if let Some(open) = self.open.get_mut(handle) {
@@ -218,7 +218,7 @@ impl Folder {
         }
         let mut ended = 0;
         for handle in &pending.touched {
-            // One that was only accepted goes on with whoever claims it.
+            // A call that was only accepted continues with its claimant.
             if self.open.get(handle).is_some_and(|open| {
                 open.draft.listed.settled.is_some() || open.holder == CallHolder::Nobody
             }) {
@@ -229,7 +229,7 @@ impl Folder {
         ended
     }
 
-    /// Folds an append in. Gives the waiter back unless it is the start's to answer.
+    /// Folds in an append. Returns the waiter unless the start answers it.
     fn absorb(
         &mut self,
         handle: Handle,
@@ -250,7 +250,7 @@ impl Folder {
                 None
             }
             Err(Refusal::NotRecorded(Some(waiter))) => {
-                // The call has ended, or is somebody else's: nothing may start with it.
+                // The call has ended, or is held by somebody else: nothing may start with it.
                 let claim = self.open.get(&handle).and_then(|open| open.holder.claim());
                 let error = claim.map_or_else(|| conflict("the call is over"), superseded_claim);
                 let _ = waiter.send(Err(error));
@@ -260,7 +260,8 @@ impl Folder {
         }
     }
 
-    /// Folds the last events of a call in. A start among them has happened, whatever it rests on.
+    /// Folds in the last events of a call. A start among them has already happened, whatever it
+    /// depends on.
     fn absorb_last(&mut self, handle: Handle, events: &[RecordedEvent], pending: &mut Pending) {
         if let Some(start) = self.first_start(handle, events)
             && let Some(from_start) = events.get(start..)
@@ -271,8 +272,8 @@ impl Folder {
         self.absorb_plain(handle, events, None, pending);
     }
 
-    /// Where a start is among these events that must be checked. Every start of a call that was claimed
-    /// rests on the claim.
+    /// The index of a start among these events that must be checked. Every start of a claimed call
+    /// depends on the claim.
     fn first_start(&self, handle: Handle, events: &[RecordedEvent]) -> Option<usize> {
         let claimed = self
             .open
@@ -284,8 +285,8 @@ impl Folder {
         })
     }
 
-    /// What a start at the beginning of these events rests on; the refusal comes back when its
-    /// call takes no more events.
+    /// What a start at the beginning of these events depends on; returns the refusal if its call
+    /// takes no more events.
     fn checked_start(
         &mut self,
         handle: Handle,
@@ -301,7 +302,7 @@ impl Folder {
         self.starts += 1;
         let tool = open.draft.listed.tool.as_deref();
         let provider = tool.and_then(|tool| tool.split_once('/'));
-        // What is built in is not among what a session has used (`read::used`).
+        // Built-in tools do not count as used by a session (`read::providers_used`).
         let provider = provider.filter(|(provider, _)| *provider != ProviderId::builtin().as_str());
         Ok(CheckedStart {
             handle,
@@ -333,7 +334,7 @@ impl Folder {
             }
             let is_late = open.stored == CallInStore::Refused;
             let ends = matches!(happened.event, CallEvent::Settled { .. });
-            // How a call ended that a newer claim holds is kept as evidence.
+            // How a call ended under a superseded claim is kept as evidence.
             if is_late && !(ends && open.holder.claim().is_some()) {
                 continue;
             }
@@ -363,7 +364,7 @@ impl Folder {
             return;
         };
         if open.stored == CallInStore::Refused {
-            // The call it would end is somebody else's; only its place is given back.
+            // The call belongs to somebody else; only its slot is released.
             open.draft.listed.settled = Some((Terminal::Unknown, open.draft.last));
             return;
         }
@@ -389,7 +390,7 @@ impl Pending {
             && self.steps.is_empty()
     }
 
-    /// Starts of calls that get no records: nothing may start with them.
+    /// Starts of calls that get no records: they must not happen.
     pub(super) fn starts_of_refused(
         &self,
         stored: &[(Handle, CallInStore)],
@@ -405,9 +406,9 @@ impl Pending {
         })
     }
 
-    /// Takes starts out that were refused, and tells whoever waits.
+    /// Removes refused starts, and notifies their waiters.
     pub(crate) fn refuse(&mut self, folder: &mut Folder, refused: Vec<(u64, LedgerError)>) {
-        // The newest first: an older start's draft knows nothing of a newer one.
+        // Newest first: an older start's draft does not include a newer one.
         for (number, error) in refused.into_iter().rev() {
             let is_refused =
                 |step: &mut Step| matches!(step, Step::Start(start) if start.number == number);
@@ -419,8 +420,8 @@ impl Pending {
         }
     }
 
-    /// After a failure: forgets changes, and starts that rest on something, and tells whoever
-    /// waits. Everything else is written when the store is back.
+    /// After a failure: drops changes, and starts that depend on something, and notifies their
+    /// waiters. Everything else is written once the store works again.
     pub(crate) fn fail(&mut self, folder: &mut Folder, error: &LedgerError) {
         for waiter in self.waiters.drain(..) {
             let _ = waiter.send(Err(error.clone()));
@@ -446,8 +447,8 @@ impl Pending {
         })
     }
 
-    /// Gives sessions that have used one more provider another number, so that every process reads
-    /// what that is. Where others cannot be told, the start is on record and must not be used.
+    /// Changes the mark of sessions that used one more provider, so that every process reads the
+    /// record again. If others cannot be notified, the start is recorded but must not be used.
     pub(crate) fn mark_used(&mut self, marks: &UsedMarks) {
         for step in &mut self.steps {
             let Step::Start(start) = step else { continue };
@@ -468,10 +469,10 @@ impl Pending {
         }
     }
 
-    /// Tells everybody that it is durable.
+    /// Notifies all waiters that it is durable.
     pub(crate) fn report(&mut self) {
         for waiter in self.waiters.drain(..) {
-            // Whoever stopped waiting does not mind.
+            // An error only means that nobody waits any more.
             let _ = waiter.send(Ok(()));
         }
         for step in self.steps.drain(..) {
@@ -493,8 +494,8 @@ impl Pending {
     }
 }
 
-/// Takes a start out of what is pending, with what followed it in its append: the call is again
-/// what it was before, with what was recorded of it since.
+/// Removes a start from what is pending, with what followed it in its append: the call goes back to
+/// its state before, plus what was recorded since.
 fn void(start: CheckedStart, error: LedgerError, records: &mut Vec<Record>, folder: &mut Folder) {
     let CheckedStart {
         handle,
@@ -513,13 +514,13 @@ fn void(start: CheckedStart, error: LedgerError, records: &mut Vec<Record>, fold
         open.draft = *before;
         let later = records.iter().skip(since);
         for record in later.filter(|record| record.handle == handle) {
-            // It was JSON when it was folded first.
+            // It was valid JSON when it was folded first.
             let body = serde_json::from_str(&record.body).unwrap_or_default();
             open.draft.absorb(record.kind, record.at, &body);
         }
     }
     if let Refusal::NotRecorded(Some(waiter)) = refusal {
-        // Whoever stopped waiting does not mind.
+        // An error only means that nobody waits any more.
         let _ = waiter.send(Err(error));
     }
 }

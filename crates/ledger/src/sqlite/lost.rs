@@ -1,4 +1,4 @@
-//! What a record had, by its high-water mark, and does not have any more.
+//! Finds what a record once had, according to its high-water mark, and has lost.
 
 use sqlx::{Row as _, SqliteConnection};
 

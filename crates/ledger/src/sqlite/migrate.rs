@@ -1,4 +1,4 @@
-//! The schema, as numbered steps that are part of the program. A record from a newer program is
+//! The schema, as numbered migrations built into the program. A record from a newer program is
 //! refused, never guessed at.
 
 use sqlx::{Connection as _, SqliteConnection};
@@ -12,7 +12,7 @@ use super::connect::OpenError;
 )]
 pub const SCHEMA_VERSION: i64 = STEPS.len() as i64;
 
-/// One step for each version; a step is never changed once it was released.
+/// One migration for each version; a migration never changes once released.
 const STEPS: [&str; 5] = [
     include_str!("../../migrations/0001_initial.sql"),
     include_str!("../../migrations/0002_approvals.sql"),
@@ -21,7 +21,7 @@ const STEPS: [&str; 5] = [
     include_str!("../../migrations/0005_accepted.sql"),
 ];
 
-/// Brings a record up to date.
+/// Migrates a record to the newest schema.
 pub(crate) async fn migrate(connection: &mut SqliteConnection) -> Result<(), OpenError> {
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
     let found: i64 = sqlx::query_scalar("PRAGMA user_version")

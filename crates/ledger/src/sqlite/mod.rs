@@ -1,9 +1,9 @@
 //! The ledger on SQLite: one writer thread, a few reading connections.
 //!
-//! This file wires the parts and implements the contract's traits by handing on. `writer.rs` is
-//! the thread that writes, `fold.rs` and `write.rs` one transaction, `read.rs` the queries,
-//! `verify.rs` whether the record is as it was written, `recover.rs` what happens to calls whose
-//! process is gone, `migrate.rs` the schema.
+//! This file wires the parts and implements the contract's traits by delegating. `writer.rs` is the
+//! thread that writes, `fold.rs` and `write.rs` are one transaction, `read.rs` has the queries,
+//! `verify.rs` checks that the record is as it was written, `recover.rs` settles calls whose
+//! process is gone, and `migrate.rs` is the schema.
 
 mod accepted;
 mod approvals;
@@ -70,17 +70,17 @@ use crate::{
     used_marks::UsedMarks,
 };
 
-/// File versions kept in memory. When there are more, the cache starts over from the store.
+/// How many file versions are kept in memory. Beyond this, the cache starts over from the store.
 const MAX_SEEN_IN_MEMORY: usize = 16_384;
 
-/// How long a read waits for what was appended before it.
+/// How long a read waits for earlier appends.
 const READ_WAIT: Duration = Duration::from_secs(2);
 
 /// How long closing waits for the last commit.
 const CLOSE_WAIT: Duration = Duration::from_secs(30);
 
 /// The record in a directory. Clones share it; [`close`](Self::close) it before the process ends,
-/// or what was only queued is lost.
+/// or queued records are lost.
 #[derive(Clone)]
 pub struct SqliteLedger {
     shared: Arc<LedgerState>,
@@ -93,7 +93,7 @@ pub struct Counters {
     pub commits: u64,
     /// Records written.
     pub records: u64,
-    /// Settlements that were ignored because the call had ended already.
+    /// Settlements that were ignored because the call had already ended.
     pub second_settlements: u64,
     /// Times the store failed.
     pub failures: u64,
@@ -123,11 +123,11 @@ struct LedgerState {
     writer: Mutex<Option<WriterThread>>,
 }
 
-/// File versions noted by this process. They are in the store a little later.
+/// File versions seen by this process. They reach the store a little later.
 #[derive(Default)]
 struct SeenHere {
     versions: HashMap<SeenKey, FileVersion>,
-    /// Whether some were forgotten, which may not be in the store yet.
+    /// Whether some were dropped, which may not be in the store yet.
     overflowed: bool,
 }
 
@@ -137,8 +137,8 @@ struct WriterThread {
 }
 
 impl SqliteLedger {
-    /// Opens the record, brings its schema up to date, and settles the calls of processes that
-    /// are gone. Safe while other processes use the same record.
+    /// Opens the record, migrates its schema, and settles the calls of processes that are gone.
+    /// Safe while other processes use the same record.
     pub async fn open(options: LedgerOptions) -> Result<(Self, Recovery), OpenError> {
         let clock = Arc::clone(&options.clock);
         let retention = options.retention;
@@ -191,7 +191,7 @@ impl SqliteLedger {
     }
 
     /// Writes what is left, signs the end of the record, and stops. Other clones refuse everything
-    /// from now on. Calls that are still open are settled by the next start.
+    /// from then on. The next start settles calls that are still open.
     pub async fn close(&self) -> Result<(), LedgerError> {
         let running = self
             .shared
@@ -207,13 +207,13 @@ impl SqliteLedger {
             Ok(stopped) => stopped.unwrap_or_else(|_| Err(unavailable("its writer has stopped"))),
             Err(_) => return Err(unavailable("it took too long to close")),
         };
-        // It has said that it is done; joining only waits for the thread to return.
+        // The writer reported that it is done; joining only waits for the thread to return.
         let _ = running.thread.join();
         self.shared.pool.close().await;
         stopped
     }
 
-    /// What was counted since the ledger was opened.
+    /// The counters since the ledger was opened.
     pub fn counters(&self) -> Counters {
         let counting = &self.shared.counting;
         Counters {
@@ -224,12 +224,12 @@ impl SqliteLedger {
         }
     }
 
-    /// Where artifacts are kept, with retention.
+    /// The artifact files, with retention.
     pub fn file_artifacts(&self) -> Arc<FileArtifacts> {
         Arc::clone(&self.shared.artifacts)
     }
 
-    /// Takes secrets out of what is stored. Add values to it as they become known.
+    /// Removes secrets from what is stored. Add values to it as they become known.
     pub fn redactor(&self) -> Arc<Redactor> {
         Arc::clone(&self.shared.redactor)
     }
@@ -239,7 +239,7 @@ impl SqliteLedger {
         record::OpenRecord::new(handle, Arc::clone(queue), Arc::clone(counting))
     }
 
-    /// Reads see what the same process appended before, unless the store is down or slow.
+    /// Makes reads see what this process appended before, unless the store is down or slow.
     async fn settle_down(&self) {
         if let Ok(Err(error)) = tokio::time::timeout(READ_WAIT, self.shared.queue.flush()).await {
             tracing::debug!(%error, "reading a record that is behind");
@@ -249,7 +249,7 @@ impl SqliteLedger {
 
 impl Drop for LedgerState {
     fn drop(&mut self) {
-        // The writer ends by itself; whoever needs to know that it did calls `close`.
+        // The writer ends by itself; call `close` to wait for it.
         self.queue.close();
     }
 }
@@ -279,7 +279,7 @@ impl Ledger for SqliteLedger {
             let queue = &self.shared.queue;
             let acceptance = queue.change(AcceptCall::new(request, at)?).await??;
             if acceptance == Acceptance::Accepted {
-                // Should this process end here, whoever claims the call lists it.
+                // If this process ends here, the claimant lists the call.
                 queue.open(request, at, CallHolder::Nobody).await?;
                 queue.flush().await?;
             }
@@ -368,8 +368,8 @@ impl Ledger for SqliteLedger {
             if version.is_some() {
                 return Ok(version);
             }
-            // Not waiting for the disk here: what this process noted it remembers, and what
-            // another process of the session noted is in the store.
+            // Does not wait for the disk: this process remembers what it saw, and what another
+            // process of the session saw is in the store.
             if overflowed {
                 self.settle_down().await;
             }

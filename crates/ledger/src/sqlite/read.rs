@@ -1,6 +1,6 @@
-//! Queries for lists and single calls; what goes through many calls is in `replay.rs`, `changes.rs`
-//! and `verify.rs`. All of them are tenant first, so that one tenant's history never costs another's,
-//! and lists go by position, so that the newest twenty cost the same in a long record.
+//! Queries for lists and single calls; queries over many calls are in `replay.rs`, `changes.rs` and
+//! `verify.rs`. All of them filter by tenant first, so that one tenant's history never slows
+//! another's, and lists use positions, so that the newest twenty cost the same in a long record.
 
 use haft_contract::{
     CallId, Principal, SessionId, TenantId, Terminal, WorkspaceId,
@@ -20,14 +20,13 @@ use crate::{convert, message::SeenKey};
 /// The most rows one query returns.
 pub(super) const MAX_ROWS: usize = 10_000;
 
-/// Words of a search beyond these are ignored.
+/// The most words of a search; the rest are ignored.
 const MAX_SEARCH_WORDS: usize = 16;
 
-/// What a call's row is read into.
+/// The columns of a call's row that are read.
 pub(super) const CALL_COLUMNS: &str = "c.position, c.id, c.user, c.agent, c.session, c.session_kind, \
      c.workspace, c.asked_tool, c.tool, c.opened_at, c.terminal, c.settled_at, c.summary";
 
-/// One call.
 pub(crate) async fn call(
     pool: &SqlitePool,
     tenant: &TenantId,
@@ -52,7 +51,7 @@ pub(crate) async fn calls(
     let words = match &query.search {
         Some(search) => match match_expression(tenant, search) {
             Some(words) => Some(words),
-            // Nothing in it is a word, so nothing can hold it.
+            // The search contains no words, so nothing can match.
             None => return Ok(Vec::new()),
         },
         None => None,
@@ -153,8 +152,8 @@ pub(crate) async fn sessions(
         .collect()
 }
 
-/// The providers whose tools calls of a session were started with, but for the built-in one. One look
-/// into the index `call_used` for each, and one more: however many calls the session has.
+/// The providers whose tools a session's calls were started with, except the built-in one. One
+/// lookup in the index `call_used` for each, plus one, however many calls the session has.
 pub(crate) async fn providers_used(
     executor: impl sqlx::SqliteExecutor<'_>,
     tenant: &TenantId,
@@ -184,7 +183,7 @@ pub(crate) async fn providers_used(
     .await
 }
 
-/// The version of a file of a workspace a principal last saw in its session.
+/// The version of a workspace file that a principal last saw in its session.
 pub(crate) async fn last_seen(
     pool: &SqlitePool,
     key: &SeenKey,
@@ -206,8 +205,8 @@ pub(crate) async fn last_seen(
     Ok(version.map(FileVersion::new))
 }
 
-/// Where the whole output of a call of this principal in this session and workspace is kept, if some
-/// of it was left out. Another agent or user does not get it by naming the same session.
+/// Where the full output of this principal's call in this session and workspace is kept, if it was
+/// truncated. Another agent or user cannot get it by naming the same session.
 pub(crate) async fn spilled(
     pool: &SqlitePool,
     principal: &Principal,
@@ -274,7 +273,7 @@ pub(super) fn stored_call(row: &SqliteRow) -> Result<StoredCall, LedgerError> {
     })
 }
 
-/// Every word, as a prefix, in this tenant's calls. What was typed is quoted, never syntax.
+/// Matches every word, as a prefix, in this tenant's calls. The input is quoted, never syntax.
 fn match_expression(tenant: &TenantId, search: &str) -> Option<String> {
     let words: Vec<String> = search
         .split_whitespace()

@@ -1,4 +1,4 @@
-//! The open record of one call: a handle into the queue. Everything slow happens in the writer.
+//! The open record of one call: a handle into the queue. All slow work happens in the writer.
 
 use std::sync::{
     Arc,
@@ -19,7 +19,7 @@ use crate::{
     queue::{Queue, Urgency},
 };
 
-/// The open record of one call.
+/// One call's handle into the queue.
 pub(crate) struct OpenRecord {
     handle: Handle,
     queue: Arc<Queue>,
@@ -29,7 +29,7 @@ pub(crate) struct OpenRecord {
     claim: Option<HeldClaim>,
 }
 
-/// The claim a call is held by, and where to see whether it still is.
+/// The claim that holds a call, and how to check that it still does.
 pub(crate) struct HeldClaim {
     pub(crate) pool: SqlitePool,
     pub(crate) tenant: TenantId,
@@ -38,8 +38,8 @@ pub(crate) struct HeldClaim {
 }
 
 impl HeldClaim {
-    /// Whether what was written until now counts. Asked after it was: a claim that holds then held
-    /// before, because no claim comes back.
+    /// Whether what was written so far counts. Asked after the write: a claim that holds then also
+    /// held before, because no claim comes back.
     async fn holds(&self) -> Result<(), LedgerError> {
         let held = accepted::holds(&self.pool, &self.tenant, self.call, self.epoch).await;
         if held.map_err(read::failed)? {
@@ -51,7 +51,7 @@ impl HeldClaim {
 }
 
 impl OpenRecord {
-    /// A record whose place in the queue is reserved.
+    /// A record whose slot in the queue is reserved.
     pub(crate) fn new(handle: Handle, queue: Arc<Queue>, counting: Arc<LedgerCounters>) -> Self {
         Self {
             handle,
@@ -63,7 +63,7 @@ impl OpenRecord {
         }
     }
 
-    /// The same for a call that is held by a claim.
+    /// The same for a call that a claim holds.
     pub(crate) fn by_claim(mut self, claim: HeldClaim) -> Self {
         self.claim = Some(claim);
         self
@@ -79,7 +79,7 @@ impl CallRecord for OpenRecord {
         let is_start =
             |happened: &RecordedEvent| matches!(happened.event, CallEvent::Started { .. });
         let urgency = match durability {
-            // Only whoever waits can be told that it was refused.
+            // Only a waiting caller can learn that it was refused.
             Durability::Queued if events.iter().any(is_checked_start) => Urgency::Now,
             Durability::Queued if self.claim.is_some() && events.iter().any(is_start) => {
                 Urgency::Now
@@ -113,7 +113,7 @@ impl CallRecord for OpenRecord {
 
     fn settled(&self) -> BoxFuture<'_, Result<(), LedgerError>> {
         Box::pin(async move {
-            // Listening before looking, so that a settlement in between is not missed.
+            // Listens before looking, so that a settlement in between is not missed.
             let mut settling = std::pin::pin!(self.settling.notified());
             settling.as_mut().enable();
             if !self.settled.load(Ordering::Acquire) {

@@ -1,7 +1,7 @@
-//! What becomes of calls whose process is gone. Each is settled exactly once: as `unknown` when
-//! its start was recorded, because nobody can say how it ended, and as `cancelled` when not,
-//! because then nothing was changed. Nothing is run again from here; a host that wants to repeat
-//! calls that only read finds them in [`Recovery::rerunnable`].
+//! Settles calls whose process is gone, each exactly once: as `unknown` if its start was recorded,
+//! because nobody can say how it ended, and otherwise as `cancelled`, because nothing was changed.
+//! Nothing is rerun from here; a host that wants to repeat calls that only read finds them in
+//! [`Recovery::rerunnable`].
 
 use std::sync::Arc;
 
@@ -22,41 +22,41 @@ use crate::{
     owner,
 };
 
-/// Calls settled in one transaction.
+/// How many calls one transaction settles.
 const CALLS_A_TRANSACTION: i64 = 500;
 
-/// What was found and settled when the record was opened.
+/// What opening the record found and settled.
 #[derive(Debug, Clone, Default)]
 pub struct Recovery {
     /// Calls that had started, now `unknown`.
     pub settled_unknown: Vec<CallId>,
     /// Calls whose start was never recorded, now `cancelled`.
     pub never_started: Vec<CallId>,
-    /// Those of `settled_unknown` that only read, with what is needed to run them again (as new
-    /// calls). A call whose request held a secret is not among them: the record does not have it.
+    /// The calls in `settled_unknown` that only read, with what is needed to rerun them (as new
+    /// calls). A call whose request held a secret is not included: the record does not have it.
     pub rerunnable: Vec<InterruptedCall>,
-    /// What the record once held and does not any more, by its high-water mark: it was emptied, taken
-    /// away or put back from an older copy. Each a sentence for people.
+    /// What the record has lost, according to its high-water mark: it was emptied, removed or
+    /// restored from an older copy. Each is a sentence for people.
     pub lost: Vec<String>,
 }
 
-/// A call that can be asked for again.
+/// An interrupted call that can be requested again.
 #[derive(Debug, Clone)]
 pub struct InterruptedCall {
-    /// The call that was interrupted.
+    /// The id of the interrupted call.
     pub id: CallId,
     /// The tool's name as the model wrote it.
     pub tool: String,
-    /// The arguments as they arrived.
+    /// The arguments as received.
     pub arguments: Arguments,
     /// Who asked.
     pub principal: Arc<Principal>,
-    /// Where it was to run.
+    /// The workspace it was meant to run in.
     pub workspace: WorkspaceId,
 }
 
 impl Recovery {
-    /// Whether nothing had been left open, and nothing is missing.
+    /// Whether nothing was left open and nothing is missing.
     pub fn is_empty(&self) -> bool {
         self.settled_unknown.is_empty() && self.never_started.is_empty() && self.lost.is_empty()
     }
@@ -95,7 +95,7 @@ pub(crate) fn interrupted(draft: &CallDraft) -> Outcome {
     }
 }
 
-/// Records this instance as one that may hold open calls. Its lock is held already.
+/// Registers this instance as a possible owner of open calls. Its lock is already held.
 pub(crate) async fn register(
     connection: &mut SqliteConnection,
     owner: &str,
@@ -111,7 +111,7 @@ pub(crate) async fn register(
     Ok(())
 }
 
-/// Removes an owner without open calls; says whether it did.
+/// Removes an owner without open calls; returns whether it did.
 pub(crate) async fn unregister(
     connection: &mut SqliteConnection,
     owner: &str,
@@ -140,7 +140,7 @@ pub(crate) async fn recover(
         .fetch_all(&mut *connection)
         .await?;
     for id in &owners {
-        // Held until its calls are settled, so that no other process settles them as well.
+        // Held until its calls are settled, so that no other process settles them too.
         let Some(_gone) = owner::take_over(directory, id)? else {
             continue;
         };
@@ -160,8 +160,8 @@ pub(crate) async fn recover(
             owner::forget(directory, id);
         }
     }
-    // Lock files of processes that ended before they were registered. None is registering now:
-    // that happens one process at a time, and it is this one's turn.
+    // Lock files of processes that ended before they registered. None is registering now: one
+    // process registers at a time, and it is this one's turn.
     for id in owner::names(directory)? {
         if id != signing.owner
             && !owners.contains(&id)
@@ -234,7 +234,6 @@ async fn settle(
     Ok(())
 }
 
-/// A call from its row.
 pub(super) fn left_open(row: &SqliteRow) -> Result<LeftOpen, sqlx::Error> {
     let unreadable = |what: &str| sqlx::Error::Decode(format!("a call's {what}").into());
     let id: Vec<u8> = row.try_get("id")?;
@@ -245,7 +244,7 @@ pub(super) fn left_open(row: &SqliteRow) -> Result<LeftOpen, sqlx::Error> {
         .and_then(|body| convert::request_from(id.into(), body));
     let principal = match &request {
         Some(request) => Arc::clone(&request.principal),
-        // The request was too large to keep; its row still says whose it was.
+        // The request was too large to keep, but its row still names the principal.
         None => Arc::new(principal_of(row)?.ok_or_else(|| unreadable("principal"))?),
     };
     let started: Option<i64> = row.try_get("started_at")?;

@@ -1,5 +1,5 @@
-//! Goes through many recorded calls at once, for deciding about them again: one ordered pass over
-//! the list with the few records a decision rests on, never a query for each call.
+//! Reads many recorded calls to decide them again: one ordered pass over the list with the few
+//! records a decision depends on, never a query per call.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub(crate) async fn replayable(
         .push_bind(since.0)
         .push(" ORDER BY position LIMIT ")
         .push_bind(row_limit(limit));
-    // The joins are by index, and every call has its first record, so none is lost.
+    // The joins use indexes, and every call has its first record, so none is lost.
     select.push(
         ") c CROSS JOIN event e ON e.tenant = c.tenant AND e.call = c.id
              AND e.kind IN ('opened', 'planned', 'decided', 'approval_answered')
@@ -53,7 +53,7 @@ pub(crate) async fn replayable(
             return Err(corrupt("a call without its first record"));
         };
         match kind {
-            // A hook may have had the call planned again; the last plan is the one decided about.
+            // A hook may have caused a second plan; the last plan is the one that was decided.
             "planned" if call.decided.is_none() => call.planned = Some(body),
             "planned" => {}
             "decided" => call.decided = call.decided.take().or(Some(body)),

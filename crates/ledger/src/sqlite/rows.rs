@@ -1,8 +1,8 @@
-//! Many rows with one statement. A statement costs a trip to SQLite's own thread and back, which
-//! is more than a row costs there.
+//! Writes many rows with one statement. A statement costs a round trip to SQLite's own thread,
+//! which is more than a row costs there.
 //!
-//! A group of any size is cut into powers of two, so that a few forms of each statement serve all
-//! of them and stay prepared.
+//! A batch of any size is split into powers of two, so that a few variants of each statement cover
+//! all sizes and stay prepared.
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,13 +12,13 @@ use sqlx::{
     sqlite::{SqliteArguments, SqliteRow},
 };
 
-/// Forms of a statement: for 1, 2, 4 rows and so on, to [`MOST_ROWS`].
+/// Variants of a statement: for 1, 2, 4 rows and so on, up to [`MOST_ROWS`].
 const FORMS: usize = 7;
 
 /// The most rows of one statement.
 const MOST_ROWS: usize = 1 << (FORMS - 1);
 
-/// A statement over rows of so many columns.
+/// A statement over rows with this many columns.
 pub(super) struct Rows<const COLUMNS: usize> {
     before: &'static str,
     after: &'static str,
@@ -26,7 +26,7 @@ pub(super) struct Rows<const COLUMNS: usize> {
 }
 
 impl<const COLUMNS: usize> Rows<COLUMNS> {
-    /// `VALUES` and the rows, between these two texts.
+    /// `before`, then `VALUES` and the rows, then `after`.
     pub(super) const fn new(before: &'static str, after: &'static str) -> Self {
         Self {
             before,
@@ -35,7 +35,7 @@ impl<const COLUMNS: usize> Rows<COLUMNS> {
         }
     }
 
-    /// Runs the statement for all rows, and says how many were changed.
+    /// Runs the statement for all rows; returns how many were changed.
     pub(super) async fn execute<R>(
         &self,
         connection: &mut SqliteConnection,
@@ -51,7 +51,7 @@ impl<const COLUMNS: usize> Rows<COLUMNS> {
         Ok(changed)
     }
 
-    /// Runs the statement for all rows, and gives back what it returns.
+    /// Runs the statement for all rows, and returns its results.
     pub(super) async fn fetch<R>(
         &self,
         connection: &mut SqliteConnection,
@@ -67,7 +67,7 @@ impl<const COLUMNS: usize> Rows<COLUMNS> {
         Ok(returned)
     }
 
-    /// The statement for the next rows, and the rows after them; `None` when there are none.
+    /// The statement for the next rows, and the rows after them; `None` if there are none.
     #[expect(
         clippy::type_complexity,
         reason = "a statement and a rest, used twice above"
@@ -93,7 +93,7 @@ impl<const COLUMNS: usize> Rows<COLUMNS> {
         Some((statement, later))
     }
 
-    /// Holds only the two texts and question marks.
+    /// Contains only the two texts and question marks.
     fn text(&self, rows: usize) -> Arc<str> {
         let row = format!("({})", ["?"; COLUMNS].join(","));
         let rows = vec![row; rows].join(",");
@@ -101,7 +101,7 @@ impl<const COLUMNS: usize> Rows<COLUMNS> {
     }
 }
 
-/// The values of rows, one after the other.
+/// The values of all rows in order.
 pub(super) struct Values {
     values: SqliteArguments,
     failed: Option<sqlx::error::BoxDynError>,

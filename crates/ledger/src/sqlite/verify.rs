@@ -1,8 +1,8 @@
-//! Whether a tenant's record is as it was written: the chain of its records, the signed places
-//! along it, and the lists of calls and sessions, which are folded again and compared.
+//! Checks that a tenant's record is as it was written: the chain of its records, the signed
+//! positions along it, and the lists of calls and sessions, which are folded again and compared.
 //!
-//! Only looks. The words for search are not compared (the index does not keep them), and kept
-//! artifacts are checked when they are opened (`artifacts.rs`), not here: they may be gigabytes.
+//! Read-only. The search words are not compared (the index does not keep them), and artifacts are
+//! checked when they are opened (`artifacts.rs`), not here: they may be gigabytes.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -29,7 +29,7 @@ use crate::{
 /// Records checked at a time.
 const VERIFY_PAGE: i64 = 500;
 
-/// What `verify` says when a list was changed.
+/// The error when a list was changed.
 const LIST_DIFFERS: &str = "the list of calls says something else than this record";
 
 /// Recomputes a tenant's chain from its first record, and its lists from the chain.
@@ -39,7 +39,7 @@ pub(crate) async fn verify(
     key: &[u8; 32],
     mark: &HighWater,
 ) -> Result<Verification, LedgerError> {
-    // Before the snapshot, so that what is written meanwhile is not missed in it.
+    // Read before the snapshot, so that the snapshot includes everything the marks cover.
     let marks = mark.read().map_err(|error| corrupt(&error.to_string()))?;
     // One snapshot for records, checkpoints, lists and the signed end.
     let mut snapshot = pool.begin().await.map_err(failed)?;
@@ -48,7 +48,7 @@ pub(crate) async fn verify(
     let mut lists = Lists::default();
     loop {
         let after = i64::try_from(verifier.head().sequence).unwrap_or(i64::MAX);
-        // A call's row is needed where it begins and where it ends.
+        // A call's row is needed where the call begins and ends.
         let rows = sqlx::query(
             "SELECT e.sequence, e.call, e.at, e.kind, e.body, e.hash, c.position, c.session,
                  c.session_kind, c.user, c.agent, c.workspace, c.asked_tool, c.tool, c.opened_at, c.started_at,
@@ -102,8 +102,8 @@ pub(crate) async fn verify(
     }
 }
 
-/// What the high-water mark says of this and every other tenant of the record that is not there any
-/// more. Rows that were moved to another tenant are missing from their own.
+/// Compares this tenant and every missing tenant with the high-water mark. Rows that were moved to
+/// another tenant are missing from their own.
 async fn below_mark(
     snapshot: &mut SqliteConnection,
     tenant: &TenantId,
@@ -126,8 +126,7 @@ async fn below_mark(
     Ok(None)
 }
 
-/// What is wrong with questions and grants: one that this ledger did not sign, or that says of its
-/// use something else than the record.
+/// Finds questions and grants that this ledger did not sign, or whose use differs from the record.
 async fn forged(
     snapshot: &mut SqliteConnection,
     tenant: &TenantId,
@@ -175,7 +174,7 @@ async fn forged(
             }
         }
     }
-    // There are at most as many as one query returns.
+    // One query returns all of them.
     let rows = sqlx::query("SELECT * FROM grant_rule WHERE tenant = ?1 ORDER BY id")
         .bind(tenant.as_str())
         .fetch_all(&mut *snapshot)
@@ -192,7 +191,7 @@ async fn forged(
     Ok(None)
 }
 
-/// What is signed about a chain.
+/// The signed parts of a chain.
 struct Signed {
     end: Option<(Head, bool)>,
     checkpoints: BTreeMap<u64, Hash>,
@@ -241,7 +240,7 @@ fn signed_place(
     let mac: &[u8] = column(row, "mac")?;
     let head = Head {
         sequence: unsigned(column(row, "sequence")?),
-        // A hash of another length is no hash; it then differs from every record's.
+        // A hash of the wrong length becomes zeros, which match no record.
         hash: hash.try_into().unwrap_or_default(),
     };
     Ok((head, head.is_signed(tenant.as_str(), key, mac)))
@@ -280,22 +279,21 @@ fn verify_link(
 /// The lists, folded again from the records seen so far.
 #[derive(Default)]
 struct Lists {
-    /// Calls without a settlement so far, with their newest records. Bounded by how many calls are
-    /// open at once, not by how many there are.
+    /// Calls not settled so far, with their newest records. Bounded by how many calls are open at
+    /// once, not by how many there are.
     open: HashMap<Vec<u8>, (ListedCall, u64)>,
-    /// The place in the list of the call opened last. Calls are listed in the order they were
-    /// opened in.
+    /// The list position of the call opened last. Calls are listed in the order they were opened.
     position: i64,
 }
 
 impl Lists {
-    /// Folds a record in, and compares what the list shows where a call begins and where it ends.
+    /// Folds in a record, and compares the list entry where a call begins and ends.
     fn compare(
         &mut self,
         link: &Link<'_>,
         row: &SqliteRow,
     ) -> Result<Result<(), &'static str>, LedgerError> {
-        // The chain vouches for it, so a body that is no JSON was written as such.
+        // The chain covers it, so a body that is not JSON was written that way.
         let body: Value = serde_json::from_str(link.body).unwrap_or_default();
         let at = Timestamp(link.at);
         if link.kind == "opened" {
@@ -313,7 +311,7 @@ impl Lists {
                 .insert(link.call.to_vec(), (listed, link.sequence));
             return Ok(if agrees { Ok(()) } else { Err(LIST_DIFFERS) });
         }
-        // Evidence, which changes nothing about the call and may come after its outcome.
+        // Evidence, which does not affect the call and may follow its outcome.
         if link.kind == SETTLED_LATE {
             return Ok(Ok(()));
         }
@@ -330,7 +328,7 @@ impl Lists {
         Ok(if agrees { Ok(()) } else { Err(LIST_DIFFERS) })
     }
 
-    /// Compares what no record led to: calls that are still open, and rows that no record made.
+    /// Compares the rest: calls that are still open, and rows that no record produced.
     async fn compare_rest(
         &self,
         snapshot: &mut SqliteConnection,
@@ -365,7 +363,7 @@ impl Lists {
     }
 }
 
-/// Whether a call's row says who asked, as the record that opened it does.
+/// Whether a call's row names the same principal as the record that opened it.
 fn is_asked_by(opened: &Value, row: &SqliteRow) -> Result<bool, LedgerError> {
     for name in ["session", "session_kind", "user", "agent"] {
         let recorded = opened.get("principal").and_then(|who| who.get(name));
@@ -376,7 +374,7 @@ fn is_asked_by(opened: &Value, row: &SqliteRow) -> Result<bool, LedgerError> {
     Ok(true)
 }
 
-/// Whether a call's row says what its records add up to.
+/// Whether a call's row matches its records.
 fn is_listed(listed: &ListedCall, row: &SqliteRow) -> Result<bool, LedgerError> {
     if column::<Option<i64>>(row, "position")?.is_none() {
         return Ok(false);
@@ -394,7 +392,7 @@ fn is_listed(listed: &ListedCall, row: &SqliteRow) -> Result<bool, LedgerError> 
         && column::<&str>(row, "summary")? == listed.summary)
 }
 
-/// A call in the list that no record opened.
+/// A listed call that no record opened.
 async fn call_without_record(
     snapshot: &mut SqliteConnection,
     tenant: &TenantId,
@@ -413,7 +411,7 @@ async fn call_without_record(
         .transpose()
 }
 
-/// A session in the list that is not what its calls, already compared, add up to; with the record
+/// A listed session that does not match its calls, which were already compared; with the record
 /// that opened its first call, if it has one.
 async fn session_that_differs(
     snapshot: &mut SqliteConnection,

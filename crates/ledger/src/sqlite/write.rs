@@ -2,7 +2,7 @@
 //! nothing.
 //!
 //! The end of a chain is read inside the transaction, so that chains stay linear however many
-//! processes append. What is written was folded and converted before (`fold.rs`).
+//! processes append. Records were folded and converted before (`fold.rs`).
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet, btree_map::Entry},
@@ -39,10 +39,10 @@ static NOTE_SEEN: Rows<8> = Rows::new(
      DO UPDATE SET version = excluded.version",
 );
 
-/// What every transaction needs to know.
+/// What every transaction needs.
 #[derive(Debug, Clone)]
 pub(crate) struct Signing {
-    /// Under which name calls are recorded as open.
+    /// The owner name under which open calls are recorded.
     pub(crate) owner: String,
     /// Signs the ends of chains.
     pub(crate) key: [u8; 32],
@@ -69,18 +69,18 @@ pub(crate) enum WriteError {
     Tampered,
 }
 
-/// What came of a transaction.
+/// The result of a transaction.
 #[derive(Debug)]
 pub(crate) enum Commit {
-    /// Everything is written.
+    /// Everything was written.
     Done(CommitReport),
-    /// Nothing is: these starts rest on something that cannot be used. Without them the rest can
-    /// be written.
+    /// Nothing was written: these starts depend on something that cannot be used. Without them the
+    /// rest can be written.
     Refused(Vec<(u64, LedgerError)>),
 }
 
-/// Writes everything pending, or nothing. Questions and grants are looked at under the lock that
-/// keeps every other process from changing them meanwhile.
+/// Writes everything pending, or nothing. Questions and grants are read under the lock that keeps
+/// every other process from changing them meanwhile.
 pub(crate) async fn commit_group(
     connection: &mut SqliteConnection,
     pending: &mut Pending,
@@ -123,7 +123,7 @@ pub(crate) async fn commit_group(
     Ok(Commit::Done(committed))
 }
 
-/// Writes pending records that rest on nothing, or nothing.
+/// Writes pending records that depend on nothing, or writes nothing.
 pub(crate) async fn commit(
     connection: &mut SqliteConnection,
     pending: &Pending,
@@ -270,7 +270,7 @@ async fn read_head(
         sequence: u64::try_from(sequence).map_err(|_| WriteError::Tampered)?,
         hash: hash.try_into().map_err(|_| WriteError::Tampered)?,
     };
-    // Going on from a forged end would sign it and hide what was cut off.
+    // Continuing from a forged end would sign it and hide what was cut off.
     if head.is_signed(tenant.as_str(), key, mac) {
         Ok(head)
     } else {
@@ -317,7 +317,7 @@ async fn write_seen(
     Ok(())
 }
 
-/// SQLite counts in signed numbers; no chain reaches the end of them.
+/// SQLite's numbers are signed; no chain gets that long.
 fn stored_sequence(sequence: u64) -> i64 {
     i64::try_from(sequence).unwrap_or(i64::MAX)
 }

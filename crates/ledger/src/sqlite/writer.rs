@@ -1,8 +1,9 @@
-//! The one thread that writes. It takes everything that is queued, writes it in one transaction,
-//! and releases everybody who waited for it: one wait for the disk serves them all.
+//! The single writer thread. It takes everything queued, writes it in one transaction, and releases
+//! all its waiters: one disk sync serves them all.
 //!
-//! When the store fails it says so to everybody (what cannot be recorded does not run), keeps what
-//! it could not write, and tries again with growing pauses until the store is back.
+//! When the store fails it returns the error to every waiter (what cannot be recorded does not
+//! run), keeps what it could not write, and retries with growing pauses until the store works
+//! again.
 
 use std::{
     collections::BTreeSet,
@@ -43,16 +44,16 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 /// The longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// Attempts to write what is left when closing.
+/// How often writing what is left is tried when closing.
 const CLOSING_ATTEMPTS: u32 = 5;
 
-/// How long opening waits for another process that opens the same record.
+/// How long opening waits for another process that is opening the same record.
 const OPENING_WAIT: Duration = Duration::from_mins(1);
 
-/// The pause between two looks at whether that process is done.
+/// The pause between two checks whether that process is done.
 const OPENING_PAUSE: Duration = Duration::from_millis(5);
 
-/// A writer that runs, and what it found when it started.
+/// A running writer, and what it found when it started.
 pub(crate) struct OpenedWriter {
     pub(crate) queue: Arc<Queue>,
     pub(crate) counting: Arc<LedgerCounters>,
@@ -63,7 +64,7 @@ pub(crate) struct OpenedWriter {
     pub(crate) stopped: oneshot::Receiver<Result<(), LedgerError>>,
 }
 
-/// What the writer shares with whoever reads.
+/// What the writer shares with readers.
 pub(crate) struct WriterState {
     pub(crate) directory: Arc<PrivateDirectory>,
     pub(crate) key: [u8; 32],
@@ -71,14 +72,14 @@ pub(crate) struct WriterState {
     pub(crate) remembered: Arc<GrantCache>,
     pub(crate) mark: Arc<HighWater>,
     pub(crate) used_marks: Arc<UsedMarks>,
-    /// The writer's own runtime, which lives as long as it does.
+    /// The writer's own runtime, which lives as long as the writer.
     pub(crate) runtime: Handle,
 }
 
 /// What was found when the record was opened.
 pub(crate) struct OpeningFindings {
     pub(crate) recovery: Recovery,
-    /// The newest change of a question.
+    /// The newest change to a question.
     pub(crate) change: i64,
 }
 
@@ -94,8 +95,8 @@ pub(crate) async fn start(options: LedgerOptions) -> Result<OpenedWriter, OpenEr
         Arc::clone(&counting),
         Arc::clone(&redactor),
     );
-    // A thread of its own, because a settlement must be written even when the host's runtime is
-    // shutting down, and because hashing and JSON have no place on a runtime's threads.
+    // A dedicated thread, because a settlement must be written even while the host's runtime shuts
+    // down, and because hashing and JSON do not belong on a runtime's threads.
     let thread = std::thread::Builder::new()
         .name("haft-ledger".to_owned())
         .spawn(move || {
@@ -118,7 +119,7 @@ pub(crate) async fn start(options: LedgerOptions) -> Result<OpenedWriter, OpenEr
                                 runtime: Handle::current(),
                             };
                             if ready.send(Ok((shared, found))).is_ok() {
-                                // Nobody listens when the ledger was dropped without closing.
+                                // An error means that the ledger was dropped without closing.
                                 let _ = stopping.send(writer.run().await);
                             }
                         }
@@ -146,7 +147,7 @@ pub(crate) async fn start(options: LedgerOptions) -> Result<OpenedWriter, OpenEr
     })
 }
 
-/// Tells everybody that nothing will be written any more, however the thread ends.
+/// Notifies everyone that nothing more will be written, however the thread ends.
 struct StopGuard(Arc<Queue>);
 
 impl Drop for StopGuard {
@@ -179,7 +180,7 @@ impl Writer {
         redactor: Arc<Redactor>,
     ) -> Result<(Self, OpeningFindings), OpenError> {
         let directory = Arc::new(PrivateDirectory::open(&options.directory)?);
-        // One process at a time makes the schema and settles what others left behind.
+        // One process at a time migrates the schema and settles what others left behind.
         let _turn = opening_turn(&directory).await?;
         connect::prepare(&directory)?;
         let key = directory.signing_key()?;
@@ -187,7 +188,7 @@ impl Writer {
         migrate::migrate(&mut connection).await?;
         let mark = Arc::new(HighWater::open(&directory, key)?);
         let used_marks = Arc::new(UsedMarks::open(&directory)?);
-        // Before anything is written: what is missing is missing now.
+        // Checked before anything is written, which could hide a loss.
         let lost = lost::lost(&mut connection, &mark).await?;
         let owner = InstanceLock::register(&directory)?;
         let signing = Signing {
@@ -240,7 +241,7 @@ impl Writer {
             .map_err(|error| unavailable(&reason(&error)))
     }
 
-    /// Writes what is pending, however long the store is away; gives up only when closing.
+    /// Writes what is pending, however long the store fails; gives up only when closing.
     async fn write(&mut self, mut pending: Pending) -> Result<(), LedgerError> {
         let mut pause = FIRST_PAUSE;
         let mut closing_attempts = 0;
@@ -251,7 +252,7 @@ impl Writer {
                     return Ok(());
                 }
                 Ok(Commit::Refused(refused)) => {
-                    // There are fewer starts with each turn.
+                    // Each round has fewer starts.
                     self.remembered.forget();
                     pending.refuse(&mut self.folder, refused);
                 }
@@ -310,8 +311,8 @@ impl Writer {
         pending.report();
     }
 
-    /// Marks how far the record has come. It is on the disk already; that its mark is behind is no
-    /// reason not to go on.
+    /// Raises the mark to the record's end. The record is already on disk, so a mark that lags
+    /// behind is not an error.
     fn raise_mark(&self, heads: &[(TenantId, Head)]) {
         if heads.is_empty() {
             return;
@@ -321,7 +322,7 @@ impl Writer {
         }
     }
 
-    /// Signs the ends of the chains and gives up the owner's name, if it holds no open call.
+    /// Signs the ends of the chains and unregisters the owner, if it holds no open call.
     async fn finish(mut self) -> Result<(), WriteError> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
@@ -338,7 +339,7 @@ impl Writer {
     }
 }
 
-/// What to tell callers: what SQLite says, without paths or queries.
+/// The error for callers: SQLite's message, without paths or queries.
 fn reason(error: &WriteError) -> String {
     match error {
         WriteError::Database(sqlx::Error::Database(error)) => error.message().to_owned(),
@@ -348,7 +349,7 @@ fn reason(error: &WriteError) -> String {
     }
 }
 
-/// Waits for this process's turn to open the record. The turn lasts until the file is dropped.
+/// Waits for this process's turn to open the record, which lasts until the file is dropped.
 async fn opening_turn(directory: &PrivateDirectory) -> Result<File, OpenError> {
     const NAME: &str = "opening.lock";
     let failed = |source| DirectoryError::Io {

@@ -1,5 +1,5 @@
-//! Answering a question, and taking it back. Whoever is first decides: a state is only ever left
-//! once, inside a transaction that holds the lock on the whole record.
+//! Answering and withdrawing questions. The first one decides: a state is only ever left once,
+//! inside a transaction that holds the lock on the whole record.
 
 use haft_contract::{
     SessionId, TenantId,
@@ -24,7 +24,6 @@ use crate::{
 /// The longest reason that is kept.
 const MAX_REASON_BYTES: usize = 4_000;
 
-/// Answers a question.
 pub(super) struct AnswerQuestion {
     pub(super) tenant: TenantId,
     pub(super) id: ApprovalId,
@@ -76,7 +75,7 @@ impl Change for AnswerQuestion {
     }
 }
 
-/// Takes a pending question back.
+/// Withdraws a pending question.
 pub(super) struct Withdraw {
     pub(super) tenant: TenantId,
     pub(super) id: ApprovalId,
@@ -106,7 +105,7 @@ impl Change for Withdraw {
     }
 }
 
-/// Takes back everything of a session that could still lead to a start.
+/// Withdraws everything of a session that could still lead to a start.
 pub(super) struct EndSession {
     pub(super) tenant: TenantId,
     pub(super) session: SessionId,
@@ -144,7 +143,7 @@ impl Change for EndSession {
     }
 }
 
-/// Puts a question into another state, and notes that whoever waits for it should look.
+/// Changes a question's state, and notes that its waiters should look.
 pub(super) async fn turn(
     changing: &mut ChangeContext<'_>,
     row: &mut Columns,
@@ -155,7 +154,7 @@ pub(super) async fn turn(
     let from = approval.state.as_str();
     let turned = row.update(changing.connection, changing.key, from).await?;
     if !turned {
-        // The transaction holds the write lock since before the row was read.
+        // The transaction has held the write lock since before the row was read.
         return Err(sqlx::Error::RowNotFound);
     }
     changing.woken.push(approval.id);

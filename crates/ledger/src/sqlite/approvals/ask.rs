@@ -1,4 +1,4 @@
-//! Asking: a new question, or the one that asks the same already.
+//! Asking: a new question, or an existing one that asks the same.
 
 use haft_contract::host::{
     Approval, ApprovalQuestion, ApprovalState, LedgerError, LedgerErrorKind,
@@ -13,13 +13,13 @@ use crate::{
     sqlite::change::{Change, ChangeContext},
 };
 
-/// The largest form that is kept. A larger one can be answered only where it is asked.
+/// The largest form that is kept. A larger one can be answered only in the process that asks it.
 const MAX_FORM_BYTES: usize = 1024 * 1024;
 
 /// The longest summary that is kept.
 const MAX_SUMMARY_BYTES: usize = 1_000;
 
-/// Records a question unless it is asked already.
+/// Records a question unless the same one is already pending.
 pub(super) struct AskQuestion {
     question: ApprovalQuestion,
     row: Option<Columns>,
@@ -33,7 +33,7 @@ impl AskQuestion {
         }
     }
 
-    /// The form as it is kept: whole, or not at all. People are shown all of it or nothing.
+    /// The form to keep: whole, or not at all, because people are shown all of it or nothing.
     fn kept_form(&self, redactor: &Redactor) -> Option<String> {
         let text = self.question.form.to_string();
         if text.len() > MAX_FORM_BYTES {

@@ -1,8 +1,8 @@
-//! Questions to people on SQLite. Everything that changes one goes through the writer, inside a
-//! transaction that locks out every other process; everything else only reads.
+//! Questions to people, on SQLite. Every change goes through the writer, inside a transaction that
+//! locks out every other process; everything else only reads.
 //!
-//! `row.rs` is the stored form and its signature, `ask.rs` and `answer.rs` the changes,
-//! `waiting.rs` how a call waits for an answer that may be given in another process.
+//! `row.rs` is the stored form and its signature, `ask.rs` and `answer.rs` the changes, and
+//! `waiting.rs` is how a call waits for an answer that may come from another process.
 
 mod answer;
 mod ask;
@@ -33,19 +33,18 @@ use super::{
 };
 use crate::queue::Queue;
 
-/// The questions of a record.
 pub(super) struct Approvals {
     pub(super) queue: Arc<Queue>,
     pub(super) pool: SqlitePool,
     pub(super) key: [u8; 32],
     pub(super) clock: Arc<dyn Clock>,
     pub(super) waiting: Arc<AnswerWaiters>,
-    /// Who waits takes turns to look, so that thousands who begin at once do not all hold what a
-    /// look needs.
+    /// Waiters take turns to look, so that thousands that begin at once do not all hold what a look
+    /// needs.
     pub(super) looks: Semaphore,
 }
 
-/// Looks at once.
+/// How many waiters may look at once.
 pub(super) const LOOKS: usize = 4;
 
 impl Approvals {
@@ -62,7 +61,7 @@ impl Approvals {
 }
 
 impl Approvals {
-    /// One look of somebody who waits. Boxed while it reads, so that what waits is small.
+    /// One look by a waiter. Boxed while it reads, so that waiting takes little memory.
     async fn look(&self, tenant: &TenantId, id: ApprovalId) -> Result<Approval, LedgerError> {
         let _turn = self.looks.acquire().await;
         let found = Box::pin(self.load(tenant, id)).await?;
@@ -87,7 +86,7 @@ impl ApprovalStore for Approvals {
                     return Ok(first);
                 }
                 let waiter = self.waiting.wait_for(id, first.expires)?;
-                // Listening before looking again, so that an answer in between is not missed.
+                // Listens before looking again, so that an answer in between is not missed.
                 let mut changed = std::pin::pin!(waiter.changed());
                 changed.as_mut().enable();
                 drop(first);
@@ -182,7 +181,7 @@ impl ApprovalStore for Approvals {
     }
 }
 
-/// Uses an approval up for a call of this principal; the inner error says what it is instead.
+/// Uses an approval up for this principal's call; the inner error is its actual state.
 pub(super) async fn use_up(
     changing: &mut ChangeContext<'_>,
     principal: &Principal,
@@ -201,7 +200,7 @@ pub(super) async fn use_up(
     let ApprovalState::Approved { .. } = approval.state else {
         return Ok(Err(approval.state.as_str()));
     };
-    // An older copy of the row may have been put back; the record of the start was not.
+    // Even if an older copy of the row was restored, the start is still on record.
     let used_before: Option<i64> = sqlx::query_scalar(
         "SELECT 1 FROM event WHERE tenant = ?1 AND kind = 'started'
              AND json_extract(body, '$.approval') = ?2",
@@ -223,7 +222,7 @@ pub(super) async fn use_up(
     Ok(Ok(()))
 }
 
-/// Whether two principals are one as far as an approval is concerned.
+/// Whether an approval treats two principals as the same.
 fn asks_for(one: &Principal, other: &Principal) -> bool {
     (&one.tenant, &one.user, &one.agent, &one.session)
         == (&other.tenant, &other.user, &other.agent, &other.session)

@@ -11,10 +11,10 @@ use uuid::Uuid;
 
 use crate::{convert, row::StoredPrincipal, seal::Seal};
 
-/// Names what is signed below. Other columns or another order get another name.
+/// Names the signed form below. Other columns or another order need another name.
 const FORM: &str = "haft-ledger-approval-1";
 
-/// The columns of a row that is signed, as stored.
+/// The signed columns of a row, as stored.
 #[derive(Debug, Clone)]
 pub(crate) struct Columns {
     tenant: String,
@@ -48,7 +48,7 @@ impl Columns {
             user: principal.user.to_string(),
             agent: principal.agent.to_string(),
             session: principal.session.to_string(),
-            // Holds only strings, which JSON can always hold.
+            // Holds only strings, so this cannot fail.
             principal: serde_json::to_string(&stored).unwrap_or_default(),
             digest: question.digest.0.to_vec(),
             form,
@@ -63,7 +63,7 @@ impl Columns {
         }
     }
 
-    /// Reads a row; `None` when this ledger did not sign it.
+    /// Reads a row; `None` if this ledger did not sign it.
     pub(crate) fn read(row: &SqliteRow, key: &[u8; 32]) -> Result<Option<Self>, sqlx::Error> {
         let columns = Self {
             tenant: row.try_get("tenant")?,
@@ -88,7 +88,7 @@ impl Columns {
         Ok(is_signed.then_some(columns))
     }
 
-    /// What the row says at a moment; `None` when it cannot be understood.
+    /// The approval at a moment; `None` if the row cannot be understood.
     pub(super) fn approval(&self, now: Timestamp) -> Option<Approval> {
         let principal: StoredPrincipal = serde_json::from_str(&self.principal).ok()?;
         let form = match &self.form {
@@ -108,7 +108,7 @@ impl Columns {
         })
     }
 
-    /// Where the question stands at a moment.
+    /// The question's state at a moment.
     fn state(&self, now: Timestamp) -> Option<ApprovalState> {
         let answered = || Some((self.answered_by.clone()?, Timestamp(self.answered_at?)));
         let lapsed = now.0 >= self.expires_at;
@@ -132,7 +132,7 @@ impl Columns {
         })
     }
 
-    /// Puts the question into another state. What nobody can approve any more need not be shown.
+    /// Changes the question's state. A form that can no longer be approved need not be shown.
     pub(super) fn turn(&mut self, state: &ApprovalState) {
         state.as_str().clone_into(&mut self.state);
         match state {
@@ -184,7 +184,7 @@ impl Columns {
         Ok(())
     }
 
-    /// Writes the row's new state over its old one; says whether it was still in that.
+    /// Updates the row's state; returns whether it was still in the old one.
     pub(super) async fn update(
         &self,
         connection: &mut SqliteConnection,
@@ -258,7 +258,7 @@ pub(super) async fn load(
     }
 }
 
-/// A row and what it says at a moment; `None` when it is not signed or makes no sense.
+/// A row and its approval at a moment; `None` if it is unsigned or cannot be understood.
 pub(super) fn understood(
     row: &SqliteRow,
     key: &[u8; 32],

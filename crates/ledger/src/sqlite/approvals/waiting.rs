@@ -1,6 +1,7 @@
-//! How calls wait for answers: no thread and no task each, but one place that all of them listen
-//! at. An answer given in this process is told at once by the writer; one given in another process
-//! is found by a single poll that runs only while somebody waits. It also wakes what has lapsed.
+//! How calls wait for answers: all of them listen in one place, without a thread or task each. The
+//! writer announces answers from this process at once; answers from other processes are found by a
+//! single poll that runs only while somebody waits. The poll also wakes waiters whose questions
+//! lapsed.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -20,17 +21,17 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 /// The pause between two polls when nothing happens.
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
-/// By how much the pause grows with each poll that finds nothing.
+/// How much the pause grows with each poll that finds nothing.
 const PAUSE_STEP: Duration = Duration::from_millis(25);
 
-/// Changes read in one poll; the rest follow with the next.
+/// How many changes one poll reads; the rest follow with the next.
 const CHANGES_A_POLL: i64 = 10_000;
 
-/// Everybody who waits for an answer in this process.
+/// Everyone in this process who waits for an answer.
 #[derive(Default)]
 pub(crate) struct AnswerWaiters {
     inner: Mutex<Inner>,
-    /// Wakes the poll when the first one waits.
+    /// Wakes the poll when the first waiter arrives.
     first: Notify,
 }
 
@@ -47,7 +48,7 @@ struct Question {
     waiters: usize,
 }
 
-/// One that waits. Dropping it ends the waiting.
+/// A registered waiter. Dropping it ends the waiting.
 pub(super) struct Waiter<'a> {
     waiting: &'a AnswerWaiters,
     id: ApprovalId,
@@ -82,7 +83,7 @@ impl AnswerWaiters {
         })
     }
 
-    /// Tells whoever waits for these questions to look again.
+    /// Wakes those who wait for these questions, to look again.
     pub(crate) fn wake<'a>(&self, ids: impl IntoIterator<Item = &'a ApprovalId>) {
         let inner = self.lock();
         for id in ids {
@@ -125,7 +126,7 @@ impl AnswerWaiters {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Nothing panics while it is held, and the data would be whole if something did.
+        // Nothing panics while the lock is held, and the data would be consistent anyway.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -158,7 +159,7 @@ impl Drop for Waiter<'_> {
     }
 }
 
-/// Finds answers that other processes gave, as long as the writer lives.
+/// Finds answers from other processes, for as long as the writer lives.
 pub(crate) async fn poll(
     waiting: Arc<AnswerWaiters>,
     pool: SqlitePool,
@@ -198,7 +199,7 @@ pub(crate) async fn poll(
     }
 }
 
-/// The newest change there is.
+/// The number of the newest change.
 pub(crate) async fn newest_change(
     connection: &mut sqlx::SqliteConnection,
 ) -> Result<i64, sqlx::Error> {
@@ -220,7 +221,7 @@ async fn changed_since(
     .await?;
     let mut changes = Vec::with_capacity(rows.len());
     for row in &rows {
-        // What is no id is nobody's question.
+        // A row without a valid id is nobody's question.
         if let Some(id) = ApprovalId::parse(row.try_get("id")?) {
             changes.push((row.try_get("changed")?, id));
         }

@@ -1,4 +1,4 @@
-//! What was read of people's grants a moment ago.
+//! Caches recently read grants.
 
 use std::{
     collections::HashMap,
@@ -15,13 +15,13 @@ use tokio::time::Instant;
 /// How long another process's new grant may go unnoticed.
 const REMEMBERED_FOR: Duration = Duration::from_millis(250);
 
-/// Whose grants are remembered at once. When there are more, all are forgotten.
+/// How many people's grants are cached. When there are more, the cache is cleared.
 const MAX_USERS: usize = 1_024;
 
-/// Grants by the person they were made for.
+/// Cached grants by the person they were made for.
 #[derive(Default)]
 pub(crate) struct GrantCache {
-    /// Counts the changes this process knows of; what was read before one is not used after it.
+    /// Counts the changes this process knows about; what was read before one is not used after it.
     changes: AtomicU64,
     users: Mutex<HashMap<(TenantId, UserId), Read>>,
 }
@@ -32,19 +32,19 @@ struct Read {
     grants: Arc<Vec<Grant>>,
 }
 
-/// When something was read: before or after which change.
+/// When something was read, relative to changes.
 pub(super) struct ReadMoment {
     change: u64,
     at: Instant,
 }
 
 impl GrantCache {
-    /// Something changed; nothing read before counts.
+    /// Invalidates everything read before.
     pub(crate) fn forget(&self) {
         self.changes.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// This moment, to be taken before reading.
+    /// The current moment, to be taken before reading.
     pub(super) fn moment(&self) -> ReadMoment {
         ReadMoment {
             change: self.changes.load(Ordering::Acquire),
@@ -52,7 +52,7 @@ impl GrantCache {
         }
     }
 
-    /// What was read of a person's grants, if that is recent.
+    /// A person's cached grants, if recent.
     pub(super) fn of(&self, principal: &Principal) -> Option<Arc<Vec<Grant>>> {
         let now = self.moment();
         let users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
@@ -61,7 +61,7 @@ impl GrantCache {
         recent.then(|| Arc::clone(&read.grants))
     }
 
-    /// Remembers what was read at a moment.
+    /// Caches what was read at a moment.
     pub(super) fn remember(
         &self,
         principal: &Principal,

@@ -1,8 +1,8 @@
-//! Standing approvals on SQLite: made and ended by the writer, read through a short-lived memory,
+//! Standing approvals on SQLite: made and ended by the writer, read through a short-lived cache,
 //! because every decision asks for them.
 //!
-//! What is remembered may be a moment old. That is safe: a start uses each grant it rests on in
-//! its own transaction (`checked_start.rs`), and one that has ended meanwhile refuses the start.
+//! A cached grant may be slightly out of date. That is safe: a start uses each grant it depends on
+//! in its own transaction (`checked_start.rs`), and one that has ended meanwhile refuses the start.
 
 mod cache;
 pub(super) mod row;
@@ -23,7 +23,6 @@ use super::{
 };
 use crate::queue::Queue;
 
-/// The grants of a record.
 pub(super) struct Grants {
     pub(super) queue: Arc<Queue>,
     pub(super) pool: SqlitePool,
@@ -120,7 +119,7 @@ impl Grants {
     }
 }
 
-/// Uses a grant of this principal once; says whether it could be.
+/// Uses this principal's grant once; returns whether that was possible.
 pub(super) async fn use_up(
     changing: &mut ChangeContext<'_>,
     principal: &Principal,

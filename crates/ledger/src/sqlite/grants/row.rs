@@ -10,18 +10,18 @@ use uuid::Uuid;
 
 use crate::seal::Seal;
 
-/// Names what is signed below. Other columns or another order get another name.
+/// Names the signed form below. Other columns or another order need another name.
 const FORM: &str = "haft-ledger-grant-1";
 
-/// The same for a grant in a workspace, of which the name for people is signed too. Before workspaces
-/// had ids such a grant was signed under [`FORM`], with the workspace's root as what it is bound to.
+/// The same for a grant in a workspace, which also signs the workspace's display name. Before
+/// workspaces had ids, such a grant was signed under [`FORM`] and bound to the workspace's root.
 const WORKSPACE_FORM: &str = "haft-ledger-grant-2";
 
-/// The back end of the grants from before workspaces had ids. One that was made on another is asked
-/// for again.
+/// The back end of grants from before workspaces had ids. A grant made on another back end has to
+/// be given again.
 const LOCAL_BACKEND: &str = "local";
 
-/// Reads a row; `None` when this ledger did not sign it, or it makes no sense.
+/// Reads a row; `None` if this ledger did not sign it, or it cannot be understood.
 pub(crate) fn read(row: &SqliteRow, key: &[u8; 32]) -> Result<Option<Grant>, sqlx::Error> {
     let text = |name: &str| row.try_get::<String, _>(name);
     let (scope, bound_to) = (text("scope")?, text("bound_to")?);
@@ -75,7 +75,7 @@ pub(crate) fn read(row: &SqliteRow, key: &[u8; 32]) -> Result<Option<Grant>, sql
     Ok(understood().filter(|grant| seal_of(grant, key, &bound).is(mac)))
 }
 
-/// Writes the row of a new grant; says whether its id was free.
+/// Inserts a new grant; returns whether its id was free.
 pub(super) async fn insert(
     connection: &mut SqliteConnection,
     key: &[u8; 32],
@@ -104,7 +104,7 @@ pub(super) async fn insert(
     Ok(inserted.rows_affected() == 1)
 }
 
-/// Writes how many uses are left. A row from before workspaces had ids gets its workspace with it.
+/// Writes how many uses are left. A row from before workspaces had ids also gets its workspace.
 pub(super) async fn update_uses(
     connection: &mut SqliteConnection,
     key: &[u8; 32],
@@ -125,7 +125,7 @@ pub(super) async fn update_uses(
     Ok(())
 }
 
-/// What a row says a grant is bound to.
+/// What a stored grant is bound to.
 enum GrantBinding {
     /// A workspace, by its id.
     Workspace,
@@ -135,7 +135,7 @@ enum GrantBinding {
     Other,
 }
 
-/// The name of a grant's workspace for people.
+/// The display name of a grant's workspace.
 fn shown_column(grant: &Grant) -> Option<&str> {
     match &grant.scope {
         GrantScope::Project(workspace) => Some(&workspace.shown),
@@ -143,7 +143,7 @@ fn shown_column(grant: &Grant) -> Option<&str> {
     }
 }
 
-/// The seal of a grant as it is written now.
+/// The seal of a grant in its current form.
 fn seal(grant: &Grant, key: &[u8; 32]) -> Seal {
     let bound = match &grant.scope {
         GrantScope::Project(_) => GrantBinding::Workspace,
@@ -220,8 +220,8 @@ mod tests {
         read(&row.await.expect("a row"), &KEY).expect("columns")
     }
 
-    /// A grant that was made before workspaces had ids holds in the workspace at its root, and gets
-    /// the workspace's id when it is next written.
+    /// A grant from before workspaces had ids holds in the workspace at its root, and gets the
+    /// workspace's id when it is next written.
     #[tokio::test]
     async fn a_grant_for_a_root_becomes_one_for_its_workspace() {
         let mut connection = SqliteConnection::connect("sqlite::memory:")
@@ -237,7 +237,7 @@ mod tests {
             .await
             .expect("written");
         assert_eq!(stored(&mut connection).await, Some(grant.clone()));
-        // As it was written before.
+        // In its old form.
         let root = "/home/ada/haft".to_owned();
         let mac = seal_of(&grant, &KEY, &GrantBinding::Root(root.clone())).sign();
         let before = "UPDATE grant_rule SET bound_to = ?1, shown = NULL, mac = ?2";
@@ -253,7 +253,7 @@ mod tests {
             .await
             .expect("written");
         assert_eq!(stored(&mut connection).await, Some(grant));
-        // Its name for people is signed with it.
+        // Its display name is signed too.
         let renamed = "UPDATE grant_rule SET shown = '/home/ada/other'";
         sqlx::query(renamed)
             .execute(&mut connection)
